@@ -1,0 +1,206 @@
+"""The registers of a map in gateware, behind an AXI4-Lite port.
+
+software -> AXI4-Lite -> this -> the block's control and status signals.
+
+Latency: 2 cycles from the address (and data) handshake to the response.
+Throughput: one write and one read per 2 cycles, at the same time.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi.signature import AxiLiteSignature
+from hw.regs.describe import REGISTER_WIDTH, Access, RegisterMap
+
+__all__ = ["RegisterBank", "register_signature"]
+
+
+_OKAY = 0b00
+_SLVERR = 0b10
+
+
+def register_signature(register):
+    """Hardware side of one register, as seen from the register bank.
+
+    A member per field: ``Out(width)`` for RW and PULSE; ``In(width)`` for RO; for W1C ``Out(width)``
+    and, to set bits, ``<field>_set``: ``In(width)``. In addition ``written_stb`` and ``read_stb``.
+    """
+    members = {}
+    for field in register.fields:
+        direction = In if field.access is Access.RO else Out
+        members[field.member] = direction(field.width, init=field.reset)
+        if field.access is Access.W1C:
+            members[f"{field.member}_set"] = In(field.width)
+    return wiring.Signature(members | {"written_stb": Out(1), "read_stb": Out(1)})
+
+
+class RegisterBank(wiring.Component):
+    """Hold the registers of a map, and let an AXI4-Lite manager read and write them.
+
+    A write changes the bytes whose strobes are set. A write to a register that has a PULSE field
+    must have all four strobes set; otherwise it is answered SLVERR and ignored as a whole. A write
+    without any strobe to another register is answered OKAY, and nothing happens. Software writes to
+    RO fields, and to bits without a field, change nothing. An address without a register is answered
+    SLVERR, and reads as 0. The two lowest address bits and ``awprot``, ``arprot`` are ignored.
+
+    Addresses and write data are accepted in any order, and held until the other has come. No output
+    of the bus depends combinationally on an input of the bus. A read that starts after the response
+    to a write sees its effect. A read and a write of one register in the same cycle give the old value.
+
+    Parameters
+    ----------
+    register_map : RegisterMap
+        Registers to hold.
+
+    Members
+    -------
+    bus : ``In(AxiLiteSignature(addr_width=register_map.addr_width, data_width=32))``
+        Where software comes from.
+    <register> : ``Out(register_signature(register))``, one per register, in lower case
+        A member per field, in lower case, and two strobes:
+
+        * RW ``<field>``: ``Out(width)``. What software wrote last.
+        * RO ``<field>``: ``In(width)``. What software reads.
+        * W1C ``<field>``: ``Out(width)``, and ``<field>_set``: ``In(width)``. Each bit of ``_set`` that
+          is 1 sets its bit at the next clock edge, also when software clears it at that very edge.
+        * PULSE ``<field>``: ``Out(width)``. What software writes while ``written_stb`` is high,
+          else 0.
+        * ``written_stb``: ``Out(1)``. High for the one cycle in which PULSE fields have their value,
+          and RW and W1C fields have their new value for the first time. Given whatever the access of
+          the fields is, but not for writes that are refused or have no strobe.
+        * ``read_stb``: ``Out(1)``. High for the one cycle in which software reads the register: the
+          values at the end of this cycle are returned.
+
+    Latency
+    -------
+    Write: fields and ``written_stb`` change, and ``bvalid`` rises, 2 cycles after the handshake of the
+    address or of the data, whichever is the later. Read: ``read_stb`` comes 1 cycle after the handshake
+    of the address, ``rvalid`` 2 cycles after it. Both one cycle later for each cycle that the response
+    before is not taken. One write and one read per 2 cycles.
+    """
+
+    def __init__(self, register_map):
+        if not isinstance(register_map, RegisterMap):
+            raise TypeError(f"Register bank needs a RegisterMap, not {register_map!r}")
+        self._register_map = register_map
+        super().__init__({
+            "bus": In(AxiLiteSignature(addr_width=register_map.addr_width, data_width=REGISTER_WIDTH)),
+        } | {r.member: Out(register_signature(r)) for r in register_map.registers})
+
+    @property
+    def register_map(self):
+        """Registers held."""
+        return self._register_map
+
+    def elaborate(self, platform):
+        m = Module()
+        self._write(m)
+        self._read(m)
+        return m
+
+    def _write(self, m):
+        bus = self.bus
+        addr, addr_full = Signal.like(bus.awaddr, reset_less=True), Signal()
+        data, strb = Signal(REGISTER_WIDTH, reset_less=True), Signal(REGISTER_WIDTH // 8, reset_less=True)
+        data_full = Signal()
+        mapped, refused = Signal(), Signal()
+
+        # A write happens as soon as both halves are there and its response has a place to go.
+        write_en = Signal()
+        m.d.comb += [
+            bus.awready.eq(~addr_full),
+            bus.wready.eq(~data_full),
+            write_en.eq(addr_full & data_full & (~bus.bvalid | bus.bready)),
+        ]
+
+        # The two halves are accepted separately.
+        with m.If(bus.awvalid & bus.awready):
+            m.d.sync += [addr.eq(bus.awaddr), addr_full.eq(1)]
+        with m.If(bus.wvalid & bus.wready):
+            m.d.sync += [data.eq(bus.wdata), strb.eq(bus.wstrb), data_full.eq(1)]
+
+        with m.If(bus.bready):
+            m.d.sync += bus.bvalid.eq(0)
+        with m.If(write_en):
+            m.d.sync += [
+                addr_full.eq(0),
+                data_full.eq(0),
+                bus.bvalid.eq(1),
+                bus.bresp.eq(Mux(mapped & ~refused, _OKAY, _SLVERR)),
+            ]
+
+        # The address selects one register, which may refuse.
+        selected = {}
+        with m.Switch(addr[2:]):
+            for register in self.register_map.registers:
+                selected[register.name] = Signal(name=f"write_{register.member}")
+                with m.Case(register.offset >> 2):
+                    m.d.comb += [mapped.eq(1), selected[register.name].eq(1)]
+                    if register.has(Access.PULSE):
+                        m.d.comb += refused.eq(~strb.all())
+
+        for register in self.register_map.registers:
+            self._write_register(m, register, write_en & selected[register.name], data, strb)
+
+    def _write_register(self, m, register, write_en, data, strb):
+        port = getattr(self, register.member)
+
+        # The data register still holds its word in the cycle after the write.
+        written = strb.all() if register.has(Access.PULSE) else strb.any()
+        m.d.sync += port.written_stb.eq(write_en & written)
+
+        for field in register.fields:
+            signal = getattr(port, field.member)
+            if field.access is Access.PULSE:
+                with m.If(port.written_stb):
+                    m.d.comb += signal.eq(data[field.lsb:field.msb + 1])
+            if field.access is Access.W1C:
+                m.d.sync += signal.eq(signal | getattr(port, f"{field.member}_set"))
+            if field.access not in (Access.RW, Access.W1C):
+                continue
+            # Each byte that the field has a part in changes by its own strobe.
+            for byte in range(field.lsb // 8, field.msb // 8 + 1):
+                lsb, end = max(field.lsb, 8 * byte), min(field.msb + 1, 8 * byte + 8)
+                part, word = slice(lsb - field.lsb, end - field.lsb), data[lsb:end]
+                enable = write_en & strb[byte] & (written if register.has(Access.PULSE) else 1)
+                with m.If(enable):
+                    if field.access is Access.RW:
+                        m.d.sync += signal[part].eq(word)
+                    else:
+                        set_bits = getattr(port, f"{field.member}_set")[part]
+                        m.d.sync += signal[part].eq(signal[part] & ~word | set_bits)
+
+    def _read(self, m):
+        bus = self.bus
+        addr, addr_full = Signal.like(bus.araddr, reset_less=True), Signal()
+        word, mapped = Signal(REGISTER_WIDTH), Signal()
+
+        # A read happens as soon as its response has a place to go.
+        read_en = Signal()
+        m.d.comb += [
+            bus.arready.eq(~addr_full),
+            read_en.eq(addr_full & (~bus.rvalid | bus.rready)),
+        ]
+        with m.If(bus.arvalid & bus.arready):
+            m.d.sync += [addr.eq(bus.araddr), addr_full.eq(1)]
+
+        with m.If(bus.rready):
+            m.d.sync += bus.rvalid.eq(0)
+        with m.If(read_en):
+            m.d.sync += [
+                addr_full.eq(0),
+                bus.rvalid.eq(1),
+                bus.rdata.eq(word),
+                bus.rresp.eq(Mux(mapped, _OKAY, _SLVERR)),
+            ]
+
+        # The address selects one word; bits without a field, and PULSE fields, read as 0.
+        with m.Switch(addr[2:]):
+            for register in self.register_map.registers:
+                port = getattr(self, register.member)
+                with m.Case(register.offset >> 2):
+                    m.d.comb += [mapped.eq(1), port.read_stb.eq(read_en)]
+                    for field in register.fields:
+                        if field.access is not Access.PULSE:
+                            m.d.comb += word[field.lsb:field.msb + 1].eq(getattr(port, field.member))

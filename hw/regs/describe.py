@@ -1,0 +1,339 @@
+"""What registers a block has: the one description behind gateware, headers, documents and drivers.
+
+A :class:`RegisterMap` holds :class:`Register` objects, which hold :class:`Field` objects. All three
+are plain frozen data, validated when created, and import no hardware: the register bank, the
+exporters, the golden models and the software drivers all read the same object.
+
+Registers are 32 bits wide. A register without an offset follows the one before it; a field without
+a least significant bit follows the one before it, from bit 0.
+"""
+
+import keyword
+import re
+from dataclasses import KW_ONLY, dataclass, replace
+from enum import Enum
+
+__all__ = ["REGISTER_WIDTH", "Access", "Field", "Register", "RegisterMap", "register_pair"]
+
+
+REGISTER_WIDTH = 32
+
+# Names that a register or a field cannot have, because the register bank uses them itself.
+_RESERVED_REGISTERS = {"bus", "elaborate", "metadata", "register_map", "signature"}
+_RESERVED_FIELDS = {"read_stb", "signature", "written_stb"}
+
+
+class Access(Enum):
+    """Who writes a field and what a software access does to it."""
+
+    RW = "rw"
+    """Software writes, hardware reads."""
+
+    RO = "ro"
+    """Hardware drives, software reads; a write changes nothing."""
+
+    W1C = "w1c"
+    """Hardware sets bits, software clears a bit by writing 1 to it."""
+
+    PULSE = "pulse"
+    """Software writes, hardware sees the value for one cycle; reads as 0."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A run of bits of one register.
+
+    Parameters
+    ----------
+    name : str
+        An identifier, unlike that of any other field of the register whatever the case.
+    width : int
+        Number of bits, 1 to 32.
+    access : Access
+        Who writes the field.
+    reset : int
+        Value after reset. Of an RO field: the value shown as long as nothing drives it, which makes
+        a constant field (a version, a parameter) need no gateware. Always 0 for PULSE fields.
+    doc : str
+        What the field means, in a sentence.
+    enum : type of Enum, optional
+        Names of the field's values, for all exports. The values are non-negative integers.
+    lsb : int, optional
+        Least significant bit in the register. Filled in by the register if not given.
+    """
+
+    name: str
+    width: int
+    access: Access
+    _: KW_ONLY
+    reset: int = 0
+    doc: str
+    enum: type[Enum] | None = None
+    lsb: int | None = None
+
+    def __post_init__(self):
+        _check_name("Field", self.name, _RESERVED_FIELDS)
+        if not isinstance(self.width, int) or not 1 <= self.width <= REGISTER_WIDTH:
+            raise ValueError(
+                f"Width of field {self.name!r} must be an integer from 1 to {REGISTER_WIDTH}, "
+                f"not {self.width!r}")
+        if not isinstance(self.access, Access):
+            raise ValueError(f"Access of field {self.name!r} must be an Access, not {self.access!r}")
+        if not isinstance(self.reset, int) or not 0 <= self.reset < 1 << self.width:
+            raise ValueError(
+                f"Reset value of field {self.name!r} must fit in {self.width} bits, not {self.reset!r}")
+        if self.access is Access.PULSE and self.reset != 0:
+            raise ValueError(f"Reset value of PULSE field {self.name!r} must be 0, not {self.reset!r}")
+        if self.lsb is not None and (not isinstance(self.lsb, int) or self.lsb < 0):
+            raise ValueError(
+                f"Least significant bit of field {self.name!r} must be a non-negative integer, "
+                f"not {self.lsb!r}")
+        _check_doc(f"field {self.name!r}", self.doc)
+        if self.enum is not None:
+            self._check_enum()
+
+    def _check_enum(self):
+        if not isinstance(self.enum, type) or not issubclass(self.enum, Enum):
+            raise ValueError(f"Enum of field {self.name!r} must be an Enum class, not {self.enum!r}")
+        for member in self.enum:
+            if not isinstance(member.value, int) or not 0 <= member.value < 1 << self.width:
+                raise ValueError(
+                    f"Value {member.name!r} of the enum of field {self.name!r} must fit in "
+                    f"{self.width} bits, not {member.value!r}")
+
+    @property
+    def member(self):
+        """Name of the field in the register bank: its name in lower case."""
+        return self.name.lower()
+
+    @property
+    def msb(self):
+        """Most significant bit in the register."""
+        return self.lsb + self.width - 1
+
+    @property
+    def mask(self):
+        """Bits of the register that belong to the field."""
+        return ((1 << self.width) - 1) << self.lsb
+
+    @property
+    def values(self):
+        """Named values as a dict from name to integer, in order of value; empty without an enum."""
+        if self.enum is None:
+            return {}
+        return {m.name: int(m.value) for m in sorted(self.enum, key=lambda m: int(m.value))}
+
+
+@dataclass(frozen=True)
+class Register:
+    """One 32-bit word of fields.
+
+    Parameters
+    ----------
+    name : str
+        An identifier, unlike that of any other register of the map whatever the case.
+    fields : iterable of Field
+        At least one. Kept as a tuple ordered by bit, each field with its ``lsb`` filled in.
+    doc : str
+        What the register is for, in a sentence.
+    offset : int, optional
+        Byte offset in the map, a multiple of 4. Filled in by the map if not given.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    _: KW_ONLY
+    doc: str
+    offset: int | None = None
+
+    def __post_init__(self):
+        _check_name("Register", self.name, _RESERVED_REGISTERS)
+        _check_doc(f"register {self.name!r}", self.doc)
+        if self.offset is not None and (not isinstance(self.offset, int) or self.offset < 0
+                                        or self.offset % 4 != 0):
+            raise ValueError(
+                f"Offset of register {self.name!r} must be a non-negative multiple of 4, "
+                f"not {self.offset!r}")
+        placed = self._place()
+        self._check_members(placed)
+        object.__setattr__(self, "fields", tuple(placed))
+
+    def _place(self):
+        """Give every field its bits."""
+        placed, lsb = [], 0
+        for field in self.fields:
+            if not isinstance(field, Field):
+                raise ValueError(f"Fields of register {self.name!r} must be Field objects, not {field!r}")
+            field = replace(field, lsb=lsb if field.lsb is None else field.lsb)
+            if field.msb >= REGISTER_WIDTH:
+                raise ValueError(
+                    f"Field {field.name!r} of register {self.name!r} must end within bit "
+                    f"{REGISTER_WIDTH - 1}, not at bit {field.msb}")
+            placed.append(field)
+            lsb = field.msb + 1
+        if not placed:
+            raise ValueError(f"Register {self.name!r} must have at least one field")
+        placed.sort(key=lambda field: field.lsb)
+        for low, high in zip(placed, placed[1:], strict=False):
+            if high.lsb <= low.msb:
+                raise ValueError(
+                    f"Field {high.name!r} of register {self.name!r} must not overlap field "
+                    f"{low.name!r} at bit {high.lsb}")
+        return placed
+
+    def _check_members(self, fields):
+        """Refuse two fields that would be the same signal of the register bank."""
+        members = set()
+        for field in fields:
+            names = {field.member}
+            if field.access is Access.W1C:
+                names.add(f"{field.member}_set")
+            for name in sorted(names & members):
+                raise ValueError(f"Register {self.name!r} must not have two fields that use the name {name!r}")
+            members |= names
+
+    def __getitem__(self, name):
+        """Field of that name, whatever the case."""
+        for field in self.fields:
+            if field.member == name.lower():
+                return field
+        raise KeyError(f"Register {self.name!r} has no field {name!r}")
+
+    @property
+    def member(self):
+        """Name of the register in the register bank: its name in lower case."""
+        return self.name.lower()
+
+    @property
+    def reset(self):
+        """Value of the whole word after reset."""
+        return sum(field.reset << field.lsb for field in self.fields)
+
+    def has(self, access):
+        """Whether any field has that access."""
+        return any(field.access is access for field in self.fields)
+
+    def pack(self, **values):
+        """Word with these field values; fields not named are 0."""
+        word = 0
+        for name, value in values.items():
+            field, value = self[name], int(value.value if isinstance(value, Enum) else value)
+            if not 0 <= value < 1 << field.width:
+                raise ValueError(
+                    f"Value of field {field.name!r} of register {self.name!r} must fit in "
+                    f"{field.width} bits, not {value!r}")
+            word |= value << field.lsb
+        return word
+
+    def unpack(self, word):
+        """Field values of a word, as a dict from bank member name to integer."""
+        return {field.member: (word & field.mask) >> field.lsb for field in self.fields}
+
+
+@dataclass(frozen=True)
+class RegisterMap:
+    """All registers of one block, at their addresses.
+
+    Parameters
+    ----------
+    name : str
+        An identifier; names the address map in the exports.
+    registers : iterable of Register
+        At least one. Kept as a tuple ordered by address, each register with its ``offset`` filled in.
+    doc : str
+        What the block is, in a sentence.
+    addr_width : int
+        Width of the byte address, 2 to 32. Room to grow costs comparators, not registers.
+    """
+
+    name: str
+    registers: tuple[Register, ...]
+    _: KW_ONLY
+    doc: str
+    addr_width: int
+
+    def __post_init__(self):
+        _check_name("Register map", self.name, ())
+        _check_doc(f"register map {self.name!r}", self.doc)
+        if not isinstance(self.addr_width, int) or not 2 <= self.addr_width <= 32:
+            raise ValueError(
+                f"Address width of register map {self.name!r} must be an integer from 2 to 32, "
+                f"not {self.addr_width!r}")
+        placed, offset = [], 0
+        for register in self.registers:
+            if not isinstance(register, Register):
+                raise ValueError(
+                    f"Registers of register map {self.name!r} must be Register objects, not {register!r}")
+            register = replace(register, offset=offset if register.offset is None else register.offset)
+            if register.offset >= 1 << self.addr_width:
+                raise ValueError(
+                    f"Register {register.name!r} must lie within {self.addr_width} address bits, "
+                    f"not at offset {register.offset:#x}")
+            placed.append(register)
+            offset = register.offset + 4
+        self._check(placed)
+        object.__setattr__(self, "registers", tuple(sorted(placed, key=lambda r: r.offset)))
+
+    def _check(self, registers):
+        if not registers:
+            raise ValueError(f"Register map {self.name!r} must have at least one register")
+        names, offsets = set(), {}
+        for register in registers:
+            if register.member in names:
+                raise ValueError(
+                    f"Register map {self.name!r} must not have two registers of the name "
+                    f"{register.member!r}")
+            if register.offset in offsets:
+                raise ValueError(
+                    f"Register {register.name!r} must not overlap register "
+                    f"{offsets[register.offset]!r} at offset {register.offset:#x}")
+            names.add(register.member)
+            offsets[register.offset] = register.name
+
+    def __getitem__(self, name):
+        """Register of that name, whatever the case."""
+        for register in self.registers:
+            if register.member == name.lower():
+                return register
+        raise KeyError(f"Register map {self.name!r} has no register {name!r}")
+
+
+def register_pair(name, width, access, *, doc, field="value", reset=0, offset=None):
+    """Registers ``<name>_LO`` and ``<name>_HI`` that hold one value of 33 to 64 bits.
+
+    Each has one field, ``field``. Use with a star in a list of registers, and join the halves in
+    gateware with ``Cat(bank.<name>_lo.value, bank.<name>_hi.value)``. Reading the two is not atomic:
+    a counter is copied on ``<name>_lo.read_stb``, so that HI then belongs to the LO that was read.
+
+    Returns
+    -------
+    tuple of two Register
+    """
+    if not isinstance(width, int) or not REGISTER_WIDTH < width <= 2 * REGISTER_WIDTH:
+        raise ValueError(
+            f"Width of register pair {name!r} must be an integer from {REGISTER_WIDTH + 1} to "
+            f"{2 * REGISTER_WIDTH}, not {width!r}")
+    if not isinstance(reset, int) or not 0 <= reset < 1 << width:
+        raise ValueError(f"Reset value of register pair {name!r} must fit in {width} bits, not {reset!r}")
+    doc = doc.rstrip().rstrip(".")
+    low = Field(field, REGISTER_WIDTH, access, reset=reset & 0xffff_ffff, doc=f"{doc}, bits 31 to 0.")
+    high = Field(field, width - REGISTER_WIDTH, access, reset=reset >> REGISTER_WIDTH,
+                 doc=f"{doc}, bits {width - 1} to 32.")
+    return (
+        Register(f"{name}_LO", [low], doc=f"{doc}, low word.", offset=offset),
+        Register(f"{name}_HI", [high], doc=f"{doc}, high word.",
+                 offset=None if offset is None else offset + 4),
+    )
+
+
+def _check_name(kind, name, reserved):
+    if (not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)
+            or keyword.iskeyword(name.lower())):
+        raise ValueError(f"{kind} name must be an identifier that starts with a letter, not {name!r}")
+    if name.lower() in reserved:
+        raise ValueError(f"{kind} name must not be {name!r}, which the register bank uses itself")
+
+
+def _check_doc(what, doc):
+    if not isinstance(doc, str) or not doc.strip():
+        raise ValueError(f"Documentation of {what} must be a non-empty string, not {doc!r}")
