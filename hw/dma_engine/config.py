@@ -1,0 +1,154 @@
+"""Sizes of the DMA engine, validated once, and the three named presets.
+
+Every width that a component needs is a property here, so that hardware, model and tests agree.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["BASE", "PRESETS", "TINY", "WIDE", "DmaConfig"]
+
+PAGE_BYTES = 4096
+"""AXI4 bursts never cross this boundary (IHI 0022, A3.4.1), and a doorbell page is this long."""
+
+ADDR_WIDTH = 64
+OFFSET_WIDTH = 36
+LENGTH_WIDTH = 28
+REGION_ID_WIDTH = 8
+DOMAIN_WIDTH = 8
+COUNT_WIDTH = 32
+FAILED_WIDTH = 24
+
+
+def _power_of_two(value, low, high):
+    return isinstance(value, int) and low <= value <= high and value & (value - 1) == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DmaConfig:
+    """Sizes of one DMA engine.
+
+    Parameters
+    ----------
+    data_width : int
+        Bits of ``m_axi`` data; 64, 128, 256 or 512.
+    queues : int
+        Queues, each with one 4 KiB doorbell page; power of two, 2 to 64.
+    queue_depth : int
+        Words that wait in a queue behind the one being scheduled; power of two, 4 to 256. As deep as
+        one tenant's GPU threads may post before they look at SC.
+    window : int
+        Segments of one queue between issue and retirement; power of two, 4 to 128. At least the
+        round trip in cycles over the number of busy queues.
+    regions : int
+        Entries of the region table; power of two, 4 to 256.
+    tags : int
+        Segments in flight between AR and B, all queues together; power of two, 4 to 1024. One
+        request per cycle needs the read plus the write latency.
+    buffer_beats : int
+        Beats of read data reserved or held; power of two, 16 to 4096. Full rate needs the read latency.
+    segment_bytes : int
+        A request is cut where its destination crosses a multiple of this; power of two, at least
+        four beats, at most 4096 and at most 128 beats. Long segments cost fewer bursts, short ones
+        let other queues in sooner.
+    doorbell_id_width : int
+        Bits of ``s_axi_db`` transaction IDs, 1 to 16.
+    """
+
+    data_width: int
+    queues: int
+    queue_depth: int
+    window: int
+    regions: int
+    tags: int
+    buffer_beats: int
+    segment_bytes: int
+    doorbell_id_width: int = 4
+
+    def __post_init__(self):
+        if self.data_width not in (64, 128, 256, 512):
+            raise ValueError(f"Data width must be 64, 128, 256 or 512 bits, not {self.data_width!r}")
+        for name, low, high in (
+            ("queues", 2, 64), ("queue_depth", 4, 256), ("window", 4, 128), ("regions", 4, 256),
+            ("tags", 4, 1024), ("buffer_beats", 16, 4096),
+        ):
+            value = getattr(self, name)
+            if not _power_of_two(value, low, high):
+                label = name.replace("_", " ").capitalize()
+                raise ValueError(f"{label} must be a power of two from {low} to {high}, not {value!r}")
+        low, high = 4 * self.beat_bytes, min(PAGE_BYTES, 128 * self.beat_bytes)
+        if not _power_of_two(self.segment_bytes, low, high):
+            raise ValueError(f"Segment bytes must be a power of two from {low} to {high}, "
+                             f"not {self.segment_bytes!r}")
+        if self.buffer_beats < 2 * self.segment_beats:
+            raise ValueError(f"Buffer beats must hold two segments of {self.segment_beats} beats, "
+                             f"not {self.buffer_beats!r}")
+        if not isinstance(self.doorbell_id_width, int) or not 1 <= self.doorbell_id_width <= 16:
+            raise ValueError(f"Doorbell ID width must be 1 to 16 bits, not {self.doorbell_id_width!r}")
+
+    @property
+    def beat_bytes(self):
+        return self.data_width // 8
+
+    @property
+    def lane_bits(self):
+        """Bits of a byte position inside a beat."""
+        return (self.beat_bytes - 1).bit_length()
+
+    @property
+    def segment_bits(self):
+        """Bits of a byte position inside a segment."""
+        return (self.segment_bytes - 1).bit_length()
+
+    @property
+    def segment_beats(self):
+        return self.segment_bytes // self.beat_bytes
+
+    @property
+    def segment_count_width(self):
+        """Bits of the number of a segment inside its request."""
+        return LENGTH_WIDTH + 1 - self.segment_bits
+
+    @property
+    def beat_count_width(self):
+        """Bits that count the source beats of a segment, one more than its destination beats."""
+        return (self.segment_beats + 1).bit_length()
+
+    @property
+    def queue_bits(self):
+        return (self.queues - 1).bit_length()
+
+    @property
+    def window_bits(self):
+        return (self.window - 1).bit_length()
+
+    @property
+    def region_bits(self):
+        return (self.regions - 1).bit_length()
+
+    @property
+    def tag_bits(self):
+        return (self.tags - 1).bit_length()
+
+    @property
+    def slot_bits(self):
+        return (self.buffer_beats - 1).bit_length()
+
+    @property
+    def axi_id_width(self):
+        """``m_axi`` ID bits: a data segment's tag, or with the top bit set, a completion word's writer."""
+        return max(self.tag_bits, self.queue_bits + 1) + 1
+
+    @property
+    def doorbell_addr_width(self):
+        """Bits of ``s_axi_db`` addresses: one 4 KiB page per queue."""
+        return 12 + self.queue_bits
+
+
+TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, tags=16,
+                 buffer_beats=128, segment_bytes=256)
+BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, tags=128,
+                 buffer_beats=256, segment_bytes=1024)
+WIDE = DmaConfig(data_width=512, queues=64, queue_depth=64, window=64, regions=256, tags=1024,
+                 buffer_beats=1024, segment_bytes=4096)
+
+PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

@@ -1,0 +1,144 @@
+"""The engine's register map (``s_axil``), from which gateware, C header, Markdown and SystemRDL come.
+
+Tables (regions, queues) are written through a window: fill the staging registers, then write the
+entry's number to the COMMIT register; the whole entry changes in one cycle.
+"""
+
+from hw.regs import Access, Field, Register, RegisterMap, register_pair
+
+from .config import ADDR_WIDTH, COUNT_WIDTH, DOMAIN_WIDTH, FAILED_WIDTH, OFFSET_WIDTH
+from .words import Command, Status
+
+__all__ = ["ID_VALUE", "VERSION", "register_map"]
+
+ID_VALUE = 0x444D_4145
+"""ASCII ``DMAE``."""
+
+VERSION = 1
+
+RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
+
+
+def _identity(config):
+    def parameter(name, width, value, doc):
+        return Field(name, width, RO, reset=value, doc=doc)
+
+    return (
+        Register("ID", [Field("value", 32, RO, reset=ID_VALUE, doc="ASCII DMAE.")], doc="Tells what this block is."),
+        Register("VERSION", [Field("value", 32, RO, reset=VERSION, doc="Version of this register map.")],
+                 doc="Changes when software must."),
+        Register("SIZES", [
+            parameter("queue_bits", 4, config.queue_bits, "Log2 of the number of queues."),
+            parameter("region_bits", 4, config.region_bits, "Log2 of the number of regions."),
+            parameter("depth_bits", 4, (config.queue_depth - 1).bit_length(), "Log2 of words waiting per queue."),
+            parameter("window_bits", 4, config.window_bits, "Log2 of segments in flight per queue."),
+            parameter("tag_bits", 4, config.tag_bits, "Log2 of segments in flight."),
+            parameter("lane_bits", 4, config.lane_bits, "Log2 of bytes per beat."),
+            parameter("segment_bits", 4, config.segment_bits, "Log2 of bytes per segment."),
+        ], doc="Sizes this engine was built with."),
+    )
+
+
+def _interrupts():
+    sources = (
+        ("error", "A request failed, or a word was refused; the error log says which."),
+        ("completion", "A request with the IRQ flag ended."),
+    )
+    return (
+        Register("IRQ_STATUS", [Field(name, 1, W1C, doc=doc) for name, doc in sources], doc="Interrupt sources."),
+        Register("IRQ_ENABLE", [Field(name, 1, RW, doc=f"Let {name} drive irq.") for name, _ in sources],
+                 doc="The irq output is high while an enabled source is set."),
+    )
+
+
+def _regions(config):
+    return (
+        *register_pair("REGION_BASE", ADDR_WIDTH, RW, doc="First byte of the region; a multiple of 4096, lower bits are ignored"),
+        *register_pair("REGION_LENGTH", OFFSET_WIDTH + 1, RW, doc="Bytes in the region"),
+        Register("REGION_ACCESS", [
+            Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain whose queues may use the region."),
+            Field("readable", 1, RW, doc="May be a source."),
+            Field("writable", 1, RW, doc="May be a destination."),
+            Field("valid", 1, RW, doc="The entry is a region."),
+        ], doc="Who may do what with the region."),
+        Register("REGION_COMMIT", [Field("region", config.region_bits, PULSE, doc="Entry to write.")],
+                 doc="Writes the staged region to the table. Requests scheduled later see it."),
+    )
+
+
+def _queues(config):
+    return (
+        *register_pair("QUEUE_SC", ADDR_WIDTH, RW, doc="Address of the send completion word; a multiple of 8"),
+        *register_pair("QUEUE_RC", ADDR_WIDTH, RW, doc="Address of the receive completion word; a multiple of 8"),
+        Register("QUEUE_CONFIG", [
+            Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain of the queue's requests."),
+            Field("sc_enable", 1, RW, doc="The queue has a send completion word."),
+            Field("rc_enable", 1, RW, doc="The queue has a receive completion word."),
+            Field("skip_errors", 1, RW, doc="Go on after a failed request instead of holding."),
+        ], doc="How the queue behaves."),
+        Register("QUEUE_COMMIT", [Field("queue", config.queue_bits, PULSE, doc="Queue to configure.")],
+                 doc="Writes the staged configuration to a queue, which must have nothing in flight."),
+        Register("QUEUE_COMMAND", [
+            Field("queue", config.queue_bits, PULSE, doc="Queue that is told."),
+            Field("command", 3, PULSE, lsb=8, enum=Command, doc="What it is told."),
+        ], doc="Starts, pauses, clears or resets a queue."),
+        Register("QUEUE_SELECT", [Field("queue", config.queue_bits, RW, doc="Queue that the next three registers show.")],
+                 doc="Selects a queue to look at."),
+        Register("QUEUE_STATE", [
+            Field("enabled", 1, RO, doc="Words are accepted."),
+            Field("running", 1, RO, doc="Segments are scheduled."),
+            Field("held", 1, RO, doc="Holds after an error until CLEAR or RESET."),
+            Field("refusing", 1, RO, doc="A word was refused; so are later ones until CLEAR or RESET."),
+            Field("resetting", 1, RO, doc="A RESET is draining."),
+            Field("waiting", 1, RO, doc="Has words that are not wholly scheduled."),
+            Field("in_flight", config.window_bits + 1, RO, lsb=8, doc="Segments issued and not retired."),
+        ], doc="State of the selected queue."),
+        Register("QUEUE_COUNT", [Field("count", COUNT_WIDTH, RO, doc="Requests ended since reset.")],
+                 doc="The selected queue's counter, as in SC and RC."),
+        Register("QUEUE_RESULT", [
+            Field("failed", FAILED_WIDTH, RO, doc="Failures since reset."),
+            Field("status", 8, RO, enum=Status, doc="The latest failure since CLEAR or RESET."),
+        ], doc="The selected queue's failures, as in SC and RC."),
+    )
+
+
+def _errors(config):
+    return (
+        Register("ERROR_LOG", [
+            Field("status", 8, RO, enum=Status, doc="What went wrong."),
+            Field("queue", config.queue_bits, RO, lsb=8, doc="On which queue."),
+            Field("valid", 1, RO, lsb=31, doc="There is an entry."),
+        ], doc="Oldest entry of the error log."),
+        Register("ERROR_LOG_COUNT", [Field("count", COUNT_WIDTH, RO, doc="Requests of the queue that ended before.")],
+                 doc="The queue's counter in the oldest entry: the number of the failed request, from 0."),
+        Register("ERROR_LOG_POP", [Field("pop", 1, PULSE, doc="Write 1.")], doc="Drops the oldest entry."),
+        Register("ERROR_LOG_LOST", [Field("count", 32, RO, doc="Entries lost because the log was full.")],
+                 doc="The log holds 16 entries."),
+        Register("WATCHDOG", [Field("cycles", 32, RW, reset=0, doc="Cycles, or 0 for never.")],
+                 doc="A queue with segments in flight of which none ends for one to two such times gets TIMEOUT."),
+    )
+
+
+COUNTERS = (
+    ("WORDS", "Words accepted from doorbells."),
+    ("REFUSED", "Words refused."),
+    ("REQUESTS", "Requests ended, failed ones included."),
+    ("FAILED", "Failures logged or lost."),
+    ("SEGMENTS", "Segments issued to memory."),
+    ("READ_BEATS", "Beats received on R."),
+    ("WRITE_BEATS", "Beats sent on W, completion words included."),
+    ("COMPLETION_WRITES", "Completion words written."),
+    ("READ_STALLS", "Cycles that AR waited for ready."),
+    ("WRITE_STALLS", "Cycles that W waited for ready."),
+)
+"""Name and meaning of each free-running 32-bit counter."""
+
+
+def register_map(config):
+    """Registers of an engine of these sizes."""
+    counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc=doc)], doc="Wraps; zeroed by rst only.")
+                for name, doc in COUNTERS]
+    return RegisterMap(
+        "dma_engine",
+        [*_identity(config), *_interrupts(), *_regions(config), *_queues(config), *_errors(config), *counters],
+        doc="GPU-controlled DMA engine.", addr_width=12)

@@ -1,0 +1,171 @@
+"""What software and hardware both see: opcodes, flags, status codes, and the two words' layouts.
+
+Plain Python: the golden model, the driver, the C header and the hardware share these tables and
+nothing else.
+"""
+
+import enum
+from typing import NamedTuple
+
+from .config import COUNT_WIDTH, FAILED_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION_ID_WIDTH
+
+__all__ = [
+    "COMPLETION_FIELDS", "NATIVE_FIELDS", "Command", "CompletionWord", "NativeWord", "Opcode", "RequestFlag",
+    "Status", "field_positions",
+]
+
+
+class Opcode(enum.IntEnum):
+    """What a native word asks for. Every other value is malformed."""
+
+    COPY = 1
+
+
+class RequestFlag(enum.IntFlag):
+    """Flags of a native word. The upper four bits are reserved and must be zero."""
+
+    SC = 1 << 0
+    """Publish the send completion word when this request ends."""
+    RC = 1 << 1
+    """Publish the receive completion word when this request ends."""
+    FENCE = 1 << 2
+    """Start only when every earlier request of the queue has ended."""
+    IRQ = 1 << 3
+    """Raise the completion interrupt when this request ends."""
+
+
+class Status(enum.IntEnum):
+    """How a request, or a word that never became one, ended.
+
+    Bits 5:4 tell the side (1 source, 2 destination). When several apply, a request ends with the
+    first in this order: MALFORMED, ZERO_LENGTH, source checks, destination checks (each group in
+    numeric order), read errors, write errors.
+    """
+
+    OK = 0x00
+    MALFORMED = 0x01
+    """Unknown opcode, reserved flag, a store of fewer than 16 bytes, or SC/RC asked of a queue without that word."""
+    ZERO_LENGTH = 0x02
+    OVERFLOW = 0x03
+    """A word came to a full queue and was refused, as every later one until the queue is cleared."""
+    DISABLED = 0x04
+    """A word came to a queue that is not enabled and was refused."""
+    TIMEOUT = 0x05
+    """Nothing of the queue ended for the watchdog's time."""
+    COMPLETION_ERROR = 0x06
+    """The memory answered a completion word's write with an error."""
+    SRC_REGION = 0x10
+    """The source region is not in the table."""
+    SRC_DOMAIN = 0x11
+    """The source region belongs to another protection domain."""
+    SRC_RIGHTS = 0x12
+    """The source region may not be read."""
+    SRC_BOUNDS = 0x13
+    """The source range ends beyond its region."""
+    READ_SLVERR = 0x14
+    READ_DECERR = 0x15
+    DST_REGION = 0x20
+    DST_DOMAIN = 0x21
+    DST_RIGHTS = 0x22
+    """The destination region may not be written."""
+    DST_BOUNDS = 0x23
+    WRITE_SLVERR = 0x24
+    WRITE_DECERR = 0x25
+
+
+class Command(enum.IntEnum):
+    """What software may tell a queue through the QUEUE_COMMAND register."""
+
+    START = 1
+    """Take words and schedule them."""
+    PAUSE = 2
+    """Go on taking words, schedule no more segments. The queue is drained when it shows nothing in flight."""
+    CLEAR = 3
+    """Leave the error state: the failed request counts as ended, the status returns to OK."""
+    RESET = 4
+    """Discard waiting words, drain what is in flight, zero the counters, refuse words until START."""
+
+
+NATIVE_FIELDS = (
+    ("opcode", 4),
+    ("flags", 8),
+    ("src_region", REGION_ID_WIDTH),
+    ("dst_region", REGION_ID_WIDTH),
+    ("src_offset", OFFSET_WIDTH),
+    ("length", LENGTH_WIDTH),
+    ("dst_offset", OFFSET_WIDTH),
+)
+"""Fields of the native 128-bit word from bit 0 up; no field straddles the two 64-bit halves."""
+
+COMPLETION_FIELDS = (("count", COUNT_WIDTH), ("failed", FAILED_WIDTH), ("status", 8))
+"""Fields of the 64-bit SC and RC words from bit 0 up."""
+
+
+def field_positions(fields):
+    """Name -> (lsb, width) of packed fields."""
+    positions, lsb = {}, 0
+    for name, width in fields:
+        positions[name] = (lsb, width)
+        lsb += width
+    return positions
+
+
+def _pack(values, fields):
+    word = 0
+    for (name, (lsb, width)), value in zip(field_positions(fields).items(), values, strict=True):
+        if not 0 <= value < 1 << width:
+            raise ValueError(f"{name} must fit {width} bits, not {value!r}")
+        word |= int(value) << lsb
+    return word
+
+
+def _unpack(word, fields):
+    return [(word >> lsb) & ((1 << width) - 1) for lsb, width in field_positions(fields).values()]
+
+
+class NativeWord(NamedTuple):
+    """A request as a GPU thread stores it: one aligned 16-byte store, little endian."""
+
+    opcode: int
+    flags: int
+    src_region: int
+    dst_region: int
+    src_offset: int
+    length: int
+    dst_offset: int
+
+    @classmethod
+    def copy(cls, *, src, dst, length, flags=RequestFlag.SC | RequestFlag.RC):
+        """A copy of ``length`` bytes between ``(region, offset)`` pairs."""
+        return cls(Opcode.COPY, int(flags), src[0], dst[0], src[1], length, dst[1])
+
+    def pack(self):
+        """128-bit integer. Raises ValueError when a field does not fit."""
+        return _pack(self, NATIVE_FIELDS)
+
+    @classmethod
+    def unpack(cls, word):
+        return cls(*_unpack(word, NATIVE_FIELDS))
+
+    def to_bytes(self):
+        return self.pack().to_bytes(16, "little")
+
+
+class CompletionWord(NamedTuple):
+    """An SC or RC word as it stands in memory: 8 bytes, aligned, little endian.
+
+    ``count`` is the number of requests of the queue that have ended, in order; a request that failed
+    counts when software clears it (or at once in a queue that skips errors). ``failed`` counts failures,
+    ``status`` is the latest failure's until the queue is cleared.
+    """
+
+    count: int
+    failed: int
+    status: int
+
+    def pack(self):
+        return _pack(self, COMPLETION_FIELDS)
+
+    @classmethod
+    def unpack(cls, word):
+        return cls(*_unpack(word, COMPLETION_FIELDS))
