@@ -12,6 +12,7 @@ import keyword
 import re
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
+from itertools import pairwise
 
 __all__ = ["REGISTER_WIDTH", "Access", "Field", "Register", "RegisterMap", "register_pair"]
 
@@ -96,6 +97,10 @@ class Field:
         if not isinstance(self.enum, type) or not issubclass(self.enum, Enum):
             raise ValueError(f"Enum of field {self.name!r} must be an Enum class, not {self.enum!r}")
         for member in self.enum:
+            if not _is_identifier(member.name):
+                raise ValueError(
+                    f"Value name in the enum of field {self.name!r} must be an identifier that starts "
+                    f"with a letter, not {member.name!r}")
             if not isinstance(member.value, int) or not 0 <= member.value < 1 << self.width:
                 raise ValueError(
                     f"Value {member.name!r} of the enum of field {self.name!r} must fit in "
@@ -174,7 +179,7 @@ class Register:
         if not placed:
             raise ValueError(f"Register {self.name!r} must have at least one field")
         placed.sort(key=lambda field: field.lsb)
-        for low, high in zip(placed, placed[1:], strict=False):
+        for low, high in pairwise(placed):
             if high.lsb <= low.msb:
                 raise ValueError(
                     f"Field {high.name!r} of register {self.name!r} must not overlap field "
@@ -189,7 +194,8 @@ class Register:
             if field.access is Access.W1C:
                 names.add(f"{field.member}_set")
             for name in sorted(names & members):
-                raise ValueError(f"Register {self.name!r} must not have two fields that use the name {name!r}")
+                raise ValueError(
+                    f"Register {self.name!r} must not have two fields that use the name {name!r}")
             members |= names
 
     def __getitem__(self, name):
@@ -301,9 +307,10 @@ class RegisterMap:
 def register_pair(name, width, access, *, doc, field="value", reset=0, offset=None):
     """Registers ``<name>_LO`` and ``<name>_HI`` that hold one value of 33 to 64 bits.
 
-    Each has one field, ``field``. Use with a star in a list of registers, and join the halves in
-    gateware with ``Cat(bank.<name>_lo.value, bank.<name>_hi.value)``. Reading the two is not atomic:
-    a counter is copied on ``<name>_lo.read_stb``, so that HI then belongs to the LO that was read.
+    The suffixes are ``_lo`` and ``_hi`` after a name that is not in capitals. Each register has one
+    field, called ``field``. Use with a star in a list of registers, and join the halves in gateware
+    with ``Cat(bank.<name>_lo.value, bank.<name>_hi.value)``. Reading the two is not atomic: keep a copy
+    of a counter's high half on ``<name>_lo.read_stb``, so that HI then belongs to the LO that was read.
 
     Returns
     -------
@@ -316,19 +323,23 @@ def register_pair(name, width, access, *, doc, field="value", reset=0, offset=No
     if not isinstance(reset, int) or not 0 <= reset < 1 << width:
         raise ValueError(f"Reset value of register pair {name!r} must fit in {width} bits, not {reset!r}")
     doc = doc.rstrip().rstrip(".")
+    lo, hi = ("LO", "HI") if name.isupper() else ("lo", "hi")
     low = Field(field, REGISTER_WIDTH, access, reset=reset & 0xffff_ffff, doc=f"{doc}, bits 31 to 0.")
     high = Field(field, width - REGISTER_WIDTH, access, reset=reset >> REGISTER_WIDTH,
                  doc=f"{doc}, bits {width - 1} to 32.")
     return (
-        Register(f"{name}_LO", [low], doc=f"{doc}, low word.", offset=offset),
-        Register(f"{name}_HI", [high], doc=f"{doc}, high word.",
+        Register(f"{name}_{lo}", [low], doc=f"{doc}, low word.", offset=offset),
+        Register(f"{name}_{hi}", [high], doc=f"{doc}, high word.",
                  offset=None if offset is None else offset + 4),
     )
 
 
+def _is_identifier(name):
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is not None
+
+
 def _check_name(kind, name, reserved):
-    if (not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)
-            or keyword.iskeyword(name.lower())):
+    if not _is_identifier(name) or keyword.iskeyword(name.lower()):
         raise ValueError(f"{kind} name must be an identifier that starts with a letter, not {name!r}")
     if name.lower() in reserved:
         raise ValueError(f"{kind} name must not be {name!r}, which the register bank uses itself")
