@@ -1,0 +1,5 @@
+"""AXI4 and AXI4-Lite: the pins and the rules of the bus."""
+
+from hw.axi.signature import AxiLiteSignature, AxiSignature, Burst, Resp
+
+__all__ = ["AxiLiteSignature", "AxiSignature", "Burst", "Resp"]

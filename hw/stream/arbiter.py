@@ -1,0 +1,121 @@
+"""Round-robin choice among requesters.
+
+Latency: 0, ``requests`` to ``grant`` is combinational.  Throughput: one grant per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["RoundRobin"]
+
+
+class RoundRobin(wiring.Component):
+    """Grant the first requester at or after a pointer that moves past each one served.
+
+    A requester that keeps asking is granted after at most ``count - 1`` others. The grant follows
+    ``requests`` in the same cycle, so it may change until it is taken with ``advance``; a user who
+    must hold a stalled grant keeps the other requests away meanwhile (as ``Merge`` does).
+
+    The pointer is kept as a mask of the requesters at or after it. Requesters are looked at in
+    groups of 8: each group finds its own first requester while the first group with one is found,
+    so that the choice among 64 is at most 7 levels of 6-input LUTs deep.
+
+    Parameters
+    ----------
+    count : int
+        Number of requesters, at least 1. Depth grows slowly up to 64.
+
+    Members
+    -------
+    requests : ``In(count)``
+        One bit per requester.
+    advance : ``In(1)``
+        The grant is taken in this cycle. Ignored while nobody requests.
+    grant : ``Out(range(count))``
+        Number of the granted requester; 0 while nobody requests.
+    grant_onehot : ``Out(count)``
+        The same as one bit; 0 while nobody requests.
+    valid : ``Out(1)``
+        Somebody requests.
+
+    Raises
+    ------
+    ValueError
+        If ``count`` is not a positive integer.
+    """
+
+    _GROUP = 8
+
+    def __init__(self, count):
+        if not isinstance(count, int) or count < 1:
+            raise ValueError(f"RoundRobin count must be a positive integer, not {count!r}")
+        self.count = count
+        super().__init__({
+            "requests": In(count),
+            "advance": In(1),
+            "grant": Out(range(count)),
+            "grant_onehot": Out(count),
+            "valid": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+
+        # Requesters at or after the pointer come first.
+        mask = Signal(self.count, init=-1)
+        preferred = Signal(self.count)
+        m.d.comb += [preferred.eq(self.requests & mask), self.valid.eq(self.requests.any())]
+
+        # Each group's own choice needs no look at the others: if the group is served for its
+        # preferred requesters, it has some; if it is served for the rest, no group has any.
+        starts = range(0, self.count, self._GROUP)
+        chosen = Signal(self.count)
+        for at in starts:
+            group = slice(at, min(at + self._GROUP, self.count))
+            m.d.comb += chosen[group].eq(Mux(
+                preferred[group].any(), _lowest(preferred[group]), _lowest(self.requests[group])))
+
+        # The first group with preferred requesters, else the first with any.
+        groups_preferred = Cat(preferred[at:at + self._GROUP].any() for at in starts)
+        groups_any = Cat(self.requests[at:at + self._GROUP].any() for at in starts)
+        group_onehot = Signal(len(starts))
+        m.d.comb += group_onehot.eq(Mux(
+            groups_preferred.any(), _lowest(groups_preferred), _lowest(groups_any)))
+
+        # Both halves together.
+        place = Signal(range(min(self._GROUP, self.count)))
+        for at, selected in zip(starts, group_onehot, strict=True):
+            group = slice(at, min(at + self._GROUP, self.count))
+            m.d.comb += self.grant_onehot[group].eq(Mux(selected, chosen[group], 0))
+        m.d.comb += [
+            place.eq(_either(Mux(selected, _number(chosen[at:at + self._GROUP]), 0)
+                             for at, selected in zip(starts, group_onehot, strict=True))),
+            self.grant.eq(Cat(place, _number(group_onehot))),
+        ]
+
+        with m.If(self.advance & self.valid):
+            m.d.sync += mask.eq(Cat(self.grant < index for index in range(self.count)))
+
+        return m
+
+
+def _lowest(bits):
+    """``bits`` with only its lowest set bit left."""
+    return Cat(bit & ~bits[:index].any() if index else bit for index, bit in enumerate(bits))
+
+
+def _number(onehot):
+    """Index of the only bit set in ``onehot``."""
+    width = (len(onehot) - 1).bit_length()
+    return Cat(
+        Cat(bit for index, bit in enumerate(onehot) if index >> digit & 1).any()
+        for digit in range(width))
+
+
+def _either(values):
+    """All of ``values`` ORed together."""
+    result = 0
+    for value in values:
+        result |= value
+    return result

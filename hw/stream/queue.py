@@ -1,0 +1,162 @@
+"""A first-in first-out queue of a typed stream.
+
+Latency: 1 cycle in LUT RAM (up to 32 entries), 2 cycles in block RAM.  Throughput: 1 transfer per
+cycle, also when full or nearly empty.  ``i.ready``, ``o.valid`` and ``level`` depend on registers
+only: no path runs through the queue.
+"""
+
+from amaranth import *
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Queue"]
+
+
+class Queue(wiring.Component):
+    """Keep up to ``depth`` items, and hand them on in order.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Payload shape, usually a :class:`data.Struct`.
+    depth : int
+        Number of items held, at least 2; need not be a power of two. Powers of two save the
+        wrap-around compares.
+    ram : ``"lut"``, ``"block"`` or ``None``
+        Kind of memory, and with it the latency. ``None`` takes LUT RAM up to ``LUT_RAM_DEPTH``
+        entries and a registered read beyond, and leaves the last word to the synthesis tool; a name
+        is also written down as a ``ram_style``.
+
+    Members
+    -------
+    i : ``In(stream.Signature(shape))``
+        Accepts while fewer than ``depth`` items are held.
+    o : ``Out(stream.Signature(shape))``
+        Offers the oldest item. In LUT RAM the payload is an asynchronous read, in block RAM the
+        memory's output register.
+    level : ``Out(range(depth + 1))``
+        Number of items held, from the cycle after they were accepted until they are taken.
+        Registered.
+
+    Latency
+    -------
+    An item accepted by an empty queue is visible on ``o`` in the next cycle from LUT RAM, and one cycle later from block
+    RAM. ``latency`` holds this number.
+
+    Raises
+    ------
+    ValueError
+        If ``depth`` is less than 2, or ``ram`` is no kind of memory.
+    """
+
+    #: Deepest queue that goes to LUT RAM unless told otherwise: the depth of one LUT6 memory cell.
+    LUT_RAM_DEPTH = 32
+
+    _RAM_STYLE = {
+        "lut": {"ram_style": "distributed"},
+        "block": {"ram_style": "block"},
+        None: {},
+    }
+
+    def __init__(self, shape, *, depth, ram=None):
+        if not isinstance(depth, int) or depth < 2:
+            raise ValueError(f"Queue depth must be an integer of at least 2, not {depth!r}")
+        if ram not in ("lut", "block", None):
+            raise ValueError(f'Queue memory must be "lut", "block" or None, not {ram!r}')
+        self.shape = shape
+        self.depth = depth
+        self.ram = ram
+        super().__init__({
+            "i": In(stream.Signature(shape)),
+            "o": Out(stream.Signature(shape)),
+            "level": Out(range(depth + 1)),
+        })
+
+    @property
+    def latency(self):
+        """Cycles from the transfer on ``i`` to the item's first cycle on ``o`` of an empty
+        queue."""
+        return 2 if self._registered_read else 1
+
+    @property
+    def _registered_read(self):
+        return self.ram == "block" or (self.ram is None and self.depth > self.LUT_RAM_DEPTH)
+
+    def elaborate(self, platform):
+        m = Module()
+
+        m.submodules.storage = storage = memory.Memory(
+            shape=self.shape, depth=self.depth, init=[], attrs=self._RAM_STYLE[self.ram])
+
+        # Occupancy: `full` and `level` are registers, so that both ends start from a flip-flop.
+        push = Signal()
+        pop = Signal()
+        full = Signal()
+        m.d.comb += [
+            push.eq(self.i.valid & ~full),
+            pop.eq(self.o.valid & self.o.ready),
+            self.i.ready.eq(~full),
+        ]
+        with m.If(push & ~pop):
+            m.d.sync += [self.level.eq(self.level + 1), full.eq(self.level == self.depth - 1)]
+        with m.Elif(pop & ~push):
+            m.d.sync += [self.level.eq(self.level - 1), full.eq(0)]
+
+        # Accepted items go to the next free row.
+        w_port = storage.write_port()
+        m.d.comb += [w_port.data.eq(self.i.payload), w_port.en.eq(push)]
+        with m.If(push):
+            m.d.sync += w_port.addr.eq(self._after(w_port.addr))
+
+        if self._registered_read:
+            self._read_registered(m, storage, push, pop)
+        else:
+            self._read_asynchronous(m, storage, push, pop)
+        return m
+
+    def _after(self, row):
+        """The row after ``row``; a power of two wraps by itself."""
+        if self.depth & (self.depth - 1) == 0:
+            return row + 1
+        return Mux(row == self.depth - 1, 0, row + 1)
+
+    def _read_asynchronous(self, m, storage, push, pop):
+        """Show the oldest row directly."""
+        oldest = Signal(range(self.depth))
+        some = Signal()
+        r_port = storage.read_port(domain="comb")
+        m.d.comb += [r_port.addr.eq(oldest), self.o.payload.eq(r_port.data), self.o.valid.eq(some)]
+        with m.If(pop):
+            m.d.sync += oldest.eq(self._after(oldest))
+        with m.If(push & ~pop):
+            m.d.sync += some.eq(1)
+        with m.Elif(pop & ~push):
+            m.d.sync += some.eq(self.level != 1)
+
+    def _read_registered(self, m, storage, push, pop):
+        """Move the oldest row to the memory's output register as soon as that is free.
+
+        A row is read only while it holds an item, and written only while it holds none: never both
+        in one cycle.
+        """
+        oldest = Signal(range(self.depth))
+        waiting = Signal(range(self.depth + 1))  # items in rows, not counting the output register
+        some = Signal()  # waiting != 0
+        loaded = Signal()  # the output register holds an item
+        load = Signal()
+        r_port = storage.read_port()
+        m.d.comb += [
+            load.eq(some & (~loaded | self.o.ready)),
+            r_port.addr.eq(oldest),
+            r_port.en.eq(load),
+            self.o.payload.eq(r_port.data),
+            self.o.valid.eq(loaded),
+        ]
+        with m.If(load):
+            m.d.sync += [oldest.eq(self._after(oldest)), loaded.eq(1)]
+        with m.Elif(pop):
+            m.d.sync += loaded.eq(0)
+        with m.If(push & ~load):
+            m.d.sync += [waiting.eq(waiting + 1), some.eq(1)]
+        with m.Elif(load & ~push):
+            m.d.sync += [waiting.eq(waiting - 1), some.eq(waiting != 1)]

@@ -1,0 +1,70 @@
+"""A two-entry register slice that cuts every combinational path of a stream.
+
+Latency: 1 cycle.  Throughput: 1 transfer per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Skid"]
+
+
+class Skid(wiring.Component):
+    """Pass a stream on with ``valid``, ``payload`` and ``ready`` all straight from registers.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Payload shape, usually a :class:`data.Struct`.
+
+    Members
+    -------
+    i : ``In(stream.Signature(shape))``
+        Accepts while the spare entry is empty.
+    o : ``Out(stream.Signature(shape))``
+        Offers the oldest entry.
+
+    Latency
+    -------
+    One cycle. A stalled output is seen by the input one cycle later; the spare entry holds what came in between.
+    """
+
+    def __init__(self, shape):
+        self.shape = shape
+        super().__init__({
+            "i": In(stream.Signature(shape)),
+            "o": Out(stream.Signature(shape)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+
+        # Data registers have no reset: their valid bits do.
+        valid = Signal()
+        payload = Signal(self.shape, reset_less=True)
+        spare = Signal(self.shape, reset_less=True)
+        spare_free = Signal(init=1)
+        m.d.comb += [
+            self.i.ready.eq(spare_free),
+            self.o.valid.eq(valid),
+            self.o.payload.eq(payload),
+        ]
+
+        # The spare follows the input until it is needed, and then keeps the transfer that the
+        # output could not take.
+        with m.If(spare_free):
+            m.d.sync += spare.eq(self.i.payload)
+
+        # The output entry is free now: refill it from the spare, else from the input.
+        with m.If(self.o.ready | ~valid):
+            m.d.sync += [valid.eq(self.i.valid | ~spare_free), spare_free.eq(1)]
+            with m.If(spare_free):
+                m.d.sync += payload.eq(self.i.payload)
+            with m.Else():
+                m.d.sync += payload.eq(spare)
+        # The output is stalled: an accepted transfer waits in the spare.
+        with m.Elif(self.i.valid):
+            m.d.sync += spare_free.eq(0)
+
+        return m
