@@ -1,8 +1,9 @@
 """Registers: one description, from which gateware, headers and documents are made.
 
-describe -> bank (gateware, imported as ``hw.regs.bank``), export (C header, Markdown, SystemRDL, JSON)
+describe -> bank (gateware), export (C header, Markdown, SystemRDL, JSON)
 """
 
+from hw.regs.bank import *
 from hw.regs.describe import *
 from hw.regs.export import *
 
@@ -11,8 +12,10 @@ __all__ = [
     "Access",
     "Field",
     "Register",
+    "RegisterBank",
     "RegisterMap",
     "register_pair",
+    "register_signature",
     "to_c_header",
     "to_json",
     "to_markdown",

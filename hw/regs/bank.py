@@ -10,14 +10,10 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi.signature import AxiLiteSignature
+from hw.axi.signature import AxiLiteSignature, Resp
 from hw.regs.describe import REGISTER_WIDTH, Access, RegisterMap
 
 __all__ = ["RegisterBank", "register_signature"]
-
-
-_OKAY = 0b00
-_SLVERR = 0b10
 
 
 def register_signature(register):
@@ -29,7 +25,7 @@ def register_signature(register):
     members = {}
     for field in register.fields:
         direction = In if field.access is Access.RO else Out
-        members[field.member] = direction(field.width, init=field.reset)
+        members[field.member] = direction(field.width, init=field.reset or None)
         if field.access is Access.W1C:
             members[f"{field.member}_set"] = In(field.width)
     return wiring.Signature(members | {"written_stb": Out(1), "read_stb": Out(1)})
@@ -127,8 +123,10 @@ class RegisterBank(wiring.Component):
                 addr_full.eq(0),
                 data_full.eq(0),
                 bus.bvalid.eq(1),
-                bus.bresp.eq(Mux(mapped & ~refused, _OKAY, _SLVERR)),
+                bus.bresp.eq(Resp.SLVERR),
             ]
+            with m.If(mapped & ~refused):
+                m.d.sync += bus.bresp.eq(Resp.OKAY)
 
         # The address selects one register, which may refuse.
         selected = {}
@@ -192,8 +190,10 @@ class RegisterBank(wiring.Component):
                 addr_full.eq(0),
                 bus.rvalid.eq(1),
                 bus.rdata.eq(word),
-                bus.rresp.eq(Mux(mapped, _OKAY, _SLVERR)),
+                bus.rresp.eq(Resp.SLVERR),
             ]
+            with m.If(mapped):
+                m.d.sync += bus.rresp.eq(Resp.OKAY)
 
         # The address selects one word; bits without a field, and PULSE fields, read as 0.
         with m.Switch(addr[2:]):
