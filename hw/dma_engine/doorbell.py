@@ -1,0 +1,115 @@
+"""Doorbell port: AXI4 writes in, words on their way to the queues out.
+
+GPU stores -> Doorbell -> QueueStore.  Latency: 1 cycle from the W handshake to ``o``.
+Throughput: one word per cycle, from single beats as well as from bursts.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import AxiSignature, Resp
+from hw.stream import Queue, Skid
+
+from .layouts import InitSignature, arrival_layout
+
+__all__ = ["Doorbell"]
+
+WORD_BITS = 128
+
+
+class Doorbell(wiring.Component):
+    """Take 16-byte stores; one beat is one word.
+
+    The 4 KiB page of the address is the queue; where in the page a word lies has no meaning, so that a
+    bridge may merge neighbouring stores into a burst. A beat with some of its strobes off is passed on
+    as not ``whole``; one with none is no word at all. Reads return zero.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+        No words are taken during the sweep.
+    bus : ``In(AxiSignature)``
+        128-bit data. B answers SLVERR when any word of the burst was refused.
+    o : ``Out(stream.Signature(arrival_layout))``
+    refused : ``In(1)``
+        The word transferred in this cycle goes nowhere.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "bus": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
+                                   id_width=config.doorbell_id_width)),
+            "o": Out(stream.Signature(arrival_layout(config))),
+            "refused": In(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        self._write(m)
+        self._read(m)
+        return m
+
+    def _write(self, m):
+        bus, id_width = self.bus, self.config.doorbell_id_width
+        m.submodules.addresses = addresses = Skid(data.StructLayout(
+            {"queue": self.config.queue_bits, "id": id_width}))
+        m.submodules.beats = beats = Skid(data.StructLayout(
+            {"data": WORD_BITS, "strb": WORD_BITS // 8, "last": 1}))
+        m.submodules.answers = answers = Queue(data.StructLayout({"id": id_width, "refused": 1}), depth=4)
+        m.d.comb += [
+            addresses.i.payload.queue.eq(bus.awaddr[12:]),
+            addresses.i.payload.id.eq(bus.awid),
+            addresses.i.valid.eq(bus.awvalid),
+            bus.awready.eq(addresses.i.ready),
+            beats.i.payload.data.eq(bus.wdata),
+            beats.i.payload.strb.eq(bus.wstrb),
+            beats.i.payload.last.eq(bus.wlast),
+            beats.i.valid.eq(bus.wvalid),
+            bus.wready.eq(beats.i.ready),
+            bus.bid.eq(answers.o.payload.id),
+            bus.bresp.eq(Mux(answers.o.payload.refused, Resp.SLVERR, Resp.OKAY)),
+            bus.bvalid.eq(answers.o.valid),
+            answers.o.ready.eq(bus.bready),
+        ]
+
+        # A beat leaves when it has its address, and room for the burst's answer.
+        beat = beats.o.payload
+        some, open_ = Signal(), Signal()
+        burst_refused = Signal()
+        refused = Signal()
+        m.d.comb += [
+            some.eq(beat.strb.any()),
+            open_.eq(beats.o.valid & addresses.o.valid & answers.i.ready & ~self.init.active),
+            self.o.valid.eq(open_ & some),
+            self.o.payload.queue.eq(addresses.o.payload.queue),
+            self.o.payload.whole.eq(beat.strb.all()),
+            self.o.payload.word.eq(beat.data),
+            beats.o.ready.eq(addresses.o.valid & answers.i.ready & ~self.init.active & (~some | self.o.ready)),
+            addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),
+            refused.eq(burst_refused | (some & self.refused)),
+            answers.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
+            answers.i.payload.id.eq(addresses.o.payload.id),
+            answers.i.payload.refused.eq(refused),
+        ]
+        with m.If(beats.o.valid & beats.o.ready):
+            m.d.sync += burst_refused.eq(refused & ~beat.last)
+
+    def _read(self, m):
+        bus = self.bus
+        beats_left = Signal(8)
+        m.d.comb += [
+            bus.arready.eq(~bus.rvalid),
+            bus.rlast.eq(beats_left == 0),
+        ]
+        with m.If(bus.rvalid):
+            with m.If(bus.rready):
+                m.d.sync += [beats_left.eq(beats_left - 1), bus.rvalid.eq(~bus.rlast)]
+        with m.Elif(bus.arvalid):
+            m.d.sync += [bus.rvalid.eq(1), bus.rid.eq(bus.arid), beats_left.eq(bus.arlen)]

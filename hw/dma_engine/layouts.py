@@ -1,0 +1,141 @@
+"""Payloads that travel between the engine's stages, sized by the configuration.
+
+Word -> Front -> Scheduled -> Segment -> Launch -> Done, in the order of the pipeline.
+"""
+
+from amaranth.lib import data, enum, wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import ADDR_WIDTH, DOMAIN_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION_ID_WIDTH
+from .words import COMPLETION_FIELDS, NATIVE_FIELDS, Status
+
+__all__ = [
+    "STATUS_WIDTH", "Check", "CompletionLayout", "EndFlags", "InitSignature", "NativeLayout", "OpKind",
+    "QueueSettings", "RegionEntry", "arrival_layout", "completion_write_layout", "done_layout", "event_layout",
+    "front_layout", "launch_layout", "op_layout", "scheduled_layout", "segment_layout",
+]
+
+STATUS_WIDTH = max(Status).bit_length()
+
+NativeLayout = data.StructLayout(dict(NATIVE_FIELDS))
+CompletionLayout = data.StructLayout(dict(COMPLETION_FIELDS))
+
+
+class Check(enum.Enum, shape=2):
+    """What is wrong with a word on its face."""
+
+    OK = 0
+    MALFORMED = 1
+    ZERO_LENGTH = 2
+
+
+class EndFlags(data.Struct):
+    """What a request asked to happen at its end."""
+
+    sc: 1
+    rc: 1
+    irq: 1
+
+
+class RegionEntry(data.Struct):
+    """One entry of the region table; bases are multiples of 4096."""
+
+    base_page: ADDR_WIDTH - 12
+    length: OFFSET_WIDTH + 1
+    domain: DOMAIN_WIDTH
+    readable: 1
+    writable: 1
+    valid: 1
+
+
+class QueueSettings(data.Struct):
+    """How one queue behaves."""
+
+    domain: DOMAIN_WIDTH
+    sc_enable: 1
+    rc_enable: 1
+    skip_errors: 1
+
+
+class OpKind(enum.Enum, shape=2):
+    """What is done to a queue besides retiring its segments."""
+
+    EVENT = 0
+    """A status that belongs to no request: OVERFLOW, DISABLED, TIMEOUT, COMPLETION_ERROR."""
+    CLEAR = 1
+    RESET = 2
+
+
+def InitSignature(config):
+    """Sweep over all memories after reset: while ``active``, write the initial value at ``address``."""
+    entries = max(config.queues * config.window, config.tags, config.buffer_beats)
+    return wiring.Signature({"active": Out(1), "address": Out(range(entries))})
+
+
+def arrival_layout(config):
+    """A word on its way from the doorbell port to its queue."""
+    return data.StructLayout({"queue": config.queue_bits, "whole": 1, "word": NativeLayout})
+
+
+def front_layout(config):
+    """The request at the front of a queue, decoded."""
+    return data.StructLayout({
+        "check": Check, "fence": 1, "end": EndFlags,
+        "src_region": REGION_ID_WIDTH, "dst_region": REGION_ID_WIDTH,
+        "src_offset": OFFSET_WIDTH, "dst_offset": OFFSET_WIDTH, "length": LENGTH_WIDTH,
+        "last_segment": config.segment_count_width,     # number of the last segment
+        "end_position": config.segment_bits,            # of the last byte inside the last segment
+    })
+
+
+def scheduled_layout(config):
+    """One segment of the request at the front of ``queue``."""
+    return data.StructLayout({
+        "queue": config.queue_bits, "index": config.window_bits + 1, "lap": 1,
+        "front": front_layout(config), "number": config.segment_count_width,
+        "first": 1, "last": 1, "aborted": 1,
+    })
+
+
+def segment_layout(config):
+    """A segment with checked addresses: one write burst, one or two read bursts."""
+    return data.StructLayout({
+        "queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags,
+        "status": STATUS_WIDTH,
+        "src_addr": ADDR_WIDTH, "dst_addr": ADDR_WIDTH,
+        "size": config.segment_bits,                    # bytes less one
+        "src_beats": config.beat_count_width,
+        "crosses": 1,                                   # the source crosses a 4 KiB boundary
+    })
+
+
+def launch_layout(config):
+    """A segment that has a tag and whose read is on its way."""
+    return data.StructLayout({"tag": config.tag_bits, "segment": segment_layout(config)})
+
+
+def done_layout(config):
+    """The end of one segment."""
+    return data.StructLayout({
+        "queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags,
+        "status": STATUS_WIDTH,
+    })
+
+
+def event_layout(config):
+    """A status that belongs to a queue, not to a request."""
+    return data.StructLayout({"queue": config.queue_bits, "status": STATUS_WIDTH})
+
+
+def op_layout(config):
+    """Something to do to a queue, in line with the retirement of its segments."""
+    return data.StructLayout({"kind": OpKind, "queue": config.queue_bits, "status": STATUS_WIDTH})
+
+
+def completion_write_layout(config):
+    """One completion word on its way to memory; ``writer`` is the lower part of its AXI ID."""
+    return data.StructLayout({
+        "addr": ADDR_WIDTH, "word": CompletionLayout, "writer": config.queue_bits + 1,
+    })
+
+

@@ -1,0 +1,66 @@
+"""A small table in LUT RAM: one write port, any number of asynchronous read ports.
+
+Latency: reads 0 cycles, a write is seen in the next cycle.  Throughput: one write per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In
+
+__all__ = ["Table"]
+
+
+class Table(wiring.Component):
+    """Keep one row per queue, tag or slot.
+
+    While the sweep after reset is active, each row is set to zero.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Row.
+    depth : int
+        Rows; a power of two.
+    reads : int
+        Read ports; each costs a copy of the table.
+    init : wiring.Signature
+        Signature of the sweep.
+
+    Members
+    -------
+    init : ``In(init)``
+    write : ``In``; ``en``, ``addr``, ``data``
+    read : array of ``In``; ``addr`` in, ``data`` out, combinational
+    """
+
+    def __init__(self, shape, *, depth, reads, init):
+        self.shape = shape
+        self.depth = depth
+        self.reads = reads
+        super().__init__({
+            "init": In(init),
+            "write": In(wiring.Signature({"en": wiring.Out(1), "addr": wiring.Out(range(depth)),
+                                          "data": wiring.Out(shape)})),
+            "read": In(wiring.Signature({"addr": wiring.Out(range(depth)), "data": In(shape)})).array(reads),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        width = Shape.cast(self.shape).width
+        m.submodules.memory = rows = memory.Memory(
+            shape=unsigned(width), depth=self.depth, init=[], attrs={"ram_style": "distributed"})
+        write = rows.write_port()
+        with m.If(self.init.active):
+            m.d.comb += [write.en.eq(1), write.addr.eq(self.init.address)]
+        with m.Else():
+            m.d.comb += [write.en.eq(self.write.en), write.addr.eq(self.write.addr),
+                         write.data.eq(data_bits(self.write.data))]
+        for port in self.read:
+            read = rows.read_port(domain="comb")
+            m.d.comb += [read.addr.eq(port.addr), data_bits(port.data).eq(read.data)]
+        return m
+
+
+def data_bits(value):
+    """``value`` as plain bits, whether it is a view or not."""
+    return value.as_value() if isinstance(value, data.View) else Value.cast(value)
