@@ -1,8 +1,22 @@
 """Blocks that pass typed streams on: queues, register slices, routing, arbitration, credits."""
 
 from hw.stream.arbiter import RoundRobin
+from hw.stream.checker import StreamChecker
 from hw.stream.credit import CreditCounter
+from hw.stream.pipe import pipe
 from hw.stream.queue import Queue
+from hw.stream.route import Demux, Fork, Join, Merge
 from hw.stream.skid import Skid
 
-__all__ = ["CreditCounter", "Queue", "RoundRobin", "Skid"]
+__all__ = [
+    "CreditCounter",
+    "Demux",
+    "Fork",
+    "Join",
+    "Merge",
+    "Queue",
+    "RoundRobin",
+    "Skid",
+    "StreamChecker",
+    "pipe",
+]

@@ -19,7 +19,7 @@ class RoundRobin(wiring.Component):
 
     The pointer is kept as a mask of the requesters at or after it. Requesters are looked at in
     groups of 8: each group finds its own first requester while the first group with one is found,
-    so that the choice among 64 is at most 7 levels of 6-input LUTs deep.
+    so that the choice among 64 is at most 6 levels of 6-input LUTs deep.
 
     Parameters
     ----------
@@ -94,8 +94,15 @@ class RoundRobin(wiring.Component):
             self.grant.eq(Cat(place, _number(group_onehot))),
         ]
 
+        # Those after the granted one come first next time.
+        after = Signal(self.count)
+        for index, at in enumerate(starts):
+            group = slice(at, min(at + self._GROUP, self.count))
+            earlier = group_onehot[:index].any()
+            m.d.comb += after[group].eq(Mux(
+                group_onehot[index], _above(chosen[group]), earlier.replicate(group.stop - at)))
         with m.If(self.advance & self.valid):
-            m.d.sync += mask.eq(Cat(self.grant < index for index in range(self.count)))
+            m.d.sync += mask.eq(after)
 
         return m
 
@@ -103,6 +110,11 @@ class RoundRobin(wiring.Component):
 def _lowest(bits):
     """``bits`` with only its lowest set bit left."""
     return Cat(bit & ~bits[:index].any() if index else bit for index, bit in enumerate(bits))
+
+
+def _above(onehot):
+    """All places above the only bit set in ``onehot``."""
+    return Cat(onehot[:index].any() for index in range(len(onehot)))
 
 
 def _number(onehot):

@@ -40,8 +40,8 @@ class Queue(wiring.Component):
 
     Latency
     -------
-    An item accepted by an empty queue is visible on ``o`` in the next cycle from LUT RAM, and one cycle later from block
-    RAM. ``latency`` holds this number.
+    An item accepted by an empty queue is visible on ``o`` in the next cycle from LUT RAM, and one
+    cycle later from block RAM. ``latency`` holds this number.
 
     Raises
     ------

@@ -27,7 +27,8 @@ class Skid(wiring.Component):
 
     Latency
     -------
-    One cycle. A stalled output is seen by the input one cycle later; the spare entry holds what came in between.
+    One cycle. A stalled output is seen by the input one cycle later; the spare entry holds what
+    came in between.
     """
 
     def __init__(self, shape):
