@@ -6,7 +6,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, Signature
 from amaranth.sim import Simulator
 
 from hw.axi.signature import AxiLiteSignature, Resp
@@ -100,11 +100,11 @@ def run(testbench, *others, watch=None):
 
 
 def test_members():
-    assert register_signature(BLOCK["COMMAND"]).members == {
+    assert register_signature(BLOCK["COMMAND"]) == Signature({
         "start": Out(4), "keep": Out(8), "error": Out(2, init=3), "error_set": In(2),
-        "written_stb": Out(1), "read_stb": Out(1)}
-    assert register_signature(BLOCK["STATUS"]).members == {
-        "busy": In(1), "count": In(16, init=0xbeef), "written_stb": Out(1), "read_stb": Out(1)}
+        "written_stb": Out(1), "read_stb": Out(1)})
+    assert register_signature(BLOCK["STATUS"]) == Signature({
+        "busy": In(1), "count": In(16, init=0xbeef), "written_stb": Out(1), "read_stb": Out(1)})
     members = RegisterBank(BLOCK).signature.members
     assert list(members) == ["bus", "control", "status", "events", "command"]
     assert members["bus"] == In(AxiLiteSignature(addr_width=6, data_width=32))
