@@ -1,0 +1,363 @@
+"""Passive monitors that hold the two sides of an AXI bus to the rules of the AMBA AXI protocol.
+
+Section numbers in the messages are those of Arm IHI 0022E. A monitor has every signal of the bus as
+an input and drives nothing back: put it beside any design in a simulation, where a broken rule stops
+the run with its message, or into a formal proof, where one side's rules are assumed and the other
+side's are asserted. It is not meant for synthesis: its tables are read asynchronously.
+"""
+
+from amaranth import *
+from amaranth.lib import data
+from amaranth.lib.wiring import Out
+
+from hw.axi.rules import BusRules, Rows, Table
+from hw.axi.signature import AxiLiteSignature, AxiSignature, Burst, Resp
+
+__all__ = ["AxiChecker", "AxiLiteChecker"]
+
+
+# Bursts of one ID, counted as a number that wraps; differences between two counts are exact.
+_Issued = data.StructLayout({"epoch": 16, "bursts": 16})
+_Retired = data.StructLayout({"epoch": 16, "bursts": 16, "beats": 9})
+
+
+class AxiChecker(BusRules):
+    """Check all five channels of an AXI4 bus.
+
+    The manager's rules: VALID and payload hold until the transfer (A3.2.1) and VALID is low out of
+    reset (A3.1.2); bursts are INCR, no wider than the bus, and stay within 4 KiB (A3.4.1); AxCACHE is
+    not a reserved value (A4.4); WLAST marks the last beat and no other, with write data in the order
+    of the addresses (A3.4.1, A5.4); WSTRB stays in the lanes of the transfer (A3.4.3).
+
+    The subordinate's rules: the first two as above; a response is to a burst with its ID that has
+    been accepted in full (A3.3.1); RLAST marks the last beat and no other, with the bursts of one ID in
+    order (A3.4.1, A5.3); EXOKAY is never given, as this bus has no exclusive accesses (A3.4.4).
+
+    Write data may come ahead of its address. The length of such a burst is checked when the address
+    arrives; its WSTRB is not checked.
+
+    Parameters
+    ----------
+    signature : :class:`AxiSignature`
+        The bus.
+    max_outstanding : int
+        Bursts that the tables can hold in each direction, from 1 to 16384. Going beyond fails with a message
+        of its own. Write data may be ahead of the addresses, or behind, by as many bursts.
+    max_per_id : int or None
+        Read bursts of one ID that the tables can hold, from 1 to ``max_outstanding``. ``None`` takes as
+        many as keep the table at 16384 rows: all of 1024 with 4 ID bits, 16 with 10.
+    manager, subordinate : ``"assert"``, ``"assume"`` or ``None``
+        What to do with the rules of each side.
+    name : str
+        What messages call the bus.
+
+    Members
+    -------
+    awid, awaddr, ... : ``In``
+        Every signal of ``signature``; :meth:`observe` connects them.
+    reads : ``Out(range(max_outstanding + 1))``
+        Read bursts whose last beat has not been transferred.
+    writes : ``Out(range(max_outstanding + 1))``
+        Write addresses whose response has not been transferred.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+
+    _ROWS = 16384
+
+    def __init__(self, signature, *, max_outstanding=1024, max_per_id=None,
+                 manager="assert", subordinate="assert", name="AXI4"):
+        if not isinstance(signature, AxiSignature):
+            raise ValueError(f"AxiChecker signature must be an AxiSignature, not {signature!r}")
+        if signature.id_width > 14:
+            raise ValueError(f"AxiChecker has tables for at most 14 ID bits, not {signature.id_width}")
+        if not isinstance(max_outstanding, int) or not 1 <= max_outstanding <= 16384:
+            raise ValueError(
+                f"AxiChecker max_outstanding must be an integer from 1 to 16384, not {max_outstanding!r}")
+        if max_per_id is None:
+            max_per_id = min(max_outstanding, max(1, self._ROWS >> signature.id_width))
+        if not isinstance(max_per_id, int) or not 1 <= max_per_id <= max_outstanding:
+            raise ValueError("AxiChecker max_per_id must be an integer from 1 to the max_outstanding of "
+                             f"{max_outstanding}, not {max_per_id!r}")
+        self.max_outstanding = max_outstanding
+        self.max_per_id = max_per_id
+        super().__init__(signature, {
+            "reads": Out(range(max_outstanding + 1)),
+            "writes": Out(range(max_outstanding + 1)),
+        }, name=name, manager=manager, subordinate=subordinate)
+
+    def elaborate(self, platform):
+        m = Module()
+
+        # Memories have no reset: their rows are stamped with the number of resets so far.
+        epoch = Signal(16, reset_less=True)
+        in_reset = Signal(reset_less=True)
+        m.d.sync += in_reset.eq(self.reset)
+        with m.If(self.reset & ~in_reset):
+            m.d.sync += epoch.eq(epoch + 1)
+
+        self.check_handshakes(m)
+        with m.If(~self.reset):
+            for channel in ("aw", "ar"):
+                self._check_address(m, channel)
+        self._check_reads(m, epoch)
+        self._check_writes(m, epoch)
+        return m
+
+    def _check_address(self, m, channel):
+        """A burst is legal, from the first cycle in which it is offered."""
+        upper = channel.upper()
+        addr, length, size, burst, cache = (
+            getattr(self, channel + pin) for pin in ("addr", "len", "size", "burst", "cache"))
+        widest = (self.bus.data_width // 8).bit_length() - 1
+
+        # The offset in its page of the first byte after the burst; beats after the first are aligned.
+        end = Signal(16, name=f"{channel}_end")
+        with m.Switch(size):
+            for exponent in range(widest + 1):
+                with m.Case(exponent):
+                    m.d.comb += end.eq((addr[exponent:12] + length + 1) << exponent)
+        with m.If(getattr(self, f"{channel}valid")):
+            self.rule(m, "manager", "A3.4.1", burst == Burst.INCR,
+                      f"{upper}BURST is {{}}, not INCR", burst.as_value())
+            self.rule(m, "manager", "A3.4.1", size <= widest,
+                      f"{upper}SIZE of {{}} is wider than the data bus", size)
+            self.rule(m, "manager", "A3.4.1", end <= 4096,
+                      f"a burst crosses 4 KiB: {upper}ADDR={{:#x}} {upper}LEN={{}} {upper}SIZE={{}}",
+                      addr, length, size)
+            self.rule(m, "manager", "A4.4", cache[1] | (cache[2:] == 0),
+                      f"{upper}CACHE of {{:#x}} is reserved", cache)
+
+    def _check_reads(self, m, epoch):
+        """Read data belongs to the oldest outstanding burst of its ID."""
+        per_id = range(self.max_per_id)
+        issued = Table(m, "ar_issued", self.bus.id_width, _Issued, epoch)
+        retired = Table(m, "r_retired", self.bus.id_width, _Retired, epoch)
+        lengths = Rows(m, "ar_lengths", self.bus.id_width + len(Signal(per_id)), 8)
+        slot = len(Signal(per_id))
+
+        # Accepted address: one more burst of this ID.
+        ar_transfer = self.transfers(m, "ar")
+        r_transfer = self.transfers(m, "r")
+        ar_issued = issued.read(m, self.arid)
+        ar_retired = retired.read(m, self.arid)
+        held = Signal(16, name="ar_held")
+        m.d.comb += held.eq(ar_issued.bursts - ar_retired.bursts)
+        issued.write(m, ar_transfer, self.arid, {"bursts": ar_issued.bursts + 1})
+        lengths.write(m, ar_transfer, Cat(ar_issued.bursts[:slot], self.arid), self.arlen)
+        with m.If(ar_transfer & ~self.reset):
+            self.capacity(m, held < self.max_per_id,
+                          f"{self.max_per_id + 1} reads outstanding with ARID={{:#x}}: max_per_id", self.arid)
+
+        # Offered data: of a burst accepted before, with RLAST in the right place.
+        r_issued = issued.read(m, self.rid)
+        r_retired = retired.read(m, self.rid)
+        length = lengths.read(m, Cat(r_retired.bursts[:slot], self.rid))
+        last = Signal(name="r_last_expected")
+        m.d.comb += last.eq(r_retired.beats == length)
+        with m.If(self.rvalid & ~self.reset):
+            outstanding = r_issued.bursts != r_retired.bursts
+            self.rule(m, "subordinate", "A3.3.1", outstanding,
+                      "read data with RID={:#x}, of which no burst is outstanding", self.rid)
+            with m.If(outstanding):
+                self.rule(m, "subordinate", "A3.4.1", self.rlast | ~last,
+                          "RLAST is low on the last beat of a burst, RID={:#x} ARLEN={}", self.rid, length)
+                self.rule(m, "subordinate", "A3.4.1", ~self.rlast | last,
+                          "RLAST is high on beat {} of a burst with RID={:#x} ARLEN={}",
+                          r_retired.beats, self.rid, length)
+            self.rule(m, "subordinate", "A3.4.4", self.rresp != Resp.EXOKAY,
+                      "RRESP is EXOKAY, but there are no exclusive accesses")
+        retired.write(m, r_transfer, self.rid, {
+            "bursts": r_retired.bursts + self.rlast,
+            "beats": Mux(self.rlast, 0, r_retired.beats + 1),
+        })
+
+        self._count(m, "reads", ar_transfer, r_transfer & self.rlast)
+
+    def _check_writes(self, m, epoch):
+        """Write data matches the addresses in order; responses belong to bursts accepted in full."""
+        rows = (self.max_outstanding - 1).bit_length()
+        accepted = Rows(m, "aw_accepted", rows, data.StructLayout({
+            "id": self.bus.id_width, "addr": 7, "len": 8, "size": 3}))
+        early = Rows(m, "w_early", rows, 8)
+        aw_transfer = self.transfers(m, "aw")
+        w_transfer = self.transfers(m, "w")
+
+        # Bursts are numbered from 0 on both channels.
+        aw_number = Signal(rows + 2)
+        w_number = Signal(rows + 2)
+        beat = Signal(9)
+        ahead = Signal(signed(rows + 2))
+        m.d.comb += ahead.eq(aw_number - w_number)
+        with m.If(aw_transfer):
+            m.d.sync += aw_number.eq(aw_number + 1)
+        with m.If(w_transfer):
+            m.d.sync += beat.eq(Mux(self.wlast, 0, beat + 1))
+            with m.If(self.wlast):
+                m.d.sync += w_number.eq(w_number + 1)
+
+        # The address of this write data, if it has come, or comes in this cycle.
+        address = {"id": self.awid, "addr": self.awaddr[:7], "len": self.awlen, "size": self.awsize}
+        accepted.write(m, aw_transfer, aw_number, address)
+        current = Signal(accepted.shape)
+        known = Signal()
+        m.d.comb += [
+            known.eq((ahead > 0) | ((ahead == 0) & aw_transfer)),
+            current.eq(accepted.read(m, w_number)),
+        ]
+        with m.If(ahead == 0):
+            m.d.comb += [current[field].eq(value) for field, value in address.items()]
+        with m.If(w_transfer & ~self.reset):
+            with m.If(known):
+                self.rule(m, "manager", "A3.4.1", self.wlast | (beat != current.len),
+                          "WLAST is low on the last beat of a burst with AWLEN={}", current.len)
+                self.rule(m, "manager", "A3.4.1", ~self.wlast | (beat == current.len),
+                          "WLAST is high on beat {} of a burst with AWLEN={}", beat, current.len)
+                self.rule(m, "manager", "A3.4.3", (self.wstrb & ~self._lanes(m, current, beat)) == 0,
+                          "WSTRB of {:#x} is outside the lanes of beat {}", self.wstrb, beat)
+            with m.Else():
+                self.rule(m, "manager", "A3.4.1", self.wlast | (beat < 255),
+                          "write data ahead of its address has more than 256 beats")
+                self.capacity(m, (ahead > -self.max_outstanding) | ~self.wlast,
+                              f"data of {self.max_outstanding + 1} writes ahead of the address: "
+                              "max_outstanding")
+
+        # The address of write data that came before it.
+        early.write(m, w_transfer & self.wlast, w_number, beat)
+        early_length = early.read(m, aw_number)
+        with m.If(aw_transfer & ~self.reset):
+            with m.If(ahead < 0):
+                self.rule(m, "manager", "A3.4.1", self.awlen == early_length,
+                          "AWLEN of {} for a burst whose data came before with WLAST on beat {}",
+                          self.awlen, early_length)
+            with m.Elif(ahead == 0):
+                self.rule(m, "manager", "A3.4.1", self.awlen >= beat,
+                          "AWLEN of {} for a burst of which {} beats without WLAST came before",
+                          self.awlen, beat)
+
+        # A burst is complete when both its address and its last beat are in: at most one in a cycle.
+        done = Signal()
+        done_id = Signal(self.bus.id_width)
+        with m.If(ahead < 0):
+            m.d.comb += [done.eq(aw_transfer), done_id.eq(self.awid)]
+        with m.Else():
+            m.d.comb += [done.eq(w_transfer & self.wlast & known), done_id.eq(current.id)]
+        completed = Table(m, "w_completed", self.bus.id_width, _Issued, epoch)
+        completed.write(m, done, done_id, {"bursts": completed.read(m, done_id).bursts + 1})
+
+        # Responses.
+        b_transfer = self.transfers(m, "b")
+        answered = Table(m, "b_answered", self.bus.id_width, _Issued, epoch)
+        b_answered = answered.read(m, self.bid).bursts
+        with m.If(self.bvalid & ~self.reset):
+            self.rule(m, "subordinate", "A3.3.1", completed.read(m, self.bid).bursts != b_answered,
+                      "response with BID={:#x}, of which no completed burst is unanswered", self.bid)
+            self.rule(m, "subordinate", "A3.4.4", self.bresp != Resp.EXOKAY,
+                      "BRESP is EXOKAY, but there are no exclusive accesses")
+        answered.write(m, b_transfer, self.bid, {"bursts": b_answered + 1})
+
+        self._count(m, "writes", aw_transfer, b_transfer)
+
+    def _lanes(self, m, address, beat):
+        """Byte lanes of a beat: from its address to the end of its aligned container (A3.4.3)."""
+        wide = self.bus.data_width // 8
+        first = Signal(7)
+        end = Signal(8)
+        with m.Switch(address.size):
+            for exponent in range(wide.bit_length()):
+                with m.Case(exponent):
+                    container = Signal(7, name=f"container_{exponent}")
+                    m.d.comb += [
+                        container.eq(((address.addr >> exponent) + beat) << exponent & (wide - 1)),
+                        first.eq(Mux(beat == 0, address.addr & (wide - 1), container)),
+                        end.eq(container + (1 << exponent)),
+                    ]
+        return Cat((lane >= first) & (lane < end) for lane in range(wide))
+
+    def _count(self, m, name, start, finish):
+        """Outstanding bursts, which the tables must be able to tell apart."""
+        count = getattr(self, name)
+        with m.If(start & ~finish):
+            m.d.sync += count.eq(count + 1)
+        with m.If(finish & ~start & (count != 0)):
+            m.d.sync += count.eq(count - 1)
+        with m.If(start & ~self.reset):
+            self.capacity(m, count < self.max_outstanding,
+                          f"{self.max_outstanding + 1} {name} outstanding: max_outstanding")
+
+
+class AxiLiteChecker(BusRules):
+    """Check all five channels of an AXI4-Lite bus.
+
+    The manager's rules: VALID and payload hold until the transfer (A3.2.1) and VALID is low out of
+    reset (A3.1.2). The subordinate's rules: the same, and a response follows its address and, for a
+    write, its data (A3.3.1), and is not EXOKAY (B1.1.1).
+
+    Parameters
+    ----------
+    signature : :class:`AxiLiteSignature`
+        The bus.
+    max_outstanding : int
+        Transactions that can be counted on each channel, at least 1.
+    manager, subordinate : ``"assert"``, ``"assume"`` or ``None``
+        What to do with the rules of each side.
+    name : str
+        What messages call the bus.
+
+    Members
+    -------
+    awaddr, awprot, ... : ``In``
+        Every signal of ``signature``; :meth:`observe` connects them.
+    reads : ``Out(range(max_outstanding + 1))``
+        Read addresses whose data has not been transferred.
+    write_addresses, write_data : ``Out(range(max_outstanding + 1))``
+        Write addresses, and write data, whose response has not been transferred.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+
+    def __init__(self, signature, *, max_outstanding=1024,
+                 manager="assert", subordinate="assert", name="AXI4-Lite"):
+        if not isinstance(signature, AxiLiteSignature):
+            raise ValueError(f"AxiLiteChecker signature must be an AxiLiteSignature, not {signature!r}")
+        if not isinstance(max_outstanding, int) or max_outstanding < 1:
+            raise ValueError(
+                f"AxiLiteChecker max_outstanding must be a positive integer, not {max_outstanding!r}")
+        self.max_outstanding = max_outstanding
+        super().__init__(signature, {
+            "reads": Out(range(max_outstanding + 1)),
+            "write_addresses": Out(range(max_outstanding + 1)),
+            "write_data": Out(range(max_outstanding + 1)),
+        }, name=name, manager=manager, subordinate=subordinate)
+
+    def elaborate(self, platform):
+        m = Module()
+
+        self.check_handshakes(m)
+        answers = {"b": self.transfers(m, "b"), "r": self.transfers(m, "r")}
+        for channel, count, answer in (
+            ("ar", self.reads, "r"), ("aw", self.write_addresses, "b"), ("w", self.write_data, "b"),
+        ):
+            request = self.transfers(m, channel)
+            with m.If(request & ~answers[answer]):
+                m.d.sync += count.eq(count + 1)
+            with m.If(answers[answer] & ~request & (count != 0)):
+                m.d.sync += count.eq(count - 1)
+            with m.If(request & ~self.reset):
+                self.capacity(m, count < self.max_outstanding,
+                              f"{self.max_outstanding + 1} transfers unanswered at {channel.upper()}: "
+                              "max_outstanding")
+            with m.If(getattr(self, f"{answer}valid") & ~self.reset):
+                self.rule(m, "subordinate", "A3.3.1", count != 0,
+                          f"{answer.upper()}VALID without an unanswered transfer at {channel.upper()}")
+        for channel, resp in (("b", self.bresp), ("r", self.rresp)):
+            with m.If(getattr(self, f"{channel}valid") & ~self.reset):
+                self.rule(m, "subordinate", "B1.1.1", resp != Resp.EXOKAY,
+                          f"{channel.upper()}RESP is EXOKAY, which AXI4-Lite does not have")
+        return m
