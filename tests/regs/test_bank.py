@@ -292,27 +292,57 @@ def test_back_to_back(stall):
     assert [top for stb, top in trace if stb] == list(range(20))
 
 
-def test_response_is_held_while_next_write_waits():
-    async def testbench(ctx, bank):
-        bus = bank.bus
-        ctx.set(bus.awvalid, 1)
-        ctx.set(bus.wvalid, 1)
-        ctx.set(bus.wstrb, 0xf)
-        ctx.set(bus.awaddr, 0x3c)
+def test_pulse_reads_as_0_in_its_own_cycle():
+    async def software(ctx, bank):
+        await write(ctx, bank.bus, COMMAND, 0xf)
+
+    async def reader(ctx, bank):
         await ctx.tick()
-        ctx.set(bus.awaddr, CONTROL)
-        ctx.set(bus.wdata, 0x7700_0000)
+        assert (await read(ctx, bank.bus, COMMAND))[0] == 0xc000_0000
+
+    trace = run(software, reader, watch=lambda bank: [bank.command.start, bank.command.read_stb])
+    assert (0xf, 1) in trace
+
+
+def test_responses_are_held_while_the_next_wait():
+    # Three of each: one whose response is not taken, one accepted behind it, one not accepted yet.
+    async def offer(ctx, bank, address, data):
+        bus = bank.bus
+        for valid, where in ((bus.awvalid, bus.awaddr), (bus.arvalid, bus.araddr)):
+            ctx.set(valid, 1)
+            ctx.set(where, address)
+        ctx.set(bus.wvalid, 1)
+        ctx.set(bus.wdata, data)
+        ctx.set(bus.wstrb, 0xf)
+        await ctx.tick().until(bus.awready & bus.wready & bus.arready)
+
+    async def first_two(ctx, bank):
+        bus = bank.bus
+        await offer(ctx, bank, 0x3c, 0)
+        await offer(ctx, bank, CONTROL, 0x7700_0000)
+        ctx.set(bus.awaddr, COMMAND)
+        ctx.set(bus.araddr, STATUS)
+        ctx.set(bus.wdata, 0x2200)
         await ctx.tick().repeat(10)
         assert (ctx.get(bus.bvalid), ctx.get(bus.bresp)) == (1, SLVERR)
-        assert (ctx.get(bus.awready), ctx.get(bus.wready), ctx.get(bank.control.top)) == (0, 0, 0)
-        ctx.set(bus.awvalid, 0)
-        ctx.set(bus.wvalid, 0)
+        assert (ctx.get(bus.rvalid), ctx.get(bus.rresp)) == (1, SLVERR)
+        assert (ctx.get(bus.awready), ctx.get(bus.wready), ctx.get(bus.arready)) == (0, 0, 0)
+        assert ctx.get(bank.control.top) == 0
         ctx.set(bus.bready, 1)
+        ctx.set(bus.rready, 1)
         await ctx.tick()
         assert (ctx.get(bus.bvalid), ctx.get(bus.bresp), ctx.get(bank.control.top)) == (1, OKAY, 0x77)
+        assert (ctx.get(bus.rvalid), ctx.get(bus.rresp), ctx.get(bus.rdata)) == (1, OKAY, 0x5a50)
         await ctx.tick()
-        assert ctx.get(bus.bvalid) == 0
-    run(testbench)
+        assert (ctx.get(bus.bvalid), ctx.get(bus.rvalid)) == (0, 0)
+        for valid in (bus.awvalid, bus.wvalid, bus.arvalid):
+            ctx.set(valid, 0)
+        await ctx.tick()
+        assert (ctx.get(bus.bvalid), ctx.get(bus.bresp), ctx.get(bank.command.keep)) == (1, OKAY, 0x22)
+        assert (ctx.get(bus.rvalid), ctx.get(bus.rresp), ctx.get(bus.rdata)) == (1, OKAY, 0xbeef_0000)
+
+    trace = run(first_two, watch=lambda bank: [bank.control.read_stb, bank.control.written_stb])
+    assert [sum(column) for column in zip(*trace, strict=True)] == [1, 1]
 
 
 def test_no_bus_output_follows_a_bus_input_within_a_cycle():

@@ -40,8 +40,8 @@ BLOCK = RegisterMap("demo", [
 ], doc="A block with every kind of field.", addr_width=12)
 
 # Whatever a person may write: quotes, comments, both SystemRDL preprocessors, table bars, other alphabets.
-NASTY = ('Say "no" \\ \\n /* not */ // a /*/ comment, `define, <% perl %>, <%= 1 %> a | b, ??/ ??> µ 語 %d\n'
-         '   on two lines \\')
+NASTY = ('Say "no" \\ \\n // a /*/ comment /* not */ here, `define X, <% perl %>, <%= 1 %> a | b, '
+         '??/ ??> µ 語 %d\n   on two lines \\')
 
 HOSTILE = RegisterMap("hostile", [
     Register("reg", [
@@ -144,6 +144,8 @@ def test_systemrdl_documentation(tmp_path):
     assert top.get_property("desc") == "A block with every kind of field."
     assert top.find_by_path("CONTROL").get_property("desc") == "What software wants."
     assert top.find_by_path("CONTROL.MODE").get_property("desc") == "How fast."
+    hostile = " ".join(NASTY.split()).replace("<%", "< %").replace("`", "'")
+    assert compile_systemrdl(to_systemrdl(HOSTILE), tmp_path).get_property("desc") == hostile
 
 
 @C_COMPILERS
