@@ -1,0 +1,161 @@
+"""From a scheduled segment to two checked byte addresses and burst sizes.
+
+Scheduler, RegionTable -> Legalizer -> ReadIssue.  Latency: 3 cycles to the queue at its end, 1 more
+through it.  Throughput: one segment per cycle.  The pipeline never stalls: the scheduler lets a segment
+in only when the queue has a place for it.  One carry chain per stage.
+
+A segment that fails a check goes on with its status and is never issued to memory.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import Queue
+
+from .config import ADDR_WIDTH, OFFSET_WIDTH, PAGE_BYTES
+from .layouts import STATUS_WIDTH, Check, EndFlags, QueueSettings, RegionEntry, scheduled_layout, segment_layout
+from .words import Status
+
+__all__ = ["Legalizer"]
+
+SEGMENT_PLACES = 8
+"""Segments between the scheduler and AR: enough to cover the pipeline's own four stages."""
+
+
+class Legalizer(wiring.Component):
+    """Check a segment's request against regions, rights, bounds and domain, and work out its addresses.
+
+    Checks cover the whole request, so that every segment of a bad request fails, and before any byte of
+    it has moved.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    valid : ``In(1)``, i : ``In(scheduled_layout)``
+        A segment; its regions' entries and its queue's settings come in the same cycle.
+    src, dst : ``In(RegionEntry)``, settings : ``In(QueueSettings)``
+    o : ``Out(stream.Signature(segment_layout))``
+    abort, abort_queue, abort_lap : ``Out``
+        A segment failed its checks.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "valid": In(1), "i": In(scheduled_layout(config)),
+            "src": In(RegionEntry), "dst": In(RegionEntry), "settings": In(QueueSettings),
+            "o": Out(stream.Signature(segment_layout(config))),
+            "abort": Out(1), "abort_queue": Out(config.queue_bits), "abort_lap": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        passed = {"queue": config.queue_bits, "index": config.window_bits + 1, "lap": 1, "last": 1,
+                  "end": EndFlags, "aborted": 1, "size": config.segment_bits}
+        checked = data.StructLayout(passed | {
+            "bad": data.ArrayLayout(1, len(CHECKS)),
+            "src_offset": OFFSET_WIDTH, "src_advance": OFFSET_WIDTH, "dst_position": OFFSET_WIDTH,
+            "src_end": OFFSET_WIDTH + 1, "dst_end": OFFSET_WIDTH + 1,
+            "src_length": OFFSET_WIDTH + 1, "dst_length": OFFSET_WIDTH + 1,
+            "src_base": ADDR_WIDTH - 12, "dst_base": ADDR_WIDTH - 12,
+        })
+        placed = data.StructLayout(passed | {
+            "bad": data.ArrayLayout(1, len(CHECKS)), "src_position": OFFSET_WIDTH,
+            "src_base": ADDR_WIDTH - 12, "dst_addr": ADDR_WIDTH,
+        })
+        a, b = Signal(checked, reset_less=True), Signal(placed, reset_less=True)
+        a_valid, b_valid = Signal(), Signal()
+        m.d.sync += [a_valid.eq(self.valid), b_valid.eq(a_valid)]
+
+        self._check(m, a)
+        m.d.sync += [b[name].eq(a[name]) for name in passed]
+        self._place(m, a, b)
+        self._emit(m, b, b_valid)
+        return m
+
+    def _check(self, m, a):
+        """Stage 1: flags, rights and domain; where the segment starts and the request ends."""
+        i, front, bits = self.i, self.i.front, self.config.segment_bits
+        start = Signal(bits)
+        m.d.comb += start.eq(Mux(i.first, front.dst_offset[:bits], 0))
+        bad = {
+            "MALFORMED": ((front.check == Check.MALFORMED) | (front.end.sc & ~self.settings.sc_enable)
+                          | (front.end.rc & ~self.settings.rc_enable)),
+            "ZERO_LENGTH": front.check == Check.ZERO_LENGTH,
+        }
+        for side, right, region_id in (("src", self.src.readable, front.src_region),
+                                       ("dst", self.dst.writable, front.dst_region)):
+            entry = getattr(self, side)
+            bad |= {
+                f"{side.upper()}_REGION": ~entry.valid | (region_id >> self.config.region_bits).any(),
+                f"{side.upper()}_DOMAIN": entry.domain != self.settings.domain,
+                f"{side.upper()}_RIGHTS": ~right,
+                f"{side.upper()}_BOUNDS": 0,
+            }
+            m.d.sync += [
+                a[f"{side}_end"].eq(front[f"{side}_offset"] + front.length),
+                a[f"{side}_length"].eq(entry.length),
+                a[f"{side}_base"].eq(entry.base_page),
+            ]
+        m.d.sync += [a.bad[index].eq(bad[status.name]) for index, status in enumerate(CHECKS)]
+        m.d.sync += [
+            a.queue.eq(i.queue), a.index.eq(i.index), a.lap.eq(i.lap), a.last.eq(i.last),
+            a.end.eq(front.end), a.aborted.eq(i.aborted),
+            a.size.eq(Mux(i.last, front.end_position, -1) - start),
+            a.src_offset.eq(front.src_offset),
+            a.src_advance.eq(Mux(i.first, 0, (i.number << bits) - front.dst_offset[:bits])),
+            a.dst_position.eq(Cat(start, front.dst_offset[bits:] + i.number)),
+        ]
+
+    def _place(self, m, a, b):
+        """Stage 2: bounds, destination address, position in the source region."""
+        m.d.sync += [b.bad[index].eq(a.bad[index]) for index in range(len(CHECKS))]
+        m.d.sync += [
+            b.bad[CHECKS.index(Status.SRC_BOUNDS)].eq(a.src_end > a.src_length),
+            b.bad[CHECKS.index(Status.DST_BOUNDS)].eq(a.dst_end > a.dst_length),
+            b.src_position.eq(a.src_offset + a.src_advance),
+            b.src_base.eq(a.src_base),
+            b.dst_addr.eq(Cat(a.dst_position[:12], a.dst_base + a.dst_position[12:])),
+        ]
+
+    def _emit(self, m, b, b_valid):
+        """Stage 3: source address, burst sizes, status."""
+        config = self.config
+        m.submodules.segments = segments = Queue(segment_layout(config), depth=SEGMENT_PLACES)
+        wiring.connect(m, segments.o, wiring.flipped(self.o))
+        segment, status = segments.i.payload, Signal(STATUS_WIDTH)
+
+        # An aborted request ends with whatever its first failing segment said; this one must not move data.
+        m.d.comb += status.eq(Mux(b.aborted, Status.MALFORMED, Status.OK))
+        for index, code in reversed(list(enumerate(CHECKS))):
+            with m.If(b.bad[index]):
+                m.d.comb += status.eq(code)
+
+        lane = b.src_position[:config.lane_bits]
+        m.d.comb += [
+            segments.i.valid.eq(b_valid),
+            segment.queue.eq(b.queue), segment.index.eq(b.index), segment.last.eq(b.last),
+            segment.end.eq(b.end), segment.status.eq(status), segment.size.eq(b.size),
+            segment.dst_addr.eq(b.dst_addr),
+            segment.src_addr.eq(Cat(b.src_position[:12], b.src_base + b.src_position[12:])),
+            segment.src_beats.eq(((lane + b.size) >> config.lane_bits) + 1),
+            segment.crosses.eq(b.src_position[:12] + b.size >= PAGE_BYTES),
+        ]
+        m.d.comb += [
+            self.abort.eq(b_valid & (status != Status.OK) & ~b.last),
+            self.abort_queue.eq(b.queue),
+            self.abort_lap.eq(b.lap),
+        ]
+
+
+CHECKS = [
+    Status.MALFORMED, Status.ZERO_LENGTH,
+    Status.SRC_REGION, Status.SRC_DOMAIN, Status.SRC_RIGHTS, Status.SRC_BOUNDS,
+    Status.DST_REGION, Status.DST_DOMAIN, Status.DST_RIGHTS, Status.DST_BOUNDS,
+]
+"""Checks from the first to report to the last."""

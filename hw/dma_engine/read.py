@@ -1,0 +1,114 @@
+"""Read issue: reserve, then AR.
+
+Legalizer -> ReadIssue -> AR; each segment issued is announced as a launch to the beat buffer, the write
+sequencer and the responses.  Latency: 1 cycle from a segment to ARVALID.  Throughput: one burst per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import CreditCounter
+
+from .config import ADDR_WIDTH, PAGE_BYTES
+from .layouts import done_layout, launch_layout, segment_layout
+from .words import Status
+
+__all__ = ["ReadIssue"]
+
+
+class ReadIssue(wiring.Component):
+    """Give each segment a tag, reserve a buffer slot for each of its beats, and only then read.
+
+    So R never waits. A source that crosses 4 KiB is read in two bursts of the same ID. The tag is the
+    AXI ID: segments may come back in any order.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    i : ``In(stream.Signature(segment_layout))``
+    tags : ``In(stream.Signature(tag))``
+        Free tags.
+    release : ``In(1)``
+        A buffer slot is free again.
+    launched : ``Out(1)``, launch : ``Out(launch_layout)``
+    rejected : ``Out(stream.Signature(done_layout))``
+        Segments that failed their checks.
+    arid, araddr, arlen, arvalid, arready
+        AR of ``m_axi``; other AR signals are constant.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "i": In(stream.Signature(segment_layout(config))),
+            "tags": In(stream.Signature(unsigned(config.tag_bits))),
+            "release": In(1),
+            "launched": Out(1), "launch": Out(launch_layout(config)),
+            "rejected": Out(stream.Signature(done_layout(config))),
+            "arid": Out(config.axi_id_width), "araddr": Out(ADDR_WIDTH), "arlen": Out(8),
+            "arvalid": Out(1), "arready": In(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, segment = self.config, self.i.payload
+        page_beats = PAGE_BYTES // config.beat_bytes
+        beats = config.segment_beats + 1
+
+        # Slots released now are offered again by the free list 2 cycles later; so is the credit.
+        m.submodules.credit = credit = CreditCounter(config.buffer_beats, max_take=beats)
+        release = Signal(2)
+        m.d.sync += release.eq(Cat(self.release, release))
+        m.d.comb += credit.give.eq(release[1])
+
+        # The part of the source before its 4 KiB boundary.
+        before = Signal(range(page_beats + 1))
+        m.d.comb += before.eq(page_beats - segment.src_addr[config.lane_bits:12])
+
+        bad, begin, can_send = Signal(), Signal(), Signal()
+        second = Signal()               # the burst behind the boundary comes now
+        second_tag = Signal(config.tag_bits)
+        enough = Signal()
+        m.d.comb += [
+            bad.eq(segment.status != Status.OK),
+            can_send.eq(~self.arvalid | self.arready),
+            enough.eq(credit.available >= segment.src_beats),
+            begin.eq(self.i.valid & ~bad & ~second & can_send & enough & self.tags.valid),
+            self.tags.ready.eq(begin),
+            credit.take.eq(segment.src_beats),
+            credit.take_stb.eq(begin),
+            self.launched.eq(begin),
+            self.launch.tag.eq(self.tags.payload),
+            self.launch.segment.eq(segment),
+        ]
+        m.d.comb += [
+            self.rejected.valid.eq(self.i.valid & bad),
+            self.i.ready.eq(Mux(bad, self.rejected.ready, (begin & ~segment.crosses) | (second & can_send))),
+        ]
+        m.d.comb += [self.rejected.payload[name].eq(segment[name])
+                     for name in ("queue", "index", "last", "end", "status")]
+
+        with m.If(begin):
+            m.d.sync += [
+                second.eq(segment.crosses),
+                second_tag.eq(self.tags.payload),
+                self.arvalid.eq(1),
+                self.arid.eq(self.tags.payload),
+                self.araddr.eq(segment.src_addr),
+                self.arlen.eq(Mux(segment.crosses, before, segment.src_beats) - 1),
+            ]
+        with m.Elif(second & can_send):
+            m.d.sync += [
+                second.eq(0),
+                self.arvalid.eq(1),
+                self.arid.eq(second_tag),
+                self.araddr.eq(Cat(C(0, 12), segment.src_addr[12:] + 1)),
+                self.arlen.eq(segment.src_beats - before - 1),
+            ]
+        with m.Elif(self.arready):
+            m.d.sync += self.arvalid.eq(0)
+        return m

@@ -1,0 +1,53 @@
+"""The region table: what a region id stands for.
+
+Scheduler -> RegionTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source and one destination
+per cycle.  The two are looked up anew for every segment, so nothing else remembers a region.
+"""
+
+from amaranth import *
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from .layouts import RegionEntry
+
+__all__ = ["RegionTable"]
+
+
+class RegionTable(wiring.Component):
+    """Two copies of the table, one for sources and one for destinations.
+
+    Entries are not cleared by reset; software writes each before it hands out its id, and the
+    sweep after reset marks all invalid.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    write : ``In(1)``, write_id : ``In``, write_data : ``In(RegionEntry)``
+        Not while a lookup of the same entry matters: see the quiesce rule in the documentation.
+    src_id, dst_id : ``In``, src, dst : ``Out(RegionEntry)``
+        Entries one cycle after their ids.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "write": In(1), "write_id": In(config.region_bits), "write_data": In(RegionEntry),
+            "src_id": In(config.region_bits), "src": Out(RegionEntry),
+            "dst_id": In(config.region_bits), "dst": Out(RegionEntry),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        for side in ("src", "dst"):
+            m.submodules[f"{side}_table"] = table = memory.Memory(
+                shape=RegionEntry, depth=self.config.regions, init=[], attrs={"ram_style": "block"})
+            write, read = table.write_port(), table.read_port()
+            m.d.comb += [
+                write.en.eq(self.write), write.addr.eq(self.write_id), write.data.eq(self.write_data),
+                read.addr.eq(getattr(self, f"{side}_id")),
+                getattr(self, side).eq(read.data),
+            ]
+        return m

@@ -1,0 +1,93 @@
+"""Write responses: which segment is done, and how it went.
+
+B -> Responses -> Retire.  Latency: 2 cycles from the B handshake to ``done``.  Throughput: one response per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import Resp
+
+from .layouts import STATUS_WIDTH, EndFlags, done_layout, launch_layout
+from .words import Status
+
+__all__ = ["Responses"]
+
+
+class Responses(wiring.Component):
+    """Turn B into the end of a segment, or of a completion word's write.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    launched : ``In(1)``, launch : ``In(launch_layout)``
+    bid, bresp, bvalid, bready
+        B of ``m_axi``; ``bready`` is always high.
+    error_tag : ``Out``, error : ``In(Resp)``
+        How the tag's reads went, from the beat buffer, combinational.
+    done_valid : ``Out(1)``, done : ``Out(done_layout)``
+        A segment has ended; its tag is free.
+    tag : ``Out``
+    written_valid : ``Out(1)``, writer : ``Out``, written_failed : ``Out(1)``
+        A completion word's write has ended.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "launched": In(1), "launch": In(launch_layout(config)),
+            "bid": In(config.axi_id_width), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1, init=1),
+            "error_tag": Out(config.tag_bits), "error": In(Resp),
+            "done_valid": Out(1), "done": Out(done_layout(config)), "tag": Out(config.tag_bits),
+            "written_valid": Out(1), "writer": Out(config.queue_bits + 1), "written_failed": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        origin_layout = data.StructLayout({
+            "queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags})
+        m.submodules.origins = origins = memory.Memory(
+            shape=origin_layout, depth=config.tags, init=[], attrs={"ram_style": "block"})
+        write, read = origins.write_port(), origins.read_port()
+        m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched)]
+        m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in ("queue", "index", "last", "end")]
+
+        # -- The response, registered.
+        valid, number, resp = Signal(), Signal(config.axi_id_width), Signal(Resp)
+        m.d.sync += [valid.eq(self.bvalid), number.eq(self.bid), resp.eq(self.bresp)]
+        is_word, failed = Signal(), Signal()
+        m.d.comb += [
+            self.bready.eq(1),
+            is_word.eq(number[-1]),
+            failed.eq((resp == Resp.SLVERR) | (resp == Resp.DECERR)),
+            self.written_valid.eq(valid & is_word),
+            self.writer.eq(number[:config.queue_bits + 1]),
+            self.written_failed.eq(failed),
+            read.addr.eq(number[:config.tag_bits]),
+            self.error_tag.eq(number[:config.tag_bits]),
+        ]
+
+        # -- Where its segment came from; a read error goes before a write error.
+        status = Signal(STATUS_WIDTH)
+        with m.Switch(self.error):
+            with m.Case(Resp.SLVERR):
+                m.d.comb += status.eq(Status.READ_SLVERR)
+            with m.Case(Resp.DECERR):
+                m.d.comb += status.eq(Status.READ_DECERR)
+            with m.Default():
+                m.d.comb += status.eq(Mux(
+                    failed, Mux(resp == Resp.SLVERR, Status.WRITE_SLVERR, Status.WRITE_DECERR), Status.OK))
+        ended_status = Signal(STATUS_WIDTH)
+        m.d.sync += [
+            self.done_valid.eq(valid & ~is_word),
+            self.tag.eq(number[:config.tag_bits]),
+            ended_status.eq(status),
+        ]
+        m.d.comb += self.done.status.eq(ended_status)
+        m.d.comb += [self.done[name].eq(read.data[name]) for name in ("queue", "index", "last", "end")]
+        return m

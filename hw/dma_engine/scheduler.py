@@ -1,0 +1,153 @@
+"""Which queue's next segment goes now: round robin, one segment per cycle.
+
+QueueStore -> Scheduler -> Legalizer.  Latency: 2 cycles from ``ready`` to ``o``.  Throughput: one
+segment per cycle from all queues together; one queue gives a segment every 2 cycles, and the first
+segment of its next request one cycle later.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import RoundRobin
+
+from .layouts import InitSignature, front_layout, scheduled_layout
+from .table import Table
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler(wiring.Component):
+    """Pick a queue per cycle, give its next segment a number and a place in the queue's window.
+
+    A pick of a queue whose window is full, or whose fence has to wait, is dropped, and the queue is
+    left out until one of its segments retires.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    ready, running, held : ``In(queues)``
+        Queues with a request in front; that may be scheduled; that hold after an error.
+    room : ``In(1)``
+        One more segment may enter the pipeline.
+    pick : ``Out(1)``, drop : ``Out(1)``
+        A place was taken; a place was given back unused.
+    peek_queue : ``Out``, front : ``In(front_layout)``, consume : ``Out(1)``
+        To the queue store.
+    window_queue : ``Out``, window_head : ``In``
+        Oldest segment of a queue that has not retired, combinational.
+    retired, retired_queue : ``In``
+        A segment of the queue retires.
+    abort, abort_queue, abort_lap : ``In``
+        A segment of that queue and lap failed its checks: end the request with the next segment.
+    flush, flush_queue : ``In``
+        Forget how far the queue's request had come.
+    look_queue : ``In``, tail : ``Out``
+        Place of a queue's next segment, for whoever wants to know what is in flight.
+    valid : ``Out(1)``, o : ``Out(scheduled_layout)``
+        A segment, every cycle that ``valid`` is high.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue, place = config.queue_bits, config.window_bits + 1
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "ready": In(config.queues), "running": In(config.queues), "held": In(config.queues),
+            "room": In(1), "pick": Out(1), "drop": Out(1),
+            "peek_queue": Out(queue), "front": In(front_layout(config)), "consume": Out(1),
+            "window_queue": Out(queue), "window_head": In(place),
+            "retired": In(1), "retired_queue": In(queue),
+            "abort": In(1), "abort_queue": In(queue), "abort_lap": In(1),
+            "flush": In(1), "flush_queue": In(queue),
+            "look_queue": In(queue), "tail": Out(place),
+            "valid": Out(1), "o": Out(scheduled_layout(config)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, queues = self.config, self.config.queues
+        init = InitSignature(config)
+
+        m.submodules.tails = tails = Table(config.window_bits + 1, depth=queues, reads=2, init=init)
+        m.submodules.numbers = numbers = Table(config.segment_count_width, depth=queues, reads=1, init=init)
+        for table in (tails, numbers):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        m.d.comb += [tails.read[1].addr.eq(self.look_queue), self.tail.eq(tails.read[1].data)]
+
+        # -- Pick.
+        busy = Signal(queues)           # picked in the cycle before
+        stalled = Signal(queues)        # wait until a segment retires
+        m.submodules.choice = choice = RoundRobin(queues)
+        m.d.comb += [
+            choice.requests.eq(self.ready & self.running & ~self.held & ~stalled & ~busy),
+            self.pick.eq(choice.valid & self.room & ~self.init.active),
+            choice.advance.eq(self.pick),
+        ]
+        picked, queue = Signal(), Signal(config.queue_bits)
+        m.d.sync += [
+            picked.eq(self.pick),
+            queue.eq(choice.grant),
+            busy.eq(choice.grant_onehot & self.pick.replicate(queues)),
+        ]
+
+        # -- Look: which segment of which request, and may it go?
+        started = Signal(queues)        # the front request has had its first segment
+        laps = Signal(queues)           # changes with every request
+        aborting = Signal(queues)
+        front, number = self.front, Signal(config.segment_count_width)
+        first, last, aborted = Signal(), Signal(), Signal()
+        go, full, fenced = Signal(), Signal(), Signal()
+        tail = Signal(config.window_bits + 1)
+        m.d.comb += [
+            self.peek_queue.eq(queue),
+            self.window_queue.eq(queue),
+            tails.read[0].addr.eq(queue),
+            tail.eq(tails.read[0].data),
+            numbers.read[0].addr.eq(queue),
+            first.eq(~started.bit_select(queue, 1)),
+            number.eq(Mux(first, 0, numbers.read[0].data)),
+            full.eq((tail ^ self.window_head) == config.window),
+            fenced.eq(front.fence & first & (tail != self.window_head)),
+            go.eq(picked & ~full & ~fenced),
+            self.drop.eq(picked & ~go),
+            aborted.eq(aborting.bit_select(queue, 1) & ~first),
+            last.eq((number == front.last_segment) | aborted),
+            self.consume.eq(go & last),
+            tails.write.addr.eq(queue), tails.write.data.eq(tail + 1), tails.write.en.eq(go),
+            numbers.write.addr.eq(queue), numbers.write.data.eq(number + 1), numbers.write.en.eq(go),
+        ]
+
+        # The output register.
+        m.d.sync += [
+            self.valid.eq(go),
+            self.o.queue.eq(queue),
+            self.o.index.eq(tail),
+            self.o.lap.eq(laps.bit_select(queue, 1)),
+            self.o.front.eq(front),
+            self.o.number.eq(number),
+            self.o.first.eq(first),
+            self.o.last.eq(last),
+            self.o.aborted.eq(aborted),
+        ]
+
+        for index in range(queues):
+            here = queue == index
+            flushed = self.flush & (self.flush_queue == index)
+            with m.If(self.retired & (self.retired_queue == index)):
+                m.d.sync += stalled[index].eq(0)
+            with m.Elif(self.drop & here):
+                m.d.sync += stalled[index].eq(1)
+            with m.If((self.consume & here) | flushed):
+                m.d.sync += [started[index].eq(0), laps[index].eq(~laps[index]), aborting[index].eq(0)]
+            with m.Else():
+                with m.If(go & here):
+                    m.d.sync += started[index].eq(1)
+                with m.If(self.abort & (self.abort_queue == index) & (self.abort_lap == laps[index])
+                          & started[index]):
+                    m.d.sync += aborting[index].eq(1)
+        return m

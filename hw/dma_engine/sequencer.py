@@ -1,0 +1,224 @@
+"""Write sequencer: which segment is written now, and beat by beat what to take and what to send.
+
+BeatBuffer (announcements), CompletionWriter -> WriteSequencer -> AW, Aligner.  Latency: 1 cycle from an
+announcement to its first step.  Throughput: one step per cycle, also when each segment is a single beat.
+"""
+
+from amaranth import *
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import Queue
+
+from .config import ADDR_WIDTH
+from .layouts import CompletionLayout, completion_write_layout, launch_layout
+
+__all__ = ["WriteSequencer", "address_layout", "step_layout"]
+
+ADDRESS_PLACES = 8
+"""Bursts whose data may be on W before their address is on AW."""
+
+
+def address_layout(config):
+    """One write burst."""
+    return data.StructLayout({"id": config.axi_id_width, "addr": ADDR_WIDTH, "len": 8})
+
+
+def step_layout(config):
+    """What the aligner does in one cycle."""
+    return data.StructLayout({
+        "take": 1,                      # a beat comes out of the buffer
+        "emit": 1,                      # a beat goes to W
+        "first": 1,                     # of the segment's steps
+        "starts": 1, "ends": 1,         # the emitted beat is the burst's first, last
+        "shift": config.lane_bits,      # lanes from source to destination position, upwards
+        "start_lane": config.lane_bits, "end_lane": config.lane_bits,
+        "completion": 1,                # emit ``word`` instead of data
+        "word": CompletionLayout,
+    })
+
+
+class WriteSequencer(wiring.Component):
+    """Walk the announced segments in the order of their announcement, completion words in between.
+
+    A segment is one write burst. If its source position in a beat is behind its destination's, each
+    beat written has bytes of two beats read, and a step without output comes first. A segment announced
+    before all its beats were there waits at each missing one.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    launched : ``In(1)``, launch : ``In(launch_layout)``
+    arrived : ``In(stream.Signature(tag))``
+    completions : ``In(stream.Signature(completion_write_layout))``
+        Taken between segments, before the next one.
+    head_tag, head, tail_tag, tail, after, next, take, slot, release, released
+        To the beat buffer.
+    addresses : ``Out(stream.Signature(address_layout))``
+        Write bursts for AW.
+    steps : ``Out(stream.Signature(step_layout))``
+        The beat of a step with ``take`` comes out of the buffer in the cycle after the transfer.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        tag, slot = config.tag_bits, config.slot_bits
+        super().__init__({
+            "launched": In(1), "launch": In(launch_layout(config)),
+            "arrived": In(stream.Signature(unsigned(tag))),
+            "completions": In(stream.Signature(completion_write_layout(config))),
+            "head_tag": Out(tag), "head": In(slot),
+            "tail_tag": Out(tag), "tail": In(slot),
+            "after": Out(slot), "next": In(slot),
+            "take": Out(1), "slot": Out(slot), "release": Out(1), "released": Out(slot),
+            "addresses": Out(stream.Signature(address_layout(config))),
+            "steps": Out(stream.Signature(step_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, lanes = self.config, self.config.lane_bits
+        count = Shape.cast(config.beat_count_width)
+        context_layout = data.StructLayout({
+            "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "src_beats": count, "dst_beats": count,
+            "end_lane": lanes,
+        })
+
+        # -- What is known of each tag, worked out at launch.
+        m.submodules.contexts = contexts = memory.Memory(
+            shape=context_layout, depth=config.tags, init=[], attrs={"ram_style": "block"})
+        write, read = contexts.write_port(), contexts.read_port()
+        segment = self.launch.segment
+        src_lane, dst_lane = segment.src_addr[:lanes], segment.dst_addr[:lanes]
+        end = Signal(range(2 * config.segment_bytes))
+        m.d.comb += [
+            end.eq(dst_lane + segment.size),
+            write.addr.eq(self.launch.tag),
+            write.en.eq(self.launched),
+            write.data.dst_addr.eq(segment.dst_addr),
+            write.data.shift.eq(dst_lane - src_lane),
+            write.data.behind.eq(dst_lane < src_lane),
+            write.data.src_beats.eq(segment.src_beats),
+            write.data.dst_beats.eq((end >> lanes) + 1),
+            write.data.end_lane.eq(end[:lanes]),
+        ]
+
+        # -- The next segment, with its context and its first slot.
+        ready, begin = Signal(), Signal()
+        ready_tag, ready_slot = Signal(config.tag_bits), Signal(config.slot_bits)
+        m.d.comb += [
+            self.arrived.ready.eq(~ready | begin),
+            read.addr.eq(self.arrived.payload),
+            read.en.eq(self.arrived.valid & self.arrived.ready),
+            self.head_tag.eq(self.arrived.payload),
+        ]
+        with m.If(self.arrived.ready):
+            m.d.sync += [ready.eq(self.arrived.valid), ready_tag.eq(self.arrived.payload),
+                         ready_slot.eq(self.head)]
+
+        # -- The segment being written.
+        active = Signal()
+        tag = Signal(config.tag_bits)
+        current = Signal(data.StructLayout({"shift": lanes, "start_lane": lanes, "end_lane": lanes}))
+        takes_left, emits_left, emitted = Signal(count), Signal(count), Signal()
+        m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_PLACES)
+        wiring.connect(m, addresses.o, wiring.flipped(self.addresses))
+
+        step, context = self.steps.payload, read.data
+        complete = Signal()
+        next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, context.src_beats == 1))
+        m.d.comb += [
+            complete.eq(~active & self.completions.valid),
+            begin.eq(~active & ~self.completions.valid & ready & addresses.i.ready & self.steps.ready),
+            self.completions.ready.eq(~active & addresses.i.ready & self.steps.ready),
+            step.word.eq(self.completions.payload.word),
+            step.completion.eq(complete),
+            self.take.eq(step.take & self.steps.valid & self.steps.ready),
+            self.slot.eq(Mux(active, next_slot, ready_slot)),
+        ]
+        with m.If(active):
+            m.d.comb += [
+                self.steps.valid.eq((takes_left == 0) | next_known),
+                step.take.eq(takes_left != 0),
+                step.emit.eq(1),
+                step.starts.eq(~emitted),
+                step.ends.eq(emits_left == 1),
+                step.shift.eq(current.shift),
+                step.start_lane.eq(current.start_lane),
+                step.end_lane.eq(current.end_lane),
+            ]
+        with m.Elif(complete):
+            lane = self.completions.payload.addr[:lanes]
+            m.d.comb += [
+                self.steps.valid.eq(addresses.i.ready),
+                step.emit.eq(1), step.starts.eq(1), step.ends.eq(1),
+                step.first.eq(1), step.start_lane.eq(lane), step.end_lane.eq(lane | 7),
+            ]
+        with m.Else():
+            m.d.comb += [
+                self.steps.valid.eq(ready & addresses.i.ready),
+                step.take.eq(1),
+                step.first.eq(1),
+                step.emit.eq(~context.behind),
+                step.starts.eq(1),
+                step.ends.eq(context.dst_beats == 1),
+                step.shift.eq(context.shift),
+                step.start_lane.eq(context.dst_addr[:lanes]),
+                step.end_lane.eq(context.end_lane),
+            ]
+
+        with m.If(begin):
+            m.d.sync += [
+                active.eq(context.behind | (context.dst_beats != 1)),
+                tag.eq(ready_tag),
+                current.shift.eq(context.shift),
+                current.start_lane.eq(context.dst_addr[:lanes]),
+                current.end_lane.eq(context.end_lane),
+                takes_left.eq(context.src_beats - 1),
+                emits_left.eq(context.dst_beats - ~context.behind),
+                emitted.eq(~context.behind),
+            ]
+        with m.Elif(active & self.steps.valid & self.steps.ready):
+            m.d.sync += [
+                active.eq(emits_left != 1),
+                takes_left.eq(Mux(step.take, takes_left - 1, 0)),
+                emits_left.eq(emits_left - 1),
+                emitted.eq(1),
+            ]
+        # -- One address per burst, when its first step is taken.
+        address = addresses.i.payload
+        m.d.comb += [
+            addresses.i.valid.eq(self.steps.valid & self.steps.ready & step.first),
+            address.id.eq(ready_tag), address.addr.eq(context.dst_addr), address.len.eq(context.dst_beats - 1),
+        ]
+        with m.If(complete):
+            m.d.comb += [
+                address.id.eq(Cat(self.completions.payload.writer, C(0, config.axi_id_width))
+                              | 1 << (config.axi_id_width - 1)),
+                address.addr.eq(self.completions.payload.addr), address.len.eq(0),
+            ]
+        return m
+
+    def _follow(self, m, tag, *, final):
+        """Find the slot behind the one just taken, then release that one.
+
+        A slot is released only when the way on from it is known: its next user will overwrite the link.
+        """
+        taken, taken_final, taken_slot = Signal(), Signal(), Signal(self.config.slot_bits)
+        kept, kept_slot = Signal(), Signal(self.config.slot_bits)
+        linked = Signal()
+        m.d.comb += [
+            self.tail_tag.eq(tag),
+            self.after.eq(taken_slot),
+            linked.eq(taken & ~taken_final & (self.tail != taken_slot)),
+            self.release.eq(taken & (taken_final | linked)),
+            self.released.eq(taken_slot),
+        ]
+        with m.If(self.take):
+            m.d.sync += [taken.eq(1), taken_final.eq(final), taken_slot.eq(self.slot), kept.eq(0)]
+        with m.Elif(self.release):
+            m.d.sync += [taken.eq(0), kept.eq(linked), kept_slot.eq(self.next)]
+        return kept | linked, Mux(kept, kept_slot, self.next)
