@@ -1,7 +1,7 @@
 """A built simulator, and what a run of cocotb tests on it gives.
 
-The simulator is a process of its own: its output goes to a log, its progress to a callback, its failures become
-one exception that says in a sentence what went wrong.
+The simulator is a process of its own: its output goes to a log, its progress to a callback, its failures
+become one exception that says in a sentence what went wrong.
 """
 
 import json
@@ -301,7 +301,7 @@ def _relevant(text):
     lines = [line.rstrip() for line in text if line.strip() and not noise.search(line)]
     # cocotb puts 50 columns before each message; keep time and level.
     lines = [re.sub(r"^ *([\d.]+ns) (\w+) +[\w.]+ +", r"\1 \2  ", line) for line in lines]
-    return [re.sub(r"^ {50,}(?=( *)\S)", "  ", line) for line in lines[-12:]]
+    return [re.sub(r"^ {56}", "  ", line) for line in lines[-12:]]
 
 
 def _forget_old(runs):

@@ -93,7 +93,7 @@ def _ccache():
 
 
 def build_root():
-    """Folder for what is built: ``$DMACE_BUILD_DIR``, else the checkout's ``build``, else the user's cache."""
+    """Folder for what is built: ``$DMACE_BUILD_DIR``, the checkout's ``build``, or one in the user cache."""
     if chosen := os.environ.get("DMACE_BUILD_DIR"):
         return Path(chosen).expanduser().resolve()
     checkout = Path(__file__).resolve().parents[1]

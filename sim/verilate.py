@@ -7,8 +7,8 @@
 
 A build is kept under ``build/sim/NAME-HASH``; the hash covers the Verilog, the options and the versions of
 the tools, so nothing is built twice or used when it is out of date. Processes that want the same build wait
-for each other, and a build that was interrupted is done again. Only the ports of the top module are visible to
-cocotb: Verilator then removes the rest of the names, which doubles its speed.
+for each other, and a build that was interrupted is done again. Only the ports of the top module are visible
+to cocotb: Verilator then removes the rest of the names, which doubles its speed.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ __all__ = ["Build", "BuildFailed", "Result", "SimulationFailed", "TestResult", "
 _VERILATOR_OPTIONS = (
     "--cc", "--exe", "--vpi", "--prefix", "Vtop", "--make", "json", "--timescale", "1ns/1ps", "--no-timing",
     "--assert", "-Wno-fatal", "-O3", "--x-assign", "fast", "--x-initial", "fast",
-    "--output-split", "20000", "--output-split-cfuncs", "2000",
+    "--output-split", "60000", "--output-split-cfuncs", "60000",
 )
 # A bus wider than 256 bits is left out of a trace unless asked for.
 _WAVES_OPTIONS = ("--trace-structs", "--trace-max-width", "4096")

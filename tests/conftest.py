@@ -1,0 +1,96 @@
+"""Options of the test suite: ``--waves``, ``--seed N``, ``--soak``.
+
+A test that simulates takes the fixture ``simulate``, or ``seed`` and ``waves`` if it calls the builder.
+The seed is one for the whole session, so that a failure repeats with the ``--seed`` that is printed with it.
+"""
+
+import random
+import re
+
+import pytest
+
+_SESSION_SEED = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("dmace")
+    group.addoption("--waves", action="store_true", help="record every signal of the simulations that run")
+    group.addoption("--seed", type=int, metavar="N", help="random seed of this session (default: a new one)")
+    group.addoption("--soak", action="store_true", help="run the long tests too, and the others for longer")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "soak: runs long; only with --soak")
+    seed = config.getoption("--seed")
+    # The workers of pytest-xdist must agree on one.
+    shared = getattr(config, "workerinput", {}).get("seed")
+    seed = shared if shared is not None else seed
+    config.stash[_SESSION_SEED] = random.SystemRandom().randrange(2**31) if seed is None else seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    node.workerinput["seed"] = node.config.stash[_SESSION_SEED]
+
+
+def pytest_report_header(config):
+    return f"seed: {config.stash[_SESSION_SEED]}"
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--soak"):
+        for item in items:
+            if item.get_closest_marker("soak"):
+                item.add_marker(pytest.mark.skip(reason="runs long; --soak runs it"))
+
+
+def pytest_runtest_setup(item):
+    random.seed(item.config.stash[_SESSION_SEED])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed:
+        again = f"pytest --seed {item.config.stash[_SESSION_SEED]} '{item.nodeid}'"
+        report.sections.append(("to repeat", again))
+    return report
+
+
+@pytest.fixture
+def seed(request):
+    """Seed of this session: start every random choice from it."""
+    return request.config.stash[_SESSION_SEED]
+
+
+@pytest.fixture
+def waves(request):
+    """Whether ``--waves`` was given."""
+    return request.config.getoption("--waves")
+
+
+@pytest.fixture
+def soak(request):
+    """Whether ``--soak`` was given."""
+    return request.config.getoption("--soak")
+
+
+@pytest.fixture
+def simulate(request, seed, waves):
+    """``simulate(component, testcase=None, **run)`` runs cocotb tests of the test's own module.
+
+    ``name`` of the top module defaults to the class name of the component in snake_case; all else is handed
+    to :meth:`sim.verilate.Build.run`.
+    """
+    from sim.verilate import build
+
+    def run(component, *, name=None, module=None, **options):
+        if name is None:
+            name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(component).__name__).lower()
+        made = build(component, name=name, waves=waves)
+        result = made.run(module or request.module.__name__, **{"seed": seed, **options})
+        if result.waves:
+            print(f"waves: {result.waves}")
+        return result
+
+    return run
