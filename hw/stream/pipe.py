@@ -30,7 +30,7 @@ def pipe(m, *stages):
     for number, (stage, after) in enumerate(pairwise(stages)):
         source = getattr(stage, "o", stage)
         sink = getattr(after, "i", after)
-        offered, wanted = (_comparable(end.signature.payload_shape) for end in (source, sink))
+        offered, wanted = (_comparable(end.signature.members["payload"].shape) for end in (source, sink))
         if offered != wanted:
             raise TypeError(
                 f"Stage {number} ({type(stage).__name__}) offers payloads of {offered!r}, "

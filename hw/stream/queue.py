@@ -21,7 +21,7 @@ class Queue(wiring.Component):
         Payload shape, usually a :class:`data.Struct`.
     depth : int
         Number of items held, at least 2; need not be a power of two. Powers of two save the
-        wrap-around compares.
+        wrap-around compares. Two in block RAM cannot keep up the full rate; three can.
     ram : ``"lut"``, ``"block"`` or ``None``
         Kind of memory, and with it the latency. ``None`` takes LUT RAM up to ``LUT_RAM_DEPTH``
         entries and a registered read beyond, and leaves the last word to the synthesis tool; a name
@@ -57,6 +57,8 @@ class Queue(wiring.Component):
         "block": {"ram_style": "block"},
         None: {},
     }
+    #: Tells Yosys that a row is never read and written in one cycle, which saves it a bypass on ECP5.
+    _NO_COLLISION = {"no_rw_check": 1}
 
     def __init__(self, shape, *, depth, ram=None):
         if not isinstance(depth, int) or depth < 2:
@@ -85,8 +87,9 @@ class Queue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
+        attrs = self._RAM_STYLE[self.ram] | (self._NO_COLLISION if self._registered_read else {})
         m.submodules.storage = storage = memory.Memory(
-            shape=self.shape, depth=self.depth, init=[], attrs=self._RAM_STYLE[self.ram])
+            shape=self.shape, depth=self.depth, init=[], attrs=attrs)
 
         # Occupancy: `full` and `level` are registers, so that both ends start from a flip-flop.
         push = Signal()

@@ -1,0 +1,122 @@
+# amaranth: UnusedElaboratable=no
+import json
+import random
+
+import pytest
+from amaranth.hdl import signed
+from amaranth.lib import data
+from amaranth.sim import Simulator
+
+from hw.emit import verilog
+from hw.stream import Queue
+from tests.stream.bench import exercise
+
+STALLS = [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.4, 0.6)]
+
+
+@pytest.mark.parametrize("stalls", STALLS)
+@pytest.mark.parametrize("ram", [None, "block"])
+@pytest.mark.parametrize("depth", [2, 5, 8])
+def test_order(depth, ram, stalls):
+    items = [random.Random(depth).randrange(1 << 16) for _ in range(150)]
+    dut = Queue(16, depth=depth, ram=ram)
+    sent, got = exercise(dut, [(dut.i, items)], [dut.o], expect=len(items), stalls=stalls)
+    assert [payload for _, payload in sent] == items
+    assert [payload for _, payload in got] == items
+
+
+@pytest.mark.parametrize("depth, ram, latency", [
+    (2, None, 1), (32, None, 1), (33, None, 2), (3, "block", 2), (40, "lut", 1),
+])
+def test_latency_and_throughput(depth, ram, latency):
+    dut = Queue(16, depth=depth, ram=ram)
+    assert dut.latency == latency
+    items = list(range(100))
+    sent, got = exercise(dut, [(dut.i, items)], [dut.o], expect=len(items))
+    assert [cycle for cycle, _ in sent] == list(range(100))
+    assert [cycle for cycle, _ in got] == list(range(latency, latency + 100))
+
+
+@pytest.mark.parametrize("depth, ram", [
+    (2, "lut"), (3, "lut"), (4, "lut"), (7, "lut"), (3, "block"), (4, "block"), (7, "block"),
+])
+def test_depth_and_level(depth, ram):
+    dut = Queue(8, depth=depth, ram=ram)
+
+    async def testbench(ctx):
+        # With nobody reading, exactly `depth` items are accepted, and each shows in the next cycle's level.
+        ctx.set(dut.i.valid, 1)
+        for held in range(depth):
+            assert ctx.get(dut.level) == held
+            assert ctx.get(dut.i.ready)
+            ctx.set(dut.i.payload, held)
+            await ctx.tick()
+        for _ in range(3):
+            assert ctx.get(dut.level) == depth
+            assert not ctx.get(dut.i.ready)
+            await ctx.tick()
+        # A full queue moves at full rate: one item out, one in a cycle later.
+        ctx.set(dut.o.ready, 1)
+        for number in range(20):
+            assert ctx.get(dut.o.valid)
+            assert ctx.get(dut.o.payload) == number % 256 if number < depth else True
+            await ctx.tick()
+            assert ctx.get(dut.level) in (depth - 1, depth)
+        # Drain.
+        ctx.set(dut.i.valid, 0)
+        await ctx.tick().repeat(depth + 2)
+        assert ctx.get(dut.level) == 0
+        assert not ctx.get(dut.o.valid)
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(testbench)
+    sim.run()
+
+
+@pytest.mark.parametrize("ram", ["lut", "block"])
+def test_struct_payload(ram):
+    shape = data.StructLayout({"tag": 5, "offset": signed(6)})
+    items = [shape.const({"tag": tag, "offset": -tag}) for tag in range(20)]
+    dut = Queue(shape, depth=4, ram=ram)
+    _, got = exercise(dut, [(dut.i, items)], [dut.o], expect=len(items), stalls=(0.3, 0.3))
+    assert [payload for _, payload in got] == items
+
+
+@pytest.mark.parametrize("depth", [1, 0, -1, "4", 2.0])
+def test_depth_wrong(depth):
+    with pytest.raises(ValueError, match=rf"^Queue depth must be an integer of at least 2, not {depth!r}$"):
+        Queue(8, depth=depth)
+
+
+def test_ram_wrong():
+    with pytest.raises(ValueError, match=r'^Queue memory must be "lut", "block" or None, not \'ultra\'$'):
+        Queue(8, depth=4, ram="ultra")
+
+
+def cells(component, command, tmp_path):
+    """Cell types and their numbers after synthesis."""
+    libyosys = pytest.importorskip("pyosys.libyosys")
+    source, report = tmp_path / "top.v", tmp_path / "stat.json"
+    source.write_text(verilog(component, name="top"))
+    design = libyosys.Design()
+    for step in (f"tee -q read_verilog {source}", f"tee -q {command}", f"tee -q -o {report} stat -json"):
+        libyosys.run_pass(step, design)
+    text = report.read_text()
+    return json.loads(text[text.index("{"):])["design"]["num_cells_by_type"]
+
+
+@pytest.mark.synth
+@pytest.mark.parametrize("command, block, lut_ram", [
+    ("synth_ecp5 -noabc9", {"DP16KD": 2}, "TRELLIS_DPR16X4"),
+    ("synth_xilinx -family xcup -noiopad", {"RAMB36E2": 1}, "RAM32M16"),
+])
+def test_memory_cells(command, block, lut_ram, tmp_path):
+    deep = cells(Queue(64, depth=512), f"{command} -top top", tmp_path)
+    assert {cell: number for cell, number in deep.items() if cell.startswith(("DP16", "RAM"))} == block
+    assert not any(cell.startswith(("RAM32", "RAM64", "TRELLIS_DPR")) for cell in deep)
+    # The memory's own output register is used: no copy of the word in flip-flops.
+    assert sum(number for cell, number in deep.items() if cell.startswith(("FD", "TRELLIS_FF"))) < 64
+    shallow = cells(Queue(64, depth=32), f"{command} -top top", tmp_path)
+    assert lut_ram in shallow
+    assert not set(block) & set(shallow)
