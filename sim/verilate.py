@@ -75,7 +75,7 @@ def build(component, *, name, waves=False, status: Callable[[str, int, int], Non
     """
     text = emit.verilog(component, name=name)
     verilator, compiler = find_verilator(), find_compiler()
-    trace = _waves_format() if waves else None
+    trace = waves_format() if waves else None
     key = _digest(text, name, verilator.version, str(verilator.root), compiler.version, _VERILATOR_OPTIONS,
                   _WAVES_OPTIONS, _COMPILE_OPTIONS, _FAST, _SLOW, _RUNTIME, trace, package_version("cocotb"),
                   str(cocotb_config.libs_dir))
@@ -190,7 +190,7 @@ def _execute(command, *, folder, log, env=None):
 
 
 @cache
-def _waves_format():
+def waves_format():
     """FST where its writer can be compiled here; it needs the headers of zlib and lz4."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.cpp"
