@@ -1,0 +1,121 @@
+"""Completion writer: SC and RC words on their way to memory, at most one of each per queue at a time.
+
+Retire -> CompletionWriter -> WriteSequencer.  Latency: 3 cycles from ``publish`` to ``o``.  Throughput: one
+word per 2 cycles.
+
+A queue's word that is published again before it was written is written once, with the newer value: tiny
+messages do not double the write traffic.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import RoundRobin
+
+from .config import ADDR_WIDTH
+from .layouts import CompletionLayout, InitSignature, completion_write_layout
+from .table import Table
+
+__all__ = ["CompletionWriter"]
+
+
+class CompletionWriter(wiring.Component):
+    """Remember the latest word of each queue and write those that changed, in turn; RC before SC.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    configure : ``In(1)``, configure_queue, sc_addr, rc_addr : ``In``
+        Addresses of a queue's words; multiples of 8.
+    publish_sc, publish_rc : ``In(1)``, publish_queue, publish_word : ``In``
+    discard : ``In(1)``
+        Forget what is not written yet of ``publish_queue``.
+    written_valid : ``In(1)``, writer : ``In``
+        The write of a word has ended; ``writer`` is ``{queue, is_rc}``.
+    pending : ``Out(queues)``
+        Queues with a word to write or being written.
+    o : ``Out(stream.Signature(completion_write_layout))``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue = config.queue_bits
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "configure": In(1), "configure_queue": In(queue), "sc_addr": In(ADDR_WIDTH), "rc_addr": In(ADDR_WIDTH),
+            "publish_sc": In(1), "publish_rc": In(1), "publish_queue": In(queue),
+            "publish_word": In(CompletionLayout), "discard": In(1),
+            "written_valid": In(1), "writer": In(queue + 1),
+            "pending": Out(config.queues),
+            "o": Out(stream.Signature(completion_write_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, queues, init = self.config, self.config.queues, InitSignature(self.config)
+        changed, flying, addresses, words = {}, {}, {}, {}
+        for kind in ("rc", "sc"):
+            changed[kind] = Signal(queues, name=f"{kind}_changed")
+            flying[kind] = Signal(queues, name=f"{kind}_flying")
+            m.submodules[f"{kind}_addresses"] = addresses[kind] = Table(
+                ADDR_WIDTH - 3, depth=queues, reads=1, init=init)
+            m.submodules[f"{kind}_words"] = words[kind] = Table(CompletionLayout, depth=queues, reads=1, init=init)
+            m.d.comb += [
+                addresses[kind].write.en.eq(self.configure),
+                addresses[kind].write.addr.eq(self.configure_queue),
+                addresses[kind].write.data.eq(getattr(self, f"{kind}_addr")[3:]),
+                words[kind].write.en.eq(getattr(self, f"publish_{kind}")),
+                words[kind].write.addr.eq(self.publish_queue),
+                words[kind].write.data.eq(self.publish_word),
+            ]
+            for table in (addresses[kind], words[kind]):
+                wiring.connect(m, wiring.flipped(self.init), table.init)
+        m.d.comb += self.pending.eq(changed["rc"] | changed["sc"] | flying["rc"] | flying["sc"])
+
+        # -- Choose a queue, then its RC before its SC.
+        open_rc, open_sc = changed["rc"] & ~flying["rc"], changed["sc"] & ~flying["sc"]
+        m.submodules.choice = choice = RoundRobin(queues)
+        chosen, queue, is_rc = Signal(), Signal(config.queue_bits), Signal()
+        pick, onehot = Signal(), Signal(queues)
+        m.d.comb += [
+            choice.requests.eq(open_rc | open_sc),
+            pick.eq(choice.valid & ~chosen),
+            choice.advance.eq(pick),
+            onehot.eq(Mux(pick, choice.grant_onehot, 0)),
+        ]
+        rc_first = Signal()
+        m.d.comb += rc_first.eq((onehot & open_rc).any())
+        with m.If(~chosen):
+            m.d.sync += [chosen.eq(pick), queue.eq(choice.grant), is_rc.eq(rc_first)]
+        with m.Elif(~self.o.valid | self.o.ready):
+            m.d.sync += chosen.eq(0)
+
+        # -- Read its word as late as possible.
+        for kind in ("rc", "sc"):
+            m.d.comb += [addresses[kind].read[0].addr.eq(queue), words[kind].read[0].addr.eq(queue)]
+        with m.If(~self.o.valid | self.o.ready):
+            m.d.sync += [
+                self.o.valid.eq(chosen),
+                self.o.payload.writer.eq(Cat(is_rc, queue)),
+                self.o.payload.addr.eq(
+                    Mux(is_rc, addresses["rc"].read[0].data, addresses["sc"].read[0].data) << 3),
+                self.o.payload.word.eq(Mux(is_rc, words["rc"].read[0].data, words["sc"].read[0].data)),
+            ]
+
+        for kind, rc in (("rc", 1), ("sc", 0)):
+            for index in range(queues):
+                mine = onehot[index] & (rc_first == rc)
+                with m.If(getattr(self, f"publish_{kind}") & (self.publish_queue == index)):
+                    m.d.sync += changed[kind][index].eq(1)
+                with m.Elif(mine | (self.discard & (self.publish_queue == index))):
+                    m.d.sync += changed[kind][index].eq(0)
+                with m.If(mine):
+                    m.d.sync += flying[kind][index].eq(1)
+                with m.Elif(self.written_valid & (self.writer == (index << 1 | rc))):
+                    m.d.sync += flying[kind][index].eq(0)
+        return m

@@ -1,0 +1,140 @@
+"""Queue control: what software tells a queue, how a reset drains it, and the watchdog.
+
+Registers -> QueueControl -> QueueStore, Scheduler, Retire.  A scanner visits one queue every 4 cycles; a
+reset takes as long as the queue's segments in flight and at most two rounds of the scanner more.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import Queue
+
+from .layouts import OpKind, op_layout
+from .words import Command, Status
+
+__all__ = ["QueueControl"]
+
+
+class QueueControl(wiring.Component):
+    """Keep the state bits of all queues.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    command_valid : ``In(1)``, command : ``In``, command_queue : ``In``
+        START is ignored while the queue is resetting.
+    watchdog : ``In(32)``
+        Cycles between two rounds in which a queue must show progress; 0 for never.
+    enabled, running, resetting : ``Out(queues)``
+    waiting, held, pending : ``In(queues)``
+        Queues with words, with an error, with completion words to write.
+    retired, retired_queue : ``In``
+    scan_queue : ``Out``, in_flight : ``In(1)``
+        Whether the scanned queue has segments in flight, combinational.
+    scanning : ``Out(1)``
+        ``in_flight`` is looked at in this cycle.
+    forgive, flush : ``Out(1)``, forgive_queue, flush_queue : ``Out``
+        To the queue store: take words again; drop words.
+    ops : ``Out(stream.Signature(op_layout))``
+        CLEAR.
+    scan_ops : ``Out(stream.Signature(op_layout))``
+        RESET, when a queue is drained, and TIMEOUT.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue, queues = config.queue_bits, config.queues
+        super().__init__({
+            "command_valid": In(1), "command": In(3), "command_queue": In(queue),
+            "watchdog": In(32),
+            "enabled": Out(queues), "running": Out(queues), "resetting": Out(queues),
+            "waiting": In(queues), "held": In(queues), "pending": In(queues),
+            "retired": In(1), "retired_queue": In(queue),
+            "scan_queue": Out(queue), "in_flight": In(1), "scanning": Out(1),
+            "forgive": Out(1), "forgive_queue": Out(queue),
+            "flush": Out(1), "flush_queue": Out(queue),
+            "ops": Out(stream.Signature(op_layout(config))),
+            "scan_ops": Out(stream.Signature(op_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        queue_bits = self.config.queue_bits
+
+        # -- Commands.
+        m.submodules.clears = clears = Queue(op_layout(self.config), depth=4)
+        wiring.connect(m, clears.o, wiring.flipped(self.ops))
+        m.d.comb += [
+            clears.i.valid.eq(self.command_valid & (self.command == Command.CLEAR)),
+            clears.i.payload.kind.eq(OpKind.CLEAR),
+            clears.i.payload.queue.eq(self.command_queue),
+            self.forgive.eq(self.command_valid & (self.command != Command.PAUSE)),
+            self.forgive_queue.eq(self.command_queue),
+        ]
+
+        # -- The scanner: phase 0 looks, phase 3 acts.
+        scan = Signal(queue_bits + 2)
+        queue = Signal(queue_bits)
+        in_flight, act, round_ends = Signal(), Signal(), Signal()
+        m.d.sync += scan.eq(scan + 1)
+        m.d.comb += [
+            queue.eq(scan[2:]),
+            self.scan_queue.eq(queue),
+            self.scanning.eq(scan[:2] == 0),
+            act.eq(scan[:2] == 3),
+            round_ends.eq(scan.all()),
+        ]
+        with m.If(self.scanning):
+            m.d.sync += in_flight.eq(self.in_flight)
+
+        def bit(bits):
+            return bits.bit_select(queue, 1)
+
+        # -- Reset: drop words until none is left and nothing is in flight.
+        drained, timeout = Signal(), Signal()
+        m.d.comb += [
+            self.flush.eq(bit(self.resetting) & (scan[:2] == 1)),
+            self.flush_queue.eq(queue),
+            drained.eq(act & bit(self.resetting) & ~bit(self.waiting) & ~in_flight & ~bit(self.pending)),
+            self.scan_ops.valid.eq(drained | timeout),
+            self.scan_ops.payload.queue.eq(queue),
+            self.scan_ops.payload.kind.eq(Mux(drained, OpKind.RESET, OpKind.EVENT)),
+            self.scan_ops.payload.status.eq(Status.TIMEOUT),
+        ]
+
+        # -- Watchdog: in a round that it asks for, each busy queue must have moved since the last such round.
+        left, due, counting = Signal(32), Signal(), Signal()
+        progress = Signal(self.config.queues)
+        m.d.comb += timeout.eq(act & counting & in_flight & ~bit(progress) & ~bit(self.held)
+                               & ~bit(self.resetting))
+        with m.If(self.watchdog == 0):
+            m.d.sync += [left.eq(0), due.eq(0)]
+        with m.Elif(left == 0):
+            m.d.sync += [left.eq(self.watchdog - 1), due.eq(1)]
+        with m.Else():
+            m.d.sync += left.eq(left - 1)
+        with m.If(round_ends):
+            m.d.sync += counting.eq(due & (self.watchdog != 0))
+            with m.If(due):
+                m.d.sync += due.eq(left == 0)
+
+        for index in range(self.config.queues):
+            told = self.command_valid & (self.command_queue == index)
+            here = queue == index
+            with m.If(told & (self.command == Command.START) & ~self.resetting[index]):
+                m.d.sync += [self.enabled[index].eq(1), self.running[index].eq(1)]
+            with m.If(told & (self.command == Command.PAUSE)):
+                m.d.sync += self.running[index].eq(0)
+            with m.If(told & (self.command == Command.RESET)):
+                m.d.sync += [self.enabled[index].eq(0), self.running[index].eq(0), self.resetting[index].eq(1)]
+            with m.Elif(drained & here & self.scan_ops.ready):
+                m.d.sync += self.resetting[index].eq(0)
+            with m.If(self.retired & (self.retired_queue == index)):
+                m.d.sync += progress[index].eq(1)
+            with m.Elif(act & here & (counting | ~in_flight)):
+                m.d.sync += progress[index].eq(~in_flight)
+        return m

@@ -1,0 +1,239 @@
+"""The DMA engine: its stages, connected.
+
+Doorbell -> QueueStore -> Scheduler -> Legalizer -> ReadIssue -> (AR, R) -> BeatBuffer -> WriteSequencer ->
+Aligner -> (AW, W, B) -> Responses -> Retire -> CompletionWriter -> WriteSequencer
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.axi import AxiLiteSignature, AxiSignature, Burst
+from hw.stream import CreditCounter, Merge, Queue
+
+from .aligner import Aligner
+from .buffer import BeatBuffer
+from .completion import CompletionWriter
+from .config import ADDR_WIDTH, DmaConfig
+from .control import QueueControl
+from .doorbell import WORD_BITS, Doorbell
+from .frontpanel import FrontPanel
+from .layouts import InitSignature, OpKind, QueueSettings, op_layout
+from .legalizer import SEGMENT_PLACES, Legalizer
+from .queues import QueueStore
+from .read import ReadIssue
+from .regions import RegionTable
+from .responses import Responses
+from .retire import Retire
+from .scheduler import Scheduler
+from .sequencer import WriteSequencer
+from .free_list import FreeList
+from .table import Table
+from .words import Status
+
+__all__ = ["DmaEngine"]
+
+
+class DmaEngine(wiring.Component):
+    """Move bytes between registered regions as GPU threads ask by storing words to doorbells.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    s_axil : ``In(AxiLiteSignature)``
+        Registers; 32-bit data, 12-bit address.
+    s_axi_db : ``In(AxiSignature)``
+        Doorbells; 128-bit data, one 4 KiB page per queue.
+    m_axi : ``Out(AxiSignature)``
+        Memory; 64-bit address, ``config.data_width``.
+    irq : ``Out(1)``
+        Level, active high.
+
+    Latency
+    -------
+    See ``docs/dma_engine.md``, whose figures come from ``tests/dma_engine/test_latency.py``.
+    """
+
+    def __init__(self, config):
+        if not isinstance(config, DmaConfig):
+            raise TypeError(f"DmaEngine needs a DmaConfig, not {config!r}")
+        self.config = config
+        super().__init__({
+            "s_axil": In(AxiLiteSignature(addr_width=12, data_width=32)),
+            "s_axi_db": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
+                                        id_width=config.doorbell_id_width)),
+            "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
+                                      id_width=config.axi_id_width)),
+            "irq": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        m.submodules.panel = panel = FrontPanel(config)
+        m.submodules.control = control = QueueControl(config)
+        m.submodules.doorbell = doorbell = Doorbell(config)
+        m.submodules.store = store = QueueStore(config)
+        m.submodules.scheduler = scheduler = Scheduler(config)
+        m.submodules.regions = regions = RegionTable(config)
+        m.submodules.legalizer = legalizer = Legalizer(config)
+        m.submodules.read = read = ReadIssue(config)
+        m.submodules.buffer = buffer = BeatBuffer(config)
+        m.submodules.sequencer = sequencer = WriteSequencer(config)
+        m.submodules.aligner = aligner = Aligner(config)
+        m.submodules.responses = responses = Responses(config)
+        m.submodules.retire = retire = Retire(config)
+        m.submodules.completion = completion = CompletionWriter(config)
+        m.submodules.tags = tags = FreeList(config.tags, init=InitSignature(config))
+        m.submodules.settings = settings = Table(
+            QueueSettings, depth=config.queues, reads=2, init=InitSignature(config))
+        m.submodules.room = room = CreditCounter(SEGMENT_PLACES, max_take=1, max_give=2)
+
+        # -- The sweep over all memories after reset.
+        init = InitSignature(config).create()
+        last = init.address.shape().width
+        done = Signal(last + 1)
+        m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
+        with m.If(init.active):
+            m.d.sync += done.eq(done + 1)
+        for part in (doorbell, store, scheduler, buffer, retire, completion, tags, settings):
+            m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
+
+        # -- Words to segments.
+        connect(m, flipped(self.s_axi_db), doorbell.bus)
+        connect(m, doorbell.o, store.i)
+        m.d.comb += [
+            doorbell.refused.eq(store.refused),
+            store.enabled.eq(control.enabled),
+            store.clear.eq(control.forgive), store.clear_queue.eq(control.forgive_queue),
+            store.flush.eq(control.flush), store.flush_queue.eq(control.flush_queue),
+            store.peek_queue.eq(scheduler.peek_queue), store.consume.eq(scheduler.consume),
+            scheduler.front.eq(store.front), scheduler.ready.eq(store.ready),
+            scheduler.running.eq(control.running), scheduler.held.eq(retire.held),
+            scheduler.room.eq(room.available != 0),
+            scheduler.flush.eq(control.flush), scheduler.flush_queue.eq(control.flush_queue),
+            scheduler.abort.eq(legalizer.abort), scheduler.abort_queue.eq(legalizer.abort_queue),
+            scheduler.abort_lap.eq(legalizer.abort_lap),
+            retire.head_queue.eq(scheduler.window_queue), scheduler.window_head.eq(retire.head),
+            scheduler.retired.eq(retire.retired), scheduler.retired_queue.eq(retire.retired_queue),
+            room.take.eq(1), room.take_stb.eq(scheduler.pick),
+            room.give.eq(scheduler.drop + (read.i.valid & read.i.ready)),
+        ]
+        m.d.comb += [
+            regions.src_id.eq(store.front.src_region), regions.dst_id.eq(store.front.dst_region),
+            regions.write.eq(panel.region_write), regions.write_id.eq(panel.region_id),
+            regions.write_data.eq(panel.region),
+            settings.write.en.eq(panel.queue_write), settings.write.addr.eq(panel.queue_id),
+            settings.write.data.eq(panel.settings),
+            settings.read[0].addr.eq(scheduler.o.queue),
+            settings.read[1].addr.eq(retire.settings_queue), retire.settings.eq(settings.read[1].data),
+            legalizer.valid.eq(scheduler.valid), legalizer.i.eq(scheduler.o),
+            legalizer.src.eq(regions.src), legalizer.dst.eq(regions.dst),
+            legalizer.settings.eq(settings.read[0].data),
+        ]
+        connect(m, legalizer.o, read.i)
+
+        # -- Segments to memory and back.
+        axi = self.m_axi
+        size = config.lane_bits
+        connect(m, tags.o, read.tags)
+        connect(m, buffer.arrived, sequencer.arrived)
+        connect(m, sequencer.steps, aligner.steps)
+        connect(m, completion.o, sequencer.completions)
+        for part in (buffer, sequencer, responses):
+            m.d.comb += [part.launched.eq(read.launched), part.launch.eq(read.launch)]
+        m.d.comb += [
+            axi.arid.eq(read.arid), axi.araddr.eq(read.araddr), axi.arlen.eq(read.arlen),
+            axi.arsize.eq(size), axi.arburst.eq(Burst.INCR), axi.arvalid.eq(read.arvalid),
+            read.arready.eq(axi.arready),
+            buffer.rid.eq(axi.rid), buffer.rdata.eq(axi.rdata), buffer.rresp.eq(axi.rresp),
+            buffer.rlast.eq(axi.rlast), buffer.rvalid.eq(axi.rvalid), axi.rready.eq(buffer.rready),
+            axi.awid.eq(sequencer.addresses.payload.id), axi.awaddr.eq(sequencer.addresses.payload.addr),
+            axi.awlen.eq(sequencer.addresses.payload.len), axi.awsize.eq(size), axi.awburst.eq(Burst.INCR),
+            axi.awvalid.eq(sequencer.addresses.valid), sequencer.addresses.ready.eq(axi.awready),
+            axi.wdata.eq(aligner.o.payload.data), axi.wstrb.eq(aligner.o.payload.strb),
+            axi.wlast.eq(aligner.o.payload.last), axi.wvalid.eq(aligner.o.valid),
+            aligner.o.ready.eq(axi.wready),
+            responses.bid.eq(axi.bid), responses.bresp.eq(axi.bresp), responses.bvalid.eq(axi.bvalid),
+            axi.bready.eq(responses.bready),
+        ]
+        m.d.comb += [
+            buffer.head_tag.eq(sequencer.head_tag), sequencer.head.eq(buffer.head),
+            buffer.tail_tag.eq(sequencer.tail_tag), sequencer.tail.eq(buffer.tail),
+            buffer.after.eq(sequencer.after), sequencer.next.eq(buffer.next),
+            buffer.take.eq(sequencer.take), buffer.slot.eq(sequencer.slot), aligner.beat.eq(buffer.beat),
+            buffer.release.eq(sequencer.release), buffer.released.eq(sequencer.released),
+            read.release.eq(sequencer.release),
+            buffer.error_tag.eq(responses.error_tag), responses.error.eq(buffer.error),
+            tags.free.eq(responses.done_valid), tags.number.eq(responses.tag),
+        ]
+
+        # -- Ends of segments to completion words.
+        connect(m, read.rejected, retire.rejected)
+        m.d.comb += [
+            retire.done_valid.eq(responses.done_valid), retire.done.eq(responses.done),
+            retire.resetting.eq(control.resetting),
+            completion.configure.eq(panel.queue_write), completion.configure_queue.eq(panel.queue_id),
+            completion.sc_addr.eq(panel.sc_addr), completion.rc_addr.eq(panel.rc_addr),
+            completion.publish_sc.eq(retire.publish_sc), completion.publish_rc.eq(retire.publish_rc),
+            completion.publish_queue.eq(retire.publish_queue), completion.publish_word.eq(retire.publish_word),
+            completion.discard.eq(retire.discard),
+            completion.written_valid.eq(responses.written_valid), completion.writer.eq(responses.writer),
+        ]
+
+        # -- Queue control.
+        m.submodules.ops = ops = Merge(op_layout(config), 4)
+        connect(m, ops.o, retire.ops)
+        connect(m, control.ops, ops.i[0])
+        connect(m, control.scan_ops, ops.i[1])
+        m.d.comb += [
+            ops.i[2].valid.eq(store.events.valid), store.events.ready.eq(ops.i[2].ready),
+            ops.i[2].payload.kind.eq(OpKind.EVENT), ops.i[2].payload.queue.eq(store.events.payload.queue),
+            ops.i[2].payload.status.eq(store.events.payload.status),
+        ]
+        m.submodules.bad_words = bad_words = Queue(unsigned(config.queue_bits), depth=2 * config.queues)
+        m.d.comb += [
+            bad_words.i.valid.eq(responses.written_valid & responses.written_failed),
+            bad_words.i.payload.eq(responses.writer[1:]),
+            ops.i[3].valid.eq(bad_words.o.valid), bad_words.o.ready.eq(ops.i[3].ready),
+            ops.i[3].payload.kind.eq(OpKind.EVENT), ops.i[3].payload.queue.eq(bad_words.o.payload),
+            ops.i[3].payload.status.eq(Status.COMPLETION_ERROR),
+        ]
+        look = Mux(control.scanning, control.scan_queue, panel.select)
+        m.d.comb += [
+            control.command_valid.eq(panel.command_write), control.command.eq(panel.command),
+            control.command_queue.eq(panel.command_queue), control.watchdog.eq(panel.watchdog),
+            control.waiting.eq(store.waiting), control.held.eq(retire.held),
+            control.pending.eq(completion.pending),
+            control.retired.eq(retire.retired), control.retired_queue.eq(retire.retired_queue),
+            scheduler.look_queue.eq(look), retire.look_queue.eq(look),
+            control.in_flight.eq(scheduler.tail != retire.look_head),
+        ]
+
+        # -- What software sees.
+        connect(m, flipped(self.s_axil), panel.bus)
+        m.d.comb += [
+            self.irq.eq(panel.irq),
+            panel.enabled.eq(control.enabled), panel.running.eq(control.running),
+            panel.resetting.eq(control.resetting), panel.held.eq(retire.held),
+            panel.refusing.eq(store.refusing), panel.waiting.eq(store.waiting),
+            panel.look_valid.eq(~control.scanning),
+            panel.in_flight.eq(scheduler.tail - retire.look_head), panel.word.eq(retire.look_word),
+            panel.log_valid.eq(retire.failed), panel.log.eq(retire.log), panel.interrupt.eq(retire.interrupt),
+        ]
+        m.d.comb += [
+            panel.counts.words.eq(store.i.valid & store.i.ready & ~store.refused),
+            panel.counts.refused.eq(store.i.valid & store.i.ready & store.refused),
+            panel.counts.requests.eq(retire.ended),
+            panel.counts.failed.eq(retire.failed),
+            panel.counts.segments.eq(read.launched),
+            panel.counts.read_beats.eq(axi.rvalid & axi.rready),
+            panel.counts.write_beats.eq(axi.wvalid & axi.wready),
+            panel.counts.completion_writes.eq(responses.written_valid),
+            panel.counts.read_stalls.eq(axi.arvalid & ~axi.arready),
+            panel.counts.write_stalls.eq(axi.wvalid & ~axi.wready),
+        ]
+        return m

@@ -1,0 +1,142 @@
+"""Front panel: the registers, and what stands directly behind them.
+
+s_axil -> FrontPanel -> tables and QueueControl.  Latency as ``hw.regs.RegisterBank``.
+"""
+
+from amaranth import *
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.axi import AxiLiteSignature
+from hw.regs import RegisterBank
+from hw.stream import Queue
+
+from .config import ADDR_WIDTH
+from .layouts import CompletionLayout, QueueSettings, RegionEntry
+from .registers import COUNTERS, register_map
+from .retire import log_layout
+
+__all__ = ["ERROR_LOG_DEPTH", "FrontPanel"]
+
+ERROR_LOG_DEPTH = 16
+
+CountStrobes = data.StructLayout({name.lower(): 1 for name, _ in COUNTERS})
+
+
+class FrontPanel(wiring.Component):
+    """Registers, error log, interrupt and counters.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    bus : ``In(AxiLiteSignature)``
+    region_write, region_id, region, queue_write, queue_id, settings, sc_addr, rc_addr : ``Out``
+        Table entries as committed.
+    command_write, command, command_queue, watchdog, select : ``Out``
+    enabled, running, held, refusing, resetting, waiting : ``In(queues)``
+    look_valid : ``In(1)``, in_flight, word : ``In``
+        Of the queue ``select``, while valid.
+    log_valid : ``In(1)``, log : ``In(log_layout)``
+    interrupt : ``In(1)``
+        A request with the IRQ flag ended.
+    counts : ``In(CountStrobes)``
+        One bit per counter.
+    irq : ``Out(1)``
+        Registered.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue, queues = config.queue_bits, config.queues
+        super().__init__({
+            "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
+            "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
+            "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
+            "sc_addr": Out(ADDR_WIDTH), "rc_addr": Out(ADDR_WIDTH),
+            "command_write": Out(1), "command": Out(3), "command_queue": Out(queue),
+            "watchdog": Out(32), "select": Out(queue),
+            "enabled": In(queues), "running": In(queues), "held": In(queues),
+            "refusing": In(queues), "resetting": In(queues), "waiting": In(queues),
+            "look_valid": In(1), "in_flight": In(config.window_bits + 1), "word": In(CompletionLayout),
+            "log_valid": In(1), "log": In(log_layout(config)), "interrupt": In(1),
+            "counts": In(CountStrobes),
+            "irq": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.bank = bank = RegisterBank(register_map(self.config))
+        connect(m, flipped(self.bus), bank.bus)
+        self._tables(m, bank)
+        self._look(m, bank)
+        self._errors(m, bank)
+        for name, _ in COUNTERS:
+            register = getattr(bank, f"count_{name.lower()}")
+            counter = Signal(32, name=f"count_{name.lower()}")
+            m.d.comb += register.value.eq(counter)
+            with m.If(self.counts[name.lower()]):
+                m.d.sync += counter.eq(counter + 1)
+        return m
+
+    def _tables(self, m, bank):
+        access, config = bank.region_access, bank.queue_config
+        m.d.comb += [
+            self.region_write.eq(bank.region_commit.written_stb),
+            self.region_id.eq(bank.region_commit.region),
+            self.region.base_page.eq(Cat(bank.region_base_lo.value, bank.region_base_hi.value)[12:]),
+            self.region.length.eq(Cat(bank.region_length_lo.value, bank.region_length_hi.value)),
+            self.region.domain.eq(access.domain),
+            self.region.readable.eq(access.readable), self.region.writable.eq(access.writable),
+            self.region.valid.eq(access.valid),
+            self.queue_write.eq(bank.queue_commit.written_stb),
+            self.queue_id.eq(bank.queue_commit.queue),
+            self.settings.domain.eq(config.domain),
+            self.settings.sc_enable.eq(config.sc_enable), self.settings.rc_enable.eq(config.rc_enable),
+            self.settings.skip_errors.eq(config.skip_errors),
+            self.sc_addr.eq(Cat(bank.queue_sc_lo.value, bank.queue_sc_hi.value)),
+            self.rc_addr.eq(Cat(bank.queue_rc_lo.value, bank.queue_rc_hi.value)),
+            self.command_write.eq(bank.queue_command.written_stb),
+            self.command.eq(bank.queue_command.command),
+            self.command_queue.eq(bank.queue_command.queue),
+            self.watchdog.eq(bank.watchdog.cycles),
+            self.select.eq(bank.queue_select.queue),
+        ]
+
+    def _look(self, m, bank):
+        """Show the selected queue; its counters are sampled whenever they can be looked at."""
+        state = bank.queue_state
+        m.d.comb += [getattr(state, name).eq(getattr(self, name).bit_select(self.select, 1))
+                     for name in ("enabled", "running", "held", "refusing", "resetting", "waiting")]
+        in_flight, word = Signal.like(self.in_flight), Signal(CompletionLayout)
+        with m.If(self.look_valid):
+            m.d.sync += [in_flight.eq(self.in_flight), word.eq(self.word)]
+        m.d.comb += [
+            state.in_flight.eq(in_flight),
+            bank.queue_count.count.eq(word.count),
+            bank.queue_result.failed.eq(word.failed), bank.queue_result.status.eq(word.status),
+        ]
+
+    def _errors(self, m, bank):
+        m.submodules.log = log = Queue(self.log.shape(), depth=ERROR_LOG_DEPTH)
+        lost = Signal(32)
+        m.d.comb += [
+            log.i.payload.eq(self.log), log.i.valid.eq(self.log_valid),
+            log.o.ready.eq(bank.error_log_pop.written_stb & bank.error_log_pop.pop),
+            bank.error_log.valid.eq(log.o.valid),
+            bank.error_log_lost.count.eq(lost),
+            bank.irq_status.error_set.eq(self.log_valid),
+            bank.irq_status.completion_set.eq(self.interrupt),
+        ]
+        with m.If(log.o.valid):
+            m.d.comb += [
+                bank.error_log.status.eq(log.o.payload.status), bank.error_log.queue.eq(log.o.payload.queue),
+                bank.error_log_count.count.eq(log.o.payload.count),
+            ]
+        with m.If(self.log_valid & ~log.i.ready):
+            m.d.sync += lost.eq(lost + 1)
+        m.d.sync += self.irq.eq(
+            (bank.irq_status.error & bank.irq_enable.error)
+            | (bank.irq_status.completion & bank.irq_enable.completion))

@@ -1,0 +1,233 @@
+"""Retirement: segments end in any order, requests in the order of their queue.
+
+Responses, ReadIssue (rejected) -> Retire -> CompletionWriter, error log.  Latency: 4 cycles from the end of
+the oldest segment to ``publish``.  Throughput: one segment per cycle from all queues together, one per 3
+cycles from one queue.
+
+Each queue has a window of places. A segment that ends marks its place with the lap it is on, so places need
+no clearing; the queue's head moves over marked places. Operations on a queue (clear, reset, events) go down
+the same pipe, so that one stage alone changes its counters.
+"""
+
+from amaranth import *
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import RoundRobin
+
+from .config import COUNT_WIDTH
+from .layouts import (
+    STATUS_WIDTH, CompletionLayout, EndFlags, InitSignature, OpKind, QueueSettings, done_layout, op_layout,
+)
+from .table import Table
+from .words import Status
+
+__all__ = ["Retire", "log_layout"]
+
+
+def log_layout(config):
+    """One entry of the error log."""
+    return data.StructLayout({"queue": config.queue_bits, "status": STATUS_WIDTH, "count": COUNT_WIDTH})
+
+
+class Retire(wiring.Component):
+    """End requests in order, count them, and say what to publish.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    done_valid : ``In(1)``, done : ``In(done_layout)``
+    rejected : ``In(stream.Signature(done_layout))``
+        Taken when there is no ``done``.
+    ops : ``In(stream.Signature(op_layout))``
+        Always taken, except during the sweep.
+    resetting : ``In(queues)``
+        Queues whose errors do not matter any more.
+    settings_queue : ``Out``, settings : ``In(QueueSettings)``
+        Combinational.
+    held : ``Out(queues)``
+    retired, retired_queue : ``Out``
+        A segment left its window.
+    head_queue, head : window's oldest place of a queue, combinational, for the scheduler
+    look_queue, look_head, look_word : the same and the counters, for software
+    publish_sc, publish_rc : ``Out(1)``, publish_queue, publish_word : ``Out``
+        Completion words to be written.
+    discard : ``Out(1)``
+        ``publish_queue`` was reset.
+    ended, failed, interrupt : ``Out(1)``
+        A request ended; something failed; a request that asks for an interrupt ended.
+    log : ``Out(log_layout)``
+        What failed, with ``failed``.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue, place = config.queue_bits, config.window_bits + 1
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "done_valid": In(1), "done": In(done_layout(config)),
+            "rejected": In(stream.Signature(done_layout(config))),
+            "ops": In(stream.Signature(op_layout(config))),
+            "resetting": In(config.queues),
+            "settings_queue": Out(queue), "settings": In(QueueSettings),
+            "held": Out(config.queues),
+            "retired": Out(1), "retired_queue": Out(queue),
+            "head_queue": In(queue), "head": Out(place),
+            "look_queue": In(queue), "look_head": Out(place), "look_word": Out(CompletionLayout),
+            "publish_sc": Out(1), "publish_rc": Out(1), "publish_queue": Out(queue),
+            "publish_word": Out(CompletionLayout), "discard": Out(1),
+            "ended": Out(1), "failed": Out(1), "interrupt": Out(1),
+            "log": Out(log_layout(config)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, queues, init = self.config, self.config.queues, InitSignature(self.config)
+        m.submodules.heads = heads = Table(config.window_bits + 1, depth=queues, reads=3, init=init)
+        m.submodules.verdicts = verdicts = Table(STATUS_WIDTH, depth=queues, reads=1, init=init)
+        m.submodules.words = words = Table(CompletionLayout, depth=queues, reads=2, init=init)
+        for table in (heads, verdicts, words):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        m.d.comb += [
+            heads.read[1].addr.eq(self.head_queue), self.head.eq(heads.read[1].data),
+            heads.read[2].addr.eq(self.look_queue), self.look_head.eq(heads.read[2].data),
+            words.read[1].addr.eq(self.look_queue), self.look_word.eq(words.read[1].data),
+        ]
+        place_layout = data.StructLayout({"lap": 1, "last": 1, "end": EndFlags, "status": STATUS_WIDTH})
+        m.submodules.places = places = memory.Memory(
+            shape=place_layout, depth=queues * config.window, init=[], attrs={"ram_style": "block"})
+        mark, look = places.write_port(), places.read_port()
+
+        # -- A segment ends: mark its place.
+        done, marked = Signal(done_layout(config)), Signal()
+        m.d.comb += [
+            done.eq(Mux(self.done_valid, self.done, self.rejected.payload)),
+            marked.eq(self.done_valid | self.rejected.valid),
+            self.rejected.ready.eq(~self.done_valid & ~self.init.active),
+            mark.data.lap.eq(~done.index[-1]),
+            mark.data.last.eq(done.last), mark.data.end.eq(done.end), mark.data.status.eq(done.status),
+        ]
+        with m.If(self.init.active):
+            m.d.comb += [mark.addr.eq(self.init.address), mark.en.eq(1), mark.data.lap.eq(0)]
+        with m.Else():
+            m.d.comb += [mark.addr.eq(Cat(done.index[:-1], done.queue)), mark.en.eq(marked)]
+
+        # -- Stage 0: a queue whose head may be marked, or an operation.
+        tries, busy = Signal(queues), Signal(queues)
+        m.submodules.choice = choice = RoundRobin(queues)
+        is_op, pick = Signal(), Signal()
+        m.d.comb += [
+            self.ops.ready.eq(~self.init.active),
+            is_op.eq(self.ops.valid),
+            choice.requests.eq(tries & ~busy & (~self.held | self.resetting)),
+            pick.eq(choice.valid & ~is_op & ~self.init.active),
+            choice.advance.eq(pick),
+        ]
+
+        # -- Stage 1: look at the place.
+        one_valid, one_op, one_queue = Signal(), Signal(), Signal(config.queue_bits)
+        op_kind, op_status = Signal(OpKind), Signal(STATUS_WIDTH)
+        one_onehot = Signal(queues)
+        m.d.sync += [
+            one_valid.eq(pick), one_op.eq(is_op & self.ops.ready),
+            one_queue.eq(Mux(is_op, self.ops.payload.queue, choice.grant)),
+            one_onehot.eq(Mux(pick, choice.grant_onehot, 0)),
+            op_kind.eq(self.ops.payload.kind), op_status.eq(self.ops.payload.status),
+        ]
+        m.d.comb += [
+            heads.read[0].addr.eq(one_queue),
+            look.addr.eq(Cat(heads.read[0].data[:-1], one_queue)),
+        ]
+
+        # -- Stage 2: does the head move, does a request end, does the queue hold?
+        two_valid, two_op, two_queue = Signal(), Signal(), Signal(config.queue_bits)
+        two_onehot, two_head = Signal(queues), Signal(config.window_bits + 1)
+        two_kind, two_status = Signal(OpKind), Signal(STATUS_WIDTH)
+        m.d.sync += [
+            two_valid.eq(one_valid), two_op.eq(one_op), two_queue.eq(one_queue), two_onehot.eq(one_onehot),
+            two_head.eq(heads.read[0].data), two_kind.eq(op_kind), two_status.eq(op_status),
+        ]
+        m.d.comb += busy.eq(one_onehot | two_onehot)
+        place, so_far, verdict = look.data, verdicts.read[0].data, Signal(STATUS_WIDTH)
+        hit, ends, fails, holds = Signal(), Signal(), Signal(), Signal()
+        held_failed = Signal(queues)    # held by a request that has yet to be counted
+        resetting = self.resetting.bit_select(two_queue, 1)
+        m.d.comb += [
+            verdicts.read[0].addr.eq(two_queue),
+            self.settings_queue.eq(two_queue),
+            verdict.eq(Mux((so_far == Status.OK) | (_is_write_error(so_far) & _is_read_error(place.status)),
+                           place.status, so_far)),
+            hit.eq(two_valid & (place.lap != two_head[-1])),
+            ends.eq(hit & place.last),
+            fails.eq(ends & (verdict != Status.OK)),
+            holds.eq(fails & ~self.settings.skip_errors & ~resetting),
+            heads.write.addr.eq(two_queue), heads.write.data.eq(two_head + 1), heads.write.en.eq(hit),
+            verdicts.write.addr.eq(two_queue), verdicts.write.data.eq(Mux(ends | two_op, 0, verdict)),
+            verdicts.write.en.eq(hit | (two_op & (two_kind == OpKind.RESET))),
+            self.retired.eq(hit), self.retired_queue.eq(two_queue),
+        ]
+        timeout = two_op & (two_kind == OpKind.EVENT) & (two_status == Status.TIMEOUT)
+        release = two_op & (two_kind != OpKind.EVENT)
+        for index in range(queues):
+            here = two_queue == index
+            with m.If((marked & (done.queue == index)) | ((hit | release) & here)):
+                m.d.sync += tries[index].eq(1)
+            with m.Elif(pick & choice.grant_onehot[index]):
+                m.d.sync += tries[index].eq(0)
+            with m.If(holds & here):
+                m.d.sync += [self.held[index].eq(1), held_failed[index].eq(1)]
+            with m.Elif(timeout & here):
+                m.d.sync += self.held[index].eq(1)
+            with m.Elif(release & here):
+                m.d.sync += [self.held[index].eq(0), held_failed[index].eq(0)]
+
+        # -- Stage 3: counters, what to publish, what to log.
+        three = Signal(data.StructLayout({
+            "ok": 1, "fail": 1, "event": 1, "clear": 1, "reset": 1, "counts": 1,
+            "queue": config.queue_bits, "end": EndFlags, "status": STATUS_WIDTH, "settings": QueueSettings,
+        }))
+        quiet = (two_status == Status.DISABLED) | (two_status == Status.COMPLETION_ERROR)
+        m.d.sync += [
+            three.ok.eq(ends & ~fails & ~resetting),
+            three.fail.eq((fails & ~resetting) | (two_op & (two_kind == OpKind.EVENT) & ~quiet)),
+            three.event.eq(two_op & (two_kind == OpKind.EVENT) & quiet),
+            three.clear.eq(two_op & (two_kind == OpKind.CLEAR)),
+            three.reset.eq(two_op & (two_kind == OpKind.RESET)),
+            three.counts.eq((ends & ~holds & ~resetting)
+                            | (two_op & (two_kind == OpKind.CLEAR) & held_failed.bit_select(two_queue, 1))),
+            three.queue.eq(two_queue),
+            three.end.eq(place.end),
+            three.status.eq(Mux(two_op, two_status, verdict)),
+            three.settings.eq(self.settings),
+        ]
+        word, now = words.read[0].data, self.publish_word
+        everything = three.fail | three.clear
+        m.d.comb += [
+            words.read[0].addr.eq(three.queue),
+            now.count.eq(Mux(three.reset, 0, word.count + three.counts)),
+            now.failed.eq(Mux(three.reset, 0, word.failed + three.fail)),
+            now.status.eq(Mux(three.fail, three.status, Mux(three.clear | three.reset, Status.OK, word.status))),
+            words.write.addr.eq(three.queue), words.write.data.eq(now),
+            words.write.en.eq(three.ok | three.fail | three.clear | three.reset),
+            self.publish_queue.eq(three.queue),
+            self.publish_sc.eq(three.settings.sc_enable & (everything | (three.ok & three.end.sc))),
+            self.publish_rc.eq(three.settings.rc_enable & (everything | (three.ok & three.end.rc))),
+            self.discard.eq(three.reset),
+            self.ended.eq(three.counts),
+            self.failed.eq(three.fail | three.event),
+            self.interrupt.eq(three.ok & three.end.irq),
+            self.log.queue.eq(three.queue), self.log.status.eq(three.status), self.log.count.eq(word.count),
+        ]
+        return m
+
+
+def _is_read_error(status):
+    return (status == Status.READ_SLVERR) | (status == Status.READ_DECERR)
+
+
+def _is_write_error(status):
+    return (status == Status.WRITE_SLVERR) | (status == Status.WRITE_DECERR)
