@@ -1,0 +1,33 @@
+# Everything runs in .venv, which the first target that needs it makes; nothing else on the machine is changed.
+
+SHELL := bash
+MAKEFLAGS += --no-print-directory
+PYTHON := .venv/bin/python
+
+.PHONY: help demo test lint clean distclean
+
+help:
+	@echo "make demo       install into .venv and simulate the DMA engine"
+	@echo "make test       check the style and run all tests (ARGS='-k name' for pytest)"
+	@echo "make lint       check the style only"
+	@echo "make clean      remove what was built"
+	@echo "make distclean  remove .venv too"
+
+demo:
+	@scripts/setup.sh
+	@.venv/bin/dmace doctor --brief
+	@.venv/bin/dmace sim dma
+
+lint:
+	@scripts/setup.sh dev
+	@$(PYTHON) -m ruff check .
+
+test: lint
+	@$(PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
+
+clean:
+	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	@find hw sim fpga tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	@rm -rf .venv
