@@ -1,0 +1,413 @@
+"""Golden model of the DMA engine: the same requests in, what can be observed out.
+
+It knows bytes, words, counters and statuses, but no time: a request is carried out when it is posted, as
+soon as nothing of its queue stands before it. Nothing here is derived from the gateware, and nothing
+depends on how the engine cuts requests. Bytes that the engine may or may not have written (the destination
+of a request that failed with a memory error, or that a RESET discarded) are undefined until written again.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from .config import PAGE_BYTES
+from .words import Command, CompletionWord, NativeWord, Opcode, RequestFlag, Status
+
+__all__ = ["DmaModel", "LogEntry", "Memory", "Queue", "Region", "Request"]
+
+WORD_BYTES = 16
+ALL_STROBES = (1 << WORD_BYTES) - 1
+RESERVED_FLAGS = 0xF0
+
+_READ = {"SLVERR": Status.READ_SLVERR, "DECERR": Status.READ_DECERR}
+_WRITE = {"SLVERR": Status.WRITE_SLVERR, "DECERR": Status.WRITE_DECERR}
+
+
+class Memory:
+    """Sparse bytes at 64-bit addresses, each defined or undefined. What was never written reads as 0."""
+
+    def __init__(self):
+        self._data = {}
+        self._undefined = {}
+
+    def _spans(self, address, length):
+        """``(page, first byte in it, bytes, position in the whole)`` of each page that a range touches."""
+        position = 0
+        while position < length:
+            first = (address + position) % PAGE_BYTES
+            size = min(PAGE_BYTES - first, length - position)
+            yield address + position - first, first, size, position
+            position += size
+
+    def read(self, address, length):
+        data = bytearray(length)
+        for page, first, size, position in self._spans(address, length):
+            if page in self._data:
+                data[position:position + size] = self._data[page][first:first + size]
+        return bytes(data)
+
+    def undefined(self, address, length):
+        """Which bytes of a range are undefined, as a NumPy array of bool, or None where all are defined."""
+        if not self._undefined:
+            return None
+        mask = np.zeros(length, dtype=bool)
+        for page, first, size, position in self._spans(address, length):
+            if page in self._undefined:
+                mask[position:position + size] = self._undefined[page][first:first + size]
+        return mask if mask.any() else None
+
+    def write(self, address, data, undefined=None):
+        """Store bytes; those that ``undefined`` marks become undefined, the others defined."""
+        for page, first, size, position in self._spans(address, len(data)):
+            if page not in self._data:
+                self._data[page] = bytearray(PAGE_BYTES)
+            self._data[page][first:first + size] = data[position:position + size]
+            if undefined is not None and page not in self._undefined:
+                self._undefined[page] = np.zeros(PAGE_BYTES, dtype=bool)
+            if page in self._undefined:
+                mask = False if undefined is None else undefined[position:position + size]
+                self._undefined[page][first:first + size] = mask
+                if not self._undefined[page].any():
+                    del self._undefined[page]
+
+    def forget(self, address, length):
+        """Make a range undefined."""
+        self.write(address, self.read(address, length), np.ones(length, dtype=bool))
+
+    def pages(self):
+        """Addresses of all pages that were ever written."""
+        return sorted(self._data)
+
+    def differences(self, address, data):
+        """Addresses of the bytes in which ``data``, found at ``address``, is wrong."""
+        expected = np.frombuffer(self.read(address, len(data)), dtype=np.uint8)
+        wrong = expected != np.frombuffer(bytes(data), dtype=np.uint8)
+        undefined = self.undefined(address, len(data))
+        if undefined is not None:
+            wrong &= ~undefined
+        return [address + int(position) for position in np.flatnonzero(wrong)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Region:
+    """An entry of the region table; its fields are those of the REGION registers."""
+
+    base: int
+    length: int
+    domain: int = 0
+    readable: bool = True
+    writable: bool = True
+    valid: bool = True
+
+
+class LogEntry(NamedTuple):
+    """An entry of the error log."""
+
+    queue: int
+    status: Status
+    count: int
+
+
+@dataclass
+class Request:
+    """An accepted word. ``word`` is None for a store of fewer than 16 bytes."""
+
+    word: NativeWord | None
+    #: Number of the request in its queue since RESET.
+    number: int
+    #: Whether the engine may have begun to move it before it ended.
+    may_have_begun: bool = True
+    #: How it ended, None before that.
+    status: Status | None = None
+    #: Destination address and the bytes that it got, of a request that ended OK.
+    moved: tuple[int, bytes] | None = None
+
+
+@dataclass
+class Queue:
+    """State of one queue."""
+
+    domain: int = 0
+    sc: int | None = None
+    rc: int | None = None
+    skip_errors: bool = False
+    enabled: bool = False
+    running: bool = False
+    #: None, or the status for which it holds.
+    held: Status | None = None
+    refusing: bool = False
+    count: int = 0
+    failed: int = 0
+    status: Status = Status.OK
+    posted: int = 0
+    waiting: deque = field(default_factory=deque)
+    #: Every value that a completion word may have shown since RESET, oldest first.
+    history: list = field(default_factory=list)
+    #: ``"sc"`` and ``"rc"`` -> the value last published since RESET.
+    published: dict = field(default_factory=dict)
+
+    @property
+    def word(self):
+        return CompletionWord(self.count, self.failed, self.status)
+
+
+class DmaModel:
+    """An engine with its memory.
+
+    Parameters
+    ----------
+    config : :class:`DmaConfig`
+        The engine's sizes.
+    memory : :class:`Memory`
+        The memory that the engine moves, empty if not given.
+    """
+
+    def __init__(self, config, memory=None):
+        self.config = config
+        self.memory = Memory() if memory is None else memory
+        self.regions = {}
+        self.queues = [Queue() for _ in range(config.queues)]
+        #: Every entry ever logged; the hardware holds 16 and counts the rest.
+        self.log = []
+        self.irq_error = self.irq_completion = False
+        self.words = self.refused = 0
+        self._faults = {"read": {}, "write": {}}
+        self._withheld = set()
+
+    # The memory's behaviour
+
+    def fail_page(self, address, *, read=None, write=None):
+        """Let reads or writes of the page that holds ``address`` be answered by "SLVERR" or "DECERR"."""
+        page = address - address % PAGE_BYTES
+        for kind, response, statuses in (("read", read, _READ), ("write", write, _WRITE)):
+            if response is not None:
+                self._faults[kind][page] = statuses[response]
+
+    def mend_page(self, address):
+        """Let the page answer OKAY again."""
+        for faults in self._faults.values():
+            faults.pop(address - address % PAGE_BYTES, None)
+
+    def withhold(self, address):
+        """Let the page that holds ``address`` answer nothing until it is released."""
+        self._withheld.add(address - address % PAGE_BYTES)
+
+    def release(self, address):
+        self._withheld.discard(address - address % PAGE_BYTES)
+        for queue in range(self.config.queues):
+            self._advance(queue)
+
+    # Registers
+
+    def define_region(self, number, **values):
+        self.regions[number] = Region(**values)
+
+    def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False):
+        q = self.queues[queue]
+        q.domain, q.sc, q.rc, q.skip_errors = domain, sc, rc, skip_errors
+
+    def command(self, queue, command):
+        getattr(self, f"_{Command(command).name.lower()}")(queue)
+
+    def _start(self, queue):
+        q = self.queues[queue]
+        if not q.enabled:
+            q.refusing = False
+        q.enabled = q.running = True
+        self._advance(queue)
+
+    def _pause(self, queue):
+        self.queues[queue].running = False
+
+    def _clear(self, queue):
+        q = self.queues[queue]
+        held, q.held, q.refusing, q.status = q.held, None, False, Status.OK
+        # A request that merely took too long has not ended yet; any other failed one ends now.
+        if held not in (None, Status.TIMEOUT):
+            q.count += 1
+        self._note(queue)
+        if held is not None:
+            self._publish(queue, "sc", "rc")
+        self._advance(queue)
+
+    def _reset(self, queue):
+        q = self.queues[queue]
+        for request in q.waiting:
+            if request.may_have_begun and self.check(queue, request.word) is Status.OK:
+                self.memory.forget(self._destination(request.word), request.word.length)
+        self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors)
+
+    def state(self, queue):
+        """What QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT show when nothing moves any more."""
+        q = self.queues[queue]
+        return {"enabled": int(q.enabled), "held": int(q.held is not None), "refusing": int(q.refusing),
+                "resetting": 0, "count": q.count, "failed": q.failed, "status": int(q.status)}
+
+    # Doorbells
+
+    def post(self, queue, word, *, strobes=ALL_STROBES, accepted=None):
+        """Store a word to a queue's page; returns whether it is accepted.
+
+        Parameters
+        ----------
+        word : :class:`NativeWord` or int
+            What is stored.
+        strobes : int
+            The 16 byte strobes of the store. Without any, nothing happens, and it is not refused.
+        accepted : bool or None
+            What the hardware said. It counts only where that depends on time, which is where a queue that
+            runs may be full or not.
+        """
+        q = self.queues[queue]
+        if strobes == 0:
+            return True
+        if not q.enabled:
+            if not q.refusing:
+                q.refusing = True
+                self._log(queue, Status.DISABLED)
+            self.refused += 1
+            return False
+        full = len(q.waiting) > self.config.queue_depth if not q.running else accepted is False
+        if q.refusing or full:
+            if not q.refusing:
+                q.refusing = True
+                self._fail(queue, Status.OVERFLOW)
+            self.refused += 1
+            return False
+        if not isinstance(word, NativeWord):
+            word = NativeWord.unpack(word)
+        request = Request(word if strobes == ALL_STROBES else None, q.posted, may_have_begun=q.running)
+        q.posted += 1
+        self.words += 1
+        q.waiting.append(request)
+        self._advance(queue)
+        return True
+
+    def time_out(self, queue):
+        """Let the watchdog find that nothing of a queue has ended for too long."""
+        q = self.queues[queue]
+        if not (q.running and q.waiting and q.held is None):
+            raise ValueError(f"Queue {queue} must be waiting for memory to time out")
+        q.held = Status.TIMEOUT
+        self._fail(queue, Status.TIMEOUT)
+
+    # Requests
+
+    def check(self, queue, word):
+        """How a request ends before it reaches memory; OK if it gets there."""
+        q = self.queues[queue]
+        if word is None or word.opcode != Opcode.COPY or word.flags & RESERVED_FLAGS:
+            return Status.MALFORMED
+        for flag, address in ((RequestFlag.SC, q.sc), (RequestFlag.RC, q.rc)):
+            if word.flags & flag and address is None:
+                return Status.MALFORMED
+        if word.length == 0:
+            return Status.ZERO_LENGTH
+        for number, offset, right, first in (
+            (word.src_region, word.src_offset, "readable", Status.SRC_REGION),
+            (word.dst_region, word.dst_offset, "writable", Status.DST_REGION),
+        ):
+            region = self.regions.get(number) if number < self.config.regions else None
+            if region is None or not region.valid:
+                return first
+            if region.domain != q.domain:
+                return Status(first + 1)
+            if not getattr(region, right):
+                return Status(first + 2)
+            if offset + word.length > region.length:
+                return Status(first + 3)
+        return Status.OK
+
+    def predict(self, queue, word, strobes=ALL_STROBES):
+        """How a request would end with the memory as it is now."""
+        word = word if strobes == ALL_STROBES else None
+        checked = self.check(queue, word)
+        if checked is not Status.OK:
+            return checked
+        # Read errors come before write errors, and of either the lowest page decides.
+        for kind, address in (("read", self._source(word)), ("write", self._destination(word))):
+            for page in range(address - address % PAGE_BYTES, address + word.length, PAGE_BYTES):
+                if page in self._faults[kind]:
+                    return self._faults[kind][page]
+        return Status.OK
+
+    def _source(self, word):
+        return self.regions[word.src_region].base + word.src_offset
+
+    def _destination(self, word):
+        return self.regions[word.dst_region].base + word.dst_offset
+
+    def _is_withheld(self, queue, word):
+        if not self._withheld or self.check(queue, word) is not Status.OK:
+            return False
+        return any(start <= page + PAGE_BYTES - 1 and page < start + word.length
+                   for start in (self._source(word), self._destination(word)) for page in self._withheld)
+
+    def _advance(self, queue):
+        """End requests from the front as far as that goes."""
+        q = self.queues[queue]
+        while q.running and q.waiting:
+            for request in q.waiting:
+                request.may_have_begun = True
+            if q.held is not None or self._is_withheld(queue, q.waiting[0].word):
+                return
+            request = q.waiting.popleft()
+            request.status = self.predict(queue, request.word,
+                                          ALL_STROBES if request.word is not None else 0)
+            self._carry_out(queue, request)
+            self._end(queue, request)
+
+    def _carry_out(self, queue, request):
+        if request.status is Status.OK:
+            source, destination = self._source(request.word), self._destination(request.word)
+            data = self.memory.read(source, request.word.length)
+            self.memory.write(destination, data, self.memory.undefined(source, request.word.length))
+            request.moved = destination, data
+        elif self.check(queue, request.word) is Status.OK:
+            self.memory.forget(self._destination(request.word), request.word.length)
+
+    def _end(self, queue, request):
+        q = self.queues[queue]
+        if request.status is not Status.OK:
+            if not q.skip_errors:
+                q.held = request.status
+            self._fail(queue, request.status, counts=q.skip_errors)
+            return
+        q.count += 1
+        self._note(queue)
+        flags = request.word.flags
+        self._publish(queue, *(name for name, flag in (("sc", RequestFlag.SC), ("rc", RequestFlag.RC))
+                               if flags & flag))
+        self.irq_completion |= bool(flags & RequestFlag.IRQ)
+
+    def _fail(self, queue, status, *, counts=False):
+        q = self.queues[queue]
+        self._log(queue, status)
+        q.failed, q.status, q.count = q.failed + 1, status, q.count + counts
+        self._note(queue)
+        self._publish(queue, "sc", "rc")
+
+    def _log(self, queue, status):
+        self.log.append(LogEntry(queue, status, self.queues[queue].count))
+        self.irq_error = True
+
+    def _note(self, queue):
+        q = self.queues[queue]
+        if not q.history or q.history[-1] != q.word:
+            q.history.append(q.word)
+
+    def _publish(self, queue, *names):
+        """Write completion words; a memory that refuses one leaves it undefined and costs a log entry."""
+        q = self.queues[queue]
+        for name in names:
+            address = getattr(q, name)
+            if address is None:
+                continue
+            q.published[name] = q.word
+            if address - address % PAGE_BYTES in self._faults["write"]:
+                self.memory.forget(address, 8)
+                self._log(queue, Status.COMPLETION_ERROR)
+            else:
+                self.memory.write(address, q.word.pack().to_bytes(8, "little"))
