@@ -1,0 +1,91 @@
+"""Verilog and pin list of small components."""
+
+import pytest
+from amaranth import *
+from amaranth.hdl import Assert, Format
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw import emit
+
+
+class Pass(wiring.Component):
+    """A stream, a word of no bits, and a child of the same kind of name."""
+
+    def __init__(self):
+        super().__init__({
+            "i": In(stream.Signature(data.StructLayout({"last": 1, "data": 8}))),
+            "o": Out(stream.Signature(9)),
+            "nothing": In(0),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.child = child = Child()
+        m.d.comb += [child.i.eq(self.i.payload), self.i.ready.eq(self.o.ready)]
+        m.d.sync += [self.o.payload.eq(child.o), self.o.valid.eq(self.i.valid)]
+        return m
+
+
+class Child(wiring.Component):
+    i: In(9)
+    o: Out(9)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(~self.i)
+        m.d.sync += Assert(self.i != 5, Format("saw {}", self.i))
+        return m
+
+
+class Wires(wiring.Component):
+    i: In(4)
+    o: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(~self.i)
+        return m
+
+
+def test_same_design_same_text():
+    text = emit.verilog(Pass(), name="top")
+    assert text == emit.verilog(Pass(), name="top")
+    assert "\nmodule top(" in text and "\nmodule \\top.child (" in text
+
+
+def test_assertions_can_be_left_out():
+    text = emit.verilog(Pass(), name="top")
+    assert "assert (" in text and "saw %0d" in text
+    text = emit.verilog(Pass(), name="top", assertions=False)
+    assert "assert" not in text and "$write" not in text
+    assert "module \\top.child (" in text
+
+
+def test_pins():
+    assert emit.pins(Pass()) == {"pins": [
+        {"name": "clk", "direction": "input", "width": 1},
+        {"name": "rst", "direction": "input", "width": 1},
+        {"name": "i__payload", "direction": "input", "width": 9},
+        {"name": "i__valid", "direction": "input", "width": 1},
+        {"name": "i__ready", "direction": "output", "width": 1},
+        {"name": "o__payload", "direction": "output", "width": 9},
+        {"name": "o__valid", "direction": "output", "width": 1},
+        {"name": "o__ready", "direction": "input", "width": 1},
+    ]}
+
+
+def test_pins_of_wires_have_no_clock():
+    assert [pin["name"] for pin in emit.pins(Wires())["pins"]] == ["i", "o"]
+
+
+def test_other_domains_are_pins():
+    component = Pass()
+    text = emit.verilog(DomainRenamer("mem")(component), name="top")
+    assert [pin["name"] for pin in emit.pins(component, text=text)["pins"][:2]] == ["mem_clk", "mem_rst"]
+
+
+@pytest.mark.parametrize("name", ["", "8bit", "a b", "top.sub", None])
+def test_name_must_be_an_identifier(name):
+    with pytest.raises(ValueError, match=f"^Module name must be a Verilog identifier, not {name!r}$"):
+        emit.verilog(None, name=name)
