@@ -12,7 +12,7 @@ from hw.regs import RegisterBank
 from hw.stream import Queue
 
 from .config import ADDR_WIDTH
-from .layouts import CompletionLayout, QueueSettings, RegionEntry
+from .layouts import CompletionLayout, InitSignature, QueueSettings, RegionEntry
 from .registers import COUNTERS, register_map
 from .retire import log_layout
 
@@ -32,6 +32,8 @@ class FrontPanel(wiring.Component):
 
     Members
     -------
+    init : ``In(InitSignature)``
+        The bus waits during the sweep, which would undo what software writes.
     bus : ``In(AxiLiteSignature)``
     region_write, region_id, region, queue_write, queue_id, settings, sc_addr, rc_addr : ``Out``
         Table entries as committed.
@@ -52,6 +54,7 @@ class FrontPanel(wiring.Component):
         self.config = config
         queue, queues = config.queue_bits, config.queues
         super().__init__({
+            "init": In(InitSignature(config)),
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
             "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
@@ -70,6 +73,10 @@ class FrontPanel(wiring.Component):
         m = Module()
         m.submodules.bank = bank = RegisterBank(register_map(self.config))
         connect(m, flipped(self.bus), bank.bus)
+        for channel in ("aw", "w", "ar"):
+            valid, ready = f"{channel}valid", f"{channel}ready"
+            with m.If(self.init.active):
+                m.d.comb += [getattr(bank.bus, valid).eq(0), getattr(self.bus, ready).eq(0)]
         self._tables(m, bank)
         self._look(m, bank)
         self._errors(m, bank)

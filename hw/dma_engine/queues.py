@@ -174,7 +174,7 @@ class QueueStore(wiring.Component):
         ]
 
         empties = Signal()
-        m.d.comb += empties.eq(head + 1 == tails.read[1].data)
+        m.d.comb += empties.eq((head + 1)[:position_bits + 1] == tails.read[1].data)
         for index in range(config.queues):
             popped = pop & (pop_queue == index)
             pushed = push & (queue == index)
