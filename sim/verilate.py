@@ -158,7 +158,8 @@ def _runtime(sources, options, *, status):
 def _compile(jobs, *, log, status):
     """Run ``(source, options, object)`` on all cores; the first failure stops the rest."""
     compiler = find_compiler().command
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ThreadPoolExecutor(cores) as pool:
         running = [pool.submit(_execute, [*compiler, *options, "-c", str(source), "-o", str(made)],
                                folder=made.parent, log=log.with_name(f"{made.stem}.log"))
                    for source, options, made in jobs]
