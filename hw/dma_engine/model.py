@@ -143,6 +143,10 @@ class Queue:
     status: Status = Status.OK
     posted: int = 0
     waiting: deque = field(default_factory=deque)
+    #: Requests that ended, in order: as many as ``count`` says.
+    ended: list = field(default_factory=list)
+    #: The failed request for which the queue holds.
+    failed_request: Request | None = None
     #: Every value that a completion word may have shown since RESET, oldest first.
     history: list = field(default_factory=list)
     #: ``"sc"`` and ``"rc"`` -> the value last published since RESET.
@@ -225,8 +229,9 @@ class DmaModel:
         q = self.queues[queue]
         held, q.held, q.refusing, q.status = q.held, None, False, Status.OK
         # A request that merely took too long has not ended yet; any other failed one ends now.
-        if held not in (None, Status.TIMEOUT):
-            q.count += 1
+        if q.failed_request is not None:
+            q.ended.append(q.failed_request)
+            q.count, q.failed_request = q.count + 1, None
         self._note(queue)
         if held is not None:
             self._publish(queue, "sc", "rc")
@@ -371,10 +376,13 @@ class DmaModel:
     def _end(self, queue, request):
         q = self.queues[queue]
         if request.status is not Status.OK:
-            if not q.skip_errors:
-                q.held = request.status
+            if q.skip_errors:
+                q.ended.append(request)
+            else:
+                q.held, q.failed_request = request.status, request
             self._fail(queue, request.status, counts=q.skip_errors)
             return
+        q.ended.append(request)
         q.count += 1
         self._note(queue)
         flags = request.word.flags

@@ -1,0 +1,171 @@
+"""Register-level driver of the DMA engine: what a kernel driver does, over any bus.
+
+The names and bits come from the register map. Nothing here knows about simulation: a bus is an object with
+``async read(offset) -> int`` and ``async write(offset, value)`` for 32-bit registers.
+"""
+
+from contextlib import nullcontext
+from typing import NamedTuple, Protocol
+
+from hw.dma_engine.config import PAGE_BYTES
+from hw.dma_engine.registers import ID_VALUE, VERSION, register_map
+from hw.dma_engine.words import Command, Status
+
+__all__ = ["Bus", "DmaDriver", "LogRecord", "QueueState"]
+
+
+class Bus(Protocol):
+    """32-bit registers at byte offsets."""
+
+    async def read(self, offset: int) -> int: ...
+
+    async def write(self, offset: int, value: int) -> None: ...
+
+
+class QueueState(NamedTuple):
+    """QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT of a queue."""
+
+    enabled: int
+    running: int
+    held: int
+    refusing: int
+    resetting: int
+    waiting: int
+    in_flight: int
+    count: int
+    failed: int
+    status: int
+
+
+class LogRecord(NamedTuple):
+    """An entry of the error log."""
+
+    queue: int
+    status: Status
+    count: int
+
+
+class DmaDriver:
+    """Drives one engine.
+
+    Parameters
+    ----------
+    bus : :class:`Bus`
+        Access to the registers.
+    config : :class:`DmaConfig`
+        The engine's sizes.
+    lock : callable returning an async context manager, optional
+        Held around sequences of accesses that belong together, where several tasks use the driver.
+    """
+
+    def __init__(self, bus, config, *, lock=nullcontext):
+        self.bus, self.config, self._lock = bus, config, lock
+        self.map = register_map(config)
+
+    # Registers
+
+    async def read(self, register):
+        """Fields of a register, by name."""
+        described = self.map[register]
+        return described.unpack(await self.bus.read(described.offset))
+
+    async def write(self, register, **fields):
+        """Write a register; fields that are not named become 0."""
+        described = self.map[register]
+        await self.bus.write(described.offset, described.pack(**fields))
+
+    async def _write_pair(self, name, value):
+        await self.write(f"{name}_LO", value=value & 0xFFFF_FFFF)
+        await self.write(f"{name}_HI", value=value >> 32)
+
+    async def check_identity(self):
+        """Raise RuntimeError unless this is an engine that the driver knows, of the expected sizes."""
+        found = (await self.read("ID"))["value"], (await self.read("VERSION"))["value"]
+        if found != (ID_VALUE, VERSION):
+            raise RuntimeError(f"ID and VERSION are {found[0]:#x} and {found[1]}, "
+                               f"not {ID_VALUE:#x} and {VERSION}")
+        expected = self.map["SIZES"].unpack(self.map["SIZES"].reset)
+        if (sizes := await self.read("SIZES")) != expected:
+            raise RuntimeError(f"The engine's sizes are {sizes}, not {expected}")
+
+    # Tables
+
+    async def define_region(self, number, *, base, length, domain=0, readable=True, writable=True,
+                            valid=True):
+        """Write an entry of the region table."""
+        if base % PAGE_BYTES:
+            raise ValueError(f"Base of a region must be a multiple of {PAGE_BYTES}, not {base:#x}")
+        async with self._lock():
+            await self._write_pair("REGION_BASE", base)
+            await self._write_pair("REGION_LENGTH", length)
+            await self.write("REGION_ACCESS", domain=domain, readable=int(readable), writable=int(writable),
+                             valid=int(valid))
+            await self.write("REGION_COMMIT", region=number)
+
+    async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False):
+        """Give a queue its domain and the addresses of its completion words (None for no such word)."""
+        async with self._lock():
+            await self._write_pair("QUEUE_SC", sc or 0)
+            await self._write_pair("QUEUE_RC", rc or 0)
+            await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None),
+                             rc_enable=int(rc is not None), skip_errors=int(skip_errors))
+            await self.write("QUEUE_COMMIT", queue=queue)
+
+    # Queues
+
+    async def command(self, queue, command):
+        await self.write("QUEUE_COMMAND", queue=queue, command=Command(command))
+
+    async def start(self, queue):
+        await self.command(queue, Command.START)
+
+    async def pause(self, queue):
+        await self.command(queue, Command.PAUSE)
+
+    async def clear(self, queue):
+        await self.command(queue, Command.CLEAR)
+
+    async def reset(self, queue):
+        await self.command(queue, Command.RESET)
+
+    async def state(self, queue):
+        """:class:`QueueState` of a queue. Its registers are read one after the other, COUNT last."""
+        async with self._lock():
+            await self.write("QUEUE_SELECT", queue=queue)
+            fields = await self.read("QUEUE_STATE")
+            fields |= await self.read("QUEUE_RESULT")
+            fields |= await self.read("QUEUE_COUNT")
+        return QueueState(**{name: fields[name] for name in QueueState._fields})
+
+    # Errors and counters
+
+    async def set_watchdog(self, cycles):
+        await self.write("WATCHDOG", cycles=cycles)
+
+    async def pop_log(self):
+        """The oldest entry of the error log as a :class:`LogRecord`, or None where it is empty."""
+        async with self._lock():
+            fields = await self.read("ERROR_LOG")
+            if not fields["valid"]:
+                return None
+            count = (await self.read("ERROR_LOG_COUNT"))["count"]
+            await self.write("ERROR_LOG_POP", pop=1)
+        return LogRecord(fields["queue"], Status(fields["status"]), count)
+
+    async def lost(self):
+        """Entries of the error log that were lost."""
+        return (await self.read("ERROR_LOG_LOST"))["count"]
+
+    async def enable_interrupts(self, *, error=False, completion=False):
+        await self.write("IRQ_ENABLE", error=int(error), completion=int(completion))
+
+    async def interrupts(self):
+        return await self.read("IRQ_STATUS")
+
+    async def acknowledge(self, *, error=False, completion=False):
+        await self.write("IRQ_STATUS", error=int(error), completion=int(completion))
+
+    async def counters(self):
+        """All free-running counters, name -> value."""
+        names = [register.name for register in self.map.registers if register.name.startswith("COUNT_")]
+        return {name.removeprefix("COUNT_").lower(): (await self.read(name))["value"] for name in names}

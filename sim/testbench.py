@@ -1,0 +1,399 @@
+"""An engine in simulation beside its golden model: everything is done to both, and every difference is told.
+
+Differences are collected in ``mismatches`` as sentences; :meth:`DmaTestbench.finish` compares what is left.
+"""
+
+import logging
+import random
+from collections import Counter, defaultdict
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, First, Lock, RisingEdge
+from cocotb.utils import get_sim_steps
+from cocotbext.axi import AxiLiteBus, AxiLiteMaster
+
+from hw.dma_engine.config import PAGE_BYTES
+from hw.dma_engine.model import DmaModel
+from hw.dma_engine.words import Command, NativeWord, Status
+from sim.driver import DmaDriver
+from sim.gpu import Doorbells, Poller, slots
+from sim.memory import Memory, Stalls, now
+
+__all__ = ["DmaTestbench", "describe_bytes"]
+
+PERIOD_NS = 4
+MAX_MISMATCHES = 50
+
+
+class _RegisterBus:
+    """The driver's bus over cocotbext-axi's AXI4-Lite manager."""
+
+    def __init__(self, dut, stalls, rng):
+        logging.getLogger(f"cocotb.{dut._name}.s_axil").setLevel(logging.ERROR)
+        self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil", bus_separator="__"), dut.clk)
+        write, read = self.master.write_if, self.master.read_if
+        self.stalls = Stalls(dut.clk, (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel,
+                                       read.r_channel), stalls, rng)
+
+    async def read(self, offset):
+        return await self.master.read_dword(offset)
+
+    async def write(self, offset, value):
+        await self.master.write_dword(offset, value)
+
+
+def describe_bytes(wrong):
+    """Sentence about wrong bytes, each ``(address, expected, got)``, in order of address."""
+    addresses, expected, got = zip(*wrong, strict=True)
+    more = " ..." if len(wrong) > 8 else ""
+    return (f"{len(wrong)} wrong byte{'s' if len(wrong) > 1 else ''} from {addresses[0]:#x} to "
+            f"{addresses[-1]:#x}, expected {bytes(expected[:8]).hex(' ')}{more}, "
+            f"got {bytes(got[:8]).hex(' ')}{more}")
+
+
+class DmaTestbench:
+    """Engine, memory, GPU, driver and model.
+
+    Parameters
+    ----------
+    dut : handle
+        A :class:`sim.checked.CheckedDma`.
+    config : :class:`DmaConfig`
+        Its sizes.
+    seed : int
+        Of everything random.
+    latency : int or (int, int)
+        Of the memory, see :class:`sim.memory.Memory`.
+    stalls : str
+        On every channel of all three buses, see :class:`sim.memory.Stalls`.
+    """
+
+    def __init__(self, dut, config, *, seed=0, latency=8, stalls="none"):
+        self.dut, self.config, self.seed = dut, config, seed
+        self.rng = random.Random(seed)
+        self.period = get_sim_steps(PERIOD_NS, "ns")
+        self.model = DmaModel(config)
+        self.memory = Memory(dut, period=self.period, latency=latency, stalls=stalls, seed=seed)
+        self.memory.written = self._written
+        stall_rng = random.Random(f"stalls {seed}")
+        self.doorbells = Doorbells(dut, stalls=stalls, rng=stall_rng)
+        self._lock = Lock()
+        self.bus = _RegisterBus(dut, stalls, stall_rng)
+        self.driver = DmaDriver(self.bus, config, lock=lambda: self._lock)
+        self.poller = Poller()
+        self.mismatches = []
+        #: Called with ``(queue, kind, word)`` at each completion word written.
+        self.on_word = None
+        #: Status name -> entries popped from the error log.
+        self.errors = Counter()
+        self.posted = 0
+        self._popped = Counter()
+        self._places = defaultdict(int)     # (queue, kind) -> index in the queue's history
+        self._earlier = defaultdict(set)    # queue -> words that were legal before its RESET
+        self._verified = Counter()          # queue -> ended requests whose bytes have been looked at
+        self._unverifiable = set()          # (queue, number) of requests whose bytes are overwritten later
+        self._ended_before = 0
+
+    @property
+    def cycle(self):
+        """Cycles simulated."""
+        return now() // self.period
+
+    async def start(self):
+        """Clock, reset, and a first look at the registers."""
+        self.dut.rst.value = 1
+        cocotb.start_soon(Clock(self.dut.clk, PERIOD_NS, "ns").start())
+        await ClockCycles(self.dut.clk, 4)
+        self.dut.rst.value = 0
+        await ClockCycles(self.dut.clk, 2)
+        await self.driver.check_identity()
+        await self.driver.enable_interrupts(error=True)
+        cocotb.start_soon(self._collect_log())
+
+    async def wait(self, cycles):
+        await ClockCycles(self.dut.clk, cycles)
+
+    def mismatch(self, sentence):
+        """Note a difference between the hardware and the model."""
+        if len(self.mismatches) < MAX_MISMATCHES:
+            sentence = f"Cycle {self.cycle}: {sentence}"
+            self.mismatches.append(sentence)
+            self.dut._log.warning(sentence)
+
+    # What is done to both
+
+    def fill(self, address, data):
+        """Put bytes into memory."""
+        self.model.memory.write(address, data)
+        self.memory.write(address, data)
+
+    async def define_region(self, number, **values):
+        self.model.define_region(number, **values)
+        await self.driver.define_region(number, **values)
+
+    async def configure_queue(self, queue, **values):
+        self.model.configure_queue(queue, **values)
+        for kind in ("sc", "rc"):
+            self.poller.watch(queue, kind, values.get(kind))
+        await self.driver.configure_queue(queue, **values)
+
+    async def command(self, queue, command):
+        if command is Command.RESET:
+            q = self.model.queues[queue]
+            self._ended_before += q.count
+            self._earlier[queue] = {word.pack() for word in q.history}
+            for kind in ("sc", "rc"):
+                self._places.pop((queue, kind), None)
+            self._verified.pop(queue, None)
+            self.poller.forget(queue)
+            self._unverifiable = {entry for entry in self._unverifiable if entry[0] != queue}
+        self.model.command(queue, command)
+        await self.driver.command(queue, command)
+
+    def fail_page(self, address, **responses):
+        self.model.fail_page(address, **responses)
+        self.memory.fail_page(address, **responses)
+
+    def mend_page(self, address):
+        self.model.mend_page(address)
+        self.memory.mend_page(address)
+
+    def withhold(self, address):
+        self.model.withhold(address)
+        self.memory.withhold(address)
+
+    def release(self, address):
+        self.model.release(address)
+        self.memory.release(address)
+
+    async def post(self, queue, *words, offset=0, verifiable=True):
+        """Store one or several words to a queue in one burst; returns whether all were accepted.
+
+        The bytes of each request are looked at as soon as a completion word says that they are there,
+        unless ``verifiable`` is false, which it must be if a later request may overwrite them.
+        """
+        words = [word.pack() if isinstance(word, NativeWord) else word for word in words]
+        data = b"".join(word.to_bytes(16, "little") for word in words)
+        return await self.store(queue, data, offset=offset, verifiable=verifiable)
+
+    async def store(self, queue, data, *, offset=0, size=4, verifiable=True):
+        """Store any bytes to a queue's page; see :meth:`post`."""
+        expected = True
+        q = self.model.queues[queue]
+        for slot, strobes in slots(offset, data, size):
+            if not verifiable:
+                self._unverifiable.add((queue, q.posted))
+            self.posted += 1
+            expected &= self.model.post(queue, int.from_bytes(slot, "little"), strobes=strobes)
+        accepted = await self.doorbells.store(queue, data, offset=offset, size=size)
+        if accepted != expected:
+            self.mismatch(f"the doorbell of queue {queue} {'accepted' if accepted else 'refused'} a store of "
+                          f"{len(data)} bytes at offset {offset:#x} that was to be "
+                          f"{'accepted' if expected else 'refused'}.")
+        return accepted
+
+    # What the hardware shows
+
+    def _written(self, writes):
+        for queue, kind, word in self.poller.take(writes):
+            self._check_word(queue, kind, word)
+            if self.on_word is not None:
+                self.on_word(queue, kind, word)
+
+    def _check_word(self, queue, kind, word):
+        """A completion word is one that the model has shown too, no older than the one before, and true."""
+        history = self.model.queues[queue].history
+        place = self._places[queue, kind]
+        for index in range(place, len(history)):
+            if history[index] == word:
+                self._places[queue, kind] = index
+                break
+        else:
+            if place == 0 and word.pack() in self._earlier[queue]:
+                return
+            expected = ", ".join(map(_show_word, history[place:place + 3])) or "none"
+            self.mismatch(f"{kind.upper()} of queue {queue} became {_show_word(word)}; expected one of: "
+                          f"{expected}{' ...' if len(history) > place + 3 else ''}.")
+            return
+        self._check_moved(queue, word.count, f"{kind.upper()} of queue {queue} became {_show_word(word)}")
+
+    def _check_moved(self, queue, count, when):
+        """The bytes of the queue's first ``count`` requests are in memory."""
+        ended = self.model.queues[queue].ended
+        while self._verified[queue] < min(count, len(ended)):
+            request = ended[self._verified[queue]]
+            self._verified[queue] += 1
+            if request.moved is None or (queue, request.number) in self._unverifiable:
+                continue
+            address, data = request.moved
+            request.moved = None
+            found = self.memory.read(address, len(data))
+            if found != data:
+                undefined = self.model.memory.undefined(address, len(data))
+                wrong = [(address + i, data[i], found[i]) for i in range(len(data))
+                         if found[i] != data[i] and (undefined is None or not undefined[i])]
+                if wrong:
+                    self.mismatch(f"{when}, but request {request.number} ({_show_request(request)}) is not "
+                                  f"all there: {describe_bytes(wrong)}.")
+
+    async def _collect_log(self):
+        """Pop the error log whenever the interrupt says so."""
+        while True:
+            if not int(self.dut.irq.value):
+                await RisingEdge(self.dut.irq)
+            await self.driver.acknowledge(error=True)
+            while (record := await self.driver.pop_log()) is not None:
+                self._check_record(record)
+
+    def _check_record(self, record):
+        self.errors[record.status.name] += 1
+        entries = [entry for entry in self.model.log if entry.queue == record.queue]
+        index = self._popped[record.queue]
+        self._popped[record.queue] += 1
+        if index >= len(entries):
+            self.mismatch(f"the error log has {_show_record(record)}, and the model no such entry.")
+        elif (entries[index].status, entries[index].count) != (record.status, record.count):
+            self.mismatch(f"the error log has {_show_record(record)}, "
+                          f"expected {_show_record(entries[index])}.")
+
+    @property
+    def log_debt(self):
+        """Entries of the model's log that the hardware's has not given yet."""
+        return len(self.model.log) - self._popped.total()
+
+    # Comparing
+
+    def difference(self, queue, state):
+        """What is different between a :class:`QueueState` and the model, or None."""
+        expected = self.model.state(queue)
+        wrong = {name: (value, getattr(state, name)) for name, value in expected.items()
+                 if getattr(state, name) != value}
+        if not wrong:
+            return None
+        return ", ".join(f"{name} is {_show_field(name, got)} instead of {_show_field(name, value)}"
+                         for name, (value, got) in wrong.items())
+
+    async def settle(self, queue, *, patience=20_000):
+        """Wait until a queue shows what the model does, and its words stand in memory.
+
+        ``patience`` is the number of cycles without any change after which the wait ends with a mismatch.
+        Returns whether it got there.
+        """
+        q = self.model.queues[queue]
+        last, since = None, self.cycle
+        while True:
+            # The words are cheap to look at, the registers are not.
+            if self._words_missing(queue) is None or self.cycle - since > 256:
+                state = await self.driver.state(queue)
+                # What has begun behind a failed request stays in flight until the queue is cleared.
+                moving = state.in_flight and q.held is None and not self.memory.withheld
+                if self.difference(queue, state) is None and not moving and not self._words_missing(queue):
+                    return True
+                if state != last:
+                    last, since = state, self.cycle
+                elif self.cycle - since > patience:
+                    what = self.difference(queue, state) or self._words_missing(queue) or "still in flight"
+                    self.mismatch(f"queue {queue} stands still: {what} (in flight {state.in_flight}, waiting "
+                                  f"{state.waiting}, running {state.running}).")
+                    return False
+            changed = self.poller.changed(queue)
+            changed.clear()
+            await First(changed.wait(), ClockCycles(self.dut.clk, 64))
+
+    def _words_missing(self, queue):
+        """Which published word has not reached memory, or None."""
+        q = self.model.queues[queue]
+        for kind, word in q.published.items():
+            address = getattr(q, kind)
+            if address is None or self.model.memory.undefined(address, 8) is not None:
+                continue
+            found = int.from_bytes(self.memory.read(address, 8), "little")
+            if found != word.pack():
+                return f"{kind.upper()} in memory is {found:#018x} instead of {word.pack():#018x}"
+        return None
+
+    async def wait_log(self, *, patience=5_000):
+        """Wait until the hardware's log has given every entry that the model's has."""
+        start = self.cycle
+        while self.log_debt > 0:
+            if self.cycle - start > patience:
+                missing = Counter(entry.queue for entry in self.model.log)
+                missing.subtract(self._popped)
+                self.mismatch("the error log lacks " + ", ".join(
+                    f"{number} of queue {queue}" for queue, number in missing.items() if number > 0) + ".")
+                return
+            await self.wait(32)
+
+    def check_memory(self):
+        """Compare every byte that either side has ever written."""
+        pages = set(self.model.memory.pages()) | set(self.memory.store.segs)
+        for page in sorted(pages):
+            data = self.memory.read(page, PAGE_BYTES)
+            wrong = self.model.memory.differences(page, data)
+            if wrong:
+                expected = self.model.memory.read(page, PAGE_BYTES)
+                about = describe_bytes([(a, expected[a - page], data[a - page]) for a in wrong])
+                self.mismatch(f"memory differs in the page at {page:#x}{self._whose(wrong[0])}: {about}.")
+                if len(self.mismatches) >= MAX_MISMATCHES:
+                    return
+
+    def _whose(self, address):
+        for number, region in self.model.regions.items():
+            if region.base <= address < region.base + region.length:
+                return f", region {number}"
+        for queue, q in enumerate(self.model.queues):
+            if address & -8 in (q.sc, q.rc):
+                return f", a completion word of queue {queue}"
+        return ", in no region"
+
+    async def finish(self):
+        """Wait for the end of everything, compare all state, the log, the counters and the memory."""
+        for queue in range(self.config.queues):
+            await self.settle(queue)
+        await self.wait_log()
+        await self.wait(50)
+        if not self.memory.idle():
+            self.mismatch("the engine shows nothing in flight, but the memory has bursts to answer.")
+        if lost := await self.driver.lost():
+            self.mismatch(f"{lost} entries of the error log were lost.")
+        counters = await self.driver.counters()
+        ended = self._ended_before + sum(q.count for q in self.model.queues)
+        for name, value in (("words", self.model.words), ("refused", self.model.refused),
+                            ("requests", ended), ("failed", len(self.model.log))):
+            if counters[name] != value:
+                self.mismatch(f"counter COUNT_{name.upper()} is {counters[name]} instead of {value}.")
+        self.check_memory()
+
+    def assert_equal(self):
+        """Fail the test with the mismatches, if there are any."""
+        if self.mismatches:
+            listed = "\n  ".join(self.mismatches[:8])
+            raise AssertionError(f"{len(self.mismatches)} mismatches with seed {self.seed}:\n  {listed}")
+
+
+def _show_field(name, value):
+    return f"{_status(value)}" if name == "status" else value
+
+
+def _status(value):
+    try:
+        return Status(value).name
+    except ValueError:
+        return f"{value:#x}"
+
+
+def _show_word(word):
+    return f"(count {word.count}, failed {word.failed}, {_status(word.status)})"
+
+
+def _show_record(record):
+    return f"{_status(record.status)} of queue {record.queue} at count {record.count}"
+
+
+def _show_request(request):
+    word = request.word
+    if word is None:
+        return "a partial store"
+    return (f"{word.length} bytes, region {word.src_region}+{word.src_offset:#x} to "
+            f"{word.dst_region}+{word.dst_offset:#x}, flags {word.flags:#x}")
