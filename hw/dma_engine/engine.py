@@ -5,7 +5,7 @@ Aligner -> (AW, W, B) -> Responses -> Retire -> CompletionWriter -> WriteSequenc
 """
 
 from amaranth import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature, AxiSignature, Burst
@@ -17,6 +17,7 @@ from .completion import CompletionWriter
 from .config import ADDR_WIDTH, DmaConfig
 from .control import QueueControl
 from .doorbell import WORD_BITS, Doorbell
+from .free_list import FreeList
 from .frontpanel import FrontPanel
 from .layouts import InitSignature, OpKind, QueueSettings, op_layout
 from .legalizer import SEGMENT_PLACES, Legalizer
@@ -27,7 +28,6 @@ from .responses import Responses
 from .retire import Retire
 from .scheduler import Scheduler
 from .sequencer import WriteSequencer
-from .free_list import FreeList
 from .table import Table
 from .words import Status
 

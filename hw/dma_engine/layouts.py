@@ -4,7 +4,7 @@ Word -> Front -> Scheduled -> Segment -> Launch -> Done, in the order of the pip
 """
 
 from amaranth.lib import data, enum, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import Out
 
 from .config import ADDR_WIDTH, DOMAIN_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION_ID_WIDTH
 from .words import COMPLETION_FIELDS, NATIVE_FIELDS, Status

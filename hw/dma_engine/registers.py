@@ -53,7 +53,8 @@ def _interrupts():
 
 def _regions(config):
     return (
-        *register_pair("REGION_BASE", ADDR_WIDTH, RW, doc="First byte of the region; a multiple of 4096, lower bits are ignored"),
+        *register_pair("REGION_BASE", ADDR_WIDTH, RW,
+                       doc="First byte of the region; a multiple of 4096, lower bits are ignored"),
         *register_pair("REGION_LENGTH", OFFSET_WIDTH + 1, RW, doc="Bytes in the region"),
         Register("REGION_ACCESS", [
             Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain whose queues may use the region."),
@@ -82,8 +83,8 @@ def _queues(config):
             Field("queue", config.queue_bits, PULSE, doc="Queue that is told."),
             Field("command", 3, PULSE, lsb=8, enum=Command, doc="What it is told."),
         ], doc="Starts, pauses, clears or resets a queue."),
-        Register("QUEUE_SELECT", [Field("queue", config.queue_bits, RW, doc="Queue that the next three registers show.")],
-                 doc="Selects a queue to look at."),
+        Register("QUEUE_SELECT", [Field("queue", config.queue_bits, RW, doc="Queue to look at.")],
+                 doc="Selects the queue that the next three registers show."),
         Register("QUEUE_STATE", [
             Field("enabled", 1, RO, doc="Words are accepted."),
             Field("running", 1, RO, doc="Segments are scheduled."),
@@ -114,7 +115,7 @@ def _errors(config):
         Register("ERROR_LOG_POP", [Field("pop", 1, PULSE, doc="Write 1.")], doc="Drops the oldest entry."),
         Register("ERROR_LOG_LOST", [Field("count", 32, RO, doc="Entries lost because the log was full.")],
                  doc="The log holds 16 entries."),
-        Register("WATCHDOG", [Field("cycles", 32, RW, reset=0, doc="Cycles, or 0 for never.")],
+        Register("WATCHDOG", [Field("cycles", 32, RW, doc="Cycles, or 0 for never.")],
                  doc="A queue with segments in flight of which none ends for one to two such times gets TIMEOUT."),
     )
 
@@ -136,7 +137,7 @@ COUNTERS = (
 
 def register_map(config):
     """Registers of an engine of these sizes."""
-    counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc=doc)], doc="Wraps; zeroed by rst only.")
+    counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
                 for name, doc in COUNTERS]
     return RegisterMap(
         "dma_engine",

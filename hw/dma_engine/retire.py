@@ -17,7 +17,14 @@ from hw.stream import RoundRobin
 
 from .config import COUNT_WIDTH
 from .layouts import (
-    STATUS_WIDTH, CompletionLayout, EndFlags, InitSignature, OpKind, QueueSettings, done_layout, op_layout,
+    STATUS_WIDTH,
+    CompletionLayout,
+    EndFlags,
+    InitSignature,
+    OpKind,
+    QueueSettings,
+    done_layout,
+    op_layout,
 )
 from .table import Table
 from .words import Status
