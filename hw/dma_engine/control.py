@@ -96,14 +96,16 @@ class QueueControl(wiring.Component):
 
         # -- Reset: drop words until none is left and nothing is in flight.
         drained, timeout = Signal(), Signal()
+        m.submodules.found = found = Queue(op_layout(self.config), depth=2)
+        wiring.connect(m, found.o, wiring.flipped(self.scan_ops))
         m.d.comb += [
             self.flush.eq(bit(self.resetting) & (scan[:2] == 1)),
             self.flush_queue.eq(queue),
             drained.eq(act & bit(self.resetting) & ~bit(self.waiting) & ~in_flight & ~bit(self.pending)),
-            self.scan_ops.valid.eq(drained | timeout),
-            self.scan_ops.payload.queue.eq(queue),
-            self.scan_ops.payload.kind.eq(Mux(drained, OpKind.RESET, OpKind.EVENT)),
-            self.scan_ops.payload.status.eq(Status.TIMEOUT),
+            found.i.valid.eq(drained | timeout),
+            found.i.payload.queue.eq(queue),
+            found.i.payload.kind.eq(Mux(drained, OpKind.RESET, OpKind.EVENT)),
+            found.i.payload.status.eq(Status.TIMEOUT),
         ]
 
         # -- Watchdog: in a round that it asks for, each busy queue must have moved since the last such round.
@@ -131,7 +133,7 @@ class QueueControl(wiring.Component):
                 m.d.sync += self.running[index].eq(0)
             with m.If(told & (self.command == Command.RESET)):
                 m.d.sync += [self.enabled[index].eq(0), self.running[index].eq(0), self.resetting[index].eq(1)]
-            with m.Elif(drained & here & self.scan_ops.ready):
+            with m.Elif(drained & here & found.i.ready):
                 m.d.sync += self.resetting[index].eq(0)
             with m.If(self.retired & (self.retired_queue == index)):
                 m.d.sync += progress[index].eq(1)
