@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import ClockDomain, Module
+from amaranth.hdl import ClockDomain, Module, Value
 
 __all__ = ["ProofFailed", "prove"]
 
@@ -79,5 +79,5 @@ def _rtlil(component):
     top.submodules.component = component
     ports = {"clk": (sync.clk, None)}
     for path, _, value in component.signature.flatten(component):
-        ports["__".join(map(str, path))] = (value, None)
+        ports["__".join(map(str, path))] = (Value.cast(value), None)
     return rtlil.convert(top, name="top", ports=ports, emit_src=False)
