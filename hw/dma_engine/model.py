@@ -135,6 +135,8 @@ class Queue:
     skip_errors: bool = False
     enabled: bool = False
     running: bool = False
+    #: Nobody knows how far the engine gets with what is posted, because a RESET will come in between.
+    frozen: bool = False
     #: None, or the status for which it holds.
     held: Status | None = None
     refusing: bool = False
@@ -177,7 +179,8 @@ class DmaModel:
         self.log = []
         self.irq_error = self.irq_completion = False
         self.words = self.refused = 0
-        self._faults = {"read": {}, "write": {}}
+        #: ``"read"`` and ``"write"`` -> page -> the status of a request that touches it.
+        self.faults = {"read": {}, "write": {}}
         self._withheld = set()
 
     # The memory's behaviour
@@ -187,11 +190,11 @@ class DmaModel:
         page = address - address % PAGE_BYTES
         for kind, response, statuses in (("read", read, _READ), ("write", write, _WRITE)):
             if response is not None:
-                self._faults[kind][page] = statuses[response]
+                self.faults[kind][page] = statuses[response]
 
     def mend_page(self, address):
         """Let the page answer OKAY again."""
-        for faults in self._faults.values():
+        for faults in self.faults.values():
             faults.pop(address - address % PAGE_BYTES, None)
 
     def withhold(self, address):
@@ -237,8 +240,15 @@ class DmaModel:
             self._publish(queue, "sc", "rc")
         self._advance(queue)
 
+    def freeze(self, queue):
+        """Carry out nothing more of a queue, which is about to be reset with requests in flight."""
+        self.queues[queue].frozen = True
+
     def _reset(self, queue):
         q = self.queues[queue]
+        if q.frozen and q.waiting:
+            for address in filter(None, (q.sc, q.rc)):
+                self.memory.forget(address, 8)
         for request in q.waiting:
             if request.may_have_begun and self.check(queue, request.word) is Status.OK:
                 self.memory.forget(self._destination(request.word), request.word.length)
@@ -334,8 +344,8 @@ class DmaModel:
         # Read errors come before write errors, and of either the lowest page decides.
         for kind, address in (("read", self._source(word)), ("write", self._destination(word))):
             for page in range(address - address % PAGE_BYTES, address + word.length, PAGE_BYTES):
-                if page in self._faults[kind]:
-                    return self._faults[kind][page]
+                if page in self.faults[kind]:
+                    return self.faults[kind][page]
         return Status.OK
 
     def _source(self, word):
@@ -344,7 +354,8 @@ class DmaModel:
     def _destination(self, word):
         return self.regions[word.dst_region].base + word.dst_offset
 
-    def _is_withheld(self, queue, word):
+    def is_withheld(self, queue, word):
+        """Whether memory would not answer a request as it is now."""
         if not self._withheld or self.check(queue, word) is not Status.OK:
             return False
         return any(start <= page + PAGE_BYTES - 1 and page < start + word.length
@@ -356,7 +367,7 @@ class DmaModel:
         while q.running and q.waiting:
             for request in q.waiting:
                 request.may_have_begun = True
-            if q.held is not None or self._is_withheld(queue, q.waiting[0].word):
+            if q.frozen or q.held is not None or self.is_withheld(queue, q.waiting[0].word):
                 return
             request = q.waiting.popleft()
             request.status = self.predict(queue, request.word,
@@ -414,7 +425,7 @@ class DmaModel:
             if address is None:
                 continue
             q.published[name] = q.word
-            if address - address % PAGE_BYTES in self._faults["write"]:
+            if address - address % PAGE_BYTES in self.faults["write"]:
                 self.memory.forget(address, 8)
                 self._log(queue, Status.COMPLETION_ERROR)
             else:

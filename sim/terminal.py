@@ -1,0 +1,83 @@
+"""What the verbs that simulate share: options, building and running with a progress bar, results by file."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from hw.dma_engine.config import PRESETS
+from hw.errors import UserError
+from sim.verilate import build
+
+__all__ = ["add_config", "add_seed", "check_choice", "integer", "simulate_dma"]
+
+
+def integer(text):
+    """Type of an option that takes an integer, decimal or with a prefix like ``0x``."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise UserError(f"{text!r} is not an integer.") from None
+
+
+def check_choice(name, value, choices):
+    """Raise :class:`UserError` unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        raise UserError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}.")
+
+
+def add_config(parser, default):
+    parser.add_argument("--config", default=default, choices=list(PRESETS), metavar="C",
+                        help=f"preset of the engine: {', '.join(PRESETS)} (default: {default})")
+
+
+def add_seed(parser):
+    parser.add_argument("--seed", type=integer, default=1, metavar="S", help="seed of all that is random "
+                        "(default: 1)")
+
+
+def simulate_dma(config, module, options, *, seed, waves=None, quiet=False):
+    """Build the checked engine, run a cocotb module on it, and return the JSON that it writes.
+
+    Parameters
+    ----------
+    config : str
+        Name of the preset.
+    module : str
+        Module with the cocotb test, which finds its options in ``$DMACE_RUN`` and writes to their ``result``.
+    options : dict
+        For the test, as JSON.
+    seed : int
+        Of the simulator.
+    waves : path or None
+        Where to write a trace.
+    quiet : bool
+        Show no progress.
+    """
+    # Imported here, so that a wrong option is told without waiting for the hardware description.
+    from sim.checked import CheckedDma
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
+               TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
+    with Progress(*columns, console=console, transient=True, disable=quiet or None) as progress:
+        task = progress.add_task(f"building {config}", total=None, note="")
+
+        def building(what, done, total):
+            progress.update(task, completed=done, total=total or None, note=what)
+
+        made = build(CheckedDma(PRESETS[config]), name=f"dma_{config}", waves=waves is not None, status=building)
+        progress.update(task, description=f"simulating {config}", completed=0, total=None, note="")
+
+        def simulating(told):
+            note = f"{told.get('cycles', 0):,} cycles {told.get('note', '')}"
+            progress.update(task, completed=told["done"], total=told["total"], note=note)
+
+        with tempfile.TemporaryDirectory(prefix="dmace-") as folder:
+            result = Path(folder) / "result.json"
+            env = {"DMACE_RUN": json.dumps({**options, "config": config, "seed": seed, "result": str(result)})}
+            run = made.run(module, env=env, seed=seed % (1 << 31), waves=waves, progress=simulating)
+            return {**json.loads(result.read_text(encoding="utf-8")), "seconds": round(run.seconds, 2),
+                    "waves": str(run.waves) if run.waves else None}
