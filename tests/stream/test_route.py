@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from amaranth.hdl import signed
 from amaranth.lib import data
+from amaranth.sim import Simulator
 
 from hw.stream import Demux, Fork, Join, Merge
 from tests.stream.bench import exercise
@@ -57,7 +58,7 @@ def test_join(stalls):
         assert cycles(got) == list(range(60))
 
 
-@pytest.mark.parametrize("stalls", STALLS)
+@pytest.mark.parametrize("stalls", [*STALLS, (0.9, 0.6)])
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_merge(n, stalls):
     dut = Merge(12, n)
@@ -82,6 +83,34 @@ def test_merge_wait_is_bounded():
     for index in range(n):
         places = [place for place, source in enumerate(order) if source == index]
         assert max(b - a for a, b in pairwise(places)) <= n
+
+
+def test_merge_holds_a_stalled_choice():
+    dut = Merge(8, 3)
+
+    async def testbench(ctx):
+        ctx.set(dut.i[1].payload, 0x11)
+        ctx.set(dut.i[1].valid, 1)
+        await ctx.tick()
+        # Number 0 is before number 1 in the turn, but late.
+        ctx.set(dut.i[0].payload, 0x10)
+        ctx.set(dut.i[0].valid, 1)
+        for _ in range(3):
+            assert ctx.get(dut.o.payload) == 0x11
+            assert ctx.get(dut.source) == 1
+            await ctx.tick()
+        ctx.set(dut.o.ready, 1)
+        assert ctx.get(dut.source) == 1
+        assert ctx.get(dut.i[1].ready)
+        assert not ctx.get(dut.i[0].ready)
+        await ctx.tick()
+        ctx.set(dut.i[1].valid, 0)
+        assert ctx.get(dut.source) == 0
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(testbench)
+    sim.run()
 
 
 def test_merge_struct_payload():
