@@ -4,6 +4,7 @@ Differences are collected in ``mismatches`` as sentences; :meth:`DmaTestbench.fi
 """
 
 import logging
+import os
 import random
 from collections import Counter, defaultdict
 
@@ -24,6 +25,7 @@ __all__ = ["DmaTestbench", "describe_bytes"]
 
 PERIOD_NS = 4
 MAX_MISMATCHES = 50
+_TRACE = bool(os.environ.get("DMACE_TRACE"))
 
 
 class _RegisterBus:
@@ -116,6 +118,11 @@ class DmaTestbench:
     async def wait(self, cycles):
         await ClockCycles(self.dut.clk, cycles)
 
+    def trace(self, text):
+        """Note what is done and seen, in the log if ``DMACE_TRACE`` is set."""
+        if _TRACE:
+            self.dut._log.info(f"cycle {self.cycle}: {text}")
+
     def mismatch(self, sentence):
         """Note a difference between the hardware and the model."""
         if len(self.mismatches) < MAX_MISMATCHES:
@@ -153,6 +160,7 @@ class DmaTestbench:
             self.known.pop(queue, None)
             self._unverifiable = {entry for entry in self._unverifiable if entry[0] != queue}
         self.model.command(queue, command)
+        self.trace(f"{command.name} to queue {queue}; model: {self.model.state(queue)}")
         await self.driver.command(queue, command)
 
     @staticmethod
@@ -197,6 +205,8 @@ class DmaTestbench:
                 self._unverifiable.add((queue, q.posted))
             self.posted += 1
             expected &= self.model.post(queue, int.from_bytes(slot, "little"), strobes=strobes)
+        self.trace(f"{len(data)} bytes to the doorbell of queue {queue}: {data.hex()}; "
+                   f"model: {self.model.state(queue)}")
         accepted = await self.doorbells.store(queue, data, offset=offset, size=size)
         if accepted != expected:
             self.mismatch(f"the doorbell of queue {queue} {'accepted' if accepted else 'refused'} a store of "
@@ -214,6 +224,7 @@ class DmaTestbench:
 
     def _check_word(self, queue, kind, word):
         """A completion word is one that the model has shown too, no older than the one before, and true."""
+        self.trace(f"{kind.upper()} of queue {queue} becomes {_show_word(word)}")
         history = self.model.queues[queue].history
         place = self._places[queue, kind]
         for index in range(place, len(history)):
@@ -221,7 +232,8 @@ class DmaTestbench:
                 self._places[queue, kind] = index
                 break
         else:
-            if place == 0 and word.pack() in self._earlier[queue] | self._reachable(self.model.queues[queue]):
+            stale = self._earlier[queue] if place == 0 else ()
+            if word.pack() in stale or word.pack() in self._reachable(self.model.queues[queue]):
                 return
             expected = ", ".join(map(_show_word, history[place:place + 3])) or "none"
             self.mismatch(f"{kind.upper()} of queue {queue} became {_show_word(word)}; expected one of: "
@@ -259,6 +271,7 @@ class DmaTestbench:
 
     def _check_record(self, record):
         self.errors[record.status.name] += 1
+        self.trace(f"error log: {_show_record(record)}")
         entries = [entry for entry in self.model.log if entry.queue == record.queue]
         index = self._popped[record.queue]
         self._popped[record.queue] += 1
@@ -289,6 +302,7 @@ class DmaTestbench:
         """:class:`QueueState` of a queue."""
         state = await self.driver.state(queue)
         self.known[queue] = state.count
+        self.trace(f"{state} of queue {queue}")
         return state
 
     async def settle(self, queue, *, patience=20_000):
