@@ -16,7 +16,7 @@ from hw.stream import Queue
 
 from .free_list import FreeList
 from .layouts import InitSignature, launch_layout
-from .table import Table
+from .table import BLOCK_RAM, Table
 
 __all__ = ["BeatBuffer", "buffered_layout"]
 
@@ -95,7 +95,7 @@ class BeatBuffer(wiring.Component):
         for part in (uses, progress, tails, errors, heads, links, slots):
             wiring.connect(m, wiring.flipped(self.init), part.init)
         m.submodules.beats = beats = memory.Memory(
-            shape=buffered_layout(config), depth=config.buffer_beats, init=[], attrs={"ram_style": "block"})
+            shape=buffered_layout(config), depth=config.buffer_beats, init=[], attrs=BLOCK_RAM)
         write, read = beats.write_port(), beats.read_port()
         m.submodules.announcements = announcements = Queue(
             unsigned(config.tag_bits), depth=config.tags, ram="lut" if config.tags <= 128 else "block")

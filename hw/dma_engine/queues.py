@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import Queue, RoundRobin
 
 from .layouts import Check, InitSignature, NativeLayout, arrival_layout, event_layout, front_layout
-from .table import Table
+from .table import BLOCK_RAM, Table
 from .words import Opcode, RequestFlag, Status
 
 __all__ = ["QueueStore"]
@@ -78,7 +78,7 @@ class QueueStore(wiring.Component):
         init = InitSignature(config)
 
         m.submodules.ring = ring = memory.Memory(
-            shape=NativeLayout, depth=config.queues * depth, init=[], attrs={"ram_style": "block"})
+            shape=NativeLayout, depth=config.queues * depth, init=[], attrs=BLOCK_RAM)
         ring_write, ring_read = ring.write_port(), ring.read_port()
         m.submodules.heads = heads = Table(position_bits + 1, depth=config.queues, reads=2, init=init)
         m.submodules.tails = tails = Table(position_bits + 1, depth=config.queues, reads=3, init=init)

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import Resp
 
 from .layouts import STATUS_WIDTH, EndFlags, done_layout, launch_layout
+from .table import BLOCK_RAM
 from .words import Status
 
 __all__ = ["Responses"]
@@ -52,7 +53,7 @@ class Responses(wiring.Component):
         origin_layout = data.StructLayout({
             "queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags})
         m.submodules.origins = origins = memory.Memory(
-            shape=origin_layout, depth=config.tags, init=[], attrs={"ram_style": "block"})
+            shape=origin_layout, depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = origins.write_port(), origins.read_port()
         m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched)]
         m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in ("queue", "index", "last", "end")]

@@ -12,6 +12,7 @@ from hw.stream import Queue
 
 from .config import ADDR_WIDTH
 from .layouts import CompletionLayout, completion_write_layout, launch_layout
+from .table import BLOCK_RAM
 
 __all__ = ["WriteSequencer", "address_layout", "step_layout"]
 
@@ -89,7 +90,7 @@ class WriteSequencer(wiring.Component):
 
         # -- What is known of each tag, worked out at launch.
         m.submodules.contexts = contexts = memory.Memory(
-            shape=context_layout, depth=config.tags, init=[], attrs={"ram_style": "block"})
+            shape=context_layout, depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = contexts.write_port(), contexts.read_port()
         segment = self.launch.segment
         src_lane, dst_lane = segment.src_addr[:lanes], segment.dst_addr[:lanes]

@@ -7,7 +7,10 @@ from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In
 
-__all__ = ["Table"]
+__all__ = ["BLOCK_RAM", "Table"]
+
+BLOCK_RAM = {"ram_style": "block", "no_rw_check": 1}
+"""Attributes of a memory that never reads a row in the cycle that writes it: Yosys then adds no bypass."""
 
 
 class Table(wiring.Component):
