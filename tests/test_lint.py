@@ -1,0 +1,66 @@
+"""The emitted Verilog passes Verilator's lint with every warning on, but for ``fpga/lint.vlt``."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hw import emit
+from hw.dma_engine.config import PRESETS
+from hw.dma_engine.engine import DmaEngine
+from sim.toolchain import find_verilator
+
+WAIVERS = Path(__file__).parents[1] / "fpga" / "lint.vlt"
+
+
+def _lint(folder, source, *, waivers=True):
+    """What Verilator reports about ``folder/source``; the top module is called as the file."""
+    verilator = find_verilator()
+    command = [verilator.path, "--lint-only", "-Wall", "--top-module", Path(source).stem]
+    command += [WAIVERS] if waivers else []
+    done = subprocess.run([*command, source], cwd=folder, env=verilator.env(), capture_output=True, text=True,
+                          check=False)
+    text = done.stderr.replace("\n" + " " * 20, " ")
+    assert done.returncode in (0, 1), text
+    return re.findall(r"^%(?!Error: Exiting due to).*", text, flags=re.MULTILINE)
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("assertions", [True, False], ids=["assertions", "plain"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_dma_engine_is_clean(tmp_path, preset, assertions):
+    text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine", assertions=assertions)
+    (tmp_path / "dma_engine.v").write_text(text)
+    assert _lint(tmp_path, "dma_engine.v") == []
+
+
+# Harmful forms of the warnings that are waived in a harmless form, and some that are never waived.
+FAULTS = {
+    "truncated sum": ("output [3:0] y, input [3:0] a", "assign y = a + 5'd16;", "WIDTHTRUNC"),
+    "truncated vector": ("output [3:0] y, input [7:0] a", "assign y = a;", "WIDTHTRUNC"),
+    "shift to several bits": ("output [1:0] y, input [7:0] a", "assign y = a >> 2;", "WIDTHTRUNC"),
+    "latch": ("output reg y, input a, b", "always @* if (a) y = b;", "LATCH"),
+    "missing driver": ("output y", "", "UNDRIVEN"),
+    "two drivers": ("output reg y, input clk, a", "always @(posedge clk) y <= a; always @* y = ~a;", "BLKANDNBLK"),
+}
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("fault", FAULTS)
+def test_waivers_hide_no_fault(tmp_path, fault):
+    ports, body, warning = FAULTS[fault]
+    (tmp_path / "bad.v").write_text(f"module bad({ports});\n{body}\nendmodule\n")
+    assert any(line.startswith((f"%Warning-{warning}:", f"%Error-{warning}:")) for line in _lint(tmp_path, "bad.v"))
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_waiver_is_needed(tmp_path, preset):
+    text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine")
+    (tmp_path / "dma_engine.v").write_text(text)
+    found = _lint(tmp_path, "dma_engine.v", waivers=False)
+    seen = {re.match(r"%Warning-([A-Z]+)", line)[1] for line in found}
+    assert seen == set(re.findall(r"^lint_off -rule ([A-Z]+)", WAIVERS.read_text(), flags=re.MULTILINE))
+    constant = [line for line in found if re.match(r"%Warning-(CMPCONST|UNSIGNED)", line)]
+    assert all("In instance 'dma_engine.aligner'" in line for line in constant)
