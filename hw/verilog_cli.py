@@ -33,8 +33,9 @@ def write(preset, folder, *, assertions=True):
     from hw import emit
     from hw.dma_engine import DmaEngine
     from hw.dma_engine.config import PRESETS
+    from hw.dma_engine.header import c_header
     from hw.dma_engine.registers import register_map
-    from hw.regs import to_c_header, to_json, to_markdown, to_systemrdl
+    from hw.regs import to_json, to_markdown, to_systemrdl
 
     config = PRESETS[preset]
     registers = register_map(config)
@@ -47,7 +48,7 @@ def write(preset, folder, *, assertions=True):
         "registers.json": to_json(registers),
         "registers.md": to_markdown(registers),
         "registers.rdl": to_systemrdl(registers),
-        "dmace_dma.h": to_c_header(registers, "DMACE_DMA"),
+        "dmace_dma.h": c_header(config),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
