@@ -1,0 +1,227 @@
+"""Area and logic depth of Verilog text on an FPGA family, by Yosys.
+
+Yosys (the ``pyosys`` wheel) runs in a child process, so that its memory is given back and a crash is an error.
+Figures are those after technology mapping, before placement: for trends and budgets, not for timing.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from hw.errors import UserError
+
+__all__ = ["FAMILIES", "Area", "Depth", "Family", "measure"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """How Yosys maps to one FPGA family, and what its cells are called.
+
+    ``lut_ram`` tells how many LUTs a memory cell takes, ``block_ram`` how many blocks of the larger kind.
+    """
+
+    name: str
+    command: str
+    lut: str
+    flip_flop: str
+    lut_ram: dict
+    block_ram: dict
+    latch: str = r"\$_?S?DLATCH.*|\$a?d?latch.*|LD[CP]E.*"
+
+
+FAMILIES = {
+    "ecp5": Family(
+        name="ECP5", command="synth_ecp5", lut="LUT4", flip_flop="TRELLIS_FF",
+        lut_ram={"TRELLIS_DPR16X4": 4}, block_ram={"DP16KD": 1}),
+    "xcup": Family(
+        name="UltraScale+", command="synth_xilinx -family xcup -flatten -noiopad -noclkbuf",
+        lut="LUT[1-6]", flip_flop="FD[A-Z]E.*",
+        lut_ram={"RAM32M16": 8, "RAM64M8": 8, "RAM32M": 4, "RAM64M": 4, "RAM128X1D": 4, "RAM256X1D": 8,
+                 "RAM32X1D": 2, "RAM64X1D": 2, "RAM512X1S": 8},
+        block_ram={"RAMB36E2": 1, "RAMB18E2": 0.5}),
+}
+"""Families that can be asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Area:
+    """What a design takes. ``lut`` is logic only; ``lut_ram`` is in LUTs too, ``block_ram`` in DP16KD or RAMB36."""
+
+    family: str
+    lut: int
+    lut_ram: int
+    flip_flop: int
+    block_ram: float
+    latch: int
+    cells: dict
+    memories: dict
+    """Memory -> Counter of the cells it is made of; ``"flip-flops"`` where it became registers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Depth:
+    """Longest way through LUTs between registers, block RAM and ports; reading LUT-RAM counts as one level.
+
+    Carry chains are made of LUTs here too, as in ``synth -lut 6``.
+    """
+
+    levels: int
+    paths: dict
+    """Names along the longest way to each of the worst endpoints, from its start."""
+
+
+def measure(text, *, family="xcup", top, depth=True):
+    """Synthesise Verilog text and return ``(area, depth)``; ``depth`` is ``None`` unless asked for.
+
+    Parameters
+    ----------
+    text : str
+        Verilog, without assertions.
+    family : str
+        A key of :data:`FAMILIES`. Depth is always in 6-input LUTs.
+    top : str
+        Name of the top module.
+
+    Raises
+    ------
+    UserError
+        If Yosys is missing, or finds a combinational loop, a net with two drivers, or anything else wrong.
+    """
+    target = FAMILIES[family]
+    with tempfile.TemporaryDirectory(prefix="dmace-area-") as folder:
+        folder = Path(folder)
+        (folder / "design.v").write_text(text, encoding="utf-8")
+        script = [
+            "read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "check -assert",
+            # Memories are mapped here, except for those that become flip-flops.
+            f"{target.command} -top {top} -run begin:map_ffram", f"json -o memories.json {top}",
+            *(["design -save mapped_memories"] if depth else []),
+            f"{target.command} -top {top} -run map_ffram:", "check -assert", f"json -o area.json {top}",
+        ]
+        if depth:
+            script += ["design -load mapped_memories", "synth -lut 6 -run fine:check", f"json -o depth.json {top}"]
+        _yosys(script, folder)
+        netlists = {path.stem: json.loads(path.read_text())["modules"][top] for path in folder.glob("*.json")}
+    area = _area(target, netlists["area"], netlists["memories"])
+    return area, _depth(netlists["depth"]) if depth else None
+
+
+_CHILD = """
+import sys
+from pyosys import libyosys
+design = libyosys.Design()
+for line in sys.stdin.read().splitlines():
+    libyosys.run_pass(line, design)
+"""
+
+
+def _yosys(script, folder):
+    if find_spec("pyosys") is None:
+        raise UserError("Yosys is not installed; `pip install pyosys==0.70` brings it.")
+    done = subprocess.run([sys.executable, "-c", _CHILD], input="\n".join(script), cwd=folder, capture_output=True,
+                          text=True, check=False)
+    if done.returncode:
+        log = (done.stdout + done.stderr).splitlines()
+        said = [line for line in log if re.match(r"(ERROR|Warning):", line)] or log
+        raise UserError(f"Yosys failed: {' '.join(said[-4:])}")
+
+
+def _area(target, netlist, mapped):
+    cells = Counter(cell["type"] for cell in netlist["cells"].values() if cell["type"] != "$scopeinfo")
+    known = target.lut_ram | target.block_ram
+    strange = [name for name in cells if re.match(r"(RAM|TRELLIS_DPR|DP16|PDPW)", name) and name not in known]
+    if strange:
+        raise NotImplementedError(f"Memory cells {', '.join(strange)} are not counted")
+    memories = {}
+    for name, cell in mapped["cells"].items():
+        if cell["type"] in known:
+            # Cells of a memory are called MEMORY.PORT.NUMBER, by column or row.
+            memory, kind = re.sub(r"(\.\d+)+$", "", name), cell["type"]
+        elif cell["type"].startswith("$mem") and int(cell["parameters"]["WR_PORTS"], 2):
+            memory, kind = cell["parameters"]["MEMID"].lstrip("\\"), "flip-flops"
+        else:
+            continue
+        memories.setdefault(memory, Counter())[kind] += 1
+
+    def total(pattern):
+        return sum(count for name, count in cells.items() if re.fullmatch(pattern, name))
+
+    return Area(
+        family=target.name, lut=total(target.lut), flip_flop=total(target.flip_flop), latch=total(target.latch),
+        lut_ram=sum(count * cells[name] for name, count in target.lut_ram.items()),
+        block_ram=sum(count * cells[name] for name, count in target.block_ram.items()),
+        cells=dict(cells), memories=memories)
+
+
+_CLOCKS = ("C", "CLK", "WCLK", "CLKA", "CLKB", "CLKARDCLK", "CLKBWRCLK")
+
+
+def _depth(netlist, *, worst=10):
+    names = _net_names(netlist)
+    ways, ends = {}, []                         # net -> nets it depends on; (net, name of the endpoint)
+    for name, cell in netlist["cells"].items():
+        inputs, outputs = _nets(cell, "input"), _nets(cell, "output")
+        if cell["type"] == "$lut":
+            ways |= dict.fromkeys(outputs, inputs)
+            continue
+        for port, bits in cell["connections"].items():
+            # The cells of LUT-RAM read asynchronously: output DOx at address ADDRx, DPO at DPRA.
+            address = {"DPO": "DPRA", "SPO": "A"}.get(port) or re.sub(r"^DO([A-H])$", r"ADDR\1", port)
+            if cell["type"].startswith("RAM") and not cell["type"].startswith("RAMB") and address != port:
+                reads = [bit for bit in cell["connections"][address] if isinstance(bit, int)]
+                ways |= {bit: reads for bit in bits if isinstance(bit, int)}
+        end = name if cell["type"].startswith("RAM") else min((names[bit] for bit in outputs), default=name)
+        ends += [(bit, end) for bit in inputs]
+    for name, port in netlist["ports"].items():
+        if port["direction"] == "output":
+            ends += [(bit, name) for bit in port["bits"] if isinstance(bit, int)]
+
+    levels = {}
+    for end, _ in ends:
+        stack = [end]
+        while stack:
+            net = stack[-1]
+            missing = [before for before in ways.get(net, ()) if before not in levels]
+            if missing and net not in levels:
+                stack += missing
+                continue
+            stack.pop()
+            levels[net] = 1 + max((levels[before] for before in ways[net]), default=0) if net in ways else 0
+
+    paths = {}
+    for net, end in sorted(ends, key=lambda item: (-levels[item[0]], item[1])):
+        end = re.sub(r"\[\d+\]$|(\.\d+)+$", "", end)
+        if end not in paths and len(paths) < worst:
+            paths[end] = _path(net, ways, levels, names)
+    return Depth(levels=max((levels[net] for net, _ in ends), default=0), paths=paths)
+
+
+def _path(net, ways, levels, names):
+    path = [net]
+    while ways.get(path[0]):
+        path.insert(0, max(ways[path[0]], key=levels.__getitem__))
+    return [names[step] for step in path if not names[step].startswith("$")]
+
+
+def _nets(cell, direction):
+    return [bit for port, bits in cell["connections"].items()
+            if cell["port_directions"].get(port) == direction and port not in _CLOCKS
+            for bit in bits if isinstance(bit, int)]
+
+
+def _net_names(netlist):
+    """Net -> the shortest of its names, those of the source before Yosys's own."""
+    best = {}
+    for name, net in netlist["netnames"].items():
+        hidden = name.startswith("$") or "$auto" in name
+        for index, bit in enumerate(net["bits"]):
+            rank = (hidden, len(name), name)
+            if bit not in best or rank < best[bit][0]:
+                best[bit] = rank, (f"{name}[{index}]" if len(net["bits"]) > 1 else name)
+    return {bit: ("$" if rank[0] else "") + name.lstrip("$") for bit, (rank, name) in best.items()}

@@ -1,0 +1,125 @@
+"""Yosys synthesises the emitted Verilog: no latch, no loop, every memory where it was meant, within the budgets.
+
+``pytest -m synth -s`` prints the figures; ``--soak`` adds ``wide``.
+"""
+
+from functools import cache
+
+import pytest
+
+from fpga.area import FAMILIES, measure
+from hw import emit
+from hw.dma_engine.config import PRESETS
+from hw.dma_engine.engine import DmaEngine
+from hw.dma_engine.layouts import NativeLayout, RegionEntry
+from hw.errors import UserError
+
+pytestmark = pytest.mark.synth
+
+LEVELS = 12
+"""LUT6 levels between registers, at most."""
+
+# LUTs with those of LUT-RAM, flip-flops, RAMB36. `wide` and `base` as wide as, and no larger than, an engine of other
+# design with 64 in flight; `tiny` as measured, and a quarter more.
+BUDGETS = {"tiny": (4500, 3700, 12), "base": (13_200, 18_200, 24), "wide": (18_000, 19_000, 48)}
+
+# Bits in one column of the widest, shallowest form of a block: rows, then bits in a row.
+WIDEST = {"RAMB36E2": (512, 72), "RAMB18E2": (512, 36), "DP16KD": (512, 36)}
+
+RUNS = [
+    pytest.param("tiny", "ecp5", id="tiny-ecp5"),
+    pytest.param("base", "ecp5", id="base-ecp5"),
+    pytest.param("tiny", "xcup", id="tiny-xcup"),
+    pytest.param("base", "xcup", id="base-xcup"),
+    pytest.param("wide", "xcup", id="wide-xcup", marks=pytest.mark.soak),
+]
+
+
+@cache
+def _measured(preset, family):
+    text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine", assertions=False)
+    return measure(text, family=family, top="dma_engine", depth=family == "xcup")
+
+
+def _block_memories(config):
+    """Memory -> rows and bits of a row, of those that must be block RAM in every preset."""
+    regions = {f"regions.{side}_table": (config.regions, RegionEntry.as_shape().size) for side in ("src", "dst")}
+    return regions | {
+        "store.ring": (config.queues * config.queue_depth, NativeLayout.size),
+        "buffer.beats": (config.buffer_beats, config.data_width + 1),
+        "sequencer.contexts": (config.tags, 64),
+        "responses.origins": (config.tags, config.queue_bits + config.window_bits + 2),
+        "retire.places": (config.queues * config.window, 9),
+    }
+
+
+@pytest.mark.parametrize("preset, family", RUNS)
+def test_dma_engine(preset, family, capsys):
+    area, depth = _measured(preset, family)
+    with capsys.disabled():
+        print(f"\n{preset:5} {area.family:11} {area.lut:6} LUT {area.lut_ram:5} LUT-RAM {area.flip_flop:6} FF "
+              f"{area.block_ram:5} block RAM" + (f"  {depth.levels} levels of LUT6" if depth else ""))
+    assert area.latch == 0
+    _check_memories(PRESETS[preset], family, area.memories)
+    if depth is not None:
+        luts, flip_flops, blocks = BUDGETS[preset]
+        assert area.lut + area.lut_ram <= luts
+        assert area.flip_flop <= flip_flops
+        assert area.block_ram <= blocks
+        assert depth.levels <= LEVELS
+
+
+def _check_memories(config, family, memories):
+    blocks = FAMILIES[family].block_ram
+    meant = _block_memories(config)
+    for name, (rows, bits) in meant.items():
+        made_of = memories[name]
+        assert set(made_of) <= set(blocks), f"{name} is made of {dict(made_of)}"
+        # As many blocks as their widest form needs, and half as many again for one with an awkward width.
+        needed = sum(-(-rows // WIDEST[kind][0]) * -(-bits // WIDEST[kind][1]) * count / made_of.total()
+                     for kind, count in made_of.items())
+        assert made_of.total() <= 1.5 * needed + 1, f"{name} takes {dict(made_of)}"
+    # Nothing was broken up into flip-flops, and a memory read asynchronously did not become one of blocks.
+    for name, made_of in memories.items():
+        assert "flip-flops" not in made_of, f"{name} became flip-flops"
+        if name.endswith(".memory"):
+            assert not set(made_of) & set(blocks), f"{name} is made of {dict(made_of)}"
+    # Queues are either, as their depth decides; the widest of the shallow ones takes less than this many LUTs.
+    deep = [name for name, made_of in memories.items() if name.endswith(".storage")
+            and sum(FAMILIES[family].lut_ram.get(kind, 0) * count for kind, count in made_of.items()) > 200]
+    assert deep == []
+
+
+def test_loop_is_refused():
+    loop = "module bad(input a, output y);\nwire x;\nassign x = ~(a & y);\nassign y = ~x | a;\nendmodule\n"
+    with pytest.raises(UserError, match=r"^Yosys failed: .*found logic loop.*"):
+        measure(loop, top="bad")
+
+
+def test_latch_is_counted():
+    latch = "module bad(input a, b, output reg y);\nalways @* if (a) y = b;\nendmodule\n"
+    area, depth = measure(latch, top="bad")
+    assert (area.latch, area.lut, depth.levels) == (1, 0, 0)
+
+
+def test_depth_counts_levels_and_stops_at_registers():
+    # 64 inputs take three levels of 6-input LUTs (6 ** 2 < 64); the register ends the way.
+    text = "module wide_and(input clk, input [63:0] a, output reg y);\nalways @(posedge clk) y <= &a;\nendmodule\n"
+    area, depth = measure(text, top="wide_and")
+    assert (area.flip_flop, depth.levels) == (1, 3)
+    assert list(depth.paths) == ["y"]
+
+
+def test_memories_are_told_apart():
+    text = """module two(input clk, we, input [8:0] wa, ra, input [31:0] d, output reg [31:0] q, output [7:0] p);
+    (* ram_style = "block" *) reg [31:0] block [511:0];
+    (* ram_style = "distributed" *) reg [7:0] lut [31:0];
+    always @(posedge clk) begin
+        if (we) begin block[wa] <= d; lut[wa[4:0]] <= d[7:0]; end
+        q <= block[ra];
+    end
+    assign p = lut[ra[4:0]];
+    endmodule\n"""
+    area, depth = measure(text, top="two")
+    assert {name: set(kinds) for name, kinds in area.memories.items()} == {"block": {"RAMB18E2"}, "lut": {"RAM32M16"}}
+    assert (area.block_ram, area.lut_ram, depth.levels) == (0.5, 8, 1)
