@@ -320,6 +320,7 @@ class DmaTestbench:
                 # What has begun behind a failed request stays in flight until the queue is cleared.
                 moving = state.in_flight and q.held is None and not self.memory.withheld
                 if self.difference(queue, state) is None and not moving and not self._words_missing(queue):
+                    self._check_moved(queue, q.count, f"queue {queue} came to rest")
                     return True
                 if state != last:
                     last, since = state, self.cycle

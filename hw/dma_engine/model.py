@@ -230,14 +230,13 @@ class DmaModel:
 
     def _clear(self, queue):
         q = self.queues[queue]
-        held, q.held, q.refusing, q.status = q.held, None, False, Status.OK
+        q.held, q.refusing, q.status = None, False, Status.OK
         # A request that merely took too long has not ended yet; any other failed one ends now.
         if q.failed_request is not None:
             q.ended.append(q.failed_request)
             q.count, q.failed_request = q.count + 1, None
         self._note(queue)
-        if held is not None:
-            self._publish(queue, "sc", "rc")
+        self._publish(queue, "sc", "rc")
         self._advance(queue)
 
     def freeze(self, queue):
