@@ -1,0 +1,147 @@
+"""What the engine's tests have in common: regions laid out around jobs, and agents that post them.
+
+Everything around a destination is filled with guard bytes in memory and model alike, so that the
+comparison of memory at the end finds every byte that is written and should not be.
+"""
+
+import os
+from collections import deque
+
+import cocotb
+from cocotb.triggers import ClockCycles, First
+
+from hw.dma_engine.config import PAGE_BYTES, PRESETS
+from hw.dma_engine.words import Command, NativeWord, RequestFlag
+from sim.testbench import DmaTestbench
+
+__all__ = ["Bench", "cocotb_module", "environment", "parameter", "preset", "session_seed"]
+
+GUARD = 0xAA
+GAP = 70
+"""Guard bytes between destinations: more than a beat of ``wide``."""
+
+DOMAIN = 7
+SOURCE, DESTINATION = 2, 5
+SOURCE_BASE = 0x7_1234_5000
+DESTINATION_BASE = 0xABCD_0000_9000
+WORDS_BASE = 0x9_8765_4000
+
+
+def cocotb_module(name):
+    """Name under which a simulator imports a test module."""
+    return name
+
+
+def environment(parameters):
+    """Environment that carries parameters to :func:`parameter`."""
+    return {f"DMACE_TEST_{name.upper()}": value for name, value in parameters.items()}
+
+
+def preset(dut):
+    """Sizes of the engine under test."""
+    return PRESETS[dut._name.removeprefix("dma_")]
+
+
+def parameter(name, default):
+    """A parameter of the pytest function, of the type of ``default``."""
+    return type(default)(os.environ.get(f"DMACE_TEST_{name.upper()}", default))
+
+
+def session_seed(what=""):
+    """A seed of its own for each test, from the session's."""
+    return f"{os.environ['COCOTB_RANDOM_SEED']} {what}"
+
+
+class Bench(DmaTestbench):
+    """A testbench that lays out jobs and posts them over several queues."""
+
+    def __init__(self, dut, **options):
+        super().__init__(dut, preset(dut), **options)
+        self._cursor = GAP          # first free byte of the destination
+        self._ended = False
+
+    # Where things lie
+
+    def place(self, jobs):
+        """Native words of jobs, flags to be added; destinations apart from each other."""
+        words, room = [], self._source_bytes
+        for length, source, destination in jobs:
+            pages = (room - length - abs(source)) // PAGE_BYTES
+            src = self.rng.randint(1, max(1, pages - 1)) * PAGE_BYTES + source
+            page = -(-(self._cursor + GAP - destination) // PAGE_BYTES)
+            dst = page * PAGE_BYTES + destination
+            self._cursor = dst + length
+            words.append(NativeWord.copy(src=(SOURCE, src), dst=(DESTINATION, dst), length=length, flags=0))
+        return words
+
+    async def lay_out(self, jobs, queues=None, **settings):
+        """Start ``queues`` queues, define the regions for ``jobs``, and return the jobs' words."""
+        await self.start()
+        longest = max(job.length for job in jobs)
+        self._source_bytes = -(-longest // PAGE_BYTES) * PAGE_BYTES + 16 * PAGE_BYTES
+        words = self.place(jobs)
+        self.fill(SOURCE_BASE, self.rng.randbytes(self._source_bytes))
+        length = -(-(self._cursor + GAP) // PAGE_BYTES) * PAGE_BYTES
+        self.fill(DESTINATION_BASE - PAGE_BYTES, bytes([GUARD]) * (length + 2 * PAGE_BYTES))
+        await self.define_region(SOURCE, base=SOURCE_BASE, length=self._source_bytes, domain=DOMAIN,
+                                 writable=False)
+        await self.define_region(DESTINATION, base=DESTINATION_BASE, length=length, domain=DOMAIN,
+                                 readable=False)
+        await self.start_queues(range(queues or self.config.queues), **settings)
+        return words
+
+    def words_of(self, queue):
+        """Addresses of the SC and the RC word of a queue."""
+        return WORDS_BASE + 64 * queue, WORDS_BASE + 64 * queue + 40
+
+    async def start_queues(self, queues, **settings):
+        for queue in queues:
+            sc, rc = self.words_of(queue)
+            for address in (sc, rc):
+                self.fill(address, bytes(8))
+            await self.configure_queue(queue, **{"domain": DOMAIN, "sc": sc, "rc": rc} | settings)
+            await self.command(queue, Command.START)
+
+    # Agents
+
+    async def run(self, words, queues=None):
+        """Post words back to back over several queues and wait until all have ended."""
+        queues = list(range(self.config.queues))[:queues] if isinstance(queues, int | None) else queues
+        shares = {queue: deque(words[index::len(queues)]) for index, queue in enumerate(queues)}
+        for task in [cocotb.start_soon(self._agent(queue, share)) for queue, share in shares.items() if share]:
+            await task
+
+    async def _agent(self, queue, words):
+        """Post as fast as the queue has room; each burst's last word asks for a completion word."""
+        rng = self.rng
+        while words and not self.mismatches:
+            size = min(len(words), rng.choice((1, 1, 2, 3, 4)))
+            group = [words.popleft() for _ in range(size)]
+            group = [word._replace(flags=word.flags | rng.choice((0, 0, 1, 2, 3))) for word in group]
+            if not group[-1].flags & 3:
+                group[-1] = group[-1]._replace(flags=group[-1].flags | rng.choice((1, 2, 3)))
+            await self.room(queue, size)
+            await self.post(queue, *group, offset=16 * rng.randrange(64))
+        await self.room(queue, self.config.queue_depth)
+
+    async def room(self, queue, size, patience=100_000):
+        """Wait until the queue has room for ``size`` words."""
+        start = self.cycle
+        while self.model.queues[queue].posted - self.poller.count(queue) + size > self.config.queue_depth:
+            if self.mismatches:
+                return
+            changed = self.poller.changed(queue)
+            changed.clear()
+            await First(changed.wait(), ClockCycles(self.dut.clk, 1000))
+            if self.cycle - start > patience:
+                self.mismatch(f"queue {queue} shows {self.poller.count(queue)} of "
+                              f"{self.model.queues[queue].posted} requests after {patience} cycles.")
+
+    async def end(self):
+        """Compare everything."""
+        if not self.mismatches:
+            await self.finish()
+        self.assert_equal()
+
+
+FLAGS = RequestFlag.SC | RequestFlag.RC
