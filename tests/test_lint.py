@@ -38,6 +38,8 @@ def test_dma_engine_is_clean(tmp_path, preset, assertions):
 FAULTS = {
     "truncated sum": ("output [3:0] y, input [3:0] a", "assign y = a + 5'd16;", "WIDTHTRUNC"),
     "truncated vector": ("output [3:0] y, input [7:0] a", "assign y = a;", "WIDTHTRUNC"),
+    "compare with a carry": ("output y, input [3:0] a, b",
+                             "wire [4:0] n = a + 1'd1; assign y = n == b;", "WIDTHEXPAND"),
     "shift to several bits": ("output [1:0] y, input [7:0] a", "assign y = a >> 2;", "WIDTHTRUNC"),
     "latch": ("output reg y, input a, b", "always @* if (a) y = b;", "LATCH"),
     "missing driver": ("output y", "", "UNDRIVEN"),
