@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import cocotb
-from cocotb.triggers import ClockCycles, First
 
 from hw.dma_engine.config import PAGE_BYTES, PRESETS
 from hw.dma_engine.words import Command, NativeWord, Opcode, RequestFlag, Status
@@ -454,7 +453,7 @@ class Comparison:
             self._check()
             changed = bench.poller.changed(queue)
             changed.clear()
-            await First(changed.wait(), ClockCycles(bench.dut.clk, 100))
+            await bench.until(changed, 100)
             if not changed.is_set():
                 await bench.state(queue)
             if bench.cycle - start > PATIENCE:

@@ -1,14 +1,19 @@
 """``dmace compare dma``: random requests, good and bad, on the hardware and on the reference model."""
 
-import json
-from pathlib import Path
-
 from rich.console import Console
 from rich.table import Table
 
-from hw.errors import UserError
 from sim.memory import STALLS
-from sim.terminal import add_config, add_seed, integer, simulate_dma
+from sim.terminal import (
+    add_config,
+    add_json,
+    add_latency,
+    add_seed,
+    check_range,
+    integer,
+    simulate_dma,
+    write_json,
+)
 
 __all__ = ["configure", "run"]
 
@@ -25,30 +30,18 @@ def configure(parser):
     add_seed(dma)
     dma.add_argument("--stalls", choices=STALLS, default="random",
                      help="pauses on every channel of every bus (default: random)")
-    dma.add_argument("--latency", type=integer, default=20, metavar="CYCLES",
-                     help="of the memory, for reads and for writes (default: 20)")
+    add_latency(dma, 20)
     dma.add_argument("--waves", metavar="FILE", help="write a trace of every signal")
-    dma.add_argument("--json", metavar="FILE", help="write the result as JSON, '-' for standard output")
+    add_json(dma)
 
 
 def run(args):
-    if not 1 <= args.requests <= MOST_REQUESTS:
-        raise UserError(f"--requests must be from 1 to {MOST_REQUESTS}, not {args.requests}.")
-    if not 2 <= args.latency <= 10_000:
-        raise UserError(f"--latency must be from 2 to 10000 cycles, not {args.latency}.")
-    if args.seed < 0:
-        raise UserError(f"--seed must not be negative, not {args.seed}.")
-    if args.json not in (None, "-") and not Path(args.json).resolve().parent.is_dir():
-        raise UserError(f"--json: there is no folder {Path(args.json).resolve().parent}.")
-    result = simulate_dma(args.config, "sim.compare", {"requests": args.requests, "stalls": args.stalls,
-                                                      "latency": args.latency},
-                          seed=args.seed, waves=args.waves)
-    text = json.dumps(result, indent=2)
-    if args.json == "-":
-        print(text)
-    else:
-        if args.json:
-            Path(args.json).write_text(text + "\n", encoding="utf-8")
+    check_range("--requests", args.requests, 1, MOST_REQUESTS)
+    result = simulate_dma(args.config, "sim.compare", {
+        "requests": args.requests, "stalls": args.stalls, "latency": args.latency,
+    }, args)
+    write_json(args.json, result)
+    if args.json != "-":
         _show(result)
     return 1 if result["mismatches"] else 0
 

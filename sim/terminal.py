@@ -11,7 +11,8 @@ from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
 from sim.verilate import build
 
-__all__ = ["add_config", "add_seed", "check_choice", "integer", "simulate_dma"]
+__all__ = ["add_config", "add_json", "add_latency", "add_seed", "check_range", "integer", "simulate_dma",
+           "write_json"]
 
 
 def integer(text):
@@ -22,10 +23,10 @@ def integer(text):
         raise UserError(f"{text!r} is not an integer.") from None
 
 
-def check_choice(name, value, choices):
-    """Raise :class:`UserError` unless ``value`` is one of ``choices``."""
-    if value not in choices:
-        raise UserError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}.")
+def check_range(name, value, low, high, where=""):
+    """Raise :class:`UserError` unless ``value`` is from ``low`` to ``high``."""
+    if not low <= value <= high:
+        raise UserError(f"{name} must be from {low:,} to {high:,}{where}, not {value:,}.")
 
 
 def add_config(parser, default):
@@ -38,7 +39,26 @@ def add_seed(parser):
                         "(default: 1)")
 
 
-def simulate_dma(config, module, options, *, seed, waves=None, quiet=False):
+def add_latency(parser, default):
+    parser.add_argument("--latency", type=integer, default=default, metavar="CYCLES",
+                        help=f"of the memory, for reads and for writes (default: {default})")
+
+
+def add_json(parser):
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE",
+                        help="write the result as JSON, to standard output if no file is named")
+
+
+def write_json(name, result):
+    """What ``--json`` asks for."""
+    text = json.dumps(result, indent=2)
+    if name == "-":
+        print(text)
+    elif name is not None:
+        Path(name).write_text(text + "\n", encoding="utf-8")
+
+
+def simulate_dma(config, module, options, args):
     """Build the checked engine, run a cocotb module on it, and return the JSON that it writes.
 
     Parameters
@@ -49,20 +69,22 @@ def simulate_dma(config, module, options, *, seed, waves=None, quiet=False):
         Module with the cocotb test, which finds its options in ``$DMACE_RUN`` and writes to their ``result``.
     options : dict
         For the test, as JSON.
-    seed : int
-        Of the simulator.
-    waves : path or None
-        Where to write a trace.
-    quiet : bool
-        Show no progress.
+    args : namespace
+        The verb's arguments of :func:`add_seed`, :func:`add_latency` and :func:`add_json`, and ``waves``.
     """
+    check_range("--seed", args.seed, 0, (1 << 63) - 1)
+    check_range("--latency", args.latency, 2, 10_000)
+    for option, name in (("--json", args.json), ("--waves", args.waves)):
+        if name not in (None, "-") and not Path(name).resolve().parent.is_dir():
+            raise UserError(f"{option}: there is no folder {Path(name).resolve().parent}.")
+    waves = args.waves
     # Imported here, so that a wrong option is told without waiting for the hardware description.
     from sim.checked import CheckedDma
 
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
                TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
-    with Progress(*columns, console=console, transient=True, disable=quiet or None) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"building {config}", total=None, note="")
 
         def building(what, done, total):
@@ -77,7 +99,7 @@ def simulate_dma(config, module, options, *, seed, waves=None, quiet=False):
 
         with tempfile.TemporaryDirectory(prefix="dmace-") as folder:
             result = Path(folder) / "result.json"
-            env = {"DMACE_RUN": json.dumps({**options, "config": config, "seed": seed, "result": str(result)})}
-            run = made.run(module, env=env, seed=seed % (1 << 31), waves=waves, progress=simulating)
+            env = {"DMACE_RUN": json.dumps({**options, "config": config, "seed": args.seed, "result": str(result)})}
+            run = made.run(module, env=env, seed=args.seed % (1 << 31), waves=waves, progress=simulating)
             return {**json.loads(result.read_text(encoding="utf-8")), "seconds": round(run.seconds, 2),
                     "waves": str(run.waves) if run.waves else None}

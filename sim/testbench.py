@@ -118,6 +118,10 @@ class DmaTestbench:
     async def wait(self, cycles):
         await ClockCycles(self.dut.clk, cycles)
 
+    async def until(self, event, cycles):
+        """Wait for an event, but not for more than so many cycles."""
+        await First(event.wait(), ClockCycles(self.dut.clk, cycles))
+
     def trace(self, text):
         """Note what is done and seen, in the log if ``DMACE_TRACE`` is set."""
         if _TRACE:
@@ -331,7 +335,7 @@ class DmaTestbench:
                     return False
             changed = self.poller.changed(queue)
             changed.clear()
-            await First(changed.wait(), ClockCycles(self.dut.clk, 64))
+            await self.until(changed, 64)
 
     def _words_missing(self, queue):
         """Which published word has not reached memory, or None."""
