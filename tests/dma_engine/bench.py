@@ -11,10 +11,10 @@ import cocotb
 from cocotb.triggers import ClockCycles, First
 
 from hw.dma_engine.config import PAGE_BYTES, PRESETS
-from hw.dma_engine.words import Command, NativeWord, RequestFlag
+from hw.dma_engine.words import Command, NativeWord
 from sim.testbench import DmaTestbench
 
-__all__ = ["Bench", "cocotb_module", "environment", "parameter", "preset", "session_seed"]
+__all__ = ["Bench", "disorder", "environment", "parameter", "preset", "session_seed"]
 
 GUARD = 0xAA
 GAP = 70
@@ -25,11 +25,6 @@ SOURCE, DESTINATION = 2, 5
 SOURCE_BASE = 0x7_1234_5000
 DESTINATION_BASE = 0xABCD_0000_9000
 WORDS_BASE = 0x9_8765_4000
-
-
-def cocotb_module(name):
-    """Name under which a simulator imports a test module."""
-    return name
 
 
 def environment(parameters):
@@ -58,7 +53,6 @@ class Bench(DmaTestbench):
     def __init__(self, dut, **options):
         super().__init__(dut, preset(dut), **options)
         self._cursor = GAP          # first free byte of the destination
-        self._ended = False
 
     # Where things lie
 
@@ -68,8 +62,10 @@ class Bench(DmaTestbench):
         for length, source, destination in jobs:
             pages = (room - length - abs(source)) // PAGE_BYTES
             src = self.rng.randint(1, max(1, pages - 1)) * PAGE_BYTES + source
-            page = -(-(self._cursor + GAP - destination) // PAGE_BYTES)
-            dst = page * PAGE_BYTES + destination
+            if destination is None:
+                dst = self._cursor + self.rng.choice((0, self.rng.randint(1, GAP)))
+            else:
+                dst = -(-(self._cursor + GAP - destination) // PAGE_BYTES) * PAGE_BYTES + destination
             self._cursor = dst + length
             words.append(NativeWord.copy(src=(SOURCE, src), dst=(DESTINATION, dst), length=length, flags=0))
         return words
@@ -104,18 +100,19 @@ class Bench(DmaTestbench):
 
     # Agents
 
-    async def run(self, words, queues=None):
+    async def run(self, words, queues=None, sizes=(1, 1, 2, 3, 4)):
         """Post words back to back over several queues and wait until all have ended."""
-        queues = list(range(self.config.queues))[:queues] if isinstance(queues, int | None) else queues
+        queues = range(self.config.queues) if queues is None else queues
         shares = {queue: deque(words[index::len(queues)]) for index, queue in enumerate(queues)}
-        for task in [cocotb.start_soon(self._agent(queue, share)) for queue, share in shares.items() if share]:
+        for task in [cocotb.start_soon(self._agent(queue, share, sizes))
+                     for queue, share in shares.items() if share]:
             await task
 
-    async def _agent(self, queue, words):
+    async def _agent(self, queue, words, sizes):
         """Post as fast as the queue has room; each burst's last word asks for a completion word."""
         rng = self.rng
         while words and not self.mismatches:
-            size = min(len(words), rng.choice((1, 1, 2, 3, 4)))
+            size = min(len(words), rng.choice(sizes))
             group = [words.popleft() for _ in range(size)]
             group = [word._replace(flags=word.flags | rng.choice((0, 0, 1, 2, 3))) for word in group]
             if not group[-1].flags & 3:
@@ -124,7 +121,7 @@ class Bench(DmaTestbench):
             await self.post(queue, *group, offset=16 * rng.randrange(64))
         await self.room(queue, self.config.queue_depth)
 
-    async def room(self, queue, size, patience=100_000):
+    async def room(self, queue, size, patience=400_000):
         """Wait until the queue has room for ``size`` words."""
         start = self.cycle
         while self.model.queues[queue].posted - self.poller.count(queue) + size > self.config.queue_depth:
@@ -144,4 +141,6 @@ class Bench(DmaTestbench):
         self.assert_equal()
 
 
-FLAGS = RequestFlag.SC | RequestFlag.RC
+def disorder(memory, spread=4):
+    """Let the memory answer out of order between IDs, and interleave the bursts of ``spread`` IDs."""
+    memory._jitter, memory.interleave = True, spread

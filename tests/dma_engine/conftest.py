@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from hw.dma_engine.config import PRESETS
-from tests.dma_engine.bench import cocotb_module, environment
+from tests.dma_engine.bench import environment
 
 
 @cache
@@ -21,7 +21,7 @@ def engine(request, seed, waves):
     """``engine(preset, testcase, **parameters)``; see :func:`tests.dma_engine.bench.parameter`."""
 
     def run(name, testcase, **parameters):
-        result = _built(name, waves).run(cocotb_module(request.module.__name__), testcase=testcase, seed=seed,
+        result = _built(name, waves).run(request.module.__name__, testcase=testcase, seed=seed,
                                          env=environment(parameters))
         if result.waves:
             print(f"waves: {result.waves}")

@@ -10,18 +10,21 @@ from typing import NamedTuple
 
 from hw.dma_engine.config import PAGE_BYTES
 
-__all__ = ["SUITES", "Job", "suite"]
+__all__ = ["SUITES", "Job", "pairs", "suite"]
 
 SUITES = {}
 """Name -> function ``(config, rng) -> list of Job``."""
 
 
 class Job(NamedTuple):
-    """A copy of ``length`` bytes from and to these distances from a 4 KiB boundary."""
+    """A copy of ``length`` bytes from and to these distances from a 4 KiB boundary.
+
+    Without a destination it goes close behind the one before.
+    """
 
     length: int
     source: int
-    destination: int
+    destination: int | None
 
 
 def suite(name, config, rng):
@@ -48,11 +51,6 @@ def _covering(config, rng, extra=0):
     pairs += [(position, (position + distance) % beat)
               for distance, position in enumerate(rng.sample(range(beat), beat))]
     return pairs + [(rng.randrange(beat), rng.randrange(beat)) for _ in range(extra)]
-
-
-def _pairs(config, rng):
-    """All pairs where there are few."""
-    return _alignments(config) if config.beat_bytes <= 8 else _covering(config, rng)
 
 
 def _side(position, config, rng):
@@ -86,13 +84,17 @@ def tiny(config, rng):
 @_suite
 def small(config, rng):
     """Around 64 and 256 bytes: a few beats, and with ``tiny`` the first border between segments."""
-    return _near(config, rng, (63, 64, 65, 255, 256, 257), _pairs(config, rng))
+    if config.beat_bytes <= 8:
+        return _near(config, rng, (63, 64, 65, 255, 256, 257), _alignments(config))
+    return [job for pair in _covering(config, rng) for lengths in ((63, 64, 65), (255, 256, 257))
+            for job in _near(config, rng, (rng.choice(lengths),), [pair])]
 
 
 @_suite
 def medium(config, rng):
     """Around 4 KiB: many segments each, and at every alignment a source that crosses a page."""
-    return _near(config, rng, (4095, 4096, 4097), _covering(config, rng))
+    return [job for pair in _covering(config, rng)
+            for job in _near(config, rng, (rng.choice((4095, 4096, 4097)),), [pair])]
 
 
 @_suite
@@ -122,7 +124,7 @@ def misaligned(config, rng):
     """Whole segments, each beat of them put together from two others."""
     beat, segment = config.beat_bytes, config.segment_bytes
     return [Job(segment + delta, source, destination) for source, destination in _covering(config, rng)
-            for delta in (rng.randint(-beat, -1), rng.randint(0, beat))]
+            for delta in (rng.randint(-beat, beat),)]
 
 
 @_suite
@@ -151,3 +153,18 @@ def one_page(config, rng):
     """Sources that end with the last byte of a page: nothing of the next one may be read."""
     return [Job(length, -length, position) for length in (1, 7, 64, 65, PAGE_BYTES)
             for position in (0, 1, config.beat_bytes - 1)]
+
+
+def pairs(config, rng, number):
+    """Any two requests one behind the other: whatever the first leaves behind, the second must not see."""
+    beat, segment = config.beat_bytes, config.segment_bytes
+
+    def length():
+        kind = rng.random()
+        if kind < 0.5:
+            return rng.randint(1, 2 * beat + 1)
+        if kind < 0.9:
+            return int(2 ** rng.uniform(0, 8.5))
+        return rng.randint(1, segment + beat)
+
+    return [Job(length(), rng.randrange(PAGE_BYTES), None) for _ in range(2 * number)]
