@@ -103,7 +103,6 @@ async def fills_tags_and_buffer(dut):
     config, rng = bench.config, bench.rng
     jobs = suite("all_tags", config, rng)
     words = await bench.lay_out(jobs + suite("whole_buffer", config, rng))
-    # Four times as many as a window holds, so that every queue's is full as well.
     await bench.run(words[:len(jobs)])
     tags = min(config.tags, config.queues * config.window)
     assert pins.in_flight["segments"] == tags, f"{pins.in_flight} of {config.tags} tags"
