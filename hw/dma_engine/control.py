@@ -72,7 +72,10 @@ class QueueControl(wiring.Component):
             clears.i.valid.eq(self.command_valid & (self.command == Command.CLEAR)),
             clears.i.payload.kind.eq(OpKind.CLEAR),
             clears.i.payload.queue.eq(self.command_queue),
-            self.forgive.eq(self.command_valid & (self.command != Command.PAUSE)),
+            # A START forgives words that came too early, but not an overflow.
+            self.forgive.eq(self.command_valid & (
+                (self.command == Command.CLEAR) | (self.command == Command.RESET)
+                | ((self.command == Command.START) & ~self.enabled.bit_select(self.command_queue, 1)))),
             self.forgive_queue.eq(self.command_queue),
         ]
 
