@@ -1,7 +1,6 @@
 """The beat buffer: where read data lands, whatever order it comes in.
 
-R -> BeatBuffer -> WriteSequencer, Aligner.  Latency: 1 cycle from the R handshake to ``arrived`` being
-queued.  Throughput: one beat in and one beat out per cycle, from any mix of tags.
+R -> BeatBuffer -> WriteSequencer, Aligner.  Latency: 1 cycle from the R handshake to ``arrived``.  Throughput: one beat in and one beat out per cycle, from any mix of tags.
 
 A beat takes a slot when it arrives, not when it is asked for: a credit taken at AR says that one will be
 free. The beats of one tag form a list from slot to slot.
@@ -46,7 +45,7 @@ class BeatBuffer(wiring.Component):
     arrived : ``Out(stream.Signature(tag))``
         Tags that may be written.
     head_tag : ``In``, head : ``Out``
-        First slot of a tag, combinational.
+        First slot of the tag on ``arrived``, combinational.
     tail_tag : ``In``, tail : ``Out``
         Latest slot of a tag, combinational.
     after : ``In``, next : ``Out``
@@ -98,8 +97,7 @@ class BeatBuffer(wiring.Component):
             shape=buffered_layout(config), depth=config.buffer_beats, init=[], attrs=BLOCK_RAM)
         write, read = beats.write_port(), beats.read_port()
         m.submodules.announcements = announcements = Queue(
-            unsigned(config.tag_bits), depth=config.tags, ram="lut" if config.tags <= 128 else "block")
-        wiring.connect(m, announcements.o, wiring.flipped(self.arrived))
+            unsigned(config.tag_bits), depth=config.tags, ram="lut")
 
         # -- Launch.
         m.d.comb += [
@@ -149,15 +147,24 @@ class BeatBuffer(wiring.Component):
             heads.write.addr.eq(tag), heads.write.data.eq(slot), heads.write.en.eq(valid & first),
             links.write.addr.eq(tails.read[0].data), links.write.data.eq(slot),
             links.write.en.eq(valid & ~first),
+        ]
+
+        # -- An announcement passes an empty queue by, and then its first slot may be the one just written.
+        waits = announcements.o.valid
+        m.d.comb += [
             announcements.i.payload.eq(tag),
-            announcements.i.valid.eq(valid & announce),
+            announcements.i.valid.eq(valid & announce & (waits | ~self.arrived.ready)),
+            announcements.o.ready.eq(self.arrived.ready),
+            self.arrived.valid.eq(waits | (valid & announce)),
+            self.arrived.payload.eq(Mux(waits, announcements.o.payload, tag)),
+            heads.read[0].addr.eq(self.head_tag),
+            self.head.eq(Mux(waits | ~first, heads.read[0].data, slot)),
         ]
 
         # -- A beat goes out.
+        m.d.sync += [slots.free.eq(self.release), slots.number.eq(self.released)]
         m.d.comb += [
             read.addr.eq(self.slot), read.en.eq(self.take), self.beat.eq(read.data),
-            slots.free.eq(self.release), slots.number.eq(self.released),
-            heads.read[0].addr.eq(self.head_tag), self.head.eq(heads.read[0].data),
             tails.read[1].addr.eq(self.tail_tag), self.tail.eq(tails.read[1].data),
             links.read[0].addr.eq(self.after), self.next.eq(links.read[0].data),
             errors.read[1].addr.eq(self.error_tag), self.error.eq(errors.read[1].data),

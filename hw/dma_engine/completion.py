@@ -1,7 +1,7 @@
 """Completion writer: SC and RC words on their way to memory, at most one of each per queue at a time.
 
-Retire -> CompletionWriter -> WriteSequencer.  Latency: 3 cycles from ``publish`` to ``o``.  Throughput: one
-word per 2 cycles.
+Retire -> CompletionWriter -> WriteSequencer.  Latency: 1 cycle from ``publish`` to ``o``
+if nothing else is to be written, else 3.  Throughput: one word per 2 cycles.
 
 A queue's word that is published again before it was written is written once, with the newer value: tiny
 messages do not double the write traffic.
@@ -63,7 +63,7 @@ class CompletionWriter(wiring.Component):
             changed[kind] = Signal(queues, name=f"{kind}_changed")
             flying[kind] = Signal(queues, name=f"{kind}_flying")
             m.submodules[f"{kind}_addresses"] = addresses[kind] = Table(
-                ADDR_WIDTH - 3, depth=queues, reads=1, init=init)
+                ADDR_WIDTH - 3, depth=queues, reads=2, init=init)
             m.submodules[f"{kind}_words"] = words[kind] = Table(CompletionLayout, depth=queues, reads=1, init=init)
             m.d.comb += [
                 addresses[kind].write.en.eq(self.configure),
@@ -95,26 +95,42 @@ class CompletionWriter(wiring.Component):
         with m.Elif(~self.o.valid | self.o.ready):
             m.d.sync += chosen.eq(0)
 
-        # -- Read its word as late as possible.
+        # -- A word published while there is nothing else to do need not be chosen.
+        direct = Signal()
+        idle = {kind: ~(changed[kind] | flying[kind]).bit_select(self.publish_queue, 1) for kind in ("rc", "sc")}
+        m.d.comb += direct.eq(Mux(self.publish_rc, idle["rc"], self.publish_sc & idle["sc"])
+                              & ~chosen & (~self.o.valid | self.o.ready))
+
+        # -- Read the chosen word as late as possible.
         for kind in ("rc", "sc"):
-            m.d.comb += [addresses[kind].read[0].addr.eq(queue), words[kind].read[0].addr.eq(queue)]
+            m.d.comb += [addresses[kind].read[0].addr.eq(queue), words[kind].read[0].addr.eq(queue),
+                         addresses[kind].read[1].addr.eq(self.publish_queue)]
         with m.If(~self.o.valid | self.o.ready):
             m.d.sync += [
-                self.o.valid.eq(chosen),
+                self.o.valid.eq(chosen | direct),
                 self.o.payload.writer.eq(Cat(is_rc, queue)),
                 self.o.payload.addr.eq(
                     Mux(is_rc, addresses["rc"].read[0].data, addresses["sc"].read[0].data) << 3),
                 self.o.payload.word.eq(Mux(is_rc, words["rc"].read[0].data, words["sc"].read[0].data)),
             ]
+        with m.If(direct):
+            m.d.sync += [
+                self.o.payload.writer.eq(Cat(self.publish_rc, self.publish_queue)),
+                self.o.payload.addr.eq(
+                    Mux(self.publish_rc, addresses["rc"].read[1].data, addresses["sc"].read[1].data) << 3),
+                self.o.payload.word.eq(self.publish_word),
+            ]
 
         for kind, rc in (("rc", 1), ("sc", 0)):
             for index in range(queues):
                 mine = onehot[index] & (rc_first == rc)
-                with m.If(getattr(self, f"publish_{kind}") & (self.publish_queue == index)):
+                published = getattr(self, f"publish_{kind}") & (self.publish_queue == index)
+                at_once = published & direct & (self.publish_rc == rc)
+                with m.If(published & ~at_once):
                     m.d.sync += changed[kind][index].eq(1)
                 with m.Elif(mine | (self.discard & (self.publish_queue == index))):
                     m.d.sync += changed[kind][index].eq(0)
-                with m.If(mine):
+                with m.If(mine | at_once):
                     m.d.sync += flying[kind][index].eq(1)
                 with m.Elif(self.written_valid & (self.writer == (index << 1 | rc))):
                     m.d.sync += flying[kind][index].eq(0)

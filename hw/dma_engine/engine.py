@@ -112,6 +112,7 @@ class DmaEngine(wiring.Component):
             store.flush.eq(control.flush), store.flush_queue.eq(control.flush_queue),
             store.peek_queue.eq(scheduler.peek_queue), store.consume.eq(scheduler.consume),
             scheduler.front.eq(store.front), scheduler.ready.eq(store.ready),
+            scheduler.arriving.eq(store.arriving), scheduler.arriving_queue.eq(store.arriving_queue),
             scheduler.running.eq(control.running), scheduler.held.eq(retire.held),
             scheduler.room.eq(room.available != 0),
             scheduler.flush.eq(control.flush), scheduler.flush_queue.eq(control.flush_queue),

@@ -1,8 +1,8 @@
 """From a scheduled segment to two checked byte addresses and burst sizes.
 
-Scheduler, RegionTable -> Legalizer -> ReadIssue.  Latency: 3 cycles to the queue at its end, 1 more
-through it.  Throughput: one segment per cycle.  The pipeline never stalls: the scheduler lets a segment
-in only when the queue has a place for it.  One carry chain per stage.
+Scheduler, RegionTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, and the time that ReadIssue lets it wait
+in the queue at the end.  Throughput: one segment per cycle.  The pipeline never stalls: the scheduler lets a
+segment in only when the queue has a place for it.  One long carry chain per stage.
 
 A segment that fails a check goes on with its status and is never issued to memory.
 """
@@ -66,7 +66,7 @@ class Legalizer(wiring.Component):
         })
         placed = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)), "src_position": OFFSET_WIDTH,
-            "src_base": ADDR_WIDTH - 12, "dst_addr": ADDR_WIDTH,
+            "src_beats": config.beat_count_width, "src_base": ADDR_WIDTH - 12, "dst_addr": ADDR_WIDTH,
         })
         a, b = Signal(checked, reset_less=True), Signal(placed, reset_less=True)
         a_valid, b_valid = Signal(), Signal()
@@ -114,11 +114,13 @@ class Legalizer(wiring.Component):
 
     def _place(self, m, a, b):
         """Stage 2: bounds, destination address, position in the source region."""
+        lanes = self.config.lane_bits
         m.d.sync += [b.bad[index].eq(a.bad[index]) for index in range(len(CHECKS))]
         m.d.sync += [
             b.bad[CHECKS.index(Status.SRC_BOUNDS)].eq(a.src_end > a.src_length),
             b.bad[CHECKS.index(Status.DST_BOUNDS)].eq(a.dst_end > a.dst_length),
             b.src_position.eq(a.src_offset + a.src_advance),
+            b.src_beats.eq((((a.src_offset[:lanes] + a.src_advance[:lanes])[:lanes] + a.size) >> lanes) + 1),
             b.src_base.eq(a.src_base),
             b.dst_addr.eq(Cat(a.dst_position[:12], a.dst_base + a.dst_position[12:])),
         ]
@@ -127,7 +129,6 @@ class Legalizer(wiring.Component):
         """Stage 3: source address, burst sizes, status."""
         config = self.config
         m.submodules.segments = segments = Queue(segment_layout(config), depth=SEGMENT_PLACES)
-        wiring.connect(m, segments.o, wiring.flipped(self.o))
         segment, status = segments.i.payload, Signal(STATUS_WIDTH)
 
         # An aborted request ends with whatever its first failing segment said; this one must not move data.
@@ -136,14 +137,19 @@ class Legalizer(wiring.Component):
             with m.If(b.bad[index]):
                 m.d.comb += status.eq(code)
 
-        lane = b.src_position[:config.lane_bits]
+        # An empty queue is passed by.
         m.d.comb += [
-            segments.i.valid.eq(b_valid),
+            self.o.valid.eq(segments.o.valid | b_valid),
+            self.o.payload.eq(Mux(segments.o.valid, segments.o.payload, segment)),
+            segments.o.ready.eq(self.o.ready),
+            segments.i.valid.eq(b_valid & (segments.o.valid | ~self.o.ready)),
+        ]
+        m.d.comb += [
             segment.queue.eq(b.queue), segment.index.eq(b.index), segment.last.eq(b.last),
             segment.end.eq(b.end), segment.status.eq(status), segment.size.eq(b.size),
             segment.dst_addr.eq(b.dst_addr),
             segment.src_addr.eq(Cat(b.src_position[:12], b.src_base + b.src_position[12:])),
-            segment.src_beats.eq(((lane + b.size) >> config.lane_bits) + 1),
+            segment.src_beats.eq(b.src_beats),
             segment.crosses.eq(b.src_position[:12] + b.size >= PAGE_BYTES),
         ]
         m.d.comb += [

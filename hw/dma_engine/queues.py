@@ -44,6 +44,8 @@ class QueueStore(wiring.Component):
         Queues with a request in their front entry.
     waiting : ``Out(queues)``
         Queues with any word.
+    arriving, arriving_queue : ``Out``
+        The word on ``i`` becomes the queue's front entry, and ``ready`` in the next cycle.
     peek_queue : ``In``, front : ``Out(front_layout)``
         Front entry of a queue, combinational.
     consume : ``In(1)``
@@ -65,6 +67,7 @@ class QueueStore(wiring.Component):
             "events": Out(stream.Signature(event_layout(config))),
             "ready": Out(config.queues),
             "waiting": Out(config.queues),
+            "arriving": Out(1), "arriving_queue": Out(queue),
             "peek_queue": In(queue),
             "front": Out(front_layout(config)),
             "consume": In(1),
@@ -108,6 +111,7 @@ class QueueStore(wiring.Component):
             arrives.eq(self.i.valid & self.i.ready),
             accept.eq(_bit(self.enabled, queue) & ~_bit(self.refusing, queue)),
             direct.eq(arrives & accept & ~_bit(self.waiting, queue) & ~load),
+            self.arriving.eq(direct), self.arriving_queue.eq(queue),
             overflow.eq(accept & full),
             self.refused.eq(~accept | (overflow & ~direct)),
             push.eq(arrives & accept & ~direct & ~full),

@@ -59,11 +59,11 @@ class ReadIssue(wiring.Component):
         page_beats = PAGE_BYTES // config.beat_bytes
         beats = config.segment_beats + 1
 
-        # Slots released now are offered again by the free list 2 cycles later; so is the credit.
+        # A slot released now is offered again by the free list 3 cycles later; so is the credit.
         m.submodules.credit = credit = CreditCounter(config.buffer_beats, max_take=beats)
-        release = Signal(2)
+        release = Signal(3)
         m.d.sync += release.eq(Cat(self.release, release))
-        m.d.comb += credit.give.eq(release[1])
+        m.d.comb += credit.give.eq(release[-1])
 
         # The part of the source before its 4 KiB boundary.
         before = Signal(range(page_beats + 1))
@@ -106,7 +106,7 @@ class ReadIssue(wiring.Component):
                 second.eq(0),
                 self.arvalid.eq(1),
                 self.arid.eq(second_tag),
-                self.araddr.eq(Cat(C(0, 12), segment.src_addr[12:] + 1)),
+                self.araddr.eq(Cat(C(0, 12), self.araddr[12:] + 1)),
                 self.arlen.eq(segment.src_beats - before - 1),
             ]
         with m.Elif(self.arready):

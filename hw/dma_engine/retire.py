@@ -1,7 +1,7 @@
 """Retirement: segments end in any order, requests in the order of their queue.
 
-Responses, ReadIssue (rejected) -> Retire -> CompletionWriter, error log.  Latency: 4 cycles from the end of
-the oldest segment to ``publish``.  Throughput: one segment per cycle from all queues together, one per 3
+Responses, ReadIssue (rejected) -> Retire -> CompletionWriter, error log.  Latency: 2 cycles from the end of
+a queue's oldest segment to ``publish``, 4 if the pipe is in use.  Throughput: one segment per cycle from all queues together, one per 3
 cycles from one queue.
 
 Each queue has a window of places. A segment that ends marks its place with the lap it is on, so places need
@@ -94,7 +94,7 @@ class Retire(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, queues, init = self.config, self.config.queues, InitSignature(self.config)
-        m.submodules.heads = heads = Table(config.window_bits + 1, depth=queues, reads=3, init=init)
+        m.submodules.heads = heads = Table(config.window_bits + 1, depth=queues, reads=4, init=init)
         m.submodules.verdicts = verdicts = Table(STATUS_WIDTH, depth=queues, reads=1, init=init)
         m.submodules.words = words = Table(CompletionLayout, depth=queues, reads=2, init=init)
         for table in (heads, verdicts, words):
@@ -108,6 +108,10 @@ class Retire(wiring.Component):
         m.submodules.places = places = memory.Memory(
             shape=place_layout, depth=queues * config.window, init=[], attrs={"ram_style": "block"})
         mark, look = places.write_port(), places.read_port()
+
+        tries = Signal(queues)              # the head may be marked
+        one_valid, one_op, one_queue = Signal(), Signal(), Signal(config.queue_bits)
+        two_onehot = Signal(queues)
 
         # -- A segment ends: mark its place.
         done, marked = Signal(done_layout(config)), Signal()
@@ -123,8 +127,17 @@ class Retire(wiring.Component):
         with m.Else():
             m.d.comb += [mark.addr.eq(Cat(done.index[:-1], done.queue)), mark.en.eq(marked)]
 
+        # -- The segment is its queue's oldest, and stage 2 is free next: go there directly.
+        direct = Signal()
+        m.d.comb += [
+            heads.read[3].addr.eq(done.queue),
+            direct.eq(marked & (heads.read[3].data == done.index) & ~one_valid & ~one_op
+                      & ~tries.bit_select(done.queue, 1) & ~two_onehot.bit_select(done.queue, 1)
+                      & (~self.held | self.resetting).bit_select(done.queue, 1)),
+        ]
+
         # -- Stage 0: a queue whose head may be marked, or an operation.
-        tries, busy = Signal(queues), Signal(queues)
+        busy = Signal(queues)
         m.submodules.choice = choice = RoundRobin(queues)
         is_op, pick = Signal(), Signal()
         m.d.comb += [
@@ -136,7 +149,6 @@ class Retire(wiring.Component):
         ]
 
         # -- Stage 1: look at the place.
-        one_valid, one_op, one_queue = Signal(), Signal(), Signal(config.queue_bits)
         op_kind, op_status = Signal(OpKind), Signal(STATUS_WIDTH)
         one_onehot = Signal(queues)
         m.d.sync += [
@@ -152,14 +164,19 @@ class Retire(wiring.Component):
 
         # -- Stage 2: does the head move, does a request end, does the queue hold?
         two_valid, two_op, two_queue = Signal(), Signal(), Signal(config.queue_bits)
-        two_onehot, two_head = Signal(queues), Signal(config.window_bits + 1)
+        two_head, two_place = Signal(config.window_bits + 1), Signal(place_layout)
+        two_direct = Signal()
         two_kind, two_status = Signal(OpKind), Signal(STATUS_WIDTH)
         m.d.sync += [
-            two_valid.eq(one_valid), two_op.eq(one_op), two_queue.eq(one_queue), two_onehot.eq(one_onehot),
-            two_head.eq(heads.read[0].data), two_kind.eq(op_kind), two_status.eq(op_status),
+            two_valid.eq(one_valid | direct), two_op.eq(one_op), two_direct.eq(direct),
+            two_queue.eq(Mux(direct, done.queue, one_queue)),
+            two_onehot.eq(Mux(direct, 1 << done.queue, one_onehot)),
+            two_head.eq(Mux(direct, heads.read[3].data, heads.read[0].data)), two_place.eq(mark.data),
+            two_kind.eq(op_kind), two_status.eq(op_status),
         ]
         m.d.comb += busy.eq(one_onehot | two_onehot)
-        place, so_far, verdict = look.data, verdicts.read[0].data, Signal(STATUS_WIDTH)
+        place, so_far, verdict = Signal(place_layout), verdicts.read[0].data, Signal(STATUS_WIDTH)
+        m.d.comb += place.eq(Mux(two_direct, two_place, look.data))
         hit, ends, fails, holds = Signal(), Signal(), Signal(), Signal()
         held_failed = Signal(queues)    # held by a request that has yet to be counted
         resetting = self.resetting.bit_select(two_queue, 1)
@@ -170,7 +187,7 @@ class Retire(wiring.Component):
                            place.status, so_far)),
             hit.eq(two_valid & (place.lap != two_head[-1])),
             ends.eq(hit & place.last),
-            fails.eq(ends & (verdict != Status.OK)),
+            fails.eq(ends & ((so_far != Status.OK) | (place.status != Status.OK))),
             holds.eq(fails & ~self.settings.skip_errors & ~resetting),
             heads.write.addr.eq(two_queue), heads.write.data.eq(two_head + 1), heads.write.en.eq(hit),
             verdicts.write.addr.eq(two_queue), verdicts.write.data.eq(Mux(ends | two_op, 0, verdict)),

@@ -1,6 +1,7 @@
 """Which queue's next segment goes now: round robin, one segment per cycle.
 
-QueueStore -> Scheduler -> Legalizer.  Latency: 2 cycles from ``ready`` to ``o``.  Throughput: one
+QueueStore -> Scheduler -> Legalizer.  Latency: 2 cycles from ``ready`` to ``o``, or from a word that arrives
+while nobody else is ready.  Throughput: one
 segment per cycle from all queues together; one queue gives a segment every 2 cycles, and the first
 segment of its next request one cycle later.
 """
@@ -32,6 +33,8 @@ class Scheduler(wiring.Component):
     init : ``In(InitSignature)``
     ready, running, held : ``In(queues)``
         Queues with a request in front; that may be scheduled; that hold after an error.
+    arriving, arriving_queue : ``In``
+        A word comes to the front entry of a queue in this cycle.
     room : ``In(1)``
         One more segment may enter the pipeline.
     pick : ``Out(1)``, drop : ``Out(1)``
@@ -58,6 +61,7 @@ class Scheduler(wiring.Component):
         super().__init__({
             "init": In(InitSignature(config)),
             "ready": In(config.queues), "running": In(config.queues), "held": In(config.queues),
+            "arriving": In(1), "arriving_queue": In(queue),
             "room": In(1), "pick": Out(1), "drop": Out(1),
             "peek_queue": Out(queue), "front": In(front_layout(config)), "consume": Out(1),
             "window_queue": Out(queue), "window_head": In(place),
@@ -83,16 +87,21 @@ class Scheduler(wiring.Component):
         busy = Signal(queues)           # picked in the cycle before
         stalled = Signal(queues)        # wait until a segment retires
         m.submodules.choice = choice = RoundRobin(queues)
+        allowed, direct = Signal(queues), Signal()
+        onehot = Signal(queues)
         m.d.comb += [
-            choice.requests.eq(self.ready & self.running & ~self.held & ~stalled & ~busy),
-            self.pick.eq(choice.valid & self.room & ~self.init.active),
+            allowed.eq(self.running & ~self.held & ~stalled),
+            choice.requests.eq(self.ready & allowed & ~busy),
+            direct.eq(self.arriving & allowed.bit_select(self.arriving_queue, 1)),
+            self.pick.eq((choice.valid | direct) & self.room & ~self.init.active),
             choice.advance.eq(self.pick),
+            onehot.eq(Mux(choice.valid, choice.grant_onehot, 1 << self.arriving_queue)),
         ]
         picked, queue = Signal(), Signal(config.queue_bits)
         m.d.sync += [
             picked.eq(self.pick),
-            queue.eq(choice.grant),
-            busy.eq(choice.grant_onehot & self.pick.replicate(queues)),
+            queue.eq(Mux(choice.valid, choice.grant, self.arriving_queue)),
+            busy.eq(onehot & self.pick.replicate(queues)),
         ]
 
         # -- Look: which segment of which request, and may it go?

@@ -192,7 +192,7 @@ class WriteSequencer(wiring.Component):
         # -- One address per burst, when its first step is taken.
         address = addresses.i.payload
         m.d.comb += [
-            addresses.i.valid.eq(self.steps.valid & self.steps.ready & step.first),
+            addresses.i.valid.eq(begin | (complete & self.steps.ready)),
             address.id.eq(ready_tag), address.addr.eq(context.dst_addr), address.len.eq(context.dst_beats - 1),
         ]
         with m.If(complete):

@@ -68,9 +68,11 @@ class CreditCounter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
+        # Both sums are ready before ``take_stb``, which comes late, chooses.
         taken = Signal.like(self.take)
         m.d.comb += taken.eq(Mux(self.take_stb, self.take, 0))
-        m.d.sync += self.available.eq(self.available - taken + self.give)
+        m.d.sync += self.available.eq(Mux(
+            self.take_stb, self.available - self.take + self.give, self.available + self.give))
 
         if self.checks:
             with m.If(~ResetSignal(allow_reset_less=True)):
