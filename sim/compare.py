@@ -463,8 +463,7 @@ class Comparison:
 
     async def _resolve(self, queue):
         """Wait for what a queue comes to, and clear it if that is an error."""
-        await self.bench.settle(queue, patience=PATIENCE)
-        self._check()
+        await self._rest(queue)
         if self.model.queues[queue].held is not None:
             await self.bench.command(queue, Command.CLEAR)
 
@@ -487,6 +486,11 @@ class Comparison:
                 raise Stopped
             await bench.wait(32)
         await bench.command(queue, Command.START)
+
+    async def _rest(self, queue):
+        """Wait until a queue shows what the model does."""
+        await self.bench.settle(queue, patience=PATIENCE)
+        self._check()
 
     # Sections
 
@@ -511,27 +515,27 @@ class Comparison:
         await bench.command(queue, Command.PAUSE)
         await self._some(queue, self.config.queue_depth + 1, 40)
         await self._some(queue, 3, 40)
-        await bench.settle(queue)
+        await self._rest(queue)
         await bench.wait_log()
         await bench.command(queue, Command.START)
-        await bench.settle(queue)
+        await self._rest(queue)
         await self._some(queue, 1, 40)
-        await bench.settle(queue)
+        await self._rest(queue)
         await bench.command(queue, Command.CLEAR)
         await self._some(queue, 3, 40)
-        await bench.settle(queue)
+        await self._rest(queue)
 
     async def _disabled(self, queue):
         bench = self.bench
         await bench.command(queue, Command.RESET)
-        await bench.settle(queue)
+        await self._rest(queue)
         await self._some(queue, 2, 40)
-        await bench.settle(queue)
+        await self._rest(queue)
         await bench.wait_log()
         await bench.command(queue, Command.CLEAR)
         await bench.command(queue, Command.START)
         await self._some(queue, 2, 40)
-        await bench.settle(queue)
+        await self._rest(queue)
 
     async def _reset(self, queue):
         bench = self.bench
@@ -543,22 +547,22 @@ class Comparison:
             await self._resolve(other)
         await bench.wait(self.rng.randint(0, 200))
         await bench.command(queue, Command.RESET)
-        await bench.settle(queue)
+        await self._rest(queue)
         await bench.command(queue, Command.START)
         await self._some(queue, 3, 700)
-        await bench.settle(queue)
-        await bench.settle(other)
+        await self._rest(queue)
+        await self._rest(other)
 
     async def _completion_error(self, queue):
         bench, q = self.bench, self.model.queues[queue]
         kind, flag = ("sc", RequestFlag.SC) if q.sc is not None else ("rc", RequestFlag.RC)
         bench.fail_page(getattr(q, kind), write=self.rng.choice(("SLVERR", "DECERR")))
         await bench.post(queue, self.good(queue, 99)._replace(flags=int(flag)))
-        await bench.settle(queue)
+        await self._rest(queue)
         await bench.wait_log()
         bench.mend_page(getattr(q, kind))
         await bench.post(queue, self.good(queue, 99)._replace(flags=int(flag)))
-        await bench.settle(queue)
+        await self._rest(queue)
 
     async def _time_out(self, queue):
         bench, model = self.bench, self.model
@@ -575,8 +579,8 @@ class Comparison:
         await self._some(queue, 2, 40)
         model.time_out(queue)
         await self._some(other, 3, 600)
-        await bench.settle(queue)
-        await bench.settle(other)
+        await self._rest(queue)
+        await self._rest(other)
         await bench.wait_log()
         await bench.driver.set_watchdog(0)
         if self.rng.random() < 0.5:
@@ -584,15 +588,15 @@ class Comparison:
             for page in pages:
                 bench.release(page)
             await bench.wait(500)
-            await bench.settle(queue)
+            await self._rest(queue)
             await bench.command(queue, Command.CLEAR)
         else:
             await bench.command(queue, Command.CLEAR)
             await bench.wait(500)
-            await bench.settle(queue)
+            await self._rest(queue)
             for page in pages:
                 bench.release(page)
-        await bench.settle(queue)
+        await self._rest(queue)
 
 
 @cocotb.test()

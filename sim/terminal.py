@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +21,7 @@ def integer(text):
     try:
         return int(text, 0)
     except ValueError:
-        raise UserError(f"{text!r} is not an integer.") from None
+        raise ArgumentTypeError(f"{text!r} is not an integer") from None
 
 
 def check_range(name, value, low, high, where=""):
