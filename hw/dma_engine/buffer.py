@@ -1,6 +1,7 @@
 """The beat buffer: where read data lands, whatever order it comes in.
 
-R -> BeatBuffer -> WriteSequencer, Aligner.  Latency: 1 cycle from the R handshake to ``arrived``.  Throughput: one beat in and one beat out per cycle, from any mix of tags.
+R -> BeatBuffer -> WriteSequencer, Aligner.  Latency: 1 cycle from the R handshake to ``arrived``.  Throughput:
+one beat in and one beat out per cycle, from any mix of tags.
 
 A beat takes a slot when it arrives, not when it is asked for: a credit taken at AR says that one will be
 free. The beats of one tag form a list from slot to slot.

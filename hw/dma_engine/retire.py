@@ -1,8 +1,8 @@
 """Retirement: segments end in any order, requests in the order of their queue.
 
 Responses, ReadIssue (rejected) -> Retire -> CompletionWriter, error log.  Latency: 2 cycles from the end of
-a queue's oldest segment to ``publish``, 4 if the pipe is in use.  Throughput: one segment per cycle from all queues together, one per 3
-cycles from one queue.
+a queue's oldest segment to ``publish``, 4 if the pipe is in use.  Throughput: one segment per cycle from all
+queues together, one per 3 cycles from one queue.
 
 Each queue has a window of places. A segment that ends marks its place with the lap it is on, so places need
 no clearing; the queue's head moves over marked places. Operations on a queue (clear, reset, events) go down
