@@ -1,0 +1,273 @@
+// The memory behind m_axi: several targets by address range, each with its own latencies and bandwidth.
+//
+// A burst's first R beat can come `read_latency` cycles after its AR, its B `write_latency` cycles after the
+// later of AW and its last W beat. A target of limited bandwidth serves its bursts one after the other and hands
+// each over as a whole, so that it never holds R or W for the others; it has room for all that is in flight.
+// Bytes written become visible when their B is taken.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "memory.h"
+
+struct Target {
+    uint64_t base = 0, size = 0;
+    unsigned read_latency = 100, write_latency = 100;
+    double read_beats_per_cycle = 0, write_beats_per_cycle = 0;  // 0: unlimited
+    double read_free = 0, write_free = 0;                        // when its server has nothing to do
+};
+
+struct MemoryOptions {
+    bool out_of_order = false;  // between IDs
+    unsigned jitter = 0;        // up to so many cycles more per burst
+    double stall = 0;           // probability of a pause, per channel and cycle
+    uint64_t seed = 1;
+    uint64_t plant = 0;         // this R beat, from 1, has one wrong bit
+};
+
+// One write burst: where it went, and which bytes.
+struct WriteBurst {
+    uint32_t id = 0;
+    uint64_t address = 0;
+    unsigned beats = 0;
+    uint64_t bytes_enabled = 0;
+    std::vector<uint8_t> data, enabled;
+};
+
+template <unsigned kBytes>
+class AxiMemory {
+public:
+    static constexpr unsigned kOkay = 0, kDecodeError = 3;
+    static constexpr unsigned kStrobeBytes = kBytes / 8;
+
+    SparseMemory bytes;
+    std::function<void(const WriteBurst&)> on_written;  // when B was taken
+
+    // What goes to the pins in this cycle.
+    struct Outputs {
+        bool arready, awready, wready, rvalid, rlast, bvalid;
+        uint32_t rid, bid;
+        unsigned rresp, bresp;
+        uint8_t rdata[kBytes];
+    } out{};
+
+    AxiMemory(std::vector<Target> targets, const MemoryOptions& options, unsigned id_bits)
+        : targets_(std::move(targets)), options_(options), random_(options.seed), reads_(size_t{1} << id_bits),
+          read_last_(reads_.size()), write_last_(reads_.size()), read_waiting_(targets_.size()),
+          read_ready_(targets_.size()) {}
+
+    uint64_t strays() const { return strays_; }
+    const Target& target(size_t number) const { return targets_[number]; }
+
+    // Decides what this cycle shows.
+    void drive(uint64_t cycle) {
+        out.arready = !random_.chance(options_.stall);
+        out.awready = !random_.chance(options_.stall);
+        out.wready = !random_.chance(options_.stall);
+        for (size_t number = 0; number < targets_.size(); ++number) {
+            auto& waiting = read_waiting_[number];
+            while (!waiting.empty() && waiting.top().time <= cycle) {
+                read_ready_[number].push_back(waiting.top().what);
+                waiting.pop();
+            }
+        }
+        if (!out.rvalid && !random_.chance(options_.stall)) next_beat();
+        if (!out.bvalid && !answers_.empty() && answers_.top().time <= cycle && !random_.chance(options_.stall)) {
+            const auto& burst = written_[answers_.top().what];
+            out.bvalid = true;
+            out.bid = burst.id;
+            out.bresp = target_of(burst.address) ? kOkay : kDecodeError;
+        }
+    }
+
+    void read_accepted(uint64_t cycle, uint32_t id, uint64_t address, unsigned beats) {
+        Target* target = target_of(address);
+        uint64_t ready = cycle + (target ? target->read_latency : 1);
+        if (target) ready = serve(ready, target->read_free, beats, target->read_beats_per_cycle);
+        ready = std::max(ready + jitter(), read_last_[id]);
+        read_last_[id] = ready;
+        reads_[id].push_back({address, beats});
+        read_waiting_[target ? target - targets_.data() : 0].push({ready, sequence_++, id});
+    }
+
+    void beat_taken() {
+        out.rvalid = false;
+        Read& read = reads_[out.rid].front();
+        read.address = read.address / kBytes * kBytes + kBytes;
+        if (--read.beats == 0) {
+            reads_[out.rid].pop_front();
+            streaming_ = false;
+        }
+    }
+
+    void address_written(uint64_t cycle, uint32_t id, uint64_t address, unsigned beats) {
+        addresses_.push_back({id, address, beats});
+        pair(cycle);
+    }
+
+    void beat_written(uint64_t cycle, const uint8_t* data, const uint8_t* strobe, bool last) {
+        filling_.insert(filling_.end(), data, data + kBytes);
+        filling_enabled_.insert(filling_enabled_.end(), strobe, strobe + kStrobeBytes);
+        if (last) {
+            contents_.emplace_back(std::move(filling_), std::move(filling_enabled_));
+            filling_ = take_spare();
+            filling_enabled_.clear();
+            pair(cycle);
+        }
+    }
+
+    void answer_taken() {
+        out.bvalid = false;
+        const uint32_t place = answers_.top().what;
+        answers_.pop();
+        WriteBurst& burst = written_[place];
+        store(burst);
+        if (on_written) on_written(burst);
+        spare_.push_back(std::move(burst.data));
+        free_places_.push_back(place);
+    }
+
+private:
+    struct Read {
+        uint64_t address;
+        unsigned beats;
+    };
+    struct Address {
+        uint32_t id;
+        uint64_t address;
+        unsigned beats;
+    };
+    struct Due {
+        uint64_t time, sequence;
+        uint32_t what;
+        bool operator<(const Due& other) const {  // for a queue whose top is the earliest
+            return time != other.time ? time > other.time : sequence > other.sequence;
+        }
+    };
+
+    Target* target_of(uint64_t address) {
+        for (Target& target : targets_)
+            if (address - target.base < target.size) return &target;
+        return nullptr;
+    }
+
+    uint64_t jitter() { return options_.jitter ? random_.below(options_.jitter + 1) : 0; }
+
+    // When the last beat is there, of a server that delivers so many beats per cycle.
+    static uint64_t serve(uint64_t earliest, double& free, unsigned beats, double rate) {
+        if (rate <= 0) return earliest;
+        free = std::max(free, static_cast<double>(earliest)) + beats / rate;
+        return static_cast<uint64_t>(free);
+    }
+
+    void next_beat() {
+        if (!streaming_) {
+            for (size_t step = 0; step < targets_.size() && !streaming_; ++step) {
+                turn_ = (turn_ + 1) % targets_.size();
+                auto& ready = read_ready_[turn_];
+                if (ready.empty()) continue;
+                const size_t pick = options_.out_of_order ? random_.below(ready.size()) : 0;
+                out.rid = ready[pick];
+                ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(pick));
+                streaming_ = true;
+            }
+            if (!streaming_) return;
+        }
+        const Read& read = reads_[out.rid].front();
+        const uint64_t address = read.address / kBytes * kBytes;
+        const uint8_t* from = target_of(address) ? bytes.at(address) : nullptr;
+        if (from) {
+            std::memcpy(out.rdata, from, kBytes);
+        } else {
+            std::memset(out.rdata, 0, kBytes);
+            ++strays_;
+        }
+        if (++beats_read_ == options_.plant) out.rdata[read.address % kBytes] ^= 1;
+        out.rresp = from ? kOkay : kDecodeError;
+        out.rlast = read.beats == 1;
+        out.rvalid = true;
+    }
+
+    // Brings addresses and contents together, which come in the same order.
+    void pair(uint64_t cycle) {
+        while (!addresses_.empty() && !contents_.empty()) {
+            uint32_t place;
+            if (free_places_.empty()) {
+                place = static_cast<uint32_t>(written_.size());
+                written_.emplace_back();
+            } else {
+                place = free_places_.back();
+                free_places_.pop_back();
+            }
+            WriteBurst& burst = written_[place];
+            burst.id = addresses_.front().id;
+            burst.address = addresses_.front().address;
+            burst.beats = addresses_.front().beats;
+            std::tie(burst.data, burst.enabled) = std::move(contents_.front());
+            addresses_.pop_front();
+            contents_.pop_front();
+            burst.bytes_enabled = 0;
+            for (const uint8_t strobe : burst.enabled) burst.bytes_enabled += __builtin_popcount(strobe);
+            if (burst.data.size() != size_t{burst.beats} * kBytes) ++strays_;
+            Target* target = target_of(burst.address);
+            uint64_t time = cycle + (target ? target->write_latency : 1);
+            if (target) time = serve(time, target->write_free, burst.beats, target->write_beats_per_cycle);
+            time = std::max(time + jitter(), write_last_[burst.id]);
+            write_last_[burst.id] = time;
+            answers_.push({time, sequence_++, place});
+        }
+    }
+
+    void store(const WriteBurst& burst) {
+        const uint64_t start = burst.address / kBytes * kBytes;
+        for (size_t beat = 0; beat * kBytes < burst.data.size(); ++beat) {
+            uint8_t* to = bytes.at(start + beat * kBytes);
+            const uint8_t* data = &burst.data[beat * kBytes];
+            const uint8_t* enabled = &burst.enabled[beat * kStrobeBytes];
+            if (!to) {
+                ++strays_;
+                continue;
+            }
+            for (unsigned group = 0; group < kStrobeBytes; ++group) {
+                if (enabled[group] == 0xFF) {
+                    std::memcpy(to + group * 8, data + group * 8, 8);
+                } else {
+                    for (unsigned lane = 0; lane < 8; ++lane)
+                        if (enabled[group] >> lane & 1) to[group * 8 + lane] = data[group * 8 + lane];
+                }
+            }
+        }
+    }
+
+    std::vector<uint8_t> take_spare() {
+        if (spare_.empty()) return {};
+        std::vector<uint8_t> taken = std::move(spare_.back());
+        spare_.pop_back();
+        taken.clear();
+        return taken;
+    }
+
+    std::vector<Target> targets_;
+    MemoryOptions options_;
+    Random random_;
+    uint64_t sequence_ = 0, beats_read_ = 0, strays_ = 0;
+
+    std::vector<std::deque<Read>> reads_;  // by ID
+    std::vector<uint64_t> read_last_, write_last_;
+    std::vector<std::priority_queue<Due>> read_waiting_;  // by target
+    std::vector<std::deque<uint32_t>> read_ready_;        // IDs, one entry per burst
+    size_t turn_ = 0;
+    bool streaming_ = false;
+
+    std::deque<Address> addresses_;
+    std::deque<std::pair<std::vector<uint8_t>, std::vector<uint8_t>>> contents_;
+    std::vector<uint8_t> filling_, filling_enabled_;
+    std::vector<std::vector<uint8_t>> spare_;
+    std::vector<WriteBurst> written_;
+    std::vector<uint32_t> free_places_;
+    std::priority_queue<Due> answers_;
+};

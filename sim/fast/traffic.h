@@ -1,0 +1,366 @@
+// GPU threads that post copies to the engine's queues, and the checks of what becomes of them.
+//
+// Queue q copies within a target's range from its source arena, filled with a pattern, to slots of its destination
+// arena, filled with a guard byte. A thread sees that a request has ended when the count in the SC word in memory
+// says so; then the slot must hold the source's bytes, its surroundings the guard, and the slot is used again.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "engine.h"
+
+constexpr uint64_t kFirstTarget = uint64_t{1} << 52;  // addresses use their upper half
+constexpr uint64_t kTargetSpan = uint64_t{1} << 40, kArenaSpan = uint64_t{1} << 32;
+constexpr uint64_t kWords = kFirstTarget + kTargetSpan - kArenaSpan;  // SC and RC words, in the first target
+constexpr uint8_t kGuard = 0xA5;
+constexpr uint32_t kDomain = 5;
+
+// Requests of one shape, posted to `count` queues from `first` on.
+struct Flow {
+    uint32_t first = 0, count = 1;
+    uint32_t size = 64;
+    uint32_t depth = 1;        // at most so many posted and not known to have ended, per queue
+    uint64_t requests = 0;     // per queue; 0: until the end of the run
+    uint64_t start = 0;        // cycles after the start of the run
+    uint32_t burst = 1;        // words in one doorbell burst
+    uint32_t source = 0, destination = 0;              // targets
+    uint32_t source_shift = 0, destination_shift = 0;  // bytes beyond alignment
+    bool random_shift = false;                         // both by chance, per request
+    uint32_t waiting = 0;  // if not 0: at most so many posted whose first read is not on the bus yet
+    double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
+    uint32_t flags = DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC;
+};
+
+struct Request {
+    uint64_t source, destination;
+    uint32_t size;
+    uint32_t moved = 0;  // bytes whose write response is in
+    uint64_t posted = 0, issued = 0, done = 0, seen = 0;
+};
+
+struct Queue {
+    uint32_t number = 0;
+    const Flow* flow = nullptr;
+    uint64_t source_base = 0, destination_base = 0, stride = 0, slots = 0, source_slots = 0;
+    uint64_t made = 0, posted = 0, issued = 0, done = 0, ended = 0;  // requests
+    std::deque<Request> open;                                        // those from `ended` on
+    const uint8_t *sc = nullptr, *rc = nullptr;
+    uint32_t sc_count = 0, rc_count = 0;
+    uint64_t sc_issued = 0, rc_issued = 0;  // when the latest AW came
+    uint64_t bytes = 0;                     // payload written in the window
+    std::vector<Request> single;            // the request of a flow of one
+
+    Request& request(uint64_t number_of_it) { return open[number_of_it - ended]; }
+};
+
+struct Window {
+    uint64_t cycles = 0, write_beats = 0, write_bytes = 0, completion_words = 0, read_beats = 0, requests = 0;
+    uint64_t bursts_read = 0, bursts_written = 0, read_stalls = 0, write_stalls = 0;
+};
+
+class Traffic : public Observer {
+public:
+    std::array<Queue, DMACE_DMA_QUEUES> queues;
+    Window window;
+    bool measuring = false;
+    std::vector<Request> finished;  // in the window, or of flows that end
+    std::vector<std::string> errors;
+    uint64_t wrong_bytes = 0, checked_bytes = 0, checked_requests = 0;
+
+    Traffic(Engine& engine, const std::vector<Flow>& flows, uint64_t seed)
+        : engine_(engine), flows_(flows), random_(seed * 2 + 1), turns_(flows_.size()), earned_(flows_.size()) {
+        engine_.memory.bytes.map(kWords, DMACE_DMA_QUEUES * 16, 0);
+        for (uint32_t number = 0; number < queues.size(); ++number) queues[number].number = number;
+        for (const Flow& flow : flows_)
+            for (uint32_t number = flow.first; number < flow.first + flow.count; ++number)
+                prepare(queues[number], flow);
+        engine_.observer = this;
+    }
+
+    void configure() {
+        for (uint32_t index = 0; index < queues.size(); ++index)
+            if (queues[index].flow) configure(queues[index]);
+    }
+
+    void begin() { start_ = engine_.cycle; }
+
+    // What the threads do before a cycle.
+    void step() {
+        for (Queue& queue : queues)
+            if (queue.flow) look(queue);
+        // One store per cycle enters the doorbell port; the flows take turns, and in each the queues.
+        if (engine_.stores_waiting() > 1) return;
+        for (size_t tried = 0; tried < flows_.size(); ++tried) {
+            flow_turn_ = (flow_turn_ + 1) % flows_.size();
+            if (post_for(flow_turn_)) return;
+        }
+    }
+
+    // Whether all requests of the flows that end have ended.
+    bool finished_all() const {
+        for (const Queue& queue : queues)
+            if (queue.flow && queue.ended < queue.flow->requests) return false;
+        return true;
+    }
+
+    // What is in flight at the end may have been written or not.
+    void check_rest() {
+        for (Queue& queue : queues) {
+            if (!queue.flow) continue;
+            for (uint64_t number = queue.ended; number < queue.made; ++number) {
+                const Request& request = queue.request(number);
+                uint64_t wrong = 0;
+                for (uint32_t index = 0; index < request.size; ++index) {
+                    const uint8_t found = *engine_.memory.bytes.at(request.destination + index);
+                    wrong += found != kGuard && found != *engine_.memory.bytes.at(request.source + index);
+                }
+                complain_bytes(queue, number, wrong, "wrong in flight");
+                fill(request.destination, request.size);
+            }
+            const uint64_t outside = count_differing(queue.destination_base, queue.slots * queue.stride);
+            complain_bytes(queue, queue.ended, outside, "written outside of every request");
+        }
+        if (engine_.memory.strays())
+            complain("The engine used addresses outside of all memory, " +
+                     std::to_string(engine_.memory.strays()) + " times.");
+    }
+
+    void posted(uint64_t cycle, uint32_t number) override {
+        Queue& queue = queues[number];
+        queue.request(queue.posted++).posted = cycle;
+    }
+
+    void read_issued(uint64_t cycle, uint64_t address) override {
+        window.bursts_read += measuring;
+        Queue* queue = owner(address);
+        if (!queue || queue->issued == queue->posted) return;
+        Request& request = queue->request(queue->issued);
+        if (address - request.source < request.size) {
+            request.issued = cycle;
+            ++queue->issued;
+        }
+    }
+
+    void read_beat() override { window.read_beats += measuring; }
+
+    void write_issued(uint64_t cycle, uint32_t id, uint64_t address) override {
+        window.bursts_written += measuring;
+        if (!(id >> (kIdBits - 1))) return;
+        window.completion_words += measuring;
+        const uint64_t word = (address - kWords) / 8;
+        if (word / 2 >= queues.size()) return;
+        (word % 2 ? queues[word / 2].rc_issued : queues[word / 2].sc_issued) = cycle;
+    }
+
+    void write_beat(unsigned bytes) override {
+        window.write_beats += measuring;
+        window.write_bytes += measuring * bytes;
+    }
+
+    void written(uint64_t cycle, const WriteBurst& burst) override {
+        if (burst.id >> (kIdBits - 1)) return;
+        Queue* queue = owner(burst.address);
+        if (!queue) return complain("A write went to no arena.");
+        queue->bytes += measuring * burst.bytes_enabled;
+        // A slot holds one request at a time: the newest posted one that maps to it.
+        const uint64_t slot = (burst.address - queue->destination_base) / queue->stride;
+        const uint64_t number = queue->ended + (slot + queue->slots - queue->ended % queue->slots) % queue->slots;
+        if (number >= queue->posted) return complain("A write came that nobody asked for.");
+        Request& request = queue->request(number);
+        request.moved += burst.bytes_enabled;
+        if (request.moved == request.size) request.done = cycle;
+        while (queue->done < queue->posted && queue->request(queue->done).done) ++queue->done;
+    }
+
+private:
+    void complain(std::string sentence) {
+        if (errors.size() < 20) errors.push_back(std::move(sentence));
+    }
+
+    void complain_bytes(const Queue& queue, uint64_t number, uint64_t wrong, const char* what) {
+        if (!wrong) return;
+        wrong_bytes += wrong;
+        complain(std::to_string(wrong) + " bytes are " + what + " (queue " + std::to_string(queue.number) +
+                 ", request " + std::to_string(number) + ").");
+    }
+
+    void prepare(Queue& queue, const Flow& flow) {
+        queue.flow = &flow;
+        const uint64_t room = uint64_t{flow.size} + 2 * kBytes;
+        // Aligned requests of up to a page lie in one page.
+        if (flow.size >= 4096) {
+            queue.stride = (room + 4095) / 4096 * 4096;
+        } else {
+            queue.stride = 2 * kBytes;
+            while (queue.stride < room) queue.stride *= 2;
+        }
+        queue.slots = flow.depth + 1;
+        if (flow.requests) queue.slots = std::min(queue.slots, flow.requests + 1);
+        queue.source_slots = queue.slots + 1;
+        queue.source_base = kFirstTarget + flow.source * kTargetSpan + 2 * queue.number * kArenaSpan;
+        queue.destination_base = kFirstTarget + flow.destination * kTargetSpan + (2 * queue.number + 1) * kArenaSpan;
+        auto& bytes = engine_.memory.bytes;
+        bytes.map(queue.source_base, queue.source_slots * queue.stride, 0);
+        bytes.map(queue.destination_base, queue.slots * queue.stride, kGuard);
+        uint64_t state = queue.number + 1;
+        bytes.each_run(queue.source_base, queue.source_slots * queue.stride,
+                       [&](uint8_t* to, uint64_t length, uint64_t) {
+                           for (uint64_t at = 0; at < length; at += 8) {
+                               state = state * 6364136223846793005u + 1442695040888963407u;
+                               const uint64_t word = state ^ state >> 29;
+                               std::memcpy(to + at, &word, 8);
+                           }
+                       });
+        queue.sc = bytes.at(kWords + queue.number * 16);
+        queue.rc = bytes.at(kWords + queue.number * 16 + 8);
+    }
+
+    void configure(const Queue& queue) {
+        region(2 * queue.number, queue.source_base, queue.source_slots * queue.stride, true);
+        region(2 * queue.number + 1, queue.destination_base, queue.slots * queue.stride, false);
+        const uint64_t sc = kWords + queue.number * 16, rc = sc + 8;
+        engine_.write(DMACE_DMA_QUEUE_SC_LO_OFFSET, static_cast<uint32_t>(sc));
+        engine_.write(DMACE_DMA_QUEUE_SC_HI_OFFSET, static_cast<uint32_t>(sc >> 32));
+        engine_.write(DMACE_DMA_QUEUE_RC_LO_OFFSET, static_cast<uint32_t>(rc));
+        engine_.write(DMACE_DMA_QUEUE_RC_HI_OFFSET, static_cast<uint32_t>(rc >> 32));
+        engine_.write(DMACE_DMA_QUEUE_CONFIG_OFFSET, kDomain << DMACE_DMA_QUEUE_CONFIG_DOMAIN_SHIFT |
+                                                         DMACE_DMA_QUEUE_CONFIG_SC_ENABLE_MASK |
+                                                         DMACE_DMA_QUEUE_CONFIG_RC_ENABLE_MASK);
+        engine_.write(DMACE_DMA_QUEUE_COMMIT_OFFSET, queue.number);
+        engine_.write(DMACE_DMA_QUEUE_COMMAND_OFFSET,
+                      queue.number << DMACE_DMA_QUEUE_COMMAND_QUEUE_SHIFT |
+                          DMACE_DMA_COMMAND_START << DMACE_DMA_QUEUE_COMMAND_COMMAND_SHIFT);
+    }
+
+    void region(uint32_t number, uint64_t base, uint64_t length, bool source) {
+        engine_.write(DMACE_DMA_REGION_BASE_LO_OFFSET, static_cast<uint32_t>(base));
+        engine_.write(DMACE_DMA_REGION_BASE_HI_OFFSET, static_cast<uint32_t>(base >> 32));
+        engine_.write(DMACE_DMA_REGION_LENGTH_LO_OFFSET, static_cast<uint32_t>(length));
+        engine_.write(DMACE_DMA_REGION_LENGTH_HI_OFFSET, static_cast<uint32_t>(length >> 32));
+        engine_.write(DMACE_DMA_REGION_ACCESS_OFFSET,
+                      kDomain << DMACE_DMA_REGION_ACCESS_DOMAIN_SHIFT | DMACE_DMA_REGION_ACCESS_VALID_MASK |
+                          (source ? DMACE_DMA_REGION_ACCESS_READABLE_MASK : DMACE_DMA_REGION_ACCESS_WRITABLE_MASK));
+        engine_.write(DMACE_DMA_REGION_COMMIT_OFFSET, number);
+    }
+
+    bool post_for(size_t number) {
+        const Flow& flow = flows_[number];
+        const uint64_t cycle = engine_.cycle - start_;
+        if (cycle < flow.start) return false;
+        if (flow.rate > 0 && static_cast<double>(earned_[number]) >= flow.rate * static_cast<double>(cycle - flow.start))
+            return false;
+        for (uint32_t tried = 0; tried < flow.count; ++tried) {
+            turns_[number] = (turns_[number] + 1) % flow.count;
+            Queue& queue = queues[flow.first + turns_[number]];
+            const uint64_t words = flow.requests ? std::min<uint64_t>(flow.burst, flow.requests - queue.made) : flow.burst;
+            if (words == 0 || !may_post(queue, words)) continue;
+            Store store{queue.number, static_cast<uint32_t>(random_.below(128) * 16), {}};
+            for (uint64_t count = 0; count < words; ++count) store.words.push_back(next_word(queue));
+            earned_[number] += words;
+            engine_.post(std::move(store));
+            return true;
+        }
+        return false;
+    }
+
+    bool may_post(const Queue& queue, uint64_t words) const {
+        const Flow& flow = *queue.flow;
+        return queue.made + words <= queue.ended + flow.depth &&
+               (flow.waiting == 0 || queue.made + words <= queue.issued + flow.waiting);
+    }
+
+    dmace_dma_word next_word(Queue& queue) {
+        const Flow& flow = *queue.flow;
+        uint32_t source_shift = flow.source_shift, destination_shift = flow.destination_shift;
+        if (flow.random_shift) {
+            source_shift = static_cast<uint32_t>(random_.below(kBytes));
+            destination_shift = static_cast<uint32_t>(random_.below(kBytes));
+        }
+        const uint64_t from = queue.made % queue.source_slots * queue.stride + source_shift;
+        const uint64_t to = queue.made % queue.slots * queue.stride + destination_shift;
+        queue.open.push_back({queue.source_base + from, queue.destination_base + to, flow.size});
+        ++queue.made;
+        return dmace_dma_copy_word(2 * queue.number, from, 2 * queue.number + 1, to, flow.size, flow.flags);
+    }
+
+    // A thread loads the queue's SC word, and if it has advanced, looks at the data.
+    void look(Queue& queue) {
+        uint64_t sc, rc;
+        std::memcpy(&sc, queue.sc, 8);
+        std::memcpy(&rc, queue.rc, 8);
+        judge(queue, sc, queue.sc_count, "SC");
+        judge(queue, rc, queue.rc_count, "RC");
+        while (!queue.open.empty() && queue.ended < queue.done &&
+               dmace_dma_reached(sc, static_cast<uint32_t>(queue.ended + 1)))
+            end(queue);
+    }
+
+    void judge(Queue& queue, uint64_t word, uint32_t& known, const char* name) {
+        const uint32_t count = dmace_dma_count(word);
+        if (count == known) return;
+        if (!dmace_dma_reached(word, known)) complain(std::string(name) + " went back.");
+        if (dmace_dma_reached(word, static_cast<uint32_t>(queue.done + 1)))
+            complain(std::string(name) + " of queue " + std::to_string(queue.number) + " says " +
+                     std::to_string(count) + " requests ended, but only " + std::to_string(queue.done) + " are written.");
+        if (dmace_dma_failed(word) || dmace_dma_status(word))
+            complain(std::string(name) + " of queue " + std::to_string(queue.number) + " tells status " +
+                     std::to_string(dmace_dma_status(word)) + ".");
+        known = count;
+    }
+
+    void end(Queue& queue) {
+        Request& request = queue.open.front();
+        request.seen = engine_.cycle;
+        auto& bytes = engine_.memory.bytes;
+        uint64_t wrong = 0, source = request.source;
+        bytes.each_run(request.destination, request.size, [&](uint8_t* to, uint64_t length, uint64_t) {
+            bytes.each_run(source, length, [&](const uint8_t* from, uint64_t run, uint64_t at) {
+                const uint8_t* found = to + (at - source);
+                if (std::memcmp(found, from, run))
+                    for (uint64_t index = 0; index < run; ++index) wrong += found[index] != from[index];
+            });
+            source += length;
+        });
+        complain_bytes(queue, queue.ended, wrong, "wrong");
+        // Around it, up to the neighbours' slots.
+        wrong = count_differing(request.destination + request.size, kBytes - 1);
+        if (request.destination > queue.destination_base)
+            wrong += count_differing(request.destination - 1, 1);
+        complain_bytes(queue, queue.ended, wrong, "written beside it");
+        fill(request.destination, request.size);
+        checked_bytes += request.size;
+        ++checked_requests;
+        window.requests += measuring;
+        if (measuring || queue.flow->requests) finished.push_back(request);
+        if (queue.flow->requests == 1) queue.single.push_back(request);
+        ++queue.ended;
+        queue.open.pop_front();
+    }
+
+    uint64_t count_differing(uint64_t address, uint64_t length) {
+        uint64_t wrong = 0;
+        engine_.memory.bytes.each_run(address, length, [&](const uint8_t* at, uint64_t run, uint64_t) {
+            for (uint64_t index = 0; index < run; ++index) wrong += at[index] != kGuard;
+        });
+        return wrong;
+    }
+
+    void fill(uint64_t address, uint64_t length) {
+        engine_.memory.bytes.each_run(address, length,
+                                      [](uint8_t* at, uint64_t run, uint64_t) { std::memset(at, kGuard, run); });
+    }
+
+    Queue* owner(uint64_t address) {
+        const uint64_t number = (address - kFirstTarget) % kTargetSpan / kArenaSpan / 2;
+        return number < queues.size() && queues[number].flow ? &queues[number] : nullptr;
+    }
+
+    Engine& engine_;
+    std::vector<Flow> flows_;
+    Random random_;
+    std::vector<uint32_t> turns_;
+    std::vector<uint64_t> earned_;
+    size_t flow_turn_ = 0;
+    uint64_t start_ = 0;
+};
