@@ -1,0 +1,503 @@
+"""Every status provoked on one queue while the others keep copying."""
+
+import cocotb
+import pytest
+from cocotbext.axi import AxiResp
+
+from hw.dma_engine.config import PAGE_BYTES
+from hw.dma_engine.words import Command, NativeWord, RequestFlag, Status
+from tests.dma_engine.bench import DOMAIN, GUARD, Bench, parameter, session_seed
+from tests.dma_engine.jobs import pairs
+
+pytestmark = pytest.mark.rtl
+
+VICTIM = 1
+SRC, DST, FOREIGN, INVALID, ENDLESS = 8, 9, 10, 11, 12
+SRC_BASE, DST_BASE = 0xFFFF_0000_0001_0000, 0x1_0000_0000
+LENGTH = 8 * PAGE_BYTES + 0x321
+LAST = (1 << 36) - 1
+
+GOOD = NativeWord.copy(src=(SRC, 6 * PAGE_BYTES + 5), dst=(DST, 6 * PAGE_BYTES + 70), length=300)
+"""What is posted around a bad word; in pages of its own."""
+
+SMALL = NativeWord.copy(src=(SRC, 40), dst=(DST, 80), length=33, flags=0)
+LONG = NativeWord.copy(src=(SRC, 3000), dst=(DST, 2001), length=4 * PAGE_BYTES, flags=0)
+"""It touches the pages 0 to 4 of both regions."""
+
+
+def _checks():
+    """``(name, status, word)`` of requests that are bad on their face or in the region table."""
+    yield "opcode 0", Status.MALFORMED, SMALL._replace(opcode=0)
+    yield "opcode 2", Status.MALFORMED, SMALL._replace(opcode=2)
+    yield "opcode 9", Status.MALFORMED, SMALL._replace(opcode=9)
+    yield "opcode 15, everything else wrong too", Status.MALFORMED, \
+        NativeWord(15, 0xFF, INVALID, INVALID, LAST, 0, LAST)
+    for bit in range(4, 8):
+        yield f"reserved flag {bit}", Status.MALFORMED, LONG._replace(flags=1 << bit)
+    yield "length 0", Status.ZERO_LENGTH, SMALL._replace(length=0)
+    yield "length 0 before regions", Status.ZERO_LENGTH, \
+        SMALL._replace(length=0, src_region=INVALID, dst_region=INVALID, flags=RequestFlag.FENCE)
+    for side, region, position in (("src", SRC, "src_offset"), ("dst", DST, "dst_offset")):
+        def bad(what, side=side):
+            return Status[f"{side.upper()}_{what}"]
+
+        field, wrong, other = (f"{side}_region", *((DST, "dst") if side == "src" else (SRC, "src")))
+        for word, size in ((SMALL, "small"), (LONG, "long")):
+            yield f"{side} not valid, {size}", bad("REGION"), word._replace(**{field: INVALID})
+            yield f"{side} of another domain, {size}", bad("DOMAIN"), word._replace(**{field: FOREIGN})
+            yield f"{side} without the right, {size}", bad("RIGHTS"), word._replace(**{field: wrong})
+            yield f"{side} a byte too long, {size}", bad("BOUNDS"), \
+                word._replace(**{position: LENGTH - word.length + 1})
+        yield f"{side} never written", bad("REGION"), SMALL._replace(**{field: 15})
+        yield f"{side} in no table", bad("REGION"), SMALL._replace(**{field: 255})
+        yield f"{side} beyond the table, at a valid entry", bad("REGION"), SMALL._replace(**{field: 0x80 | region})
+        yield f"{side} far beyond", bad("BOUNDS"), SMALL._replace(**{position: LAST})
+        yield f"{side} offset and length at their limits", bad("BOUNDS"), \
+            SMALL._replace(**{f"{other}_region": ENDLESS, position: LAST, "length": (1 << 28) - 1})
+        yield f"{side} begins at the end", bad("BOUNDS"), SMALL._replace(**{position: LENGTH, "length": 1})
+    yield "source before destination", Status.SRC_BOUNDS, \
+        SMALL._replace(src_offset=LENGTH, dst_region=INVALID, dst_offset=LAST)
+    yield "domain before rights and bounds", Status.SRC_DOMAIN, SMALL._replace(src_region=FOREIGN, src_offset=LAST)
+    yield "with every flag", Status.DST_DOMAIN, LONG._replace(dst_region=FOREIGN, flags=0xF)
+
+
+def _faults():
+    """``(name, status, word, faults)`` with faults as ``(kind, page, response)``."""
+    for kind, position in (("read", "src_offset"), ("write", "dst_offset")):
+        for response in ("SLVERR", "DECERR"):
+            status = Status[f"{kind.upper()}_{response}"]
+            for page in (0, 2, 4):
+                yield f"{kind} {response} in page {page} of a long one", status, LONG, [(kind, page, response)]
+            yield f"{kind} {response} on the first byte", status, \
+                SMALL._replace(**{position: 3 * PAGE_BYTES - 1}), [(kind, 2, response)]
+            yield f"{kind} {response} on the last byte", status, \
+                SMALL._replace(**{position: 3 * PAGE_BYTES - 32}), [(kind, 3, response)]
+            yield f"{kind} {response} everywhere", status, LONG, [(kind, page, response) for page in range(5)]
+    yield "read error before write error", Status.READ_DECERR, LONG, \
+        [("write", 0, "SLVERR"), ("read", 4, "DECERR")]
+    yield "the first read error", Status.READ_DECERR, LONG, [("read", 1, "DECERR"), ("read", 3, "SLVERR")]
+    yield "the first write error", Status.WRITE_DECERR, LONG, [("write", 0, "DECERR"), ("write", 4, "SLVERR")]
+
+
+class ErrorBench(Bench):
+    """The victim's regions, guards around and inside them, and traffic on all other queues."""
+
+    def __init__(self, dut, **options):
+        super().__init__(dut, **options)
+        self._stop = False
+        self.rounds = 0
+
+    async def prepare(self, **settings):
+        self._words = await self.lay_out(pairs(self.config, self.rng, 60))
+        self.fill(SRC_BASE - PAGE_BYTES, self.rng.randbytes(LENGTH + 2 * PAGE_BYTES))
+        self.fill(DST_BASE - PAGE_BYTES, bytes([GUARD]) * (11 * PAGE_BYTES))
+        for number, base, options in (
+            (SRC, SRC_BASE, {"writable": False}), (DST, DST_BASE, {"readable": False}),
+            (FOREIGN, DST_BASE, {"domain": DOMAIN + 1}), (INVALID, DST_BASE, {"valid": False}),
+            (ENDLESS, DST_BASE, {"length": 1 << 36}),
+        ):
+            await self.define_region(number, **{"base": base, "length": LENGTH, "domain": DOMAIN} | options)
+        sc, rc = self.words_of(VICTIM)
+        await self.command(VICTIM, Command.RESET)
+        await self.settle(VICTIM)
+        await self.configure_queue(VICTIM, **{"domain": DOMAIN, "sc": sc, "rc": rc} | settings)
+        await self.command(VICTIM, Command.START)
+        others = [queue for queue in range(min(8, self.config.queues)) if queue != VICTIM]
+        self._tasks = [cocotb.start_soon(self._traffic(queue, self._words[index::len(others)]))
+                       for index, queue in enumerate(others)]
+
+    async def _traffic(self, queue, words):
+        while not self._stop and not self.mismatches:
+            await self.run(words, queues=[queue])
+            self.rounds += 1
+
+    async def end(self):
+        self._stop = True
+        for task in self._tasks:
+            await task
+        assert self.rounds >= len(self._tasks) or self.mismatches, f"{self.rounds} rounds of traffic"
+        await super().end()
+
+    async def clean(self):
+        """Guards in the victim's destination again."""
+        self.fill(DST_BASE, bytes([GUARD]) * 9 * PAGE_BYTES)
+
+    async def rest(self, name):
+        """Wait until the victim is where the model is, and look at its memory."""
+        await self.settle(VICTIM)
+        await self.wait_log()
+        self.look(name)
+        return await self.state(VICTIM)
+
+    def look(self, name):
+        """Compare the victim's memory. What waits behind a failed request may have moved, or not."""
+        moving = [range(start, start + request.word.length) for request in self.model.queues[VICTIM].waiting
+                  if request.word and self.model.check(VICTIM, request.word) is Status.OK
+                  for start in (DST_BASE + request.word.dst_offset,)]
+        for base in (SRC_BASE, DST_BASE):
+            for page in range(base - PAGE_BYTES, base + 10 * PAGE_BYTES, PAGE_BYTES):
+                wrong = [address
+                         for address in self.model.memory.differences(page, self.memory.read(page, PAGE_BYTES))
+                         if not any(address in where for where in moving)]
+                if wrong:
+                    self.mismatch(f"{name}: {len(wrong)} wrong bytes from {wrong[0]:#x}.")
+        assert not self.mismatches, f"{name}: " + " ".join(self.mismatches)
+
+    def logged(self):
+        """Entries of the error log that are the victim's."""
+        return self._popped[VICTIM]
+
+    async def bad(self, name, status, word, after, store=None):
+        """Good, bad, good; then CLEAR, RESET or, in a queue that skips errors, nothing."""
+        await self.clean()
+        before, logged = await self.state(VICTIM), self.logged()
+        second = GOOD._replace(dst_offset=7 * PAGE_BYTES + 9)
+        await self.post(VICTIM, GOOD)
+        if store is None:
+            await self.post(VICTIM, word)
+        else:
+            await store()
+        await self.post(VICTIM, second)
+        state = await self.rest(name)
+        assert self.logged() == logged + 1, f"{name}: {self.logged() - logged} entries in the log"
+        skips = after == "skip"
+        assert (state.held, state.status, state.failed - before.failed, state.count - before.count) == \
+            (not skips, status, 1, 3 if skips else 1), f"{name}: {state}"
+        if after == "clear":
+            await self.command(VICTIM, Command.CLEAR)
+            state = await self.rest(name)
+            assert (state.held, state.status, state.count - before.count) == (0, 0, 3), f"{name}: {state}"
+        elif after == "reset":
+            await self.command(VICTIM, Command.RESET)
+            state = await self.rest(name)
+            assert (state.enabled, state.running, state.held, state.status, state.count, state.failed,
+                    state.waiting, state.in_flight) == (0,) * 8, f"{name}: {state}"
+            await self.command(VICTIM, Command.START)
+
+
+@pytest.mark.parametrize(("config", "after", "stalls"), [
+    ("tiny", "clear", "none"), ("tiny", "skip", "random"), ("tiny", "reset", "random"), ("base", "clear", "random")])
+def test_every_check(engine, config, after, stalls):
+    engine(config, ["bad_words", "bad_memory", "one_bad_beat"], after=after, stalls=stalls)
+
+
+async def _prepared(dut, name):
+    after = parameter("after", "clear")
+    bench = ErrorBench(dut, seed=session_seed(f"{name} {after}"), stalls=parameter("stalls", "none"))
+    await bench.prepare(skip_errors=after == "skip")
+    return bench, after
+
+
+@cocotb.test()
+async def bad_words(dut):
+    """Requests that fail a check: not a byte of the destination changes."""
+    bench, after = await _prepared(dut, "words")
+    for name, status, word in _checks():
+        await bench.bad(name, status, word, after)
+    await bench.end()
+
+
+@cocotb.test()
+async def bad_memory(dut):
+    """Requests to which memory answers with an error: only the destination changes."""
+    bench, after = await _prepared(dut, "memory")
+    cases = list(_faults())
+    # All of them once is enough; what CLEAR does not tell, the others do on a few.
+    for name, status, word, faults in cases if after == "clear" else bench.rng.sample(cases, 8):
+        for kind, page, response in faults:
+            base = SRC_BASE if kind == "read" else DST_BASE
+            bench.fail_page(base + page * PAGE_BYTES, **{kind: response})
+        await bench.bad(name, status, word, after)
+        for kind, page, _ in faults:
+            bench.mend_page((SRC_BASE if kind == "read" else DST_BASE) + page * PAGE_BYTES)
+    await bench.end()
+
+
+@cocotb.test()
+async def one_bad_beat(dut):
+    """An error on a single beat of a read burst, the first, one in the middle, the last."""
+    bench, after = await _prepared(dut, "beat")
+    reads, beat, at = bench.memory.reads, bench.config.beat_bytes, []
+    read = reads._read
+
+    async def spoilt(address, length):
+        data = await read(address, length)
+        if address in at:
+            reads._resp, data = AxiResp.SLVERR, b"\xEE" * length
+        return data
+
+    reads._read = spoilt
+    length = bench.config.segment_bytes + 3 * beat
+    word = SMALL._replace(src_offset=PAGE_BYTES + beat + 1, dst_offset=PAGE_BYTES + 2, length=length)
+    first, last = word.src_offset & -beat, (word.src_offset + length - 1) & -beat
+    for address in (first, first + beat, first + (last - first) // 2 // beat * beat, last - beat, last):
+        at[:] = [SRC_BASE + address]
+        # The model knows pages only, and this request is the only one in this one.
+        bench.model.fail_page(SRC_BASE + PAGE_BYTES, read="SLVERR")
+        await bench.bad(f"beat at {address:#x}", Status.READ_SLVERR, word, after)
+        bench.model.mend_page(SRC_BASE + PAGE_BYTES)
+    await bench.end()
+
+
+@pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), ("tiny", "random"), ("base", "none")])
+def test_other_errors(engine, config, stalls):
+    engine(config, ["partial_stores", "missing_words", "full_queue", "disabled_queue", "refused_completion_word",
+                    "late_memory"], stalls=stalls)
+
+
+@cocotb.test()
+async def partial_stores(dut):
+    """Stores of a part of a word are requests that fail; stores of nothing are nothing; a burst is several."""
+    bench, _ = await _prepared(dut, "stores")
+    data = SMALL.to_bytes()
+    for first, length, size in ((0, 8, 4), (8, 8, 4), (0, 8, 3), (8, 8, 3), (0, 4, 2), (12, 4, 2), (4, 4, 4),
+                                (0, 15, 4), (1, 15, 4), (0, 1, 0), (15, 1, 0), (7, 2, 4)):
+        async def store(first=first, length=length, size=size):
+            await bench.store(VICTIM, data[first:first + length], offset=0x340 + first, size=size)
+
+        await bench.bad(f"bytes {first} to {first + length - 1}, size {size}", Status.MALFORMED, None, "clear",
+                        store=store)
+
+    # Neither of the two halves makes a request with the other.
+    await bench.clean()
+    logged = bench.logged()
+    for first in (0, 8):
+        await bench.store(VICTIM, data[first:first + 8], offset=first, size=3)
+    for _ in range(2):
+        await bench.rest("two halves")
+        await bench.command(VICTIM, Command.CLEAR)
+    await bench.rest("two halves")
+    assert bench.logged() == logged + 2
+
+    before = await bench.state(VICTIM)
+    for _ in range(3):
+        assert await bench.doorbells.store_nothing(VICTIM)
+    await bench.post(VICTIM, GOOD)
+    assert await bench.doorbells.store_nothing(VICTIM)
+    state = await bench.rest("no strobes")
+    assert state.count == before.count + 1
+
+    # Merged stores: whole words one behind the other, at the end of the page too.
+    await bench.clean()
+    room = bench.config.queue_depth - 1
+    words = [GOOD._replace(length=index + 1, dst_offset=64 * index) for index in range(room)]
+    await bench.post(VICTIM, *words, offset=PAGE_BYTES - 16 * room)
+    state = await bench.rest("merged")
+    assert state.count == before.count + 1 + room
+    await bench.end()
+
+
+@cocotb.test()
+async def missing_words(dut):
+    """SC and RC may be asked only of a queue that has them."""
+    bench, _ = await _prepared(dut, "missing")
+    sc, rc = bench.words_of(VICTIM)
+    for has, flag in (({"sc": sc}, RequestFlag.RC), ({"rc": rc}, RequestFlag.SC), ({}, RequestFlag.SC)):
+        await bench.settle(VICTIM)
+        await bench.configure_queue(VICTIM, domain=DOMAIN, **has)
+        before, logged = await bench.state(VICTIM), bench.logged()
+        good = SMALL._replace(flags=int(sum({"sc": 1, "rc": 2}[kind] for kind in has)))
+        await bench.post(VICTIM, good, good._replace(flags=good.flags | int(flag), dst_offset=999))
+        state = await bench.rest(f"only {list(has)}")
+        assert (state.held, state.status, state.count) == (1, Status.MALFORMED, before.count + 1), state
+        assert bench.logged() == logged + 1
+        await bench.command(VICTIM, Command.CLEAR)
+        await bench.rest(f"only {list(has)}, cleared")
+    await bench.end()
+
+
+@cocotb.test()
+async def full_queue(dut):
+    """The word behind the last place is refused, and all behind it, until CLEAR; the accepted ones go on."""
+    bench, _ = await _prepared(dut, "full")
+    places = bench.config.queue_depth + 1
+    words = [SMALL._replace(dst_offset=100 * index, flags=3) for index in range(places + 20)]
+    for burst in (False, True):
+        await bench.clean()
+        before, logged = await bench.state(VICTIM), bench.logged()
+        await bench.command(VICTIM, Command.PAUSE)
+        if burst:
+            # The burst that fills the queue is accepted up to there and answered with an error.
+            await bench.post(VICTIM, *words[:places - 2])
+            assert not await bench.post(VICTIM, *words[places - 2:places + 2])
+        else:
+            for word in words[:places]:
+                assert await bench.post(VICTIM, word)
+            assert not await bench.post(VICTIM, words[places])
+        assert not await bench.post(VICTIM, *words[places + 2:places + 5])
+        state = await bench.rest("full")
+        assert (state.refusing, state.status, state.held, state.waiting, state.count) == \
+            (1, Status.OVERFLOW, 0, 1, before.count), state
+        await bench.command(VICTIM, Command.START)
+        state = await bench.rest("running")
+        assert state.count == before.count + places and bench.logged() == logged + 1, state
+        if not state.refusing:
+            bench.mismatch("START must not forgive an overflow.")
+        assert not await bench.post(VICTIM, words[places + 5])
+        await bench.command(VICTIM, Command.CLEAR)
+        assert await bench.post(VICTIM, words[places + 6])
+        state = await bench.rest("cleared")
+        assert (state.refusing, state.status, state.count) == (0, 0, before.count + places + 1), state
+        assert bench.logged() == logged + 1
+    await bench.end()
+
+
+@cocotb.test()
+async def disabled_queue(dut):
+    """Words to a queue that is not started are refused and logged once, and nothing else shows it."""
+    bench, _ = await _prepared(dut, "disabled")
+    await bench.command(VICTIM, Command.RESET)
+    await bench.rest("reset")
+    logged = bench.logged()
+    assert not await bench.post(VICTIM, GOOD, GOOD, GOOD)
+    assert not await bench.post(VICTIM, GOOD)
+    state = await bench.rest("disabled")
+    assert (state.enabled, state.held, state.count, state.failed, state.status) == (0, 0, 0, 0, 0), state
+    assert bench.logged() == logged + 1 and bench.model.log[-1].status is Status.DISABLED
+    await bench.command(VICTIM, Command.CLEAR)
+    await bench.command(VICTIM, Command.START)
+    assert await bench.post(VICTIM, GOOD)
+    state = await bench.rest("started")
+    assert (state.enabled, state.refusing, state.count) == (1, 0, 1), state
+    await bench.end()
+
+
+@cocotb.test()
+async def refused_completion_word(dut):
+    """A memory that refuses SC or RC costs a log entry; data and count are as if it had not."""
+    bench, _ = await _prepared(dut, "completion")
+    # Pages of their own.
+    places = {"sc": 0x5_0000_1000, "rc": 0x5_0000_3FF8}
+    for place in places.values():
+        bench.fill(place, bytes(8))
+    await bench.settle(VICTIM)
+    await bench.configure_queue(VICTIM, domain=DOMAIN, **places)
+    for response in ("SLVERR", "DECERR"):
+        for kind, flag in (("sc", RequestFlag.SC), ("rc", RequestFlag.RC)):
+            before, logged = await bench.state(VICTIM), bench.logged()
+            bench.fail_page(places[kind], write=response)
+            await bench.post(VICTIM, GOOD._replace(flags=int(flag)))
+            state = await bench.rest(f"{response} of {kind}")
+            assert (state.held, state.status, state.count, state.failed) == \
+                (0, 0, before.count + 1, before.failed), state
+            assert bench.logged() == logged + 1 and bench.model.log[-1].status is Status.COMPLETION_ERROR
+            bench.mend_page(places[kind])
+            await bench.post(VICTIM, GOOD._replace(flags=int(flag)))
+            await bench.rest(f"{response} of {kind}, mended")
+    await bench.end()
+
+
+@cocotb.test()
+async def late_memory(dut):
+    """Memory that does not answer a read or a write holds its queue with TIMEOUT and no other; then CLEAR or RESET."""
+    bench, _ = await _prepared(dut, "late")
+    for base, word in ((SRC_BASE, SMALL), (DST_BASE, SMALL)):
+        for order in ("answer, clear", "clear, answer", "answer, reset", "reset, answer"):
+            name = f"{'read' if base == SRC_BASE else 'write'}, {order}"
+            await bench.clean()
+            before, logged = await bench.state(VICTIM), bench.logged()
+            bench.withhold(base)
+            await bench.driver.set_watchdog(2000)
+            await bench.post(VICTIM, word, GOOD)
+            bench.model.time_out(VICTIM)
+            state = await bench.rest(name)
+            assert (state.held, state.status, state.count) == (1, Status.TIMEOUT, before.count), f"{name}: {state}"
+            assert bench.logged() == logged + 1
+            await bench.driver.set_watchdog(0)
+            for step in order.split(", "):
+                if step == "answer":
+                    bench.release(base)
+                    await bench.wait(300)
+                elif step == "clear":
+                    await bench.command(VICTIM, Command.CLEAR)
+                else:
+                    await bench.command(VICTIM, Command.RESET)
+                    if order.startswith("reset"):
+                        await bench.wait(600)
+                        state = await bench.driver.state(VICTIM)
+                        assert state.resetting and state.in_flight, f"{name}: {state}"
+            state = await bench.rest(name)
+            if "reset" in order:
+                assert (state.count, state.failed, state.resetting) == (0, 0, 0), f"{name}: {state}"
+                await bench.command(VICTIM, Command.START)
+                await bench.post(VICTIM, GOOD)
+                state = await bench.rest(name)
+                assert state.count == 1, f"{name}: {state}"
+            else:
+                assert (state.held, state.status, state.count) == (0, 0, before.count + 2), f"{name}: {state}"
+    await bench.end()
+
+
+@pytest.mark.parametrize("config", ["tiny", "base"])
+def test_log_and_interrupt(engine, config):
+    engine(config, ["full_log", "interrupts"])
+
+
+@cocotb.test()
+async def full_log(dut):
+    """The log keeps the first 16 entries and counts the others."""
+    bench, driver = Bench(dut, seed=session_seed("log")), None
+    driver = bench.driver
+    await bench.lay_out([*pairs(bench.config, bench.rng, 1)], skip_errors=True)
+    await driver.enable_interrupts()
+    bad = NativeWord.copy(src=(INVALID, 0), dst=(INVALID, 0), length=1)
+    order = []
+    for number in range(21):
+        queue = number % 3
+        await bench.post(queue, bad)
+        await bench.settle(queue)
+        order.append((queue, number // 3))
+    assert await driver.lost() == 5
+    records = [await driver.pop_log() for _ in range(17)]
+    assert records[16] is None
+    assert [(record.queue, record.count) for record in records[:16]] == order[:16]
+    assert {record.status for record in records[:16]} == {Status.SRC_REGION}
+    # There is room again.
+    await bench.post(1, bad)
+    await bench.settle(1)
+    record = await driver.pop_log()
+    assert (record.queue, record.status, record.count) == (1, Status.SRC_REGION, 7), record
+    assert await driver.pop_log() is None and await driver.lost() == 5
+    assert (await driver.counters())["failed"] == 22
+    bench.check_memory()
+    bench.assert_equal()
+
+
+@cocotb.test()
+async def interrupts(dut):
+    """irq follows enabled sources, until they are acknowledged one by one."""
+    bench = Bench(dut, seed=session_seed("irq"))
+    driver = bench.driver
+    jobs = pairs(bench.config, bench.rng, 2)
+    words = await bench.lay_out(jobs)
+    await driver.enable_interrupts()
+
+    async def look():
+        await bench.wait(4)
+        status = await driver.interrupts()
+        return int(dut.irq.value), status["error"], status["completion"]
+
+    assert await look() == (0, 0, 0)
+    await bench.post(0, words[0])
+    await bench.settle(0)
+    await bench.post(0, words[1]._replace(flags=int(RequestFlag.SC | RequestFlag.RC)))
+    await bench.settle(0)
+    assert await look() == (0, 0, 0)
+    await bench.post(0, words[2]._replace(flags=int(RequestFlag.IRQ | RequestFlag.SC)))
+    await bench.settle(0)
+    assert await look() == (0, 0, 1)
+    await driver.enable_interrupts(completion=True)
+    assert await look() == (1, 0, 1)
+    # A request that fails raises error alone, whatever its flags.
+    await driver.acknowledge(completion=True)
+    assert await look() == (0, 0, 0)
+    await bench.post(1, words[3]._replace(dst_region=INVALID, flags=int(RequestFlag.IRQ)))
+    await bench.settle(1)
+    assert await look() == (0, 1, 0)
+    await driver.acknowledge(completion=True)
+    assert await look() == (0, 1, 0)
+    assert (await driver.pop_log()).queue == 1
+    assert await look() == (0, 1, 0)
+    await driver.acknowledge(error=True)
+    assert await look() == (0, 0, 0)
+    bench.assert_equal()
