@@ -11,7 +11,9 @@ import cocotb
 from cocotb.triggers import ClockCycles, First
 
 from hw.dma_engine.config import PAGE_BYTES, PRESETS
+from hw.dma_engine.model import DmaModel
 from hw.dma_engine.words import Command, NativeWord
+from sim.gpu import Poller
 from sim.testbench import DmaTestbench
 
 __all__ = ["Bench", "disorder", "environment", "parameter", "preset", "session_seed"]
@@ -97,6 +99,21 @@ class Bench(DmaTestbench):
                 self.fill(address, bytes(8))
             await self.configure_queue(queue, **{"domain": DOMAIN, "sc": sc, "rc": rc} | settings)
             await self.command(queue, Command.START)
+
+    async def restart(self):
+        """``rst`` for some cycles, while the buses are quiet. Memory keeps its bytes and forgets what it owes."""
+        self.dut.rst.value = 1
+        await self.wait(3)
+        self.memory.withheld.clear()
+        for port in (self.memory.reads, self.memory.writes):
+            port.responder._blocked.clear()
+        self.dut.rst.value = 0
+        self.model = DmaModel(self.config, memory=self.model.memory)
+        self.poller = Poller()
+        self._ended_before, self._ended_unknown = 0, False
+        for seen in (self.known, self._popped, self._places, self._earlier, self._verified, self._unverifiable):
+            seen.clear()
+        await self.driver.enable_interrupts(error=True)
 
     # Agents
 

@@ -1,0 +1,273 @@
+"""What software does to a queue, or to the engine, in the middle of traffic."""
+
+import cocotb
+import pytest
+from cocotb.triggers import RisingEdge
+
+from hw.dma_engine.config import PAGE_BYTES
+from hw.dma_engine.words import Command, NativeWord, Status
+from tests.dma_engine.bench import DESTINATION, DOMAIN, SOURCE, Bench, parameter, session_seed
+from tests.dma_engine.jobs import Job, pairs, suite
+from tests.dma_engine.pins import Pins
+from tests.dma_engine.victim import DST_BASE, GOOD, LENGTH, LONG, SMALL, SRC, SRC_BASE, VICTIM, VictimBench
+
+pytestmark = pytest.mark.rtl
+
+
+@pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), ("tiny", "random"), ("base", "patterned")])
+def test_queue_control(engine, config, stalls):
+    engine(config, ["paused", "reset_while_waiting", "reset_anywhere", "started_again"], stalls=stalls)
+
+
+async def _victim(dut, name, **options):
+    bench = VictimBench(dut, seed=session_seed(name), stalls=parameter("stalls", "none"), **options)
+    await bench.prepare()
+    return bench
+
+
+def _victims_bursts(pins):
+    """Write bursts to the victim's destination."""
+    return sum(DST_BASE <= transfer.fields[1] < DST_BASE + LENGTH for transfer in pins.seen["aw"])
+
+
+@cocotb.test()
+async def paused(dut):
+    """PAUSE stops a queue between two segments: what is in flight ends, and nothing more of it begins."""
+    bench = await _victim(dut, "paused", latency=50)
+    pins = Pins(bench)
+    for delay in (0, 3, 10, 40, 150, 400):
+        await bench.clean()
+        await bench.post(VICTIM, LONG._replace(flags=3), GOOD)
+        await bench.wait(delay)
+        await bench.command(VICTIM, Command.PAUSE)
+        start = bench.cycle
+        while (state := await bench.driver.state(VICTIM)).in_flight:
+            assert bench.cycle - start < 8000, f"{state} 8,000 cycles after PAUSE"
+        bursts = _victims_bursts(pins)
+        # It goes on taking words.
+        await bench.post(VICTIM, SMALL._replace(dst_offset=7 * PAGE_BYTES, flags=1))
+        await bench.wait(300)
+        again = await bench.driver.state(VICTIM)
+        assert (again.running, again.enabled, again.in_flight, again.waiting, again.count) == (0, 1, 0, 1, state.count)
+        assert _victims_bursts(pins) == bursts, f"{_victims_bursts(pins) - bursts} bursts of a paused queue"
+        await bench.command(VICTIM, Command.START)
+        await bench.rest(f"paused after {delay}")
+    await bench.end()
+
+
+@cocotb.test()
+async def reset_while_waiting(dut):
+    """RESET of a paused queue drops its words; not one of them has moved a byte."""
+    bench = await _victim(dut, "waiting")
+    for number in (1, 2, bench.config.queue_depth + 1):
+        await bench.clean()
+        await bench.post(VICTIM, GOOD)
+        await bench.rest("before")
+        await bench.command(VICTIM, Command.PAUSE)
+        for index in range(number):
+            await bench.post(VICTIM, SMALL._replace(dst_offset=50 * index, flags=3))
+        words = [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)]
+        await bench.command(VICTIM, Command.RESET)
+        state = await bench.rest(f"reset with {number} waiting")
+        assert state == (0,) * 10, state
+        # Counters go back unseen.
+        assert words == [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)]
+        await bench.command(VICTIM, Command.START)
+    await bench.end()
+
+
+@cocotb.test()
+async def reset_anywhere(dut):
+    """RESET cuts a request of many segments anywhere, and drains what is in flight before it is over."""
+    bench = await _victim(dut, "anywhere", latency=120)
+    cut = set()
+    for delay in (0, 1, 2, 5, 9, 20, 50, 90, 130, 170, 220, 260, 350, 500, 800, 1500):
+        await bench.clean()
+        bench.model.freeze(VICTIM)
+        await bench.post(VICTIM, GOOD._replace(flags=0), LONG._replace(flags=3),
+                         GOOD._replace(dst_offset=7 * PAGE_BYTES))
+        await bench.wait(delay)
+        before = await bench.driver.state(VICTIM)
+        await bench.command(VICTIM, Command.RESET)
+        # Neither of these has a place before it is over.
+        await bench.driver.start(VICTIM)
+        state = await bench.rest(f"reset after {delay}")
+        assert state == (0,) * 10, state
+        cut.add((before.count, min(before.in_flight, 1)))
+        quiet = [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)]
+        await bench.wait(600)
+        assert quiet == [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)], "a word after a reset"
+        await bench.command(VICTIM, Command.START)
+        # Counters begin at 0 again.
+        await bench.post(VICTIM, GOOD)
+        state = await bench.rest("after a reset")
+        assert (state.count, state.failed, state.status) == (1, 0, 0), state
+    assert (0, 1) in cut and (1, 1) in cut, f"cut only at {cut}"
+    await bench.end()
+
+
+@cocotb.test()
+async def started_again(dut):
+    """Words after RESET are refused; START forgives that; a second START changes nothing."""
+    bench = await _victim(dut, "started")
+    for clears in (False, True):
+        await bench.command(VICTIM, Command.RESET)
+        await bench.rest("reset")
+        logged = bench.logged()
+        assert not await bench.post(VICTIM, GOOD)
+        assert not await bench.post(VICTIM, GOOD)
+        state = await bench.rest("refused")
+        assert (state.enabled, state.refusing, state.count, state.failed, state.status) == (0, 1, 0, 0, 0), state
+        assert bench.logged() == logged + 1 and bench.model.log[-1].status is Status.DISABLED
+        if clears:
+            await bench.command(VICTIM, Command.CLEAR)
+            assert not (await bench.rest("cleared")).refusing
+        for _ in range(2):
+            await bench.command(VICTIM, Command.START)
+            assert await bench.post(VICTIM, GOOD)
+        state = await bench.rest("started")
+        assert (state.enabled, state.refusing, state.count) == (1, 0, 2), state
+    await bench.end()
+
+
+@pytest.mark.parametrize("config", ["tiny", "base"])
+def test_engine_control(engine, config):
+    engine(config, ["rst_brings_all_back", "counters_add_up", "watchdog_waits", "watchdog_is_patient"])
+
+
+@cocotb.test()
+async def rst_brings_all_back(dut):
+    """``rst`` with requests that memory never answers, words that wait, and queues that hold and refuse."""
+    bench = Bench(dut, seed=session_seed("rst"), latency=1000)
+    config, rng = bench.config, bench.rng
+    jobs = suite("all_tags", config, rng)
+    words = await bench.lay_out(jobs)
+    withheld = [0x3_0000_0000, 0x3_0000_2000]
+    for region, base in enumerate(withheld, 8):
+        bench.fill(base, rng.randbytes(2 * PAGE_BYTES))
+        await bench.define_region(region, base=base, length=PAGE_BYTES, domain=DOMAIN)
+        bench.withhold(base)
+    await bench.run(words[:30], queues=[3])
+    # Queue 0 waits for reads, 1 for writes, 2 is paused, 3 holds an error and refuses words.
+    for queue, word in ((0, NativeWord.copy(src=(8, 0), dst=(DESTINATION, 0), length=1)),
+                        (1, NativeWord.copy(src=(SOURCE, 0), dst=(9, 0), length=2))):
+        for _ in range(min(4, config.queue_depth)):
+            await bench.post(queue, word)
+    await bench.command(2, Command.PAUSE)
+    await bench.post(2, *words[:3])
+    await bench.post(3, words[0]._replace(dst_region=15), *words[:3])
+    await bench.wait(5000)
+    stuck = [await bench.driver.state(queue) for queue in range(4)]
+    assert [(state.in_flight > 0, state.waiting, state.held) for state in stuck[:3]] == \
+        [(True, 0, 0), (True, 0, 0), (False, 1, 0)], stuck
+    assert stuck[3].held and stuck[3].count == 30, stuck[3]
+
+    for address, length in ((bench.model.regions[DESTINATION].base, 1), (withheld[1], 2)):
+        bench.model.memory.forget(address, length)
+    await bench.restart()
+    assert set((await bench.driver.counters()).values()) == {0}
+    assert await bench.driver.pop_log() is None and await bench.driver.lost() == 0
+    assert not any((await bench.driver.interrupts()).values()) and not int(dut.irq.value)
+    for queue in range(config.queues):
+        state = await bench.driver.state(queue)
+        assert state == (0,) * 10, f"queue {queue}: {state}"
+    # No region is left.
+    await bench.start_queues(range(config.queues), skip_errors=True)
+    await bench.post(0, words[0])
+    await bench.settle(0)
+    assert bench.model.log[-1].status is Status.SRC_REGION
+    await bench.wait_log()
+
+    # All tags are back, and all the rest is as it was.
+    pins = Pins(bench)
+    bench.assert_equal()
+    length = bench._cursor + PAGE_BYTES & -PAGE_BYTES
+    await bench.define_region(SOURCE, base=0x7_1234_5000, length=bench._source_bytes, domain=DOMAIN, writable=False)
+    await bench.define_region(DESTINATION, base=0xABCD_0000_9000, length=length, domain=DOMAIN, readable=False)
+    await bench.run(words)
+    assert pins.in_flight["segments"] == min(config.tags, config.queues * config.window), pins.in_flight
+    await bench.end()
+
+
+@cocotb.test()
+async def counters_add_up(dut):
+    """The counters say what the pins do, with every bus stalled and some requests bad."""
+    bench = Bench(dut, seed=session_seed("counters"), stalls="random")
+    pins = Pins(bench)
+    config, rng = bench.config, bench.rng
+    jobs = [*pairs(config, rng, 100), Job(5000, 1, 1)]
+    words = await bench.lay_out(jobs, skip_errors=True)
+    expected = {"words": len(words) + 5, "requests": len(words) + 5, "failed": 5 + 1, "refused": 2}
+    expected["segments"] = sum((word.dst_offset + word.length - 1) // config.segment_bytes
+                               - word.dst_offset // config.segment_bytes + 1 for word in words)
+    bad = [words[0]._replace(dst_region=15, length=10_000) for _ in range(5)]
+    await bench.run(words + bad)
+    await bench.command(2, Command.RESET)
+    await bench.settle(2)
+    await bench.post(2, words[0], words[0])
+    await bench.wait_log()
+    await bench.end()
+    completion = 1 << (config.axi_id_width - 1)
+    completions = sum(bool(transfer.fields[0] & completion) for transfer in pins.seen["aw"])
+    expected |= {"read_beats": len(pins.seen["r"]), "write_beats": len(pins.seen["w"]),
+                 "completion_writes": completions,
+                 "read_stalls": pins.stalled["ar"], "write_stalls": pins.stalled["w"]}
+    assert len(pins.seen["aw"]) == expected["segments"] + completions == len(pins.seen["b"])
+    found = await bench.driver.counters()
+    assert found == expected
+    assert min(found.values()) > 0 and not pins.stalled["r"] and not pins.stalled["b"]
+
+
+@cocotb.test()
+async def watchdog_waits(dut):
+    """TIMEOUT comes one to two times WATCHDOG cycles after the last segment ended."""
+    bench = await _victim(dut, "watchdog")
+    for watchdog in (700, 1500, 3000):
+        bench.withhold(SRC_BASE)
+        await bench.driver.set_watchdog(watchdog)
+        await bench.clean()
+        await bench.wait(bench.rng.randrange(watchdog))
+        start = bench.cycle
+        await bench.post(VICTIM, SMALL)
+        bench.model.time_out(VICTIM)
+        await RisingEdge(dut.irq)
+        took = bench.cycle - start
+        slack = 4 * bench.config.queues + 40
+        assert watchdog <= took <= 2 * watchdog + slack, f"TIMEOUT after {took} cycles with WATCHDOG {watchdog}"
+        bench.release(SRC_BASE)
+        await bench.driver.set_watchdog(0)
+        await bench.rest("timed out")
+        await bench.command(VICTIM, Command.CLEAR)
+        state = await bench.rest("cleared")
+        assert (state.held, state.status, state.in_flight) == (0, 0, 0), state
+    await bench.end()
+
+
+@cocotb.test()
+async def watchdog_is_patient(dut):
+    """Queues that are idle, paused, held, or just slow do not time out; with WATCHDOG 0 none does."""
+    bench = Bench(dut, seed=session_seed("patience"), latency=400)
+    words = await bench.lay_out(pairs(bench.config, bench.rng, 40))
+    await bench.driver.set_watchdog(1000)
+    await bench.command(0, Command.PAUSE)
+    await bench.post(0, *words[:2])
+    await bench.post(1, words[2]._replace(src_region=15), *words[3:5])
+    await bench.run(words[5:], queues=[2, 3])
+    await bench.wait(4000)
+    await bench.settle(1)
+    for queue in (0, 1):
+        state = await bench.driver.state(queue)
+        assert (state.held, state.status) == ((0, 0) if queue == 0 else (1, Status.SRC_REGION)), state
+    await bench.command(0, Command.START)
+    await bench.command(1, Command.CLEAR)
+    await bench.settle(1)
+    # Never, if it is 0.
+    await bench.driver.set_watchdog(0)
+    bench.fill(SRC_BASE, bytes(PAGE_BYTES))
+    await bench.define_region(SRC, base=SRC_BASE, length=PAGE_BYTES, domain=DOMAIN)
+    bench.withhold(SRC_BASE)
+    await bench.post(2, words[0]._replace(src_region=SRC, src_offset=0, length=1, flags=1))
+    await bench.wait(10_000)
+    bench.release(SRC_BASE)
+    await bench.end()
+    assert set(bench.errors) == {"SRC_REGION"}, bench.errors
