@@ -23,6 +23,7 @@ VERBS = {
     "verilog": ("hw.verilog_cli", "write the Verilog of a design, its pins and its registers"),
     "sim": ("sim.cli", "simulate a design under Verilator and check what it does"),
     "compare": ("sim.compare_cli", "check the hardware against the reference model"),
+    "bench": ("sim.bench_cli", "measure throughput, latency and fairness of a design"),
     "doctor": ("sim.doctor", "say what this machine lacks, and how to get it"),
 }
 

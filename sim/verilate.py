@@ -76,26 +76,39 @@ def build(component, *, name, waves=False, status: Callable[[str, int, int], Non
     text = emit.verilog(component, name=name)
     verilator, compiler = find_verilator(), find_compiler()
     trace = waves_format() if waves else None
-    key = _digest(text, name, verilator.version, str(verilator.root), compiler.version, _VERILATOR_OPTIONS,
-                  _WAVES_OPTIONS, _COMPILE_OPTIONS, _FAST, _SLOW, _RUNTIME, trace, package_version("cocotb"),
-                  str(cocotb_config.libs_dir))
+    key = digest(text, name, verilator.version, str(verilator.root), compiler.version, _VERILATOR_OPTIONS,
+                 _WAVES_OPTIONS, _COMPILE_OPTIONS, _FAST, _SLOW, _RUNTIME, trace, package_version("cocotb"),
+                 str(cocotb_config.libs_dir))
     folder = build_root() / "sim" / f"{name}-{key}"
+    reused, seconds = once(folder, lambda: _verilate(folder, text, name=name, trace=trace, status=status or quiet),
+                           product="simulator", name=name)
+    return Build(name, folder, trace, reused=reused, seconds=seconds)
+
+
+def once(folder, make, *, product, name):
+    """Call ``make()`` to fill ``folder`` unless that was done before; return whether it was, and its seconds.
+
+    A folder counts as filled when ``product`` is in it and ``make`` came to its end.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     stamp = folder / "complete.json"
     with FileLock(folder.with_name(f".{folder.name}.lock")):
-        if stamp.is_file() and (folder / "simulator").is_file():
-            seconds = json.loads(stamp.read_text())["seconds"]
-            return Build(name, folder, trace, reused=True, seconds=seconds)
+        if stamp.is_file() and (folder / product).is_file():
+            return True, json.loads(stamp.read_text())["seconds"]
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         started = time.monotonic()
-        _verilate(folder, text, name=name, trace=trace, status=status or (lambda what, done, total: None))
+        make()
         seconds = time.monotonic() - started
         # The stamp comes last and at once: without it the folder counts as never built.
         new = folder / "complete.json.new"
         new.write_text(json.dumps({"name": name, "seconds": round(seconds, 2)}))
         new.replace(stamp)
-    return Build(name, folder, trace, reused=False, seconds=seconds)
+    return False, seconds
+
+
+def quiet(what, done, total):
+    """Tells nobody."""
 
 
 def _verilate(folder, text, *, name, trace, status):
@@ -106,22 +119,46 @@ def _verilate(folder, text, *, name, trace, status):
     status("verilate", 0, 1)
     tracing = (f"--trace-{trace}", *_WAVES_OPTIONS) if trace else ()
     # Relative names, so that messages about the design say `queue.v:12`.
-    _execute([verilator.path, *_VERILATOR_OPTIONS, *tracing, "--top-module", name, "-Mdir", "cpp",
-              "ports.vlt", f"{name}.v"], env=verilator.env(), folder=folder, log=folder / "verilator.log")
-    plan = json.loads((folder / "cpp" / "Vtop.json").read_text())
-    sources = plan["sources"]
-
-    include = verilator.root / "include"
-    options = [*_COMPILE_OPTIONS, f"-I{include}", f"-I{include / 'vltstd'}", "-DVERILATOR=1",
-               "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", f"-DVM_TRACE={int(bool(trace))}",
-               *(f"-DVM_TRACE_{kind}={int(trace == kind.lower())}" for kind in ("FST", "VCD", "SAIF"))]
-    runtime = _runtime(sources["global"], options, status=status)
+    execute([verilator.path, *_VERILATOR_OPTIONS, *tracing, "--top-module", name, "-Mdir", "cpp",
+             "ports.vlt", f"{name}.v"], env=verilator.env(), folder=folder, log=folder / "verilator.log")
     main = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
+    libs = cocotb_config.libs_dir
+    libraries = (f"-L{libs}", f"-Wl,-rpath,{libs}", "-lcocotbvpi_verilator", *(("-lz", "-llz4") if trace == "fst" else ()))
+    link(folder, main=(main, _FAST), libraries=libraries, product="simulator", status=status,
+         options=(f"-DVM_TRACE={int(bool(trace))}",
+                  *(f"-DVM_TRACE_{kind}={int(trace == kind.lower())}" for kind in ("FST", "VCD", "SAIF"))))
+
+
+def link(folder, *, main, product, status, options=(), libraries=(), fast=_FAST):
+    """Compile what Verilator wrote to ``folder/cpp`` and make a program of it.
+
+    Parameters
+    ----------
+    folder : :class:`Path`
+        Folder of the build.
+    main : (path, str)
+        The program's own source, and how it is optimised.
+    product : str
+        Name of the program in ``folder``.
+    status : callable
+        Receives ``(what, done, total)``.
+    options : sequence of str
+        For the compiler.
+    libraries : sequence of str
+        For the linker.
+    fast : str
+        How the parts that run every cycle are optimised.
+    """
+    include = find_verilator().root / "include"
+    options = [*_COMPILE_OPTIONS, f"-I{include}", f"-I{include / 'vltstd'}", "-DVERILATOR=1",
+               "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", *options]
+    sources = json.loads((folder / "cpp" / "Vtop.json").read_text())["sources"]
+    runtime = _runtime(sources["global"], options, status=status)
     objects = []
-    for level, group in ((_FAST, "classes_fast"), (_FAST, "support_fast"), (_SLOW, "classes_slow"),
+    for level, group in ((fast, "classes_fast"), (fast, "support_fast"), (_SLOW, "classes_slow"),
                          (_SLOW, "support_slow")):
-        objects += [(Path(source), level) for source in sources[group]]
-    objects.append((main, _FAST))
+        objects += [(Path(source), level) for source in sources.get(group, ())]
+    objects.append(main)
     # The longest first: the last one to end is then short.
     objects.sort(key=lambda item: -item[0].stat().st_size)
     jobs = [(source, [*options, level, "-I", str(folder / "cpp")], folder / f"{source.stem}.o")
@@ -129,10 +166,8 @@ def _verilate(folder, text, *, name, trace, status):
     _compile(jobs, log=folder / "compile.log", status=status)
 
     status("link", 0, 1)
-    libs = cocotb_config.libs_dir
-    _execute([*find_compiler().command, "-o", "simulator", *(job[2] for job in jobs), *runtime, f"-L{libs}",
-              f"-Wl,-rpath,{libs}", "-lcocotbvpi_verilator", "-pthread",
-              *(("-lz", "-llz4") if trace == "fst" else ())], folder=folder, log=folder / "link.log")
+    execute([*find_compiler().command, "-o", product, *(job[2] for job in jobs), *runtime, *libraries, "-pthread"],
+            folder=folder, log=folder / "link.log")
     for job in jobs:
         job[2].unlink()
     status("link", 1, 1)
@@ -141,7 +176,7 @@ def _verilate(folder, text, *, name, trace, status):
 def _runtime(sources, options, *, status):
     """Objects of Verilator's own library, compiled once for all designs."""
     options = [*options, _RUNTIME]
-    key = _digest(sources, options, find_verilator().version, find_compiler().version)
+    key = digest(sources, options, find_verilator().version, find_compiler().version)
     folder = build_root() / "sim" / f"verilator-{key}"
     stamp = folder / "complete"
     objects = [folder / f"{Path(source).stem}.o" for source in sources]
@@ -160,7 +195,7 @@ def _compile(jobs, *, log, status):
     compiler = find_compiler().command
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(cores) as pool:
-        running = [pool.submit(_execute, [*compiler, *options, "-c", str(source), "-o", str(made)],
+        running = [pool.submit(execute, [*compiler, *options, "-c", str(source), "-o", str(made)],
                                folder=made.parent, log=log.with_name(f"{made.stem}.log"))
                    for source, options, made in jobs]
         try:
@@ -173,7 +208,7 @@ def _compile(jobs, *, log, status):
             raise
 
 
-def _execute(command, *, folder, log, env=None):
+def execute(command, *, folder, log, env=None):
     """Run a tool of the build with its output in ``log``."""
     command = [str(word) for word in command]
     with open(log, "w", encoding="utf-8") as stream:
@@ -201,5 +236,6 @@ def waves_format():
     return "fst" if probe.returncode == 0 else "vcd"
 
 
-def _digest(*parts):
+def digest(*parts):
+    """Short name of everything that a build depends on."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -64,6 +64,7 @@ public:
         top_.rst = 1;
         for (int count = 0; count < 4; ++count) tick();
         top_.rst = 0;
+        tick();
     }
     ~Engine() { top_.final(); }
 

@@ -1,0 +1,198 @@
+"""Build the harness of an engine once, and run it.
+
+::
+
+    harness = build_harness(WIDE)
+    result = harness.run([Flow(count=16, size=64, depth=64)], [Target(read_latency=500)], window=8000)
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hw import emit
+from hw.dma_engine.header import c_header
+from hw.errors import UserError
+from sim.toolchain import build_root, find_compiler, find_verilator
+from sim.verilate import digest, execute, link, once, quiet
+
+__all__ = ["Flow", "Harness", "HarnessFailed", "Target", "build_harness"]
+
+_SOURCES = ("main.cpp", "traffic.h", "engine.h", "axi_memory.h", "memory.h")
+_VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", "-O3",
+                      "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000",
+                      "--output-split-cfuncs", "60000")
+# -O2 takes twice the time to compile and saves less than that in a benchmark.
+_FAST, _MAIN = "-O1", "-O2"
+
+
+class HarnessFailed(UserError):
+    """The engine did something wrong under the harness, or the harness could not be run."""
+
+    status = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A part of the memory: cycles from AR to the first R beat that it can give, from the last W beat to B, and beats
+    per cycle (0 for any number)."""
+
+    read_latency: int = 100
+    write_latency: int = 100
+    read_rate: float = 0
+    write_rate: float = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """Copies of one size, posted to the queues ``first`` to ``first + count - 1``.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of each request.
+    depth : int
+        Requests of a queue that are posted and not known to have ended, at most: SC in memory tells.
+    waiting : int
+        Requests of a queue that are posted and whose first read is not on the bus, at most; 0 for any number. No GPU
+        sees that; it keeps queues full however deep they are, as a benchmark of the engine alone needs it.
+    requests : int
+        Per queue, then the flow ends; 0 for no end.
+    start : int
+        Cycle of the first.
+    burst : int
+        Words that a bridge merges into one store burst.
+    source, destination : int
+        Targets.
+    source_shift, destination_shift : int
+        Bytes beyond alignment.
+    random_shift : bool
+        Both by chance instead.
+    rate : float
+        Requests per cycle of all queues together; 0 for as fast as they may.
+    """
+
+    first: int = 0
+    count: int = 1
+    size: int = 64
+    depth: int = 1
+    waiting: int = 0
+    requests: int = 0
+    start: int = 0
+    burst: int = 1
+    source: int = 0
+    destination: int = 0
+    source_shift: int = 0
+    destination_shift: int = 0
+    random_shift: bool = False
+    rate: float = 0
+
+
+@dataclass(frozen=True)
+class Harness:
+    """A harness of one engine, ready to run."""
+
+    config: object
+    folder: Path
+    reused: bool
+    seconds: float
+
+    def run(self, flows: Sequence[Flow], targets: Sequence[Target] = (Target(),), *, warmup=0, window=0, limit=1_000_000,
+            seed=1, out_of_order=False, jitter=0, stall=0.0, plant=0, timeout=600):
+        """Run and return what was measured; with the same arguments, the same numbers but for seconds.
+
+        First ``warmup`` cycles, then ``window`` cycles that are measured, then until the flows that end have ended.
+
+        Parameters
+        ----------
+        flows, targets : sequence
+            Requests and memory.
+        limit : int
+            Cycles after which requests that have not ended are an error.
+        out_of_order : bool
+            The memory answers bursts that are due in any order.
+        jitter : int
+            Up to so many cycles more for each burst.
+        stall : float
+            Probability that a channel of the memory pauses in a cycle.
+        plant : int
+            Number, from 1, of the R beat in which the memory turns one bit around; 0 for none.
+
+        Raises
+        ------
+        HarnessFailed
+            If bytes or completion words are wrong, words were refused, requests failed or never ended.
+        """
+        command = [str(self.folder / "harness"), "--seed", str(seed), "--warmup", str(warmup), "--window", str(window),
+                   "--limit", str(limit), "--jitter", str(jitter), "--stall", str(stall), "--plant", str(plant)]
+        command += ["--out-of-order"] if out_of_order else []
+        for name, parts in (("--target", targets), ("--flow", flows)):
+            for part in parts:
+                command += [name, ",".join(f"{key}={int(value) if isinstance(value, bool) else value}"
+                                           for key, value in asdict(part).items())]
+        try:
+            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired:
+            raise HarnessFailed(f"The fast harness was stopped after {timeout} s without an end.") from None
+        if done.returncode:
+            raise HarnessFailed(f"The fast harness stopped: {_reason(done)}")
+        result = json.loads(done.stdout)
+        if result["errors"]:
+            first, *more = result["errors"]
+            also = f" And {len(more)} more of that kind." if more else ""
+            raise HarnessFailed(f"The engine is wrong under the fast harness: {first}{also}\n  command {' '.join(command)}")
+        return result
+
+
+def build_harness(config, *, checked=False, status: Callable[[str, int, int], None] | None = None):
+    """Build the harness around ``DmaEngine(config)`` unless that was done before, and return a :class:`Harness`.
+
+    Parameters
+    ----------
+    config : :class:`DmaConfig`
+        The engine's sizes.
+    checked : bool
+        With the protocol monitors on each bus, which stop the run; slower.
+    status : callable or None
+        Receives ``(what, done, total)`` as the build goes on.
+    """
+    # Imported here, so that a wrong option is told without waiting for the hardware description.
+    from hw.dma_engine.engine import DmaEngine
+    from sim.checked import CheckedDma
+
+    name = "fast_checked" if checked else "fast"
+    status = status or quiet
+    status("describe", 0, 1)
+    text = emit.verilog((CheckedDma if checked else DmaEngine)(config), name=name, assertions=checked)
+    here, header = Path(__file__).parent, c_header(config)
+    options = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert"]
+    sources = [(here / source).read_text(encoding="utf-8") for source in _SOURCES]
+    verilator = find_verilator()
+    key = digest(text, header, sources, options, _FAST, _MAIN, verilator.version, str(verilator.root),
+                 find_compiler().version)
+    folder = build_root() / "sim" / f"{name}-{key}"
+
+    def make():
+        (folder / f"{name}.v").write_text(text)
+        (folder / "dmace_dma.h").write_text(header)
+        status("verilate", 0, 1)
+        execute([verilator.path, *options, "--top-module", name, "-Mdir", "cpp", f"{name}.v"], env=verilator.env(),
+                folder=folder, log=folder / "verilator.log")
+        link(folder, main=(here / "main.cpp", _MAIN), product="harness", status=status, fast=_FAST,
+             options=(f"-DDMACE_DATA_BYTES={config.beat_bytes}", f"-DDMACE_ID_BITS={config.axi_id_width}",
+                      "-DVM_TRACE=0", f"-I{folder}"))
+
+    reused, seconds = once(folder, make, product="harness", name=name)
+    return Harness(config, folder, reused, seconds)
+
+
+def _reason(done):
+    """One sentence of a program that did not come to its end."""
+    text = f"{done.stdout}\n{done.stderr}"
+    if found := re.search(r"(.*)\n?.*\[(\d+)\] %Error: (\S+): Assertion failed", text):
+        return f"an assertion of the hardware failed: {found[1].strip()} ({found[3]})."
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    return lines[-1] if lines else f"it ended with status {done.returncode} and said nothing."
