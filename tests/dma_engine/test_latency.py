@@ -99,8 +99,9 @@ async def one_request(dut):
     Path(os.environ["DMACE_TEST_FILE"]).write_text(json.dumps(result))
 
 
-def test_write_throughput(engine):
-    engine("base", "keeps_w_busy")
+def test_write_throughput(engine, tmp_path):
+    engine("base", "keeps_w_busy", file=tmp_path / "figures.json")
+    print((tmp_path / "figures.json").read_text())
 
 
 @cocotb.test()
@@ -128,7 +129,9 @@ async def keeps_w_busy(dut):
         await task
     stop = bench.cycle
     beats = sum(start <= transfer.cycle < stop for transfer in pins.seen["w"])
-    dut._log.info(f"W carried a beat in {beats} of {stop - start} cycles, {beats / (stop - start):.1%}")
+    Path(os.environ["DMACE_TEST_FILE"]).write_text(json.dumps({
+        "config": "base", "bytes": 1024, "queues": queues, "memory_latency": LATENCY, "cycles": stop - start,
+        "w_beats": beats}))
     assert stop - start > 5000, f"only {stop - start} cycles of steady state"
     assert beats >= 0.9 * (stop - start), f"W carried a beat in {beats} of {stop - start} cycles"
     await bench.end()
