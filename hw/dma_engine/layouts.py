@@ -105,7 +105,8 @@ def segment_layout(config):
         "src_addr": ADDR_WIDTH, "dst_addr": ADDR_WIDTH,
         "size": config.segment_bits,                    # bytes less one
         "src_beats": config.beat_count_width,
-        "crosses": 1,                                   # the source crosses a 4 KiB boundary
+        "first_beats": config.beat_count_width,         # up to the source's 4 KiB boundary, if it crosses one
+        "crosses": 1,
     })
 
 

@@ -60,13 +60,15 @@ class Legalizer(wiring.Component):
         checked = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)),
             "src_offset": OFFSET_WIDTH, "src_advance": OFFSET_WIDTH, "dst_position": OFFSET_WIDTH,
+            "src_place": 12,                            # source position in its 4 KiB page
             "src_end": OFFSET_WIDTH + 1, "dst_end": OFFSET_WIDTH + 1,
             "src_length": OFFSET_WIDTH + 1, "dst_length": OFFSET_WIDTH + 1,
             "src_base": ADDR_WIDTH - 12, "dst_base": ADDR_WIDTH - 12,
         })
         placed = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)), "src_position": OFFSET_WIDTH,
-            "src_beats": config.beat_count_width, "src_base": ADDR_WIDTH - 12, "dst_addr": ADDR_WIDTH,
+            "src_beats": config.beat_count_width, "first_beats": config.beat_count_width, "crosses": 1,
+            "src_base": ADDR_WIDTH - 12, "dst_addr": ADDR_WIDTH,
         })
         a, b = Signal(checked, reset_less=True), Signal(placed, reset_less=True)
         a_valid, b_valid = Signal(), Signal()
@@ -109,6 +111,8 @@ class Legalizer(wiring.Component):
             a.size.eq(Mux(i.last, front.end_position, -1) - start),
             a.src_offset.eq(front.src_offset),
             a.src_advance.eq(Mux(i.first, 0, (i.number << bits) - front.dst_offset[:bits])),
+            a.src_place.eq(Mux(i.first, front.src_offset,
+                               front.src_offset[:12] - front.dst_offset[:bits] + (i.number << bits))),
             a.dst_position.eq(Cat(start, front.dst_offset[bits:] + i.number)),
         ]
 
@@ -120,7 +124,9 @@ class Legalizer(wiring.Component):
             b.bad[CHECKS.index(Status.SRC_BOUNDS)].eq(a.src_end > a.src_length),
             b.bad[CHECKS.index(Status.DST_BOUNDS)].eq(a.dst_end > a.dst_length),
             b.src_position.eq(a.src_offset + a.src_advance),
-            b.src_beats.eq((((a.src_offset[:lanes] + a.src_advance[:lanes])[:lanes] + a.size) >> lanes) + 1),
+            b.src_beats.eq(((a.src_place[:lanes] + a.size) >> lanes) + 1),
+            b.first_beats.eq(PAGE_BYTES // self.config.beat_bytes - a.src_place[lanes:]),
+            b.crosses.eq(a.src_place + a.size >= PAGE_BYTES),
             b.src_base.eq(a.src_base),
             b.dst_addr.eq(Cat(a.dst_position[:12], a.dst_base + a.dst_position[12:])),
         ]
@@ -150,7 +156,7 @@ class Legalizer(wiring.Component):
             segment.dst_addr.eq(b.dst_addr),
             segment.src_addr.eq(Cat(b.src_position[:12], b.src_base + b.src_position[12:])),
             segment.src_beats.eq(b.src_beats),
-            segment.crosses.eq(b.src_position[:12] + b.size >= PAGE_BYTES),
+            segment.first_beats.eq(b.first_beats), segment.crosses.eq(b.crosses),
         ]
         m.d.comb += [
             self.abort.eq(b_valid & (status != Status.OK) & ~b.last),

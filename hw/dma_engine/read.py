@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import CreditCounter
 
-from .config import ADDR_WIDTH, PAGE_BYTES
+from .config import ADDR_WIDTH
 from .layouts import done_layout, launch_layout, segment_layout
 from .words import Status
 
@@ -56,7 +56,6 @@ class ReadIssue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, segment = self.config, self.i.payload
-        page_beats = PAGE_BYTES // config.beat_bytes
         beats = config.segment_beats + 1
 
         # A slot released now is offered again by the free list 3 cycles later; so is the credit.
@@ -64,10 +63,6 @@ class ReadIssue(wiring.Component):
         release = Signal(3)
         m.d.sync += release.eq(Cat(self.release, release))
         m.d.comb += credit.give.eq(release[-1])
-
-        # The part of the source before its 4 KiB boundary.
-        before = Signal(range(page_beats + 1))
-        m.d.comb += before.eq(page_beats - segment.src_addr[config.lane_bits:12])
 
         bad, begin, can_send = Signal(), Signal(), Signal()
         second = Signal()               # the burst behind the boundary comes now
@@ -99,7 +94,7 @@ class ReadIssue(wiring.Component):
                 self.arvalid.eq(1),
                 self.arid.eq(self.tags.payload),
                 self.araddr.eq(segment.src_addr),
-                self.arlen.eq(Mux(segment.crosses, before, segment.src_beats) - 1),
+                self.arlen.eq(Mux(segment.crosses, segment.first_beats, segment.src_beats) - 1),
             ]
         with m.Elif(second & can_send):
             m.d.sync += [
@@ -107,7 +102,7 @@ class ReadIssue(wiring.Component):
                 self.arvalid.eq(1),
                 self.arid.eq(second_tag),
                 self.araddr.eq(Cat(C(0, 12), self.araddr[12:] + 1)),
-                self.arlen.eq(segment.src_beats - before - 1),
+                self.arlen.eq(segment.src_beats - segment.first_beats - 1),
             ]
         with m.Elif(self.arready):
             m.d.sync += self.arvalid.eq(0)

@@ -232,8 +232,8 @@ class Retire(wiring.Component):
         everything = three.fail | three.clear
         m.d.comb += [
             words.read[0].addr.eq(three.queue),
-            now.count.eq(Mux(three.reset, 0, word.count + three.counts)),
-            now.failed.eq(Mux(three.reset, 0, word.failed + three.fail)),
+            now.count.eq(Mux(three.reset, 0, Mux(three.counts, _next(word.count), word.count))),
+            now.failed.eq(Mux(three.reset, 0, Mux(three.fail, _next(word.failed), word.failed))),
             now.status.eq(Mux(three.fail, three.status, Mux(three.clear | three.reset, Status.OK, word.status))),
             words.write.addr.eq(three.queue), words.write.data.eq(now),
             words.write.en.eq(three.ok | three.fail | three.clear | three.reset),
@@ -247,6 +247,11 @@ class Retire(wiring.Component):
             self.log.queue.eq(three.queue), self.log.status.eq(three.status), self.log.count.eq(word.count),
         ]
         return m
+
+
+def _next(count):
+    """``count + 1`` without a carry chain: each bit looks at all below it."""
+    return Cat(bit ^ count[:index].all() if index else ~bit for index, bit in enumerate(count))
 
 
 def _is_read_error(status):
