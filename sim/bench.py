@@ -147,7 +147,8 @@ class Bench:
         waiting = 2 if size >= 8192 else min(config.queue_depth, 32)
         in_flight = 2 + -(-config.window * config.segment_bytes // size)
         unseen = -(-(6 * latency + 2000) * config.beat_bytes // size)
-        return self._flow(size, count=count, waiting=waiting, depth=waiting + min(8 * config.window, in_flight + unseen))
+        depth = waiting + min(8 * config.window, in_flight + unseen)
+        return self._flow(size, count=count, waiting=waiting, depth=depth)
 
     def _thread_depth(self, size, latency):
         """Words that threads keep posted per queue: enough for the round trip if the queue holds as many."""

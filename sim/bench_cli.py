@@ -22,10 +22,10 @@ def configure(parser):
     dma = designs.add_parser("dma", help="the DMA engine", description="Measure share of the bus, latencies and "
                              "fairness of the engine before a memory of set latency; every byte is checked.")
     add_config(dma, "wide")
-    dma.add_argument("--latency", type=_integers, default=list(LATENCIES), metavar="L,...",
-                     help=f"of the memory, in cycles, for reads and for writes (default: {_listed(LATENCIES)})")
-    dma.add_argument("--sizes", type=_integers, default=list(SIZES), metavar="BYTES,...",
-                     help=f"of requests (default: {_listed(SIZES)})")
+    dma.add_argument("--latency", default=_listed(LATENCIES), metavar="L,...",
+                     help="of the memory, in cycles, for reads and for writes (default: %(default)s)")
+    dma.add_argument("--sizes", default=_listed(SIZES), metavar="BYTES,...",
+                     help="of requests (default: %(default)s)")
     dma.add_argument("--queues", type=integer, metavar="N", help="queues that are posted to (default: 16, or all)")
     dma.add_argument("--unaligned", action="store_true", help="sources 3 and destinations 17 bytes beyond alignment")
     add_seed(dma)
@@ -36,7 +36,8 @@ def configure(parser):
 def run(args):
     config = PRESETS[args.config]
     queues = min(16, config.queues) if args.queues is None else args.queues
-    _check(args, config, queues)
+    latencies, sizes = _integers("--latency", args.latency), _integers("--sizes", args.sizes)
+    _check(args, config, queues, latencies, sizes)
     # Imported here, so that a wrong option is told at once.
     from sim.bench import UNALIGNED, Bench
     from sim.fast import build_harness
@@ -54,8 +55,8 @@ def run(args):
 
         harness = build_harness(config, status=building)
         bench = Bench(harness, queues=queues, seed=args.seed, shifts=UNALIGNED if args.unaligned else (0, 0))
-        progress.reset(task, description=f"measuring {args.config}", total=bench.steps(args.sizes, args.latency) + 1)
-        result = {"config": args.config, **bench.run(args.sizes, args.latency, progress=measuring)}
+        progress.reset(task, description=f"measuring {args.config}", total=bench.steps(sizes, latencies) + 1)
+        result = {"config": args.config, **bench.run(sizes, latencies, progress=measuring)}
     if args.plot:
         from sim.bench_plot import draw
 
@@ -70,10 +71,14 @@ def run(args):
     return 0
 
 
-def _integers(text):
-    values = [integer(part.strip()) for part in text.split(",")]
+def _integers(name, given):
+    """Integers of an option ``A,B,...``."""
+    try:
+        values = [int(part, 0) for part in given.split(",")]
+    except ValueError:
+        raise UserError(f"{name} must be integers with commas between them, not {given!r}.") from None
     if len(set(values)) != len(values):
-        raise UserError(f"{text!r} has the same number twice.")
+        raise UserError(f"{name} must not have the same number twice, as {given!r} has.")
     return values
 
 
@@ -81,11 +86,11 @@ def _listed(values):
     return ",".join(map(str, values))
 
 
-def _check(args, config, queues):
-    for latency in args.latency:
+def _check(args, config, queues, latencies, sizes):
+    for latency in latencies:
         if not 2 <= latency <= 10_000:
             raise UserError(f"--latency must be from 2 to 10000 cycles, not {latency}.")
-    for size in args.sizes:
+    for size in sizes:
         if not 1 <= size <= 4 << 20:
             raise UserError(f"--sizes must be from 1 to {4 << 20} bytes, not {size}.")
     if not 2 <= queues <= config.queues:

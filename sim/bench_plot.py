@@ -10,7 +10,8 @@ _PEER_SIZES = (64, 256, 1024, 4096, 65536)
 PEERS = (
     ("pulp-platform/iDMA 2e0b0fe, raw port, 256 in flight", (1.00, 1.00, 1.00, 1.00, 1.00),
      (0.29, 1.00, 1.00, 1.00, 1.00)),
-    ("pulp-platform/iDMA 2e0b0fe, desc64, one bell each", (0.04, 0.16, 0.62, 1.00, 1.00), (0.01, 0.03, 0.13, 0.51, 1.00)),
+    ("pulp-platform/iDMA 2e0b0fe, desc64, one bell each", (0.04, 0.16, 0.62, 1.00, 1.00),
+     (0.01, 0.03, 0.13, 0.51, 1.00)),
     ("fpganinja/taxi 2f2fe72, dma_if (half a copy)", (0.50, 1.00, 1.00, 1.00, 1.00), (0.50, 1.00, 1.00, 1.00, 1.00)),
     ("alexforencich/verilog-axi, axi_cdma", (0.02, 0.07, 0.27, 0.76, 0.77), (0.004, 0.02, 0.06, 0.23, 0.23)),
     ("analogdevicesinc/hdl, axi_dmac", (0.02, 0.07, 0.27, 0.76, 1.00), (0.004, 0.02, 0.06, 0.23, 0.81)),
@@ -28,7 +29,8 @@ def draw(result, path):
     from matplotlib import pyplot
 
     latencies = list(dict.fromkeys(row["latency"] for row in result["results"]))
-    figure, axes = pyplot.subplots(1, len(latencies), figsize=(1.5 + 4.2 * len(latencies), 6.2), sharey=True, squeeze=False)
+    figure, axes = pyplot.subplots(1, len(latencies), figsize=(1.5 + 4.2 * len(latencies), 6.2), sharey=True,
+                                   squeeze=False)
     for axis, latency in zip(axes[0], latencies, strict=True):
         rows = sorted((row for row in result["results"] if row["latency"] == latency), key=lambda row: row["size"])
         sizes = [row["size"] for row in rows]

@@ -123,7 +123,8 @@ def _verilate(folder, text, *, name, trace, status):
              "ports.vlt", f"{name}.v"], env=verilator.env(), folder=folder, log=folder / "verilator.log")
     main = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
     libs = cocotb_config.libs_dir
-    libraries = (f"-L{libs}", f"-Wl,-rpath,{libs}", "-lcocotbvpi_verilator", *(("-lz", "-llz4") if trace == "fst" else ()))
+    libraries = (f"-L{libs}", f"-Wl,-rpath,{libs}", "-lcocotbvpi_verilator",
+                 *(("-lz", "-llz4") if trace == "fst" else ()))
     link(folder, main=(main, _FAST), libraries=libraries, product="simulator", status=status,
          options=(f"-DVM_TRACE={int(bool(trace))}",
                   *(f"-DVM_TRACE_{kind}={int(trace == kind.lower())}" for kind in ("FST", "VCD", "SAIF"))))

@@ -26,7 +26,7 @@ _VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing
                       "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000",
                       "--output-split-cfuncs", "60000")
 # -O2 takes twice the time to compile and saves less than that in a benchmark.
-_FAST, _MAIN = "-O1", "-O2"
+_FAST, _FAST_CHECKED, _MAIN = "-O1", "-O0", "-O2"
 
 
 class HarnessFailed(UserError):
@@ -100,8 +100,8 @@ class Harness:
     reused: bool
     seconds: float
 
-    def run(self, flows: Sequence[Flow], targets: Sequence[Target] = (Target(),), *, warmup=0, window=0, limit=1_000_000,
-            seed=1, out_of_order=False, jitter=0, stall=0.0, plant=0, timeout=600):
+    def run(self, flows: Sequence[Flow], targets: Sequence[Target] = (Target(),), *, warmup=0, window=0,
+            limit=1_000_000, seed=1, out_of_order=False, jitter=0, stall=0.0, plant=0, timeout=600):
         """Run and return what was measured; with the same arguments, the same numbers but for seconds.
 
         First ``warmup`` cycles, then ``window`` cycles that are measured, then until the flows that end have ended.
@@ -134,7 +134,8 @@ class Harness:
                 command += [name, ",".join(f"{key}={int(value) if isinstance(value, bool) else value}"
                                            for key, value in asdict(part).items())]
         try:
-            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=timeout, check=False)
+            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=timeout,
+                                  check=False)
         except subprocess.TimeoutExpired:
             raise HarnessFailed(f"The fast harness was stopped after {timeout} s without an end.") from None
         if done.returncode:
@@ -143,7 +144,8 @@ class Harness:
         if result["errors"]:
             first, *more = result["errors"]
             also = f" And {len(more)} more of that kind." if more else ""
-            raise HarnessFailed(f"The engine is wrong under the fast harness: {first}{also}\n  command {' '.join(command)}")
+            raise HarnessFailed(f"The engine is wrong under the fast harness: {first}{also}"
+                                f"\n  command {' '.join(command)}")
         return result
 
 
@@ -171,7 +173,8 @@ def build_harness(config, *, checked=False, status: Callable[[str, int, int], No
     options = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert"]
     sources = [(here / source).read_text(encoding="utf-8") for source in _SOURCES]
     verilator = find_verilator()
-    key = digest(text, header, sources, options, _FAST, _MAIN, verilator.version, str(verilator.root),
+    fast = _FAST_CHECKED if checked else _FAST
+    key = digest(text, header, sources, options, fast, _MAIN, verilator.version, str(verilator.root),
                  find_compiler().version)
     folder = build_root() / "sim" / f"{name}-{key}"
 
@@ -181,7 +184,7 @@ def build_harness(config, *, checked=False, status: Callable[[str, int, int], No
         status("verilate", 0, 1)
         execute([verilator.path, *options, "--top-module", name, "-Mdir", "cpp", f"{name}.v"], env=verilator.env(),
                 folder=folder, log=folder / "verilator.log")
-        link(folder, main=(here / "main.cpp", _MAIN), product="harness", status=status, fast=_FAST,
+        link(folder, main=(here / "main.cpp", _MAIN), product="harness", status=status, fast=fast,
              options=(f"-DDMACE_DATA_BYTES={config.beat_bytes}", f"-DDMACE_ID_BITS={config.axi_id_width}",
                       "-DVM_TRACE=0", f"-I{folder}"))
 

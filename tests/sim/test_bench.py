@@ -1,0 +1,64 @@
+"""``dmace bench``: what it writes, and what it refuses."""
+
+import json
+
+import pytest
+
+from hw import cli
+from sim.bench import jain
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("extra", [(), ("--unaligned",)], ids=["aligned", "unaligned"])
+def test_bench_writes_json_and_plot(capsys, tmp_path, extra):
+    pytest.importorskip("matplotlib")
+    out, plot = tmp_path / "bench.json", tmp_path / "bench.png"
+    status = cli.main(["bench", "dma", "--config", "tiny", "--latency", "10,100", "--sizes", "64,1024",
+                       "--json", str(out), "--plot", str(plot), *extra])
+    shown = capsys.readouterr()
+    assert status == 0, shown.err
+    assert "Jain's index" in shown.out
+    assert plot.read_bytes().startswith(b"\x89PNG\r\n")
+
+    result = json.loads(out.read_text())
+    rows = result["results"]
+    assert [(row["latency"], row["size"]) for row in rows] == [(10, 64), (10, 1024), (100, 64), (100, 1024)]
+    for row in rows:
+        assert row["queues"] == 4
+        assert 0 < row["bus_share"] <= 1
+        assert row["requests_per_cycle"] == pytest.approx(row["bus_share"] * 8 / row["size"], abs=1e-4)
+        assert row["closed_loop"]["to_seen"]["p50"] > 2 * row["latency"]
+    assert rows[1]["bus_share"] > 0.9 - 0.1 * bool(extra)
+    assert {"latency", "size", "doorbell_to_first_ar", "doorbell_to_done", "done_to_rc",
+            "done_to_sc"} <= set(result["single"])
+    assert result["single"]["latency"] == 100
+    assert result["fairness"]["jain"] > 0.99
+
+
+@pytest.mark.rtl
+def test_json_to_standard_output(capsys):
+    assert cli.main(["bench", "dma", "--config", "tiny", "--latency", "10", "--sizes", "64", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"][0]["size"] == 64
+
+
+@pytest.mark.parametrize(("options", "sentence"), [
+    (["--latency", "100,x"], "--latency must be integers with commas between them, not '100,x'."),
+    (["--latency", "1"], "--latency must be from 2 to 10000 cycles, not 1."),
+    (["--latency", "100,100"], "--latency must not have the same number twice, as '100,100' has."),
+    (["--sizes", "0"], "--sizes must be from 1 to 4194304 bytes, not 0."),
+    (["--sizes", ""], "--sizes must be integers with commas between them, not ''."),
+    (["--queues", "5"], "--queues must be from 2 to 4 for tiny, not 5."),
+    (["--seed", "-1"], "--seed must be from 0 to 9007199254740991, not -1."),
+    (["--json", "/no/such/folder/a.json"], "--json: there is no folder /no/such/folder."),
+    (["--plot", "plot.pdf"], "--plot writes PNG, so its file must end in .png, not 'plot.pdf'."),
+    (["--config", "huge"], "--config must be one of tiny, base, wide, not 'huge'."),
+])
+def test_wrong_options_are_told(capsys, options, sentence):
+    status = cli.main(["bench", "dma", "--config", "tiny", *options])
+    assert status == 2
+    assert capsys.readouterr().err == f"dmace: {sentence}\n"
+
+
+@pytest.mark.parametrize(("shares", "index"), [([1], 1), ([3, 3, 3], 1), ([1, 0, 0, 0], 0.25), ([1, 3], 0.8), ([0], 0)])
+def test_jain(shares, index):
+    assert jain(shares) == pytest.approx(index)
