@@ -24,6 +24,7 @@ __all__ = ["Comparison"]
 REGION_BYTES = 0x2_0000
 LOG_ENTRIES = 16
 PATIENCE = 20_000
+WATCHDOG = 3_000
 
 CHECKS = (Status.MALFORMED, Status.ZERO_LENGTH, Status.SRC_REGION, Status.SRC_DOMAIN, Status.SRC_RIGHTS,
           Status.SRC_BOUNDS, Status.DST_REGION, Status.DST_DOMAIN, Status.DST_RIGHTS, Status.DST_BOUNDS)
@@ -80,6 +81,8 @@ class Comparison:
         self.owed = 0                       # log entries that the posted words make
         self.parity = 0
         self.wanted = [*CHECKS, *MEMORY]
+        # The watchdog is on in half of the runs; only what is provoked may time out.
+        self.watchdog = self.rng.choice((0, WATCHDOG))
         self._taken = []
         self._told = 0.0
 
@@ -129,17 +132,20 @@ class Comparison:
             self.domains.append(Domain(number, regions[0], regions[1], tuple(regions[2:])))
         await bench.define_region(self.unknown[0], base=self._page(REGION_BYTES), length=REGION_BYTES,
                                   domain=self.domains[0].number, valid=False)
+        # Most queues have both words; some have one, or none.
+        has = [(1, 1), (1, 0), (0, 1), (0, 0)] + [(1, 1)] * (self.config.queues - 4)
+        rng.shuffle(has)
         for queue in range(self.config.queues):
             self.homes.append(self.domains[queue % domains])
             places = [self._page(PAGE_BYTES) + 8 * rng.randrange(PAGE_BYTES // 8) for _ in range(2)]
             for place in places:
                 bench.fill(place & -PAGE_BYTES, bytes(PAGE_BYTES))
-            # Some queues have one word, or none.
-            sc, rc = rng.choices(((places[0], places[1]), (places[0], None), (None, places[1]), (None, None)),
-                                 (8, 1, 1, 1))[0]
+            sc, rc = (place if here else None for place, here in zip(places, has[queue], strict=True))
             await bench.configure_queue(queue, domain=self.homes[queue].number, sc=sc, rc=rc,
                                         skip_errors=rng.random() < 0.4)
             await bench.command(queue, Command.START)
+        await bench.driver.set_watchdog(self.watchdog)
+        bench.trace(f"domains {self.domains}")
         self.tell("laid out")
 
     def _page(self, length):
@@ -159,9 +165,13 @@ class Comparison:
         bench.fill(base - PAGE_BYTES, rng.randbytes(REGION_BYTES + 2 * PAGE_BYTES))
         faults = [(kind, response) for kind, right in (("read", readable), ("write", writable)) if right
                   for response in ("SLVERR", "DECERR")]
-        pages = rng.sample(range(1, REGION_BYTES // PAGE_BYTES - 1), len(faults))
-        for (kind, response), page in zip(faults, pages, strict=True):
-            bench.fail_page(base + page * PAGE_BYTES, **{kind: response})
+        # Both responses of a kind side by side, so that a request can touch both.
+        rng.shuffle(faults)
+        for kind in ("read", "write"):
+            page = rng.randrange(1, REGION_BYTES // PAGE_BYTES - 2)
+            for response in (response for what, response in faults if what == kind):
+                bench.fail_page(base + page * PAGE_BYTES, **{kind: response})
+                page += 1
         await bench.define_region(number, base=base, length=REGION_BYTES - rng.randrange(PAGE_BYTES),
                                   domain=domain, readable=readable, writable=writable)
         return number
@@ -208,18 +218,21 @@ class Comparison:
                 flags |= flag
         return flags
 
-    def _try(self, queue, length, accept):
+    def _try(self, queue, length, accept, place=None):
         """A copy whose destination is new in this round and whose prediction is accepted, or None."""
         rng, home = self.rng, self.homes[queue]
-        for _ in range(40):
+        for attempt in range(40):
             source, destination = rng.choice(home.sources(self.parity)), rng.choice(home.destinations(self.parity))
             source_room = self.model.regions[source].length - length
             start = self.used.get(destination, 0)
             start += rng.choice((0, 0, 1, rng.randint(0, 70), rng.randint(0, 70), self._place(PAGE_BYTES)))
+            if attempt > 20:
+                # The place may be on a faulty page.
+                start += rng.choice((1, 2)) * PAGE_BYTES
             if source_room < 0 or start + length > self.model.regions[destination].length:
                 continue
-            word = NativeWord.copy(src=(source, self._place(source_room)), dst=(destination, start),
-                                   length=length, flags=self._flags(queue))
+            word = NativeWord.copy(src=(source, place(source, source_room) if place else self._place(source_room)),
+                                   dst=(destination, start), length=length, flags=self._flags(queue))
             if accept(self.model.predict(queue, word), word):
                 self.used[destination] = start + length
                 return word
@@ -246,23 +259,33 @@ class Comparison:
         return None
 
     def _faulty(self, queue, status):
-        """A request that touches a faulty page."""
-        kind = "read" if status in MEMORY[:2] else "write"
+        """A request that touches a faulty page, or that and the next."""
         rng, home = self.rng, self.homes[queue]
+        kind = "read" if status in MEMORY[:2] else "write"
+
+        def faulty_pages(number):
+            region = self.model.regions[number]
+            return [page - region.base for page, response in self.model.faults[kind].items()
+                    if response is status and region.base <= page < region.base + region.length]
+
+        def near(page, length):
+            """Where to begin so that the page, or its end and the next, is touched."""
+            begin = page + rng.choice((0, PAGE_BYTES)) - rng.randint(0, length + 2)
+            return max(begin, 0)
+
         for _ in range(60):
-            length = self._length()
+            length, place = self._length(), None
             if kind == "write":
-                # Move on to just before a faulty page.
                 number = rng.choice(home.destinations(self.parity))
-                region = self.model.regions[number]
-                start = self.used.get(number, 0)
-                first = -(-(region.base + start) // PAGE_BYTES) * PAGE_BYTES
-                ahead = [page for page in range(first, region.base + region.length, PAGE_BYTES)
-                         if self.model.faults["write"].get(page) is status]
-                if not ahead:
+                pages = [page for page in faulty_pages(number) if page >= self.used.get(number, 0)]
+                if not pages:
                     continue
-                self.used[number] = max(start, ahead[0] - region.base - rng.randint(0, length + 4))
-            word = self._try(queue, length, lambda got, word: got is status)
+                self.used[number] = max(self.used.get(number, 0), near(rng.choice(pages), length))
+            else:
+                def place(source, limit, length=length):
+                    pages = faulty_pages(source)
+                    return min(near(rng.choice(pages), length), limit) if pages else self._place(limit)
+            word = self._try(queue, length, lambda got, word: got is status, place)
             if word is not None:
                 return Item(word)
         return None
@@ -288,7 +311,7 @@ class Comparison:
                 fields["flags"] |= (RequestFlag.SC if q.sc is None else 0) | (RequestFlag.RC if q.rc is None else 0)
             else:
                 first = rng.randrange(16)
-                part = first, rng.randint(1, 16 - first)
+                part = rng.choice(((0, 8), (8, 8), (0, 15), (1, 15), (first, rng.randint(1, 16 - first))))
                 return Item(NativeWord(**fields), part=part) if part != (0, 16) else None
         elif status is Status.ZERO_LENGTH:
             fields["length"] = 0
@@ -465,6 +488,10 @@ class Comparison:
         """Wait for what a queue comes to, and clear it if that is an error."""
         await self._rest(queue)
         if self.model.queues[queue].held is not None:
+            if self.rng.random() < 0.01:
+                # What an error holds is nothing to the watchdog.
+                await self.bench.wait(3 * WATCHDOG)
+                await self._rest(queue)
             await self.bench.command(queue, Command.CLEAR)
 
     async def _drain(self, queue):
@@ -574,7 +601,7 @@ class Comparison:
         bench.trace(f"withholding {start:#x}, {side} of queue {queue}")
         for page in pages:
             bench.withhold(page)
-        await bench.driver.set_watchdog(3000)
+        await bench.driver.set_watchdog(WATCHDOG)
         await bench.post(queue, word)
         await self._some(queue, 2, 40)
         model.time_out(queue)
@@ -582,6 +609,7 @@ class Comparison:
         await self._rest(queue)
         await self._rest(other)
         await bench.wait_log()
+        # Or it would find the queue waiting again.
         await bench.driver.set_watchdog(0)
         if self.rng.random() < 0.5:
             # The response comes before the queue is cleared: nothing ends.
@@ -597,6 +625,7 @@ class Comparison:
             for page in pages:
                 bench.release(page)
         await self._rest(queue)
+        await bench.driver.set_watchdog(self.watchdog)
 
 
 @cocotb.test()
