@@ -20,6 +20,13 @@ ADDRESS_PLACES = 8
 """Bursts whose data may be on W before their address is on AW."""
 
 
+COMPLETION_SPACING = 48
+"""Data beats between two completion words while data waits for W: words take at most 1 of 49 beats."""
+
+SEGMENT_WEIGHT = 4
+"""Beats that a segment counts for at least, so that words come often enough when segments are short."""
+
+
 def address_layout(config):
     """One write burst."""
     return data.StructLayout({"id": config.axi_id_width, "addr": ADDR_WIDTH, "len": 8})
@@ -55,7 +62,7 @@ class WriteSequencer(wiring.Component):
     launched : ``In(1)``, launch : ``In(launch_layout)``
     arrived : ``In(stream.Signature(tag))``
     completions : ``In(stream.Signature(completion_write_layout))``
-        Taken between segments, before the next one.
+        Taken between segments: at once while no data waits, else after every ``COMPLETION_SPACING`` beats.
     head_tag, head, tail_tag, tail, after, next, take, slot, release, released
         To the beat buffer.
     addresses : ``Out(stream.Signature(address_layout))``
@@ -129,12 +136,14 @@ class WriteSequencer(wiring.Component):
         wiring.connect(m, addresses.o, wiring.flipped(self.addresses))
 
         step, context = self.steps.payload, read.data
-        complete = Signal()
+        complete, due = Signal(), Signal()
+        spacing = Signal(range(COMPLETION_SPACING + SEGMENT_WEIGHT))
         next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, context.src_beats == 1))
         m.d.comb += [
-            complete.eq(~active & self.completions.valid),
-            begin.eq(~active & ~self.completions.valid & ready & addresses.i.ready & self.steps.ready),
-            self.completions.ready.eq(~active & addresses.i.ready & self.steps.ready),
+            due.eq(spacing >= COMPLETION_SPACING),
+            complete.eq(~active & self.completions.valid & (due | ~ready)),
+            begin.eq(~active & ~complete & ready & addresses.i.ready & self.steps.ready),
+            self.completions.ready.eq(complete & addresses.i.ready & self.steps.ready),
             step.word.eq(self.completions.payload.word),
             step.completion.eq(complete),
             self.take.eq(step.take & self.steps.valid & self.steps.ready),
@@ -189,6 +198,11 @@ class WriteSequencer(wiring.Component):
                 emits_left.eq(emits_left - 1),
                 emitted.eq(1),
             ]
+        with m.If(complete & self.steps.ready & addresses.i.ready):
+            m.d.sync += spacing.eq(0)
+        with m.Elif(self.steps.valid & self.steps.ready & ~due):
+            m.d.sync += spacing.eq(spacing + Mux(step.first, SEGMENT_WEIGHT, 1))
+
         # -- One address per burst, when its first step is taken.
         address = addresses.i.payload
         m.d.comb += [
