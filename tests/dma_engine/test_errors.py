@@ -83,7 +83,7 @@ def _faults():
 
 
 @pytest.mark.parametrize(("config", "after", "stalls"), [
-    ("tiny", "clear", "none"), ("tiny", "skip", "random"), ("tiny", "reset", "random"), ("base", "clear", "random")])
+    ("tiny", "clear", "none"), ("tiny", "skip", "random"), ("tiny", "reset", "random"), ("base", "skip", "none")])
 def test_every_check(engine, config, after, stalls):
     engine(config, ["bad_words", "bad_memory", "one_bad_beat"], after=after, stalls=stalls)
 
