@@ -282,6 +282,11 @@ class Comparison:
                     continue
                 self.used[number] = max(self.used.get(number, 0), near(rng.choice(pages), length))
             else:
+                if rng.random() < 0.3 and (pages := list(self._write_faults(home))):
+                    # Where the beginning cannot be written either, reading still decides.
+                    number, page = rng.choice(pages)
+                    self.used[number] = max(self.used.get(number, 0), page)
+
                 def place(source, limit, length=length):
                     pages = faulty_pages(source)
                     return min(near(rng.choice(pages), length), limit) if pages else self._place(limit)
@@ -289,6 +294,14 @@ class Comparison:
             if word is not None:
                 return Item(word)
         return None
+
+    def _write_faults(self, home):
+        """``(region, offset)`` of pages that cannot be written, in what is left of a domain's destinations."""
+        for number in home.destinations(self.parity):
+            region = self.model.regions[number]
+            for page in self.model.faults["write"]:
+                if self.used.get(number, 0) <= page - region.base < region.length:
+                    yield number, page - region.base
 
     def _broken(self, queue, status):
         """A request that may well fail a check."""

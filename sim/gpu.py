@@ -47,6 +47,14 @@ class Doorbells:
         self.master = AxiMaster(AxiBus.from_prefix(dut, "s_axi_db", bus_separator="__"), dut.clk)
         write = self.master.write_if
         self.stalls = Stalls(dut.clk, (write.aw_channel, write.w_channel, write.b_channel), stalls, rng)
+        self._stale, self._send = 0, write.w_channel.send
+        write.w_channel.send = self._send_beat
+
+    async def _send_beat(self, w):
+        """Bytes without a strobe are what the beat before left there."""
+        kept = sum(0xFF << 8 * lane for lane in range(SLOT_BYTES) if not w.wstrb >> lane & 1)
+        w.wdata = self._stale = w.wdata & ~kept | self._stale & kept
+        await self._send(w)
 
     async def store(self, queue, data, *, offset=0, size=4):
         """Store bytes to a queue's page in one burst; returns whether they were accepted."""
