@@ -286,6 +286,7 @@ class Comparison:
                     # Where the beginning cannot be written either, reading still decides.
                     number, page = rng.choice(pages)
                     self.used[number] = max(self.used.get(number, 0), page)
+                    length = rng.randint(self.config.segment_bytes, 2 * PAGE_BYTES)
 
                 def place(source, limit, length=length):
                     pages = faulty_pages(source)
