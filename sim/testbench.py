@@ -6,6 +6,7 @@ Differences are collected in ``mismatches`` as sentences; :meth:`DmaTestbench.fi
 import logging
 import os
 import random
+import warnings
 from collections import Counter, defaultdict
 
 import cocotb
@@ -25,6 +26,8 @@ __all__ = ["DmaTestbench", "describe_bytes"]
 
 PERIOD_NS = 4
 MAX_MISMATCHES = 50
+# What cocotbext-axi uses of cocotb is on its way out; the version of cocotb is pinned.
+warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 _TRACE = bool(os.environ.get("DMACE_TRACE"))
 
 

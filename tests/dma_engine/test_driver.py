@@ -1,0 +1,116 @@
+"""The register-level driver on registers that are only remembered, and the GPU's bookkeeping."""
+
+import asyncio
+
+import pytest
+
+from hw.dma_engine.config import TINY
+from hw.dma_engine.registers import ID_VALUE, register_map
+from hw.dma_engine.words import Command, CompletionWord, Status
+from sim.driver import DmaDriver, LogRecord, QueueState
+from sim.gpu import Poller, slots
+from sim.testbench import describe_bytes
+
+MAP = register_map(TINY)
+
+
+class Remembered:
+    """Registers that hold what is written; ``writes`` are ``(name, value)`` in order."""
+
+    def __init__(self, **values):
+        self.names = {register.offset: register.name for register in MAP.registers}
+        self.values = {register.name: register.reset for register in MAP.registers} | values
+        self.writes = []
+
+    async def read(self, offset):
+        return self.values[self.names[offset]]
+
+    async def write(self, offset, value):
+        self.values[self.names[offset]] = value
+        self.writes.append((self.names[offset], value))
+
+
+class Lock:
+    held = False
+
+    async def __aenter__(self):
+        assert not self.held
+        self.held = True
+
+    async def __aexit__(self, *_):
+        self.held = False
+
+
+def test_identity():
+    asyncio.run(DmaDriver(Remembered(), TINY).check_identity())
+    with pytest.raises(RuntimeError, match=rf"^ID and VERSION are 0x1 and 1, not {ID_VALUE:#x} and 1$"):
+        asyncio.run(DmaDriver(Remembered(ID=1), TINY).check_identity())
+
+
+def test_define_region():
+    bus = Remembered()
+    asyncio.run(DmaDriver(bus, TINY).define_region(
+        9, base=0xFEDC_BA98_7654_3000, length=0x10_0000_0001, domain=0x5A, readable=False))
+    assert bus.writes == [
+        ("REGION_BASE_LO", 0x7654_3000), ("REGION_BASE_HI", 0xFEDC_BA98), ("REGION_LENGTH_LO", 1),
+        ("REGION_LENGTH_HI", 0x10), ("REGION_ACCESS", 0x65A), ("REGION_COMMIT", 9)]
+
+
+def test_region_base_is_a_page():
+    with pytest.raises(ValueError, match=r"^Base of a region must be a multiple of 4096, not 0x1001$"):
+        asyncio.run(DmaDriver(Remembered(), TINY).define_region(0, base=0x1001, length=1))
+
+
+def test_configure_and_command():
+    bus = Remembered()
+    driver = DmaDriver(bus, TINY, lock=Lock)
+    asyncio.run(driver.configure_queue(3, domain=2, rc=0x1_0000_0008, skip_errors=True))
+    asyncio.run(driver.reset(3))
+    assert bus.writes == [
+        ("QUEUE_SC_LO", 0), ("QUEUE_SC_HI", 0), ("QUEUE_RC_LO", 8), ("QUEUE_RC_HI", 1), ("QUEUE_CONFIG", 0x602),
+        ("QUEUE_COMMIT", 3), ("QUEUE_COMMAND", Command.RESET << 8 | 3)]
+
+
+def test_state():
+    bus = Remembered(QUEUE_STATE=0x307, QUEUE_COUNT=77, QUEUE_RESULT=0x1200_0005)
+    state = asyncio.run(DmaDriver(bus, TINY).state(2))
+    assert bus.writes == [("QUEUE_SELECT", 2)]
+    assert state == QueueState(enabled=1, running=1, held=1, refusing=0, resetting=0, waiting=0, in_flight=3,
+                               count=77, failed=5, status=Status.SRC_RIGHTS)
+
+
+def test_log():
+    bus = Remembered(ERROR_LOG=1 << 31 | 3 << 8 | Status.DST_BOUNDS, ERROR_LOG_COUNT=9)
+    driver = DmaDriver(bus, TINY)
+    assert asyncio.run(driver.pop_log()) == LogRecord(3, Status.DST_BOUNDS, 9)
+    assert bus.writes == [("ERROR_LOG_POP", 1)]
+    bus.values["ERROR_LOG"] = 0
+    assert asyncio.run(driver.pop_log()) is None
+
+
+@pytest.mark.parametrize(("address", "data", "size", "expected"), [
+    (0, b"0123456789abcdef", 4, [(b"0123456789abcdef", 0xFFFF)]),
+    (32, b"0123456789abcdefGHIJ", 4, [(b"0123456789abcdef", 0xFFFF), (b"GHIJ" + bytes(12), 0xF)]),
+    (14, b"abcd", 4, [(bytes(14) + b"ab", 0xC000), (b"cd" + bytes(14), 0x3)]),
+    (0, b"0123456789abcdef", 3, [(b"01234567" + bytes(8), 0xFF), (bytes(8) + b"89abcdef", 0xFF00)]),
+])
+def test_slots(address, data, size, expected):
+    assert slots(address, data, size) == expected
+
+
+def test_poller():
+    poller, word = Poller(), CompletionWord(5, 1, Status.TIMEOUT)
+    poller.watch(2, "rc", 0x1008)
+    assert poller.count(2) == 0
+    assert poller.take([(0x1000, bytes(8)), (0x1008, word.pack().to_bytes(8, "little"))]) == [(2, "rc", word)]
+    assert poller.seen(2, "rc") == word and poller.seen(2, "sc") == (0, 0, 0) and poller.count(2) == 5
+    poller.watch(2, "rc", None)
+    assert poller.take([(0x1008, bytes(8))]) == []
+    poller.forget(2)
+    assert poller.count(2) == 0
+
+
+def test_describe_bytes():
+    assert describe_bytes([(0x1000, 1, 2)]) == "1 wrong byte from 0x1000 to 0x1000, expected 01, got 02"
+    assert describe_bytes([(0x1000 + i, i, 255 - i) for i in range(9)]).startswith(
+        "9 wrong bytes from 0x1000 to 0x1008, expected 00 01 02 03 04 05 06 07 ..., got ff fe")

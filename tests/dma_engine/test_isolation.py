@@ -1,0 +1,77 @@
+"""A source that does not answer holds up its own queue and no other."""
+
+import cocotb
+import pytest
+
+from hw.dma_engine.config import PAGE_BYTES
+from hw.dma_engine.words import Command, NativeWord
+from sim.testbench import DmaTestbench
+from tests.dma_engine.bench import preset
+
+pytestmark = pytest.mark.rtl
+
+SOURCE, DESTINATION, WORDS = 0x3_0000_0000, 0x5_0000_0000, 0x7_0000_0000
+REGION_BYTES = 0x4_0000
+
+
+@pytest.mark.parametrize("config", ["tiny", "base"])
+@pytest.mark.parametrize("testcase", [
+    pytest.param("half_a_segment", marks=pytest.mark.xfail(
+        strict=True, reason="a segment is written as soon as its first page answers, and W waits for the second")),
+    pytest.param("more_than_the_buffer", marks=pytest.mark.xfail(
+        strict=True, reason="one queue may reserve the whole buffer")),
+])
+def test_isolation(engine, config, testcase):
+    engine(config, testcase)
+
+
+async def _bench(dut):
+    """Two queues, each with a source and a destination of its own."""
+    bench = DmaTestbench(dut, preset(dut), seed=1)
+    await bench.start()
+    for queue in (0, 1):
+        source, destination = SOURCE + queue * (1 << 24), DESTINATION + queue * (1 << 24)
+        bench.fill(source, bench.rng.randbytes(REGION_BYTES))
+        bench.fill(destination, bytes(REGION_BYTES))
+        bench.fill(WORDS + 64 * queue, bytes(64))
+        await bench.define_region(2 * queue, base=source, length=REGION_BYTES, domain=queue)
+        await bench.define_region(2 * queue + 1, base=destination, length=REGION_BYTES, domain=queue)
+        await bench.configure_queue(queue, domain=queue, sc=WORDS + 64 * queue, rc=WORDS + 64 * queue + 8)
+        await bench.command(queue, Command.START)
+    return bench
+
+
+async def _other_goes_on(bench):
+    """Queue 1 does 20 copies while queue 0 waits."""
+    for number in range(20):
+        await bench.post(1, NativeWord.copy(src=(2, 300 * number), dst=(3, 301 * number), length=297))
+        await bench.settle(1, patience=3000)
+        assert not bench.mismatches, f"copy {number} of the other queue: {bench.mismatches[0]}"
+
+
+@cocotb.test()
+async def half_a_segment(dut):
+    """The first of the two pages that a segment reads from answers, the second does not."""
+    bench = await _bench(dut)
+    bench.withhold(SOURCE + PAGE_BYTES)
+    await bench.post(0, NativeWord.copy(src=(0, PAGE_BYTES - 64), dst=(1, 0), length=128))
+    await bench.wait(100)
+    await _other_goes_on(bench)
+    bench.release(SOURCE + PAGE_BYTES)
+    await bench.finish()
+    bench.assert_equal()
+
+
+@cocotb.test()
+async def more_than_the_buffer(dut):
+    """Nothing that a long request reads from answers."""
+    bench = await _bench(dut)
+    for page in range(0, REGION_BYTES, PAGE_BYTES):
+        bench.withhold(SOURCE + page)
+    await bench.post(0, NativeWord.copy(src=(0, 5), dst=(1, 9), length=0x2_0000))
+    await bench.wait(300)
+    await _other_goes_on(bench)
+    for page in range(0, REGION_BYTES, PAGE_BYTES):
+        bench.release(SOURCE + page)
+    await bench.finish()
+    bench.assert_equal()
