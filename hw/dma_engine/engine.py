@@ -99,7 +99,7 @@ class DmaEngine(wiring.Component):
         m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
-        for part in (panel, doorbell, store, scheduler, buffer, retire, completion, tags, settings):
+        for part in (panel, doorbell, store, scheduler, regions, buffer, retire, completion, tags, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.

@@ -68,7 +68,7 @@ class OpKind(enum.Enum, shape=2):
 
 def InitSignature(config):
     """Sweep over all memories after reset: while ``active``, write the initial value at ``address``."""
-    entries = max(config.queues * config.window, config.tags, config.buffer_beats)
+    entries = max(config.queues * config.window, config.tags, config.buffer_beats, config.regions)
     return wiring.Signature({"active": Out(1), "address": Out(range(entries))})
 
 

@@ -8,7 +8,7 @@ from amaranth import *
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from .layouts import RegionEntry
+from .layouts import InitSignature, RegionEntry
 
 __all__ = ["RegionTable"]
 
@@ -16,8 +16,7 @@ __all__ = ["RegionTable"]
 class RegionTable(wiring.Component):
     """Two copies of the table, one for sources and one for destinations.
 
-    Entries are not cleared by reset; software writes each before it hands out its id, and the
-    sweep after reset marks all invalid.
+    The sweep after reset makes every entry invalid.
 
     Parameters
     ----------
@@ -25,6 +24,7 @@ class RegionTable(wiring.Component):
 
     Members
     -------
+    init : ``In(InitSignature)``
     write : ``In(1)``, write_id : ``In``, write_data : ``In(RegionEntry)``
         Not while a lookup of the same entry matters: see the quiesce rule in the documentation.
     src_id, dst_id : ``In``, src, dst : ``Out(RegionEntry)``
@@ -34,6 +34,7 @@ class RegionTable(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
+            "init": In(InitSignature(config)),
             "write": In(1), "write_id": In(config.region_bits), "write_data": In(RegionEntry),
             "src_id": In(config.region_bits), "src": Out(RegionEntry),
             "dst_id": In(config.region_bits), "dst": Out(RegionEntry),
@@ -46,7 +47,9 @@ class RegionTable(wiring.Component):
                 shape=RegionEntry, depth=self.config.regions, init=[], attrs={"ram_style": "block"})
             write, read = table.write_port(), table.read_port()
             m.d.comb += [
-                write.en.eq(self.write), write.addr.eq(self.write_id), write.data.eq(self.write_data),
+                write.en.eq(self.write | self.init.active),
+                write.addr.eq(Mux(self.init.active, self.init.address, self.write_id)),
+                write.data.eq(Mux(self.init.active, 0, self.write_data.as_value())),
                 read.addr.eq(getattr(self, f"{side}_id")),
                 getattr(self, side).eq(read.data),
             ]
