@@ -16,8 +16,7 @@ RESULT = {
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("config", PRESETS)
-@pytest.mark.parametrize("stalls", ["none", "random"])
+@pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), *((config, "random") for config in PRESETS)])
 def test_compare(config, stalls, seed, tmp_path, soak):
     path = tmp_path / "result.json"
     requests = 5000 if soak else 250
