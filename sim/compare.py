@@ -91,14 +91,13 @@ class Comparison:
         try:
             await self._lay_out()
             sections = [self._overflow, self._disabled, self._reset, self._completion_error, self._time_out]
-            self.rng.shuffle(sections)
+            owed = self.rng.sample(sections, len(sections))
             per_round = max(20, min(400, self.requests // 6))
-            while self.bench.posted < self.requests or sections:
+            while self.bench.posted < self.requests or owed:
                 await self._round(min(per_round, max(20, self.requests - self.bench.posted)))
-                if sections:
-                    await self._section(sections.pop())
-                if not sections and self.rng.random() < 0.1:
-                    sections.append(self._reset)
+                # Each once, and then any of them again.
+                if owed or self.rng.random() < 0.5:
+                    await self._section(owed.pop() if owed else self.rng.choice(sections))
             await self.bench.finish()
             for status in Status:
                 if status is not Status.OK and not self.bench.errors[status.name]:
