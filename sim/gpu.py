@@ -2,7 +2,7 @@
 
 import logging
 
-from cocotb.triggers import Event
+from cocotb.triggers import Event, Lock
 from cocotbext.axi import AxiBus, AxiMaster, AxiResp
 from cocotbext.axi.axi_master import AxiWriteRespCmd
 
@@ -47,6 +47,7 @@ class Doorbells:
         self.master = AxiMaster(AxiBus.from_prefix(dut, "s_axi_db", bus_separator="__"), dut.clk)
         write = self.master.write_if
         self.stalls = Stalls(dut.clk, (write.aw_channel, write.w_channel, write.b_channel), stalls, rng)
+        self._alone, self._stores, self._quiet = Lock(), 0, Event()
         self._stale, self._send = 0, write.w_channel.send
         write.w_channel.send = self._send_beat
 
@@ -58,11 +59,27 @@ class Doorbells:
 
     async def store(self, queue, data, *, offset=0, size=4):
         """Store bytes to a queue's page in one burst; returns whether they were accepted."""
-        written = await self.master.write(queue * PAGE_BYTES + offset, data, size=size)
+        async with self._alone:
+            self._stores += 1
+        try:
+            written = await self.master.write(queue * PAGE_BYTES + offset, data, size=size)
+        finally:
+            self._stores -= 1
+            self._quiet.set()
         return written.resp == AxiResp.OKAY
 
     async def store_nothing(self, queue):
-        """A store without any strobe, which a bridge may make of a masked one."""
+        """A store without any strobe, which a bridge may make of a masked one.
+
+        Its beat goes past the manager's own order of bursts, so no other store is under way meanwhile.
+        """
+        async with self._alone:
+            while self._stores:
+                self._quiet.clear()
+                await self._quiet.wait()
+            return await self._store_nothing(queue)
+
+    async def _store_nothing(self, queue):
         write, event = self.master.write_if, Event()
         identifier, address = write.id_count - 1, queue * PAGE_BYTES
         aw, w = write.aw_channel._transaction_obj(), write.w_channel._transaction_obj()
