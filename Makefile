@@ -4,6 +4,9 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 PYTHON := .venv/bin/python
 
+# Of all random tests; any number will do. `make test SEED=` takes a new one.
+SEED ?= 1198034105
+
 .PHONY: help demo test lint clean distclean
 
 help:
@@ -23,7 +26,7 @@ lint:
 	@$(PYTHON) -m ruff check .
 
 test: lint
-	@$(PYTHON) -m pytest -n 2 --dist worksteal $(ARGS)
+	@$(PYTHON) -m pytest -n 2 --dist worksteal $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 clean:
 	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis
