@@ -26,7 +26,8 @@ class Aligner(wiring.Component):
     """Rotate each beat, join it with the one before it, and switch off the lanes outside the burst.
 
     Beat ``k`` written takes its lanes from ``shift`` up from the beat just rotated and those below from
-    the one before. Once a beat came with a read error, the strobes of its burst stay off.
+    the one before. Once a beat came with a read error, or in a void
+    burst, the strobes stay off.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class Aligner(wiring.Component):
         emit, ends, failed = Signal(), Signal(), Signal()
         word_lanes = config.data_width // CompletionLayout.size
         failing = Signal()
-        m.d.comb += failing.eq((step.take & self.beat.error) | (~step.first & failed))
+        m.d.comb += failing.eq(step.void | (step.take & self.beat.error) | (~step.first & failed))
         with m.If(advance):
             m.d.sync += [emit.eq(step_valid & step.emit), ends.eq(step.ends)]
         with m.If(advance & step_valid):

@@ -35,6 +35,9 @@ class CompletionWriter(wiring.Component):
     publish_sc, publish_rc : ``In(1)``, publish_queue, publish_word : ``In``
     discard : ``In(1)``
         Forget what is not written yet of ``publish_queue``.
+    give_up : ``In(1)``, give_up_queue : ``In``
+        Forget what is not written yet, and wait for no answer any more. Writes of one word have one AXI ID, so
+        a later one stays behind.
     written_valid : ``In(1)``, writer : ``In``
         The write of a word has ended; ``writer`` is ``{queue, is_rc}``.
     pending : ``Out(queues)``
@@ -50,6 +53,7 @@ class CompletionWriter(wiring.Component):
             "configure": In(1), "configure_queue": In(queue), "sc_addr": In(ADDR_WIDTH), "rc_addr": In(ADDR_WIDTH),
             "publish_sc": In(1), "publish_rc": In(1), "publish_queue": In(queue),
             "publish_word": In(CompletionLayout), "discard": In(1),
+            "give_up": In(1), "give_up_queue": In(queue),
             "written_valid": In(1), "writer": In(queue + 1),
             "pending": Out(config.queues),
             "o": Out(stream.Signature(completion_write_layout(config))),
@@ -126,12 +130,13 @@ class CompletionWriter(wiring.Component):
                 mine = onehot[index] & (rc_first == rc)
                 published = getattr(self, f"publish_{kind}") & (self.publish_queue == index)
                 at_once = published & direct & (self.publish_rc == rc)
+                given_up = self.give_up & (self.give_up_queue == index)
                 with m.If(published & ~at_once):
                     m.d.sync += changed[kind][index].eq(1)
-                with m.Elif(mine | (self.discard & (self.publish_queue == index))):
+                with m.Elif(mine | given_up | (self.discard & (self.publish_queue == index))):
                     m.d.sync += changed[kind][index].eq(0)
                 with m.If(mine | at_once):
                     m.d.sync += flying[kind][index].eq(1)
-                with m.Elif(self.written_valid & (self.writer == (index << 1 | rc))):
+                with m.Elif(given_up | (self.written_valid & (self.writer == (index << 1 | rc)))):
                     m.d.sync += flying[kind][index].eq(0)
         return m

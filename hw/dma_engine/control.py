@@ -43,6 +43,8 @@ class QueueControl(wiring.Component):
         CLEAR.
     scan_ops : ``Out(stream.Signature(op_layout))``
         RESET, when a queue is drained, and TIMEOUT.
+    give_up : ``Out(1)``
+        The scanned queue is being reset, and the watchdog found that nothing of it ends any more.
     """
 
     def __init__(self, config):
@@ -59,6 +61,7 @@ class QueueControl(wiring.Component):
             "flush": Out(1), "flush_queue": Out(queue),
             "ops": Out(stream.Signature(op_layout(config))),
             "scan_ops": Out(stream.Signature(op_layout(config))),
+            "give_up": Out(1),
         })
 
     def elaborate(self, platform):
@@ -114,8 +117,13 @@ class QueueControl(wiring.Component):
         # -- Watchdog: in a round that it asks for, each busy queue must have moved since the last such round.
         left, due, counting = Signal(32), Signal(), Signal()
         progress = Signal(self.config.queues)
-        m.d.comb += timeout.eq(act & counting & in_flight & ~bit(progress) & ~bit(self.held)
-                               & ~bit(self.resetting))
+        busy, stuck = Signal(), Signal()
+        m.d.comb += [
+            busy.eq(in_flight | (bit(self.resetting) & bit(self.pending))),
+            stuck.eq(act & counting & busy & ~bit(progress)),
+            timeout.eq(stuck & ~bit(self.held) & ~bit(self.resetting)),
+            self.give_up.eq(stuck & bit(self.resetting)),
+        ]
         with m.If(self.watchdog == 0):
             m.d.sync += [left.eq(0), due.eq(0)]
         with m.Elif(left == 0):
@@ -138,8 +146,8 @@ class QueueControl(wiring.Component):
                 m.d.sync += [self.enabled[index].eq(0), self.running[index].eq(0), self.resetting[index].eq(1)]
             with m.Elif(drained & here & found.i.ready):
                 m.d.sync += self.resetting[index].eq(0)
-            with m.If(self.retired & (self.retired_queue == index)):
+            with m.If((self.retired & (self.retired_queue == index)) | (told & (self.command == Command.RESET))):
                 m.d.sync += progress[index].eq(1)
-            with m.Elif(act & here & (counting | ~in_flight)):
-                m.d.sync += progress[index].eq(~in_flight)
+            with m.Elif(act & here & (counting | ~busy)):
+                m.d.sync += progress[index].eq(~busy)
         return m

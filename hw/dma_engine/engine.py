@@ -17,6 +17,7 @@ from .completion import CompletionWriter
 from .config import ADDR_WIDTH, DmaConfig
 from .control import QueueControl
 from .doorbell import WORD_BITS, Doorbell
+from .epochs import Epochs
 from .free_list import FreeList
 from .frontpanel import FrontPanel
 from .layouts import InitSignature, OpKind, QueueSettings, op_layout
@@ -86,6 +87,7 @@ class DmaEngine(wiring.Component):
         m.submodules.aligner = aligner = Aligner(config)
         m.submodules.responses = responses = Responses(config)
         m.submodules.retire = retire = Retire(config)
+        m.submodules.epochs = epochs = Epochs(config)
         m.submodules.completion = completion = CompletionWriter(config)
         m.submodules.tags = tags = FreeList(config.tags, init=InitSignature(config))
         m.submodules.settings = settings = Table(
@@ -99,7 +101,8 @@ class DmaEngine(wiring.Component):
         m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
-        for part in (panel, doorbell, store, scheduler, regions, buffer, retire, completion, tags, settings):
+        for part in (panel, doorbell, store, scheduler, regions, buffer, retire, epochs, completion, tags,
+                     settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.
@@ -212,6 +215,21 @@ class DmaEngine(wiring.Component):
             control.retired.eq(retire.retired), control.retired_queue.eq(retire.retired_queue),
             scheduler.look_queue.eq(look), retire.look_queue.eq(look),
             control.in_flight.eq(scheduler.tail != retire.look_head),
+        ]
+
+        # -- Segments that still count.
+        for index, (part, queue) in enumerate(((scheduler, scheduler.window_queue), (sequencer, sequencer.queue),
+                                               (retire, retire.epoch_queue))):
+            m.d.comb += [epochs.queue[index].eq(queue), part.epoch.eq(epochs.epoch[index])]
+        connect(m, epochs.ends, retire.given_up)
+        m.d.comb += [
+            epochs.scheduled.eq(scheduler.valid), epochs.scheduled_queue.eq(scheduler.o.queue),
+            epochs.returned.eq(responses.done_valid | (read.rejected.valid & read.rejected.ready)),
+            epochs.returned_queue.eq(retire.epoch_queue),
+            epochs.look.eq(control.scanning), epochs.look_queue.eq(control.scan_queue),
+            epochs.look_head.eq(retire.look_head), epochs.look_tail.eq(scheduler.tail),
+            epochs.give_up.eq(control.give_up),
+            completion.give_up.eq(epochs.gave_up), completion.give_up_queue.eq(epochs.gave_up_queue),
         ]
 
         # -- What software sees.

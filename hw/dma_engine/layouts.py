@@ -10,12 +10,15 @@ from .config import ADDR_WIDTH, DOMAIN_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION
 from .words import COMPLETION_FIELDS, NATIVE_FIELDS, Status
 
 __all__ = [
-    "STATUS_WIDTH", "Check", "CompletionLayout", "EndFlags", "InitSignature", "NativeLayout", "OpKind",
+    "EPOCH_WIDTH", "STATUS_WIDTH", "Check", "CompletionLayout", "EndFlags", "InitSignature", "NativeLayout", "OpKind",
     "QueueSettings", "RegionEntry", "arrival_layout", "completion_write_layout", "done_layout", "event_layout",
     "front_layout", "launch_layout", "op_layout", "scheduled_layout", "segment_layout",
 ]
 
 STATUS_WIDTH = max(Status).bit_length()
+
+EPOCH_WIDTH = 2
+"""Bits of the number that tells a queue's segments from those that a reset has given up."""
 
 NativeLayout = data.StructLayout(dict(NATIVE_FIELDS))
 CompletionLayout = data.StructLayout(dict(COMPLETION_FIELDS))
@@ -93,7 +96,7 @@ def scheduled_layout(config):
     return data.StructLayout({
         "queue": config.queue_bits, "index": config.window_bits + 1, "lap": 1,
         "front": front_layout(config), "number": config.segment_count_width,
-        "first": 1, "last": 1, "aborted": 1,
+        "first": 1, "last": 1, "aborted": 1, "epoch": EPOCH_WIDTH,
     })
 
 
@@ -101,7 +104,7 @@ def segment_layout(config):
     """A segment with checked addresses: one write burst, one or two read bursts."""
     return data.StructLayout({
         "queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags,
-        "status": STATUS_WIDTH,
+        "status": STATUS_WIDTH, "epoch": EPOCH_WIDTH,
         "src_addr": ADDR_WIDTH, "dst_addr": ADDR_WIDTH,
         "size": config.segment_bits,                    # bytes less one
         "src_beats": config.beat_count_width,
@@ -119,7 +122,7 @@ def done_layout(config):
     """The end of one segment."""
     return data.StructLayout({
         "queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags,
-        "status": STATUS_WIDTH,
+        "status": STATUS_WIDTH, "epoch": EPOCH_WIDTH,
     })
 
 

@@ -14,7 +14,16 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import Queue
 
 from .config import ADDR_WIDTH, OFFSET_WIDTH, PAGE_BYTES
-from .layouts import STATUS_WIDTH, Check, EndFlags, QueueSettings, RegionEntry, scheduled_layout, segment_layout
+from .layouts import (
+    EPOCH_WIDTH,
+    STATUS_WIDTH,
+    Check,
+    EndFlags,
+    QueueSettings,
+    RegionEntry,
+    scheduled_layout,
+    segment_layout,
+)
 from .words import Status
 
 __all__ = ["Legalizer"]
@@ -56,7 +65,7 @@ class Legalizer(wiring.Component):
         m = Module()
         config = self.config
         passed = {"queue": config.queue_bits, "index": config.window_bits + 1, "lap": 1, "last": 1,
-                  "end": EndFlags, "aborted": 1, "size": config.segment_bits}
+                  "epoch": EPOCH_WIDTH, "end": EndFlags, "aborted": 1, "size": config.segment_bits}
         checked = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)),
             "src_offset": OFFSET_WIDTH, "src_advance": OFFSET_WIDTH, "dst_position": OFFSET_WIDTH,
@@ -107,7 +116,7 @@ class Legalizer(wiring.Component):
         m.d.sync += [a.bad[index].eq(bad[status.name]) for index, status in enumerate(CHECKS)]
         m.d.sync += [
             a.queue.eq(i.queue), a.index.eq(i.index), a.lap.eq(i.lap), a.last.eq(i.last),
-            a.end.eq(front.end), a.aborted.eq(i.aborted),
+            a.end.eq(front.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch),
             a.size.eq(Mux(i.last, front.end_position, -1) - start),
             a.src_offset.eq(front.src_offset),
             a.src_advance.eq(Mux(i.first, 0, (i.number << bits) - front.dst_offset[:bits])),
@@ -152,6 +161,7 @@ class Legalizer(wiring.Component):
         ]
         m.d.comb += [
             segment.queue.eq(b.queue), segment.index.eq(b.index), segment.last.eq(b.last),
+            segment.epoch.eq(b.epoch),
             segment.end.eq(b.end), segment.status.eq(status), segment.size.eq(b.size),
             segment.dst_addr.eq(b.dst_addr),
             segment.src_addr.eq(Cat(b.src_position[:12], b.src_base + b.src_position[12:])),

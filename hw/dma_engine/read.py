@@ -85,7 +85,7 @@ class ReadIssue(wiring.Component):
             self.i.ready.eq(Mux(bad, self.rejected.ready, (begin & ~segment.crosses) | (second & can_send))),
         ]
         m.d.comb += [self.rejected.payload[name].eq(segment[name])
-                     for name in ("queue", "index", "last", "end", "status")]
+                     for name in ("queue", "index", "last", "end", "status", "epoch")]
 
         with m.If(begin):
             m.d.sync += [

@@ -17,6 +17,7 @@ from hw.stream import RoundRobin
 
 from .config import COUNT_WIDTH
 from .layouts import (
+    EPOCH_WIDTH,
     STATUS_WIDTH,
     CompletionLayout,
     EndFlags,
@@ -48,8 +49,10 @@ class Retire(wiring.Component):
     -------
     init : ``In(InitSignature)``
     done_valid : ``In(1)``, done : ``In(done_layout)``
-    rejected : ``In(stream.Signature(done_layout))``
-        Taken when there is no ``done``.
+    rejected, given_up : ``In(stream.Signature(done_layout))``
+        Taken when there is no ``done``; ``given_up`` when there is none of the others.
+    epoch_queue : ``Out``, epoch : ``In``
+        Epoch of a queue, combinational. Segments of an older one have ended before.
     ops : ``In(stream.Signature(op_layout))``
         Always taken, except during the sweep.
     resetting : ``In(queues)``
@@ -78,6 +81,8 @@ class Retire(wiring.Component):
             "init": In(InitSignature(config)),
             "done_valid": In(1), "done": In(done_layout(config)),
             "rejected": In(stream.Signature(done_layout(config))),
+            "given_up": In(stream.Signature(done_layout(config))),
+            "epoch_queue": Out(queue), "epoch": In(EPOCH_WIDTH),
             "ops": In(stream.Signature(op_layout(config))),
             "resetting": In(config.queues),
             "settings_queue": Out(queue), "settings": In(QueueSettings),
@@ -116,9 +121,12 @@ class Retire(wiring.Component):
         # -- A segment ends: mark its place.
         done, marked = Signal(done_layout(config)), Signal()
         m.d.comb += [
-            done.eq(Mux(self.done_valid, self.done, self.rejected.payload)),
-            marked.eq(self.done_valid | self.rejected.valid),
+            done.eq(Mux(self.done_valid, self.done,
+                        Mux(self.rejected.valid, self.rejected.payload, self.given_up.payload))),
+            self.epoch_queue.eq(done.queue),
+            marked.eq((self.done_valid | self.rejected.valid | self.given_up.valid) & (done.epoch == self.epoch)),
             self.rejected.ready.eq(~self.done_valid & ~self.init.active),
+            self.given_up.ready.eq(~self.done_valid & ~self.rejected.valid & ~self.init.active),
             mark.data.lap.eq(~done.index[-1]),
             mark.data.last.eq(done.last), mark.data.end.eq(done.end), mark.data.status.eq(done.status),
         ]

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import RoundRobin
 
-from .layouts import InitSignature, front_layout, scheduled_layout
+from .layouts import EPOCH_WIDTH, InitSignature, front_layout, scheduled_layout
 from .table import Table
 
 __all__ = ["Scheduler"]
@@ -41,8 +41,8 @@ class Scheduler(wiring.Component):
         A place was taken; a place was given back unused.
     peek_queue : ``Out``, front : ``In(front_layout)``, consume : ``Out(1)``
         To the queue store.
-    window_queue : ``Out``, window_head : ``In``
-        Oldest segment of a queue that has not retired, combinational.
+    window_queue : ``Out``, window_head, epoch : ``In``
+        Oldest segment of a queue that has not retired, and the queue's epoch, combinational.
     retired, retired_queue : ``In``
         A segment of the queue retires.
     abort, abort_queue, abort_lap : ``In``
@@ -64,7 +64,7 @@ class Scheduler(wiring.Component):
             "arriving": In(1), "arriving_queue": In(queue),
             "room": In(1), "pick": Out(1), "drop": Out(1),
             "peek_queue": Out(queue), "front": In(front_layout(config)), "consume": Out(1),
-            "window_queue": Out(queue), "window_head": In(place),
+            "window_queue": Out(queue), "window_head": In(place), "epoch": In(EPOCH_WIDTH),
             "retired": In(1), "retired_queue": In(queue),
             "abort": In(1), "abort_queue": In(queue), "abort_lap": In(1),
             "flush": In(1), "flush_queue": In(queue),
@@ -142,6 +142,7 @@ class Scheduler(wiring.Component):
             self.o.first.eq(first),
             self.o.last.eq(last),
             self.o.aborted.eq(aborted),
+            self.o.epoch.eq(self.epoch),
         ]
 
         for index in range(queues):

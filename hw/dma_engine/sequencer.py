@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import Queue
 
 from .config import ADDR_WIDTH
-from .layouts import CompletionLayout, completion_write_layout, launch_layout
+from .layouts import EPOCH_WIDTH, CompletionLayout, completion_write_layout, launch_layout
 from .table import BLOCK_RAM
 
 __all__ = ["WriteSequencer", "address_layout", "step_layout"]
@@ -38,6 +38,7 @@ def step_layout(config):
         "take": 1,                      # a beat comes out of the buffer
         "emit": 1,                      # a beat goes to W
         "first": 1,                     # of the segment's steps
+        "void": 1,                      # with ``first``: no byte of the burst is written
         "starts": 1, "ends": 1,         # the emitted beat is the burst's first, last
         "shift": config.lane_bits,      # lanes from source to destination position, upwards
         "start_lane": config.lane_bits, "end_lane": config.lane_bits,
@@ -69,6 +70,8 @@ class WriteSequencer(wiring.Component):
         Write bursts for AW.
     steps : ``Out(stream.Signature(step_layout))``
         The beat of a step with ``take`` comes out of the buffer in the cycle after the transfer.
+    queue : ``Out``, epoch : ``In``
+        Epoch of a queue, combinational: a segment of an older one is written without strobes.
     """
 
     def __init__(self, config):
@@ -84,6 +87,7 @@ class WriteSequencer(wiring.Component):
             "take": Out(1), "slot": Out(slot), "release": Out(1), "released": Out(slot),
             "addresses": Out(stream.Signature(address_layout(config))),
             "steps": Out(stream.Signature(step_layout(config))),
+            "queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH),
         })
 
     def elaborate(self, platform):
@@ -92,7 +96,7 @@ class WriteSequencer(wiring.Component):
         count = Shape.cast(config.beat_count_width)
         context_layout = data.StructLayout({
             "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "src_beats": count, "dst_beats": count,
-            "end_lane": lanes,
+            "end_lane": lanes, "queue": config.queue_bits, "epoch": EPOCH_WIDTH,
         })
 
         # -- What is known of each tag, worked out at launch.
@@ -112,6 +116,7 @@ class WriteSequencer(wiring.Component):
             write.data.src_beats.eq(segment.src_beats),
             write.data.dst_beats.eq((end >> lanes) + 1),
             write.data.end_lane.eq(end[:lanes]),
+            write.data.queue.eq(segment.queue), write.data.epoch.eq(segment.epoch),
         ]
 
         # -- The next segment, with its context and its first slot.
@@ -178,6 +183,8 @@ class WriteSequencer(wiring.Component):
                 step.shift.eq(context.shift),
                 step.start_lane.eq(context.dst_addr[:lanes]),
                 step.end_lane.eq(context.end_lane),
+                self.queue.eq(context.queue),
+                step.void.eq(context.epoch != self.epoch),
             ]
 
         with m.If(begin):

@@ -1,0 +1,106 @@
+"""Epochs: which segments still count, after a reset gave up those that memory never answered.
+
+QueueControl -> Epochs -> Scheduler, WriteSequencer, Retire.  A segment carries its queue's epoch. Giving up
+a queue moves the queue to the next epoch and ends each place of its window in the memory's stead, one per cycle;
+what comes back later with an older epoch frees its tag and changes nothing else.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .layouts import EPOCH_WIDTH, InitSignature, done_layout
+from .table import Table
+
+__all__ = ["Epochs"]
+
+COUNT_BITS = 12
+"""More than the segments that all stages and tags together can hold."""
+
+
+class Epochs(wiring.Component):
+    """Keep the epochs of all queues, and give up one queue at a time.
+
+    Segments with an old epoch must not be taken for new ones when epochs come round. So a queue can be given
+    up again only while fewer than ``2**EPOCH_WIDTH - 1`` of its epochs may have segments outside; that starts anew
+    whenever none of the queue's segments is outside.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    queue : array of 3 ``In``, epoch : array of 3 ``Out``
+        Epoch of a queue, combinational: for the scheduler, the sequencer and retirement.
+    scheduled, scheduled_queue, returned, returned_queue : ``In``
+        A segment enters the pipeline; a segment leaves it, whatever its epoch.
+    look, look_queue, look_head, look_tail : ``In``
+        While ``look`` is high: the ends of a queue's window.
+    give_up : ``In(1)``
+        Give up the queue last looked at; ignored while another one is being given up.
+    gave_up : ``Out(1)``, gave_up_queue : ``Out``
+        A queue's new epoch begins in the next cycle.
+    ends : ``Out(stream.Signature(done_layout))``
+        Ends of the segments given up.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue, place = config.queue_bits, config.window_bits + 1
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "queue": In(queue).array(3), "epoch": Out(EPOCH_WIDTH).array(3),
+            "scheduled": In(1), "scheduled_queue": In(queue), "returned": In(1), "returned_queue": In(queue),
+            "look": In(1), "look_queue": In(queue), "look_head": In(place), "look_tail": In(place),
+            "give_up": In(1), "gave_up": Out(1), "gave_up_queue": Out(queue),
+            "ends": Out(stream.Signature(done_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, init = self.config, InitSignature(self.config)
+        row = data.StructLayout({"epoch": EPOCH_WIDTH, "used": EPOCH_WIDTH})
+        m.submodules.rows = rows = Table(row, depth=config.queues, reads=4, init=init)
+        m.submodules.sent = sent = Table(COUNT_BITS, depth=config.queues, reads=2, init=init)
+        m.submodules.back = back = Table(COUNT_BITS, depth=config.queues, reads=2, init=init)
+        for table in (rows, sent, back):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        for index in range(3):
+            m.d.comb += [rows.read[index].addr.eq(self.queue[index]),
+                         self.epoch[index].eq(rows.read[index].data.epoch)]
+        for table, strobe, queue in ((sent, self.scheduled, self.scheduled_queue),
+                                     (back, self.returned, self.returned_queue)):
+            m.d.comb += [table.read[0].addr.eq(queue), table.write.addr.eq(queue), table.write.en.eq(strobe),
+                         table.write.data.eq(table.read[0].data + 1), table.read[1].addr.eq(self.look_queue)]
+
+        # -- The queue last looked at.
+        queue, place, tail = Signal(config.queue_bits), Signal.like(self.look_head), Signal.like(self.look_tail)
+        outside, walking, clean = Signal(), Signal(), Signal()
+        now = rows.read[3].data
+        m.d.comb += [
+            rows.read[3].addr.eq(queue),
+            rows.write.addr.eq(queue),
+            clean.eq(~walking & ~outside),
+            self.gave_up.eq(self.give_up & ~walking & ~now.used.all()),
+            self.gave_up_queue.eq(queue),
+            rows.write.en.eq(self.gave_up | clean),
+            rows.write.data.epoch.eq(now.epoch + self.gave_up),
+            rows.write.data.used.eq(Mux(self.gave_up, now.used + 1, 0)),
+        ]
+        with m.If(self.look & ~walking):
+            m.d.sync += [queue.eq(self.look_queue), place.eq(self.look_head), tail.eq(self.look_tail),
+                         outside.eq(sent.read[1].data != back.read[1].data)]
+
+        # -- Its window, place by place.
+        m.d.comb += [
+            self.ends.valid.eq(walking),
+            self.ends.payload.queue.eq(queue), self.ends.payload.index.eq(place),
+            self.ends.payload.epoch.eq(now.epoch),
+        ]
+        with m.If(self.gave_up):
+            m.d.sync += walking.eq(place != tail)
+        with m.Elif(walking & self.ends.ready):
+            m.d.sync += [place.eq(place + 1), walking.eq((place + 1)[:len(place)] != tail)]
+        return m

@@ -1,0 +1,157 @@
+"""A RESET ends although memory never answers, and what it answers later changes nothing."""
+
+import cocotb
+import pytest
+
+from hw.dma_engine.config import PAGE_BYTES
+from hw.dma_engine.words import Command
+from tests.dma_engine.victim import DST_BASE, GOOD, SMALL, SRC_BASE, VICTIM, VictimBench
+
+pytestmark = pytest.mark.rtl
+
+WATCHDOG = 1500
+
+
+@pytest.mark.parametrize("config", ["tiny", "base"])
+def test_give_up(engine, config):
+    engine(config, ["reads_never_answered", "writes_never_answered", "words_never_answered", "again_and_again",
+                    "two_laps_later"])
+
+
+async def _prepared(dut, name):
+    bench = VictimBench(dut, seed=name)
+    await bench.start()
+    await bench.prepare()
+    return bench
+
+
+async def _reset(bench, name):
+    """RESET, which the watchdog must bring to its end; then the queue is as new."""
+    await bench.driver.set_watchdog(WATCHDOG)
+    await bench.command(VICTIM, Command.RESET)
+    start = bench.cycle
+    while (await bench.driver.state(VICTIM)).resetting:
+        assert bench.cycle - start < 2 * WATCHDOG + 1000, f"{name}: RESET does not end"
+    assert bench.cycle - start >= WATCHDOG, f"{name}: given up after {bench.cycle - start} cycles"
+    await bench.driver.set_watchdog(0)
+    state = await bench.rest(name)
+    assert (state.enabled, state.held, state.count, state.failed, state.waiting, state.in_flight) == (0,) * 6, \
+        f"{name}: {state}"
+
+
+async def _works(bench, name):
+    await bench.command(VICTIM, Command.START)
+    await bench.post(VICTIM, GOOD, GOOD._replace(dst_offset=7 * PAGE_BYTES + 9))
+    state = await bench.rest(name)
+    assert (state.count, state.failed) == (2, 0), f"{name}: {state}"
+
+
+@cocotb.test()
+async def reads_never_answered(dut):
+    """The late data of given up reads is not written."""
+    bench = await _prepared(dut, "give up reads")
+    for word in (SMALL, SMALL._replace(src_offset=3, length=600)):
+        name = f"{word.length} bytes"
+        bench.withhold(SRC_BASE)
+        await bench.post(VICTIM, word, GOOD)
+        await bench.wait(200)
+        await _reset(bench, name)
+        await bench.clean()
+        await _works(bench, name)
+        bench.release(SRC_BASE)
+        await bench.wait(1500)
+        bench.look(f"{name}, after the late answer")
+        await bench.command(VICTIM, Command.RESET)
+        await bench.rest(name)
+        await _works(bench, f"{name}, again")
+    await bench.end()
+
+
+@cocotb.test()
+async def writes_never_answered(dut):
+    """Late write responses end nothing."""
+    bench = await _prepared(dut, "give up writes")
+    bench.withhold(DST_BASE)
+    await bench.post(VICTIM, SMALL, SMALL, GOOD)
+    await bench.wait(200)
+    await _reset(bench, "writes")
+    await _works(bench, "before the late answer")
+    bench.release(DST_BASE)
+    await bench.wait(1500)
+    state = await bench.rest("after the late answer")
+    assert (state.count, state.failed) == (2, 0), state
+    await bench.end()
+
+
+@cocotb.test()
+async def words_never_answered(dut):
+    """Completion words that are never answered hold up no RESET."""
+    bench = await _prepared(dut, "give up words")
+    page = bench.words_of(VICTIM)[0] & -PAGE_BYTES
+    bench.memory.withhold(page)
+    await bench.post(VICTIM, GOOD)
+    await bench.wait(600)
+    await _reset(bench, "words")
+    bench.memory.release(page)
+    await bench.wait(600)
+    await _works(bench, "after the late answer")
+    await bench.end()
+
+
+@cocotb.test()
+async def again_and_again(dut):
+    """While segments of earlier epochs are outside, only three RESETs give up; later ones wait for memory."""
+    bench = await _prepared(dut, "give up again")
+    for page in range(5):
+        bench.withhold(SRC_BASE + page * PAGE_BYTES)
+    for number in range(3):
+        await bench.post(VICTIM, SMALL._replace(src_offset=number * PAGE_BYTES))
+        await bench.wait(200)
+        await _reset(bench, f"RESET {number}")
+        await bench.command(VICTIM, Command.START)
+    await bench.post(VICTIM, SMALL._replace(src_offset=3 * PAGE_BYTES))
+    await bench.wait(200)
+    await bench.driver.set_watchdog(WATCHDOG)
+    await bench.command(VICTIM, Command.RESET)
+    await bench.wait(3 * WATCHDOG)
+    assert (await bench.driver.state(VICTIM)).resetting
+    await bench.driver.set_watchdog(0)
+    for page in range(5):
+        bench.release(SRC_BASE + page * PAGE_BYTES)
+    await bench.rest("memory answered")
+    for number in range(6):
+        bench.withhold(SRC_BASE)
+        await bench.command(VICTIM, Command.START)
+        await bench.post(VICTIM, SMALL)
+        await bench.wait(200)
+        await _reset(bench, f"RESET {number} with a memory that answers in the end")
+        bench.release(SRC_BASE)
+        await bench.wait(300)
+    await bench.clean()
+    await _works(bench, "the end")
+    await bench.end()
+
+
+@cocotb.test()
+async def two_laps_later(dut):
+    """A late answer is not taken for one to the segment that has the same place of the window now."""
+    bench = await _prepared(dut, "give up laps")
+    later = SRC_BASE + 3 * PAGE_BYTES
+    bench.withhold(SRC_BASE)
+    await bench.post(VICTIM, SMALL)
+    await bench.wait(200)
+    await _reset(bench, "laps")
+    await bench.command(VICTIM, Command.START)
+    for number in range(2 * bench.config.window - 1):
+        await bench.post(VICTIM, SMALL._replace(src_offset=2 * PAGE_BYTES + number))
+        await bench.rest("laps")
+    bench.withhold(later)
+    await bench.post(VICTIM, SMALL._replace(src_offset=3 * PAGE_BYTES))
+    await bench.wait(200)
+    bench.release(SRC_BASE)
+    await bench.wait(500)
+    state = await bench.driver.state(VICTIM)
+    assert (state.count, state.in_flight) == (2 * bench.config.window - 1, 1), state
+    bench.release(later)
+    await bench.rest("laps")
+    await bench.end()
