@@ -54,6 +54,9 @@ class Comparison:
         try:
             await self.make.lay_out()
             await self.bench.driver.set_watchdog(self.watchdog)
+            # Slower, and the same in all else.
+            ablation = self.rng.choices(({}, {"single_read": True}, {"every_word": True}), (6, 1, 1))[0]
+            await self.bench.driver.set_ablation(**ablation)
             sections = [self._overflow, self._disabled, self._reset, self._completion_error, self._time_out]
             owed = self.rng.sample(sections, len(sections))
             per_round = max(20, min(400, self.requests // 6))

@@ -142,6 +142,9 @@ class DmaDriver:
     async def set_watchdog(self, cycles):
         await self.write("WATCHDOG", cycles=cycles)
 
+    async def set_ablation(self, *, single_read=False, every_word=False):
+        await self.write("ABLATION", single_read=int(single_read), every_word=int(every_word))
+
     async def pop_log(self):
         """The oldest entry of the error log as a :class:`LogRecord`, or None where it is empty."""
         async with self._lock():

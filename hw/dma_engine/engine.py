@@ -171,6 +171,7 @@ class DmaEngine(wiring.Component):
             buffer.take.eq(sequencer.take), buffer.slot.eq(sequencer.slot), aligner.beat.eq(buffer.beat),
             buffer.release.eq(sequencer.release), buffer.released.eq(sequencer.released),
             read.release.eq(sequencer.release),
+            read.single.eq(panel.single_read), read.ended.eq(axi.rvalid & axi.rready & axi.rlast),
             buffer.error_tag.eq(responses.error_tag), responses.error.eq(buffer.error),
             tags.free.eq(responses.done_valid), tags.number.eq(responses.tag),
         ]
@@ -180,6 +181,7 @@ class DmaEngine(wiring.Component):
         m.d.comb += [
             retire.done_valid.eq(responses.done_valid), retire.done.eq(responses.done),
             retire.resetting.eq(control.resetting),
+            retire.every_word.eq(panel.every_word), retire.pending.eq(completion.pending),
             completion.configure.eq(panel.queue_write), completion.configure_queue.eq(panel.queue_id),
             completion.sc_addr.eq(panel.sc_addr), completion.rc_addr.eq(panel.rc_addr),
             completion.publish_sc.eq(retire.publish_sc), completion.publish_rc.eq(retire.publish_rc),

@@ -37,7 +37,7 @@ class FrontPanel(wiring.Component):
     bus : ``In(AxiLiteSignature)``
     region_write, region_id, region, queue_write, queue_id, settings, sc_addr, rc_addr : ``Out``
         Table entries as committed.
-    command_write, command, command_queue, watchdog, select : ``Out``
+    command_write, command, command_queue, watchdog, select, single_read, every_word : ``Out``
     enabled, running, held, refusing, resetting, waiting : ``In(queues)``
     look_valid : ``In(1)``, in_flight, word : ``In``
         Of the queue ``select``, while valid.
@@ -60,7 +60,7 @@ class FrontPanel(wiring.Component):
             "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
             "sc_addr": Out(ADDR_WIDTH), "rc_addr": Out(ADDR_WIDTH),
             "command_write": Out(1), "command": Out(3), "command_queue": Out(queue),
-            "watchdog": Out(32), "select": Out(queue),
+            "watchdog": Out(32), "select": Out(queue), "single_read": Out(1), "every_word": Out(1),
             "enabled": In(queues), "running": In(queues), "held": In(queues),
             "refusing": In(queues), "resetting": In(queues), "waiting": In(queues),
             "look_valid": In(1), "in_flight": In(config.window_bits + 1), "word": In(CompletionLayout),
@@ -109,6 +109,7 @@ class FrontPanel(wiring.Component):
             self.command.eq(bank.queue_command.command),
             self.command_queue.eq(bank.queue_command.queue),
             self.watchdog.eq(bank.watchdog.cycles),
+            self.single_read.eq(bank.ablation.single_read), self.every_word.eq(bank.ablation.every_word),
             self.select.eq(bank.queue_select.queue),
         ]
 

@@ -34,6 +34,8 @@ class ReadIssue(wiring.Component):
         Free tags.
     release : ``In(1)``
         A buffer slot is free again.
+    single : ``In(1)``, ended : ``In(1)``
+        Issue a segment only when the bursts of the one before have been read; the last beat of a burst comes.
     launched : ``Out(1)``, launch : ``Out(launch_layout)``
     rejected : ``Out(stream.Signature(done_layout))``
         Segments that failed their checks.
@@ -46,7 +48,7 @@ class ReadIssue(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(segment_layout(config))),
             "tags": In(stream.Signature(unsigned(config.tag_bits))),
-            "release": In(1),
+            "release": In(1), "single": In(1), "ended": In(1),
             "launched": Out(1), "launch": Out(launch_layout(config)),
             "rejected": Out(stream.Signature(done_layout(config))),
             "arid": Out(config.axi_id_width), "araddr": Out(ADDR_WIDTH), "arlen": Out(8),
@@ -67,12 +69,12 @@ class ReadIssue(wiring.Component):
         bad, begin, can_send = Signal(), Signal(), Signal()
         second = Signal()               # the burst behind the boundary comes now
         second_tag = Signal(config.tag_bits)
-        enough = Signal()
+        enough, alone = Signal(), Signal()
         m.d.comb += [
             bad.eq(segment.status != Status.OK),
             can_send.eq(~self.arvalid | self.arready),
             enough.eq(credit.available >= segment.src_beats),
-            begin.eq(self.i.valid & ~bad & ~second & can_send & enough & self.tags.valid),
+            begin.eq(self.i.valid & ~bad & ~second & can_send & enough & alone & self.tags.valid),
             self.tags.ready.eq(begin),
             credit.take.eq(segment.src_beats),
             credit.take_stb.eq(begin),
@@ -86,6 +88,14 @@ class ReadIssue(wiring.Component):
         ]
         m.d.comb += [self.rejected.payload[name].eq(segment[name])
                      for name in ("queue", "index", "last", "end", "status", "epoch")]
+
+        # Bursts of the segment being read, where there may be only one.
+        owed = Signal(range(3))
+        m.d.comb += alone.eq(~self.single | (owed == 0))
+        with m.If(begin):
+            m.d.sync += owed.eq(1 + segment.crosses)
+        with m.Elif(self.ended & (owed != 0)):
+            m.d.sync += owed.eq(owed - 1)
 
         with m.If(begin):
             m.d.sync += [

@@ -120,6 +120,16 @@ def _errors(config):
     )
 
 
+def _ablations():
+    return (
+        Register("ABLATION", [
+            Field("single_read", 1, RW, doc="A segment is read when the one before has been: one read in flight."),
+            Field("every_word", 1, RW, doc="A queue's next request ends when the words of the one before are "
+                  "written: SC and RC take every value."),
+        ], doc="Switches off what makes the engine fast, for measurements of its worth; 0 in use."),
+    )
+
+
 COUNTERS = (
     ("WORDS", "Words accepted from doorbells."),
     ("REFUSED", "Words refused."),
@@ -141,5 +151,6 @@ def register_map(config):
                 for name, doc in COUNTERS]
     return RegisterMap(
         "dma_engine",
-        [*_identity(config), *_interrupts(), *_regions(config), *_queues(config), *_errors(config), *counters],
+        [*_identity(config), *_interrupts(), *_regions(config), *_queues(config), *_errors(config), *_ablations(),
+         *counters],
         doc="GPU-controlled DMA engine.", addr_width=12)

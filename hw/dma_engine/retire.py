@@ -57,6 +57,8 @@ class Retire(wiring.Component):
         Always taken, except during the sweep.
     resetting : ``In(queues)``
         Queues whose errors do not matter any more.
+    every_word : ``In(1)``, pending : ``In(queues)``
+        Leave queues with completion words to write alone.
     settings_queue : ``Out``, settings : ``In(QueueSettings)``
         Combinational.
     held : ``Out(queues)``
@@ -84,7 +86,7 @@ class Retire(wiring.Component):
             "given_up": In(stream.Signature(done_layout(config))),
             "epoch_queue": Out(queue), "epoch": In(EPOCH_WIDTH),
             "ops": In(stream.Signature(op_layout(config))),
-            "resetting": In(config.queues),
+            "resetting": In(config.queues), "every_word": In(1), "pending": In(config.queues),
             "settings_queue": Out(queue), "settings": In(QueueSettings),
             "held": Out(config.queues),
             "retired": Out(1), "retired_queue": Out(queue),
@@ -140,7 +142,7 @@ class Retire(wiring.Component):
         m.d.comb += [
             heads.read[3].addr.eq(done.queue),
             direct.eq(marked & (heads.read[3].data == done.index) & ~one_valid & ~one_op
-                      & ~tries.bit_select(done.queue, 1) & ~two_onehot.bit_select(done.queue, 1)
+                      & ~self.every_word & ~tries.bit_select(done.queue, 1) & ~two_onehot.bit_select(done.queue, 1)
                       & (~self.held | self.resetting).bit_select(done.queue, 1)),
         ]
 
@@ -156,7 +158,8 @@ class Retire(wiring.Component):
             choice.advance.eq(pick),
         ]
 
-        # -- Stage 1: look at the place.
+        # -- Stage 1: look at the place, or come back later.
+        put_off = Signal()
         op_kind, op_status = Signal(OpKind), Signal(STATUS_WIDTH)
         one_onehot = Signal(queues)
         m.d.sync += [
@@ -166,6 +169,7 @@ class Retire(wiring.Component):
             op_kind.eq(self.ops.payload.kind), op_status.eq(self.ops.payload.status),
         ]
         m.d.comb += [
+            put_off.eq(one_valid & self.every_word & self.pending.bit_select(one_queue, 1)),
             heads.read[0].addr.eq(one_queue),
             look.addr.eq(Cat(heads.read[0].data[:-1], one_queue)),
         ]
@@ -173,10 +177,10 @@ class Retire(wiring.Component):
         # -- Stage 2: does the head move, does a request end, does the queue hold?
         two_valid, two_op, two_queue = Signal(), Signal(), Signal(config.queue_bits)
         two_head, two_place = Signal(config.window_bits + 1), Signal(place_layout)
-        two_direct = Signal()
+        two_direct, again = Signal(), Signal()
         two_kind, two_status = Signal(OpKind), Signal(STATUS_WIDTH)
         m.d.sync += [
-            two_valid.eq(one_valid | direct), two_op.eq(one_op), two_direct.eq(direct),
+            two_valid.eq((one_valid & ~put_off) | direct), again.eq(put_off), two_op.eq(one_op), two_direct.eq(direct),
             two_queue.eq(Mux(direct, done.queue, one_queue)),
             two_onehot.eq(Mux(direct, 1 << done.queue, one_onehot)),
             two_head.eq(Mux(direct, heads.read[3].data, heads.read[0].data)), two_place.eq(mark.data),
@@ -206,7 +210,7 @@ class Retire(wiring.Component):
         release = two_op & (two_kind != OpKind.EVENT)
         for index in range(queues):
             here = two_queue == index
-            with m.If((marked & (done.queue == index)) | ((hit | release) & here)):
+            with m.If((marked & (done.queue == index)) | ((hit | again | release) & here)):
                 m.d.sync += tries[index].eq(1)
             with m.Elif(pick & choice.grant_onehot[index]):
                 m.d.sync += tries[index].eq(0)
