@@ -167,6 +167,9 @@ class DmaTestbench:
             self.poller.forget(queue)
             self.known.pop(queue, None)
             self._unverifiable = {entry for entry in self._unverifiable if entry[0] != queue}
+        elif command is Command.START and self.model.queues[queue].count == 0:
+            # A word on its way when the queue was reset has been written since.
+            self.poller.forget(queue)
         self.model.command(queue, command)
         self.trace(f"{command.name} to queue {queue}; model: {self.model.state(queue)}")
         await self.driver.command(queue, command)
