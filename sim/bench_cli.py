@@ -5,7 +5,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
@@ -39,7 +38,7 @@ def run(args):
     latencies, sizes = _integers("--latency", args.latency), _integers("--sizes", args.sizes)
     _check(args, config, queues, latencies, sizes)
     # Imported here, so that a wrong option is told at once.
-    from sim.bench import UNALIGNED, Bench
+    from sim.bench import GROUPS, UNALIGNED, Bench, measure, plan
     from sim.fast import build_harness
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
@@ -55,10 +54,11 @@ def run(args):
 
         harness = build_harness(config, status=building)
         bench = Bench(harness, queues=queues, seed=args.seed, shifts=UNALIGNED if args.unaligned else (0, 0))
-        progress.reset(task, description=f"measuring {args.config}", total=bench.steps(sizes, latencies) + 1)
-        result = {"config": args.config, **bench.run(sizes, latencies, progress=measuring)}
+        cases = plan(bench, sizes, latencies)
+        progress.reset(task, description=f"measuring {args.config}", total=len(cases) + 1)
+        result = {"config": args.config, **measure(bench, cases, progress=measuring)}
     if args.plot:
-        from sim.bench_plot import draw
+        from sim.bench.plot import draw
 
         draw(result, args.plot)
     text = json.dumps(result, indent=2)
@@ -67,7 +67,7 @@ def run(args):
     else:
         if args.json:
             Path(args.json).write_text(text + "\n", encoding="utf-8")
-        _show(result)
+        _show(result, GROUPS)
     return 0
 
 
@@ -105,47 +105,8 @@ def _check(args, config, queues, latencies, sizes):
         raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
 
 
-def _show(result):
+def _show(result, groups):
     console = Console()
-    shift = f", {result['source_shift']} and {result['destination_shift']} bytes off" if result["source_shift"] else ""
-    table = Table(title=f"DMA engine {result['config']}, {result['data_width']} bit, {result['queues']} queues{shift}",
-                  caption="Queues full; and threads that wait for SC before they post more, cycles from doorbell to SC")
-    for name in ("latency", "size", "bus share", "R share", "requests/cycle", "by SC: share", "p50", "p99"):
-        table.add_column(name, justify="right")
-    before = None
-    for row in result["results"]:
-        closed, seen = row["closed_loop"], row["closed_loop"]["to_seen"] or {}
-        if before not in (None, row["latency"]):
-            table.add_section()
-        before = row["latency"]
-        table.add_row(f"{row['latency']}", f"{row['size']:,}", f"{row['bus_share']:.3f}", f"{row['read_share']:.3f}",
-                      f"{row['requests_per_cycle']:.4f}", f"{closed['bus_share']:.3f}", _cycles(seen.get("p50")),
-                      _cycles(seen.get("p99")))
-    console.print(table)
-
-    table = Table(title="One 64 B request, cycles")
-    for name in ("latency", "doorbell to AR", "to data done", "beyond memory", "done to RC", "done to SC",
-                 "64 B behind 64 KiB", f"among {result['behind'][0]['among']} x 64 KiB"):
-        table.add_column(name, justify="right")
-    for one, behind in zip(result["single_by_latency"], result["behind"], strict=True):
-        table.add_row(*(_cycles(value) for value in (
-            one["latency"], one["doorbell_to_first_ar"], one["doorbell_to_done"], one["overhead"], one["done_to_rc"],
-            one["done_to_sc"], behind["done"], behind["done_among"])))
-    console.print(table)
-
-    table = Table(title=f"{result['load'][0]['size']} B requests at a set rate, cycles from doorbell to SC")
-    for name in ("latency", "asked", "got", "p50", "p90", "p99", "most"):
-        table.add_column(name, justify="right")
-    for row in result["load"]:
-        seen = row["to_seen"] or {}
-        table.add_row(f"{row['latency']}", f"{row['asked']:.2f}", f"{row['bus_share']:.3f}",
-                      *(_cycles(seen.get(name)) for name in ("p50", "p90", "p99", "max")))
-    console.print(table)
-    fair = result["fairness"]
-    console.print(f"Fairness over {fair['queues']} full queues, {fair['size']} B: Jain's index {fair['jain']:.4f}, "
-                  f"{fair['least']:,} to {fair['most']:,} bytes each.", highlight=False)
+    for group in groups:
+        group.show(result, console)
     console.print(f"{result['cycles']:,} cycles at {result['cycles_per_second']:,} cycles/s.", highlight=False)
-
-
-def _cycles(value):
-    return "-" if value is None else f"{value:,}"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hw import emit
 from hw.dma_engine.header import c_header
+from hw.dma_engine.registers import register_map
 from hw.errors import UserError
 from sim.toolchain import build_root, find_compiler, find_verilator
 from sim.verilate import digest, execute, link, once, quiet
@@ -101,7 +102,7 @@ class Harness:
     seconds: float
 
     def run(self, flows: Sequence[Flow], targets: Sequence[Target] = (Target(),), *, warmup=0, window=0,
-            limit=1_000_000, seed=1, out_of_order=False, jitter=0, stall=0.0, plant=0, timeout=600):
+            limit=1_000_000, seed=1, out_of_order=False, jitter=0, stall=0.0, plant=0, registers=None, timeout=600):
         """Run and return what was measured; with the same arguments, the same numbers but for seconds.
 
         First ``warmup`` cycles, then ``window`` cycles that are measured, then until the flows that end have ended.
@@ -120,6 +121,8 @@ class Harness:
             Probability that a channel of the memory pauses in a cycle.
         plant : int
             Number, from 1, of the R beat in which the memory turns one bit around; 0 for none.
+        registers : dict
+            Register -> values of its fields, by name; written before the first request.
 
         Raises
         ------
@@ -129,6 +132,9 @@ class Harness:
         command = [str(self.folder / "harness"), "--seed", str(seed), "--warmup", str(warmup), "--window", str(window),
                    "--limit", str(limit), "--jitter", str(jitter), "--stall", str(stall), "--plant", str(plant)]
         command += ["--out-of-order"] if out_of_order else []
+        described = register_map(self.config)
+        for name, fields in (registers or {}).items():
+            command += ["--register", f"{described[name].offset}={described[name].pack(**fields)}"]
         for name, parts in (("--target", targets), ("--flow", flows)):
             for part in parts:
                 command += [name, ",".join(f"{key}={int(value) if isinstance(value, bool) else value}"

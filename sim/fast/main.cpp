@@ -16,6 +16,7 @@ namespace {
 struct Options {
     std::vector<Target> targets;
     std::vector<Flow> flows;
+    std::vector<std::pair<uint32_t, uint32_t>> registers;  // offset, value
     MemoryOptions memory;
     uint64_t warmup = 0, window = 0, limit = 1000000, seed = 1;
 };
@@ -79,6 +80,13 @@ Flow read_flow(const std::string& text) {
     return flow;
 }
 
+std::pair<uint32_t, uint32_t> read_register(const std::string& text) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) throw Wrong("'" + text + "' is not OFFSET=VALUE.");
+    return {static_cast<uint32_t>(number_of("An offset", text.substr(0, equals))),
+            static_cast<uint32_t>(number_of("A register's value", text.substr(equals + 1)))};
+}
+
 Options read_options(int count, char** words) {
     Options options;
     for (int index = 1; index < count; ++index) {
@@ -91,6 +99,7 @@ Options read_options(int count, char** words) {
         const std::string value = words[index];
         if (name == "--target") options.targets.push_back(read_target(value));
         else if (name == "--flow") options.flows.push_back(read_flow(value));
+        else if (name == "--register") options.registers.push_back(read_register(value));
         else read_pairs(name.substr(2) + "=" + value, {{"warmup", into(options.warmup)},
                                                        {"window", into(options.window)},
                                                        {"limit", into(options.limit)},
@@ -149,6 +158,7 @@ void run(const Options& options) {
     Engine engine(options.targets, options.memory);
     Traffic traffic(engine, options.flows, options.seed);
     traffic.configure();
+    for (const auto& [offset, value] : options.registers) engine.write(offset, value);
     if (engine.read(DMACE_DMA_ID_OFFSET) != DMACE_DMA_ID_RESET || engine.read(DMACE_DMA_SIZES_OFFSET) != DMACE_DMA_SIZES_RESET)
         throw std::runtime_error("ID or SIZES is not that of this engine.");
 

@@ -1,0 +1,35 @@
+"""What the DMA engine's benchmark measures, a file per group of cases.
+
+Each group has ``cases(bench, sizes, latencies)``, which yields ``(key, note, case)``: what ``case()`` returns is
+appended to the result's list ``key``; and ``show(result, console)``, which prints its part of the result. To measure
+something else, write such a file and name it in :data:`GROUPS`.
+"""
+
+from . import ablation, fairness, latency, throughput
+from .runner import UNALIGNED, Bench
+
+__all__ = ["GROUPS", "UNALIGNED", "Bench", "measure", "plan"]
+
+GROUPS = (throughput, ablation, latency, fairness)
+
+
+def plan(bench, sizes, latencies):
+    """All cases, as a list of ``(key, note, case)``."""
+    return [case for group in GROUPS for case in group.cases(bench, sizes, latencies)]
+
+
+def measure(bench, cases, *, progress=lambda note: None):
+    """Run cases and return what ``--json`` writes.
+
+    ``results`` and the other lists hold a row per case; ``single`` is the last row of ``single_by_latency``.
+    """
+    result = {
+        "data_width": bench.config.data_width, "queues": bench.queues, "seed": bench.seed,
+        "source_shift": bench.shifts[0], "destination_shift": bench.shifts[1],
+    }
+    for key, note, case in cases:
+        progress(note)
+        result.setdefault(key, []).append(case())
+    result["single"] = result["single_by_latency"][-1]
+    result["cycles"], result["cycles_per_second"] = bench.cycles, round(bench.cycles / max(bench.seconds, 1e-9))
+    return result

@@ -1,0 +1,28 @@
+"""Shares of queues that ask for more than there is."""
+
+__all__ = ["cases", "jain", "show"]
+
+
+def jain(shares):
+    """Jain's fairness index: 1 where all shares are equal, 1/n where one has it all."""
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
+
+
+def cases(bench, sizes, latencies):
+    yield "fairness", "fairness", lambda: _equal(bench, latencies[-1])
+
+
+def _equal(bench, latency, size=1024):
+    """Jain's index over the bytes written for each of the engine's queues, all of them full."""
+    count = bench.config.queues
+    result = bench.run([bench.full(size, latency, count)], latency, warmup=bench.steady(latency) + 17000, window=40000)
+    shares = list(result["queue_bytes"].values())
+    return {"queues": count, "size": size, "latency": latency, "jain": round(jain(shares), 5),
+            "least": min(shares), "most": max(shares), "bus_share": bench.share(result["window"])}
+
+
+def show(result, console):
+    for row in result["fairness"]:
+        console.print(f"Fairness over {row['queues']} full queues, {row['size']} B: Jain's index {row['jain']:.4f}, "
+                      f"{row['least']:,} to {row['most']:,} bytes each.", highlight=False)
