@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hw.dma_engine.config import TINY
-from hw.dma_engine.model import DmaModel, LogEntry, Memory
+from hw.dma_engine.model import DmaModel, LogEntry
+from hw.dma_engine.model_memory import Memory
 from hw.dma_engine.words import Command, CompletionWord, NativeWord, RequestFlag, Status
 
 SOURCE, DESTINATION, SC, RC = 0x1_0000_0000, 0xFFFF_FFFF_0000_0000, 0x9000, 0xA008
