@@ -6,7 +6,7 @@ model, which says whether it will; so nothing here need know how statuses are de
 
 from typing import NamedTuple
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.dma_engine.config import PAGE_BYTES, TARGETS
 from hw.dma_engine.words import Command, NativeWord, Opcode, RequestFlag, Status
 
 __all__ = ["CHECKS", "MEMORY", "Item", "RequestMaker"]
@@ -94,8 +94,17 @@ class RequestMaker:
                 bench.fill(place & -PAGE_BYTES, bytes(PAGE_BYTES))
             sc, rc = (place if here else None for place, here in zip(places, has[queue], strict=True))
             await bench.configure_queue(queue, domain=self.homes[queue].number, sc=sc, rc=rc,
-                                        skip_errors=rng.random() < 0.4)
+                                        skip_errors=rng.random() < 0.4, **self._scheduling())
             await bench.command(queue, Command.START)
+        # A limit of one beat blocks for good if one beat too many or too few is ever counted.
+        for target in range(TARGETS):
+            await bench.driver.limit_target(target, beats=rng.choice((0, 1, rng.randint(2, 200))),
+                                            slow=rng.random() < 0.3)
+
+    def _scheduling(self):
+        """When a queue's segments go; nothing that can be seen depends on it."""
+        rng = self.rng
+        return {"target": rng.randrange(TARGETS), "limit": rng.choice((0, 0, rng.randrange(self.config.window)))}
 
     def _page(self, length):
         """Address of a page with room for ``length`` bytes, and a page of distance to everything else."""

@@ -102,14 +102,20 @@ class DmaDriver:
                              valid=int(valid))
             await self.write("REGION_COMMIT", region=number)
 
-    async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False):
-        """Give a queue its domain and the addresses of its completion words (None for no such word)."""
+    async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, target=0, limit=0):
+        """Give a queue its domain, the addresses of its completion words (None for no such word), its target and
+        the most segments that it may have in flight (0 for its window)."""
         async with self._lock():
             await self._write_pair("QUEUE_SC", sc or 0)
             await self._write_pair("QUEUE_RC", rc or 0)
             await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None),
-                             rc_enable=int(rc is not None), skip_errors=int(skip_errors))
+                             rc_enable=int(rc is not None), skip_errors=int(skip_errors), target=target)
+            await self.write("QUEUE_LIMIT", segments=limit)
             await self.write("QUEUE_COMMIT", queue=queue)
+
+    async def limit_target(self, target, *, beats=0, slow=False):
+        """Let a target's queues have that many beats in flight (0 for any number)."""
+        await self.write(f"TARGET_LIMIT_{target}", beats=beats, slow=int(slow))
 
     # Queues
 

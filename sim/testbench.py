@@ -189,9 +189,9 @@ class DmaTestbench:
         self.model.mend_page(address)
         self.memory.mend_page(address)
 
-    def withhold(self, address):
+    def withhold(self, address, *, begun=False):
         self.model.withhold(address)
-        self.memory.withhold(address)
+        self.memory.withhold(address, begun=begun)
 
     def release(self, address):
         self.model.release(address)

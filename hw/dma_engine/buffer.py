@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import Resp
 from hw.stream import Queue
 
+from .config import TARGETS
 from .free_list import FreeList
 from .layouts import InitSignature, launch_layout
 from .table import BLOCK_RAM, Table
@@ -29,8 +30,9 @@ def buffered_layout(config):
 class BeatBuffer(wiring.Component):
     """Store beats by tag and hand them on in order within each tag.
 
-    A tag is announced at its first beat, so that writing may cut through, unless another announcement
-    still waits; then, when its last beat is here.
+    A tag is announced at its first beat, so that writing may cut through; but when its last beat is here, if
+    another announcement still waits, if its beats come in two bursts, of which the second may be late, or if
+    its target is told to be slow.
 
     Parameters
     ----------
@@ -41,6 +43,8 @@ class BeatBuffer(wiring.Component):
     init : ``In(InitSignature)``
     launched : ``In(1)``, launch : ``In(launch_layout)``
         A tag is in use from now on.
+    slow : ``In(TARGETS)``
+        Targets whose beats may come with pauses in between.
     rid, rdata, rresp, rlast, rvalid, rready
         R of ``m_axi``; ``rready`` is high outside the sweep after reset.
     arrived : ``Out(stream.Signature(tag))``
@@ -65,6 +69,7 @@ class BeatBuffer(wiring.Component):
         super().__init__({
             "init": In(InitSignature(config)),
             "launched": In(1), "launch": In(launch_layout(config)),
+            "slow": In(TARGETS),
             "rid": In(config.axi_id_width), "rdata": In(config.data_width), "rresp": In(Resp), "rlast": In(1),
             "rvalid": In(1), "rready": Out(1),
             "arrived": Out(stream.Signature(unsigned(tag))),
@@ -80,9 +85,10 @@ class BeatBuffer(wiring.Component):
         m = Module()
         config, init = self.config, InitSignature(self.config)
 
-        # Per tag, written at launch: a phase that changes with every use, and how many bursts come.
+        # Per tag, written at launch: a phase that changes with every use, how many bursts come, and whether all
+        # of their beats must be here first.
         m.submodules.uses = uses = Table(
-            data.StructLayout({"phase": 1, "two": 1}), depth=config.tags, reads=2, init=init)
+            data.StructLayout({"phase": 1, "two": 1, "whole": 1}), depth=config.tags, reads=2, init=init)
         # Per tag, written by each beat.
         progress_layout = data.StructLayout({"phase": 1, "second": 1, "announced": 1})
         m.submodules.progress = progress = Table(progress_layout, depth=config.tags, reads=1, init=init)
@@ -106,6 +112,8 @@ class BeatBuffer(wiring.Component):
             uses.write.addr.eq(self.launch.tag),
             uses.write.data.phase.eq(~uses.read[0].data.phase),
             uses.write.data.two.eq(self.launch.segment.crosses),
+            uses.write.data.whole.eq(self.launch.segment.crosses
+                                     | self.slow.bit_select(self.launch.segment.target, 1)),
             uses.write.en.eq(self.launched),
         ]
 
@@ -130,7 +138,7 @@ class BeatBuffer(wiring.Component):
             first.eq(use.phase != was.phase),
             second.eq(~first & was.second),
             last.eq(burst_last & (~use.two | second)),
-            announce.eq(Mux(first, last | ~announcements.o.valid, last & ~was.announced)),
+            announce.eq(Mux(first, last | ~(announcements.o.valid | use.whole), last & ~was.announced)),
             failed.eq((resp == Resp.SLVERR) | (resp == Resp.DECERR)),
             error.eq(Mux(first | (errors.read[0].data == Resp.OKAY),
                          Mux(failed, resp, Resp.OKAY), errors.read[0].data)),

@@ -17,6 +17,9 @@ REGION_ID_WIDTH = 8
 DOMAIN_WIDTH = 8
 COUNT_WIDTH = 32
 FAILED_WIDTH = 24
+TARGETS = 4
+"""Memories behind ``m_axi`` that can be told apart."""
+
 
 
 def _power_of_two(value, low, high):
@@ -109,6 +112,11 @@ class DmaConfig:
         return LENGTH_WIDTH + 1 - self.segment_bits
 
     @property
+    def load_width(self):
+        """Bits that count the destination beats of all segments in flight."""
+        return (self.tags * self.segment_beats).bit_length() + 1
+
+    @property
     def beat_count_width(self):
         """Bits that count the source beats of a segment, one more than its destination beats."""
         return (self.segment_beats + 1).bit_length()
@@ -148,7 +156,7 @@ TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, t
                  buffer_beats=128, segment_bytes=256)
 BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, tags=128,
                  buffer_beats=256, segment_bytes=1024)
-WIDE = DmaConfig(data_width=512, queues=64, queue_depth=64, window=64, regions=256, tags=1024,
+WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, tags=1024,
                  buffer_beats=1024, segment_bytes=4096)
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

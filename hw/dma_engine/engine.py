@@ -30,6 +30,7 @@ from .retire import Retire
 from .scheduler import Scheduler
 from .sequencer import WriteSequencer
 from .table import Table
+from .targets import TargetLimits
 from .words import Status
 
 __all__ = ["DmaEngine"]
@@ -89,6 +90,7 @@ class DmaEngine(wiring.Component):
         m.submodules.retire = retire = Retire(config)
         m.submodules.epochs = epochs = Epochs(config)
         m.submodules.completion = completion = CompletionWriter(config)
+        m.submodules.targets = targets = TargetLimits(config)
         m.submodules.tags = tags = FreeList(config.tags, init=InitSignature(config))
         m.submodules.settings = settings = Table(
             QueueSettings, depth=config.queues, reads=2, init=InitSignature(config))
@@ -139,6 +141,18 @@ class DmaEngine(wiring.Component):
             legalizer.settings.eq(settings.read[0].data),
         ]
         connect(m, legalizer.o, read.i)
+        m.d.comb += [
+            scheduler.configure.eq(panel.queue_write), scheduler.configure_queue.eq(panel.queue_id),
+            scheduler.limit.eq(panel.queue_limit), scheduler.blocked.eq(targets.blocked),
+            targets.configure.eq(panel.queue_write), targets.configure_queue.eq(panel.queue_id),
+            targets.target.eq(panel.settings.target),
+            targets.entered.eq(legalizer.entered), targets.entered_size.eq(legalizer.entered_size),
+            targets.entered_target.eq(legalizer.entered_target),
+            targets.returned.eq(retire.returned), targets.returned_size.eq(retire.returned_size),
+            targets.returned_target.eq(retire.returned_target),
+            buffer.slow.eq(panel.target_slow),
+        ]
+        m.d.comb += [targets.limit[number].eq(limit) for number, limit in enumerate(panel.target_limit)]
 
         # -- Segments to memory and back.
         axi = self.m_axi
@@ -226,7 +240,7 @@ class DmaEngine(wiring.Component):
         connect(m, epochs.ends, retire.given_up)
         m.d.comb += [
             epochs.scheduled.eq(scheduler.valid), epochs.scheduled_queue.eq(scheduler.o.queue),
-            epochs.returned.eq(responses.done_valid | (read.rejected.valid & read.rejected.ready)),
+            epochs.returned.eq(retire.returned),
             epochs.returned_queue.eq(retire.epoch_queue),
             epochs.look.eq(control.scanning), epochs.look_queue.eq(control.scan_queue),
             epochs.look_head.eq(retire.look_head), epochs.look_tail.eq(scheduler.tail),

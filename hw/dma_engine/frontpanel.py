@@ -11,7 +11,7 @@ from hw.axi import AxiLiteSignature
 from hw.regs import RegisterBank
 from hw.stream import Queue
 
-from .config import ADDR_WIDTH
+from .config import ADDR_WIDTH, TARGETS
 from .layouts import CompletionLayout, InitSignature, QueueSettings, RegionEntry
 from .registers import COUNTERS, register_map
 from .retire import log_layout
@@ -35,8 +35,10 @@ class FrontPanel(wiring.Component):
     init : ``In(InitSignature)``
         The bus waits during the sweep, which would undo what software writes.
     bus : ``In(AxiLiteSignature)``
-    region_write, region_id, region, queue_write, queue_id, settings, sc_addr, rc_addr : ``Out``
+    region_write, region_id, region, queue_write, queue_id, settings, queue_limit, sc_addr, rc_addr : ``Out``
         Table entries as committed.
+    target_limit : array of ``Out``, target_slow : ``Out``
+        Per target.
     command_write, command, command_queue, watchdog, select, single_read, every_word : ``Out``
     enabled, running, held, refusing, resetting, waiting : ``In(queues)``
     look_valid : ``In(1)``, in_flight, word : ``In``
@@ -58,6 +60,8 @@ class FrontPanel(wiring.Component):
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
             "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
+            "queue_limit": Out(self.config.window_bits),
+            "target_limit": Out(self.config.load_width).array(TARGETS), "target_slow": Out(TARGETS),
             "sc_addr": Out(ADDR_WIDTH), "rc_addr": Out(ADDR_WIDTH),
             "command_write": Out(1), "command": Out(3), "command_queue": Out(queue),
             "watchdog": Out(32), "select": Out(queue), "single_read": Out(1), "every_word": Out(1),
@@ -102,7 +106,8 @@ class FrontPanel(wiring.Component):
             self.queue_id.eq(bank.queue_commit.queue),
             self.settings.domain.eq(config.domain),
             self.settings.sc_enable.eq(config.sc_enable), self.settings.rc_enable.eq(config.rc_enable),
-            self.settings.skip_errors.eq(config.skip_errors),
+            self.settings.skip_errors.eq(config.skip_errors), self.settings.target.eq(config.target),
+            self.queue_limit.eq(bank.queue_limit.segments),
             self.sc_addr.eq(Cat(bank.queue_sc_lo.value, bank.queue_sc_hi.value)),
             self.rc_addr.eq(Cat(bank.queue_rc_lo.value, bank.queue_rc_hi.value)),
             self.command_write.eq(bank.queue_command.written_stb),
@@ -112,6 +117,9 @@ class FrontPanel(wiring.Component):
             self.single_read.eq(bank.ablation.single_read), self.every_word.eq(bank.ablation.every_word),
             self.select.eq(bank.queue_select.queue),
         ]
+        for number in range(TARGETS):
+            target = getattr(bank, f"target_limit_{number}")
+            m.d.comb += [self.target_limit[number].eq(target.beats), self.target_slow[number].eq(target.slow)]
 
     def _look(self, m, bank):
         """Show the selected queue; its counters are sampled whenever they can be looked at."""

@@ -6,13 +6,13 @@ Word -> Front -> Scheduled -> Segment -> Launch -> Done, in the order of the pip
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import Out
 
-from .config import ADDR_WIDTH, DOMAIN_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION_ID_WIDTH
+from .config import ADDR_WIDTH, DOMAIN_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION_ID_WIDTH, TARGETS
 from .words import COMPLETION_FIELDS, NATIVE_FIELDS, Status
 
 __all__ = [
     "EPOCH_WIDTH", "STATUS_WIDTH", "Check", "CompletionLayout", "EndFlags", "InitSignature", "NativeLayout", "OpKind",
     "QueueSettings", "RegionEntry", "arrival_layout", "completion_write_layout", "done_layout", "event_layout",
-    "front_layout", "launch_layout", "op_layout", "scheduled_layout", "segment_layout",
+    "front_layout", "launch_layout", "op_layout", "origin_fields", "scheduled_layout", "segment_layout",
 ]
 
 STATUS_WIDTH = max(Status).bit_length()
@@ -58,6 +58,7 @@ class QueueSettings(data.Struct):
     sc_enable: 1
     rc_enable: 1
     skip_errors: 1
+    target: range(TARGETS)
 
 
 class OpKind(enum.Enum, shape=2):
@@ -110,6 +111,7 @@ def segment_layout(config):
         "src_beats": config.beat_count_width,
         "first_beats": config.beat_count_width,         # up to the source's 4 KiB boundary, if it crosses one
         "crosses": 1,
+        "target": range(TARGETS),
     })
 
 
@@ -120,10 +122,13 @@ def launch_layout(config):
 
 def done_layout(config):
     """The end of one segment."""
-    return data.StructLayout({
-        "queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags,
-        "status": STATUS_WIDTH, "epoch": EPOCH_WIDTH,
-    })
+    return data.StructLayout(origin_fields(config) | {"status": STATUS_WIDTH})
+
+
+def origin_fields(config):
+    """What the end of a segment has to know of its beginning; ``size`` is bytes less one."""
+    return {"queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags,
+            "size": config.segment_bits, "target": range(TARGETS), "epoch": EPOCH_WIDTH}
 
 
 def event_layout(config):

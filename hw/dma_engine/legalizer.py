@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
 
-from .config import ADDR_WIDTH, OFFSET_WIDTH, PAGE_BYTES
+from .config import ADDR_WIDTH, OFFSET_WIDTH, PAGE_BYTES, TARGETS
 from .layouts import (
     EPOCH_WIDTH,
     STATUS_WIDTH,
@@ -50,6 +50,8 @@ class Legalizer(wiring.Component):
     o : ``Out(stream.Signature(segment_layout))``
     abort, abort_queue, abort_lap : ``Out``
         A segment failed its checks.
+    entered : ``Out(1)``, entered_queue, entered_size, entered_target : ``Out``
+        A segment has come in; its size in bytes, less one. It will end with just that size and target.
     """
 
     def __init__(self, config):
@@ -59,13 +61,16 @@ class Legalizer(wiring.Component):
             "src": In(RegionEntry), "dst": In(RegionEntry), "settings": In(QueueSettings),
             "o": Out(stream.Signature(segment_layout(config))),
             "abort": Out(1), "abort_queue": Out(config.queue_bits), "abort_lap": Out(1),
+            "entered": Out(1), "entered_queue": Out(config.queue_bits), "entered_size": Out(config.segment_bits),
+            "entered_target": Out(range(TARGETS)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
         passed = {"queue": config.queue_bits, "index": config.window_bits + 1, "lap": 1, "last": 1,
-                  "epoch": EPOCH_WIDTH, "end": EndFlags, "aborted": 1, "size": config.segment_bits}
+                  "epoch": EPOCH_WIDTH, "end": EndFlags, "aborted": 1, "size": config.segment_bits,
+                  "target": range(TARGETS)}
         checked = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)),
             "src_offset": OFFSET_WIDTH, "src_advance": OFFSET_WIDTH, "dst_position": OFFSET_WIDTH,
@@ -85,6 +90,10 @@ class Legalizer(wiring.Component):
 
         self._check(m, a)
         m.d.sync += [b[name].eq(a[name]) for name in passed]
+        m.d.comb += [
+            self.entered.eq(a_valid), self.entered_queue.eq(a.queue), self.entered_size.eq(a.size),
+            self.entered_target.eq(a.target),
+        ]
         self._place(m, a, b)
         self._emit(m, b, b_valid)
         return m
@@ -116,7 +125,7 @@ class Legalizer(wiring.Component):
         m.d.sync += [a.bad[index].eq(bad[status.name]) for index, status in enumerate(CHECKS)]
         m.d.sync += [
             a.queue.eq(i.queue), a.index.eq(i.index), a.lap.eq(i.lap), a.last.eq(i.last),
-            a.end.eq(front.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch),
+            a.end.eq(front.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch), a.target.eq(self.settings.target),
             a.size.eq(Mux(i.last, front.end_position, -1) - start),
             a.src_offset.eq(front.src_offset),
             a.src_advance.eq(Mux(i.first, 0, (i.number << bits) - front.dst_offset[:bits])),
@@ -161,7 +170,7 @@ class Legalizer(wiring.Component):
         ]
         m.d.comb += [
             segment.queue.eq(b.queue), segment.index.eq(b.index), segment.last.eq(b.last),
-            segment.epoch.eq(b.epoch),
+            segment.epoch.eq(b.epoch), segment.target.eq(b.target),
             segment.end.eq(b.end), segment.status.eq(status), segment.size.eq(b.size),
             segment.dst_addr.eq(b.dst_addr),
             segment.src_addr.eq(Cat(b.src_position[:12], b.src_base + b.src_position[12:])),

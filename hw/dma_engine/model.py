@@ -145,7 +145,8 @@ class DmaModel:
     def define_region(self, number, **values):
         self.regions[number] = Region(**values)
 
-    def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False):
+    def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, **_scheduling):
+        """Configure a queue; what only decides when its segments move changes nothing here."""
         q = self.queues[queue]
         q.domain, q.sc, q.rc, q.skip_errors = domain, sc, rc, skip_errors
 

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import CreditCounter
 
 from .config import ADDR_WIDTH
-from .layouts import done_layout, launch_layout, segment_layout
+from .layouts import done_layout, launch_layout, origin_fields, segment_layout
 from .words import Status
 
 __all__ = ["ReadIssue"]
@@ -86,8 +86,7 @@ class ReadIssue(wiring.Component):
             self.rejected.valid.eq(self.i.valid & bad),
             self.i.ready.eq(Mux(bad, self.rejected.ready, (begin & ~segment.crosses) | (second & can_send))),
         ]
-        m.d.comb += [self.rejected.payload[name].eq(segment[name])
-                     for name in ("queue", "index", "last", "end", "status", "epoch")]
+        m.d.comb += [self.rejected.payload[name].eq(segment[name]) for name in (*origin_fields(config), "status")]
 
         # Bursts of the segment being read, where there may be only one.
         owed = Signal(range(3))

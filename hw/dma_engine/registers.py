@@ -6,7 +6,7 @@ entry's number to the COMMIT register; the whole entry changes in one cycle.
 
 from hw.regs import Access, Field, Register, RegisterMap, register_pair
 
-from .config import ADDR_WIDTH, COUNT_WIDTH, DOMAIN_WIDTH, FAILED_WIDTH, OFFSET_WIDTH
+from .config import ADDR_WIDTH, COUNT_WIDTH, DOMAIN_WIDTH, FAILED_WIDTH, OFFSET_WIDTH, TARGETS
 from .words import Command, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
@@ -76,7 +76,12 @@ def _queues(config):
             Field("sc_enable", 1, RW, doc="The queue has a send completion word."),
             Field("rc_enable", 1, RW, doc="The queue has a receive completion word."),
             Field("skip_errors", 1, RW, doc="Go on after a failed request instead of holding."),
+            Field("target", (TARGETS - 1).bit_length(), RW, lsb=24,
+                  doc="Memory that most of the queue's traffic comes from or goes to, see TARGET_LIMIT."),
         ], doc="How the queue behaves."),
+        Register("QUEUE_LIMIT", [
+            Field("segments", config.window_bits, RW, doc="Most segments in flight; 0 for the whole window."),
+        ], doc="How much of the engine the queue may occupy."),
         Register("QUEUE_COMMIT", [Field("queue", config.queue_bits, PULSE, doc="Queue to configure.")],
                  doc="Writes the staged configuration to a queue, which must have nothing in flight."),
         Register("QUEUE_COMMAND", [
@@ -101,6 +106,15 @@ def _queues(config):
             Field("status", 8, RO, enum=Status, doc="The latest failure since CLEAR or RESET."),
         ], doc="The selected queue's failures, as in SC and RC."),
     )
+
+
+def _targets(config):
+    return [Register(f"TARGET_LIMIT_{number}", [
+        Field("beats", config.load_width, RW,
+              doc="While that many are in flight, no queue of the target is scheduled; 0 for no limit."),
+        Field("slow", 1, RW, lsb=31, doc="Write a segment when it has all been read, not at its first beat."),
+    ], doc=f"What the queues of target {number} may occupy together, in destination beats.")
+        for number in range(TARGETS)]
 
 
 def _errors(config):
@@ -151,6 +165,7 @@ def register_map(config):
                 for name, doc in COUNTERS]
     return RegisterMap(
         "dma_engine",
-        [*_identity(config), *_interrupts(), *_regions(config), *_queues(config), *_errors(config), *_ablations(),
+        [*_identity(config), *_interrupts(), *_regions(config), *_queues(config), *_targets(config), *_errors(config),
+         *_ablations(),
          *counters],
         doc="GPU-controlled DMA engine.", addr_width=12)

@@ -9,13 +9,11 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
 
-from .layouts import EPOCH_WIDTH, STATUS_WIDTH, EndFlags, done_layout, launch_layout
+from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields
 from .table import BLOCK_RAM
 from .words import Status
 
 __all__ = ["Responses"]
-
-_ORIGIN = ("queue", "index", "last", "end", "epoch")
 
 
 class Responses(wiring.Component):
@@ -52,14 +50,12 @@ class Responses(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        origin_layout = data.StructLayout({
-            "queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags,
-            "epoch": EPOCH_WIDTH})
+        fields = origin_fields(config)
         m.submodules.origins = origins = memory.Memory(
-            shape=origin_layout, depth=config.tags, init=[], attrs=BLOCK_RAM)
+            shape=data.StructLayout(fields), depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = origins.write_port(), origins.read_port()
         m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched)]
-        m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in _ORIGIN]
+        m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in fields]
 
         # -- The response, registered.
         valid, number, resp = Signal(), Signal(config.axi_id_width), Signal(Resp)
@@ -93,5 +89,5 @@ class Responses(wiring.Component):
             ended_status.eq(status),
         ]
         m.d.comb += self.done.status.eq(ended_status)
-        m.d.comb += [self.done[name].eq(read.data[name]) for name in _ORIGIN]
+        m.d.comb += [self.done[name].eq(read.data[name]) for name in fields]
         return m

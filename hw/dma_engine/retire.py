@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import RoundRobin
 
-from .config import COUNT_WIDTH
+from .config import COUNT_WIDTH, TARGETS
 from .layouts import (
     EPOCH_WIDTH,
     STATUS_WIDTH,
@@ -64,6 +64,8 @@ class Retire(wiring.Component):
     held : ``Out(queues)``
     retired, retired_queue : ``Out``
         A segment left its window.
+    returned : ``Out(1)``, returned_size, returned_target : ``Out``
+        A segment came back, given up before or not.
     head_queue, head : window's oldest place of a queue, combinational, for the scheduler
     look_queue, look_head, look_word : the same and the counters, for software
     publish_sc, publish_rc : ``Out(1)``, publish_queue, publish_word : ``Out``
@@ -90,6 +92,7 @@ class Retire(wiring.Component):
             "settings_queue": Out(queue), "settings": In(QueueSettings),
             "held": Out(config.queues),
             "retired": Out(1), "retired_queue": Out(queue),
+            "returned": Out(1), "returned_size": Out(config.segment_bits), "returned_target": Out(range(TARGETS)),
             "head_queue": In(queue), "head": Out(place),
             "look_queue": In(queue), "look_head": Out(place), "look_word": Out(CompletionLayout),
             "publish_sc": Out(1), "publish_rc": Out(1), "publish_queue": Out(queue),
@@ -129,6 +132,8 @@ class Retire(wiring.Component):
             marked.eq((self.done_valid | self.rejected.valid | self.given_up.valid) & (done.epoch == self.epoch)),
             self.rejected.ready.eq(~self.done_valid & ~self.init.active),
             self.given_up.ready.eq(~self.done_valid & ~self.rejected.valid & ~self.init.active),
+            self.returned.eq(self.done_valid | (self.rejected.valid & self.rejected.ready)),
+            self.returned_size.eq(done.size), self.returned_target.eq(done.target),
             mark.data.lap.eq(~done.index[-1]),
             mark.data.last.eq(done.last), mark.data.end.eq(done.end), mark.data.status.eq(done.status),
         ]

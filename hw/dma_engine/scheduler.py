@@ -21,8 +21,8 @@ __all__ = ["Scheduler"]
 class Scheduler(wiring.Component):
     """Pick a queue per cycle, give its next segment a number and a place in the queue's window.
 
-    A pick of a queue whose window is full, or whose fence has to wait, is dropped, and the queue is
-    left out until one of its segments retires.
+    A pick of a queue whose window is full, that has as many segments in flight as it may, or whose fence has
+    to wait, is dropped, and the queue is left out until one of its segments retires.
 
     Parameters
     ----------
@@ -35,6 +35,10 @@ class Scheduler(wiring.Component):
         Queues with a request in front; that may be scheduled; that hold after an error.
     arriving, arriving_queue : ``In``
         A word comes to the front entry of a queue in this cycle.
+    blocked : ``In(queues)``
+        Queues whose target has enough to do.
+    configure : ``In(1)``, configure_queue, limit : ``In``
+        Most segments of a queue in flight; 0 for the whole window.
     room : ``In(1)``
         One more segment may enter the pipeline.
     pick : ``Out(1)``, drop : ``Out(1)``
@@ -61,6 +65,8 @@ class Scheduler(wiring.Component):
         super().__init__({
             "init": In(InitSignature(config)),
             "ready": In(config.queues), "running": In(config.queues), "held": In(config.queues),
+            "blocked": In(config.queues),
+            "configure": In(1), "configure_queue": In(queue), "limit": In(config.window_bits),
             "arriving": In(1), "arriving_queue": In(queue),
             "room": In(1), "pick": Out(1), "drop": Out(1),
             "peek_queue": Out(queue), "front": In(front_layout(config)), "consume": Out(1),
@@ -79,7 +85,9 @@ class Scheduler(wiring.Component):
 
         m.submodules.tails = tails = Table(config.window_bits + 1, depth=queues, reads=2, init=init)
         m.submodules.numbers = numbers = Table(config.segment_count_width, depth=queues, reads=1, init=init)
-        for table in (tails, numbers):
+        # How many fewer segments than its window a queue may have in flight.
+        m.submodules.reserves = reserves = Table(config.window_bits, depth=queues, reads=1, init=init)
+        for table in (tails, numbers, reserves):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         m.d.comb += [tails.read[1].addr.eq(self.look_queue), self.tail.eq(tails.read[1].data)]
 
@@ -90,7 +98,7 @@ class Scheduler(wiring.Component):
         allowed, direct = Signal(queues), Signal()
         onehot = Signal(queues)
         m.d.comb += [
-            allowed.eq(self.running & ~self.held & ~stalled),
+            allowed.eq(self.running & ~self.held & ~stalled & ~self.blocked),
             choice.requests.eq(self.ready & allowed & ~busy),
             direct.eq(self.arriving & allowed.bit_select(self.arriving_queue, 1)),
             self.pick.eq((choice.valid | direct) & self.room & ~self.init.active),
@@ -111,8 +119,13 @@ class Scheduler(wiring.Component):
         front, number = self.front, Signal(config.segment_count_width)
         first, last, aborted = Signal(), Signal(), Signal()
         go, full, fenced = Signal(), Signal(), Signal()
-        tail = Signal(config.window_bits + 1)
+        tail, in_flight = Signal(config.window_bits + 1), Signal(config.window_bits + 1)
         m.d.comb += [
+            reserves.write.en.eq(self.configure), reserves.write.addr.eq(self.configure_queue),
+            reserves.write.data.eq(-self.limit),
+            reserves.read[0].addr.eq(queue),
+            in_flight.eq(tail - self.window_head),
+            full.eq(in_flight + reserves.read[0].data >= config.window),
             self.peek_queue.eq(queue),
             self.window_queue.eq(queue),
             tails.read[0].addr.eq(queue),
@@ -120,7 +133,6 @@ class Scheduler(wiring.Component):
             numbers.read[0].addr.eq(queue),
             first.eq(~started.bit_select(queue, 1)),
             number.eq(Mux(first, 0, numbers.read[0].data)),
-            full.eq((tail ^ self.window_head) == config.window),
             fenced.eq(front.fence & first & (tail != self.window_head)),
             go.eq(picked & ~full & ~fenced),
             self.drop.eq(picked & ~go),

@@ -19,6 +19,8 @@ struct Target {
     unsigned read_latency = 100, write_latency = 100;
     double read_beats_per_cycle = 0, write_beats_per_cycle = 0;  // 0: unlimited
     double read_free = 0, write_free = 0;                        // when its server has nothing to do
+    unsigned limit = 0;                                          // TARGET_LIMIT, in beats
+    bool slow = false;
 };
 
 struct MemoryOptions {
@@ -61,7 +63,7 @@ public:
           read_ready_(targets_.size()) {}
 
     uint64_t strays() const { return strays_; }
-    const Target& target(size_t number) const { return targets_[number]; }
+    const std::vector<Target>& targets() const { return targets_; }
 
     // Decides what this cycle shows.
     void drive(uint64_t cycle) {

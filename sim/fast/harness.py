@@ -39,12 +39,14 @@ class HarnessFailed(UserError):
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """A part of the memory: cycles from AR to the first R beat that it can give, from the last W beat to B, and beats
-    per cycle (0 for any number)."""
+    per cycle (0 for any number). ``limit`` and ``slow`` are what the engine is told in TARGET_LIMIT."""
 
     read_latency: int = 100
     write_latency: int = 100
     read_rate: float = 0
     write_rate: float = 0
+    limit: int = 0
+    slow: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,8 @@ class Flow:
         Both by chance instead.
     rate : float
         Requests per cycle of all queues together; 0 for as fast as they may.
+    target, limit : int
+        What the engine is told of each queue in QUEUE_CONFIG and QUEUE_LIMIT.
     """
 
     first: int = 0
@@ -90,6 +94,8 @@ class Flow:
     destination_shift: int = 0
     random_shift: bool = False
     rate: float = 0
+    target: int = 0
+    limit: int = 0
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,9 @@ Target read_target(const std::string& text) {
     read_pairs(text, {{"read_latency", into(target.read_latency)},
                       {"write_latency", into(target.write_latency)},
                       {"read_rate", into(target.read_beats_per_cycle)},
-                      {"write_rate", into(target.write_beats_per_cycle)}});
+                      {"write_rate", into(target.write_beats_per_cycle)},
+                      {"limit", into(target.limit)},
+                      {"slow", into(target.slow)}});
     if (!target.read_latency || !target.write_latency) throw Wrong("A latency must be at least 1.");
     return target;
 }
@@ -76,6 +78,8 @@ Flow read_flow(const std::string& text) {
                       {"destination_shift", into(flow.destination_shift)},
                       {"random_shift", into(flow.random_shift)},
                       {"rate", into(flow.rate)},
+                      {"target", into(flow.target)},
+                      {"limit", into(flow.limit)},
                       {"flags", into(flow.flags)}});
     return flow;
 }
@@ -111,6 +115,7 @@ Options read_options(int count, char** words) {
     options.memory.seed = options.seed;
     if (options.targets.empty()) options.targets.emplace_back();
     if (options.flows.empty()) throw Wrong("There is no flow.");
+    if (options.targets.size() > 4) throw Wrong("There are at most 4 targets.");
     for (size_t number = 0; number < options.targets.size(); ++number) {
         options.targets[number].base = kFirstTarget + number * kTargetSpan;
         options.targets[number].size = kTargetSpan;
@@ -123,7 +128,7 @@ Options read_options(int count, char** words) {
         if (flow.burst > flow.depth || flow.burst > 128) throw Wrong("A burst is at most the depth, and at most 128.");
         if (flow.size >= 1u << 28) throw Wrong("A size is less than 2^28.");
         if (flow.source_shift >= kBytes || flow.destination_shift >= kBytes) throw Wrong("A shift is less than a beat.");
-        if (std::max(flow.source, flow.destination) >= options.targets.size())
+        if (std::max({flow.source, flow.destination, flow.target}) >= options.targets.size())
             throw Wrong("A flow names a target that there is not.");
         if (!(flow.flags & DMACE_DMA_FLAG_SC)) throw Wrong("Without SC no thread knows when a request has ended.");
         for (uint32_t queue = flow.first; queue < flow.first + flow.count; ++queue) {

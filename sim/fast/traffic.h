@@ -29,6 +29,7 @@ struct Flow {
     bool random_shift = false;                         // both by chance, per request
     uint32_t waiting = 0;  // if not 0: at most so many posted whose first read is not on the bus yet
     double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
+    uint32_t target = 0, limit = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
     uint32_t flags = DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC;
 };
 
@@ -79,6 +80,12 @@ public:
     }
 
     void configure() {
+        uint32_t offset = DMACE_DMA_TARGET_LIMIT_0_OFFSET;
+        for (const Target& target : engine_.memory.targets()) {
+            engine_.write(offset, target.limit << DMACE_DMA_TARGET_LIMIT_0_BEATS_SHIFT |
+                                      uint32_t{target.slow} << DMACE_DMA_TARGET_LIMIT_0_SLOW_SHIFT);
+            offset += DMACE_DMA_TARGET_LIMIT_1_OFFSET - DMACE_DMA_TARGET_LIMIT_0_OFFSET;
+        }
         for (uint32_t index = 0; index < queues.size(); ++index)
             if (queues[index].flow) configure(queues[index]);
     }
@@ -226,7 +233,9 @@ private:
         engine_.write(DMACE_DMA_QUEUE_RC_HI_OFFSET, static_cast<uint32_t>(rc >> 32));
         engine_.write(DMACE_DMA_QUEUE_CONFIG_OFFSET, kDomain << DMACE_DMA_QUEUE_CONFIG_DOMAIN_SHIFT |
                                                          DMACE_DMA_QUEUE_CONFIG_SC_ENABLE_MASK |
-                                                         DMACE_DMA_QUEUE_CONFIG_RC_ENABLE_MASK);
+                                                         DMACE_DMA_QUEUE_CONFIG_RC_ENABLE_MASK |
+                                                         queue.flow->target << DMACE_DMA_QUEUE_CONFIG_TARGET_SHIFT);
+        engine_.write(DMACE_DMA_QUEUE_LIMIT_OFFSET, queue.flow->limit);
         engine_.write(DMACE_DMA_QUEUE_COMMIT_OFFSET, queue.number);
         engine_.write(DMACE_DMA_QUEUE_COMMAND_OFFSET,
                       queue.number << DMACE_DMA_QUEUE_COMMAND_QUEUE_SHIFT |

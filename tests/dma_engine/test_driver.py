@@ -68,7 +68,7 @@ def test_configure_and_command():
     asyncio.run(driver.reset(3))
     assert bus.writes == [
         ("QUEUE_SC_LO", 0), ("QUEUE_SC_HI", 0), ("QUEUE_RC_LO", 8), ("QUEUE_RC_HI", 1), ("QUEUE_CONFIG", 0x602),
-        ("QUEUE_COMMIT", 3), ("QUEUE_COMMAND", Command.RESET << 8 | 3)]
+        ("QUEUE_LIMIT", 0), ("QUEUE_COMMIT", 3), ("QUEUE_COMMAND", Command.RESET << 8 | 3)]
 
 
 def test_state():
