@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from hw.dma_engine.config import PAGE_BYTES
 from hw.dma_engine.registers import ID_VALUE, VERSION, register_map
-from hw.dma_engine.words import Command, Status
+from hw.dma_engine.words import Command, QueueMode, Status
 
 __all__ = ["Bus", "DmaDriver", "LogRecord", "QueueState"]
 
@@ -102,14 +102,16 @@ class DmaDriver:
                              valid=int(valid))
             await self.write("REGION_COMMIT", region=number)
 
-    async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, target=0, limit=0):
+    async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False,
+                              mode=QueueMode.NATIVE, target=0, limit=0):
         """Give a queue its domain, the addresses of its completion words (None for no such word), its target and
         the most segments that it may have in flight (0 for its window)."""
         async with self._lock():
             await self._write_pair("QUEUE_SC", sc or 0)
             await self._write_pair("QUEUE_RC", rc or 0)
             await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None),
-                             rc_enable=int(rc is not None), skip_errors=int(skip_errors), target=target)
+                             rc_enable=int(rc is not None), skip_errors=int(skip_errors), mode=int(mode),
+                             target=target)
             await self.write("QUEUE_LIMIT", segments=limit)
             await self.write("QUEUE_COMMIT", queue=queue)
 

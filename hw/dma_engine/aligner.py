@@ -11,7 +11,6 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import Skid
 
 from .buffer import buffered_layout
-from .layouts import CompletionLayout
 from .sequencer import step_layout
 
 __all__ = ["Aligner", "write_beat_layout"]
@@ -68,7 +67,7 @@ class Aligner(wiring.Component):
         below = Signal(lanes, reset_less=True)      # lanes taken from the beat before
         strobes = Signal(lanes, reset_less=True)
         emit, ends, failed = Signal(), Signal(), Signal()
-        word_lanes = config.data_width // CompletionLayout.size
+        words = config.data_width // len(step.word)
         failing = Signal()
         m.d.comb += failing.eq(step.void | (step.take & self.beat.error) | (~step.first & failed))
         with m.If(advance):
@@ -76,7 +75,7 @@ class Aligner(wiring.Component):
         with m.If(advance & step_valid):
             m.d.sync += [
                 before.eq(now),
-                now.eq(Mux(step.completion, step.word.as_value().replicate(word_lanes),
+                now.eq(Mux(step.completion, step.word.replicate(words),
                            _rotate_up(self.beat.data, step.shift))),
                 failed.eq(failing),
             ]

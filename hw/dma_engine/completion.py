@@ -8,13 +8,13 @@ messages do not double the write traffic.
 """
 
 from amaranth import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import RoundRobin
 
 from .config import ADDR_WIDTH
-from .layouts import CompletionLayout, InitSignature, completion_write_layout
+from .layouts import CompletionLayout, InitSignature, completion_write_layout, word_id_layout
 from .table import Table
 
 __all__ = ["CompletionWriter"]
@@ -39,7 +39,7 @@ class CompletionWriter(wiring.Component):
         Forget what is not written yet, and wait for no answer any more. Writes of one word have one AXI ID, so
         a later one stays behind.
     written_valid : ``In(1)``, writer : ``In``
-        The write of a word has ended; ``writer`` is ``{queue, is_rc}``.
+        The write of a word has ended.
     pending : ``Out(queues)``
         Queues with a word to write or being written.
     o : ``Out(stream.Signature(completion_write_layout))``
@@ -54,7 +54,7 @@ class CompletionWriter(wiring.Component):
             "publish_sc": In(1), "publish_rc": In(1), "publish_queue": In(queue),
             "publish_word": In(CompletionLayout), "discard": In(1),
             "give_up": In(1), "give_up_queue": In(queue),
-            "written_valid": In(1), "writer": In(queue + 1),
+            "written_valid": In(1), "writer": In(word_id_layout(config)),
             "pending": Out(config.queues),
             "o": Out(stream.Signature(completion_write_layout(config))),
         })
@@ -112,19 +112,20 @@ class CompletionWriter(wiring.Component):
         with m.If(~self.o.valid | self.o.ready):
             m.d.sync += [
                 self.o.valid.eq(chosen | direct),
-                self.o.payload.writer.eq(Cat(is_rc, queue)),
+                self._id(is_rc, queue),
                 self.o.payload.addr.eq(
                     Mux(is_rc, addresses["rc"].read[0].data, addresses["sc"].read[0].data) << 3),
                 self.o.payload.word.eq(Mux(is_rc, words["rc"].read[0].data, words["sc"].read[0].data)),
             ]
         with m.If(direct):
             m.d.sync += [
-                self.o.payload.writer.eq(Cat(self.publish_rc, self.publish_queue)),
+                self._id(self.publish_rc, self.publish_queue),
                 self.o.payload.addr.eq(
                     Mux(self.publish_rc, addresses["rc"].read[1].data, addresses["sc"].read[1].data) << 3),
                 self.o.payload.word.eq(self.publish_word),
             ]
 
+        own = self.written_valid & ~self.writer.notice
         for kind, rc in (("rc", 1), ("sc", 0)):
             for index in range(queues):
                 mine = onehot[index] & (rc_first == rc)
@@ -137,6 +138,10 @@ class CompletionWriter(wiring.Component):
                     m.d.sync += changed[kind][index].eq(0)
                 with m.If(mine | at_once):
                     m.d.sync += flying[kind][index].eq(1)
-                with m.Elif(given_up | (self.written_valid & (self.writer == (index << 1 | rc)))):
+                with m.Elif(given_up | (own & (self.writer.queue == index) & (self.writer.is_rc == rc))):
                     m.d.sync += flying[kind][index].eq(0)
         return m
+
+    def _id(self, is_rc, queue):
+        word_id = data.View(word_id_layout(self.config), self.o.payload.id)
+        return [word_id.is_rc.eq(is_rc), word_id.queue.eq(queue), word_id.top.eq(1)]

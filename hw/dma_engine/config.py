@@ -53,6 +53,12 @@ class DmaConfig:
         A request is cut where its destination crosses a multiple of this; power of two, at least
         four beats, at most 4096 and at most 128 beats. Long segments cost fewer bursts, short ones
         let other queues in sooner.
+    extended : int
+        The first so many queues are *extended*: a descriptor ring or ARK words may drive them; power of two,
+        2 to 16, at most ``queues``.
+    extended_window : int
+        Segments of one extended queue between issue and retirement; power of two, ``window`` to 1024. One ring
+        alone fills the memory's round trip with it.
     doorbell_id_width : int
         Bits of ``s_axi_db`` transaction IDs, 1 to 16.
     """
@@ -65,6 +71,8 @@ class DmaConfig:
     tags: int
     buffer_beats: int
     segment_bytes: int
+    extended: int
+    extended_window: int
     doorbell_id_width: int = 4
 
     def __post_init__(self):
@@ -72,7 +80,8 @@ class DmaConfig:
             raise ValueError(f"Data width must be 64, 128, 256 or 512 bits, not {self.data_width!r}")
         for name, low, high in (
             ("queues", 2, 64), ("queue_depth", 4, 256), ("window", 4, 128), ("regions", 4, 256),
-            ("tags", 4, 1024), ("buffer_beats", 16, 4096),
+            ("tags", 4, 1024), ("buffer_beats", 16, 4096), ("extended", 2, min(16, self.queues)),
+            ("extended_window", self.window, 1024),
         ):
             value = getattr(self, name)
             if not _power_of_two(value, low, high):
@@ -130,6 +139,20 @@ class DmaConfig:
         return (self.window - 1).bit_length()
 
     @property
+    def extended_bits(self):
+        return (self.extended - 1).bit_length()
+
+    @property
+    def place_bits(self):
+        """Bits of a place in the longer of the two windows."""
+        return (self.extended_window - 1).bit_length()
+
+    @property
+    def index_width(self):
+        """Bits of a segment's index in its queue's window: the place, and above it the lap."""
+        return self.place_bits + 1
+
+    @property
     def region_bits(self):
         return (self.regions - 1).bit_length()
 
@@ -143,8 +166,8 @@ class DmaConfig:
 
     @property
     def axi_id_width(self):
-        """``m_axi`` ID bits: a data segment's tag, or with the top bit set, a completion word's writer."""
-        return max(self.tag_bits, self.queue_bits + 1) + 1
+        """``m_axi`` ID bits: a data segment's tag, or with the top bit set, who wrote a word."""
+        return max(self.tag_bits, self.queue_bits + 2) + 1
 
     @property
     def doorbell_addr_width(self):
@@ -153,10 +176,10 @@ class DmaConfig:
 
 
 TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, tags=16,
-                 buffer_beats=128, segment_bytes=256)
+                 buffer_beats=128, segment_bytes=256, extended=2, extended_window=16)
 BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, tags=128,
-                 buffer_beats=256, segment_bytes=1024)
+                 buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256)
 WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, tags=1024,
-                 buffer_beats=1024, segment_bytes=4096)
+                 buffer_beats=1024, segment_bytes=4096, extended=4, extended_window=512)
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature, Resp
 from hw.stream import Queue, Skid
 
-from .layouts import InitSignature, arrival_layout
+from .layouts import Check, InitSignature, arrival_layout
 
 __all__ = ["Doorbell"]
 
@@ -23,7 +23,7 @@ class Doorbell(wiring.Component):
 
     The 4 KiB page of the address is the queue; where in the page a word lies has no meaning, so that a
     bridge may merge neighbouring stores into a burst. A beat with some of its strobes off is passed on
-    as not ``whole``; one with none is no word at all. Reads return zero.
+    as malformed; one with none is no word at all. Reads return zero.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Doorbell(wiring.Component):
             open_.eq(beats.o.valid & addresses.o.valid & answers.i.ready & ~self.init.active),
             self.o.valid.eq(open_ & some),
             self.o.payload.queue.eq(addresses.o.payload.queue),
-            self.o.payload.whole.eq(beat.strb.all()),
+            self.o.payload.check.eq(Mux(beat.strb.all(), Check.OK, Check.MALFORMED)),
             self.o.payload.word.eq(beat.data),
             beats.o.ready.eq(addresses.o.valid & answers.i.ready & ~self.init.active & (~some | self.o.ready)),
             addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),

@@ -22,6 +22,7 @@ from .free_list import FreeList
 from .frontpanel import FrontPanel
 from .layouts import InitSignature, OpKind, QueueSettings, op_layout
 from .legalizer import SEGMENT_PLACES, Legalizer
+from .notices import Notices
 from .queues import QueueStore
 from .read import ReadIssue
 from .regions import RegionTable
@@ -160,7 +161,11 @@ class DmaEngine(wiring.Component):
         connect(m, tags.o, read.tags)
         connect(m, buffer.arrived, sequencer.arrived)
         connect(m, sequencer.steps, aligner.steps)
-        connect(m, completion.o, sequencer.completions)
+        m.submodules.notices = notices = Notices(config)
+        m.d.comb += [notices.valid.eq(retire.notice_valid), notices.i.eq(retire.notice),
+                     retire.crowded.eq(notices.crowded)]
+        connect(m, completion.o, notices.words)
+        connect(m, notices.o, sequencer.completions)
         for part in (buffer, sequencer, responses):
             m.d.comb += [part.launched.eq(read.launched), part.launch.eq(read.launch)]
         m.d.comb += [
@@ -202,6 +207,12 @@ class DmaEngine(wiring.Component):
             completion.publish_queue.eq(retire.publish_queue), completion.publish_word.eq(retire.publish_word),
             completion.discard.eq(retire.discard),
             completion.written_valid.eq(responses.written_valid), completion.writer.eq(responses.writer),
+            notices.written_valid.eq(responses.written_valid), notices.writer.eq(responses.writer),
+            notices.give_up.eq(epochs.gave_up), notices.give_up_queue.eq(epochs.gave_up_queue),
+            retire.scheduled.eq(scheduler.valid), retire.scheduled_queue.eq(scheduler.o.queue),
+            retire.scheduled_index.eq(scheduler.o.index),
+            retire.scheduled_info.length.eq(scheduler.o.front.length),
+            retire.scheduled_info.note.eq(scheduler.o.front.note),
         ]
 
         # -- Queue control.
@@ -217,7 +228,7 @@ class DmaEngine(wiring.Component):
         m.submodules.bad_words = bad_words = Queue(unsigned(config.queue_bits), depth=2 * config.queues)
         m.d.comb += [
             bad_words.i.valid.eq(responses.written_valid & responses.written_failed),
-            bad_words.i.payload.eq(responses.writer[1:]),
+            bad_words.i.payload.eq(responses.writer.queue),
             ops.i[3].valid.eq(bad_words.o.valid), bad_words.o.ready.eq(ops.i[3].ready),
             ops.i[3].payload.kind.eq(OpKind.EVENT), ops.i[3].payload.queue.eq(bad_words.o.payload),
             ops.i[3].payload.status.eq(Status.COMPLETION_ERROR),
@@ -227,7 +238,7 @@ class DmaEngine(wiring.Component):
             control.command_valid.eq(panel.command_write), control.command.eq(panel.command),
             control.command_queue.eq(panel.command_queue), control.watchdog.eq(panel.watchdog),
             control.waiting.eq(store.waiting), control.held.eq(retire.held),
-            control.pending.eq(completion.pending),
+            control.pending.eq(completion.pending | notices.pending),
             control.retired.eq(retire.retired), control.retired_queue.eq(retire.retired_queue),
             scheduler.look_queue.eq(look), retire.look_queue.eq(look),
             control.in_flight.eq(scheduler.tail != retire.look_head),

@@ -48,7 +48,7 @@ class Epochs(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        queue, place = config.queue_bits, config.window_bits + 1
+        queue, place = config.queue_bits, config.index_width
         super().__init__({
             "init": In(InitSignature(config)),
             "queue": In(queue).array(3), "epoch": Out(EPOCH_WIDTH).array(3),

@@ -12,9 +12,10 @@ from hw.regs import RegisterBank
 from hw.stream import Queue
 
 from .config import ADDR_WIDTH, TARGETS
-from .layouts import CompletionLayout, InitSignature, QueueSettings, RegionEntry
+from .layouts import CompletionLayout, InitSignature, QueueSettings, RegionEntry, is_extended
 from .registers import COUNTERS, register_map
 from .retire import log_layout
+from .words import QueueMode
 
 __all__ = ["ERROR_LOG_DEPTH", "FrontPanel"]
 
@@ -60,14 +61,14 @@ class FrontPanel(wiring.Component):
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
             "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
-            "queue_limit": Out(self.config.window_bits),
-            "target_limit": Out(self.config.load_width).array(TARGETS), "target_slow": Out(TARGETS),
+            "queue_limit": Out(config.place_bits),
+            "target_limit": Out(config.load_width).array(TARGETS), "target_slow": Out(TARGETS),
             "sc_addr": Out(ADDR_WIDTH), "rc_addr": Out(ADDR_WIDTH),
             "command_write": Out(1), "command": Out(3), "command_queue": Out(queue),
             "watchdog": Out(32), "select": Out(queue), "single_read": Out(1), "every_word": Out(1),
             "enabled": In(queues), "running": In(queues), "held": In(queues),
             "refusing": In(queues), "resetting": In(queues), "waiting": In(queues),
-            "look_valid": In(1), "in_flight": In(config.window_bits + 1), "word": In(CompletionLayout),
+            "look_valid": In(1), "in_flight": In(config.index_width), "word": In(CompletionLayout),
             "log_valid": In(1), "log": In(log_layout(config)), "interrupt": In(1),
             "counts": In(CountStrobes),
             "irq": Out(1),
@@ -108,6 +109,7 @@ class FrontPanel(wiring.Component):
             self.settings.sc_enable.eq(config.sc_enable), self.settings.rc_enable.eq(config.rc_enable),
             self.settings.skip_errors.eq(config.skip_errors), self.settings.target.eq(config.target),
             self.queue_limit.eq(bank.queue_limit.segments),
+            self.settings.mode.eq(Mux(is_extended(self.config, self.queue_id), config.mode, QueueMode.NATIVE)),
             self.sc_addr.eq(Cat(bank.queue_sc_lo.value, bank.queue_sc_hi.value)),
             self.rc_addr.eq(Cat(bank.queue_rc_lo.value, bank.queue_rc_hi.value)),
             self.command_write.eq(bank.queue_command.written_stb),

@@ -7,12 +7,13 @@ from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import Out
 
 from .config import ADDR_WIDTH, DOMAIN_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION_ID_WIDTH, TARGETS
-from .words import COMPLETION_FIELDS, NATIVE_FIELDS, Status
+from .words import COMPLETION_FIELDS, NATIVE_FIELDS, QueueMode, Status
 
 __all__ = [
-    "EPOCH_WIDTH", "STATUS_WIDTH", "Check", "CompletionLayout", "EndFlags", "InitSignature", "NativeLayout", "OpKind",
-    "QueueSettings", "RegionEntry", "arrival_layout", "completion_write_layout", "done_layout", "event_layout",
-    "front_layout", "launch_layout", "op_layout", "origin_fields", "scheduled_layout", "segment_layout",
+    "EPOCH_WIDTH", "STATUS_WIDTH", "Check", "CompletionLayout", "EndFlags", "InfoLayout", "InitSignature",
+    "NativeLayout", "NoteLayout", "OpKind", "QueueSettings", "RegionEntry", "arrival_layout",
+    "completion_write_layout", "done_layout", "event_layout", "front_layout", "is_extended", "launch_layout",
+    "notice_layout", "op_layout", "origin_fields", "scheduled_layout", "segment_layout", "word_id_layout",
 ]
 
 STATUS_WIDTH = max(Status).bit_length()
@@ -22,6 +23,9 @@ EPOCH_WIDTH = 2
 
 NativeLayout = data.StructLayout(dict(NATIVE_FIELDS))
 CompletionLayout = data.StructLayout(dict(COMPLETION_FIELDS))
+
+
+QueueModeShape = (max(QueueMode)).bit_length()
 
 
 class Check(enum.Enum, shape=2):
@@ -59,6 +63,12 @@ class QueueSettings(data.Struct):
     rc_enable: 1
     skip_errors: 1
     target: range(TARGETS)
+    mode: QueueModeShape
+
+
+def is_extended(config, queue):
+    """Whether a queue's number is one of an extended queue."""
+    return (queue >> config.extended_bits) == 0
 
 
 class OpKind(enum.Enum, shape=2):
@@ -72,19 +82,37 @@ class OpKind(enum.Enum, shape=2):
 
 def InitSignature(config):
     """Sweep over all memories after reset: while ``active``, write the initial value at ``address``."""
-    entries = max(config.queues * config.window, config.tags, config.buffer_beats, config.regions)
+    entries = max(config.queues * config.window, config.extended * config.extended_window, config.tags,
+                  config.buffer_beats, config.regions)
     return wiring.Signature({"active": Out(1), "address": Out(range(entries))})
 
 
 def arrival_layout(config):
-    """A word on its way from the doorbell port to its queue."""
-    return data.StructLayout({"queue": config.queue_bits, "whole": 1, "word": NativeLayout})
+    """A word on its way to its queue; ``note`` is for its end, in extended queues."""
+    return data.StructLayout({
+        "queue": config.queue_bits, "check": Check, "word": NativeLayout, "note": NoteLayout})
+
+
+NoteLayout = data.UnionLayout({
+    "ring": data.StructLayout({"tag": 16, "end": 1}),
+})
+"""What a word of an extended queue says about its end: the tag of its descriptor, and whether a record is due."""
+
+
+InfoLayout = data.StructLayout({"length": LENGTH_WIDTH, "note": NoteLayout})
+"""What is kept of a request of an extended queue until it ends."""
+
+
+def notice_layout(config):
+    """The end of a request of an extended queue that is not in native mode."""
+    return data.StructLayout({
+        "queue": config.extended_bits, "mode": QueueModeShape, "status": STATUS_WIDTH, "info": InfoLayout})
 
 
 def front_layout(config):
     """The request at the front of a queue, decoded."""
     return data.StructLayout({
-        "check": Check, "fence": 1, "end": EndFlags,
+        "check": Check, "fence": 1, "end": EndFlags, "note": NoteLayout,
         "src_region": REGION_ID_WIDTH, "dst_region": REGION_ID_WIDTH,
         "src_offset": OFFSET_WIDTH, "dst_offset": OFFSET_WIDTH, "length": LENGTH_WIDTH,
         "last_segment": config.segment_count_width,     # number of the last segment
@@ -95,7 +123,7 @@ def front_layout(config):
 def scheduled_layout(config):
     """One segment of the request at the front of ``queue``."""
     return data.StructLayout({
-        "queue": config.queue_bits, "index": config.window_bits + 1, "lap": 1,
+        "queue": config.queue_bits, "index": config.index_width, "lap": 1,
         "front": front_layout(config), "number": config.segment_count_width,
         "first": 1, "last": 1, "aborted": 1, "epoch": EPOCH_WIDTH,
     })
@@ -104,7 +132,7 @@ def scheduled_layout(config):
 def segment_layout(config):
     """A segment with checked addresses: one write burst, one or two read bursts."""
     return data.StructLayout({
-        "queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags,
+        "queue": config.queue_bits, "index": config.index_width, "last": 1, "end": EndFlags,
         "status": STATUS_WIDTH, "epoch": EPOCH_WIDTH,
         "src_addr": ADDR_WIDTH, "dst_addr": ADDR_WIDTH,
         "size": config.segment_bits,                    # bytes less one
@@ -127,7 +155,7 @@ def done_layout(config):
 
 def origin_fields(config):
     """What the end of a segment has to know of its beginning; ``size`` is bytes less one."""
-    return {"queue": config.queue_bits, "index": config.window_bits + 1, "last": 1, "end": EndFlags,
+    return {"queue": config.queue_bits, "index": config.index_width, "last": 1, "end": EndFlags,
             "size": config.segment_bits, "target": range(TARGETS), "epoch": EPOCH_WIDTH}
 
 
@@ -142,9 +170,13 @@ def op_layout(config):
 
 
 def completion_write_layout(config):
-    """One completion word on its way to memory; ``writer`` is the lower part of its AXI ID."""
-    return data.StructLayout({
-        "addr": ADDR_WIDTH, "word": CompletionLayout, "writer": config.queue_bits + 1,
-    })
+    """A word on its way to memory, 8 bytes or, if ``half``, the same 4 bytes twice; ``id`` is its AXI ID."""
+    return data.StructLayout({"addr": ADDR_WIDTH, "word": 64, "half": 1, "id": config.axi_id_width})
 
+
+def word_id_layout(config):
+    """AXI ID of a word's write: ``top`` is set, and ``notice`` if it tells of one request of an extended queue."""
+    unused = config.axi_id_width - config.queue_bits - 3
+    return data.StructLayout({
+        "is_rc": 1, "queue": config.queue_bits, "notice": 1, **({"unused": unused} if unused else {}), "top": 1})
 

@@ -68,7 +68,7 @@ class Legalizer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        passed = {"queue": config.queue_bits, "index": config.window_bits + 1, "lap": 1, "last": 1,
+        passed = {"queue": config.queue_bits, "index": config.index_width, "lap": 1, "last": 1,
                   "epoch": EPOCH_WIDTH, "end": EndFlags, "aborted": 1, "size": config.segment_bits,
                   "target": range(TARGETS)}
         checked = data.StructLayout(passed | {

@@ -6,16 +6,21 @@ the queue's next request is there 2 cycles later.  Throughput: one word in and o
 """
 
 from amaranth import *
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue, RoundRobin
 
-from .layouts import Check, InitSignature, NativeLayout, arrival_layout, event_layout, front_layout
+from .layouts import Check, InitSignature, NativeLayout, NoteLayout, arrival_layout, event_layout, front_layout
 from .table import BLOCK_RAM, Table
 from .words import Opcode, RequestFlag, Status
 
 __all__ = ["QueueStore"]
+
+_stored_layout = data.StructLayout({"word": NativeLayout, "note": NoteLayout})
+
+_MALFORMED = 0
+"""Opcode of a stored word with anything wrong on its face."""
 
 
 class QueueStore(wiring.Component):
@@ -81,7 +86,7 @@ class QueueStore(wiring.Component):
         init = InitSignature(config)
 
         m.submodules.ring = ring = memory.Memory(
-            shape=NativeLayout, depth=config.queues * depth, init=[], attrs=BLOCK_RAM)
+            shape=_stored_layout, depth=config.queues * depth, init=[], attrs=BLOCK_RAM)
         ring_write, ring_read = ring.write_port(), ring.read_port()
         m.submodules.heads = heads = Table(position_bits + 1, depth=config.queues, reads=2, init=init)
         m.submodules.tails = tails = Table(position_bits + 1, depth=config.queues, reads=3, init=init)
@@ -98,7 +103,7 @@ class QueueStore(wiring.Component):
         push, direct = Signal(), Signal()
 
         # -- A word arrives: to the front entry, to the ring, or refused.
-        word, queue = self.i.payload.word, self.i.payload.queue
+        queue = self.i.payload.queue
         full, accept, overflow = Signal(), Signal(), Signal()
         m.submodules.events = events = Queue(event_layout(config), depth=4)
         wiring.connect(m, events.o, wiring.flipped(self.events))
@@ -121,15 +126,13 @@ class QueueStore(wiring.Component):
         ]
         m.d.comb += [
             ring_write.addr.eq(Cat(tails.read[0].data[:position_bits], queue)),
-            ring_write.data.eq(word),
             ring_write.en.eq(push),
             tails.write.addr.eq(queue),
             tails.write.data.eq(tails.read[0].data + 1),
             tails.write.en.eq(push),
         ]
-        # A store with holes is a request of no known opcode.
-        with m.If(~self.i.payload.whole):
-            m.d.comb += ring_write.data.opcode.eq(0)
+        stored = self._encode(m)
+        m.d.comb += ring_write.data.eq(stored)
 
         # -- The front entry is consumed: move the next word up, at once if the ring's port is free.
         m.submodules.refill = refill = RoundRobin(config.queues)
@@ -167,9 +170,9 @@ class QueueStore(wiring.Component):
         ]
 
         # -- The front entry is written, by the ring or by the word itself.
-        loaded = Signal(NativeLayout)
+        loaded = Signal(_stored_layout)
         m.d.comb += [
-            loaded.eq(Mux(load, ring_read.data, ring_write.data)),
+            loaded.eq(Mux(load, ring_read.data, stored)),
             fronts.write.en.eq(load | direct),
             fronts.write.addr.eq(Mux(load, load_queue, queue)),
             fronts.write.data.eq(self._decode(m, loaded)),
@@ -203,12 +206,21 @@ class QueueStore(wiring.Component):
                 m.d.sync += self.refusing[index].eq(1)
         return m
 
-    def _decode(self, m, word):
-        """Front entry of a word: what is wrong on its face, and how many segments it has."""
-        config = self.config
-        front = Signal(front_layout(config))
+    def _encode(self, m):
+        """What is kept of a word: an opcode that tells what is wrong with it, and its note."""
+        arrival, stored = self.i.payload, Signal(_stored_layout)
         known = RequestFlag.SC | RequestFlag.RC | RequestFlag.FENCE | RequestFlag.IRQ
         reserved = Const(~int(known) & 0xFF, 8)
+        m.d.comb += [stored.word.eq(arrival.word), stored.note.eq(arrival.note)]
+        with m.If((arrival.check != Check.OK) | (arrival.word.opcode != Opcode.COPY)
+                    | (arrival.word.flags & reserved).any()):
+            m.d.comb += stored.word.opcode.eq(_MALFORMED)
+        return stored
+
+    def _decode(self, m, stored):
+        """Front entry of a word: what is wrong on its face, and how many segments it has."""
+        config, word = self.config, stored.word
+        front = Signal(front_layout(config))
         end = Signal(config.segment_bits + config.segment_count_width)
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
         m.d.comb += [
@@ -217,9 +229,9 @@ class QueueStore(wiring.Component):
             front.end.sc.eq(flag["SC"]), front.end.rc.eq(flag["RC"]), front.end.irq.eq(flag["IRQ"]),
             front.src_region.eq(word.src_region), front.dst_region.eq(word.dst_region),
             front.src_offset.eq(word.src_offset), front.dst_offset.eq(word.dst_offset),
-            front.length.eq(word.length),
+            front.length.eq(word.length), front.note.eq(stored.note),
         ]
-        with m.If((word.opcode != Opcode.COPY) | (word.flags & reserved).any()):
+        with m.If(word.opcode != Opcode.COPY):
             m.d.comb += front.check.eq(Check.MALFORMED)
         with m.Elif(word.length == 0):
             m.d.comb += front.check.eq(Check.ZERO_LENGTH)

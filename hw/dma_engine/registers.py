@@ -7,7 +7,7 @@ entry's number to the COMMIT register; the whole entry changes in one cycle.
 from hw.regs import Access, Field, Register, RegisterMap, register_pair
 
 from .config import ADDR_WIDTH, COUNT_WIDTH, DOMAIN_WIDTH, FAILED_WIDTH, OFFSET_WIDTH, TARGETS
-from .words import Command, Status
+from .words import Command, QueueMode, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
 
@@ -31,10 +31,11 @@ def _identity(config):
             parameter("queue_bits", 4, config.queue_bits, "Log2 of the number of queues."),
             parameter("region_bits", 4, config.region_bits, "Log2 of the number of regions."),
             parameter("depth_bits", 4, (config.queue_depth - 1).bit_length(), "Log2 of words waiting per queue."),
-            parameter("window_bits", 4, config.window_bits, "Log2 of segments in flight per queue."),
+            parameter("window_bits", 4, config.window_bits, "Log2 of segments in flight per plain queue."),
             parameter("tag_bits", 4, config.tag_bits, "Log2 of segments in flight."),
             parameter("lane_bits", 4, config.lane_bits, "Log2 of bytes per beat."),
             parameter("segment_bits", 4, config.segment_bits, "Log2 of bytes per segment."),
+            parameter("extended_bits", 4, config.extended_bits, "Log2 of the number of extended queues."),
         ], doc="Sizes this engine was built with."),
     )
 
@@ -76,11 +77,13 @@ def _queues(config):
             Field("sc_enable", 1, RW, doc="The queue has a send completion word."),
             Field("rc_enable", 1, RW, doc="The queue has a receive completion word."),
             Field("skip_errors", 1, RW, doc="Go on after a failed request instead of holding."),
+            Field("mode", 2, RW, enum=QueueMode,
+                  doc="What stores to its page mean; NATIVE in a queue that is not extended."),
             Field("target", (TARGETS - 1).bit_length(), RW, lsb=24,
                   doc="Memory that most of the queue's traffic comes from or goes to, see TARGET_LIMIT."),
         ], doc="How the queue behaves."),
         Register("QUEUE_LIMIT", [
-            Field("segments", config.window_bits, RW, doc="Most segments in flight; 0 for the whole window."),
+            Field("segments", config.place_bits, RW, doc="Most segments in flight; 0 for the whole window."),
         ], doc="How much of the engine the queue may occupy."),
         Register("QUEUE_COMMIT", [Field("queue", config.queue_bits, PULSE, doc="Queue to configure.")],
                  doc="Writes the staged configuration to a queue, which must have nothing in flight."),
@@ -97,7 +100,7 @@ def _queues(config):
             Field("refusing", 1, RO, doc="A word was refused; so are later ones until CLEAR or RESET."),
             Field("resetting", 1, RO, doc="A RESET is draining."),
             Field("waiting", 1, RO, doc="Has words that are not wholly scheduled."),
-            Field("in_flight", config.window_bits + 1, RO, lsb=8, doc="Segments issued and not retired."),
+            Field("in_flight", config.index_width, RO, lsb=8, doc="Segments issued and not retired."),
         ], doc="State of the selected queue."),
         Register("QUEUE_COUNT", [Field("count", COUNT_WIDTH, RO, doc="Requests ended since reset.")],
                  doc="The selected queue's counter, as in SC and RC."),

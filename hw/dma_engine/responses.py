@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
 
-from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields
+from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields, word_id_layout
 from .table import BLOCK_RAM
 from .words import Status
 
@@ -34,7 +34,7 @@ class Responses(wiring.Component):
         A segment has ended; its tag is free.
     tag : ``Out``
     written_valid : ``Out(1)``, writer : ``Out``, written_failed : ``Out(1)``
-        A completion word's write has ended.
+        A word's write has ended; ``writer`` is its ID as ``word_id_layout``.
     """
 
     def __init__(self, config):
@@ -44,7 +44,7 @@ class Responses(wiring.Component):
             "bid": In(config.axi_id_width), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1, init=1),
             "error_tag": Out(config.tag_bits), "error": In(Resp),
             "done_valid": Out(1), "done": Out(done_layout(config)), "tag": Out(config.tag_bits),
-            "written_valid": Out(1), "writer": Out(config.queue_bits + 1), "written_failed": Out(1),
+            "written_valid": Out(1), "writer": Out(word_id_layout(config)), "written_failed": Out(1),
         })
 
     def elaborate(self, platform):
@@ -66,7 +66,7 @@ class Responses(wiring.Component):
             is_word.eq(number[-1]),
             failed.eq((resp == Resp.SLVERR) | (resp == Resp.DECERR)),
             self.written_valid.eq(valid & is_word),
-            self.writer.eq(number[:config.queue_bits + 1]),
+            self.writer.eq(number),
             self.written_failed.eq(failed),
             read.addr.eq(number[:config.tag_bits]),
             self.error_tag.eq(number[:config.tag_bits]),

@@ -1,16 +1,15 @@
 """Retirement: segments end in any order, requests in the order of their queue.
 
 Responses, ReadIssue (rejected) -> Retire -> CompletionWriter, error log.  Latency: 2 cycles from the end of
-a queue's oldest segment to ``publish``, 4 if the pipe is in use.  Throughput: one segment per cycle from all
-queues together, one per 3 cycles from one queue.
+a queue's oldest segment to ``publish``, 4 if the pipe is in use.  Throughput: one segment per cycle, also from one
+queue, whose next place is looked at in advance while nobody else asks.
 
-Each queue has a window of places. A segment that ends marks its place with the lap it is on, so places need
-no clearing; the queue's head moves over marked places. Operations on a queue (clear, reset, events) go down
-the same pipe, so that one stage alone changes its counters.
+A segment that ends marks its place in its queue's window; the queue's head moves over marked places. Operations on a
+queue (clear, reset, events) go down the same pipe, so that one stage alone changes its counters.
 """
 
 from amaranth import *
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import RoundRobin
@@ -21,14 +20,17 @@ from .layouts import (
     STATUS_WIDTH,
     CompletionLayout,
     EndFlags,
+    InfoLayout,
     InitSignature,
     OpKind,
     QueueSettings,
     done_layout,
+    notice_layout,
     op_layout,
 )
+from .places import PlaceLayout, Places
 from .table import Table
-from .words import Status
+from .words import QueueMode, Status
 
 __all__ = ["Retire", "log_layout"]
 
@@ -59,6 +61,12 @@ class Retire(wiring.Component):
         Queues whose errors do not matter any more.
     every_word : ``In(1)``, pending : ``In(queues)``
         Leave queues with completion words to write alone.
+    scheduled : ``In(1)``, scheduled_queue, scheduled_index, scheduled_info : ``In``
+        A segment takes a place in its window.
+    notice_valid : ``Out(1)``, notice : ``Out(notice_layout)``
+        A request of an extended queue that is not native has ended.
+    crowded : ``In(1)``
+        No more of such queues may retire now, except what is in stages 1 to 3.
     settings_queue : ``Out``, settings : ``In(QueueSettings)``
         Combinational.
     held : ``Out(queues)``
@@ -80,7 +88,7 @@ class Retire(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        queue, place = config.queue_bits, config.window_bits + 1
+        queue, place = config.queue_bits, config.index_width
         super().__init__({
             "init": In(InitSignature(config)),
             "done_valid": In(1), "done": In(done_layout(config)),
@@ -89,6 +97,9 @@ class Retire(wiring.Component):
             "epoch_queue": Out(queue), "epoch": In(EPOCH_WIDTH),
             "ops": In(stream.Signature(op_layout(config))),
             "resetting": In(config.queues), "every_word": In(1), "pending": In(config.queues),
+            "scheduled": In(1), "scheduled_queue": In(queue), "scheduled_index": In(place),
+            "scheduled_info": In(InfoLayout),
+            "notice_valid": Out(1), "notice": Out(notice_layout(config)), "crowded": In(1),
             "settings_queue": Out(queue), "settings": In(QueueSettings),
             "held": Out(config.queues),
             "retired": Out(1), "retired_queue": Out(queue),
@@ -104,7 +115,7 @@ class Retire(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, queues, init = self.config, self.config.queues, InitSignature(self.config)
-        m.submodules.heads = heads = Table(config.window_bits + 1, depth=queues, reads=4, init=init)
+        m.submodules.heads = heads = Table(config.index_width, depth=queues, reads=4, init=init)
         m.submodules.verdicts = verdicts = Table(STATUS_WIDTH, depth=queues, reads=1, init=init)
         m.submodules.words = words = Table(CompletionLayout, depth=queues, reads=2, init=init)
         for table in (heads, verdicts, words):
@@ -114,14 +125,12 @@ class Retire(wiring.Component):
             heads.read[2].addr.eq(self.look_queue), self.look_head.eq(heads.read[2].data),
             words.read[1].addr.eq(self.look_queue), self.look_word.eq(words.read[1].data),
         ]
-        place_layout = data.StructLayout({"lap": 1, "last": 1, "end": EndFlags, "status": STATUS_WIDTH})
-        m.submodules.places = places = memory.Memory(
-            shape=place_layout, depth=queues * config.window, init=[], attrs={"ram_style": "block"})
-        mark, look = places.write_port(), places.read_port()
+        m.submodules.places = places = Places(config)
+        wiring.connect(m, wiring.flipped(self.init), places.init)
 
         tries = Signal(queues)              # the head may be marked
         one_valid, one_op, one_queue = Signal(), Signal(), Signal(config.queue_bits)
-        two_onehot = Signal(queues)
+        one_onehot, two_onehot = Signal(queues), Signal(queues)
 
         # -- A segment ends: mark its place.
         done, marked = Signal(done_layout(config)), Signal()
@@ -134,13 +143,15 @@ class Retire(wiring.Component):
             self.given_up.ready.eq(~self.done_valid & ~self.rejected.valid & ~self.init.active),
             self.returned.eq(self.done_valid | (self.rejected.valid & self.rejected.ready)),
             self.returned_size.eq(done.size), self.returned_target.eq(done.target),
-            mark.data.lap.eq(~done.index[-1]),
-            mark.data.last.eq(done.last), mark.data.end.eq(done.end), mark.data.status.eq(done.status),
+            places.mark.eq(marked), places.done.eq(done),
+            places.scheduled.eq(self.scheduled), places.scheduled_queue.eq(self.scheduled_queue),
+            places.scheduled_index.eq(self.scheduled_index), places.scheduled_info.eq(self.scheduled_info),
         ]
-        with m.If(self.init.active):
-            m.d.comb += [mark.addr.eq(self.init.address), mark.en.eq(1), mark.data.lap.eq(0)]
-        with m.Else():
-            m.d.comb += [mark.addr.eq(Cat(done.index[:-1], done.queue)), mark.en.eq(marked)]
+
+        # -- Queues of which nothing may retire now: those that hold, and extended ones while notices wait.
+        open_ = Signal(queues)
+        m.d.comb += open_.eq((~self.held | self.resetting)
+                             & ~Mux(self.crowded, Const((1 << config.extended) - 1, queues), 0))
 
         # -- The segment is its queue's oldest, and stage 2 is free next: go there directly.
         direct = Signal()
@@ -148,52 +159,58 @@ class Retire(wiring.Component):
             heads.read[3].addr.eq(done.queue),
             direct.eq(marked & (heads.read[3].data == done.index) & ~one_valid & ~one_op
                       & ~self.every_word & ~tries.bit_select(done.queue, 1) & ~two_onehot.bit_select(done.queue, 1)
-                      & (~self.held | self.resetting).bit_select(done.queue, 1)),
+                      & open_.bit_select(done.queue, 1)),
         ]
 
         # -- Stage 0: a queue whose head may be marked, or an operation.
         busy = Signal(queues)
         m.submodules.choice = choice = RoundRobin(queues)
-        is_op, pick = Signal(), Signal()
+        is_op, pick, again, one_again, goes_on = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             self.ops.ready.eq(~self.init.active),
             is_op.eq(self.ops.valid),
-            choice.requests.eq(tries & ~busy & (~self.held | self.resetting)),
+            choice.requests.eq(tries & ~busy & open_),
             pick.eq(choice.valid & ~is_op & ~self.init.active),
             choice.advance.eq(pick),
+            again.eq(one_valid & goes_on & ~self.every_word & ~choice.valid & ~is_op
+                     & (one_onehot & open_).any()),
         ]
 
         # -- Stage 1: look at the place, or come back later.
         put_off = Signal()
         op_kind, op_status = Signal(OpKind), Signal(STATUS_WIDTH)
-        one_onehot = Signal(queues)
+        one_head = Signal(config.index_width)
         m.d.sync += [
-            one_valid.eq(pick), one_op.eq(is_op & self.ops.ready),
-            one_queue.eq(Mux(is_op, self.ops.payload.queue, choice.grant)),
-            one_onehot.eq(Mux(pick, choice.grant_onehot, 0)),
+            one_valid.eq(pick | again), one_again.eq(again), one_op.eq(is_op & self.ops.ready),
+            one_queue.eq(Mux(is_op, self.ops.payload.queue, Mux(again, one_queue, choice.grant))),
+            one_onehot.eq(Mux(pick, choice.grant_onehot, Mux(again, one_onehot, 0))),
             op_kind.eq(self.ops.payload.kind), op_status.eq(self.ops.payload.status),
         ]
         m.d.comb += [
             put_off.eq(one_valid & self.every_word & self.pending.bit_select(one_queue, 1)),
             heads.read[0].addr.eq(one_queue),
-            look.addr.eq(Cat(heads.read[0].data[:-1], one_queue)),
+            one_head.eq(Mux(one_again, heads.write.data, heads.read[0].data)),
+            places.look_queue.eq(Mux(one_valid, one_queue, done.queue)),
+            places.look_index.eq(Mux(one_valid, one_head, done.index)),
         ]
 
         # -- Stage 2: does the head move, does a request end, does the queue hold?
         two_valid, two_op, two_queue = Signal(), Signal(), Signal(config.queue_bits)
-        two_head, two_place = Signal(config.window_bits + 1), Signal(place_layout)
-        two_direct, again = Signal(), Signal()
+        two_head, two_place = Signal(config.index_width), Signal(PlaceLayout)
+        two_direct, later = Signal(), Signal()
         two_kind, two_status = Signal(OpKind), Signal(STATUS_WIDTH)
         m.d.sync += [
-            two_valid.eq((one_valid & ~put_off) | direct), again.eq(put_off), two_op.eq(one_op), two_direct.eq(direct),
+            two_valid.eq((one_valid & goes_on & ~put_off) | direct), later.eq(put_off), two_op.eq(one_op),
+            two_direct.eq(direct),
             two_queue.eq(Mux(direct, done.queue, one_queue)),
             two_onehot.eq(Mux(direct, 1 << done.queue, one_onehot)),
-            two_head.eq(Mux(direct, heads.read[3].data, heads.read[0].data)), two_place.eq(mark.data),
+            two_head.eq(Mux(direct, heads.read[3].data, one_head)),
+            two_place.last.eq(done.last), two_place.end.eq(done.end), two_place.status.eq(done.status),
             two_kind.eq(op_kind), two_status.eq(op_status),
         ]
         m.d.comb += busy.eq(one_onehot | two_onehot)
-        place, so_far, verdict = Signal(place_layout), verdicts.read[0].data, Signal(STATUS_WIDTH)
-        m.d.comb += place.eq(Mux(two_direct, two_place, look.data))
+        place, so_far, verdict = Signal(PlaceLayout), verdicts.read[0].data, Signal(STATUS_WIDTH)
+        m.d.comb += place.eq(Mux(two_direct, two_place, places.place))
         hit, ends, fails, holds = Signal(), Signal(), Signal(), Signal()
         held_failed = Signal(queues)    # held by a request that has yet to be counted
         resetting = self.resetting.bit_select(two_queue, 1)
@@ -202,7 +219,9 @@ class Retire(wiring.Component):
             self.settings_queue.eq(two_queue),
             verdict.eq(Mux((so_far == Status.OK) | (_is_write_error(so_far) & _is_read_error(place.status)),
                            place.status, so_far)),
-            hit.eq(two_valid & (place.lap != two_head[-1])),
+            hit.eq(two_valid & (two_direct | places.marked)),
+            # A look in advance counts if the place before it was marked and the queue does not hold now.
+            goes_on.eq(~one_again | (hit & ~holds)),
             ends.eq(hit & place.last),
             fails.eq(ends & ((so_far != Status.OK) | (place.status != Status.OK))),
             holds.eq(fails & ~self.settings.skip_errors & ~resetting),
@@ -215,7 +234,7 @@ class Retire(wiring.Component):
         release = two_op & (two_kind != OpKind.EVENT)
         for index in range(queues):
             here = two_queue == index
-            with m.If((marked & (done.queue == index)) | ((hit | again | release) & here)):
+            with m.If((marked & (done.queue == index)) | ((hit | later | release) & here)):
                 m.d.sync += tries[index].eq(1)
             with m.Elif(pick & choice.grant_onehot[index]):
                 m.d.sync += tries[index].eq(0)
@@ -230,7 +249,15 @@ class Retire(wiring.Component):
         three = Signal(data.StructLayout({
             "ok": 1, "fail": 1, "event": 1, "clear": 1, "reset": 1, "counts": 1,
             "queue": config.queue_bits, "end": EndFlags, "status": STATUS_WIDTH, "settings": QueueSettings,
+            "notice": 1, "info": InfoLayout,
         }))
+        tells = Signal()
+        m.d.comb += [
+            tells.eq(ends & ~resetting & (self.settings.mode != QueueMode.NATIVE)),
+            self.notice_valid.eq(three.notice), self.notice.queue.eq(three.queue),
+            self.notice.mode.eq(three.settings.mode), self.notice.status.eq(three.status),
+            self.notice.info.eq(three.info),
+        ]
         quiet = (two_status == Status.DISABLED) | (two_status == Status.COMPLETION_ERROR)
         m.d.sync += [
             three.ok.eq(ends & ~fails & ~resetting),
@@ -244,6 +271,7 @@ class Retire(wiring.Component):
             three.end.eq(place.end),
             three.status.eq(Mux(two_op, two_status, verdict)),
             three.settings.eq(self.settings),
+            three.notice.eq(tells), three.info.eq(places.info),
         ]
         word, now = words.read[0].data, self.publish_word
         everything = three.fail | three.clear

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import RoundRobin
 
-from .layouts import EPOCH_WIDTH, InitSignature, front_layout, scheduled_layout
+from .layouts import EPOCH_WIDTH, InitSignature, front_layout, is_extended, scheduled_layout
 from .table import Table
 
 __all__ = ["Scheduler"]
@@ -61,12 +61,12 @@ class Scheduler(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        queue, place = config.queue_bits, config.window_bits + 1
+        queue, place = config.queue_bits, config.index_width
         super().__init__({
             "init": In(InitSignature(config)),
             "ready": In(config.queues), "running": In(config.queues), "held": In(config.queues),
             "blocked": In(config.queues),
-            "configure": In(1), "configure_queue": In(queue), "limit": In(config.window_bits),
+            "configure": In(1), "configure_queue": In(queue), "limit": In(config.place_bits),
             "arriving": In(1), "arriving_queue": In(queue),
             "room": In(1), "pick": Out(1), "drop": Out(1),
             "peek_queue": Out(queue), "front": In(front_layout(config)), "consume": Out(1),
@@ -83,10 +83,10 @@ class Scheduler(wiring.Component):
         config, queues = self.config, self.config.queues
         init = InitSignature(config)
 
-        m.submodules.tails = tails = Table(config.window_bits + 1, depth=queues, reads=2, init=init)
+        m.submodules.tails = tails = Table(config.index_width, depth=queues, reads=2, init=init)
         m.submodules.numbers = numbers = Table(config.segment_count_width, depth=queues, reads=1, init=init)
         # How many fewer segments than its window a queue may have in flight.
-        m.submodules.reserves = reserves = Table(config.window_bits, depth=queues, reads=1, init=init)
+        m.submodules.reserves = reserves = Table(config.place_bits, depth=queues, reads=1, init=init)
         for table in (tails, numbers, reserves):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         m.d.comb += [tails.read[1].addr.eq(self.look_queue), self.tail.eq(tails.read[1].data)]
@@ -119,13 +119,15 @@ class Scheduler(wiring.Component):
         front, number = self.front, Signal(config.segment_count_width)
         first, last, aborted = Signal(), Signal(), Signal()
         go, full, fenced = Signal(), Signal(), Signal()
-        tail, in_flight = Signal(config.window_bits + 1), Signal(config.window_bits + 1)
+        tail, in_flight, fill = Signal(config.index_width), Signal(config.index_width), Signal(config.index_width)
         m.d.comb += [
             reserves.write.en.eq(self.configure), reserves.write.addr.eq(self.configure_queue),
-            reserves.write.data.eq(-self.limit),
+            reserves.write.data.eq(Mux(is_extended(config, self.configure_queue), -self.limit, Mux(
+                (self.limit >> config.window_bits).any(), 0, (-self.limit)[:config.window_bits]))),
             reserves.read[0].addr.eq(queue),
             in_flight.eq(tail - self.window_head),
-            full.eq(in_flight + reserves.read[0].data >= config.window),
+            fill.eq(in_flight + reserves.read[0].data),
+            full.eq(Mux(is_extended(config, queue), fill[config.place_bits], fill[config.window_bits])),
             self.peek_queue.eq(queue),
             self.window_queue.eq(queue),
             tails.read[0].addr.eq(queue),

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import Queue
 
 from .config import ADDR_WIDTH
-from .layouts import EPOCH_WIDTH, CompletionLayout, completion_write_layout, launch_layout
+from .layouts import EPOCH_WIDTH, completion_write_layout, launch_layout
 from .table import BLOCK_RAM
 
 __all__ = ["WriteSequencer", "address_layout", "step_layout"]
@@ -43,7 +43,7 @@ def step_layout(config):
         "shift": config.lane_bits,      # lanes from source to destination position, upwards
         "start_lane": config.lane_bits, "end_lane": config.lane_bits,
         "completion": 1,                # emit ``word`` instead of data
-        "word": CompletionLayout,
+        "word": 64,
     })
 
 
@@ -170,7 +170,8 @@ class WriteSequencer(wiring.Component):
             m.d.comb += [
                 self.steps.valid.eq(addresses.i.ready),
                 step.emit.eq(1), step.starts.eq(1), step.ends.eq(1),
-                step.first.eq(1), step.start_lane.eq(lane), step.end_lane.eq(lane | 7),
+                step.first.eq(1), step.start_lane.eq(lane),
+                step.end_lane.eq(lane | Mux(self.completions.payload.half, 3, 7)),
             ]
         with m.Else():
             m.d.comb += [
@@ -218,8 +219,7 @@ class WriteSequencer(wiring.Component):
         ]
         with m.If(complete):
             m.d.comb += [
-                address.id.eq(Cat(self.completions.payload.writer, C(0, config.axi_id_width))
-                              | 1 << (config.axi_id_width - 1)),
+                address.id.eq(self.completions.payload.id),
                 address.addr.eq(self.completions.payload.addr), address.len.eq(0),
             ]
         return m

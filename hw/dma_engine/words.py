@@ -10,8 +10,8 @@ from typing import NamedTuple
 from .config import COUNT_WIDTH, FAILED_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION_ID_WIDTH
 
 __all__ = [
-    "COMPLETION_FIELDS", "NATIVE_FIELDS", "Command", "CompletionWord", "NativeWord", "Opcode", "RequestFlag",
-    "Status", "field_positions",
+    "COMPLETION_FIELDS", "NATIVE_FIELDS", "Command", "CompletionWord", "NativeWord", "Opcode", "QueueMode",
+    "RequestFlag", "Status", "field_positions",
 ]
 
 
@@ -32,6 +32,17 @@ class RequestFlag(enum.IntFlag):
     """Start only when every earlier request of the queue has ended."""
     IRQ = 1 << 3
     """Raise the completion interrupt when this request ends."""
+
+
+class QueueMode(enum.IntEnum):
+    """What a store to a queue's page means. Queues that are not extended are always NATIVE."""
+
+    NATIVE = 0
+    """16-byte request words."""
+    ARK = 1
+    """8-byte request words as published by ARK."""
+    RING = 2
+    """The new tail of the queue's descriptor ring."""
 
 
 class Status(enum.IntEnum):
