@@ -131,7 +131,8 @@ class RequestMaker:
                 bench.fail_page(base + page * PAGE_BYTES, **{kind: response})
                 page += 1
         await bench.define_region(number, base=base, length=REGION_BYTES - rng.randrange(PAGE_BYTES),
-                                  domain=domain, readable=readable, writable=writable)
+                                  domain=domain, readable=readable, writable=writable,
+                                  cache=rng.randrange(16), prot=rng.randrange(8), qos=rng.randrange(16))
         return number
 
     def _length(self):

@@ -91,7 +91,7 @@ class DmaDriver:
     # Tables
 
     async def define_region(self, number, *, base, length, domain=0, readable=True, writable=True,
-                            valid=True):
+                            valid=True, cache=0, prot=0, qos=0):
         """Write an entry of the region table."""
         if base % PAGE_BYTES:
             raise ValueError(f"Base of a region must be a multiple of {PAGE_BYTES}, not {base:#x}")
@@ -100,6 +100,7 @@ class DmaDriver:
             await self._write_pair("REGION_LENGTH", length)
             await self.write("REGION_ACCESS", domain=domain, readable=int(readable), writable=int(writable),
                              valid=int(valid))
+            await self.write("REGION_ATTRIBUTES", cache=cache, prot=prot, qos=qos)
             await self.write("REGION_COMMIT", region=number)
 
     async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False,

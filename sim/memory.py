@@ -200,6 +200,14 @@ class _ReadPort(AxiSlaveRead):
         self._page, self._resp, self._beats, self._arrived = None, AxiResp.OKAY, [], None
         self.r_channel = _Collector(self.r_channel, self._take)
         self.responder = _ReadResponder(bus.r, clock, memory=memory)
+        receive = self.ar_channel.recv
+
+        async def receive_address():
+            ar = await receive()
+            memory.ask("read", "ar", ar)
+            return ar
+
+        self.ar_channel.recv = receive_address
 
     async def _read(self, address, length):
         self._page = address & -PAGE_BYTES
@@ -230,6 +238,7 @@ class _WritePort(AxiSlaveWrite):
         async def receive_address():
             aw = await receive()
             self._address = int(aw.awaddr)
+            memory.ask("write", "aw", aw)
             return aw
 
         self.aw_channel.recv = receive_address
@@ -268,13 +277,15 @@ class Memory:
         The bytes, for the backdoor.
     written : callable or None
         Called with the list of ``(address, data)`` of a burst after they have become visible.
+    asked : callable or None
+        Called with "read" or "write", the ID, the address and ``(AxCACHE, AxPROT, AxQOS)`` of each burst.
     """
 
     def __init__(self, dut, *, period, latency=8, stalls="none", seed=0):
         self.store = SparseMemory(1 << 64)
         self.faults = {"read": {}, "write": {}}
         self.withheld, self.begun = set(), set()
-        self.written = None
+        self.written = self.asked = None
         self.step = period
         self.rng = random.Random(f"memory {seed}")
         read, write = (latency, latency) if isinstance(latency, int) else latency
@@ -294,6 +305,12 @@ class Memory:
         if self._jitter:
             latency = self.rng.randrange(2, 2 * latency + 1) if self.rng.random() < 0.95 else 8 * latency
         return now() + latency * self.step
+
+    def ask(self, kind, channel, transfer):
+        if self.asked is not None:
+            identifier, address, *attributes = (int(getattr(transfer, channel + field))
+                                                for field in ("id", "addr", "cache", "prot", "qos"))
+            self.asked(kind, identifier, address, tuple(attributes))
 
     def apply(self, writes):
         for address, data in writes:

@@ -81,7 +81,7 @@ class DmaTestbench:
         self.period = get_sim_steps(PERIOD_NS, "ns")
         self.model = DmaModel(config)
         self.memory = Memory(dut, period=self.period, latency=latency, stalls=stalls, seed=seed)
-        self.memory.written = self._written
+        self.memory.written, self.memory.asked = self._written, self._asked
         stall_rng = random.Random(f"stalls {seed}")
         self.doorbells = Doorbells(dut, stalls=stalls, rng=stall_rng)
         self._lock = Lock()
@@ -232,6 +232,14 @@ class DmaTestbench:
             self._check_word(queue, kind, word)
             if self.on_word is not None:
                 self.on_word(queue, kind, word)
+
+    def _asked(self, kind, identifier, address, attributes):
+        """A burst goes where a region is, with the attributes of the region."""
+        word = identifier >> (self.config.axi_id_width - 1)
+        expected = {(0, 0, 0)} if word else self.model.attributes(kind, address)
+        if attributes not in expected:
+            self.mismatch(f"a {kind} at {address:#x} has AxCACHE, AxPROT, AxQOS {attributes}; expected "
+                          f"{' or '.join(map(str, sorted(expected))) or 'no access there'}.")
 
     def _check_word(self, queue, kind, word):
         """A completion word is one that the model has shown too, no older than the one before, and true."""

@@ -170,12 +170,17 @@ class DmaEngine(wiring.Component):
             m.d.comb += [part.launched.eq(read.launched), part.launch.eq(read.launch)]
         m.d.comb += [
             axi.arid.eq(read.arid), axi.araddr.eq(read.araddr), axi.arlen.eq(read.arlen),
+            axi.arcache.eq(read.attributes.cache), axi.arprot.eq(read.attributes.prot),
+            axi.arqos.eq(read.attributes.qos),
             axi.arsize.eq(size), axi.arburst.eq(Burst.INCR), axi.arvalid.eq(read.arvalid),
             read.arready.eq(axi.arready),
             buffer.rid.eq(axi.rid), buffer.rdata.eq(axi.rdata), buffer.rresp.eq(axi.rresp),
             buffer.rlast.eq(axi.rlast), buffer.rvalid.eq(axi.rvalid), axi.rready.eq(buffer.rready),
             axi.awid.eq(sequencer.addresses.payload.id), axi.awaddr.eq(sequencer.addresses.payload.addr),
             axi.awlen.eq(sequencer.addresses.payload.len), axi.awsize.eq(size), axi.awburst.eq(Burst.INCR),
+            axi.awcache.eq(sequencer.addresses.payload.attributes.cache),
+            axi.awprot.eq(sequencer.addresses.payload.attributes.prot),
+            axi.awqos.eq(sequencer.addresses.payload.attributes.qos),
             axi.awvalid.eq(sequencer.addresses.valid), sequencer.addresses.ready.eq(axi.awready),
             axi.wdata.eq(aligner.o.payload.data), axi.wstrb.eq(aligner.o.payload.strb),
             axi.wlast.eq(aligner.o.payload.last), axi.wvalid.eq(aligner.o.valid),

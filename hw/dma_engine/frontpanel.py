@@ -94,7 +94,7 @@ class FrontPanel(wiring.Component):
         return m
 
     def _tables(self, m, bank):
-        access, config = bank.region_access, bank.queue_config
+        access, config, attributes = bank.region_access, bank.queue_config, bank.region_attributes
         m.d.comb += [
             self.region_write.eq(bank.region_commit.written_stb),
             self.region_id.eq(bank.region_commit.region),
@@ -103,6 +103,10 @@ class FrontPanel(wiring.Component):
             self.region.domain.eq(access.domain),
             self.region.readable.eq(access.readable), self.region.writable.eq(access.writable),
             self.region.valid.eq(access.valid),
+            # Allocate without Modifiable is reserved.
+            self.region.attributes.cache.eq(Cat(attributes.cache[:2],
+                                                attributes.cache[2:] & attributes.cache[1].replicate(2))),
+            self.region.attributes.prot.eq(attributes.prot), self.region.attributes.qos.eq(attributes.qos),
             self.queue_write.eq(bank.queue_commit.written_stb),
             self.queue_id.eq(bank.queue_commit.queue),
             self.settings.domain.eq(config.domain),

@@ -10,8 +10,8 @@ from .config import ADDR_WIDTH, DOMAIN_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION
 from .words import COMPLETION_FIELDS, NATIVE_FIELDS, QueueMode, Status
 
 __all__ = [
-    "EPOCH_WIDTH", "STATUS_WIDTH", "Check", "CompletionLayout", "EndFlags", "InfoLayout", "InitSignature",
-    "NativeLayout", "NoteLayout", "OpKind", "QueueSettings", "RegionEntry", "arrival_layout",
+    "EPOCH_WIDTH", "STATUS_WIDTH", "Attributes", "Check", "CompletionLayout", "EndFlags", "InfoLayout",
+    "InitSignature", "NativeLayout", "NoteLayout", "OpKind", "QueueSettings", "RegionEntry", "arrival_layout",
     "completion_write_layout", "done_layout", "event_layout", "front_layout", "is_extended", "launch_layout",
     "notice_layout", "op_layout", "origin_fields", "scheduled_layout", "segment_layout", "word_id_layout",
 ]
@@ -44,6 +44,14 @@ class EndFlags(data.Struct):
     irq: 1
 
 
+class Attributes(data.Struct):
+    """What accompanies a burst's address: AxCACHE, AxPROT, AxQOS."""
+
+    cache: 4
+    prot: 3
+    qos: 4
+
+
 class RegionEntry(data.Struct):
     """One entry of the region table; bases are multiples of 4096."""
 
@@ -53,6 +61,7 @@ class RegionEntry(data.Struct):
     readable: 1
     writable: 1
     valid: 1
+    attributes: Attributes
 
 
 class QueueSettings(data.Struct):
@@ -135,6 +144,7 @@ def segment_layout(config):
         "queue": config.queue_bits, "index": config.index_width, "last": 1, "end": EndFlags,
         "status": STATUS_WIDTH, "epoch": EPOCH_WIDTH,
         "src_addr": ADDR_WIDTH, "dst_addr": ADDR_WIDTH,
+        "src_attributes": Attributes, "dst_attributes": Attributes,
         "size": config.segment_bits,                    # bytes less one
         "src_beats": config.beat_count_width,
         "first_beats": config.beat_count_width,         # up to the source's 4 KiB boundary, if it crosses one

@@ -17,6 +17,7 @@ from .config import ADDR_WIDTH, OFFSET_WIDTH, PAGE_BYTES, TARGETS
 from .layouts import (
     EPOCH_WIDTH,
     STATUS_WIDTH,
+    Attributes,
     Check,
     EndFlags,
     QueueSettings,
@@ -70,7 +71,7 @@ class Legalizer(wiring.Component):
         config = self.config
         passed = {"queue": config.queue_bits, "index": config.index_width, "lap": 1, "last": 1,
                   "epoch": EPOCH_WIDTH, "end": EndFlags, "aborted": 1, "size": config.segment_bits,
-                  "target": range(TARGETS)}
+                  "target": range(TARGETS), "src_attributes": Attributes, "dst_attributes": Attributes}
         checked = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)),
             "src_offset": OFFSET_WIDTH, "src_advance": OFFSET_WIDTH, "dst_position": OFFSET_WIDTH,
@@ -121,6 +122,7 @@ class Legalizer(wiring.Component):
                 a[f"{side}_end"].eq(front[f"{side}_offset"] + front.length),
                 a[f"{side}_length"].eq(entry.length),
                 a[f"{side}_base"].eq(entry.base_page),
+                a[f"{side}_attributes"].eq(entry.attributes),
             ]
         m.d.sync += [a.bad[index].eq(bad[status.name]) for index, status in enumerate(CHECKS)]
         m.d.sync += [
@@ -173,6 +175,7 @@ class Legalizer(wiring.Component):
             segment.epoch.eq(b.epoch), segment.target.eq(b.target),
             segment.end.eq(b.end), segment.status.eq(status), segment.size.eq(b.size),
             segment.dst_addr.eq(b.dst_addr),
+            segment.src_attributes.eq(b.src_attributes), segment.dst_attributes.eq(b.dst_attributes),
             segment.src_addr.eq(Cat(b.src_position[:12], b.src_base + b.src_position[12:])),
             segment.src_beats.eq(b.src_beats),
             segment.first_beats.eq(b.first_beats), segment.crosses.eq(b.crosses),

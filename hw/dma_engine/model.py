@@ -34,6 +34,14 @@ class Region:
     readable: bool = True
     writable: bool = True
     valid: bool = True
+    cache: int = 0
+    prot: int = 0
+    qos: int = 0
+
+    @property
+    def attributes(self):
+        """AxCACHE, AxPROT and AxQOS of the region's bursts; Allocate needs Modifiable."""
+        return (self.cache if self.cache & 2 else self.cache & 3), self.prot, self.qos
 
 
 class LogEntry(NamedTuple):
@@ -287,6 +295,13 @@ class DmaModel:
 
     def _destination(self, word):
         return self.regions[word.dst_region].base + word.dst_offset
+
+    def attributes(self, kind, address):
+        """What AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address`` may be: as any region that it
+        may belong to says."""
+        right = {"read": "readable", "write": "writable"}[kind]
+        return {region.attributes for region in self.regions.values()
+                if getattr(region, right) and region.base <= address < region.base + region.length}
 
     def is_withheld(self, queue, word):
         """Whether memory would not answer a request as it is now."""

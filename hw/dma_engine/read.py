@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import CreditCounter
 
 from .config import ADDR_WIDTH
-from .layouts import done_layout, launch_layout, origin_fields, segment_layout
+from .layouts import Attributes, done_layout, launch_layout, origin_fields, segment_layout
 from .words import Status
 
 __all__ = ["ReadIssue"]
@@ -39,8 +39,8 @@ class ReadIssue(wiring.Component):
     launched : ``Out(1)``, launch : ``Out(launch_layout)``
     rejected : ``Out(stream.Signature(done_layout))``
         Segments that failed their checks.
-    arid, araddr, arlen, arvalid, arready
-        AR of ``m_axi``; other AR signals are constant.
+    arid, araddr, arlen, attributes, arvalid, arready
+        AR of ``m_axi``; ARSIZE and ARBURST are constant.
     """
 
     def __init__(self, config):
@@ -52,7 +52,7 @@ class ReadIssue(wiring.Component):
             "launched": Out(1), "launch": Out(launch_layout(config)),
             "rejected": Out(stream.Signature(done_layout(config))),
             "arid": Out(config.axi_id_width), "araddr": Out(ADDR_WIDTH), "arlen": Out(8),
-            "arvalid": Out(1), "arready": In(1),
+            "attributes": Out(Attributes), "arvalid": Out(1), "arready": In(1),
         })
 
     def elaborate(self, platform):
@@ -103,6 +103,7 @@ class ReadIssue(wiring.Component):
                 self.arvalid.eq(1),
                 self.arid.eq(self.tags.payload),
                 self.araddr.eq(segment.src_addr),
+                self.attributes.eq(segment.src_attributes),
                 self.arlen.eq(Mux(segment.crosses, segment.first_beats, segment.src_beats) - 1),
             ]
         with m.Elif(second & can_send):

@@ -63,6 +63,11 @@ def _regions(config):
             Field("writable", 1, RW, doc="May be a destination."),
             Field("valid", 1, RW, doc="The entry is a region."),
         ], doc="Who may do what with the region."),
+        Register("REGION_ATTRIBUTES", [
+            Field("cache", 4, RW, doc="AxCACHE; bits 3:2 count only where bit 1 (Modifiable) is set."),
+            Field("prot", 3, RW, doc="AxPROT."),
+            Field("qos", 4, RW, doc="AxQOS."),
+        ], doc="Attributes of the bursts that read or write the region."),
         Register("REGION_COMMIT", [Field("region", config.region_bits, PULSE, doc="Entry to write.")],
                  doc="Writes the staged region to the table. Requests scheduled later see it."),
     )

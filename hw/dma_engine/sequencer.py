@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import Queue
 
 from .config import ADDR_WIDTH
-from .layouts import EPOCH_WIDTH, completion_write_layout, launch_layout
+from .layouts import EPOCH_WIDTH, Attributes, completion_write_layout, launch_layout
 from .table import BLOCK_RAM
 
 __all__ = ["WriteSequencer", "address_layout", "step_layout"]
@@ -29,7 +29,8 @@ SEGMENT_WEIGHT = 4
 
 def address_layout(config):
     """One write burst."""
-    return data.StructLayout({"id": config.axi_id_width, "addr": ADDR_WIDTH, "len": 8})
+    return data.StructLayout({"id": config.axi_id_width, "addr": ADDR_WIDTH, "len": 8,
+                              "attributes": Attributes})
 
 
 def step_layout(config):
@@ -97,6 +98,7 @@ class WriteSequencer(wiring.Component):
         context_layout = data.StructLayout({
             "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "src_beats": count, "dst_beats": count,
             "end_lane": lanes, "queue": config.queue_bits, "epoch": EPOCH_WIDTH,
+            "attributes": Attributes,
         })
 
         # -- What is known of each tag, worked out at launch.
@@ -116,6 +118,7 @@ class WriteSequencer(wiring.Component):
             write.data.src_beats.eq(segment.src_beats),
             write.data.dst_beats.eq((end >> lanes) + 1),
             write.data.end_lane.eq(end[:lanes]),
+            write.data.attributes.eq(segment.dst_attributes),
             write.data.queue.eq(segment.queue), write.data.epoch.eq(segment.epoch),
         ]
 
@@ -216,11 +219,13 @@ class WriteSequencer(wiring.Component):
         m.d.comb += [
             addresses.i.valid.eq(begin | (complete & self.steps.ready)),
             address.id.eq(ready_tag), address.addr.eq(context.dst_addr), address.len.eq(context.dst_beats - 1),
+            address.attributes.eq(context.attributes),
         ]
         with m.If(complete):
             m.d.comb += [
                 address.id.eq(self.completions.payload.id),
                 address.addr.eq(self.completions.payload.addr), address.len.eq(0),
+                address.attributes.eq(0),
             ]
         return m
 

@@ -50,10 +50,10 @@ def test_identity():
 def test_define_region():
     bus = Remembered()
     asyncio.run(DmaDriver(bus, TINY).define_region(
-        9, base=0xFEDC_BA98_7654_3000, length=0x10_0000_0001, domain=0x5A, readable=False))
+        9, base=0xFEDC_BA98_7654_3000, length=0x10_0000_0001, domain=0x5A, readable=False, cache=0xF, prot=2, qos=9))
     assert bus.writes == [
         ("REGION_BASE_LO", 0x7654_3000), ("REGION_BASE_HI", 0xFEDC_BA98), ("REGION_LENGTH_LO", 1),
-        ("REGION_LENGTH_HI", 0x10), ("REGION_ACCESS", 0x65A), ("REGION_COMMIT", 9)]
+        ("REGION_LENGTH_HI", 0x10), ("REGION_ACCESS", 0x65A), ("REGION_ATTRIBUTES", 0x4AF), ("REGION_COMMIT", 9)]
 
 
 def test_region_base_is_a_page():
