@@ -48,7 +48,7 @@ def write(preset, folder, *, assertions=True):
         "registers.json": to_json(registers),
         "registers.md": to_markdown(registers),
         "registers.rdl": to_systemrdl(registers),
-        "dmace_dma.h": c_header(config),
+        "dmace.h": c_header(config),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

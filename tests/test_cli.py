@@ -123,7 +123,7 @@ def test_verilog_writes_the_package(capsys, tmp_path):
     folder = tmp_path / "new" / "folder"
     status, out, err = dmace(capsys, "verilog", "dma_engine", "--config", "tiny", "-o", str(folder))
     assert (status, err) == (0, "")
-    names = ["dma_engine.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace_dma.h"]
+    names = ["dma_engine.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace.h"]
     assert out.split() == [str(folder / name) for name in names]
     text = (folder / "dma_engine.v").read_text()
     assert "\nmodule dma_engine(" in text

@@ -12,7 +12,7 @@ import pytest
 from hw.cli import main
 
 ROOT = Path(__file__).parents[1]
-FILES = {"dma_engine.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace_dma.h"}
+FILES = {"dma_engine.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace.h"}
 
 
 def _dmace(*arguments, cwd, hash_seed="0"):
@@ -75,7 +75,7 @@ def test_pins_are_the_ports(written):
 def test_registers_agree(written):
     registers = {register["name"]: register["offset"]
                  for register in json.loads((written / "registers.json").read_text())["registers"]}
-    header = (written / "dmace_dma.h").read_text()
+    header = (written / "dmace.h").read_text()
     defined = dict(re.findall(r"^#define DMACE_DMA_(\w+)_OFFSET 0x([0-9a-f]+)u", header, re.MULTILINE))
     assert {name: int(offset, 16) for name, offset in defined.items()} == registers
     for name in ("registers.md", "registers.rdl"):

@@ -1,8 +1,10 @@
-"""The C header ``dmace_dma.h``: registers, words, codes, and functions that pack a request and read a completion.
+"""The C header ``dmace.h``: registers, words, codes, and the functions of threads that post and wait.
 
-Everything is generated from ``registers`` and ``words``, so the header cannot differ from the hardware. It is C11
-and C++17 without a compiled part; its functions take and return plain 64-bit integers, so that they can run on a GPU.
+The functions are in ``dmace.h.in``; all numbers are put in from ``registers`` and ``words``, so the header cannot
+differ from the hardware. C11, C++17 and CUDA, without a compiled part.
 """
+
+from pathlib import Path
 
 from hw.regs import to_c_header
 
@@ -23,22 +25,18 @@ _CODES = (
 
 
 def c_header(config):
-    """Text of ``dmace_dma.h`` for an engine of these sizes."""
-    return "\n".join([
-        f"#ifndef {PREFIX}_H",
-        f"#define {PREFIX}_H",
-        "",
-        "#include <stdint.h>",
-        "",
+    """Text of ``dmace.h`` for an engine of these sizes."""
+    tables = [
         to_c_header(register_map(config), PREFIX),
         *_sizes(config),
         *(line for name, codes, doc in _CODES for line in _code_lines(name, codes, doc)),
         *_fields("WORD", NATIVE_FIELDS, "Native word: 16 bytes, `lo` at the lower address, each little endian."),
         *_fields("COMPLETION", COMPLETION_FIELDS, "SC and RC words: 8 bytes, little endian."),
-        _functions(),
-        f"#endif /* {PREFIX}_H */",
-        "",
-    ])
+    ]
+    text = Path(__file__).with_name("dmace.h.in").read_text(encoding="utf-8")
+    for place, made in (("@TABLES@", "\n".join(tables).rstrip()), ("@PACK@", _packed()), ("@ACCESSORS@", _accessors())):
+        text = text.replace(place, made)
+    return text
 
 
 def _define(name, value, doc=None):
@@ -72,59 +70,24 @@ def _fields(kind, fields, doc):
     return [*lines, ""]
 
 
-def _functions():
+def _packed():
+    """Statements that fill both halves of a word from the parameters of ``dmace_copy_word``."""
     halves = {"lo": [], "hi": []}
     for name, (lsb, _) in field_positions(NATIVE_FIELDS).items():
         value = f"{PREFIX}_OP_COPY" if name == "opcode" else name
         halves["hi" if lsb >= 64 else "lo"].append(
             f"(((uint64_t){value} & {PREFIX}_WORD_{name.upper()}_MASK) << {PREFIX}_WORD_{name.upper()}_SHIFT)")
-    packed = "\n".join(
-        f"    word.{half} = " + "\n        | ".join(parts) + ";" for half, parts in halves.items())
-    accessors = "\n\n".join(
-        f"{_ATTRIBUTE} uint{_c_width(width)}_t dmace_dma_{name}(uint64_t completion)\n{{\n"
+    return "\n".join(f"    word.{half} = " + "\n        | ".join(parts) + ";" for half, parts in halves.items())
+
+
+def _accessors():
+    """A function for each field of a completion word."""
+    return "\n\n".join(
+        f"DMACE_FN uint{_c_width(width)}_t dmace_{name}(uint64_t completion)\n{{\n"
         f"    return (uint{_c_width(width)}_t)((completion >> {PREFIX}_COMPLETION_{name.upper()}_SHIFT)"
         f" & {PREFIX}_COMPLETION_{name.upper()}_MASK);\n}}"
         for name, width in COMPLETION_FIELDS)
-    return _TEMPLATE.format(attribute=_ATTRIBUTE, packed=packed, accessors=accessors)
 
 
 def _c_width(width):
     return next(size for size in (8, 16, 32, 64) if width <= size)
-
-
-_ATTRIBUTE = "DMACE_DMA_FN"
-
-_TEMPLATE = """\
-/* Put in front of every function; define it yourself for a compiler that wants more. */
-#ifndef {attribute}
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define {attribute} static __host__ __device__ inline
-#else
-#define {attribute} static inline
-#endif
-#endif
-
-/* A request: store both halves with one 16-byte store. */
-typedef struct dmace_dma_word {{
-    uint64_t lo;
-    uint64_t hi;
-}} dmace_dma_word;
-
-/* A copy of `length` bytes. A value that does not fit its field is cut off. */
-{attribute} dmace_dma_word dmace_dma_copy_word(uint32_t src_region, uint64_t src_offset, uint32_t dst_region,
-                                            uint64_t dst_offset, uint32_t length, uint32_t flags)
-{{
-    dmace_dma_word word;
-{packed}
-    return word;
-}}
-
-/* Requests ended, failures, and the status of the latest failure, of an SC or RC word. */
-{accessors}
-
-/* Whether the first `count` requests of the queue have ended. Counts wrap: valid within half their range. */
-{attribute} int dmace_dma_reached(uint64_t completion, uint32_t count)
-{{
-    return (uint32_t)(dmace_dma_count(completion) - count) < UINT32_C(0x80000000);
-}}
-"""

@@ -2,7 +2,7 @@
 cycle loop.
 
 ``main.cpp`` is the program, ``traffic.h`` the threads and the checks, ``engine.h`` the pins, ``axi_memory.h`` and
-``memory.h`` the memory; requests, registers and completion words go through the generated ``dmace_dma.h``.
+``memory.h`` the memory; requests, registers and completion words go through the generated ``dmace.h``.
 """
 
 from .harness import Flow, Harness, HarnessFailed, Target, build_harness

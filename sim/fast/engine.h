@@ -1,12 +1,13 @@
 // The Verilated engine with its memory: one cycle at a time, and registers.
 #pragma once
 
+#include <array>
 #include <cstdio>
 #include <stdexcept>
 
 #include "Vtop.h"
 #include "axi_memory.h"
-#include "dmace_dma.h"
+#include "dmace.h"
 #include "verilated.h"
 
 // A port of a bus of `top_`; Verilator writes "__" like this.
@@ -26,10 +27,15 @@ void get(const Port& port, uint8_t* bytes, size_t count) {
     std::memcpy(bytes, &port, count);
 }
 
+// What a GPU sees of a doorbell page.
+struct alignas(DMACE_DMA_DOORBELL_PAGE) DoorbellPage {
+    uint64_t halves[DMACE_DMA_DOORBELL_PAGE / 8] = {};
+};
+
 // A doorbell store on its way: `words` beats of one burst.
 struct Store {
     uint32_t queue, offset;
-    std::vector<dmace_dma_word> words;
+    std::vector<dmace_word> words;
 };
 
 // Told what passes the pins.
@@ -68,8 +74,19 @@ public:
     }
     ~Engine() { top_.final(); }
 
-    // Stores wait here; at most one beat per cycle leaves.
-    void post(Store store) { stores_.push_back(std::move(store)); }
+    volatile void* doorbell(uint32_t queue) { return &pages_[queue]; }
+
+    // Takes what was stored to `count` places of a doorbell page, from `slot` on, as a bridge that merges them does.
+    // Stores wait; at most one beat per cycle leaves.
+    void merge(uint32_t queue, uint32_t slot, uint32_t count) {
+        Store store{queue, slot * 16, {}};
+        for (uint32_t place = slot; place < slot + count; ++place) {
+            uint64_t* halves = &pages_[queue].halves[2 * place];
+            store.words.push_back({halves[0], halves[1]});
+            halves[0] = halves[1] = 0;
+        }
+        stores_.push_back(std::move(store));
+    }
     size_t stores_waiting() const { return stores_.size(); }
 
     void tick() {
@@ -198,6 +215,7 @@ private:
     }
 
     Vtop top_;
+    std::array<DoorbellPage, DMACE_DMA_QUEUES> pages_;
     std::deque<Store> stores_;
     bool address_sent_ = false;
     size_t beat_ = 0;

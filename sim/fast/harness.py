@@ -72,8 +72,10 @@ class Flow:
         Targets.
     source_shift, destination_shift : int
         Bytes beyond alignment.
-    random_shift : bool
-        Both by chance instead.
+    random_shift : int
+        Both by chance instead, and less than so many bytes, for each request; at most 4096.
+    size_from : int
+        Sizes by chance, from this to ``size``; 0 for all of ``size``.
     rate : float
         Requests per cycle of all queues together; 0 for as fast as they may.
     target, limit : int
@@ -92,7 +94,8 @@ class Flow:
     destination: int = 0
     source_shift: int = 0
     destination_shift: int = 0
-    random_shift: bool = False
+    random_shift: int = 0
+    size_from: int = 0
     rate: float = 0
     target: int = 0
     limit: int = 0
@@ -192,7 +195,7 @@ def build_harness(config, *, checked=False, status: Callable[[str, int, int], No
 
     def make():
         (folder / f"{name}.v").write_text(text)
-        (folder / "dmace_dma.h").write_text(header)
+        (folder / "dmace.h").write_text(header)
         status("verilate", 0, 1)
         execute([verilator.path, *options, "--top-module", name, "-Mdir", "cpp", f"{name}.v"], env=verilator.env(),
                 folder=folder, log=folder / "verilator.log")

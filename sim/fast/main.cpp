@@ -77,6 +77,7 @@ Flow read_flow(const std::string& text) {
                       {"source_shift", into(flow.source_shift)},
                       {"destination_shift", into(flow.destination_shift)},
                       {"random_shift", into(flow.random_shift)},
+                      {"size_from", into(flow.size_from)},
                       {"rate", into(flow.rate)},
                       {"target", into(flow.target)},
                       {"limit", into(flow.limit)},
@@ -126,7 +127,8 @@ Options read_options(int count, char** words) {
         if (flow.count == 0 || flow.size == 0 || flow.depth == 0 || flow.burst == 0)
             throw Wrong("A flow needs a count, a size, a depth and a burst of at least 1.");
         if (flow.burst > flow.depth || flow.burst > 128) throw Wrong("A burst is at most the depth, and at most 128.");
-        if (flow.size >= 1u << 28) throw Wrong("A size is less than 2^28.");
+        if (flow.size >= 1u << 28 || flow.size_from > flow.size) throw Wrong("A size is less than 2^28, and size_from no more.");
+        if (flow.random_shift > 4096) throw Wrong("A random shift is at most 4096.");
         if (flow.source_shift >= kBytes || flow.destination_shift >= kBytes) throw Wrong("A shift is less than a beat.");
         if (std::max({flow.source, flow.destination, flow.target}) >= options.targets.size())
             throw Wrong("A flow names a target that there is not.");

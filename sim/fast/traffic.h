@@ -6,11 +6,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 
 #include "engine.h"
 
-constexpr uint64_t kFirstTarget = uint64_t{1} << 52;  // addresses use their upper half
+constexpr uint64_t kFirstTarget = uint64_t{0xA5C3} << 48;  // addresses use all their bits
 constexpr uint64_t kTargetSpan = uint64_t{1} << 40, kArenaSpan = uint64_t{1} << 32;
 constexpr uint64_t kWords = kFirstTarget + kTargetSpan - kArenaSpan;  // SC and RC words, in the first target
 constexpr uint8_t kGuard = 0xA5;
@@ -26,7 +25,8 @@ struct Flow {
     uint32_t burst = 1;        // words in one doorbell burst
     uint32_t source = 0, destination = 0;              // targets
     uint32_t source_shift = 0, destination_shift = 0;  // bytes beyond alignment
-    bool random_shift = false;                         // both by chance, per request
+    uint32_t random_shift = 0;  // both by chance, per request, less than so many bytes
+    uint32_t size_from = 0;     // if not 0: sizes by chance, from this to `size`
     uint32_t waiting = 0;  // if not 0: at most so many posted whose first read is not on the bus yet
     double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
     uint32_t target = 0, limit = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
@@ -46,7 +46,7 @@ struct Queue {
     uint64_t source_base = 0, destination_base = 0, stride = 0, slots = 0, source_slots = 0;
     uint64_t made = 0, posted = 0, issued = 0, done = 0, ended = 0;  // requests
     std::deque<Request> open;                                        // those from `ended` on
-    const uint8_t *sc = nullptr, *rc = nullptr;
+    dmace_queue gpu = {};  // what its threads use
     uint32_t sc_count = 0, rc_count = 0;
     uint64_t sc_issued = 0, rc_issued = 0;  // when the latest AW came
     uint64_t bytes = 0;                     // payload written in the window
@@ -194,7 +194,7 @@ private:
 
     void prepare(Queue& queue, const Flow& flow) {
         queue.flow = &flow;
-        const uint64_t room = uint64_t{flow.size} + 2 * kBytes;
+        const uint64_t room = uint64_t{flow.size} + std::max(flow.random_shift, kBytes) + kBytes;
         // Aligned requests of up to a page lie in one page.
         if (flow.size >= 4096) {
             queue.stride = (room + 4095) / 4096 * 4096;
@@ -219,8 +219,10 @@ private:
                                std::memcpy(to + at, &word, 8);
                            }
                        });
-        queue.sc = bytes.at(kWords + queue.number * 16);
-        queue.rc = bytes.at(kWords + queue.number * 16 + 8);
+        const auto word = [&](uint64_t address) {
+            return reinterpret_cast<const volatile uint64_t*>(bytes.at(address));
+        };
+        queue.gpu = {engine_.doorbell(queue.number), word(kWords + queue.number * 16), word(kWords + queue.number * 16 + 8)};
     }
 
     void configure(const Queue& queue) {
@@ -264,10 +266,10 @@ private:
             Queue& queue = queues[flow.first + turns_[number]];
             const uint64_t words = flow.requests ? std::min<uint64_t>(flow.burst, flow.requests - queue.made) : flow.burst;
             if (words == 0 || !may_post(queue, words)) continue;
-            Store store{queue.number, static_cast<uint32_t>(random_.below(128) * 16), {}};
-            for (uint64_t count = 0; count < words; ++count) store.words.push_back(next_word(queue));
+            const uint32_t slot = static_cast<uint32_t>(random_.below(128));
+            for (uint32_t count = 0; count < words; ++count) dmace_post_to(&queue.gpu, slot + count, next_word(queue));
             earned_[number] += words;
-            engine_.post(std::move(store));
+            engine_.merge(queue.number, slot, static_cast<uint32_t>(words));
             return true;
         }
         return false;
@@ -279,42 +281,43 @@ private:
                (flow.waiting == 0 || queue.made + words <= queue.issued + flow.waiting);
     }
 
-    dmace_dma_word next_word(Queue& queue) {
+    dmace_word next_word(Queue& queue) {
         const Flow& flow = *queue.flow;
         uint32_t source_shift = flow.source_shift, destination_shift = flow.destination_shift;
         if (flow.random_shift) {
-            source_shift = static_cast<uint32_t>(random_.below(kBytes));
-            destination_shift = static_cast<uint32_t>(random_.below(kBytes));
+            source_shift = static_cast<uint32_t>(random_.below(flow.random_shift));
+            destination_shift = static_cast<uint32_t>(random_.below(flow.random_shift));
         }
+        uint32_t size = flow.size;
+        if (flow.size_from) size = flow.size_from + static_cast<uint32_t>(random_.below(size - flow.size_from + 1));
         const uint64_t from = queue.made % queue.source_slots * queue.stride + source_shift;
         const uint64_t to = queue.made % queue.slots * queue.stride + destination_shift;
-        queue.open.push_back({queue.source_base + from, queue.destination_base + to, flow.size});
+        queue.open.push_back({queue.source_base + from, queue.destination_base + to, size});
         ++queue.made;
-        return dmace_dma_copy_word(2 * queue.number, from, 2 * queue.number + 1, to, flow.size, flow.flags);
+        return dmace_copy_word(2 * queue.number, from, 2 * queue.number + 1, to, size, flow.flags);
     }
 
     // A thread loads the queue's SC word, and if it has advanced, looks at the data.
     void look(Queue& queue) {
-        uint64_t sc, rc;
-        std::memcpy(&sc, queue.sc, 8);
-        std::memcpy(&rc, queue.rc, 8);
+        const uint32_t next = static_cast<uint32_t>(queue.ended + 1);
+        const uint64_t sc = dmace_try_sc(&queue.gpu, next, 1), rc = dmace_try_rc(&queue.gpu, next, 1);
         judge(queue, sc, queue.sc_count, "SC");
         judge(queue, rc, queue.rc_count, "RC");
         while (!queue.open.empty() && queue.ended < queue.done &&
-               dmace_dma_reached(sc, static_cast<uint32_t>(queue.ended + 1)))
+               dmace_reached(sc, static_cast<uint32_t>(queue.ended + 1)))
             end(queue);
     }
 
     void judge(Queue& queue, uint64_t word, uint32_t& known, const char* name) {
-        const uint32_t count = dmace_dma_count(word);
+        const uint32_t count = dmace_count(word);
         if (count == known) return;
-        if (!dmace_dma_reached(word, known)) complain(std::string(name) + " went back.");
-        if (dmace_dma_reached(word, static_cast<uint32_t>(queue.done + 1)))
+        if (!dmace_reached(word, known)) complain(std::string(name) + " went back.");
+        if (dmace_reached(word, static_cast<uint32_t>(queue.done + 1)))
             complain(std::string(name) + " of queue " + std::to_string(queue.number) + " says " +
                      std::to_string(count) + " requests ended, but only " + std::to_string(queue.done) + " are written.");
-        if (dmace_dma_failed(word) || dmace_dma_status(word))
+        if (dmace_failed(word) || dmace_status(word))
             complain(std::string(name) + " of queue " + std::to_string(queue.number) + " tells status " +
-                     std::to_string(dmace_dma_status(word)) + ".");
+                     std::to_string(dmace_status(word)) + ".");
         known = count;
     }
 

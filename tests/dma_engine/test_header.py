@@ -22,8 +22,8 @@ from sim.toolchain import find_compiler
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion", "-Wshadow"]
 
 PROGRAM = r"""
-#include "dmace_dma.h"
-#include "dmace_dma.h"
+#include "dmace.h"
+#include "dmace.h"
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -33,9 +33,9 @@ int main(void)
     uint64_t src_offset, dst_offset, completion;
     while (scanf("%" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu64, &src_region,
                  &src_offset, &dst_region, &dst_offset, &length, &flags, &completion) == 7) {
-        dmace_dma_word word = dmace_dma_copy_word(src_region, src_offset, dst_region, dst_offset, length, flags);
-        printf("%016" PRIx64 "%016" PRIx64 " %u %u %u\n", word.hi, word.lo, (unsigned)dmace_dma_count(completion),
-               (unsigned)dmace_dma_failed(completion), (unsigned)dmace_dma_status(completion));
+        dmace_word word = dmace_copy_word(src_region, src_offset, dst_region, dst_offset, length, flags);
+        printf("%016" PRIx64 "%016" PRIx64 " %u %u %u\n", word.hi, word.lo, (unsigned)dmace_count(completion),
+               (unsigned)dmace_failed(completion), (unsigned)dmace_status(completion));
     }
     return 0;
 }
@@ -43,7 +43,7 @@ int main(void)
 
 
 def _compile(folder, source, standard, *, config=BASE):
-    (folder / "dmace_dma.h").write_text(c_header(config))
+    (folder / "dmace.h").write_text(c_header(config))
     (folder / "main.src").write_text(source)
     compiler = [*find_compiler().command]
     language = "c" if standard == "c11" else "c++"
@@ -84,11 +84,11 @@ def test_codes_and_counts(tmp_path, standard):
     checks = [f"DMACE_DMA_{kind}_{code.name} == {int(code)}" for kind, codes in codes for code in codes]
     checks += ["DMACE_DMA_DOORBELL_PAGE == 4096", f"DMACE_DMA_QUEUES == {BASE.queues}",
                "DMACE_DMA_WORD_LENGTH_SHIFT == 0", "DMACE_DMA_QUEUE_COMMAND_OFFSET > 0"]
-    run = ["dmace_dma_reached(7, 7)", "dmace_dma_reached(8, 7)", "!dmace_dma_reached(6, 7)",
-           "dmace_dma_reached(2, 0xfffffffeu)", "!dmace_dma_reached(0xfffffffe, 2)"]
+    run = ["dmace_reached(7, 7)", "dmace_reached(8, 7)", "!dmace_reached(6, 7)",
+           "dmace_reached(2, 0xfffffffeu)", "!dmace_reached(0xfffffffe, 2)"]
     asserts = "\n".join(f"static_assert({check}, \"\");" for check in checks)
     body = "\n".join(f"    if (!({check})) return {number};" for number, check in enumerate(run, 1))
-    source = f'#include "dmace_dma.h"\n#include <assert.h>\n{asserts}\nint main(void)\n{{\n{body}\n    return 0;\n}}\n'
+    source = f'#include "dmace.h"\n#include <assert.h>\n{asserts}\nint main(void)\n{{\n{body}\n    return 0;\n}}\n'
     assert subprocess.run([_compile(tmp_path, source, standard)], check=False).returncode == 0
 
 
@@ -101,12 +101,12 @@ def test_depends_on_sizes_only(preset):
 
 @pytest.mark.parametrize("standard", ["c11", "c++17"])
 def test_functions_can_be_marked(tmp_path, standard):
-    source = """#define DMACE_DMA_FN static
-#include "dmace_dma.h"
+    source = """#define DMACE_FN __attribute__((unused)) static
+#include "dmace.h"
 int main(void)
 {
-    dmace_dma_word word = dmace_dma_copy_word(0, 0, 0, 0, 0, 0);
-    return (int)word.hi + !dmace_dma_reached(0, 0) + (int)dmace_dma_failed(0) + dmace_dma_status(0);
+    dmace_word word = dmace_copy_word(0, 0, 0, 0, 0, 0);
+    return (int)word.hi + !dmace_reached(0, 0) + (int)dmace_failed(0) + dmace_status(0);
 }
 """
     assert subprocess.run([_compile(tmp_path, source, standard)], check=False).returncode == 0

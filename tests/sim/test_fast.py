@@ -21,7 +21,7 @@ def _without_time(result):
 ], ids=["plain", "stalls", "out of order", "both"])
 @pytest.mark.parametrize("size", [1, 64, 200, 5000])
 def test_copies_arrive(harness, memory, size, seed):
-    flow = Flow(count=4, size=size, depth=6, burst=2, random_shift=True, requests=40)
+    flow = Flow(count=4, size=size, depth=6, burst=2, random_shift=TINY.beat_bytes, requests=40)
     result = harness.run([flow], [Target(read_latency=30, write_latency=20)], seed=seed, **memory)
     assert result["checked"] == {"requests": 160, "bytes": 160 * size, "wrong_bytes": 0}
 
@@ -29,8 +29,8 @@ def test_copies_arrive(harness, memory, size, seed):
 @pytest.mark.rtl
 def test_no_rule_of_a_bus_is_broken(seed):
     harness = build_harness(TINY, checked=True)
-    flows = [Flow(count=2, size=300, depth=6, random_shift=True, requests=60),
-             Flow(first=2, count=2, size=24, depth=8, random_shift=True, requests=200)]
+    flows = [Flow(count=2, size=300, depth=6, random_shift=TINY.beat_bytes, requests=60),
+             Flow(first=2, count=2, size=24, depth=8, random_shift=TINY.beat_bytes, requests=200)]
     result = harness.run(flows, seed=seed, stall=0.2, out_of_order=True, jitter=40)
     assert result["checked"]["requests"] == 520
 
@@ -71,7 +71,7 @@ def test_wrong_flows_are_told(harness, flows, sentence):
 @pytest.mark.rtl
 def test_same_seed_same_numbers(harness):
     options = {"window": 3000, "warmup": 500, "stall": 0.1, "jitter": 20, "out_of_order": True}
-    flows = [Flow(count=4, size=100, depth=8, random_shift=True)]
+    flows = [Flow(count=4, size=100, depth=8, random_shift=TINY.beat_bytes)]
     first, again = (harness.run(flows, seed=5, **options) for _ in range(2))
     assert _without_time(first) == _without_time(again)
     assert _without_time(first) != _without_time(harness.run(flows, seed=6, **options))
