@@ -12,6 +12,8 @@ from hw.dma_engine.words import Command, NativeWord, Opcode, RequestFlag, Status
 __all__ = ["CHECKS", "MEMORY", "Item", "RequestMaker"]
 
 REGION_BYTES = 0x2_0000
+SIGNAL_BYTES = 8
+"""Length of every signal; so most requests of that length are signals."""
 
 CHECKS = (Status.MALFORMED, Status.ZERO_LENGTH, Status.SRC_REGION, Status.SRC_DOMAIN, Status.SRC_RIGHTS,
           Status.SRC_BOUNDS, Status.DST_REGION, Status.DST_DOMAIN, Status.DST_RIGHTS, Status.DST_BOUNDS)
@@ -139,6 +141,8 @@ class RequestMaker:
         """Lengths at the edges of beats, bursts and pages more often than others."""
         rng, beat = self.rng, self.config.beat_bytes
         kind = rng.random()
+        if kind < 0.04:
+            return SIGNAL_BYTES
         if kind < 0.40:
             return rng.randint(1, 2 * beat + 1)
         if kind < 0.55:
@@ -188,8 +192,13 @@ class RequestMaker:
                 start += rng.choice((1, 2)) * PAGE_BYTES
             if source_room < 0 or start + length > self.model.regions[destination].length:
                 continue
-            word = NativeWord.copy(src=(source, place(source, source_room) if place else self._place(source_room)),
-                                   dst=(destination, start), length=length, flags=self._flags(queue))
+            if length == SIGNAL_BYTES and place is None:
+                start = -(-start // SIGNAL_BYTES) * SIGNAL_BYTES
+                word = NativeWord.signal(dst=(destination, start), value=rng.getrandbits(44), flags=self._flags(queue))
+            else:
+                word = NativeWord.copy(
+                    src=(source, place(source, source_room) if place else self._place(source_room)),
+                    dst=(destination, start), length=length, flags=self._flags(queue))
             if accept(self.model.predict(queue, word), word):
                 self.used[destination] = start + length
                 return word
@@ -273,9 +282,11 @@ class RequestMaker:
         }
         q, name = self.model.queues[queue], status.name
         if status is Status.MALFORMED:
-            kind = rng.randrange(4)
+            kind = rng.randrange(5)
             if kind == 0:
-                fields["opcode"] = rng.choice([code for code in range(16) if code != Opcode.COPY])
+                fields["opcode"] = rng.choice([code for code in range(16) if code not in tuple(Opcode)])
+            elif kind == 4:
+                fields |= {"opcode": Opcode.SIGNAL, "length": rng.choice((0, 4, 7, 8, 9, 16))}
             elif kind == 1:
                 fields["flags"] |= 1 << rng.randrange(4, 8)
             elif kind == 2:

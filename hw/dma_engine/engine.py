@@ -104,7 +104,7 @@ class DmaEngine(wiring.Component):
         m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
-        for part in (panel, doorbell, store, scheduler, regions, buffer, retire, epochs, completion, tags,
+        for part in (panel, doorbell, store, scheduler, regions, buffer, responses, retire, epochs, completion, tags,
                      settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
@@ -165,6 +165,8 @@ class DmaEngine(wiring.Component):
         m.d.comb += [notices.valid.eq(retire.notice_valid), notices.i.eq(retire.notice),
                      retire.crowded.eq(notices.crowded)]
         connect(m, completion.o, notices.words)
+        connect(m, read.signals, notices.signals)
+        m.d.comb += responses.signalled.eq(read.signalled)
         connect(m, notices.o, sequencer.completions)
         for part in (buffer, sequencer, responses):
             m.d.comb += [part.launched.eq(read.launched), part.launch.eq(read.launch)]

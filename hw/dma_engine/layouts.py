@@ -121,7 +121,7 @@ def notice_layout(config):
 def front_layout(config):
     """The request at the front of a queue, decoded."""
     return data.StructLayout({
-        "check": Check, "fence": 1, "end": EndFlags, "note": NoteLayout,
+        "check": Check, "signal": 1, "fence": 1, "end": EndFlags, "note": NoteLayout,
         "src_region": REGION_ID_WIDTH, "dst_region": REGION_ID_WIDTH,
         "src_offset": OFFSET_WIDTH, "dst_offset": OFFSET_WIDTH, "length": LENGTH_WIDTH,
         "last_segment": config.segment_count_width,     # number of the last segment
@@ -149,6 +149,7 @@ def segment_layout(config):
         "src_beats": config.beat_count_width,
         "first_beats": config.beat_count_width,         # up to the source's 4 KiB boundary, if it crosses one
         "crosses": 1,
+        "signal": 1,                                    # nothing is read: ``src_addr`` is the value to write
         "target": range(TARGETS),
     })
 
@@ -181,7 +182,8 @@ def op_layout(config):
 
 def completion_write_layout(config):
     """A word on its way to memory, 8 bytes or, if ``half``, the same 4 bytes twice; ``id`` is its AXI ID."""
-    return data.StructLayout({"addr": ADDR_WIDTH, "word": 64, "half": 1, "id": config.axi_id_width})
+    return data.StructLayout({
+        "addr": ADDR_WIDTH, "word": 64, "half": 1, "id": config.axi_id_width, "attributes": Attributes})
 
 
 def word_id_layout(config):

@@ -71,7 +71,8 @@ class Legalizer(wiring.Component):
         config = self.config
         passed = {"queue": config.queue_bits, "index": config.index_width, "lap": 1, "last": 1,
                   "epoch": EPOCH_WIDTH, "end": EndFlags, "aborted": 1, "size": config.segment_bits,
-                  "target": range(TARGETS), "src_attributes": Attributes, "dst_attributes": Attributes}
+                  "target": range(TARGETS), "src_attributes": Attributes, "dst_attributes": Attributes,
+                  "signal": 1}
         checked = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)),
             "src_offset": OFFSET_WIDTH, "src_advance": OFFSET_WIDTH, "dst_position": OFFSET_WIDTH,
@@ -124,8 +125,13 @@ class Legalizer(wiring.Component):
                 a[f"{side}_base"].eq(entry.base_page),
                 a[f"{side}_attributes"].eq(entry.attributes),
             ]
-        m.d.sync += [a.bad[index].eq(bad[status.name]) for index, status in enumerate(CHECKS)]
+        # A signal has no source: its value takes the way of the source's address.
+        m.d.sync += [a.bad[index].eq(bad[status.name] & ~(front.signal & status.name.startswith("SRC")))
+                     for index, status in enumerate(CHECKS)]
+        with m.If(front.signal):
+            m.d.sync += a.src_base.eq(front.src_region << (OFFSET_WIDTH - 12))
         m.d.sync += [
+            a.signal.eq(front.signal),
             a.queue.eq(i.queue), a.index.eq(i.index), a.lap.eq(i.lap), a.last.eq(i.last),
             a.end.eq(front.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch), a.target.eq(self.settings.target),
             a.size.eq(Mux(i.last, front.end_position, -1) - start),
@@ -141,12 +147,12 @@ class Legalizer(wiring.Component):
         lanes = self.config.lane_bits
         m.d.sync += [b.bad[index].eq(a.bad[index]) for index in range(len(CHECKS))]
         m.d.sync += [
-            b.bad[CHECKS.index(Status.SRC_BOUNDS)].eq(a.src_end > a.src_length),
+            b.bad[CHECKS.index(Status.SRC_BOUNDS)].eq((a.src_end > a.src_length) & ~a.signal),
             b.bad[CHECKS.index(Status.DST_BOUNDS)].eq(a.dst_end > a.dst_length),
             b.src_position.eq(a.src_offset + a.src_advance),
             b.src_beats.eq(((a.src_place[:lanes] + a.size) >> lanes) + 1),
             b.first_beats.eq(PAGE_BYTES // self.config.beat_bytes - a.src_place[lanes:]),
-            b.crosses.eq(a.src_place + a.size >= PAGE_BYTES),
+            b.crosses.eq((a.src_place + a.size >= PAGE_BYTES) & ~a.signal),
             b.src_base.eq(a.src_base),
             b.dst_addr.eq(Cat(a.dst_position[:12], a.dst_base + a.dst_position[12:])),
         ]
@@ -172,7 +178,7 @@ class Legalizer(wiring.Component):
         ]
         m.d.comb += [
             segment.queue.eq(b.queue), segment.index.eq(b.index), segment.last.eq(b.last),
-            segment.epoch.eq(b.epoch), segment.target.eq(b.target),
+            segment.epoch.eq(b.epoch), segment.target.eq(b.target), segment.signal.eq(b.signal),
             segment.end.eq(b.end), segment.status.eq(status), segment.size.eq(b.size),
             segment.dst_addr.eq(b.dst_addr),
             segment.src_attributes.eq(b.src_attributes), segment.dst_attributes.eq(b.dst_attributes),

@@ -255,7 +255,9 @@ class DmaModel:
     def check(self, queue, word):
         """How a request ends before it reaches memory; OK if it gets there."""
         q = self.queues[queue]
-        if word is None or word.opcode != Opcode.COPY or word.flags & RESERVED_FLAGS:
+        if word is None or word.opcode not in tuple(Opcode) or word.flags & RESERVED_FLAGS:
+            return Status.MALFORMED
+        if word.opcode == Opcode.SIGNAL and (word.length != 8 or word.dst_offset % 8):
             return Status.MALFORMED
         for flag, address in ((RequestFlag.SC, q.sc), (RequestFlag.RC, q.rc)):
             if word.flags & flag and address is None:
@@ -266,6 +268,8 @@ class DmaModel:
             (word.src_region, word.src_offset, "readable", Status.SRC_REGION),
             (word.dst_region, word.dst_offset, "writable", Status.DST_REGION),
         ):
+            if first is Status.SRC_REGION and word.opcode == Opcode.SIGNAL:
+                continue
             region = self.regions.get(number) if number < self.config.regions else None
             if region is None or not region.valid:
                 return first
@@ -284,11 +288,16 @@ class DmaModel:
         if checked is not Status.OK:
             return checked
         # Read errors come before write errors, and of either the lowest page decides.
-        for kind, address in (("read", self._source(word)), ("write", self._destination(word))):
+        for kind, address in self._touched(word):
             for page in range(address - address % PAGE_BYTES, address + word.length, PAGE_BYTES):
                 if page in self.faults[kind]:
                     return self.faults[kind][page]
         return Status.OK
+
+    def _touched(self, word):
+        """Where a request reads and writes."""
+        writes = "write", self._destination(word)
+        return [writes] if word.opcode == Opcode.SIGNAL else [("read", self._source(word)), writes]
 
     def _source(self, word):
         return self.regions[word.src_region].base + word.src_offset
@@ -308,7 +317,7 @@ class DmaModel:
         if not self._withheld or self.check(queue, word) is not Status.OK:
             return False
         return any(start <= page + PAGE_BYTES - 1 and page < start + word.length
-                   for start in (self._source(word), self._destination(word)) for page in self._withheld)
+                   for _, start in self._touched(word) for page in self._withheld)
 
     def _advance(self, queue):
         """End requests from the front as far as that goes."""
@@ -326,9 +335,13 @@ class DmaModel:
 
     def _carry_out(self, queue, request):
         if request.status is Status.OK:
-            source, destination = self._source(request.word), self._destination(request.word)
-            data = self.memory.read(source, request.word.length)
-            self.memory.write(destination, data, self.memory.undefined(source, request.word.length))
+            word, destination = request.word, self._destination(request.word)
+            if word.opcode == Opcode.SIGNAL:
+                data, undefined = (word.src_region << 36 | word.src_offset).to_bytes(8, "little"), None
+            else:
+                data = self.memory.read(self._source(word), word.length)
+                undefined = self.memory.undefined(self._source(word), word.length)
+            self.memory.write(destination, data, undefined)
             request.moved = destination, data
         elif self.check(queue, request.word) is Status.OK:
             self.memory.forget(self._destination(request.word), request.word.length)

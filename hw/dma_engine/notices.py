@@ -1,6 +1,6 @@
 """Notices: what memory is told of single requests of extended queues, beside the completion words.
 
-Retire -> Notices -> (one consumer per queue mode) -> Notices; CompletionWriter -> Notices -> WriteSequencer.
+Retire -> Notices -> (one consumer per queue mode) -> Notices; CompletionWriter, ReadIssue -> Notices -> WriteSequencer.
 Latency: none.  Throughput: one notice and one word per cycle.
 """
 
@@ -40,8 +40,8 @@ class Notices(wiring.Component):
         One per mode, ARK first.
     writes : array of ``In(stream.Signature(completion_write_layout))``
         Words made of them; a consumer takes a notice when its last word is taken, or keeps the word valid.
-    words : ``In(stream.Signature(completion_write_layout))``
-        From the completion writer.
+    words, signals : ``In(stream.Signature(completion_write_layout))``
+        From the completion writer; of signals.
     o : ``Out(stream.Signature(completion_write_layout))``
     written_valid : ``In(1)``, writer : ``In(word_id_layout)``
         The write of a word has ended.
@@ -57,7 +57,7 @@ class Notices(wiring.Component):
         super().__init__({
             "valid": In(1), "i": In(notice_layout(config)), "crowded": Out(1),
             "told": Out(notice).array(len(MODES)), "writes": In(word).array(len(MODES)),
-            "words": In(word), "o": Out(word),
+            "words": In(word), "signals": In(word), "o": Out(word),
             "written_valid": In(1), "writer": In(word_id_layout(config)),
             "give_up": In(1), "give_up_queue": In(config.queue_bits),
             "pending": Out(config.queues),
@@ -81,10 +81,9 @@ class Notices(wiring.Component):
                 with m.Case(mode):
                     m.d.comb += [told.valid.eq(waiting.o.valid), waiting.o.ready.eq(told.ready)]
 
-        m.submodules.merge = merge = Merge(completion_write_layout(config), 1 + len(MODES))
-        connect(m, flipped(self.words), merge.i[0])
-        for index, write in enumerate(self.writes, start=1):
-            connect(m, flipped(write), merge.i[index])
+        m.submodules.merge = merge = Merge(completion_write_layout(config), 2 + len(MODES))
+        for write, port in zip((self.words, self.signals, *self.writes), merge.i, strict=True):
+            connect(m, flipped(write), port)
         connect(m, merge.o, flipped(self.o))
 
         outside = [Signal(12, name=f"outside_{queue}") for queue in range(config.extended)]
@@ -93,7 +92,7 @@ class Notices(wiring.Component):
         for queue, count in enumerate(outside):
             sends, ends = Signal(name=f"sends_{queue}"), Signal(name=f"ends_{queue}")
             m.d.comb += [
-                sends.eq(self.o.valid & self.o.ready & sent.notice & (sent.queue == queue)),
+                sends.eq(self.o.valid & self.o.ready & sent.top & sent.notice & (sent.queue == queue)),
                 ends.eq(self.written_valid & self.writer.notice & (self.writer.queue == queue) & (count != 0)),
                 self.pending[queue].eq(
                     (count != 0) | (inside[queue] != 0)

@@ -19,6 +19,8 @@ __all__ = ["QueueStore"]
 
 _stored_layout = data.StructLayout({"word": NativeLayout, "note": NoteLayout})
 
+SIGNAL_BYTES = 8
+
 _MALFORMED = 0
 """Opcode of a stored word with anything wrong on its face."""
 
@@ -212,8 +214,13 @@ class QueueStore(wiring.Component):
         known = RequestFlag.SC | RequestFlag.RC | RequestFlag.FENCE | RequestFlag.IRQ
         reserved = Const(~int(known) & 0xFF, 8)
         m.d.comb += [stored.word.eq(arrival.word), stored.note.eq(arrival.note)]
-        with m.If((arrival.check != Check.OK) | (arrival.word.opcode != Opcode.COPY)
-                    | (arrival.word.flags & reserved).any()):
+        copy, signal = Signal(), Signal()
+        m.d.comb += [
+            copy.eq(arrival.word.opcode == Opcode.COPY),
+            signal.eq((arrival.word.opcode == Opcode.SIGNAL) & (arrival.word.length == SIGNAL_BYTES)
+                      & (arrival.word.dst_offset[:3] == 0)),
+        ]
+        with m.If((arrival.check != Check.OK) | ~(copy | signal) | (arrival.word.flags & reserved).any()):
             m.d.comb += stored.word.opcode.eq(_MALFORMED)
         return stored
 
@@ -225,13 +232,14 @@ class QueueStore(wiring.Component):
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
         m.d.comb += [
             end.eq(word.dst_offset[:config.segment_bits] + word.length - 1),
-            front.fence.eq(flag["FENCE"]),
+            front.signal.eq(word.opcode == Opcode.SIGNAL),
+            front.fence.eq(flag["FENCE"] | front.signal),
             front.end.sc.eq(flag["SC"]), front.end.rc.eq(flag["RC"]), front.end.irq.eq(flag["IRQ"]),
             front.src_region.eq(word.src_region), front.dst_region.eq(word.dst_region),
             front.src_offset.eq(word.src_offset), front.dst_offset.eq(word.dst_offset),
             front.length.eq(word.length), front.note.eq(stored.note),
         ]
-        with m.If(word.opcode != Opcode.COPY):
+        with m.If(word.opcode == _MALFORMED):
             m.d.comb += front.check.eq(Check.MALFORMED)
         with m.Elif(word.length == 0):
             m.d.comb += front.check.eq(Check.ZERO_LENGTH)

@@ -11,7 +11,14 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import CreditCounter
 
 from .config import ADDR_WIDTH
-from .layouts import Attributes, done_layout, launch_layout, origin_fields, segment_layout
+from .layouts import (
+    Attributes,
+    completion_write_layout,
+    done_layout,
+    launch_layout,
+    origin_fields,
+    segment_layout,
+)
 from .words import Status
 
 __all__ = ["ReadIssue"]
@@ -37,6 +44,8 @@ class ReadIssue(wiring.Component):
     single : ``In(1)``, ended : ``In(1)``
         Issue a segment only when the bursts of the one before have been read; the last beat of a burst comes.
     launched : ``Out(1)``, launch : ``Out(launch_layout)``
+    signals : ``Out(stream.Signature(completion_write_layout))``, signalled : ``Out(1)``
+        Words of signals, and that ``launch`` is one, of which nothing is read.
     rejected : ``Out(stream.Signature(done_layout))``
         Segments that failed their checks.
     arid, araddr, arlen, attributes, arvalid, arready
@@ -50,6 +59,7 @@ class ReadIssue(wiring.Component):
             "tags": In(stream.Signature(unsigned(config.tag_bits))),
             "release": In(1), "single": In(1), "ended": In(1),
             "launched": Out(1), "launch": Out(launch_layout(config)),
+            "signals": Out(stream.Signature(completion_write_layout(config))), "signalled": Out(1),
             "rejected": Out(stream.Signature(done_layout(config))),
             "arid": Out(config.axi_id_width), "araddr": Out(ADDR_WIDTH), "arlen": Out(8),
             "attributes": Out(Attributes), "arvalid": Out(1), "arready": In(1),
@@ -69,13 +79,18 @@ class ReadIssue(wiring.Component):
         bad, begin, can_send = Signal(), Signal(), Signal()
         second = Signal()               # the burst behind the boundary comes now
         second_tag = Signal(config.tag_bits)
-        enough, alone = Signal(), Signal()
+        enough, alone, signal = Signal(), Signal(), Signal()
         m.d.comb += [
             bad.eq(segment.status != Status.OK),
             can_send.eq(~self.arvalid | self.arready),
             enough.eq(credit.available >= segment.src_beats),
-            begin.eq(self.i.valid & ~bad & ~second & can_send & enough & alone & self.tags.valid),
-            self.tags.ready.eq(begin),
+            begin.eq(self.i.valid & ~bad & ~segment.signal & ~second & can_send & enough & alone & self.tags.valid),
+            signal.eq(self.i.valid & ~bad & segment.signal & ~second & self.tags.valid),
+            self.signals.valid.eq(signal), self.signals.payload.addr.eq(segment.dst_addr),
+            self.signals.payload.word.eq(segment.src_addr), self.signals.payload.id.eq(self.tags.payload),
+            self.signals.payload.attributes.eq(segment.dst_attributes),
+            self.signalled.eq(signal & self.signals.ready),
+            self.tags.ready.eq(begin | self.signalled),
             credit.take.eq(segment.src_beats),
             credit.take_stb.eq(begin),
             self.launched.eq(begin),
@@ -84,7 +99,8 @@ class ReadIssue(wiring.Component):
         ]
         m.d.comb += [
             self.rejected.valid.eq(self.i.valid & bad),
-            self.i.ready.eq(Mux(bad, self.rejected.ready, (begin & ~segment.crosses) | (second & can_send))),
+            self.i.ready.eq(Mux(bad, self.rejected.ready, self.signalled | (begin & ~segment.crosses)
+                                 | (second & can_send))),
         ]
         m.d.comb += [self.rejected.payload[name].eq(segment[name]) for name in (*origin_fields(config), "status")]
 

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
 
-from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields, word_id_layout
-from .table import BLOCK_RAM
+from .layouts import STATUS_WIDTH, InitSignature, done_layout, launch_layout, origin_fields, word_id_layout
+from .table import BLOCK_RAM, Table
 from .words import Status
 
 __all__ = ["Responses"]
@@ -25,7 +25,8 @@ class Responses(wiring.Component):
 
     Members
     -------
-    launched : ``In(1)``, launch : ``In(launch_layout)``
+    init : ``In(InitSignature)``
+    launched, signalled : ``In(1)``, launch : ``In(launch_layout)``
     bid, bresp, bvalid, bready
         B of ``m_axi``; ``bready`` is always high.
     error_tag : ``Out``, error : ``In(Resp)``
@@ -40,7 +41,8 @@ class Responses(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "launched": In(1), "launch": In(launch_layout(config)),
+            "init": In(InitSignature(config)),
+            "launched": In(1), "signalled": In(1), "launch": In(launch_layout(config)),
             "bid": In(config.axi_id_width), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1, init=1),
             "error_tag": Out(config.tag_bits), "error": In(Resp),
             "done_valid": Out(1), "done": Out(done_layout(config)), "tag": Out(config.tag_bits),
@@ -54,8 +56,16 @@ class Responses(wiring.Component):
         m.submodules.origins = origins = memory.Memory(
             shape=data.StructLayout(fields), depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = origins.write_port(), origins.read_port()
-        m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched)]
+        m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched | self.signalled)]
         m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in fields]
+
+        # What the beat buffer says of a tag of which nothing was read is old.
+        m.submodules.unread = unread = Table(1, depth=config.tags, reads=1, init=InitSignature(config))
+        wiring.connect(m, wiring.flipped(self.init), unread.init)
+        m.d.comb += [
+            unread.write.addr.eq(self.launch.tag), unread.write.en.eq(self.launched | self.signalled),
+            unread.write.data.eq(self.signalled), unread.read[0].addr.eq(self.error_tag),
+        ]
 
         # -- The response, registered.
         valid, number, resp = Signal(), Signal(config.axi_id_width), Signal(Resp)
@@ -74,7 +84,7 @@ class Responses(wiring.Component):
 
         # -- Where its segment came from; a read error goes before a write error.
         status = Signal(STATUS_WIDTH)
-        with m.Switch(self.error):
+        with m.Switch(Mux(unread.read[0].data, Resp.OKAY, self.error)):
             with m.Case(Resp.SLVERR):
                 m.d.comb += status.eq(Status.READ_SLVERR)
             with m.Case(Resp.DECERR):

@@ -96,7 +96,8 @@ class WriteSequencer(wiring.Component):
         config, lanes = self.config, self.config.lane_bits
         count = Shape.cast(config.beat_count_width)
         context_layout = data.StructLayout({
-            "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "src_beats": count, "dst_beats": count,
+            "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "dst_beats": count,
+            "extra": signed(2),         # source beats less destination beats
             "end_lane": lanes, "queue": config.queue_bits, "epoch": EPOCH_WIDTH,
             "attributes": Attributes,
         })
@@ -115,7 +116,7 @@ class WriteSequencer(wiring.Component):
             write.data.dst_addr.eq(segment.dst_addr),
             write.data.shift.eq(dst_lane - src_lane),
             write.data.behind.eq(dst_lane < src_lane),
-            write.data.src_beats.eq(segment.src_beats),
+            write.data.extra.eq(segment.src_beats - write.data.dst_beats),
             write.data.dst_beats.eq((end >> lanes) + 1),
             write.data.end_lane.eq(end[:lanes]),
             write.data.attributes.eq(segment.dst_attributes),
@@ -143,10 +144,11 @@ class WriteSequencer(wiring.Component):
         m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_PLACES)
         wiring.connect(m, addresses.o, wiring.flipped(self.addresses))
 
-        step, context = self.steps.payload, read.data
+        step, context, src_beats = self.steps.payload, read.data, Signal(count)
+        m.d.comb += src_beats.eq(context.dst_beats + context.extra)
         complete, due = Signal(), Signal()
         spacing = Signal(range(COMPLETION_SPACING + SEGMENT_WEIGHT))
-        next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, context.src_beats == 1))
+        next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, src_beats == 1))
         m.d.comb += [
             due.eq(spacing >= COMPLETION_SPACING),
             complete.eq(~active & self.completions.valid & (due | ~ready)),
@@ -198,7 +200,7 @@ class WriteSequencer(wiring.Component):
                 current.shift.eq(context.shift),
                 current.start_lane.eq(context.dst_addr[:lanes]),
                 current.end_lane.eq(context.end_lane),
-                takes_left.eq(context.src_beats - 1),
+                takes_left.eq(src_beats - 1),
                 emits_left.eq(context.dst_beats - ~context.behind),
                 emitted.eq(~context.behind),
             ]
@@ -225,7 +227,7 @@ class WriteSequencer(wiring.Component):
             m.d.comb += [
                 address.id.eq(self.completions.payload.id),
                 address.addr.eq(self.completions.payload.addr), address.len.eq(0),
-                address.attributes.eq(0),
+                address.attributes.eq(self.completions.payload.attributes),
             ]
         return m
 

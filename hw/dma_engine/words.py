@@ -19,6 +19,12 @@ class Opcode(enum.IntEnum):
     """What a native word asks for. Every other value is malformed."""
 
     COPY = 1
+    SIGNAL = 2
+    """Store an 8-byte value when every earlier request of the queue has ended.
+
+    The value's bits 35:0 come from ``src_offset``, 43:36 from ``src_region``, others are zero; ``length`` is 8, and
+    ``dst_offset`` a multiple of 8, or the word is malformed.
+    """
 
 
 class RequestFlag(enum.IntFlag):
@@ -149,6 +155,11 @@ class NativeWord(NamedTuple):
     def copy(cls, *, src, dst, length, flags=RequestFlag.SC | RequestFlag.RC):
         """A copy of ``length`` bytes between ``(region, offset)`` pairs."""
         return cls(Opcode.COPY, int(flags), src[0], dst[0], src[1], length, dst[1])
+
+    @classmethod
+    def signal(cls, *, dst, value, flags=0):
+        """An 8-byte store of ``value`` (44 bits) at a ``(region, offset)`` pair."""
+        return cls(Opcode.SIGNAL, int(flags), value >> OFFSET_WIDTH, dst[0], value % (1 << OFFSET_WIDTH), 8, dst[1])
 
     def pack(self):
         """128-bit integer. Raises ValueError when a field does not fit."""
