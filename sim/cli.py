@@ -19,6 +19,7 @@ from sim.terminal import (
     simulate_dma,
     write_json,
 )
+from sim.timeline import MOST_SEGMENTS
 
 __all__ = ["configure", "run"]
 
@@ -39,7 +40,10 @@ def configure(parser):
                      help="pauses on every channel of every bus: random if no kind is named (default: none)")
     add_latency(dma, 100)
     add_seed(dma)
-    dma.add_argument("--waves", metavar="FILE", help="write a trace of every signal")
+    dma.add_argument("--trace", metavar="FILE", help="write what happened to each segment, as JSON for Perfetto or "
+                     "chrome://tracing")
+    dma.add_argument("--plot", metavar="FILE", help=f"draw that for the first {MOST_SEGMENTS} segments, as PNG")
+    dma.add_argument("--waves", metavar="FILE", help="write every signal")
     add_json(dma)
 
 
@@ -48,14 +52,21 @@ def run(args):
     queues = min(8, config.queues) if args.queues is None else args.queues
     check_range("--queues", queues, 1, config.queues, f" in {args.config}")
     check_range("--message", args.message, 1, (1 << LENGTH_WIDTH) - 1)
+    for option, name in (("--trace", args.trace), ("--plot", args.plot)):
+        if name is not None and not Path(name).resolve().parent.is_dir():
+            raise UserError(f"{option}: there is no folder {Path(name).resolve().parent}.")
+    if args.plot is not None and not args.plot.lower().endswith(".png"):
+        raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
     path, pieces, note = _input(args.input)
     result = simulate_dma(args.config, "sim.copy", {
         "input": str(path.resolve()), "pieces": pieces, "message": args.message, "queues": queues,
         "stalls": args.stalls, "latency": args.latency,
+        "trace": args.trace and str(Path(args.trace).resolve()),
+        "plot": args.plot and str(Path(args.plot).resolve()),
     }, args)
     write_json(args.json, result)
     if args.json != "-":
-        _show(result, note)
+        _show(result, note, args.trace, args.plot)
     return 1 if result["mismatches"] or result["errors"] else 0
 
 
@@ -82,7 +93,7 @@ def _input(name):
     return path, None, path.name
 
 
-def _show(result, note):
+def _show(result, note, trace, plot):
     console = Console()
     table = Table(title=f"{note}\nthrough the DMA engine {result['config']}", title_justify="left")
     table.add_column("what")
@@ -101,5 +112,6 @@ def _show(result, note):
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     else:
         console.print("Every byte arrived, and nothing else changed.", highlight=False)
-    if result["waves"]:
-        console.print(f"Waves: {result['waves']}", markup=False, highlight=False, soft_wrap=True)
+    for what, name in (("Trace", trace), ("Plot", plot), ("Waves", result["waves"])):
+        if name:
+            console.print(f"{what}: {name}", markup=False, highlight=False, soft_wrap=True)

@@ -15,8 +15,11 @@ import cocotb
 
 from hw.dma_engine.config import PAGE_BYTES, PRESETS
 from hw.dma_engine.words import Command, NativeWord
+from sim.lives import Lives
 from sim.progress import report
 from sim.testbench import DmaTestbench
+from sim.timeline import draw
+from sim.trace import Recorder
 
 __all__ = ["Message", "Mover"]
 
@@ -176,10 +179,15 @@ async def copy(dut):
     data = Path(options["input"]).read_bytes()
     bench = DmaTestbench(dut, PRESETS[options["config"]], seed=options["seed"], stalls=options["stalls"],
                          latency=options["latency"])
+    recorder = Recorder(bench) if options["trace"] or options["plot"] else None
     mover = Mover(bench, data, pieces=options["pieces"] or [len(data)], message=options["message"],
                   queues=options["queues"])
     await bench.start()
     await mover.run()
+    if options["trace"]:
+        recorder.write(options["trace"])
+    if options["plot"]:
+        draw(Lives(recorder.events), options["plot"])
     latencies = mover.latencies or [0]
     result = {
         "config": options["config"], "seed": options["seed"], "input": options["input"], "queues": mover.queues,

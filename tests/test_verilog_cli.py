@@ -69,7 +69,7 @@ def test_pins_are_the_ports(written):
     assert pins["m_axi__wdata"] == ("output", 64) and pins["m_axi__rdata"] == ("input", 64)
     assert pins["s_axi_db__wdata"] == ("input", 128) and pins["s_axil__wdata"] == ("input", 32)
     interfaces = {name.partition("__")[0] for name in pins}
-    assert interfaces == {"clk", "rst", "irq", "m_axi", "s_axi_db", "s_axil"}
+    assert interfaces == {"clk", "rst", "irq", "m_axi", "s_axi_db", "s_axil", "events"}
 
 
 def test_registers_agree(written):

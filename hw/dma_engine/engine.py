@@ -18,6 +18,7 @@ from .config import ADDR_WIDTH, DmaConfig
 from .control import QueueControl
 from .doorbell import WORD_BITS, Doorbell
 from .epochs import Epochs
+from .events import Events, EventsSignature
 from .free_list import FreeList
 from .frontpanel import FrontPanel
 from .layouts import InitSignature, OpKind, QueueSettings, op_layout
@@ -54,6 +55,8 @@ class DmaEngine(wiring.Component):
         Memory; 64-bit address, ``config.data_width``.
     irq : ``Out(1)``
         Level, active high.
+    events : ``Out(EventsSignature)``
+        What happens to each segment; may be left open.
 
     Latency
     -------
@@ -71,6 +74,7 @@ class DmaEngine(wiring.Component):
             "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
                                       id_width=config.axi_id_width)),
             "irq": Out(1),
+            "events": Out(EventsSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -289,4 +293,36 @@ class DmaEngine(wiring.Component):
             panel.counts.read_stalls.eq(axi.arvalid & ~axi.arready),
             panel.counts.write_stalls.eq(axi.wvalid & ~axi.wready),
         ]
+
+        # -- What an observer sees.
+        m.submodules.events = events = Events(config)
+        connect(m, flipped(self.events), events.o)
+        launch = read.launch
+        for event, valid, fields in (
+            (events.i.posted, panel.counts.words, {"queue": store.i.payload.queue}),
+            (events.i.dropped, scheduler.drop, {"queue": scheduler.peek_queue}),
+            (events.i.scheduled, scheduler.valid, {
+                "queue": scheduler.o.queue, "index": scheduler.o.index, "first": scheduler.o.first,
+                "last": scheduler.o.last}),
+            (events.i.read, read.launched, {
+                "queue": launch.segment.queue, "index": launch.segment.index, "tag": launch.tag,
+                "size": launch.segment.size, "beats": launch.segment.src_beats}),
+            (events.i.arrived, sequencer.arrived.valid & sequencer.arrived.ready, {"tag": sequencer.arrived.payload}),
+            (events.i.write, sequencer.began, {"tag": sequencer.began_tag}),
+            (events.i.done, responses.done_valid, {"tag": responses.tag, "status": responses.done.status}),
+            (events.i.rejected, read.rejected.valid & read.rejected.ready, {
+                "queue": read.rejected.payload.queue, "index": read.rejected.payload.index,
+                "status": read.rejected.payload.status}),
+            (events.i.retired, retire.retired, {"queue": retire.retired_queue, "index": retire.retired_index}),
+            (events.i.ended, retire.ended, {"queue": retire.publish_queue}),
+            (events.i.failed, retire.failed, {"queue": retire.log.queue, "status": retire.log.status}),
+            (events.i.word, completion.o.valid & completion.o.ready, {"writer": completion.o.payload.writer}),
+            (events.i.written, responses.written_valid, {
+                "writer": responses.writer, "error": responses.written_failed}),
+            (events.i.freed, sequencer.release, {}),
+            (events.i.read_stall, panel.counts.read_stalls, {}),
+            (events.i.write_stall, panel.counts.write_stalls, {}),
+        ):
+            m.d.comb += event.valid.eq(valid)
+            m.d.comb += [getattr(event, name).eq(value) for name, value in fields.items()]
         return m

@@ -70,7 +70,7 @@ class Retire(wiring.Component):
     settings_queue : ``Out``, settings : ``In(QueueSettings)``
         Combinational.
     held : ``Out(queues)``
-    retired, retired_queue : ``Out``
+    retired, retired_queue, retired_index : ``Out``
         A segment left its window.
     returned : ``Out(1)``, returned_size, returned_target : ``Out``
         A segment came back, given up before or not.
@@ -102,7 +102,7 @@ class Retire(wiring.Component):
             "notice_valid": Out(1), "notice": Out(notice_layout(config)), "crowded": In(1),
             "settings_queue": Out(queue), "settings": In(QueueSettings),
             "held": Out(config.queues),
-            "retired": Out(1), "retired_queue": Out(queue),
+            "retired": Out(1), "retired_queue": Out(queue), "retired_index": Out(place),
             "returned": Out(1), "returned_size": Out(config.segment_bits), "returned_target": Out(range(TARGETS)),
             "head_queue": In(queue), "head": Out(place),
             "look_queue": In(queue), "look_head": Out(place), "look_word": Out(CompletionLayout),
@@ -228,7 +228,7 @@ class Retire(wiring.Component):
             heads.write.addr.eq(two_queue), heads.write.data.eq(two_head + 1), heads.write.en.eq(hit),
             verdicts.write.addr.eq(two_queue), verdicts.write.data.eq(Mux(ends | two_op, 0, verdict)),
             verdicts.write.en.eq(hit | (two_op & (two_kind == OpKind.RESET))),
-            self.retired.eq(hit), self.retired_queue.eq(two_queue),
+            self.retired.eq(hit), self.retired_queue.eq(two_queue), self.retired_index.eq(two_head),
         ]
         timeout = two_op & (two_kind == OpKind.EVENT) & (two_status == Status.TIMEOUT)
         release = two_op & (two_kind != OpKind.EVENT)

@@ -69,6 +69,8 @@ class WriteSequencer(wiring.Component):
         To the beat buffer.
     addresses : ``Out(stream.Signature(address_layout))``
         Write bursts for AW.
+    began : ``Out(1)``, began_tag : ``Out``
+        A segment's first step was taken.
     steps : ``Out(stream.Signature(step_layout))``
         The beat of a step with ``take`` comes out of the buffer in the cycle after the transfer.
     queue : ``Out``, epoch : ``In``
@@ -87,6 +89,7 @@ class WriteSequencer(wiring.Component):
             "after": Out(slot), "next": In(slot),
             "take": Out(1), "slot": Out(slot), "release": Out(1), "released": Out(slot),
             "addresses": Out(stream.Signature(address_layout(config))),
+            "began": Out(1), "began_tag": Out(tag),
             "steps": Out(stream.Signature(step_layout(config))),
             "queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH),
         })
@@ -153,6 +156,7 @@ class WriteSequencer(wiring.Component):
             due.eq(spacing >= COMPLETION_SPACING),
             complete.eq(~active & self.completions.valid & (due | ~ready)),
             begin.eq(~active & ~complete & ready & addresses.i.ready & self.steps.ready),
+            self.began.eq(begin), self.began_tag.eq(ready_tag),
             self.completions.ready.eq(complete & addresses.i.ready & self.steps.ready),
             step.word.eq(self.completions.payload.word),
             step.completion.eq(complete),
