@@ -187,7 +187,7 @@ async def copy(dut):
     if options["trace"]:
         recorder.write(options["trace"])
     if options["plot"]:
-        draw(Lives(recorder.events), options["plot"])
+        draw(Lives(recorder.events, bench.config.queue_bits), options["plot"])
     latencies = mover.latencies or [0]
     result = {
         "config": options["config"], "seed": options["seed"], "input": options["input"], "queues": mover.queues,

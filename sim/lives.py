@@ -55,6 +55,8 @@ class Lives:
     ----------
     events : sequence of :class:`Event`
         In the order of time, from the engine's reset on.
+    queue_bits : int
+        Bits of a queue's number.
 
     Attributes
     ----------
@@ -71,7 +73,8 @@ class Lives:
         Cycle, segments in flight, slots of the buffer reserved; where either changed.
     """
 
-    def __init__(self, events):
+    def __init__(self, events, queue_bits):
+        self.queue_bits = queue_bits
         self.segments, self.requests, self.words, self.marks, self.levels = [], [], [], [], []
         self.stalls = {kind: [] for kind in STALLS}
         self.last = events[-1].cycle if events else 0

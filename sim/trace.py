@@ -53,7 +53,8 @@ class Recorder:
 
     def write(self, path):
         """Write what happened so far as Chrome's trace events, in JSON."""
-        Path(path).write_text(json.dumps(chrome(Lives(self.events))) + "\n", encoding="utf-8")
+        made = chrome(Lives(self.events, self.bench.config.queue_bits))
+        Path(path).write_text(json.dumps(made) + "\n", encoding="utf-8")
 
 
 ENGINE, QUEUES = 1, 2
@@ -80,7 +81,7 @@ def chrome(lives):
                         {"ended": span.end is not None})
     for number, span in enumerate(lives.words):
         timed += _slice(ENGINE, "completion words", f"word {number}", span.begin, _end(span, lives),
-                        {"queue": span.what >> 1, "kind": "RC" if span.what & 1 else "SC"})
+                        _writer(span.what, lives.queue_bits))
     for event in lives.marks:
         name = _status(event.fields["status"]) if "status" in event.fields else "dropped"
         timed.append({"ph": "i", "s": "t", "pid": QUEUES, "tid": event.fields["queue"] + 1, "ts": event.cycle,
@@ -92,6 +93,12 @@ def chrome(lives):
         timed += [_counter("segments in flight", cycle, flying), _counter("buffer beats reserved", cycle, slots)]
     return {"traceEvents": made + sorted(timed, key=lambda event: event["ts"]), "displayTimeUnit": "ms",
             "otherData": {"unit": "1 us is a clock cycle"}}
+
+
+def _writer(number, queue_bits):
+    """Arguments for a completion word, from the lower part of its AXI ID."""
+    kind = "notice" if number >> (queue_bits + 1) else ("SC", "RC")[number & 1]
+    return {"queue": number >> 1 & ((1 << queue_bits) - 1), "kind": kind}
 
 
 def _end(span, lives):

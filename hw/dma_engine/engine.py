@@ -316,9 +316,9 @@ class DmaEngine(wiring.Component):
             (events.i.retired, retire.retired, {"queue": retire.retired_queue, "index": retire.retired_index}),
             (events.i.ended, retire.ended, {"queue": retire.publish_queue}),
             (events.i.failed, retire.failed, {"queue": retire.log.queue, "status": retire.log.status}),
-            (events.i.word, completion.o.valid & completion.o.ready, {"writer": completion.o.payload.writer}),
+            (events.i.word, notices.o.valid & notices.o.ready, {"writer": notices.o.payload.id}),
             (events.i.written, responses.written_valid, {
-                "writer": responses.writer, "error": responses.written_failed}),
+                "writer": responses.writer.as_value(), "error": responses.written_failed}),
             (events.i.freed, sequencer.release, {}),
             (events.i.read_stall, panel.counts.read_stalls, {}),
             (events.i.write_stall, panel.counts.write_stalls, {}),

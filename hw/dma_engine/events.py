@@ -33,7 +33,8 @@ EVENTS = {
 
 * ``posted``: a doorbell's word was accepted.
 * ``dropped``: the queue was picked, and its window was full or its fence closed.
-* ``scheduled``: a segment, the first or last of its request, got the place ``index`` of its queue's window.
+* ``scheduled``: a segment, the first or last of its request, got the place ``index`` of its queue's window
+  (of the longest window; shorter ones come round sooner).
 * ``read``: it got a tag, and ``beats`` slots of the buffer; its AR is next. ``size`` is its bytes, less one.
 * ``arrived``: it is known to the write sequencer: its data is there, or begins to be.
 * ``write``: its first beat is on the way to W.
@@ -41,7 +42,8 @@ EVENTS = {
 * ``rejected``: it ended without ever having had a tag: failed checks, or belongs to a request that failed them.
 * ``retired``: its queue's window moved over it.
 * ``ended``: a request is counted. ``failed``: something entered the error log.
-* ``word``, ``written``: a completion word went to W, memory has answered it. ``writer`` is ``{queue, is_rc}``.
+* ``word``, ``written``: a completion word went to W, memory has answered it.
+  ``writer`` is the lower part of its AXI ID: ``{notice, queue, is_rc}``, see ``word_id_layout``.
 * ``freed``: one slot of the buffer.
 * ``read_stall``, ``write_stall``: AR, W waits for ready.
 """
@@ -50,9 +52,9 @@ EVENTS = {
 def EventsSignature(config):
     """For each kind of event a ``valid``, and its fields beside it."""
     widths = {
-        "queue": config.queue_bits, "index": config.window_bits, "first": 1, "last": 1, "tag": config.tag_bits,
+        "queue": config.queue_bits, "index": config.place_bits, "first": 1, "last": 1, "tag": config.tag_bits,
         "size": config.segment_bits, "beats": config.beat_count_width, "status": STATUS_WIDTH,
-        "writer": config.queue_bits + 1, "error": 1,
+        "writer": config.queue_bits + 2, "error": 1,
     }
     return wiring.Signature({
         kind: Out(wiring.Signature({"valid": Out(1)} | {name: Out(widths[name]) for name in fields}))
