@@ -78,6 +78,9 @@ class Flow:
         Sizes by chance, from this to ``size``; 0 for all of ``size``.
     rate : float
         Requests per cycle of all queues together; 0 for as fast as they may.
+    misbehaves : int
+        1: each request goes beyond its region; 2: each word is malformed; 3: the queue was never started. Nothing of it
+        moves, nobody waits for it, and it is posted for ever.
     target, limit : int
         What the engine is told of each queue in QUEUE_CONFIG and QUEUE_LIMIT.
     """
@@ -99,6 +102,7 @@ class Flow:
     rate: float = 0
     target: int = 0
     limit: int = 0
+    misbehaves: int = 0
 
 
 @dataclass(frozen=True)

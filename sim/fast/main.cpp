@@ -81,7 +81,8 @@ Flow read_flow(const std::string& text) {
                       {"rate", into(flow.rate)},
                       {"target", into(flow.target)},
                       {"limit", into(flow.limit)},
-                      {"flags", into(flow.flags)}});
+                      {"flags", into(flow.flags)},
+                      {"misbehaves", into(flow.misbehaves)}});
     return flow;
 }
 
@@ -126,6 +127,8 @@ Options read_options(int count, char** words) {
         if (flow.first + flow.count > DMACE_DMA_QUEUES) throw Wrong("A flow names a queue that there is not.");
         if (flow.count == 0 || flow.size == 0 || flow.depth == 0 || flow.burst == 0)
             throw Wrong("A flow needs a count, a size, a depth and a burst of at least 1.");
+        if (flow.misbehaves >= kMisbehaviours || (flow.misbehaves && flow.requests))
+            throw Wrong("A flow misbehaves in one of 3 ways, and to no end.");
         if (flow.burst > flow.depth || flow.burst > 128) throw Wrong("A burst is at most the depth, and at most 128.");
         if (flow.size >= 1u << 28 || flow.size_from > flow.size) throw Wrong("A size is less than 2^28, and size_from no more.");
         if (flow.random_shift > 4096) throw Wrong("A random shift is at most 4096.");
@@ -198,8 +201,9 @@ void run(const Options& options) {
 
     const uint32_t refused = engine.read(DMACE_DMA_COUNT_REFUSED_OFFSET);
     const uint32_t failed = engine.read(DMACE_DMA_COUNT_FAILED_OFFSET);
-    if (refused) traffic.errors.push_back("The engine refused " + std::to_string(refused) + " words.");
-    if (failed) traffic.errors.push_back(std::to_string(failed) + " requests failed.");
+    const bool wild = std::any_of(options.flows.begin(), options.flows.end(), [](const Flow& flow) { return flow.misbehaves; });
+    if (refused && !wild) traffic.errors.push_back("The engine refused " + std::to_string(refused) + " words.");
+    if (failed && !wild) traffic.errors.push_back(std::to_string(failed) + " requests failed.");
     traffic.check_rest();
 
     std::printf("{\"cycles\": %" PRIu64 ", \"seconds\": %.3f, \"cycles_per_second\": %.0f, \"setup_seconds\": %.3f,\n", cycles,
@@ -208,10 +212,10 @@ void run(const Options& options) {
     std::printf("\"window\": {\"cycles\": %" PRIu64 ", \"payload_bytes\": %" PRIu64 ", \"payload_beats\": %" PRIu64
                 ", \"completion_words\": %" PRIu64 ", \"read_beats\": %" PRIu64 ", \"read_bursts\": %" PRIu64
                 ", \"write_bursts\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"read_stalls\": %" PRIu64
-                ", \"write_stalls\": %" PRIu64 "},\n",
+                ", \"write_stalls\": %" PRIu64 ", \"misbehaved\": %" PRIu64 "},\n",
                 window.cycles, window.write_bytes - 8 * window.completion_words,
                 window.write_beats - window.completion_words, window.completion_words, window.read_beats,
-                window.bursts_read, window.bursts_written, window.requests, window.read_stalls, window.write_stalls);
+                window.bursts_read, window.bursts_written, window.requests, window.read_stalls, window.write_stalls, traffic.misbehaved);
     std::printf("\"queue_bytes\": {");
     const char* comma = "";
     for (const Queue& queue : traffic.queues)

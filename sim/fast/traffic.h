@@ -31,7 +31,10 @@ struct Flow {
     double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
     uint32_t target = 0, limit = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
     uint32_t flags = DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC;
+    uint32_t misbehaves = 0;  // one of Misbehaviour: what is posted never moves a byte, and nobody waits for it
 };
+
+enum Misbehaviour : uint32_t { kBehaves, kBounds, kMalformed, kNotStarted, kMisbehaviours };
 
 struct Request {
     uint64_t source, destination;
@@ -67,6 +70,7 @@ public:
     bool measuring = false;
     std::vector<Request> finished;  // in the window, or of flows that end
     std::vector<std::string> errors;
+    uint64_t misbehaved = 0;  // words in the window
     uint64_t wrong_bytes = 0, checked_bytes = 0, checked_requests = 0;
 
     Traffic(Engine& engine, const std::vector<Flow>& flows, uint64_t seed)
@@ -95,7 +99,7 @@ public:
     // What the threads do before a cycle.
     void step() {
         for (Queue& queue : queues)
-            if (queue.flow) look(queue);
+            if (queue.flow && !queue.flow->misbehaves) look(queue);
         // One store per cycle enters the doorbell port; the flows take turns, and in each the queues.
         if (engine_.stores_waiting() > 1) return;
         for (size_t tried = 0; tried < flows_.size(); ++tried) {
@@ -135,6 +139,10 @@ public:
 
     void posted(uint64_t cycle, uint32_t number) override {
         Queue& queue = queues[number];
+        if (queue.flow->misbehaves) {
+            misbehaved += measuring;
+            return;
+        }
         queue.request(queue.posted++).posted = cycle;
     }
 
@@ -236,9 +244,11 @@ private:
         engine_.write(DMACE_DMA_QUEUE_CONFIG_OFFSET, kDomain << DMACE_DMA_QUEUE_CONFIG_DOMAIN_SHIFT |
                                                          DMACE_DMA_QUEUE_CONFIG_SC_ENABLE_MASK |
                                                          DMACE_DMA_QUEUE_CONFIG_RC_ENABLE_MASK |
+                                                         (queue.flow->misbehaves ? DMACE_DMA_QUEUE_CONFIG_SKIP_ERRORS_MASK : 0) |
                                                          queue.flow->target << DMACE_DMA_QUEUE_CONFIG_TARGET_SHIFT);
         engine_.write(DMACE_DMA_QUEUE_LIMIT_OFFSET, queue.flow->limit);
         engine_.write(DMACE_DMA_QUEUE_COMMIT_OFFSET, queue.number);
+        if (queue.flow->misbehaves == kNotStarted) return;
         engine_.write(DMACE_DMA_QUEUE_COMMAND_OFFSET,
                       queue.number << DMACE_DMA_QUEUE_COMMAND_QUEUE_SHIFT |
                           DMACE_DMA_COMMAND_START << DMACE_DMA_QUEUE_COMMAND_COMMAND_SHIFT);
@@ -267,7 +277,8 @@ private:
             const uint64_t words = flow.requests ? std::min<uint64_t>(flow.burst, flow.requests - queue.made) : flow.burst;
             if (words == 0 || !may_post(queue, words)) continue;
             const uint32_t slot = static_cast<uint32_t>(random_.below(128));
-            for (uint32_t count = 0; count < words; ++count) dmace_post_to(&queue.gpu, slot + count, next_word(queue));
+            for (uint32_t count = 0; count < words; ++count)
+                dmace_post_to(&queue.gpu, slot + count, flow.misbehaves ? bad_word(queue) : next_word(queue));
             earned_[number] += words;
             engine_.merge(queue.number, slot, static_cast<uint32_t>(words));
             return true;
@@ -279,6 +290,12 @@ private:
         const Flow& flow = *queue.flow;
         return queue.made + words <= queue.ended + flow.depth &&
                (flow.waiting == 0 || queue.made + words <= queue.issued + flow.waiting);
+    }
+
+    dmace_word bad_word(const Queue& queue) const {
+        const uint32_t flags = queue.flow->misbehaves == kMalformed ? 0x80u : 0u;
+        return dmace_copy_word(2 * queue.number, uint64_t{1} << 35, 2 * queue.number + 1, 0, queue.flow->size,
+                               queue.flow->flags | flags);
     }
 
     dmace_word next_word(Queue& queue) {
