@@ -303,9 +303,9 @@ class Comparison:
         # Short, so that what waits for memory leaves room in the buffer for the other queue.
         word, other = self.make.good(queue, self.rng.randint(1, 200)), (queue + 1) % self.config.queues
         side = self.rng.choice(("src", "dst"))
-        start = model.regions[getattr(word, f"{side}_region")].base + getattr(word, f"{side}_offset")
-        pages = range(start & -PAGE_BYTES, start + word.length, PAGE_BYTES)
-        bench.trace(f"withholding {start:#x}, {side} of queue {queue}")
+        pieces = model.source(word) if side == "src" else model.destination(word)
+        pages = [page for start, length in pieces for page in range(start & -PAGE_BYTES, start + length, PAGE_BYTES)]
+        bench.trace(f"withholding {pages[0]:#x}, {side} of queue {queue}")
         for page in pages:
             bench.withhold(page)
         await bench.driver.set_watchdog(WATCHDOG)

@@ -17,6 +17,7 @@ SIGNAL_BYTES = 8
 
 CHECKS = (Status.MALFORMED, Status.ZERO_LENGTH, Status.SRC_REGION, Status.SRC_DOMAIN, Status.SRC_RIGHTS,
           Status.SRC_BOUNDS, Status.DST_REGION, Status.DST_DOMAIN, Status.DST_RIGHTS, Status.DST_BOUNDS)
+PAGES = (Status.SRC_PAGE, Status.DST_PAGE)
 MEMORY = (Status.READ_SLVERR, Status.READ_DECERR, Status.WRITE_SLVERR, Status.WRITE_DECERR)
 
 
@@ -65,13 +66,15 @@ class RequestMaker:
         self.bench, self.model, self.config, self.rng = bench, bench.model, bench.config, bench.rng
         self.domains, self.homes = [], []
         self.used = {}                      # region -> where the next destination in it may begin
+        self.begins = {}                    # region -> where it begins to be used; what is before is as memory was
+        self._free_page = self.config.pages
         self.parity = 0
-        self.wanted = [*CHECKS, *MEMORY]
+        self.wanted = [*CHECKS, *PAGES, *MEMORY]
         self._taken = []
 
     def renew(self):
         """All destinations are free again; regions that change roles do so."""
-        self.parity, self.used = 1 - self.parity, {}
+        self.parity, self.used = 1 - self.parity, dict(self.begins)
 
     async def lay_out(self):
         """Regions anywhere in 64 bits with faulty pages in them, an entry that is not valid, the queues."""
@@ -80,9 +83,12 @@ class RequestMaker:
         # One that is in the table but not valid, some that are not in it, and one that is in no table.
         self.unknown = [numbers.pop(), *numbers[-2:], *([255] if self.config.regions < 256 else [])]
         domains = min(4, self.config.queues, (self.config.regions - 3) // 4)
-        for number in rng.sample(range(256), domains):
-            regions = [await self._region(numbers.pop(0), number, *rights)
-                       for rights in ((True, False), (False, True), (True, True), (True, True))]
+        kinds = rng.sample((None, "small", "large"), 3)
+        for index, number in enumerate(rng.sample(range(256), domains)):
+            shape = kinds[index % 3], kinds[(index + 1) % 3], None, rng.choice(kinds)
+            regions = [await self._region(numbers.pop(0), number, *rights, kind)
+                       for rights, kind in zip(((True, False), (False, True), (True, True), (True, True)), shape,
+                                               strict=True)]
             self.domains.append(Domain(number, regions[0], regions[1], tuple(regions[2:])))
         await bench.define_region(self.unknown[0], base=self._page(REGION_BYTES), length=REGION_BYTES,
                                   domain=self.domains[0].number, valid=False)
@@ -108,10 +114,10 @@ class RequestMaker:
         rng = self.rng
         return {"target": rng.randrange(TARGETS), "limit": rng.choice((0, 0, rng.randrange(self.config.window)))}
 
-    def _page(self, length):
+    def _page(self, length, multiple=PAGE_BYTES):
         """Address of a page with room for ``length`` bytes, and a page of distance to everything else."""
         while True:
-            base = self.rng.getrandbits(self.rng.choice((33, 36, 40, 48, 64))) & -PAGE_BYTES
+            base = self.rng.getrandbits(self.rng.choice((33, 36, 40, 48, 64))) & -multiple
             if base < PAGE_BYTES or base + length + PAGE_BYTES > 1 << 64:
                 continue
             if all(base + length + PAGE_BYTES <= first or last + PAGE_BYTES <= base
@@ -119,23 +125,50 @@ class RequestMaker:
                 self._taken.append((base, base + length + PAGE_BYTES))
                 return base
 
-    async def _region(self, number, domain, readable, writable):
+    async def _region(self, number, domain, readable, writable, kind):
+        """A region, contiguous or of "small" or "large" pages; of one with pages, the last is missing."""
         bench, rng = self.bench, self.rng
-        base = self._page(REGION_BYTES)
-        bench.fill(base - PAGE_BYTES, rng.randbytes(REGION_BYTES + 2 * PAGE_BYTES))
+        end = self.begins[number] = 0
+        page_bytes = {None: 0, "small": 64 << 10, "large": 2 << 20}[kind]
+        rights = {"domain": domain, "readable": readable, "writable": writable, "cache": rng.randrange(16),
+                  "prot": rng.randrange(8), "qos": rng.randrange(16)}
+        if kind is None:
+            base = self._page(REGION_BYTES)
+            bench.fill(base - PAGE_BYTES, rng.randbytes(REGION_BYTES + 2 * PAGE_BYTES))
+            await bench.define_region(number, base=base, length=REGION_BYTES - rng.randrange(PAGE_BYTES), **rights)
+        else:
+            # The first region with pages gets the last entries of the table: its last page is beyond it.
+            first = self._free_page - 2
+            self._free_page = first - 1
+            end = 2 * page_bytes
+            self.begins[number] = page_bytes - REGION_BYTES // 2 if kind == "large" else 0
+            for page in range(2):
+                frame = self._page(page_bytes, page_bytes)
+                await bench.define_page(first + page, frame + (rng.randrange(32) << 16 if kind == "large" else 0))
+                used = self.begins[number] if page == 0 else 0, page_bytes if page == 0 else REGION_BYTES // 2
+                bench.fill(frame + used[0] - PAGE_BYTES, rng.randbytes(used[1] - used[0] + 2 * PAGE_BYTES))
+            await bench.define_region(number, base=rng.getrandbits(52) << 12, paged=True, large=kind == "large",
+                                      length=end + rng.randrange(1, page_bytes), first_page=first, **rights)
+        begin = self.begins[number]
         faults = [(kind, response) for kind, right in (("read", readable), ("write", writable)) if right
                   for response in ("SLVERR", "DECERR")]
         # Both responses of a kind side by side, so that a request can touch both.
         rng.shuffle(faults)
         for kind in ("read", "write"):
-            page = rng.randrange(1, REGION_BYTES // PAGE_BYTES - 2)
+            page = begin + rng.randrange(1, REGION_BYTES // PAGE_BYTES - 2) * PAGE_BYTES
             for response in (response for what, response in faults if what == kind):
-                bench.fail_page(base + page * PAGE_BYTES, **{kind: response})
-                page += 1
-        await bench.define_region(number, base=base, length=REGION_BYTES - rng.randrange(PAGE_BYTES),
-                                  domain=domain, readable=readable, writable=writable,
-                                  cache=rng.randrange(16), prot=rng.randrange(8), qos=rng.randrange(16))
+                (address, _), = self.model.pieces(number, page, 1)
+                bench.fail_page(address, **{kind: response})
+                page += PAGE_BYTES
         return number
+
+    def _pages_of(self, number, accept):
+        """Offsets of pages in the used part of a region for whose address ``accept`` holds; None where missing."""
+        region, begin = self.model.regions[number], self.begins[number]
+        ends = {begin + REGION_BYTES, 2 * region.page_bytes + PAGE_BYTES} if region.paged else {region.length}
+        offsets = (offset for end in ends for offset in range(max(begin, end - REGION_BYTES) & -PAGE_BYTES,
+                                                              min(end, region.length), PAGE_BYTES))
+        return sorted({offset for offset in offsets if accept(self.model.pieces(number, offset, 1)[0][0])})
 
     def _length(self):
         """Lengths at the edges of beats, bursts and pages more often than others."""
@@ -184,8 +217,10 @@ class RequestMaker:
         rng, home = self.rng, self.homes[queue]
         for attempt in range(40):
             source, destination = rng.choice(home.sources(self.parity)), rng.choice(home.destinations(self.parity))
+            begin = self.begins[source]
             source_room = self.model.regions[source].length - length
             start = self.used.get(destination, 0)
+            room = min(source_room - begin, REGION_BYTES + PAGE_BYTES)
             start += rng.choice((0, 0, 1, rng.randint(0, 70), rng.randint(0, 70), self._place(PAGE_BYTES)))
             if attempt > 20:
                 # The place may be on a faulty page.
@@ -197,7 +232,7 @@ class RequestMaker:
                 word = NativeWord.signal(dst=(destination, start), value=rng.getrandbits(44), flags=self._flags(queue))
             else:
                 word = NativeWord.copy(
-                    src=(source, place(source, source_room) if place else self._place(source_room)),
+                    src=(source, place(source, source_room) if place else begin + self._place(room)),
                     dst=(destination, start), length=length, flags=self._flags(queue))
             if accept(self.model.predict(queue, word), word):
                 self.used[destination] = start + length
@@ -216,7 +251,7 @@ class RequestMaker:
 
     def bad(self, queue, status):
         """A request that will end with ``status``, or None if none was found."""
-        if status in MEMORY:
+        if status in MEMORY + PAGES:
             return self._faulty(queue, status)
         for _ in range(60):
             item = self._broken(queue, status)
@@ -225,14 +260,13 @@ class RequestMaker:
         return None
 
     def _faulty(self, queue, status):
-        """A request that touches a faulty page, or that and the next."""
+        """A request that touches a faulty or missing page, or that and the next."""
         rng, home = self.rng, self.homes[queue]
-        kind = "read" if status in MEMORY[:2] else "write"
+        kind = "read" if status in (*MEMORY[:2], Status.SRC_PAGE) else "write"
 
         def faulty_pages(number):
-            region = self.model.regions[number]
-            return [page - region.base for page, response in self.model.faults[kind].items()
-                    if response is status and region.base <= page < region.base + region.length]
+            return self._pages_of(number, lambda page: page is None if status in PAGES
+                                  else page is not None and self.model.faults[kind].get(page) is status)
 
         def near(page, length):
             """Where to begin so that the page, or its end and the next, is touched."""
@@ -256,7 +290,7 @@ class RequestMaker:
 
                 def place(source, limit, length=length):
                     pages = faulty_pages(source)
-                    return min(near(rng.choice(pages), length), limit) if pages else self._place(limit)
+                    return min(near(rng.choice(pages), length), limit) if pages else limit // 2
             word = self._try(queue, length, lambda got, word: got is status, place)
             if word is not None:
                 return Item(word)
@@ -265,10 +299,9 @@ class RequestMaker:
     def _write_faults(self, home):
         """``(region, offset)`` of pages that cannot be written, in what is left of a domain's destinations."""
         for number in home.destinations(self.parity):
-            region = self.model.regions[number]
-            for page in self.model.faults["write"]:
-                if self.used.get(number, 0) <= page - region.base < region.length:
-                    yield number, page - region.base
+            for page in self._pages_of(number, lambda page: page in self.model.faults["write"]):
+                if self.used.get(number, 0) <= page:
+                    yield number, page
 
     def _broken(self, queue, status):
         """A request that may well fail a check."""
@@ -278,7 +311,8 @@ class RequestMaker:
         length = self._length()
         fields = {
             "opcode": Opcode.COPY, "flags": self._flags(queue), "src_region": source, "dst_region": destination,
-            "src_offset": rng.randrange(1 << 10), "length": length, "dst_offset": rng.randrange(1 << 10),
+            "src_offset": self.begins[source] + rng.randrange(1 << 10), "length": length,
+            "dst_offset": self.begins[destination] + rng.randrange(1 << 10),
         }
         q, name = self.model.queues[queue], status.name
         if status is Status.MALFORMED:
@@ -327,7 +361,7 @@ class RequestMaker:
             else:
                 return [item]
         if rng.random() < 0.12:
-            item = self.bad(queue, rng.choice(CHECKS + MEMORY))
+            item = self.bad(queue, rng.choice(CHECKS + PAGES + MEMORY))
             return [] if item is None else [item]
         word = self.good(queue)
         if word is None:

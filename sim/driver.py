@@ -7,7 +7,7 @@ The names and bits come from the register map. Nothing here knows about simulati
 from contextlib import nullcontext
 from typing import NamedTuple, Protocol
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.dma_engine.config import PAGE_BYTES, SMALL_PAGE_BITS
 from hw.dma_engine.registers import ID_VALUE, VERSION, register_map
 from hw.dma_engine.words import Command, QueueMode, Status
 
@@ -84,15 +84,18 @@ class DmaDriver:
         if found != (ID_VALUE, VERSION):
             raise RuntimeError(f"ID and VERSION are {found[0]:#x} and {found[1]}, "
                                f"not {ID_VALUE:#x} and {VERSION}")
-        expected = self.map["SIZES"].unpack(self.map["SIZES"].reset)
-        if (sizes := await self.read("SIZES")) != expected:
+        expected, sizes = {}, {}
+        for name in ("SIZES", "SIZES_2"):
+            expected |= self.map[name].unpack(self.map[name].reset)
+            sizes |= await self.read(name)
+        if sizes != expected:
             raise RuntimeError(f"The engine's sizes are {sizes}, not {expected}")
 
     # Tables
 
     async def define_region(self, number, *, base, length, domain=0, readable=True, writable=True,
-                            valid=True, cache=0, prot=0, qos=0):
-        """Write an entry of the region table."""
+                            valid=True, cache=0, prot=0, qos=0, paged=False, large=False, first_page=0):
+        """Write an entry of the region table; in a paged region, ``base`` does not count."""
         if base % PAGE_BYTES:
             raise ValueError(f"Base of a region must be a multiple of {PAGE_BYTES}, not {base:#x}")
         async with self._lock():
@@ -101,7 +104,16 @@ class DmaDriver:
             await self.write("REGION_ACCESS", domain=domain, readable=int(readable), writable=int(writable),
                              valid=int(valid))
             await self.write("REGION_ATTRIBUTES", cache=cache, prot=prot, qos=qos)
+            await self.write("REGION_PAGES", paged=int(paged), large=int(large), first=first_page)
             await self.write("REGION_COMMIT", region=number)
+
+    async def define_page(self, number, frame):
+        """Write an entry of the page table: the page's address, or None where there is no page."""
+        if (frame or 0) % (1 << SMALL_PAGE_BITS):
+            raise ValueError(f"Address of a page must be a multiple of {1 << SMALL_PAGE_BITS}, not {frame:#x}")
+        async with self._lock():
+            await self._write_pair("PAGE_FRAME", frame or 0)
+            await self.write("PAGE_COMMIT", page=number, present=int(frame is not None))
 
     async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False,
                               mode=QueueMode.NATIVE, target=0, limit=0):

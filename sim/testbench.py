@@ -149,6 +149,10 @@ class DmaTestbench:
         self.model.define_region(number, **values)
         await self.driver.define_region(number, **values)
 
+    async def define_page(self, number, frame):
+        self.model.define_page(number, frame)
+        await self.driver.define_page(number, frame)
+
     async def configure_queue(self, queue, **values):
         self.model.configure_queue(queue, **values)
         for kind in ("sc", "rc"):
@@ -268,10 +272,11 @@ class DmaTestbench:
             self._verified[queue] += 1
             if request.moved is None or (queue, request.number) in self._unverifiable:
                 continue
-            address, data = request.moved
-            request.moved = None
-            found = self.memory.read(address, len(data))
-            if found != data:
+            moved, request.moved = request.moved, None
+            for address, data in moved:
+                found = self.memory.read(address, len(data))
+                if found == data:
+                    continue
                 undefined = self.model.memory.undefined(address, len(data))
                 wrong = [(address + i, data[i], found[i]) for i in range(len(data))
                          if found[i] != data[i] and (undefined is None or not undefined[i])]
@@ -391,7 +396,7 @@ class DmaTestbench:
 
     def _whose(self, address):
         for number, region in self.model.regions.items():
-            if region.base <= address < region.base + region.length:
+            if region.covers(self.model.pages, address):
                 return f", region {number}"
         for queue, q in enumerate(self.model.queues):
             if address & -8 in (q.sc, q.rc):

@@ -3,7 +3,7 @@
 ::
 
     s_axi_db -> doorbell -> queues -> scheduler -> legalizer -> read -> AR
-    s_axil -> frontpanel -> control, regions
+    s_axil -> frontpanel -> control, regions, pages
                                                           R -> buffer -> sequencer -> aligner -> AW, W
                                                           B -> responses -> retire -> completion -^
 

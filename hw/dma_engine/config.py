@@ -14,6 +14,10 @@ ADDR_WIDTH = 64
 OFFSET_WIDTH = 36
 LENGTH_WIDTH = 28
 REGION_ID_WIDTH = 8
+PAGE_ID_WIDTH = 10
+SMALL_PAGE_BITS, LARGE_PAGE_BITS = 16, 21
+"""Paged regions have pages of 64 KiB or of 2 MiB."""
+FRAME_WIDTH = ADDR_WIDTH - SMALL_PAGE_BITS
 DOMAIN_WIDTH = 8
 COUNT_WIDTH = 32
 FAILED_WIDTH = 24
@@ -44,6 +48,8 @@ class DmaConfig:
         round trip in cycles over the number of busy queues.
     regions : int
         Entries of the region table; power of two, 4 to 256.
+    pages : int
+        Entries of the page table, for all paged regions together; power of two, 4 to 1024.
     tags : int
         Segments in flight between AR and B, all queues together; power of two, 4 to 1024. One
         request per cycle needs the read plus the write latency.
@@ -68,6 +74,7 @@ class DmaConfig:
     queue_depth: int
     window: int
     regions: int
+    pages: int
     tags: int
     buffer_beats: int
     segment_bytes: int
@@ -80,6 +87,7 @@ class DmaConfig:
             raise ValueError(f"Data width must be 64, 128, 256 or 512 bits, not {self.data_width!r}")
         for name, low, high in (
             ("queues", 2, 64), ("queue_depth", 4, 256), ("window", 4, 128), ("regions", 4, 256),
+            ("pages", 4, 1 << PAGE_ID_WIDTH),
             ("tags", 4, 1024), ("buffer_beats", 16, 4096), ("extended", 2, min(16, self.queues)),
             ("extended_window", self.window, 1024),
         ):
@@ -157,6 +165,10 @@ class DmaConfig:
         return (self.regions - 1).bit_length()
 
     @property
+    def page_bits(self):
+        return (self.pages - 1).bit_length()
+
+    @property
     def tag_bits(self):
         return (self.tags - 1).bit_length()
 
@@ -175,11 +187,11 @@ class DmaConfig:
         return 12 + self.queue_bits
 
 
-TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, tags=16,
+TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, pages=32, tags=16,
                  buffer_beats=128, segment_bytes=256, extended=2, extended_window=16)
-BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, tags=128,
+BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, pages=256, tags=128,
                  buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256)
-WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, tags=1024,
+WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, pages=1024, tags=1024,
                  buffer_beats=1024, segment_bytes=4096, extended=4, extended_window=512)
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

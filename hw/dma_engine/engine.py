@@ -24,6 +24,7 @@ from .frontpanel import FrontPanel
 from .layouts import InitSignature, OpKind, QueueSettings, op_layout
 from .legalizer import SEGMENT_PLACES, Legalizer
 from .notices import Notices
+from .pages import PageTable
 from .queues import QueueStore
 from .read import ReadIssue
 from .regions import RegionTable
@@ -86,6 +87,7 @@ class DmaEngine(wiring.Component):
         m.submodules.store = store = QueueStore(config)
         m.submodules.scheduler = scheduler = Scheduler(config)
         m.submodules.regions = regions = RegionTable(config)
+        m.submodules.pages = pages = PageTable(config)
         m.submodules.legalizer = legalizer = Legalizer(config)
         m.submodules.read = read = ReadIssue(config)
         m.submodules.buffer = buffer = BeatBuffer(config)
@@ -108,8 +110,8 @@ class DmaEngine(wiring.Component):
         m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
-        for part in (panel, doorbell, store, scheduler, regions, buffer, responses, retire, epochs, completion, tags,
-                     settings):
+        for part in (panel, doorbell, store, scheduler, regions, pages, buffer, responses, retire, epochs, completion,
+                     tags, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.
@@ -137,6 +139,9 @@ class DmaEngine(wiring.Component):
             regions.src_id.eq(store.front.src_region), regions.dst_id.eq(store.front.dst_region),
             regions.write.eq(panel.region_write), regions.write_id.eq(panel.region_id),
             regions.write_data.eq(panel.region),
+            pages.write.eq(panel.page_write), pages.write_id.eq(panel.page_id), pages.write_data.eq(panel.page),
+            pages.src_page.eq(legalizer.src_page), pages.dst_page.eq(legalizer.dst_page),
+            legalizer.src_frame.eq(pages.src), legalizer.next_frame.eq(pages.next), legalizer.dst_frame.eq(pages.dst),
             settings.write.en.eq(panel.queue_write), settings.write.addr.eq(panel.queue_id),
             settings.write.data.eq(panel.settings),
             settings.read[0].addr.eq(scheduler.o.queue),

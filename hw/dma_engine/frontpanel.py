@@ -11,8 +11,8 @@ from hw.axi import AxiLiteSignature
 from hw.regs import RegisterBank
 from hw.stream import Queue
 
-from .config import ADDR_WIDTH, TARGETS
-from .layouts import CompletionLayout, InitSignature, QueueSettings, RegionEntry, is_extended
+from .config import ADDR_WIDTH, SMALL_PAGE_BITS, TARGETS
+from .layouts import CompletionLayout, InitSignature, PageEntry, QueueSettings, RegionEntry, is_extended
 from .registers import COUNTERS, register_map
 from .retire import log_layout
 from .words import QueueMode
@@ -40,6 +40,8 @@ class FrontPanel(wiring.Component):
         Table entries as committed.
     target_limit : array of ``Out``, target_slow : ``Out``
         Per target.
+    page_write, page_id, page : ``Out``
+        An entry of the page table as committed.
     command_write, command, command_queue, watchdog, select, single_read, every_word : ``Out``
     enabled, running, held, refusing, resetting, waiting : ``In(queues)``
     look_valid : ``In(1)``, in_flight, word : ``In``
@@ -60,6 +62,7 @@ class FrontPanel(wiring.Component):
             "init": In(InitSignature(config)),
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
+            "page_write": Out(1), "page_id": Out(config.page_bits), "page": Out(PageEntry),
             "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
             "queue_limit": Out(config.place_bits),
             "target_limit": Out(config.load_width).array(TARGETS), "target_slow": Out(TARGETS),
@@ -95,10 +98,17 @@ class FrontPanel(wiring.Component):
 
     def _tables(self, m, bank):
         access, config, attributes = bank.region_access, bank.queue_config, bank.region_attributes
+        pages = bank.region_pages
         m.d.comb += [
             self.region_write.eq(bank.region_commit.written_stb),
             self.region_id.eq(bank.region_commit.region),
-            self.region.base_page.eq(Cat(bank.region_base_lo.value, bank.region_base_hi.value)[12:]),
+            self.region.base_page.eq(Mux(pages.paged, 0, Cat(bank.region_base_lo.value,
+                                                             bank.region_base_hi.value)[12:])),
+            self.region.paged.eq(pages.paged), self.region.large.eq(pages.large),
+            self.region.first_page.eq(pages.first),
+            self.page_write.eq(bank.page_commit.written_stb), self.page_id.eq(bank.page_commit.page),
+            self.page.present.eq(bank.page_commit.present),
+            self.page.frame.eq(Cat(bank.page_frame_lo.value, bank.page_frame_hi.value)[SMALL_PAGE_BITS:]),
             self.region.length.eq(Cat(bank.region_length_lo.value, bank.region_length_hi.value)),
             self.region.domain.eq(access.domain),
             self.region.readable.eq(access.readable), self.region.writable.eq(access.writable),

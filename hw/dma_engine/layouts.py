@@ -6,14 +6,24 @@ Word -> Front -> Scheduled -> Segment -> Launch -> Done, in the order of the pip
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import Out
 
-from .config import ADDR_WIDTH, DOMAIN_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION_ID_WIDTH, TARGETS
+from .config import (
+    ADDR_WIDTH,
+    DOMAIN_WIDTH,
+    FRAME_WIDTH,
+    LENGTH_WIDTH,
+    OFFSET_WIDTH,
+    PAGE_ID_WIDTH,
+    REGION_ID_WIDTH,
+    TARGETS,
+)
 from .words import COMPLETION_FIELDS, NATIVE_FIELDS, QueueMode, Status
 
 __all__ = [
     "EPOCH_WIDTH", "STATUS_WIDTH", "Attributes", "Check", "CompletionLayout", "EndFlags", "InfoLayout",
-    "InitSignature", "NativeLayout", "NoteLayout", "OpKind", "QueueSettings", "RegionEntry", "arrival_layout",
-    "completion_write_layout", "done_layout", "event_layout", "front_layout", "is_extended", "launch_layout",
-    "notice_layout", "op_layout", "origin_fields", "scheduled_layout", "segment_layout", "word_id_layout",
+    "InitSignature", "NativeLayout", "NoteLayout", "OpKind", "PageEntry", "QueueSettings", "RegionEntry",
+    "arrival_layout", "completion_write_layout", "done_layout", "event_layout", "front_layout", "is_extended",
+    "launch_layout", "notice_layout", "op_layout", "origin_fields", "scheduled_layout", "segment_layout",
+    "word_id_layout",
 ]
 
 STATUS_WIDTH = max(Status).bit_length()
@@ -53,7 +63,7 @@ class Attributes(data.Struct):
 
 
 class RegionEntry(data.Struct):
-    """One entry of the region table; bases are multiples of 4096."""
+    """One entry of the region table; bases are multiples of 4096, and 0 in paged regions."""
 
     base_page: ADDR_WIDTH - 12
     length: OFFSET_WIDTH + 1
@@ -62,6 +72,16 @@ class RegionEntry(data.Struct):
     writable: 1
     valid: 1
     attributes: Attributes
+    paged: 1
+    large: 1
+    first_page: PAGE_ID_WIDTH
+
+
+class PageEntry(data.Struct):
+    """One entry of the page table: where a page of 64 KiB is, or one of 2 MiB, whose lowest 5 bits do not count."""
+
+    frame: FRAME_WIDTH
+    present: 1
 
 
 class QueueSettings(data.Struct):
@@ -92,7 +112,7 @@ class OpKind(enum.Enum, shape=2):
 def InitSignature(config):
     """Sweep over all memories after reset: while ``active``, write the initial value at ``address``."""
     entries = max(config.queues * config.window, config.extended * config.extended_window, config.tags,
-                  config.buffer_beats, config.regions)
+                  config.buffer_beats, config.regions, config.pages)
     return wiring.Signature({"active": Out(1), "address": Out(range(entries))})
 
 
@@ -149,6 +169,7 @@ def segment_layout(config):
         "src_beats": config.beat_count_width,
         "first_beats": config.beat_count_width,         # up to the source's 4 KiB boundary, if it crosses one
         "crosses": 1,
+        "jumps": 1, "next_frame": FRAME_WIDTH,          # what is behind that boundary is in another page frame
         "signal": 1,                                    # nothing is read: ``src_addr`` is the value to write
         "target": range(TARGETS),
     })

@@ -1,7 +1,7 @@
 """From a scheduled segment to two checked byte addresses and burst sizes.
 
-Scheduler, RegionTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, and the time that ReadIssue lets it wait
-in the queue at the end.  Throughput: one segment per cycle.  The pipeline never stalls: the scheduler lets a
+Scheduler, RegionTable, PageTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, and the time that ReadIssue lets
+it wait in the queue at the end.  Throughput: one segment per cycle.  The pipeline never stalls: the scheduler lets a
 segment in only when the queue has a place for it.  One long carry chain per stage.
 
 A segment that fails a check goes on with its status and is never issued to memory.
@@ -13,18 +13,29 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
 
-from .config import ADDR_WIDTH, OFFSET_WIDTH, PAGE_BYTES, TARGETS
+from .config import (
+    ADDR_WIDTH,
+    LARGE_PAGE_BITS,
+    LENGTH_WIDTH,
+    OFFSET_WIDTH,
+    PAGE_BYTES,
+    PAGE_ID_WIDTH,
+    SMALL_PAGE_BITS,
+    TARGETS,
+)
 from .layouts import (
     EPOCH_WIDTH,
     STATUS_WIDTH,
     Attributes,
     Check,
     EndFlags,
+    PageEntry,
     QueueSettings,
     RegionEntry,
     scheduled_layout,
     segment_layout,
 )
+from .pages import PAGE_NUMBER_WIDTH
 from .words import Status
 
 __all__ = ["Legalizer"]
@@ -37,7 +48,8 @@ class Legalizer(wiring.Component):
     """Check a segment's request against regions, rights, bounds and domain, and work out its addresses.
 
     Checks cover the whole request, so that every segment of a bad request fails, and before any byte of
-    it has moved.
+    it has moved. Only pages are looked up segment by segment: in a paged region an offset is one from the start of
+    ``first_page``, and the numbers of its pages follow on each other.
 
     Parameters
     ----------
@@ -48,6 +60,8 @@ class Legalizer(wiring.Component):
     valid : ``In(1)``, i : ``In(scheduled_layout)``
         A segment; its regions' entries and its queue's settings come in the same cycle.
     src, dst : ``In(RegionEntry)``, settings : ``In(QueueSettings)``
+    src_page, dst_page : ``Out``, src_frame, next_frame, dst_frame : ``In(PageEntry)``
+        Numbers of pages, and one cycle later their entries and that of the page behind the source's.
     o : ``Out(stream.Signature(segment_layout))``
     abort, abort_queue, abort_lap : ``Out``
         A segment failed its checks.
@@ -60,6 +74,8 @@ class Legalizer(wiring.Component):
         super().__init__({
             "valid": In(1), "i": In(scheduled_layout(config)),
             "src": In(RegionEntry), "dst": In(RegionEntry), "settings": In(QueueSettings),
+            "src_page": Out(PAGE_NUMBER_WIDTH), "dst_page": Out(PAGE_NUMBER_WIDTH),
+            "src_frame": In(PageEntry), "next_frame": In(PageEntry), "dst_frame": In(PageEntry),
             "o": Out(stream.Signature(segment_layout(config))),
             "abort": Out(1), "abort_queue": Out(config.queue_bits), "abort_lap": Out(1),
             "entered": Out(1), "entered_queue": Out(config.queue_bits), "entered_size": Out(config.segment_bits),
@@ -72,17 +88,18 @@ class Legalizer(wiring.Component):
         passed = {"queue": config.queue_bits, "index": config.index_width, "lap": 1, "last": 1,
                   "epoch": EPOCH_WIDTH, "end": EndFlags, "aborted": 1, "size": config.segment_bits,
                   "target": range(TARGETS), "src_attributes": Attributes, "dst_attributes": Attributes,
-                  "signal": 1}
+                  "signal": 1, "src_paged": 1, "src_large": 1, "dst_paged": 1, "dst_large": 1}
         checked = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)),
-            "src_offset": OFFSET_WIDTH, "src_advance": OFFSET_WIDTH, "dst_position": OFFSET_WIDTH,
+            "src_offset": OFFSET_WIDTH + 1, "src_advance": LENGTH_WIDTH, "dst_position": OFFSET_WIDTH + 1,
+            "dst_first": PAGE_ID_WIDTH,
             "src_place": 12,                            # source position in its 4 KiB page
             "src_end": OFFSET_WIDTH + 1, "dst_end": OFFSET_WIDTH + 1,
             "src_length": OFFSET_WIDTH + 1, "dst_length": OFFSET_WIDTH + 1,
             "src_base": ADDR_WIDTH - 12, "dst_base": ADDR_WIDTH - 12,
         })
         placed = data.StructLayout(passed | {
-            "bad": data.ArrayLayout(1, len(CHECKS)), "src_position": OFFSET_WIDTH,
+            "bad": data.ArrayLayout(1, len(CHECKS)), "src_position": OFFSET_WIDTH + 1,
             "src_beats": config.beat_count_width, "first_beats": config.beat_count_width, "crosses": 1,
             "src_base": ADDR_WIDTH - 12, "dst_addr": ADDR_WIDTH,
         })
@@ -124,10 +141,17 @@ class Legalizer(wiring.Component):
                 a[f"{side}_length"].eq(entry.length),
                 a[f"{side}_base"].eq(entry.base_page),
                 a[f"{side}_attributes"].eq(entry.attributes),
+                a[f"{side}_paged"].eq(entry.paged), a[f"{side}_large"].eq(entry.large),
             ]
+        # The page number of a source is part of its position; large pages are 32 small ones.
+        src_paged = Signal()
+        m.d.comb += src_paged.eq(self.src.paged & ~front.signal)
+        first = Mux(src_paged, Mux(self.src.large, self.src.first_page << (LARGE_PAGE_BITS - SMALL_PAGE_BITS),
+                                   self.src.first_page), 0)
         # A signal has no source: its value takes the way of the source's address.
         m.d.sync += [a.bad[index].eq(bad[status.name] & ~(front.signal & status.name.startswith("SRC")))
                      for index, status in enumerate(CHECKS)]
+        m.d.sync += a.src_paged.eq(src_paged)
         with m.If(front.signal):
             m.d.sync += a.src_base.eq(front.src_region << (OFFSET_WIDTH - 12))
         m.d.sync += [
@@ -135,7 +159,8 @@ class Legalizer(wiring.Component):
             a.queue.eq(i.queue), a.index.eq(i.index), a.lap.eq(i.lap), a.last.eq(i.last),
             a.end.eq(front.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch), a.target.eq(self.settings.target),
             a.size.eq(Mux(i.last, front.end_position, -1) - start),
-            a.src_offset.eq(front.src_offset),
+            a.src_offset.eq(Cat(front.src_offset[:SMALL_PAGE_BITS], front.src_offset[SMALL_PAGE_BITS:] + first)),
+            a.dst_first.eq(self.dst.first_page),
             a.src_advance.eq(Mux(i.first, 0, (i.number << bits) - front.dst_offset[:bits])),
             a.src_place.eq(Mux(i.first, front.src_offset,
                                front.src_offset[:12] - front.dst_offset[:bits] + (i.number << bits))),
@@ -143,13 +168,19 @@ class Legalizer(wiring.Component):
         ]
 
     def _place(self, m, a, b):
-        """Stage 2: bounds, destination address, position in the source region."""
+        """Stage 2: bounds, destination address, position in the source region, page numbers."""
         lanes = self.config.lane_bits
+        position = Signal(OFFSET_WIDTH + 1)
+        m.d.comb += [
+            position.eq(a.src_offset + a.src_advance),
+            self.src_page.eq(_page(position, a.src_large)),
+            self.dst_page.eq(_page(a.dst_position, a.dst_large) + a.dst_first),
+        ]
         m.d.sync += [b.bad[index].eq(a.bad[index]) for index in range(len(CHECKS))]
         m.d.sync += [
             b.bad[CHECKS.index(Status.SRC_BOUNDS)].eq((a.src_end > a.src_length) & ~a.signal),
             b.bad[CHECKS.index(Status.DST_BOUNDS)].eq(a.dst_end > a.dst_length),
-            b.src_position.eq(a.src_offset + a.src_advance),
+            b.src_position.eq(position),
             b.src_beats.eq(((a.src_place[:lanes] + a.size) >> lanes) + 1),
             b.first_beats.eq(PAGE_BYTES // self.config.beat_bytes - a.src_place[lanes:]),
             b.crosses.eq((a.src_place + a.size >= PAGE_BYTES) & ~a.signal),
@@ -158,15 +189,27 @@ class Legalizer(wiring.Component):
         ]
 
     def _emit(self, m, b, b_valid):
-        """Stage 3: source address, burst sizes, status."""
+        """Stage 3: source address, pages to frames, burst sizes, status."""
         config = self.config
         m.submodules.segments = segments = Queue(segment_layout(config), depth=SEGMENT_PLACES)
         segment, status = segments.i.payload, Signal(STATUS_WIDTH)
 
+        in_page = b.src_position[12:SMALL_PAGE_BITS], b.src_position[SMALL_PAGE_BITS:LARGE_PAGE_BITS]
+        missing = {Status.SRC_PAGE: Signal(), Status.DST_PAGE: Signal()}
+        m.d.comb += [
+            segment.jumps.eq(b.src_paged & b.crosses & in_page[0].all() & (~b.src_large | in_page[1].all())),
+            segment.next_frame.eq(Cat(Mux(b.src_large, 0, self.next_frame.frame[:len(in_page[1])]),
+                                      self.next_frame.frame[len(in_page[1]):])),
+            missing[Status.SRC_PAGE].eq(b.src_paged & (~self.src_frame.present
+                                                       | (segment.jumps & ~self.next_frame.present))),
+            missing[Status.DST_PAGE].eq(b.dst_paged & ~self.dst_frame.present),
+        ]
+
         # An aborted request ends with whatever its first failing segment said; this one must not move data.
         m.d.comb += status.eq(Mux(b.aborted, Status.MALFORMED, Status.OK))
-        for index, code in reversed(list(enumerate(CHECKS))):
-            with m.If(b.bad[index]):
+        found = [*((code, b.bad[index]) for index, code in enumerate(CHECKS)), *missing.items()]
+        for code, wrong in reversed(found):
+            with m.If(wrong):
                 m.d.comb += status.eq(code)
 
         # An empty queue is passed by.
@@ -180,14 +223,17 @@ class Legalizer(wiring.Component):
             segment.queue.eq(b.queue), segment.index.eq(b.index), segment.last.eq(b.last),
             segment.epoch.eq(b.epoch), segment.target.eq(b.target), segment.signal.eq(b.signal),
             segment.end.eq(b.end), segment.status.eq(status), segment.size.eq(b.size),
-            segment.dst_addr.eq(b.dst_addr),
+            segment.dst_addr.eq(_in_frame(b.dst_addr, b.dst_paged, b.dst_large, self.dst_frame)),
             segment.src_attributes.eq(b.src_attributes), segment.dst_attributes.eq(b.dst_attributes),
-            segment.src_addr.eq(Cat(b.src_position[:12], b.src_base + b.src_position[12:])),
+            segment.src_addr.eq(_in_frame(
+                Cat(b.src_position[:12], (b.src_base + b.src_position[12:])[:ADDR_WIDTH - 12]),
+                b.src_paged, b.src_large, self.src_frame)),
             segment.src_beats.eq(b.src_beats),
             segment.first_beats.eq(b.first_beats), segment.crosses.eq(b.crosses),
         ]
+        # After DST_PAGE the request goes on, for SRC_PAGE of a later segment goes before it.
         m.d.comb += [
-            self.abort.eq(b_valid & (status != Status.OK) & ~b.last),
+            self.abort.eq(b_valid & (status != Status.OK) & (status != Status.DST_PAGE) & ~b.last),
             self.abort_queue.eq(b.queue),
             self.abort_lap.eq(b.lap),
         ]
@@ -198,4 +244,16 @@ CHECKS = [
     Status.SRC_REGION, Status.SRC_DOMAIN, Status.SRC_RIGHTS, Status.SRC_BOUNDS,
     Status.DST_REGION, Status.DST_DOMAIN, Status.DST_RIGHTS, Status.DST_BOUNDS,
 ]
-"""Checks from the first to report to the last."""
+"""Checks from the first to report to the last; missing pages come behind them."""
+
+
+def _page(position, large):
+    """Number of the page that holds a position, of either size."""
+    return Mux(large, position[LARGE_PAGE_BITS:], position[SMALL_PAGE_BITS:])
+
+
+def _in_frame(address, paged, large, entry):
+    """``address``, or if ``paged``, its place in the page that lies at the entry's frame."""
+    small, shared = LARGE_PAGE_BITS - SMALL_PAGE_BITS, address[SMALL_PAGE_BITS:LARGE_PAGE_BITS]
+    return Cat(address[:SMALL_PAGE_BITS], Mux(paged & ~large, entry.frame[:small], shared),
+               Mux(paged, entry.frame[small:], address[LARGE_PAGE_BITS:]))

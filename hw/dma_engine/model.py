@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from .config import PAGE_BYTES
 from .model_memory import Memory
+from .model_regions import Region
 from .words import Command, CompletionWord, NativeWord, Opcode, RequestFlag, Status
 
-__all__ = ["DmaModel", "LogEntry", "Queue", "Region", "Request"]
+__all__ = ["DmaModel", "LogEntry", "Queue", "Request"]
 
 WORD_BYTES = 16
 ALL_STROBES = (1 << WORD_BYTES) - 1
@@ -22,26 +23,6 @@ RESERVED_FLAGS = 0xF0
 
 _READ = {"SLVERR": Status.READ_SLVERR, "DECERR": Status.READ_DECERR}
 _WRITE = {"SLVERR": Status.WRITE_SLVERR, "DECERR": Status.WRITE_DECERR}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Region:
-    """An entry of the region table; its fields are those of the REGION registers."""
-
-    base: int
-    length: int
-    domain: int = 0
-    readable: bool = True
-    writable: bool = True
-    valid: bool = True
-    cache: int = 0
-    prot: int = 0
-    qos: int = 0
-
-    @property
-    def attributes(self):
-        """AxCACHE, AxPROT and AxQOS of the region's bursts; Allocate needs Modifiable."""
-        return (self.cache if self.cache & 2 else self.cache & 3), self.prot, self.qos
 
 
 class LogEntry(NamedTuple):
@@ -63,8 +44,8 @@ class Request:
     may_have_begun: bool = True
     #: How it ended, None before that.
     status: Status | None = None
-    #: Destination address and the bytes that it got, of a request that ended OK.
-    moved: tuple[int, bytes] | None = None
+    #: Destination addresses and the bytes that they got, of a request that ended OK.
+    moved: list[tuple[int, bytes]] | None = None
 
 
 @dataclass
@@ -116,6 +97,8 @@ class DmaModel:
         self.config = config
         self.memory = Memory() if memory is None else memory
         self.regions = {}
+        #: Number of each page that is present -> its address.
+        self.pages = {}
         self.queues = [Queue() for _ in range(config.queues)]
         #: Every entry ever logged; the hardware holds 16 and counts the rest.
         self.log = []
@@ -152,6 +135,12 @@ class DmaModel:
 
     def define_region(self, number, **values):
         self.regions[number] = Region(**values)
+
+    def define_page(self, number, frame):
+        """Put a page at an address, or nowhere if that is None."""
+        self.pages.pop(number, None)
+        if frame is not None:
+            self.pages[number] = frame
 
     def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, **_scheduling):
         """Configure a queue; what only decides when its segments move changes nothing here."""
@@ -193,7 +182,7 @@ class DmaModel:
                 self.memory.forget(address, 8)
         for request in q.waiting:
             if request.may_have_begun and self.check(queue, request.word) is Status.OK:
-                self.memory.forget(self._destination(request.word), request.word.length)
+                self._forget(request.word)
         self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors)
 
     def state(self, queue):
@@ -287,37 +276,52 @@ class DmaModel:
         checked = self.check(queue, word)
         if checked is not Status.OK:
             return checked
-        # Read errors come before write errors, and of either the lowest page decides.
-        for kind, address in self._touched(word):
-            for page in range(address - address % PAGE_BYTES, address + word.length, PAGE_BYTES):
-                if page in self.faults[kind]:
-                    return self.faults[kind][page]
+        for _, pieces, missing in self._touched(word):
+            if any(address is None for address, _ in pieces):
+                return missing
+        # Read errors come before write errors, and of either the first byte decides.
+        for kind, pieces, _ in self._touched(word):
+            for address, length in pieces:
+                for page in range(address - address % PAGE_BYTES, address + length, PAGE_BYTES):
+                    if page in self.faults[kind]:
+                        return self.faults[kind][page]
         return Status.OK
 
     def _touched(self, word):
-        """Where a request reads and writes."""
-        writes = "write", self._destination(word)
-        return [writes] if word.opcode == Opcode.SIGNAL else [("read", self._source(word)), writes]
+        """Where a request reads and writes, and the status if a page is missing there."""
+        writes = "write", self.destination(word), Status.DST_PAGE
+        return [writes] if word.opcode == Opcode.SIGNAL else [("read", self.source(word), Status.SRC_PAGE), writes]
 
-    def _source(self, word):
-        return self.regions[word.src_region].base + word.src_offset
+    def pieces(self, region, offset, length):
+        """See :meth:`Region.pieces`."""
+        return self.regions[region].pieces(self.pages, offset, length)
 
-    def _destination(self, word):
-        return self.regions[word.dst_region].base + word.dst_offset
+    def source(self, word):
+        """Where a request reads, as :meth:`pieces`."""
+        return self.pieces(word.src_region, word.src_offset, word.length)
+
+    def destination(self, word):
+        """Where a request writes, as :meth:`pieces`."""
+        return self.pieces(word.dst_region, word.dst_offset, word.length)
+
+    def _forget(self, word):
+        for address, length in self.destination(word):
+            if address is not None:
+                self.memory.forget(address, length)
 
     def attributes(self, kind, address):
         """What AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address`` may be: as any region that it
         may belong to says."""
         right = {"read": "readable", "write": "writable"}[kind]
         return {region.attributes for region in self.regions.values()
-                if getattr(region, right) and region.base <= address < region.base + region.length}
+                if getattr(region, right) and region.covers(self.pages, address)}
 
     def is_withheld(self, queue, word):
         """Whether memory would not answer a request as it is now."""
         if not self._withheld or self.check(queue, word) is not Status.OK:
             return False
-        return any(start <= page + PAGE_BYTES - 1 and page < start + word.length
-                   for _, start in self._touched(word) for page in self._withheld)
+        return any(start is not None and start <= page + PAGE_BYTES - 1 and page < start + length
+                   for _, pieces, _ in self._touched(word) for start, length in pieces for page in self._withheld)
 
     def _advance(self, queue):
         """End requests from the front as far as that goes."""
@@ -335,16 +339,19 @@ class DmaModel:
 
     def _carry_out(self, queue, request):
         if request.status is Status.OK:
-            word, destination = request.word, self._destination(request.word)
+            word = request.word
             if word.opcode == Opcode.SIGNAL:
                 data, undefined = (word.src_region << 36 | word.src_offset).to_bytes(8, "little"), None
             else:
-                data = self.memory.read(self._source(word), word.length)
-                undefined = self.memory.undefined(self._source(word), word.length)
-            self.memory.write(destination, data, undefined)
-            request.moved = destination, data
+                data, undefined = self.memory.gather(self.source(word))
+            request.moved, position = [], 0
+            for address, length in self.destination(word):
+                part = slice(position, position + length)
+                self.memory.write(address, data[part], None if undefined is None else undefined[part])
+                request.moved.append((address, data[part]))
+                position += length
         elif self.check(queue, request.word) is Status.OK:
-            self.memory.forget(self._destination(request.word), request.word.length)
+            self._forget(request.word)
 
     def _end(self, queue, request):
         q = self.queues[queue]

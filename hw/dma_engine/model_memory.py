@@ -40,6 +40,15 @@ class Memory:
                 mask[position:position + size] = self._undefined[page][first:first + size]
         return mask if mask.any() else None
 
+    def gather(self, pieces):
+        """Bytes of ``(address, length)`` pieces, one behind the other, and which of them are undefined."""
+        data = b"".join(self.read(*piece) for piece in pieces)
+        masks = [self.undefined(*piece) for piece in pieces]
+        if all(mask is None for mask in masks):
+            return data, None
+        return data, np.concatenate([np.zeros(length, dtype=bool) if mask is None else mask
+                                     for mask, (_, length) in zip(masks, pieces, strict=True)])
+
     def write(self, address, data, undefined=None):
         """Store bytes; those that ``undefined`` marks become undefined, the others defined."""
         for page, first, size, position in self._spans(address, len(data)):

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import CreditCounter
 
-from .config import ADDR_WIDTH
+from .config import ADDR_WIDTH, SMALL_PAGE_BITS
 from .layouts import (
     Attributes,
     completion_write_layout,
@@ -127,7 +127,8 @@ class ReadIssue(wiring.Component):
                 second.eq(0),
                 self.arvalid.eq(1),
                 self.arid.eq(second_tag),
-                self.araddr.eq(Cat(C(0, 12), self.araddr[12:] + 1)),
+                self.araddr.eq(Mux(segment.jumps, Cat(C(0, SMALL_PAGE_BITS), segment.next_frame),
+                                    Cat(C(0, 12), (self.araddr[12:] + 1)[:ADDR_WIDTH - 12]))),
                 self.arlen.eq(segment.src_beats - segment.first_beats - 1),
             ]
         with m.Elif(self.arready):

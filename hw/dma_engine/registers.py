@@ -6,7 +6,7 @@ entry's number to the COMMIT register; the whole entry changes in one cycle.
 
 from hw.regs import Access, Field, Register, RegisterMap, register_pair
 
-from .config import ADDR_WIDTH, COUNT_WIDTH, DOMAIN_WIDTH, FAILED_WIDTH, OFFSET_WIDTH, TARGETS
+from .config import ADDR_WIDTH, COUNT_WIDTH, DOMAIN_WIDTH, FAILED_WIDTH, OFFSET_WIDTH, PAGE_ID_WIDTH, TARGETS
 from .words import Command, QueueMode, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
@@ -37,6 +37,9 @@ def _identity(config):
             parameter("segment_bits", 4, config.segment_bits, "Log2 of bytes per segment."),
             parameter("extended_bits", 4, config.extended_bits, "Log2 of the number of extended queues."),
         ], doc="Sizes this engine was built with."),
+        Register("SIZES_2", [
+            parameter("page_bits", 4, config.page_bits, "Log2 of entries of the page table."),
+        ], doc="More of them."),
     )
 
 
@@ -68,8 +71,25 @@ def _regions(config):
             Field("prot", 3, RW, doc="AxPROT."),
             Field("qos", 4, RW, doc="AxQOS."),
         ], doc="Attributes of the bursts that read or write the region."),
+        Register("REGION_PAGES", [
+            Field("paged", 1, RW, doc="The region consists of pages; REGION_BASE is ignored."),
+            Field("large", 1, RW, doc="Pages are of 2 MiB, not of 64 KiB."),
+            Field("first", PAGE_ID_WIDTH, RW, lsb=16,
+                  doc="Entry of the page table with the region's first page; the others follow it."),
+        ], doc="Where a region lies that is not contiguous."),
         Register("REGION_COMMIT", [Field("region", config.region_bits, PULSE, doc="Entry to write.")],
                  doc="Writes the staged region to the table. Requests scheduled later see it."),
+    )
+
+
+def _pages(config):
+    return (
+        *register_pair("PAGE_FRAME", ADDR_WIDTH, RW,
+                       doc="Address of a page; lower bits, 16 or for a large page 21, are ignored"),
+        Register("PAGE_COMMIT", [
+            Field("page", config.page_bits, PULSE, doc="Entry to write."),
+            Field("present", 1, PULSE, lsb=31, doc="There is a page; SRC_PAGE or DST_PAGE otherwise."),
+        ], doc="Writes an entry of the page table. Segments scheduled later see it."),
     )
 
 
@@ -173,7 +193,8 @@ def register_map(config):
                 for name, doc in COUNTERS]
     return RegisterMap(
         "dma_engine",
-        [*_identity(config), *_interrupts(), *_regions(config), *_queues(config), *_targets(config), *_errors(config),
+        [*_identity(config), *_interrupts(), *_regions(config), *_pages(config), *_queues(config), *_targets(config),
+         *_errors(config),
          *_ablations(),
          *counters],
         doc="GPU-controlled DMA engine.", addr_width=12)

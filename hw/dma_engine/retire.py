@@ -217,8 +217,7 @@ class Retire(wiring.Component):
         m.d.comb += [
             verdicts.read[0].addr.eq(two_queue),
             self.settings_queue.eq(two_queue),
-            verdict.eq(Mux((so_far == Status.OK) | (_is_write_error(so_far) & _is_read_error(place.status)),
-                           place.status, so_far)),
+            verdict.eq(Mux(_goes_before(place.status, so_far), place.status, so_far)),
             hit.eq(two_valid & (two_direct | places.marked)),
             # A look in advance counts if the place before it was marked and the queue does not hold now.
             goes_on.eq(~one_again | (hit & ~holds)),
@@ -299,9 +298,17 @@ def _next(count):
     return Cat(bit ^ count[:index].all() if index else ~bit for index, bit in enumerate(count))
 
 
-def _is_read_error(status):
-    return (status == Status.READ_SLVERR) | (status == Status.READ_DECERR)
+_GROUPS = ((Status.WRITE_SLVERR, Status.WRITE_DECERR), (Status.READ_SLVERR, Status.READ_DECERR),
+           (Status.DST_PAGE,), (Status.SRC_PAGE,))
+"""What may come of single segments of a request; a later group goes before an earlier one."""
 
 
-def _is_write_error(status):
-    return (status == Status.WRITE_SLVERR) | (status == Status.WRITE_DECERR)
+def _goes_before(status, so_far):
+    """Whether what a segment ended with is to be reported rather than what those before it did."""
+    def among(value, groups):
+        return Cat(value == member for group in groups for member in group).any()
+
+    result = so_far == Status.OK
+    for index, group in enumerate(_GROUPS[:-1]):
+        result |= among(so_far, [group]) & among(status, _GROUPS[index + 1:])
+    return result

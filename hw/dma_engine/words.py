@@ -56,7 +56,7 @@ class Status(enum.IntEnum):
 
     Bits 5:4 tell the side (1 source, 2 destination). When several apply, a request ends with the
     first in this order: MALFORMED, ZERO_LENGTH, source checks, destination checks (each group in
-    numeric order), read errors, write errors.
+    numeric order), SRC_PAGE, DST_PAGE, read errors, write errors.
     """
 
     OK = 0x00
@@ -81,6 +81,8 @@ class Status(enum.IntEnum):
     """The source range ends beyond its region."""
     READ_SLVERR = 0x14
     READ_DECERR = 0x15
+    SRC_PAGE = 0x16
+    """A page of the source is not in the page table."""
     DST_REGION = 0x20
     DST_DOMAIN = 0x21
     DST_RIGHTS = 0x22
@@ -88,6 +90,7 @@ class Status(enum.IntEnum):
     DST_BOUNDS = 0x23
     WRITE_SLVERR = 0x24
     WRITE_DECERR = 0x25
+    DST_PAGE = 0x26
 
 
 class Command(enum.IntEnum):

@@ -50,10 +50,24 @@ def test_identity():
 def test_define_region():
     bus = Remembered()
     asyncio.run(DmaDriver(bus, TINY).define_region(
-        9, base=0xFEDC_BA98_7654_3000, length=0x10_0000_0001, domain=0x5A, readable=False, cache=0xF, prot=2, qos=9))
+        9, base=0xFEDC_BA98_7654_3000, length=0x10_0000_0001, domain=0x5A, readable=False, cache=0xF, prot=2, qos=9,
+        paged=True, large=True, first_page=0x12))
     assert bus.writes == [
         ("REGION_BASE_LO", 0x7654_3000), ("REGION_BASE_HI", 0xFEDC_BA98), ("REGION_LENGTH_LO", 1),
-        ("REGION_LENGTH_HI", 0x10), ("REGION_ACCESS", 0x65A), ("REGION_ATTRIBUTES", 0x4AF), ("REGION_COMMIT", 9)]
+        ("REGION_LENGTH_HI", 0x10), ("REGION_ACCESS", 0x65A), ("REGION_ATTRIBUTES", 0x4AF),
+        ("REGION_PAGES", 0x12_0003), ("REGION_COMMIT", 9)]
+
+
+def test_define_page():
+    bus = Remembered()
+    driver = DmaDriver(bus, TINY)
+    asyncio.run(driver.define_page(5, 0xFEDC_BA98_7654_0000))
+    asyncio.run(driver.define_page(6, None))
+    assert bus.writes == [
+        ("PAGE_FRAME_LO", 0x7654_0000), ("PAGE_FRAME_HI", 0xFEDC_BA98), ("PAGE_COMMIT", 0x8000_0005),
+        ("PAGE_FRAME_LO", 0), ("PAGE_FRAME_HI", 0), ("PAGE_COMMIT", 6)]
+    with pytest.raises(ValueError, match=r"^Address of a page must be a multiple of 65536, not 0x8000$"):
+        asyncio.run(driver.define_page(5, 0x8000))
 
 
 def test_region_base_is_a_page():
