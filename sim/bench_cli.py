@@ -1,14 +1,10 @@
 """``dmace bench dma``: how fast the DMA engine is, measured under the fast harness."""
 
-import json
-from pathlib import Path
-
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
-from sim.terminal import add_config, add_seed, integer
+from sim.terminal import add_config, add_json, add_seed, check_file, fast_harness, integer, write_json
 
 __all__ = ["configure", "run"]
 
@@ -28,7 +24,7 @@ def configure(parser):
     dma.add_argument("--queues", type=integer, metavar="N", help="queues that are posted to (default: 16, or all)")
     dma.add_argument("--unaligned", action="store_true", help="sources 3 and destinations 17 bytes beyond alignment")
     add_seed(dma)
-    dma.add_argument("--json", metavar="FILE", help="write the result as JSON, '-' for standard output")
+    add_json(dma)
     dma.add_argument("--plot", metavar="FILE", help="draw the shares of the bus, and those of other engines, as PNG")
 
 
@@ -39,34 +35,18 @@ def run(args):
     _check(args, config, queues, latencies, sizes)
     # Imported here, so that a wrong option is told at once.
     from sim.bench import GROUPS, UNALIGNED, Bench, measure, plan
-    from sim.fast import build_harness
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-               TextColumn("{task.fields[note]}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"building {args.config}", total=None, note="")
-
-        def building(what, done, total):
-            progress.update(task, completed=done, total=total or None, note=what)
-
-        def measuring(what):
-            progress.update(task, advance=1, note=what)
-
-        harness = build_harness(config, status=building)
+    with fast_harness(args.config) as (harness, tell):
         bench = Bench(harness, queues=queues, seed=args.seed, shifts=UNALIGNED if args.unaligned else (0, 0))
         cases = plan(bench, sizes, latencies)
-        progress.reset(task, description=f"measuring {args.config}", total=len(cases) + 1)
-        result = {"config": args.config, **measure(bench, cases, progress=measuring)}
+        result = {"config": args.config,
+                  **measure(bench, cases, progress=lambda note: tell(note, len(cases) if not bench.cycles else None))}
     if args.plot:
         from sim.bench.plot import draw
 
         draw(result, args.plot)
-    text = json.dumps(result, indent=2)
-    if args.json == "-":
-        print(text)
-    else:
-        if args.json:
-            Path(args.json).write_text(text + "\n", encoding="utf-8")
+    write_json(args.json, result)
+    if args.json != "-":
         _show(result, GROUPS)
     return 0
 
@@ -97,10 +77,8 @@ def _check(args, config, queues, latencies, sizes):
         raise UserError(f"--queues must be from 2 to {config.queues} for {args.config}, not {queues}.")
     if not 0 <= args.seed < 1 << 53:
         raise UserError(f"--seed must be from 0 to {(1 << 53) - 1}, not {args.seed}.")
-    for name in ("json", "plot"):
-        path = getattr(args, name)
-        if path not in (None, "-") and not Path(path).resolve().parent.is_dir():
-            raise UserError(f"--{name}: there is no folder {Path(path).resolve().parent}.")
+    check_file("--json", args.json)
+    check_file("--plot", args.plot)
     if args.plot is not None and not args.plot.lower().endswith(".png"):
         raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
 

@@ -3,6 +3,7 @@
 import json
 import tempfile
 from argparse import ArgumentTypeError
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -12,8 +13,8 @@ from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
 from sim.verilate import build
 
-__all__ = ["add_config", "add_json", "add_latency", "add_seed", "check_range", "integer", "simulate_dma",
-           "write_json"]
+__all__ = ["add_config", "add_json", "add_latency", "add_seed", "check_file", "check_range", "fast_harness", "integer",
+           "simulate_dma", "write_json"]
 
 
 def integer(text):
@@ -28,6 +29,12 @@ def check_range(name, value, low, high, where=""):
     """Raise :class:`UserError` unless ``value`` is from ``low`` to ``high``."""
     if not low <= value <= high:
         raise UserError(f"{name} must be from {low:,} to {high:,}{where}, not {value:,}.")
+
+
+def check_file(option, name):
+    """Raise :class:`UserError` unless a file of this name can be there; ``None`` and ``-`` are none."""
+    if name not in (None, "-") and not Path(name).resolve().parent.is_dir():
+        raise UserError(f"{option}: there is no folder {Path(name).resolve().parent}.")
 
 
 def add_config(parser, default):
@@ -59,6 +66,27 @@ def write_json(name, result):
         Path(name).write_text(text + "\n", encoding="utf-8")
 
 
+@contextmanager
+def fast_harness(name):
+    """``with`` the fast harness of a preset, and ``tell(note, total=None)``, which shows a step of so many."""
+    from sim.fast import build_harness
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+               TextColumn("{task.fields[note]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"building {name}", total=None, note="")
+
+        def building(what, done, total):
+            progress.update(task, completed=done, total=total or None, note=what)
+
+        def tell(note, total=None):
+            if total is not None:
+                progress.reset(task, description=f"measuring {name}", total=total)
+            progress.update(task, advance=1, note=note)
+
+        yield build_harness(PRESETS[name], status=building), tell
+
+
 def simulate_dma(config, module, options, args):
     """Build the checked engine, run a cocotb module on it, and return the JSON that it writes.
 
@@ -75,9 +103,8 @@ def simulate_dma(config, module, options, args):
     """
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_range("--latency", args.latency, 2, 10_000)
-    for option, name in (("--json", args.json), ("--waves", args.waves)):
-        if name not in (None, "-") and not Path(name).resolve().parent.is_dir():
-            raise UserError(f"{option}: there is no folder {Path(name).resolve().parent}.")
+    check_file("--json", args.json)
+    check_file("--waves", args.waves)
     waves = args.waves
     # Imported here, so that a wrong option is told without waiting for the hardware description.
     from sim.checked import CheckedDma

@@ -1,0 +1,78 @@
+"""``dmace soak``: random copies at the full width of 512 bits, and what it refuses."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hw import cli
+from hw.dma_engine.config import TINY, WIDE
+from sim.fast import HarnessFailed, build_harness
+from sim.soak import runs
+
+#: As wide as ``wide``, with small tables: it is built in seconds.
+SMALL_WIDE = replace(TINY, data_width=512, tags=32, buffer_beats=256, segment_bytes=4096)
+
+
+def _all(config, single, together, seed):
+    harness = build_harness(config)
+    for soak in runs(config, single, together):
+        row = soak.run(harness, seed)
+        asked = single if soak.name == "one at a time" else together
+        assert row["requests"] >= asked and row["wrong_bytes"] == 0 and row["bytes"] > 30 * row["requests"]
+        print(row)
+
+
+@pytest.mark.rtl
+def test_random_copies_at_full_width(seed):
+    _all(SMALL_WIDE, 4000, 300, seed)
+
+
+@pytest.mark.rtl
+@pytest.mark.soak
+def test_random_copies_wide(seed):
+    _all(WIDE, 4000, 300, seed)
+
+
+@pytest.mark.rtl
+def test_lengths_and_places_are_random(seed):
+    """Lengths from 1 to the longest, ends and beginnings anywhere in a beat, segments and pages crossed."""
+    harness = build_harness(SMALL_WIDE)
+    soak = runs(SMALL_WIDE, 300, 1)[0]
+    result = harness.run([soak.flow], [soak.target], seed=seed, limit=10_000_000)
+    assert result["checked"]["requests"] == 300
+    # Of lengths from 1 to 1,100 bytes the mean is near 550.
+    assert 450 < result["checked"]["bytes"] / 300 < 650
+
+
+@pytest.mark.rtl
+def test_a_wrong_bit_is_found(seed):
+    harness = build_harness(SMALL_WIDE)
+    soak = runs(SMALL_WIDE, 50, 1)[0]
+    with pytest.raises(HarnessFailed, match="bytes are wrong"):
+        # A beat in the middle of a read; those at its ends may be of no one's.
+        for plant in range(20, 40):
+            harness.run([soak.flow], [soak.target], seed=seed, plant=plant)
+
+
+@pytest.mark.rtl
+def test_verb(capsys, tmp_path):
+    out = tmp_path / "soak.json"
+    assert cli.main(["soak", "dma", "--config", "tiny", "--single", "50", "--together", "40", "--rounds", "2",
+                     "--json", str(out)]) == 0
+    assert "one at a time" in capsys.readouterr().out
+    rows = json.loads(out.read_text())["runs"]
+    assert [row["seed"] for row in rows] == [1] * 4 + [2] * 4
+    assert [row["requests"] for row in rows[:4]] == [50, 40, 40, 40]
+    assert all(row["wrong_bytes"] == 0 for row in rows)
+    assert rows[0]["bytes"] != rows[4]["bytes"]
+
+
+@pytest.mark.parametrize(("options", "sentence"), [
+    (["--single", "0"], "--single must be from 1 to 10,000,000, not 0."),
+    (["--rounds", "-1"], "--rounds must be from 1 to 1,000,000, not -1."),
+    (["--json", "/no/such/folder/a.json"], "--json: there is no folder /no/such/folder."),
+])
+def test_wrong_options_are_told(capsys, options, sentence):
+    assert cli.main(["soak", "dma", *options]) == 2
+    assert capsys.readouterr().err == f"dmace: {sentence}\n"
