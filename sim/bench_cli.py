@@ -25,7 +25,8 @@ def configure(parser):
     dma.add_argument("--unaligned", action="store_true", help="sources 3 and destinations 17 bytes beyond alignment")
     add_seed(dma)
     add_json(dma)
-    dma.add_argument("--plot", metavar="FILE", help="draw the shares of the bus, and those of other engines, as PNG")
+    dma.add_argument("--plot", metavar="FILE", help="draw as PNG: shares of the "
+                     "bus beside other engines', FILE-ablation and FILE-latency")
 
 
 def run(args):

@@ -1,7 +1,7 @@
 """The engine under the fast harness, as all groups of cases use it.
 
 The memory answers L cycles after AR and L cycles after the last W beat, never pauses and has any bandwidth, as for the
-peers in ``plot.py``. Every run checks every byte.
+peers in ``peers.py``. Every run checks every byte.
 """
 
 from sim.fast import Flow, Target
