@@ -81,8 +81,8 @@ def _shares(result):
                           label=name)
         axis.set_title(f"memory latency {latency} cycles", fontsize=9)
     return _finish(figure, [axis for axis, *_ in panels],
-                   f"Copies, {result['data_width']} bit{_shift(result)}, SC and RC on "
-                   "(others: 512 bit, aligned, without completion words)")
+                   f"Copies, {result['data_width']} bit{_shift(result)}, SC and RC on\n"
+                   "(others: 512 bit, aligned, no completion words)")
 
 
 def _ablations(result):
@@ -93,7 +93,8 @@ def _ablations(result):
             axis.plot(*zip(*points, strict=True), _STYLES[variant], markersize=4, label=meaning)
         axis.set_title(f"memory latency {latency} cycles", fontsize=9)
     return _finish(figure, [axis for axis, *_ in panels],
-                   f"{_engine(result)}, {result['data_width']} bit{_shift(result)}: without one part of the pipelining")
+                   f"{_engine(result)}, {result['data_width']} bit{_shift(result)}:\n"
+                   "with one part of the pipelining taken away")
 
 
 def _latencies(result):
@@ -145,7 +146,7 @@ def _bars(axis, bars):
     drawn = axis.barh(range(len(bars)), values, color=colors)
     axis.bar_label(drawn, [f"{value:,}" for value in values], fontsize=7, padding=2)
     axis.set_yticks(range(len(bars)), names)
-    axis.set_xlim(0, 1.18 * max(values))
+    axis.set_xlim(0, 1.3 * max(values))
     axis.invert_yaxis()
 
 

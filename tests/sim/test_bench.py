@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hw import cli
+from sim.bench.ablation import VARIANTS
 from sim.bench.fairness import jain
 
 
@@ -18,7 +19,8 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, extra):
     shown = capsys.readouterr()
     assert status == 0, shown.err
     assert "Jain's index" in shown.out
-    assert plot.read_bytes().startswith(b"\x89PNG\r\n")
+    for name in ("bench.png", "bench-ablation.png", "bench-latency.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG\r\n"), name
 
     result = json.loads(out.read_text())
     rows = result["results"]
@@ -32,6 +34,19 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, extra):
     assert {"latency", "size", "doorbell_to_first_ar", "doorbell_to_done", "done_to_rc",
             "done_to_sc"} <= set(result["single"])
     assert result["single"]["latency"] == 100
+    assert [(row["latency"], row["large"]) for row in result["behind"]] == [
+        (latency, large) for latency in (10, 100) for large in (65_536, 1_048_576)]
+
+    ablations = {(row["variant"], row["latency"], row["size"]): row["bus_share"] for row in result["ablations"]}
+    for latency in (10, 100):
+        for size in (64, 1024):
+            whole = ablations["all", latency, size]
+            assert all(ablations[variant, latency, size] <= whole + 0.01 for variant in VARIANTS)
+        # A request's latency is paid each time, by the larger one for more bytes.
+        assert ablations["one at a time", latency, 64] < 0.5 * ablations["all", latency, 64]
+        assert ablations["one at a time", latency, 64] < 0.5 * ablations["one at a time", latency, 1024]
+    for variant in ("every word", "one read"):
+        assert ablations[variant, 100, 64] < 0.5 * ablations["all", 100, 64]
     assert result["fairness"][0]["jain"] > 0.99
 
 
