@@ -57,7 +57,8 @@ class Comparison:
             # Slower, and the same in all else.
             ablation = self.rng.choices(({}, {"single_read": True}, {"every_word": True}), (6, 1, 1))[0]
             await self.bench.driver.set_ablation(**ablation)
-            sections = [self._overflow, self._disabled, self._reset, self._completion_error, self._time_out]
+            sections = [self._overflow, self._disabled, self._reset, self._completion_error, self._time_out,
+                        self._moderation]
             owed = self.rng.sample(sections, len(sections))
             per_round = max(20, min(400, self.requests // 6))
             while self.bench.posted < self.requests or owed:
@@ -297,6 +298,22 @@ class Comparison:
         bench.mend_page(getattr(q, kind))
         await bench.post(queue, self.make.good(queue, 99)._replace(flags=int(flag)))
         await self._rest(queue)
+
+    async def _moderation(self, queue):
+        bench, rng = self.bench, self.rng
+        moderation = {"count": rng.randint(0, 4), "cycles": rng.choice((0, 300))}
+        bench.model.moderate_interrupts(**moderation)
+        await bench.driver.moderate_interrupts(**moderation)
+        await bench.acknowledge_completion()
+        for _ in range(rng.randint(1, 6)):
+            word = self.make.good(queue, 40)
+            await bench.post(queue, word._replace(flags=word.flags | int(RequestFlag.IRQ)))
+        await self._rest(queue)
+        await bench.wait(moderation["cycles"])
+        await bench.check_interrupt()
+        bench.model.moderate_interrupts()
+        await bench.driver.moderate_interrupts()
+        await bench.check_interrupt()
 
     async def _time_out(self, queue):
         bench, model = self.bench, self.model

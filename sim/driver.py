@@ -7,11 +7,11 @@ The names and bits come from the register map. Nothing here knows about simulati
 from contextlib import nullcontext
 from typing import NamedTuple, Protocol
 
-from hw.dma_engine.config import PAGE_BYTES, SMALL_PAGE_BITS
+from hw.dma_engine.config import HISTOGRAM_BINS, PAGE_BYTES, SMALL_PAGE_BITS
 from hw.dma_engine.registers import ID_VALUE, VERSION, register_map
 from hw.dma_engine.words import Command, QueueMode, Status
 
-__all__ = ["Bus", "DmaDriver", "LogRecord", "QueueState"]
+__all__ = ["Bus", "DmaDriver", "LogRecord", "QueueCounters", "QueueState"]
 
 
 class Bus(Protocol):
@@ -43,6 +43,16 @@ class LogRecord(NamedTuple):
     queue: int
     status: Status
     count: int
+
+
+class QueueCounters(NamedTuple):
+    """The SNAPSHOT registers of a queue."""
+
+    requests: int
+    failed: int
+    bytes: int
+    segments: int
+    stalls: int
 
 
 class DmaDriver:
@@ -158,6 +168,29 @@ class DmaDriver:
             fields |= await self.read("QUEUE_COUNT")
         return QueueState(**{name: fields[name] for name in QueueState._fields})
 
+    async def queue_counters(self, queue):
+        """:class:`QueueCounters` of a queue. No value is torn; of a queue at work, they may be some cycles apart."""
+        async with self._lock():
+            await self.write("QUEUE_SELECT", queue=queue)
+            await self.write("QUEUE_SNAPSHOT", take=1)
+            while (await self.read("QUEUE_SNAPSHOT"))["busy"]:
+                pass
+            low, high = [(await self.read(f"SNAPSHOT_BYTES_{half}"))["value"] for half in ("LO", "HI")]
+            others = {name: (await self.read(f"SNAPSHOT_{name.upper()}"))["value"]
+                      for name in QueueCounters._fields if name != "bytes"}
+        return QueueCounters(bytes=high << 32 | low, **others)
+
+    async def histogram(self, queue):
+        """Samples of a queue's latency: element ``n`` counts those of ``2 ** n`` to less than ``2 ** (n + 1)`` cycles,
+        the last one all longer ones too."""
+        counts = []
+        async with self._lock():
+            await self.write("QUEUE_SELECT", queue=queue)
+            for number in range(HISTOGRAM_BINS):
+                await self.write("HISTOGRAM_BIN", bin=number)
+                counts.append((await self.read("HISTOGRAM_COUNT"))["count"])
+        return counts
+
     # Errors and counters
 
     async def set_watchdog(self, cycles):
@@ -182,6 +215,10 @@ class DmaDriver:
 
     async def enable_interrupts(self, *, error=False, completion=False):
         await self.write("IRQ_ENABLE", error=int(error), completion=int(completion))
+
+    async def moderate_interrupts(self, *, count=0, cycles=0):
+        """Let ``count`` requests, or ``cycles`` after the first of them, share a completion interrupt."""
+        await self.write("IRQ_MODERATION", count=count, cycles=cycles)
 
     async def interrupts(self):
         return await self.read("IRQ_STATUS")

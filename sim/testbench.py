@@ -422,7 +422,31 @@ class DmaTestbench:
                             ("requests", ended), ("failed", len(self.model.log))):
             if counters[name] != value and not (name == "requests" and self._ended_unknown):
                 self.mismatch(f"counter COUNT_{name.upper()} is {counters[name]} instead of {value}.")
+        for queue in range(self.config.queues):
+            await self.check_counters(queue)
         self.check_memory()
+
+    async def acknowledge_completion(self):
+        self.model.irq_completion = False
+        await self.driver.acknowledge(completion=True)
+
+    async def check_interrupt(self):
+        """Compare the completion interrupt, when all that could raise it has."""
+        raised = bool((await self.driver.interrupts())["completion"])
+        if raised != self.model.irq_completion:
+            self.mismatch(f"the completion interrupt is {'' if raised else 'not '}raised.")
+
+    async def check_counters(self, queue):
+        """Compare the counters of a queue that has come to rest and holds nothing back."""
+        q = self.model.queues[queue]
+        if q.held is not None or q.waiting:
+            return
+        counted = await self.driver.queue_counters(queue)
+        for name, low, high in (("requests", q.count, q.count), ("failed", q.failed, q.failed),
+                                ("bytes", q.bytes, q.bytes + q.bytes_unknown)):
+            if not low <= getattr(counted, name) <= high:
+                self.mismatch(f"queue {queue} has counted {getattr(counted, name):,} {name} instead of "
+                              f"{low:,}{f' to {high:,}' if high > low else ''}.")
 
     def assert_equal(self):
         """Fail the test with the mismatches, if there are any."""

@@ -16,11 +16,13 @@ from .buffer import BeatBuffer
 from .completion import CompletionWriter
 from .config import ADDR_WIDTH, DmaConfig
 from .control import QueueControl
+from .counters import QueueCounters
 from .doorbell import WORD_BITS, Doorbell
 from .epochs import Epochs
 from .events import Events, EventsSignature
 from .free_list import FreeList
 from .frontpanel import FrontPanel
+from .histogram import LatencyHistogram
 from .layouts import InitSignature, OpKind, QueueSettings, op_layout
 from .legalizer import SEGMENT_PLACES, Legalizer
 from .notices import Notices
@@ -297,6 +299,25 @@ class DmaEngine(wiring.Component):
             panel.counts.completion_writes.eq(responses.written_valid),
             panel.counts.read_stalls.eq(axi.arvalid & ~axi.arready),
             panel.counts.write_stalls.eq(axi.wvalid & ~axi.wready),
+        ]
+
+        m.submodules.counters = counters = QueueCounters(config)
+        m.submodules.histogram = histogram = LatencyHistogram(config)
+        for part in (counters, histogram):
+            connect(m, init, part.init)
+        m.d.comb += [
+            counters.done.eq(retire.counted), counters.done_queue.eq(responses.done.queue),
+            counters.done_size.eq(responses.done.size), counters.done_ok.eq(responses.done.status == Status.OK),
+            counters.dropped.eq(scheduler.drop), counters.dropped_queue.eq(scheduler.peek_queue),
+            counters.reset.eq(retire.discard), counters.reset_queue.eq(retire.publish_queue),
+            counters.take.eq(panel.snapshot), counters.queue.eq(panel.select),
+            panel.snapshot_busy.eq(counters.busy),
+            panel.bytes.eq(counters.bytes), panel.segments.eq(counters.segments), panel.stalls.eq(counters.stalls),
+            histogram.posted.eq(panel.counts.words), histogram.posted_queue.eq(store.i.payload.queue),
+            histogram.ended.eq(retire.ended), histogram.reset.eq(retire.discard),
+            histogram.queue.eq(retire.publish_queue),
+            histogram.look.eq(panel.histogram), histogram.look_queue.eq(panel.select),
+            histogram.look_bin.eq(panel.histogram_bin), panel.histogram_count.eq(histogram.count),
         ]
 
         # -- What an observer sees.

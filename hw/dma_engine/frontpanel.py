@@ -11,8 +11,9 @@ from hw.axi import AxiLiteSignature
 from hw.regs import RegisterBank
 from hw.stream import Queue
 
-from .config import ADDR_WIDTH, SMALL_PAGE_BITS, TARGETS
+from .config import ADDR_WIDTH, BYTES_WIDTH, HISTOGRAM_BINS, SMALL_PAGE_BITS, TARGETS
 from .layouts import CompletionLayout, InitSignature, PageEntry, QueueSettings, RegionEntry, is_extended
+from .moderation import InterruptModeration
 from .registers import COUNTERS, register_map
 from .retire import log_layout
 from .words import QueueMode
@@ -46,6 +47,10 @@ class FrontPanel(wiring.Component):
     enabled, running, held, refusing, resetting, waiting : ``In(queues)``
     look_valid : ``In(1)``, in_flight, word : ``In``
         Of the queue ``select``, while valid.
+    snapshot : ``Out(1)``, snapshot_busy, bytes, segments, stalls : ``In``
+        Copy the counters of the queue ``select``; the copy.
+    histogram : ``Out(1)``, histogram_bin : ``Out``, histogram_count : ``In``
+        Read a bin of the queue ``select``; what was read.
     log_valid : ``In(1)``, log : ``In(log_layout)``
     interrupt : ``In(1)``
         A request with the IRQ flag ended.
@@ -72,6 +77,8 @@ class FrontPanel(wiring.Component):
             "enabled": In(queues), "running": In(queues), "held": In(queues),
             "refusing": In(queues), "resetting": In(queues), "waiting": In(queues),
             "look_valid": In(1), "in_flight": In(config.index_width), "word": In(CompletionLayout),
+            "snapshot": Out(1), "snapshot_busy": In(1), "bytes": In(BYTES_WIDTH), "segments": In(32), "stalls": In(32),
+            "histogram": Out(1), "histogram_bin": Out(range(HISTOGRAM_BINS)), "histogram_count": In(32),
             "log_valid": In(1), "log": In(log_layout(config)), "interrupt": In(1),
             "counts": In(CountStrobes),
             "irq": Out(1),
@@ -151,8 +158,22 @@ class FrontPanel(wiring.Component):
             bank.queue_result.failed.eq(word.failed), bank.queue_result.status.eq(word.status),
         ]
 
+        requests, failed = Signal.like(word.count), Signal.like(word.failed)
+        m.d.comb += [
+            self.snapshot.eq(bank.queue_snapshot.written_stb & bank.queue_snapshot.take),
+            bank.queue_snapshot.busy.eq(self.snapshot_busy),
+            bank.snapshot_requests.value.eq(requests), bank.snapshot_failed.value.eq(failed),
+            Cat(bank.snapshot_bytes_lo.value, bank.snapshot_bytes_hi.value).eq(self.bytes),
+            bank.snapshot_segments.value.eq(self.segments), bank.snapshot_stalls.value.eq(self.stalls),
+            self.histogram.eq(bank.histogram_bin.written_stb), self.histogram_bin.eq(bank.histogram_bin.bin),
+            bank.histogram_count.count.eq(self.histogram_count),
+        ]
+        with m.If(self.snapshot):
+            m.d.sync += [requests.eq(word.count), failed.eq(word.failed)]
+
     def _errors(self, m, bank):
         m.submodules.log = log = Queue(self.log.shape(), depth=ERROR_LOG_DEPTH)
+        m.submodules.moderation = moderation = InterruptModeration()
         lost = Signal(32)
         m.d.comb += [
             log.i.payload.eq(self.log), log.i.valid.eq(self.log_valid),
@@ -160,7 +181,9 @@ class FrontPanel(wiring.Component):
             bank.error_log.valid.eq(log.o.valid),
             bank.error_log_lost.count.eq(lost),
             bank.irq_status.error_set.eq(self.log_valid),
-            bank.irq_status.completion_set.eq(self.interrupt),
+            moderation.i.eq(self.interrupt),
+            moderation.count.eq(bank.irq_moderation.count), moderation.cycles.eq(bank.irq_moderation.cycles),
+            bank.irq_status.completion_set.eq(moderation.o),
         ]
         with m.If(log.o.valid):
             m.d.comb += [

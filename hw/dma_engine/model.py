@@ -65,6 +65,9 @@ class Queue:
     refusing: bool = False
     count: int = 0
     failed: int = 0
+    #: Bytes that requests have moved, and that failed ones may have moved besides.
+    bytes: int = 0
+    bytes_unknown: int = 0
     status: Status = Status.OK
     posted: int = 0
     waiting: deque = field(default_factory=deque)
@@ -103,6 +106,9 @@ class DmaModel:
         #: Every entry ever logged; the hardware holds 16 and counts the rest.
         self.log = []
         self.irq_error = self.irq_completion = False
+        #: IRQ_MODERATION, and requests whose interrupt it holds back.
+        self.moderation = (0, 0)
+        self.irqs_waiting = 0
         self.words = self.refused = 0
         #: ``"read"`` and ``"write"`` -> page -> the status of a request that touches it.
         self.faults = {"read": {}, "write": {}}
@@ -146,6 +152,16 @@ class DmaModel:
         """Configure a queue; what only decides when its segments move changes nothing here."""
         q = self.queues[queue]
         q.domain, q.sc, q.rc, q.skip_errors = domain, sc, rc, skip_errors
+
+    def moderate_interrupts(self, *, count=0, cycles=0):
+        self.moderation = (count, cycles)
+        self._raise_completion()
+
+    def _raise_completion(self):
+        """Set the completion interrupt if enough requests want it; those that need only wait have waited."""
+        count, cycles = self.moderation
+        if self.irqs_waiting and (cycles or self.irqs_waiting >= count):
+            self.irq_completion, self.irqs_waiting = True, 0
 
     def command(self, queue, command):
         getattr(self, f"_{Command(command).name.lower()}")(queue)
@@ -350,8 +366,10 @@ class DmaModel:
                 self.memory.write(address, data[part], None if undefined is None else undefined[part])
                 request.moved.append((address, data[part]))
                 position += length
+            self.queues[queue].bytes += word.length
         elif self.check(queue, request.word) is Status.OK:
             self._forget(request.word)
+            self.queues[queue].bytes_unknown += request.word.length
 
     def _end(self, queue, request):
         q = self.queues[queue]
@@ -368,7 +386,8 @@ class DmaModel:
         flags = request.word.flags
         self._publish(queue, *(name for name, flag in (("sc", RequestFlag.SC), ("rc", RequestFlag.RC))
                                if flags & flag))
-        self.irq_completion |= bool(flags & RequestFlag.IRQ)
+        self.irqs_waiting += bool(flags & RequestFlag.IRQ)
+        self._raise_completion()
 
     def _fail(self, queue, status, *, counts=False):
         q = self.queues[queue]

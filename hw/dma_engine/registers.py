@@ -6,7 +6,18 @@ entry's number to the COMMIT register; the whole entry changes in one cycle.
 
 from hw.regs import Access, Field, Register, RegisterMap, register_pair
 
-from .config import ADDR_WIDTH, COUNT_WIDTH, DOMAIN_WIDTH, FAILED_WIDTH, OFFSET_WIDTH, PAGE_ID_WIDTH, TARGETS
+from .config import (
+    ADDR_WIDTH,
+    BYTES_WIDTH,
+    COUNT_WIDTH,
+    DOMAIN_WIDTH,
+    FAILED_WIDTH,
+    HISTOGRAM_BINS,
+    MODERATION_WIDTH,
+    OFFSET_WIDTH,
+    PAGE_ID_WIDTH,
+    TARGETS,
+)
 from .words import Command, QueueMode, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
@@ -52,6 +63,11 @@ def _interrupts():
         Register("IRQ_STATUS", [Field(name, 1, W1C, doc=doc) for name, doc in sources], doc="Interrupt sources."),
         Register("IRQ_ENABLE", [Field(name, 1, RW, doc=f"Let {name} drive irq.") for name, _ in sources],
                  doc="The irq output is high while an enabled source is set."),
+        Register("IRQ_MODERATION", [
+            Field("count", MODERATION_WIDTH, RW, doc="Requests, or 0."),
+            Field("cycles", MODERATION_WIDTH, RW, doc="Cycles, or 0."),
+        ], doc="Sets completion when so many requests with the IRQ flag have ended, or so many cycles after the first "
+           "of them, whichever comes first; both 0 for at once."),
     )
 
 
@@ -117,7 +133,7 @@ def _queues(config):
             Field("command", 3, PULSE, lsb=8, enum=Command, doc="What it is told."),
         ], doc="Starts, pauses, clears or resets a queue."),
         Register("QUEUE_SELECT", [Field("queue", config.queue_bits, RW, doc="Queue to look at.")],
-                 doc="Selects the queue that the next three registers show."),
+                 doc="Selects the queue that the registers below show."),
         Register("QUEUE_STATE", [
             Field("enabled", 1, RO, doc="Words are accepted."),
             Field("running", 1, RO, doc="Segments are scheduled."),
@@ -133,6 +149,25 @@ def _queues(config):
             Field("failed", FAILED_WIDTH, RO, doc="Failures since reset."),
             Field("status", 8, RO, enum=Status, doc="The latest failure since CLEAR or RESET."),
         ], doc="The selected queue's failures, as in SC and RC."),
+        Register("QUEUE_SNAPSHOT", [
+            Field("take", 1, PULSE, doc="Write 1."),
+            Field("busy", 1, RO, lsb=31, doc="The copy is not complete; it waits for a cycle without an event."),
+        ], doc="Copies the counters of the selected queue to the SNAPSHOT registers."),
+        Register("SNAPSHOT_REQUESTS", [Field("value", COUNT_WIDTH, RO, doc="As QUEUE_COUNT.")],
+                 doc="Requests ended since reset, failed ones included."),
+        Register("SNAPSHOT_FAILED", [Field("value", FAILED_WIDTH, RO, doc="As QUEUE_RESULT.")],
+                 doc="Failures since reset."),
+        *register_pair("SNAPSHOT_BYTES", BYTES_WIDTH, RO,
+                       doc="Bytes of segments that were written without an error, since reset"),
+        Register("SNAPSHOT_SEGMENTS", [Field("value", 32, RO, doc="Wraps.")],
+                 doc="Segments that memory has answered, since reset."),
+        Register("SNAPSHOT_STALLS", [Field("value", 32, RO, doc="Wraps.")],
+                 doc="Times that the queue was picked and could not go, because of its limit or a fence, since reset."),
+        Register("HISTOGRAM_BIN", [Field("bin", (HISTOGRAM_BINS - 1).bit_length(), RW, doc="Bin to look at.")],
+                 doc="Reads a bin of the selected queue's latency histogram into HISTOGRAM_COUNT."),
+        Register("HISTOGRAM_COUNT", [Field("count", 32, RO, doc="Wraps.")],
+                 doc="Samples of 2^bin to less than 2^(bin+1) cycles from acceptance to end, since reset; the last bin "
+                     "has all longer ones too."),
     )
 
 

@@ -70,6 +70,8 @@ class Retire(wiring.Component):
     settings_queue : ``Out``, settings : ``In(QueueSettings)``
         Combinational.
     held : ``Out(queues)``
+    counted : ``Out(1)``
+        ``done`` is of a segment that was not given up.
     retired, retired_queue, retired_index : ``Out``
         A segment left its window.
     returned : ``Out(1)``, returned_size, returned_target : ``Out``
@@ -102,6 +104,7 @@ class Retire(wiring.Component):
             "notice_valid": Out(1), "notice": Out(notice_layout(config)), "crowded": In(1),
             "settings_queue": Out(queue), "settings": In(QueueSettings),
             "held": Out(config.queues),
+            "counted": Out(1),
             "retired": Out(1), "retired_queue": Out(queue), "retired_index": Out(place),
             "returned": Out(1), "returned_size": Out(config.segment_bits), "returned_target": Out(range(TARGETS)),
             "head_queue": In(queue), "head": Out(place),
@@ -142,6 +145,7 @@ class Retire(wiring.Component):
             self.rejected.ready.eq(~self.done_valid & ~self.init.active),
             self.given_up.ready.eq(~self.done_valid & ~self.rejected.valid & ~self.init.active),
             self.returned.eq(self.done_valid | (self.rejected.valid & self.rejected.ready)),
+            self.counted.eq(self.done_valid & marked),
             self.returned_size.eq(done.size), self.returned_target.eq(done.target),
             places.mark.eq(marked), places.done.eq(done),
             places.scheduled.eq(self.scheduled), places.scheduled_queue.eq(self.scheduled_queue),

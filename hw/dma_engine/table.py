@@ -26,12 +26,14 @@ class Table(wiring.Component):
         Rows; a power of two.
     reads : int
         Read ports; each costs a copy of the table.
-    init : wiring.Signature
-        Signature of the sweep.
+    init : wiring.Signature or None
+        Signature of the sweep; None for a table that is not swept, because a row is never looked at before it
+        was written.
 
     Members
     -------
     init : ``In(init)``
+        Unless that is None.
     write : ``In``; ``en``, ``addr``, ``data``
     read : array of ``In``; ``addr`` in, ``data`` out, combinational
     """
@@ -40,8 +42,8 @@ class Table(wiring.Component):
         self.shape = shape
         self.depth = depth
         self.reads = reads
-        super().__init__({
-            "init": In(init),
+        self._swept = init is not None
+        super().__init__(({"init": In(init)} if self._swept else {}) | {
             "write": In(wiring.Signature({"en": wiring.Out(1), "addr": wiring.Out(range(depth)),
                                           "data": wiring.Out(shape)})),
             "read": In(wiring.Signature({"addr": wiring.Out(range(depth)), "data": In(shape)})).array(reads),
@@ -53,11 +55,11 @@ class Table(wiring.Component):
         m.submodules.memory = rows = memory.Memory(
             shape=unsigned(width), depth=self.depth, init=[], attrs={"ram_style": "distributed"})
         write = rows.write_port()
-        with m.If(self.init.active):
-            m.d.comb += [write.en.eq(1), write.addr.eq(self.init.address)]
-        with m.Else():
-            m.d.comb += [write.en.eq(self.write.en), write.addr.eq(self.write.addr),
-                         write.data.eq(data_bits(self.write.data))]
+        m.d.comb += [write.en.eq(self.write.en), write.addr.eq(self.write.addr),
+                     write.data.eq(data_bits(self.write.data))]
+        if self._swept:
+            with m.If(self.init.active):
+                m.d.comb += [write.en.eq(1), write.addr.eq(self.init.address), write.data.eq(0)]
         for port in self.read:
             read = rows.read_port(domain="comb")
             m.d.comb += [read.addr.eq(port.addr), data_bits(port.data).eq(read.data)]

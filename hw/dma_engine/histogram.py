@@ -1,0 +1,159 @@
+"""Latency histogram of each queue, of samples: from a request's acceptance to its end.
+
+QueueStore (posts), Retire (ends, resets) -> LatencyHistogram -> registers.  Latency: 5 cycles from an end to its
+bin.  Throughput: one post and one end per cycle.
+
+A request that is accepted while no sample of its queue is running starts one; its own end, found by
+counting the queue's requests, ends it. So samples are exact, and whoever posts one at a time sees all of them.
+"""
+
+from amaranth import *
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import Queue
+
+from .config import HISTOGRAM_BINS
+from .layouts import InitSignature
+from .table import BLOCK_RAM, Table
+
+__all__ = ["LatencyHistogram"]
+
+TIME_WIDTH = 32
+COUNT_WIDTH = 32
+
+SAMPLES_WAITING = 4
+"""Samples that wait while software reads."""
+
+
+class LatencyHistogram(wiring.Component):
+    """Bin ``n`` counts latencies from ``2 ** n`` cycles to less than ``2 ** (n + 1)``, the last one all above.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    posted : ``In(1)``, posted_queue : ``In``
+        A word was accepted.
+    ended : ``In(1)``, reset : ``In(1)``, queue : ``In``
+        A request of the queue ended; the queue was reset, and has no requests.
+    look : ``In(1)``, look_queue, look_bin : ``In``
+        Read a bin; not in two cycles running.
+    count : ``Out``
+        The bin last read, from 2 cycles later on. Wraps.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue = config.queue_bits
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "posted": In(1), "posted_queue": In(queue),
+            "ended": In(1), "reset": In(1), "queue": In(queue),
+            "look": In(1), "look_queue": In(queue), "look_bin": In(range(HISTOGRAM_BINS)),
+            "count": Out(COUNT_WIDTH),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        item = data.StructLayout({"reset": 1, "queue": config.queue_bits, "bin": range(HISTOGRAM_BINS)})
+        m.submodules.items = items = Queue(item, depth=SAMPLES_WAITING)
+        self._measure(m, items)
+        self._count(m, items)
+        return m
+
+    def _measure(self, m, items):
+        config, init, queues = self.config, InitSignature(self.config), self.config.queues
+        # Requests of one queue between its post and its end are fewer than this counts.
+        number = (config.queue_depth + config.extended_window + config.window + 2).bit_length()
+        # A sample is running where the two sides have not changed ``turn`` equally often.
+        side = data.StructLayout({"number": number, "turn": 1})
+        m.submodules.posts = posts = Table(side, depth=queues, reads=2, init=init)
+        m.submodules.ends = ends = Table(side, depth=queues, reads=2, init=init)
+        m.submodules.samples = samples = Table(
+            data.StructLayout({"number": number, "start": TIME_WIDTH}), depth=queues, reads=1, init=None)
+        for table in (posts, ends):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+
+        now = Signal(TIME_WIDTH)
+        posted, post_queue = Signal(), Signal(config.queue_bits)
+        ended, reset, end_queue = Signal(), Signal(), Signal(config.queue_bits)
+        m.d.sync += [
+            now.eq(now + 1),
+            posted.eq(self.posted), post_queue.eq(self.posted_queue),
+            ended.eq(self.ended), reset.eq(self.reset), end_queue.eq(self.queue),
+        ]
+
+        starts, post = Signal(), posts.read[0].data
+        m.d.comb += [
+            posts.read[0].addr.eq(post_queue), ends.read[1].addr.eq(post_queue),
+            starts.eq(posted & (post.turn == ends.read[1].data.turn)),
+            posts.write.en.eq(posted), posts.write.addr.eq(post_queue),
+            posts.write.data.number.eq(post.number + 1), posts.write.data.turn.eq(post.turn ^ starts),
+            samples.write.en.eq(starts), samples.write.addr.eq(post_queue),
+            samples.write.data.number.eq(post.number), samples.write.data.start.eq(now),
+        ]
+
+        finishes, end, sample, other = Signal(), ends.read[0].data, samples.read[0].data, posts.read[1].data
+        m.d.comb += [
+            ends.read[0].addr.eq(end_queue), posts.read[1].addr.eq(end_queue), samples.read[0].addr.eq(end_queue),
+            finishes.eq(ended & (end.turn != other.turn) & (end.number == sample.number)),
+            ends.write.en.eq(ended | reset), ends.write.addr.eq(end_queue),
+            ends.write.data.number.eq(Mux(reset, other.number, end.number + 1)),
+            ends.write.data.turn.eq(Mux(reset, other.turn, end.turn ^ finishes)),
+        ]
+
+        finished, was_reset, queue = Signal(), Signal(), Signal(config.queue_bits)
+        latency = Signal(TIME_WIDTH)
+        m.d.sync += [finished.eq(finishes), was_reset.eq(reset), queue.eq(end_queue), latency.eq(now - sample.start)]
+        m.d.comb += [items.i.valid.eq(finished | was_reset), items.i.payload.reset.eq(was_reset),
+                     items.i.payload.queue.eq(queue)]
+        for number in range(1, HISTOGRAM_BINS):
+            with m.If(latency[number:].any()):
+                m.d.comb += items.i.payload.bin.eq(number)
+
+    def _count(self, m, items):
+        config, queues = self.config, self.config.queues
+        m.submodules.rows = rows = memory.Memory(
+            shape=unsigned(COUNT_WIDTH), depth=queues * HISTOGRAM_BINS, init=[], attrs=BLOCK_RAM)
+        write, read = rows.write_port(), rows.read_port()
+        # Bins that hold a number; the others are zero, whatever their rows say.
+        m.submodules.filled = filled = Table(HISTOGRAM_BINS, depth=queues, reads=2, init=InitSignature(config))
+        wiring.connect(m, wiring.flipped(self.init), filled.init)
+
+        # -- Read a row, software's first.
+        item, valid = Signal.like(items.o.payload), Signal()
+        looking, look_row = Signal(), Signal(Shape.cast(item.queue.shape()).width + len(self.look_bin))
+        shown, late, wanted = Signal(COUNT_WIDTH), Signal(), Signal()
+        m.d.comb += [
+            # A row that is being written cannot be read.
+            wanted.eq(self.look | late),
+            items.o.ready.eq(~wanted & ~(valid & (item.queue == items.o.payload.queue))),
+            read.addr.eq(Mux(wanted, Cat(self.look_bin, self.look_queue),
+                             Cat(items.o.payload.bin, items.o.payload.queue))),
+        ]
+        m.d.sync += [valid.eq(items.o.valid & items.o.ready), item.eq(items.o.payload), late.eq(wanted & write.en),
+                     looking.eq(wanted & ~write.en), look_row.eq(Cat(self.look_bin, self.look_queue))]
+
+        # -- Write it.
+        have = filled.read[0].data
+        known = have.bit_select(item.bin, 1)
+        m.d.comb += [
+            filled.read[0].addr.eq(item.queue),
+            filled.write.en.eq(valid), filled.write.addr.eq(item.queue),
+            filled.write.data.eq(Mux(item.reset, 0, have | 1 << item.bin)),
+            write.en.eq(valid & ~item.reset), write.addr.eq(Cat(item.bin, item.queue)),
+            write.data.eq(1 + Mux(known, read.data, 0)),
+        ]
+
+        # -- Show it.
+        m.d.comb += [
+            filled.read[1].addr.eq(look_row[len(self.look_bin):]),
+            self.count.eq(Mux(looking, Mux(filled.read[1].data.bit_select(look_row[:len(self.look_bin)], 1),
+                                           read.data, 0), shown)),
+        ]
+        m.d.sync += shown.eq(self.count)

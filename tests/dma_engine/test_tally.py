@@ -1,0 +1,136 @@
+"""Sums and histograms by themselves: wide sums, clears and copies at any time, every bin."""
+
+import random
+from collections import Counter, deque
+
+import pytest
+from amaranth.lib import data
+from amaranth.sim import Simulator
+
+from hw.dma_engine.config import HISTOGRAM_BINS, TINY
+from hw.dma_engine.counters import Tally
+from hw.dma_engine.histogram import LatencyHistogram
+
+
+def _simulate(dut, testbench):
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("load", [0.3, 0.9, 1.0])
+def test_tally(load, seed):
+    """Sums of 48 bits, added to in up to every cycle; copies are of one cycle, and wait only for a free one."""
+    rng = random.Random(f"{seed} {load}")
+    dut, sums, copies = Tally(data.StructLayout({"big": 48, "small": 5}), TINY), [[0, 0] for _ in range(4)], 0
+
+    async def testbench(ctx):
+        nonlocal copies
+        # Rows are used before they are cleared for the first time, and not.
+        for cycle in range(3000):
+            add, queue = rng.random() < load and cycle < 2990, rng.randrange(4)
+            clear, cleared = rng.random() < 0.05, rng.randrange(4)
+            clear &= not (add and queue == cleared)
+            amounts = rng.getrandbits(44), 1
+            if not ctx.get(dut.busy) and rng.random() < 0.2:
+                ctx.set(dut.take, 1)
+                ctx.set(dut.take_queue, rng.randrange(4))
+            ctx.set(dut.add, add)
+            ctx.set(dut.queue, queue)
+            ctx.set(dut.amounts, {"big": amounts[0], "small": amounts[1]})
+            ctx.set(dut.clear, clear)
+            ctx.set(dut.clear_queue, cleared)
+            copied = ctx.get(dut.busy) and not add
+            before = list(sums[ctx.get(dut.take_queue)])
+            await ctx.tick()
+            ctx.set(dut.take, 0)
+            if copied:
+                copies += 1
+                assert not ctx.get(dut.busy)
+                assert [ctx.get(dut.copy.big), ctx.get(dut.copy.small)] == before
+            if clear:
+                sums[cleared] = [0, 0]
+            if add:
+                sums[queue] = [(sums[queue][0] + amounts[0]) % (1 << 48), (sums[queue][1] + 1) % 32]
+
+    _simulate(dut, testbench)
+    assert copies > (100 if load < 1 else 0)
+
+
+def test_histogram(seed):
+    """Every bin, resets, and reads at any time, also of the bin that is being written."""
+    rng = random.Random(seed)
+    dut = LatencyHistogram(TINY)
+    bins, posted = Counter(), [deque() for _ in range(4)]
+    sample, reads = [None] * 4, 0
+
+    async def testbench(ctx):
+        nonlocal reads
+        now, last_look, history = 0, -9, deque(maxlen=16)
+        # Whoever holds a queue up for long makes the long latencies.
+        hold = [0] * 4
+        while now < 90_000:
+            busy = now < 4_000 or now > 80_000
+            post, queue = busy and rng.random() < 0.5, rng.randrange(4)
+            for one in range(4):
+                if rng.random() < 0.002 and hold[one] < now:
+                    hold[one] = now + int(2 ** rng.uniform(0, 12))
+            if now == 3_900:
+                hold = [6_000 + 2 ** 14, 6_000 + 2 ** 13, 6_000 + 2 ** 15, 6_000 + 70_000]
+            ready = [one for one in range(4) if posted[one] and hold[one] < now]
+            end = rng.choice(ready) if ready and rng.random() < 0.5 else None
+            if end is None and rng.random() < 0.002 and busy:
+                reset = rng.randrange(4)
+            else:
+                reset = None
+            post &= queue != reset and len(posted[queue]) < TINY.queue_depth
+            ctx.set(dut.posted, post)
+            ctx.set(dut.posted_queue, queue)
+            ctx.set(dut.ended, end is not None)
+            ctx.set(dut.reset, reset is not None)
+            ctx.set(dut.queue, end if end is not None else reset or 0)
+            if post:
+                posted[queue].append(now)
+                if sample[queue] is None:
+                    sample[queue] = now
+            if end is not None and (start := posted[end].popleft()) == sample[end]:
+                bins[end, min(HISTOGRAM_BINS - 1, (now - start).bit_length() - 1)] += 1
+                sample[end] = None
+            if reset is not None:
+                posted[reset].clear()
+                sample[reset] = None
+                for number in range(HISTOGRAM_BINS):
+                    bins[reset, number] = 0
+            history.append(dict(bins))
+            look = now - last_look > 3 and rng.random() < 0.3
+            if look:
+                last_look = now
+                where = rng.randrange(4), rng.choice((rng.randrange(HISTOGRAM_BINS), 3, 4))
+                ctx.set(dut.look_queue, where[0])
+                ctx.set(dut.look_bin, where[1])
+            ctx.set(dut.look, look)
+            await ctx.tick()
+            now += 1
+            if now == last_look + 2:
+                # What ended within the last cycles may or may not be there.
+                allowed = {past.get(where, 0) for past in list(history)[-12:]}
+                assert ctx.get(dut.count) in allowed
+                reads += 1
+        ctx.set(dut.posted, 0)
+        ctx.set(dut.ended, 0)
+        ctx.set(dut.reset, 0)
+        await ctx.tick().repeat(20)
+        for queue in range(4):
+            for number in range(HISTOGRAM_BINS):
+                ctx.set(dut.look, 1)
+                ctx.set(dut.look_queue, queue)
+                ctx.set(dut.look_bin, number)
+                await ctx.tick()
+                ctx.set(dut.look, 0)
+                await ctx.tick().repeat(2)
+                assert ctx.get(dut.count) == bins[queue, number], (queue, number)
+
+    _simulate(dut, testbench)
+    seen = {number for (_, number), count in bins.items() if count}
+    assert reads > 1000 and len(seen) >= 8
