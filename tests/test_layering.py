@@ -1,6 +1,8 @@
 """Who may import whom, read from the source: an import that runs only sometimes counts too."""
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -91,6 +93,12 @@ def test_what_software_shares_has_no_gateware(name):
     assert _ours(name) <= SHARED[name]
     # Registers are described with hw.regs, which can make gateware of them; of Amaranth itself, nothing.
     assert not {used for used in _imports(name) if used.partition(".")[0] == "amaranth"}
+
+
+@pytest.mark.parametrize("name", ["config", "words", "model"])
+def test_software_does_without_amaranth(name):
+    code = f"import sys, hw.dma_engine.{name}; sys.exit('amaranth' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_only_emit_uses_the_backend():

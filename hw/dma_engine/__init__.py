@@ -11,6 +11,14 @@
 """
 
 from .config import PRESETS, DmaConfig
-from .engine import DmaEngine
 
 __all__ = ["PRESETS", "DmaConfig", "DmaEngine"]
+
+
+def __getattr__(name):
+    # Late, so that words and model do without Amaranth.
+    if name == "DmaEngine":
+        from .engine import DmaEngine
+
+        return DmaEngine
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -99,6 +99,7 @@ def _ablations(result):
 
 def _latencies(result):
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     figure = Figure(figsize=(10, 4.4), layout="constrained")
     load, alone, behind = figure.subplots(1, 3, width_ratios=(1.3, 0.9, 1.1))
@@ -109,7 +110,10 @@ def _latencies(result):
         for part, style in (("p50", "o-"), ("p99", "^--")):
             load.plot([row["bus_share"] for row in points], [row["to_seen"][part] for row in points], style,
                       color=f"C{index}", markersize=4, label=f"L = {latency}, {part}")
-    load.set_ylim(bottom=0)
+    load.set_yscale("log")
+    load.yaxis.set_major_locator(FixedLocator([100, 200, 500, 1000, 2000, 5000, 10_000, 20_000]))
+    load.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    load.yaxis.set_minor_locator(NullLocator())
     load.set_xlabel("payload's share of the bus")
     load.set_ylabel("cycles from doorbell to SC seen")
     load.set_title(f"{rows[0]['size']} B requests at an even rate", fontsize=9)
@@ -130,6 +134,7 @@ def _latencies(result):
     theirs = [(name, by_latency[latency], "0.65") for name, by_latency in PEER_BEHIND if latency in by_latency]
     _bars(behind, ours + theirs)
     behind.axvline(2 * latency, color="black", linewidth=0.8, linestyle=":")
+    behind.xaxis.set_major_locator(MaxNLocator(4))
     behind.set_xlabel(f"cycles to data done, L = {latency}\n(dotted: memory alone, 2L)")
     behind.set_title("64 B right behind a large request\n(others: behind 64 KiB)", fontsize=9)
     figure.suptitle(f"{_engine(result)}, {result['data_width']} bit{_shift(result)}; "
