@@ -1,11 +1,13 @@
 """Write the generated pages of docs/; with --check, say which differ and exit 1."""
 
+import json
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 sys.path.insert(0, str(DOCS.parent))
 
+from fpga.report import page  # noqa: E402
 from hw.dma_engine.config import BASE  # noqa: E402
 from hw.dma_engine.registers import register_map  # noqa: E402
 from hw.regs import to_markdown  # noqa: E402
@@ -13,9 +15,12 @@ from hw.regs import to_markdown  # noqa: E402
 
 def pages():
     """File name -> text of every generated page."""
-    return {"dma_engine_registers.md":
+    return {
+        "dma_engine_registers.md":
             "<!-- Written by scripts/generate_docs.py for the preset `base`; do not edit. -->\n\n"
-            + to_markdown(register_map(BASE))}
+            + to_markdown(register_map(BASE)),
+        "area.md": page(json.loads((DOCS / "area.json").read_text(encoding="utf-8"))),
+    }
 
 
 def stale():
