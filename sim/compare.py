@@ -320,6 +320,8 @@ class Comparison:
         # Short, so that what waits for memory leaves room in the buffer for the other queue.
         word, other = self.make.good(queue, self.rng.randint(1, 200)), (queue + 1) % self.config.queues
         side = self.rng.choice(("src", "dst"))
+        # What does not come counts for its target, and so for the other queue if that has the same.
+        await self.make.limit_targets(lift=True)
         pieces = model.source(word) if side == "src" else model.destination(word)
         pages = [page for start, length in pieces for page in range(start & -PAGE_BYTES, start + length, PAGE_BYTES)]
         bench.trace(f"withholding {pages[0]:#x}, {side} of queue {queue}")
@@ -349,6 +351,7 @@ class Comparison:
             for page in pages:
                 bench.release(page)
         await self._rest(queue)
+        await self.make.limit_targets()
         await bench.driver.set_watchdog(self.watchdog)
 
 

@@ -6,7 +6,7 @@ model, which says whether it will; so nothing here need know how statuses are de
 
 from typing import NamedTuple
 
-from hw.dma_engine.config import PAGE_BYTES, TARGETS
+from hw.dma_engine.config import CLASSES, PAGE_BYTES, TARGETS, WEIGHT_WIDTH
 from hw.dma_engine.words import Command, NativeWord, Opcode, RequestFlag, Status
 
 __all__ = ["CHECKS", "MEMORY", "Item", "RequestMaker"]
@@ -104,15 +104,21 @@ class RequestMaker:
             await bench.configure_queue(queue, domain=self.homes[queue].number, sc=sc, rc=rc,
                                         skip_errors=rng.random() < 0.4, **self._scheduling())
             await bench.command(queue, Command.START)
-        # A limit of one beat blocks for good if one beat too many or too few is ever counted.
+        await self.limit_targets()
+
+    async def limit_targets(self, *, lift=False):
+        """Limit the targets by chance, or not at all."""
+        rng = self.rng
         for target in range(TARGETS):
-            await bench.driver.limit_target(target, beats=rng.choice((0, 1, rng.randint(2, 200))),
-                                            slow=rng.random() < 0.3)
+            # A limit of one beat blocks for good if one beat too many or too few is ever counted.
+            beats = rng.choice((0, 1, rng.randint(2, 200)))
+            await self.bench.driver.limit_target(target, beats=0 if lift else beats, slow=rng.random() < 0.3)
 
     def _scheduling(self):
         """When a queue's segments go; nothing that can be seen depends on it."""
         rng = self.rng
-        return {"target": rng.randrange(TARGETS), "limit": rng.choice((0, 0, rng.randrange(self.config.window)))}
+        return {"target": rng.randrange(TARGETS), "limit": rng.choice((0, 0, rng.randrange(self.config.window))),
+                "priority": rng.randrange(CLASSES), "weight": rng.randrange(1 << WEIGHT_WIDTH)}
 
     def _page(self, length, multiple=PAGE_BYTES):
         """Address of a page with room for ``length`` bytes, and a page of distance to everything else."""

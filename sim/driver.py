@@ -126,15 +126,15 @@ class DmaDriver:
             await self.write("PAGE_COMMIT", page=number, present=int(frame is not None))
 
     async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False,
-                              mode=QueueMode.NATIVE, target=0, limit=0):
-        """Give a queue its domain, the addresses of its completion words (None for no such word), its target and
-        the most segments that it may have in flight (0 for its window)."""
+                              mode=QueueMode.NATIVE, target=0, limit=0, priority=0, weight=0):
+        """Give a queue its domain, the addresses of its completion words (None for no such word), its target,
+        the most segments that it may have in flight (0 for its window), its class and its weight."""
         async with self._lock():
             await self._write_pair("QUEUE_SC", sc or 0)
             await self._write_pair("QUEUE_RC", rc or 0)
             await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None),
                              rc_enable=int(rc is not None), skip_errors=int(skip_errors), mode=int(mode),
-                             target=target)
+                             target=target, priority=priority, weight=weight)
             await self.write("QUEUE_LIMIT", segments=limit)
             await self.write("QUEUE_COMMIT", queue=queue)
 

@@ -27,6 +27,11 @@ MODERATION_WIDTH = 16
 TARGETS = 4
 """Memories behind ``m_axi`` that can be told apart."""
 
+CLASSES = 4
+"""Of queues: one of a higher class goes first."""
+
+WEIGHT_WIDTH = 4
+
 
 
 def _power_of_two(value, low, high):

@@ -86,6 +86,7 @@ class QueueControl(wiring.Component):
         scan = Signal(queue_bits + 2)
         queue = Signal(queue_bits)
         in_flight, act, round_ends = Signal(), Signal(), Signal()
+        stopped = Signal()              # nothing can have been scheduled since ``in_flight`` was looked at
         m.d.sync += scan.eq(scan + 1)
         m.d.comb += [
             queue.eq(scan[2:]),
@@ -94,11 +95,11 @@ class QueueControl(wiring.Component):
             act.eq(scan[:2] == 3),
             round_ends.eq(scan.all()),
         ]
-        with m.If(self.scanning):
-            m.d.sync += in_flight.eq(self.in_flight)
-
         def bit(bits):
             return bits.bit_select(queue, 1)
+
+        with m.If(self.scanning):
+            m.d.sync += [in_flight.eq(self.in_flight), stopped.eq(bit(self.resetting))]
 
         # -- Reset: drop words until none is left and nothing is in flight.
         drained, timeout = Signal(), Signal()
@@ -107,7 +108,7 @@ class QueueControl(wiring.Component):
         m.d.comb += [
             self.flush.eq(bit(self.resetting) & (scan[:2] == 1)),
             self.flush_queue.eq(queue),
-            drained.eq(act & bit(self.resetting) & ~bit(self.waiting) & ~in_flight & ~bit(self.pending)),
+            drained.eq(act & bit(self.resetting) & stopped & ~bit(self.waiting) & ~in_flight & ~bit(self.pending)),
             found.i.valid.eq(drained | timeout),
             found.i.payload.queue.eq(queue),
             found.i.payload.kind.eq(Mux(drained, OpKind.RESET, OpKind.EVENT)),

@@ -34,6 +34,7 @@ from .responses import Responses
 from .retire import Retire
 from .scheduler import Scheduler
 from .sequencer import WriteSequencer
+from .shares import Shares
 from .table import Table
 from .targets import TargetLimits
 from .words import Status
@@ -88,6 +89,7 @@ class DmaEngine(wiring.Component):
         m.submodules.doorbell = doorbell = Doorbell(config)
         m.submodules.store = store = QueueStore(config)
         m.submodules.scheduler = scheduler = Scheduler(config)
+        m.submodules.shares = shares = Shares(config)
         m.submodules.regions = regions = RegionTable(config)
         m.submodules.pages = pages = PageTable(config)
         m.submodules.legalizer = legalizer = Legalizer(config)
@@ -112,8 +114,8 @@ class DmaEngine(wiring.Component):
         m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
-        for part in (panel, doorbell, store, scheduler, regions, pages, buffer, responses, retire, epochs, completion,
-                     tags, settings):
+        for part in (panel, doorbell, store, scheduler, shares, regions, pages, buffer, responses, retire, epochs,
+                     completion, tags, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.
@@ -123,9 +125,16 @@ class DmaEngine(wiring.Component):
             doorbell.refused.eq(store.refused),
             store.enabled.eq(control.enabled),
             store.clear.eq(control.forgive), store.clear_queue.eq(control.forgive_queue),
-            store.flush.eq(control.flush), store.flush_queue.eq(control.flush_queue),
+            store.flush.eq(scheduler.flushing), store.flush_queue.eq(control.flush_queue),
+            store.pick.eq(scheduler.pick), store.pick_queue.eq(scheduler.pick_queue),
             store.peek_queue.eq(scheduler.peek_queue), store.consume.eq(scheduler.consume),
-            scheduler.front.eq(store.front), scheduler.ready.eq(store.ready),
+            scheduler.front.eq(store.front), scheduler.ready.eq(store.ready), scheduler.more.eq(store.more),
+            shares.asking.eq(scheduler.asking), shares.leaving.eq(scheduler.leaving),
+            scheduler.candidates.eq(shares.candidates), scheduler.left.eq(shares.left),
+            shares.charge.eq(scheduler.valid), shares.charge_queue.eq(scheduler.o.queue),
+            shares.charge_beats.eq(scheduler.beats), shares.weight.eq(settings.read[0].data.weight),
+            shares.configure.eq(panel.queue_write), shares.configure_queue.eq(panel.queue_id),
+            shares.priority.eq(panel.queue_priority),
             scheduler.arriving.eq(store.arriving), scheduler.arriving_queue.eq(store.arriving_queue),
             scheduler.running.eq(control.running), scheduler.held.eq(retire.held),
             scheduler.room.eq(room.available != 0),
@@ -255,7 +264,7 @@ class DmaEngine(wiring.Component):
         m.d.comb += [
             control.command_valid.eq(panel.command_write), control.command.eq(panel.command),
             control.command_queue.eq(panel.command_queue), control.watchdog.eq(panel.watchdog),
-            control.waiting.eq(store.waiting), control.held.eq(retire.held),
+            control.waiting.eq(store.ready | store.more), control.held.eq(retire.held),
             control.pending.eq(completion.pending | notices.pending),
             control.retired.eq(retire.retired), control.retired_queue.eq(retire.retired_queue),
             scheduler.look_queue.eq(look), retire.look_queue.eq(look),
@@ -283,7 +292,7 @@ class DmaEngine(wiring.Component):
             self.irq.eq(panel.irq),
             panel.enabled.eq(control.enabled), panel.running.eq(control.running),
             panel.resetting.eq(control.resetting), panel.held.eq(retire.held),
-            panel.refusing.eq(store.refusing), panel.waiting.eq(store.waiting),
+            panel.refusing.eq(store.refusing), panel.waiting.eq(store.ready | store.more),
             panel.look_valid.eq(~control.scanning),
             panel.in_flight.eq(scheduler.tail - retire.look_head), panel.word.eq(retire.look_word),
             panel.log_valid.eq(retire.failed), panel.log.eq(retire.log), panel.interrupt.eq(retire.interrupt),

@@ -11,7 +11,7 @@ from hw.axi import AxiLiteSignature
 from hw.regs import RegisterBank
 from hw.stream import Queue
 
-from .config import ADDR_WIDTH, BYTES_WIDTH, HISTOGRAM_BINS, SMALL_PAGE_BITS, TARGETS
+from .config import ADDR_WIDTH, BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, SMALL_PAGE_BITS, TARGETS
 from .layouts import CompletionLayout, InitSignature, PageEntry, QueueSettings, RegionEntry, is_extended
 from .moderation import InterruptModeration
 from .registers import COUNTERS, register_map
@@ -37,7 +37,8 @@ class FrontPanel(wiring.Component):
     init : ``In(InitSignature)``
         The bus waits during the sweep, which would undo what software writes.
     bus : ``In(AxiLiteSignature)``
-    region_write, region_id, region, queue_write, queue_id, settings, queue_limit, sc_addr, rc_addr : ``Out``
+    region_write, region_id, region, queue_write, queue_id, settings : ``Out``
+    queue_priority, queue_limit, sc_addr, rc_addr : ``Out``
         Table entries as committed.
     target_limit : array of ``Out``, target_slow : ``Out``
         Per target.
@@ -69,6 +70,7 @@ class FrontPanel(wiring.Component):
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
             "page_write": Out(1), "page_id": Out(config.page_bits), "page": Out(PageEntry),
             "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
+            "queue_priority": Out(range(CLASSES)),
             "queue_limit": Out(config.place_bits),
             "target_limit": Out(config.load_width).array(TARGETS), "target_slow": Out(TARGETS),
             "sc_addr": Out(ADDR_WIDTH), "rc_addr": Out(ADDR_WIDTH),
@@ -129,6 +131,7 @@ class FrontPanel(wiring.Component):
             self.settings.domain.eq(config.domain),
             self.settings.sc_enable.eq(config.sc_enable), self.settings.rc_enable.eq(config.rc_enable),
             self.settings.skip_errors.eq(config.skip_errors), self.settings.target.eq(config.target),
+            self.settings.weight.eq(config.weight), self.queue_priority.eq(config.priority),
             self.queue_limit.eq(bank.queue_limit.segments),
             self.settings.mode.eq(Mux(is_extended(self.config, self.queue_id), config.mode, QueueMode.NATIVE)),
             self.sc_addr.eq(Cat(bank.queue_sc_lo.value, bank.queue_sc_hi.value)),

@@ -15,6 +15,7 @@ from .config import (
     PAGE_ID_WIDTH,
     REGION_ID_WIDTH,
     TARGETS,
+    WEIGHT_WIDTH,
 )
 from .words import COMPLETION_FIELDS, NATIVE_FIELDS, QueueMode, Status
 
@@ -92,6 +93,7 @@ class QueueSettings(data.Struct):
     rc_enable: 1
     skip_errors: 1
     target: range(TARGETS)
+    weight: WEIGHT_WIDTH
     mode: QueueModeShape
 
 

@@ -1,15 +1,15 @@
 """The queues: words wait here until the scheduler has cut them into segments.
 
 Doorbell -> QueueStore -> Scheduler.  A word that meets an empty queue goes straight to the front
-entry: 1 cycle.  Otherwise it waits in block RAM and moves up when the entry before it is consumed:
-the queue's next request is there 2 cycles later.  Throughput: one word in and one out per cycle.
+entry: 1 cycle.  Otherwise it waits in block RAM, is read when its queue is picked, and moves up in the cycle in which
+the entry before it is consumed.  Throughput: one word in and one out per cycle, from one queue too.
 """
 
 from amaranth import *
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream import Queue, RoundRobin
+from hw.stream import Queue
 
 from .layouts import Check, InitSignature, NativeLayout, NoteLayout, arrival_layout, event_layout, front_layout
 from .table import BLOCK_RAM, Table
@@ -49,16 +49,20 @@ class QueueStore(wiring.Component):
         OVERFLOW or DISABLED, once per queue until it is cleared.
     ready : ``Out(queues)``
         Queues with a request in their front entry.
-    waiting : ``Out(queues)``
-        Queues with any word.
+    more : ``Out(queues)``
+        Queues with words behind it.
     arriving, arriving_queue : ``Out``
         The word on ``i`` becomes the queue's front entry, and ``ready`` in the next cycle.
-    peek_queue : ``In``, front : ``Out(front_layout)``
-        Front entry of a queue, combinational.
+    pick : ``In(1)``, pick_queue : ``In``
+        A queue that is looked at in the next cycle.
+    peek_queue : ``In``
+        The queue that was picked in the cycle before. If its front entry is empty, the next word moves up now.
+    front : ``Out(front_layout)``
+        Front entry of ``peek_queue``, combinational.
     consume : ``In(1)``
-        The front entry of ``peek_queue`` is wholly scheduled.
+        It is wholly scheduled.
     flush, flush_queue : ``In``
-        Drop the words of a queue that neither takes nor schedules any; repeat until it is not ``waiting``.
+        Drop the words of a queue; nothing is picked in this cycle, nor in the one before.
     """
 
     def __init__(self, config):
@@ -73,8 +77,9 @@ class QueueStore(wiring.Component):
             "refusing": Out(config.queues),
             "events": Out(stream.Signature(event_layout(config))),
             "ready": Out(config.queues),
-            "waiting": Out(config.queues),
+            "more": Out(config.queues),
             "arriving": Out(1), "arriving_queue": Out(queue),
+            "pick": In(1), "pick_queue": In(queue),
             "peek_queue": In(queue),
             "front": Out(front_layout(config)),
             "consume": In(1),
@@ -96,17 +101,13 @@ class QueueStore(wiring.Component):
         for table in (heads, tails, fronts):
             wiring.connect(m, wiring.flipped(self.init), table.init)
 
-        occupied = Signal(config.queues)    # has words in the ring
-        loading = Signal(config.queues)     # a word is between the ring and the front entry
-        m.d.comb += self.waiting.eq(occupied | loading | self.ready)
-
-        pop, pop_queue = Signal(), Signal(config.queue_bits)
-        load, load_queue = Signal(), Signal(config.queue_bits)
-        push, direct = Signal(), Signal()
+        ready, more = self.ready, self.more
+        fetched, load = Signal(), Signal()      # the next word is out of the ring; it moves up
 
         # -- A word arrives: to the front entry, to the ring, or refused.
         queue = self.i.payload.queue
         full, accept, overflow = Signal(), Signal(), Signal()
+        push, direct = Signal(), Signal()
         m.submodules.events = events = Queue(event_layout(config), depth=4)
         wiring.connect(m, events.o, wiring.flipped(self.events))
         arrives = Signal()
@@ -117,7 +118,8 @@ class QueueStore(wiring.Component):
             self.i.ready.eq(events.i.ready),
             arrives.eq(self.i.valid & self.i.ready),
             accept.eq(_bit(self.enabled, queue) & ~_bit(self.refusing, queue)),
-            direct.eq(arrives & accept & ~_bit(self.waiting, queue) & ~load),
+            # Without a look at ``load``, which comes late.
+            direct.eq(arrives & accept & ~_bit(ready | more, queue) & ~fetched),
             self.arriving.eq(direct), self.arriving_queue.eq(queue),
             overflow.eq(accept & full),
             self.refused.eq(~accept | (overflow & ~direct)),
@@ -136,72 +138,52 @@ class QueueStore(wiring.Component):
         stored = self._encode(m)
         m.d.comb += ring_write.data.eq(stored)
 
-        # -- The front entry is consumed: move the next word up, at once if the ring's port is free.
-        m.submodules.refill = refill = RoundRobin(config.queues)
-        refill_valid, refill_queue = Signal(), Signal(config.queue_bits)
-        refill_onehot = Signal(config.queues)
-        head = Signal(position_bits + 1)
+        # -- A queue is picked: read its next word, which moves up if the front entry is empty in the next cycle.
+        # If the same queue is looked at now and a word moves up, that is the one behind.
+        head, after = Signal(position_bits + 1), Signal(position_bits + 1)
+        again, empties = Signal(), Signal()
         m.d.comb += [
-            refill.requests.eq(occupied & ~self.ready & ~loading & ~refill_onehot),
-            refill.advance.eq(1),
-            pop_queue.eq(Mux(refill_valid, refill_queue, self.peek_queue)),
-            pop.eq((refill_valid & _bit(occupied, refill_queue))
-                   | (~refill_valid & self.consume & _bit(occupied, self.peek_queue))),
-            heads.read[1].addr.eq(pop_queue),
-            tails.read[1].addr.eq(pop_queue),
-            head.eq(heads.read[1].data),
-            ring_read.addr.eq(Cat(head[:position_bits], pop_queue)),
-            ring_read.en.eq(pop),
+            load.eq(fetched & (self.consume | ~_bit(ready, self.peek_queue))),
+            after.eq(head + 1),
+            empties.eq(after == tails.read[1].data),
+            again.eq(load & (self.pick_queue == self.peek_queue)),
+            heads.read[1].addr.eq(self.pick_queue),
+            tails.read[1].addr.eq(self.peek_queue),
+            ring_read.addr.eq(Cat(Mux(again, after, heads.read[1].data)[:position_bits], self.pick_queue)),
+            ring_read.en.eq(self.pick),
         ]
         m.d.sync += [
-            refill_valid.eq(refill.valid),
-            refill_queue.eq(refill.grant),
-            refill_onehot.eq(refill.grant_onehot),
-            load.eq(pop),
-            load_queue.eq(pop_queue),
+            head.eq(Mux(again, after, heads.read[1].data)),
+            fetched.eq(self.pick & _bit(more, self.pick_queue) & ~(again & empties)),
         ]
-
-        # -- A flush takes the pop's port when it is free.
-        flush = Signal()
         m.d.comb += [
-            flush.eq(self.flush & ~pop & ~load),
             tails.read[2].addr.eq(self.flush_queue),
-            heads.write.en.eq(pop | flush),
-            heads.write.addr.eq(Mux(flush, self.flush_queue, pop_queue)),
-            heads.write.data.eq(Mux(flush, tails.read[2].data, head + 1)),
+            heads.write.en.eq(load | self.flush),
+            heads.write.addr.eq(Mux(self.flush, self.flush_queue, self.peek_queue)),
+            heads.write.data.eq(Mux(self.flush, tails.read[2].data, after)),
         ]
 
         # -- The front entry is written, by the ring or by the word itself.
         loaded = Signal(_stored_layout)
         m.d.comb += [
-            loaded.eq(Mux(load, ring_read.data, stored)),
+            loaded.eq(Mux(fetched, ring_read.data, stored)),
             fronts.write.en.eq(load | direct),
-            fronts.write.addr.eq(Mux(load, load_queue, queue)),
+            fronts.write.addr.eq(Mux(fetched, self.peek_queue, queue)),
             fronts.write.data.eq(self._decode(m, loaded)),
             fronts.read[0].addr.eq(self.peek_queue),
             self.front.eq(fronts.read[0].data),
         ]
 
-        empties = Signal()
-        m.d.comb += empties.eq((head + 1)[:position_bits + 1] == tails.read[1].data)
         for index in range(config.queues):
-            popped = pop & (pop_queue == index)
-            pushed = push & (queue == index)
-            written = (load & (load_queue == index)) | (direct & (queue == index))
-            consumed = self.consume & (self.peek_queue == index)
-            flushed = flush & (self.flush_queue == index)
-            with m.If(pushed):
-                m.d.sync += occupied[index].eq(1)
-            with m.Elif((popped & empties) | flushed):
-                m.d.sync += occupied[index].eq(0)
-            with m.If(popped):
-                m.d.sync += loading[index].eq(1)
-            with m.Elif(load & (load_queue == index)):
-                m.d.sync += loading[index].eq(0)
-            with m.If(written):
-                m.d.sync += self.ready[index].eq(1)
-            with m.Elif(consumed | flushed):
-                m.d.sync += self.ready[index].eq(0)
+            looked, flushed = self.peek_queue == index, self.flush & (self.flush_queue == index)
+            with m.If(push & (queue == index)):
+                m.d.sync += more[index].eq(1)
+            with m.Elif((load & empties & looked) | flushed):
+                m.d.sync += more[index].eq(0)
+            with m.If((load & looked) | (direct & (queue == index))):
+                m.d.sync += ready[index].eq(1)
+            with m.Elif((self.consume & looked) | flushed):
+                m.d.sync += ready[index].eq(0)
             with m.If(self.clear & (self.clear_queue == index)):
                 m.d.sync += self.refusing[index].eq(0)
             with m.Elif(arrives & self.refused & (queue == index)):

@@ -9,6 +9,7 @@ from hw.regs import Access, Field, Register, RegisterMap, register_pair
 from .config import (
     ADDR_WIDTH,
     BYTES_WIDTH,
+    CLASSES,
     COUNT_WIDTH,
     DOMAIN_WIDTH,
     FAILED_WIDTH,
@@ -17,6 +18,7 @@ from .config import (
     OFFSET_WIDTH,
     PAGE_ID_WIDTH,
     TARGETS,
+    WEIGHT_WIDTH,
 )
 from .words import Command, QueueMode, Status
 
@@ -122,6 +124,8 @@ def _queues(config):
                   doc="What stores to its page mean; NATIVE in a queue that is not extended."),
             Field("target", (TARGETS - 1).bit_length(), RW, lsb=24,
                   doc="Memory that most of the queue's traffic comes from or goes to, see TARGET_LIMIT."),
+            Field("priority", (CLASSES - 1).bit_length(), RW, doc="Class; queues of a higher one go first."),
+            Field("weight", WEIGHT_WIDTH, RW, doc="Share of the bus among the queues of the class; 0 counts as 1."),
         ], doc="How the queue behaves."),
         Register("QUEUE_LIMIT", [
             Field("segments", config.place_bits, RW, doc="Most segments in flight; 0 for the whole window."),

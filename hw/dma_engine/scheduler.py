@@ -1,9 +1,8 @@
-"""Which queue's next segment goes now: round robin, one segment per cycle.
+"""Which queue's next segment goes now: one segment per cycle.
 
-QueueStore -> Scheduler -> Legalizer.  Latency: 2 cycles from ``ready`` to ``o``, or from a word that arrives
-while nobody else is ready.  Throughput: one
-segment per cycle from all queues together; one queue gives a segment every 2 cycles, and the first
-segment of its next request one cycle later.
+QueueStore, Shares -> Scheduler -> Legalizer.  Latency: 3 cycles from ``ready`` to ``o``, 2 from a word that arrives
+while nobody asks.  Throughput: one segment per cycle, also from one queue while words wait in it; the
+segments of its last request come every 2 cycles.
 """
 
 from amaranth import *
@@ -12,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import RoundRobin
 
-from .layouts import EPOCH_WIDTH, InitSignature, front_layout, is_extended, scheduled_layout
+from .layouts import EPOCH_WIDTH, Check, InitSignature, front_layout, is_extended, scheduled_layout
 from .table import Table
 
 __all__ = ["Scheduler"]
@@ -22,7 +21,8 @@ class Scheduler(wiring.Component):
     """Pick a queue per cycle, give its next segment a number and a place in the queue's window.
 
     A pick of a queue whose window is full, that has as many segments in flight as it may, or whose fence has
-    to wait, is dropped, and the queue is left out until one of its segments retires.
+    to wait, is dropped, and the queue is left out until one of its segments retires. A pick of a queue without a
+    request in front lets its next word move up.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class Scheduler(wiring.Component):
     Members
     -------
     init : ``In(InitSignature)``
-    ready, running, held : ``In(queues)``
-        Queues with a request in front; that may be scheduled; that hold after an error.
+    ready, more, running, held : ``In(queues)``
+        Queues with a request in front; with words behind it; that may be scheduled; that hold after an error.
     arriving, arriving_queue : ``In``
         A word comes to the front entry of a queue in this cycle.
     blocked : ``In(queues)``
@@ -41,7 +41,9 @@ class Scheduler(wiring.Component):
         Most segments of a queue in flight; 0 for the whole window.
     room : ``In(1)``
         One more segment may enter the pipeline.
-    pick : ``Out(1)``, drop : ``Out(1)``
+    asking, leaving : ``Out(queues)``, candidates, left : ``In(queues)``
+        To the shares.
+    pick : ``Out(1)``, pick_queue : ``Out``, drop : ``Out(1)``
         A place was taken; a place was given back unused.
     peek_queue : ``Out``, front : ``In(front_layout)``, consume : ``Out(1)``
         To the queue store.
@@ -52,11 +54,13 @@ class Scheduler(wiring.Component):
     abort, abort_queue, abort_lap : ``In``
         A segment of that queue and lap failed its checks: end the request with the next segment.
     flush, flush_queue : ``In``
-        Forget how far the queue's request had come.
+        Forget how far the queue's request had come. ``flush_queue`` stays for another cycle.
+    flushing : ``Out(1)``
+        In the cycle after ``flush``: nothing was picked then, nor is it now.
     look_queue : ``In``, tail : ``Out``
         Place of a queue's next segment, for whoever wants to know what is in flight.
-    valid : ``Out(1)``, o : ``Out(scheduled_layout)``
-        A segment, every cycle that ``valid`` is high.
+    valid : ``Out(1)``, o : ``Out(scheduled_layout)``, beats : ``Out``
+        A segment, every cycle that ``valid`` is high, and its destination beats.
     """
 
     def __init__(self, config):
@@ -64,18 +68,22 @@ class Scheduler(wiring.Component):
         queue, place = config.queue_bits, config.index_width
         super().__init__({
             "init": In(InitSignature(config)),
-            "ready": In(config.queues), "running": In(config.queues), "held": In(config.queues),
+            "ready": In(config.queues), "more": In(config.queues), "running": In(config.queues),
+            "held": In(config.queues),
             "blocked": In(config.queues),
             "configure": In(1), "configure_queue": In(queue), "limit": In(config.place_bits),
             "arriving": In(1), "arriving_queue": In(queue),
-            "room": In(1), "pick": Out(1), "drop": Out(1),
+            "asking": Out(config.queues), "leaving": Out(config.queues),
+            "candidates": In(config.queues), "left": In(config.queues),
+            "room": In(1), "pick": Out(1), "pick_queue": Out(queue), "drop": Out(1),
             "peek_queue": Out(queue), "front": In(front_layout(config)), "consume": Out(1),
             "window_queue": Out(queue), "window_head": In(place), "epoch": In(EPOCH_WIDTH),
             "retired": In(1), "retired_queue": In(queue),
             "abort": In(1), "abort_queue": In(queue), "abort_lap": In(1),
-            "flush": In(1), "flush_queue": In(queue),
+            "flush": In(1), "flush_queue": In(queue), "flushing": Out(1),
             "look_queue": In(queue), "tail": Out(place),
             "valid": Out(1), "o": Out(scheduled_layout(config)),
+            "beats": Out(range(config.segment_beats + 1)),
         })
 
     def elaborate(self, platform):
@@ -91,34 +99,35 @@ class Scheduler(wiring.Component):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         m.d.comb += [tails.read[1].addr.eq(self.look_queue), self.tail.eq(tails.read[1].data)]
 
-        # -- Pick.
-        busy = Signal(queues)           # picked in the cycle before
+        # -- Pick. A queue that was picked in the cycle before may be empty when it is looked at again, unless
+        # words wait in it.
+        picked, queue, onehot = Signal(), Signal(config.queue_bits), Signal(queues)
         stalled = Signal(queues)        # wait until a segment retires
+        allowed, direct, still = Signal(queues), Signal(), Signal()
         m.submodules.choice = choice = RoundRobin(queues)
-        allowed, direct = Signal(queues), Signal()
-        onehot = Signal(queues)
         m.d.comb += [
             allowed.eq(self.running & ~self.held & ~stalled & ~self.blocked),
-            choice.requests.eq(self.ready & allowed & ~busy),
-            direct.eq(self.arriving & allowed.bit_select(self.arriving_queue, 1)),
-            self.pick.eq((choice.valid | direct) & self.room & ~self.init.active),
+            self.asking.eq((self.ready & allowed) | (~self.ready & self.more)),
+            choice.requests.eq(self.candidates & (~onehot | self.more)),
             choice.advance.eq(self.pick),
-            onehot.eq(Mux(choice.valid, choice.grant_onehot, 1 << self.arriving_queue)),
+            direct.eq(self.arriving & self.left.bit_select(self.arriving_queue, 1)),
+            still.eq(self.init.active | self.flush | self.flushing),
+            self.pick.eq((choice.valid | direct) & self.room & ~still),
+            self.pick_queue.eq(Mux(choice.valid, choice.grant, self.arriving_queue)),
         ]
-        picked, queue = Signal(), Signal(config.queue_bits)
         m.d.sync += [
-            picked.eq(self.pick),
-            queue.eq(Mux(choice.valid, choice.grant, self.arriving_queue)),
-            busy.eq(onehot & self.pick.replicate(queues)),
+            picked.eq(self.pick), queue.eq(self.pick_queue),
+            onehot.eq(Mux(choice.valid, choice.grant_onehot, 1 << self.arriving_queue) & self.pick.replicate(queues)),
+            self.flushing.eq(self.flush),
         ]
 
         # -- Look: which segment of which request, and may it go?
         started = Signal(queues)        # the front request has had its first segment
-        laps = Signal(queues)           # changes with every request
+        laps = Signal(queues)           # changes with every request; an abort comes before the next but one has begun
         aborting = Signal(queues)
         front, number = self.front, Signal(config.segment_count_width)
         first, last, aborted = Signal(), Signal(), Signal()
-        go, full, fenced = Signal(), Signal(), Signal()
+        present, go, full, fenced = Signal(), Signal(), Signal(), Signal()
         tail, in_flight, fill = Signal(config.index_width), Signal(config.index_width), Signal(config.index_width)
         m.d.comb += [
             reserves.write.en.eq(self.configure), reserves.write.addr.eq(self.configure_queue),
@@ -136,11 +145,13 @@ class Scheduler(wiring.Component):
             first.eq(~started.bit_select(queue, 1)),
             number.eq(Mux(first, 0, numbers.read[0].data)),
             fenced.eq(front.fence & first & (tail != self.window_head)),
-            go.eq(picked & ~full & ~fenced),
+            present.eq(picked & (self.ready & allowed).bit_select(queue, 1)),
+            go.eq(present & ~full & ~fenced),
             self.drop.eq(picked & ~go),
             aborted.eq(aborting.bit_select(queue, 1) & ~first),
             last.eq((number == front.last_segment) | aborted),
             self.consume.eq(go & last),
+            self.leaving.eq(Mux(self.consume, onehot & ~self.more, 0)),
             tails.write.addr.eq(queue), tails.write.data.eq(tail + 1), tails.write.en.eq(go),
             numbers.write.addr.eq(queue), numbers.write.data.eq(number + 1), numbers.write.en.eq(go),
         ]
@@ -159,12 +170,19 @@ class Scheduler(wiring.Component):
             self.o.epoch.eq(self.epoch),
         ]
 
+        beats = slice(config.lane_bits, config.segment_bits)
+        with m.If(self.o.front.check == Check.OK):
+            m.d.comb += self.beats.eq(Mux(self.o.last, self.o.front.end_position, -1)[beats]
+                                      - Mux(self.o.first, self.o.front.dst_offset[beats], 0) + 1)
+        with m.Else():
+            m.d.comb += self.beats.eq(1)
+
         for index in range(queues):
             here = queue == index
             flushed = self.flush & (self.flush_queue == index)
             with m.If(self.retired & (self.retired_queue == index)):
                 m.d.sync += stalled[index].eq(0)
-            with m.Elif(self.drop & here):
+            with m.Elif(present & ~go & here):
                 m.d.sync += stalled[index].eq(1)
             with m.If((self.consume & here) | flushed):
                 m.d.sync += [started[index].eq(0), laps[index].eq(~laps[index]), aborting[index].eq(0)]

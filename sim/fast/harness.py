@@ -81,7 +81,7 @@ class Flow:
     misbehaves : int
         1: each request goes beyond its region; 2: each word is malformed; 3: the queue was never started. Nothing of it
         moves, nobody waits for it, and it is posted for ever.
-    target, limit : int
+    target, limit, priority, weight : int
         What the engine is told of each queue in QUEUE_CONFIG and QUEUE_LIMIT.
     """
 
@@ -102,6 +102,8 @@ class Flow:
     rate: float = 0
     target: int = 0
     limit: int = 0
+    priority: int = 0
+    weight: int = 0
     misbehaves: int = 0
 
 

@@ -81,6 +81,8 @@ Flow read_flow(const std::string& text) {
                       {"rate", into(flow.rate)},
                       {"target", into(flow.target)},
                       {"limit", into(flow.limit)},
+                      {"priority", into(flow.priority)},
+                      {"weight", into(flow.weight)},
                       {"flags", into(flow.flags)},
                       {"misbehaves", into(flow.misbehaves)}});
     return flow;

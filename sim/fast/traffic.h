@@ -29,7 +29,7 @@ struct Flow {
     uint32_t size_from = 0;     // if not 0: sizes by chance, from this to `size`
     uint32_t waiting = 0;  // if not 0: at most so many posted whose first read is not on the bus yet
     double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
-    uint32_t target = 0, limit = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
+    uint32_t target = 0, limit = 0, priority = 0, weight = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
     uint32_t flags = DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC;
     uint32_t misbehaves = 0;  // one of Misbehaviour: what is posted never moves a byte, and nobody waits for it
 };
@@ -245,7 +245,9 @@ private:
                                                          DMACE_DMA_QUEUE_CONFIG_SC_ENABLE_MASK |
                                                          DMACE_DMA_QUEUE_CONFIG_RC_ENABLE_MASK |
                                                          (queue.flow->misbehaves ? DMACE_DMA_QUEUE_CONFIG_SKIP_ERRORS_MASK : 0) |
-                                                         queue.flow->target << DMACE_DMA_QUEUE_CONFIG_TARGET_SHIFT);
+                                                         queue.flow->target << DMACE_DMA_QUEUE_CONFIG_TARGET_SHIFT |
+                                                         queue.flow->priority << DMACE_DMA_QUEUE_CONFIG_PRIORITY_SHIFT |
+                                                         queue.flow->weight << DMACE_DMA_QUEUE_CONFIG_WEIGHT_SHIFT);
         engine_.write(DMACE_DMA_QUEUE_LIMIT_OFFSET, queue.flow->limit);
         engine_.write(DMACE_DMA_QUEUE_COMMIT_OFFSET, queue.number);
         if (queue.flow->misbehaves == kNotStarted) return;

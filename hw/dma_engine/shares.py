@@ -1,0 +1,121 @@
+"""Which of the queues that ask may be picked: strict classes, and within a class deficit round robin.
+
+QueueStore -> Shares -> Scheduler.  Latency: 1 cycle from ``asking`` to ``candidates``.  Throughput: one segment
+charged per cycle.
+
+A queue has a deficit: beats that it may still move in this round. It is charged when a segment has been
+scheduled, may go below zero, and the debt stays. When no queue of the class that asks has anything left, the class's
+next round begins; a queue gets what its weight gives it when it is charged for the first time in a round.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import CLASSES, WEIGHT_WIDTH
+from .layouts import InitSignature
+from .table import Table
+
+__all__ = ["Shares"]
+
+LATE = 4
+"""Segments of a queue that may be picked before the first of them is charged."""
+
+
+class Shares(wiring.Component):
+    """Narrow the queues that ask down to those of the highest class that have something left.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    configure : ``In(1)``, configure_queue, priority : ``In``
+        A queue's class; the highest goes first.
+    asking : ``In(queues)``
+    leaving : ``In(queues)``
+        Queues that ask, and will not in the next cycle. (They count when the class is chosen, or it would
+        be chosen too late.)
+    candidates : ``Out(queues)``
+        Queues that asked in the cycle before and may be picked.
+    left : ``Out(queues)``
+        Queues with something left in their class's round.
+    charge : ``In(1)``, charge_queue, charge_beats, weight : ``In``
+        A queue moves that many beats; it has that weight, of which 0 counts as 1.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "configure": In(1), "configure_queue": In(config.queue_bits), "priority": In(range(CLASSES)),
+            "asking": In(config.queues), "leaving": In(config.queues),
+            "candidates": Out(config.queues), "left": Out(config.queues, init=-1),
+            "charge": In(1), "charge_queue": In(config.queue_bits),
+            "charge_beats": In(range(config.segment_beats + 1)), "weight": In(WEIGHT_WIDTH),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        quantum_bits = (LATE * config.segment_beats - 1).bit_length()
+        deficit_shape = signed(quantum_bits + WEIGHT_WIDTH + 1)
+
+        # -- The highest class that asks.
+        priorities = [Signal(range(CLASSES), name=f"priority_{index}") for index in range(config.queues)]
+        asks, chosen, highest = Signal(config.queues), Signal(range(CLASSES)), Signal(range(CLASSES))
+        for number in range(1, CLASSES):
+            with m.If(Cat(ask & (priority == number)
+                          for ask, priority in zip(self.asking, priorities, strict=True)).any()):
+                m.d.comb += highest.eq(number)
+        m.d.sync += chosen.eq(highest)
+        for index, priority in enumerate(priorities):
+            m.d.sync += asks[index].eq(self.asking[index] & ~self.leaving[index] & (priority == highest))
+            with m.If(self.configure & (self.configure_queue == index)):
+                m.d.sync += priority.eq(self.priority)
+
+        # -- None of those has anything left: its class's next round.
+        begin = Signal()
+        m.d.comb += [
+            self.candidates.eq(asks & self.left),
+            begin.eq(asks.any() & ~self.candidates.any()),
+        ]
+
+        # -- What a segment changes: its cost, and once per round what the weight gives.
+        fresh = Signal(config.queues, init=-1)      # not charged in this round
+        change, first = Signal(deficit_shape), Signal()
+        charged, queue = Signal(), Signal(config.queue_bits)
+        gift = Signal(WEIGHT_WIDTH + quantum_bits)
+        m.d.comb += gift[quantum_bits:].eq(self.weight | (self.weight == 0))
+        m.d.sync += [
+            charged.eq(self.charge), queue.eq(self.charge_queue),
+            first.eq(fresh.bit_select(self.charge_queue, 1)),
+            change.eq(Mux(fresh.bit_select(self.charge_queue, 1), gift, 0) - self.charge_beats),
+        ]
+
+        # -- The deficit. What was not used is kept up to the least that a round gives.
+        m.submodules.deficits = deficits = Table(
+            deficit_shape, depth=config.queues, reads=1, init=InitSignature(config))
+        wiring.connect(m, wiring.flipped(self.init), deficits.init)
+        before, kept, now = Signal(deficit_shape), Signal(deficit_shape), Signal(deficit_shape)
+        m.d.comb += [
+            deficits.read[0].addr.eq(queue),
+            before.eq(deficits.read[0].data),
+            kept.eq(before),
+            now.eq(Mux(first, kept, before) + change),
+            deficits.write.en.eq(charged), deficits.write.addr.eq(queue), deficits.write.data.eq(now),
+        ]
+        with m.If(~before[-1] & before[quantum_bits:].any()):
+            m.d.comb += kept.eq((1 << quantum_bits) - 1)
+
+        for index, priority in enumerate(priorities):
+            with m.If(begin & (priority == chosen)):
+                m.d.sync += [self.left[index].eq(1), fresh[index].eq(1)]
+            with m.Else():
+                with m.If(charged & (queue == index) & now[-1] & ~fresh[index]):
+                    m.d.sync += self.left[index].eq(0)
+                with m.If(self.charge & (self.charge_queue == index)):
+                    m.d.sync += fresh[index].eq(0)
+        return m
