@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature, AxiSignature, Burst
-from hw.stream import CreditCounter, Merge, Queue
+from hw.stream import CreditCounter, Merge, Queue, Skid
 
 from .aligner import Aligner
 from .buffer import BeatBuffer
@@ -23,7 +23,7 @@ from .events import Events, EventsSignature
 from .free_list import FreeList
 from .frontpanel import FrontPanel
 from .histogram import LatencyHistogram
-from .layouts import InitSignature, OpKind, QueueSettings, op_layout
+from .layouts import InitSignature, OpKind, QueueSettings, completion_write_layout, done_layout, op_layout
 from .legalizer import SEGMENT_PLACES, Legalizer
 from .notices import Notices
 from .pages import PageTable
@@ -185,7 +185,9 @@ class DmaEngine(wiring.Component):
         m.d.comb += [notices.valid.eq(retire.notice_valid), notices.i.eq(retire.notice),
                      retire.crowded.eq(notices.crowded)]
         connect(m, completion.o, notices.words)
-        connect(m, read.signals, notices.signals)
+        m.submodules.signals = signals = Skid(completion_write_layout(config))
+        connect(m, read.signals, signals.i)
+        connect(m, signals.o, notices.signals)
         m.d.comb += responses.signalled.eq(read.signalled)
         connect(m, notices.o, sequencer.completions)
         for part in (buffer, sequencer, responses):
@@ -223,7 +225,10 @@ class DmaEngine(wiring.Component):
         ]
 
         # -- Ends of segments to completion words.
-        connect(m, read.rejected, retire.rejected)
+        # Checks end late in their cycle, and retirement begins early in its own.
+        m.submodules.rejected = rejected = Skid(done_layout(config))
+        connect(m, read.rejected, rejected.i)
+        connect(m, rejected.o, retire.rejected)
         m.d.comb += [
             retire.done_valid.eq(responses.done_valid), retire.done.eq(responses.done),
             retire.resetting.eq(control.resetting),

@@ -276,10 +276,12 @@ class Retire(wiring.Component):
             three.settings.eq(self.settings),
             three.notice.eq(tells), three.info.eq(places.info),
         ]
-        word, now = words.read[0].data, self.publish_word
+        word, now = Signal(CompletionLayout), self.publish_word
+        # The word as it will be when the entry comes to this stage: the entry before it may change it now.
+        m.d.sync += word.eq(Mux(words.write.en & (three.queue == two_queue), now, words.read[0].data))
         everything = three.fail | three.clear
         m.d.comb += [
-            words.read[0].addr.eq(three.queue),
+            words.read[0].addr.eq(two_queue),
             now.count.eq(Mux(three.reset, 0, Mux(three.counts, _next(word.count), word.count))),
             now.failed.eq(Mux(three.reset, 0, Mux(three.fail, _next(word.failed), word.failed))),
             now.status.eq(Mux(three.fail, three.status, Mux(three.clear | three.reset, Status.OK, word.status))),
