@@ -125,6 +125,12 @@ class DmaDriver:
             await self._write_pair("PAGE_FRAME", frame or 0)
             await self.write("PAGE_COMMIT", page=number, present=int(frame is not None))
 
+    async def quiesce(self):
+        """Wait until everything has ended that was scheduled before now; nothing is kept from being scheduled."""
+        await self.write("QUIESCE", start=1)
+        while (await self.read("QUIESCE"))["busy"]:
+            pass
+
     async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False,
                               mode=QueueMode.NATIVE, target=0, limit=0, priority=0, weight=0):
         """Give a queue its domain, the addresses of its completion words (None for no such word), its target,

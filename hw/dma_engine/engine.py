@@ -28,6 +28,7 @@ from .legalizer import SEGMENT_PLACES, Legalizer
 from .notices import Notices
 from .pages import PageTable
 from .queues import QueueStore
+from .quiesce import Quiesce
 from .read import ReadIssue
 from .regions import RegionTable
 from .responses import Responses
@@ -100,6 +101,7 @@ class DmaEngine(wiring.Component):
         m.submodules.responses = responses = Responses(config)
         m.submodules.retire = retire = Retire(config)
         m.submodules.epochs = epochs = Epochs(config)
+        m.submodules.quiesce = quiesce = Quiesce()
         m.submodules.completion = completion = CompletionWriter(config)
         m.submodules.targets = targets = TargetLimits(config)
         m.submodules.tags = tags = FreeList(config.tags, init=InitSignature(config))
@@ -283,6 +285,9 @@ class DmaEngine(wiring.Component):
         connect(m, epochs.ends, retire.given_up)
         m.d.comb += [
             epochs.scheduled.eq(scheduler.valid), epochs.scheduled_queue.eq(scheduler.o.queue),
+            quiesce.scheduled.eq(scheduler.valid), quiesce.scheduled_phase.eq(scheduler.o.phase),
+            quiesce.returned.eq(retire.returned), quiesce.returned_phase.eq(retire.returned_phase),
+            quiesce.start.eq(panel.quiesce), panel.quiescing.eq(quiesce.busy), scheduler.phase.eq(quiesce.phase),
             epochs.returned.eq(retire.returned),
             epochs.returned_queue.eq(retire.epoch_queue),
             epochs.look.eq(control.scanning), epochs.look_queue.eq(control.scan_queue),

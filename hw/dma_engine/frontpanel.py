@@ -44,6 +44,7 @@ class FrontPanel(wiring.Component):
         Per target.
     page_write, page_id, page : ``Out``
         An entry of the page table as committed.
+    quiesce : ``Out(1)``, quiescing : ``In(1)``
     command_write, command, command_queue, watchdog, select, single_read, every_word : ``Out``
     enabled, running, held, refusing, resetting, waiting : ``In(queues)``
     look_valid : ``In(1)``, in_flight, word : ``In``
@@ -68,6 +69,7 @@ class FrontPanel(wiring.Component):
             "init": In(InitSignature(config)),
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
+            "quiesce": Out(1), "quiescing": In(1),
             "page_write": Out(1), "page_id": Out(config.page_bits), "page": Out(PageEntry),
             "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
             "queue_priority": Out(range(CLASSES)),
@@ -116,6 +118,7 @@ class FrontPanel(wiring.Component):
             self.region.paged.eq(pages.paged), self.region.large.eq(pages.large),
             self.region.first_page.eq(pages.first),
             self.page_write.eq(bank.page_commit.written_stb), self.page_id.eq(bank.page_commit.page),
+            self.quiesce.eq(bank.quiesce.written_stb & bank.quiesce.start), bank.quiesce.busy.eq(self.quiescing),
             self.page.present.eq(bank.page_commit.present),
             self.page.frame.eq(Cat(bank.page_frame_lo.value, bank.page_frame_hi.value)[SMALL_PAGE_BITS:]),
             self.region.length.eq(Cat(bank.region_length_lo.value, bank.region_length_hi.value)),

@@ -156,7 +156,7 @@ def scheduled_layout(config):
     return data.StructLayout({
         "queue": config.queue_bits, "index": config.index_width, "lap": 1,
         "front": front_layout(config), "number": config.segment_count_width,
-        "first": 1, "last": 1, "aborted": 1, "epoch": EPOCH_WIDTH,
+        "first": 1, "last": 1, "aborted": 1, "epoch": EPOCH_WIDTH, "phase": 1,
     })
 
 
@@ -164,7 +164,7 @@ def segment_layout(config):
     """A segment with checked addresses: one write burst, one or two read bursts."""
     return data.StructLayout({
         "queue": config.queue_bits, "index": config.index_width, "last": 1, "end": EndFlags,
-        "status": STATUS_WIDTH, "epoch": EPOCH_WIDTH,
+        "status": STATUS_WIDTH, "epoch": EPOCH_WIDTH, "phase": 1,
         "src_addr": ADDR_WIDTH, "dst_addr": ADDR_WIDTH,
         "src_attributes": Attributes, "dst_attributes": Attributes,
         "size": config.segment_bits,                    # bytes less one
@@ -190,7 +190,8 @@ def done_layout(config):
 def origin_fields(config):
     """What the end of a segment has to know of its beginning; ``size`` is bytes less one."""
     return {"queue": config.queue_bits, "index": config.index_width, "last": 1, "end": EndFlags,
-            "size": config.segment_bits, "target": range(TARGETS), "epoch": EPOCH_WIDTH}
+            "size": config.segment_bits, "target": range(TARGETS), "epoch": EPOCH_WIDTH,
+            "phase": 1}
 
 
 def event_layout(config):

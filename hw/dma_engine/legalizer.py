@@ -88,7 +88,7 @@ class Legalizer(wiring.Component):
         passed = {"queue": config.queue_bits, "index": config.index_width, "lap": 1, "last": 1,
                   "epoch": EPOCH_WIDTH, "end": EndFlags, "aborted": 1, "size": config.segment_bits,
                   "target": range(TARGETS), "src_attributes": Attributes, "dst_attributes": Attributes,
-                  "signal": 1, "src_paged": 1, "src_large": 1, "dst_paged": 1, "dst_large": 1}
+                  "signal": 1, "phase": 1, "src_paged": 1, "src_large": 1, "dst_paged": 1, "dst_large": 1}
         checked = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)),
             "src_offset": OFFSET_WIDTH + 1, "src_advance": LENGTH_WIDTH, "dst_position": OFFSET_WIDTH + 1,
@@ -157,7 +157,8 @@ class Legalizer(wiring.Component):
         m.d.sync += [
             a.signal.eq(front.signal),
             a.queue.eq(i.queue), a.index.eq(i.index), a.lap.eq(i.lap), a.last.eq(i.last),
-            a.end.eq(front.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch), a.target.eq(self.settings.target),
+            a.end.eq(front.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch), a.phase.eq(i.phase),
+            a.target.eq(self.settings.target),
             a.size.eq(Mux(i.last, front.end_position, -1) - start),
             a.src_offset.eq(Cat(front.src_offset[:SMALL_PAGE_BITS], front.src_offset[SMALL_PAGE_BITS:] + first)),
             a.dst_first.eq(self.dst.first_page),
@@ -221,7 +222,8 @@ class Legalizer(wiring.Component):
         ]
         m.d.comb += [
             segment.queue.eq(b.queue), segment.index.eq(b.index), segment.last.eq(b.last),
-            segment.epoch.eq(b.epoch), segment.target.eq(b.target), segment.signal.eq(b.signal),
+            segment.epoch.eq(b.epoch), segment.phase.eq(b.phase), segment.target.eq(b.target),
+            segment.signal.eq(b.signal),
             segment.end.eq(b.end), segment.status.eq(status), segment.size.eq(b.size),
             segment.dst_addr.eq(_in_frame(b.dst_addr, b.dst_paged, b.dst_large, self.dst_frame)),
             segment.src_attributes.eq(b.src_attributes), segment.dst_attributes.eq(b.dst_attributes),

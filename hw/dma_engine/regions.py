@@ -26,7 +26,7 @@ class RegionTable(wiring.Component):
     -------
     init : ``In(InitSignature)``
     write : ``In(1)``, write_id : ``In``, write_data : ``In(RegionEntry)``
-        Not while a lookup of the same entry matters: see the quiesce rule in the documentation.
+        A lookup in the same cycle still gets the old entry: see the quiesce rule in the documentation.
     src_id, dst_id : ``In``, src, dst : ``Out(RegionEntry)``
         Entries one cycle after their ids.
     """

@@ -108,6 +108,10 @@ def _pages(config):
             Field("page", config.page_bits, PULSE, doc="Entry to write."),
             Field("present", 1, PULSE, lsb=31, doc="There is a page; SRC_PAGE or DST_PAGE otherwise."),
         ], doc="Writes an entry of the page table. Segments scheduled later see it."),
+        Register("QUIESCE", [
+            Field("start", 1, PULSE, doc="Write 1 after changing entries of the region or page table."),
+            Field("busy", 1, RO, lsb=31, doc="Segments scheduled before the latest start are still under way."),
+        ], doc="Tells when nothing uses the old entries any more."),
     )
 
 

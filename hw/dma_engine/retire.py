@@ -74,7 +74,7 @@ class Retire(wiring.Component):
         ``done`` is of a segment that was not given up.
     retired, retired_queue, retired_index : ``Out``
         A segment left its window.
-    returned : ``Out(1)``, returned_size, returned_target : ``Out``
+    returned : ``Out(1)``, returned_size, returned_target, returned_phase : ``Out``
         A segment came back, given up before or not.
     head_queue, head : window's oldest place of a queue, combinational, for the scheduler
     look_queue, look_head, look_word : the same and the counters, for software
@@ -107,6 +107,7 @@ class Retire(wiring.Component):
             "counted": Out(1),
             "retired": Out(1), "retired_queue": Out(queue), "retired_index": Out(place),
             "returned": Out(1), "returned_size": Out(config.segment_bits), "returned_target": Out(range(TARGETS)),
+            "returned_phase": Out(1),
             "head_queue": In(queue), "head": Out(place),
             "look_queue": In(queue), "look_head": Out(place), "look_word": Out(CompletionLayout),
             "publish_sc": Out(1), "publish_rc": Out(1), "publish_queue": Out(queue),
@@ -147,6 +148,7 @@ class Retire(wiring.Component):
             self.returned.eq(self.done_valid | (self.rejected.valid & self.rejected.ready)),
             self.counted.eq(self.done_valid & marked),
             self.returned_size.eq(done.size), self.returned_target.eq(done.target),
+            self.returned_phase.eq(done.phase),
             places.mark.eq(marked), places.done.eq(done),
             places.scheduled.eq(self.scheduled), places.scheduled_queue.eq(self.scheduled_queue),
             places.scheduled_index.eq(self.scheduled_index), places.scheduled_info.eq(self.scheduled_info),

@@ -59,6 +59,8 @@ class Scheduler(wiring.Component):
         In the cycle after ``flush``: nothing was picked then, nor is it now.
     look_queue : ``In``, tail : ``Out``
         Place of a queue's next segment, for whoever wants to know what is in flight.
+    phase : ``In(1)``
+        Of segments looked up in this cycle.
     valid : ``Out(1)``, o : ``Out(scheduled_layout)``, beats : ``Out``
         A segment, every cycle that ``valid`` is high, and its destination beats.
     """
@@ -82,7 +84,7 @@ class Scheduler(wiring.Component):
             "abort": In(1), "abort_queue": In(queue), "abort_lap": In(1),
             "flush": In(1), "flush_queue": In(queue), "flushing": Out(1),
             "look_queue": In(queue), "tail": Out(place),
-            "valid": Out(1), "o": Out(scheduled_layout(config)),
+            "phase": In(1), "valid": Out(1), "o": Out(scheduled_layout(config)),
             "beats": Out(range(config.segment_beats + 1)),
         })
 
@@ -168,6 +170,7 @@ class Scheduler(wiring.Component):
             self.o.last.eq(last),
             self.o.aborted.eq(aborted),
             self.o.epoch.eq(self.epoch),
+            self.o.phase.eq(self.phase),
         ]
 
         beats = slice(config.lane_bits, config.segment_bits)

@@ -1,0 +1,153 @@
+"""Regions and pages that change under traffic: what QUIESCE promises, and that nobody else notices."""
+
+import cocotb
+import pytest
+
+from hw.dma_engine.words import NativeWord, RequestFlag
+from tests.dma_engine.bench import DOMAIN, SOURCE, Bench, parameter, session_seed
+from tests.dma_engine.jobs import Job
+
+pytestmark = pytest.mark.rtl
+
+MOVED, QUEUE = 6, 0
+PLACES = 0x40_0000_0000, 0x7700_0020_0000
+SIZE = 64 << 10
+
+
+class Moving(Bench):
+    """Where a region's bursts go while software moves it."""
+
+    def __init__(self, dut, **options):
+        super().__init__(dut, **options)
+        self.side, self.paged = parameter("side", "dst"), parameter("paged", 0)
+        self.bursts = {place: 0 for place in PLACES}
+        self.forbidden, self.running = None, True
+        ask, write = self.memory.asked, self.memory.written
+
+        def asked(kind, identifier, address, attributes):
+            place = self.place_of(address)
+            if place is None:
+                ask(kind, identifier, address, attributes)
+                return
+            self.bursts[place] += 1
+            if place == self.forbidden:
+                self.mismatch(f"a {kind} at {address:#x} comes after the quiescence.")
+
+        def written(writes):
+            for address, _ in writes:
+                if self.forbidden is not None and self.place_of(address) == self.forbidden:
+                    self.mismatch(f"{address:#x} is written after the quiescence.")
+            write(writes)
+
+        self.memory.asked, self.memory.written = asked, written
+
+    @staticmethod
+    def place_of(address):
+        return next((place for place in PLACES if place <= address < place + SIZE), None)
+
+    async def move(self, place):
+        """Let the region lie at a place from now on."""
+        if self.paged:
+            await self.define_page(3, place)
+        else:
+            await self.define_region(MOVED, base=place, length=SIZE, domain=DOMAIN)
+
+    async def traffic(self):
+        """Keep the moved region busy; what its requests move is not looked at."""
+        while self.running:
+            other = SOURCE, 64 * self.rng.randrange(8)
+            ends = {"src": other, "dst": other, self.side: (MOVED, self.rng.randrange(SIZE - 3000))}
+            if self.side == "src":
+                ends["dst"] = MOVED + 1, 0
+            await self.room(QUEUE, 4)
+            await self.post(QUEUE, *[NativeWord.copy(**ends, length=self.rng.randint(1, 1200),
+                                                     flags=RequestFlag.SC)] * 4, verifiable=False)
+        await self.room(QUEUE, self.config.queue_depth)
+
+
+@pytest.mark.parametrize("side", ["src", "dst"])
+@pytest.mark.parametrize("paged", [0, 1])
+def test_move_under_traffic(engine, side, paged):
+    engine("tiny", "move_under_traffic", side=side, paged=paged)
+
+
+@cocotb.test()
+async def move_under_traffic(dut):
+    """A region moves to and fro while its queue and others run: after QUIESCE nothing goes where it was."""
+    bench = Moving(dut, seed=session_seed("quiesce"), latency=60, stalls="random")
+    words = await bench.lay_out([Job(700, 13, None)] * 300)
+    for place in PLACES:
+        bench.fill(place - 4096, bytes(SIZE + 8192))
+    scratch = 0x3_0000_0000
+    bench.fill(scratch, bytes(8192))
+    await bench.define_region(MOVED + 1, base=scratch, length=8192, domain=DOMAIN)
+    if bench.paged:
+        await bench.define_region(MOVED, base=0, length=SIZE, domain=DOMAIN, paged=True, first_page=3)
+    await bench.move(PLACES[0])
+    others = cocotb.start_soon(bench.run(words, range(1, bench.config.queues)))
+    mine = cocotb.start_soon(bench.traffic())
+    late = during = 0
+    for turn in range(8):
+        old, new = PLACES[turn % 2], PLACES[1 - turn % 2]
+        bench.forbidden = None
+        await bench.wait(bench.rng.randint(300, 600))
+        await bench.move(new)
+        before, ended = bench.bursts[old], sum(map(bench.poller.count, range(1, bench.config.queues)))
+        await bench.driver.quiesce()
+        late += bench.bursts[old] - before
+        during += sum(map(bench.poller.count, range(1, bench.config.queues))) - ended
+        bench.forbidden = old
+        used = bench.bursts[new]
+        # Some answers take 8 times the latency.
+        for _ in range(30):
+            await bench.wait(200)
+            if bench.bursts[new] > used:
+                break
+        assert bench.bursts[new] > used, "the moved region is not used"
+    bench.forbidden = None
+    bench.running = False
+    await mine
+    await others
+    # Without the rule it would have gone wrong, and the others went on.
+    assert late > 0 and during > 0, f"{late} late bursts, {during} requests of others"
+    for place, length in (*((place, SIZE) for place in PLACES), (scratch, 8192)):
+        bench.model.memory.forget(place, length)
+    await bench.end()
+
+
+def test_idle_and_twice(engine):
+    engine("tiny", "idle_and_twice")
+
+
+@cocotb.test()
+async def idle_and_twice(dut):
+    """An idle engine is quiet after some cycles; a start while busy counts from then; memory keeps it busy."""
+    bench = Bench(dut, seed=session_seed("twice"))
+    words = await bench.lay_out([Job(8, 0, 0), Job(8, 0, 4096)])
+    driver = bench.driver
+    assert not (await driver.read("QUIESCE"))["busy"]
+    for _ in range(3):
+        await driver.write("QUIESCE", start=1)
+        await bench.wait(4)
+        assert not (await driver.read("QUIESCE"))["busy"]
+    first, second = (bench.model.destination(word)[0][0] for word in words)
+    for address in (first, second):
+        bench.withhold(address)
+    await bench.post(0, words[0])
+    await bench.wait(60)
+    await driver.write("QUIESCE", start=1)
+    assert (await driver.read("QUIESCE"))["busy"]
+    # What comes later is not waited for.
+    await bench.post(1, words[1])
+    await bench.wait(60)
+    bench.release(first)
+    await bench.wait(60)
+    assert not (await driver.read("QUIESCE"))["busy"]
+    await driver.write("QUIESCE", start=1)
+    await driver.write("QUIESCE", start=1)
+    await bench.wait(60)
+    assert (await driver.read("QUIESCE"))["busy"]
+    bench.release(second)
+    await bench.wait(60)
+    assert not (await driver.read("QUIESCE"))["busy"]
+    await bench.end()
