@@ -47,6 +47,8 @@ class BeatBuffer(wiring.Component):
         Targets whose beats may come with pauses in between.
     rid, rdata, rresp, rlast, rvalid, rready
         R of ``m_axi``; ``rready`` is high outside the sweep after reset.
+    passed : ``Out(1)``, passed_id, passed_data, passed_resp : ``Out``
+        A beat whose ID has the top bit set: not a segment's.
     arrived : ``Out(stream.Signature(tag))``
         Tags that may be written.
     head_tag : ``In``, head : ``Out``
@@ -72,6 +74,8 @@ class BeatBuffer(wiring.Component):
             "slow": In(TARGETS),
             "rid": In(config.axi_id_width), "rdata": In(config.data_width), "rresp": In(Resp), "rlast": In(1),
             "rvalid": In(1), "rready": Out(1),
+            "passed": Out(1), "passed_id": Out(config.axi_id_width), "passed_data": Out(config.data_width),
+            "passed_resp": Out(Resp),
             "arrived": Out(stream.Signature(unsigned(tag))),
             "head_tag": In(tag), "head": Out(slot),
             "tail_tag": In(tag), "tail": Out(slot),
@@ -123,9 +127,11 @@ class BeatBuffer(wiring.Component):
         resp, burst_last = Signal(Resp), Signal()
         m.d.comb += self.rready.eq(~self.init.active)
         m.d.sync += [
-            valid.eq(self.rvalid & self.rready),
-            tag.eq(self.rid), payload.eq(self.rdata), resp.eq(self.rresp), burst_last.eq(self.rlast),
+            valid.eq(self.rvalid & self.rready & ~self.rid[-1]),
+            self.passed.eq(self.rvalid & self.rready & self.rid[-1]),
+            self.passed_id.eq(self.rid), payload.eq(self.rdata), resp.eq(self.rresp), burst_last.eq(self.rlast),
         ]
+        m.d.comb += [tag.eq(self.passed_id), self.passed_data.eq(payload), self.passed_resp.eq(resp)]
         use, was = uses.read[1].data, progress.read[0].data
         first, second, last, announce = Signal(), Signal(), Signal(), Signal()
         failed, error = Signal(), Signal(Resp)

@@ -10,6 +10,9 @@ __all__ = ["BASE", "PRESETS", "TINY", "WIDE", "DmaConfig"]
 PAGE_BYTES = 4096
 """AXI4 bursts never cross this boundary (IHI 0022, A3.4.1), and a doorbell page is this long."""
 
+DESCRIPTOR_BYTES = 64
+"""Of one entry of a descriptor ring; as long as the longest beat."""
+
 ADDR_WIDTH = 64
 OFFSET_WIDTH = 36
 LENGTH_WIDTH = 28
@@ -73,6 +76,9 @@ class DmaConfig:
     extended_window : int
         Segments of one extended queue between issue and retirement; power of two, ``window`` to 1024. One ring
         alone fills the memory's round trip with it.
+    ring_depth : int
+        Descriptors of one ring that are fetched ahead; power of two, 4 to 512. As many as are used up in the
+        latency of a read.
     doorbell_id_width : int
         Bits of ``s_axi_db`` transaction IDs, 1 to 16.
     """
@@ -88,6 +94,7 @@ class DmaConfig:
     segment_bytes: int
     extended: int
     extended_window: int
+    ring_depth: int
     doorbell_id_width: int = 4
 
     def __post_init__(self):
@@ -97,7 +104,7 @@ class DmaConfig:
             ("queues", 2, 64), ("queue_depth", 4, 256), ("window", 4, 128), ("regions", 4, 256),
             ("pages", 4, 1 << PAGE_ID_WIDTH),
             ("tags", 4, 1024), ("buffer_beats", 16, 4096), ("extended", 2, min(16, self.queues)),
-            ("extended_window", self.window, 1024),
+            ("extended_window", self.window, 1024), ("ring_depth", 4, 512),
         ):
             value = getattr(self, name)
             if not _power_of_two(value, low, high):
@@ -159,6 +166,15 @@ class DmaConfig:
         return (self.extended - 1).bit_length()
 
     @property
+    def fetch_burst(self):
+        """Most descriptors in one burst."""
+        return min(8, self.ring_depth // 2)
+
+    @property
+    def descriptor_beats(self):
+        return DESCRIPTOR_BYTES // self.beat_bytes
+
+    @property
     def place_bits(self):
         """Bits of a place in the longer of the two windows."""
         return (self.extended_window - 1).bit_length()
@@ -196,10 +212,10 @@ class DmaConfig:
 
 
 TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, pages=32, tags=16,
-                 buffer_beats=128, segment_bytes=256, extended=2, extended_window=16)
+                 buffer_beats=128, segment_bytes=256, extended=2, extended_window=16, ring_depth=8)
 BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, pages=256, tags=128,
-                 buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256)
+                 buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256, ring_depth=64)
 WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, pages=1024, tags=1024,
-                 buffer_beats=1024, segment_bytes=4096, extended=4, extended_window=512)
+                 buffer_beats=1024, segment_bytes=4096, extended=4, extended_window=512, ring_depth=128)
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

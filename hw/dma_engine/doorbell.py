@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature, Resp
 from hw.stream import Queue, Skid
 
-from .layouts import Check, InitSignature, arrival_layout
+from .layouts import Check, InitSignature, arrival_layout, is_extended, tail_layout
 
 __all__ = ["Doorbell"]
 
@@ -23,7 +23,8 @@ class Doorbell(wiring.Component):
 
     The 4 KiB page of the address is the queue; where in the page a word lies has no meaning, so that a
     bridge may merge neighbouring stores into a burst. A beat with some of its strobes off is passed on
-    as malformed; one with none is no word at all. Reads return zero.
+    as malformed; one with none is no word at all. On the page of a ring, a beat is a tail: the lower half of its
+    first 8 bytes, or of the other 8. Reads return zero.
 
     Parameters
     ----------
@@ -36,8 +37,10 @@ class Doorbell(wiring.Component):
     bus : ``In(AxiSignature)``
         128-bit data. B answers SLVERR when any word of the burst was refused.
     o : ``Out(stream.Signature(arrival_layout))``
-    refused : ``In(1)``
-        The word transferred in this cycle goes nowhere.
+    rings : ``In(extended)``, tails : ``Out(stream.Signature(tail_layout))``
+        Queues driven by descriptor rings, and their doorbells.
+    refused, tail_refused : ``In(1)``
+        The word or tail transferred in this cycle goes nowhere.
     """
 
     def __init__(self, config):
@@ -47,7 +50,8 @@ class Doorbell(wiring.Component):
             "bus": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
                                    id_width=config.doorbell_id_width)),
             "o": Out(stream.Signature(arrival_layout(config))),
-            "refused": In(1),
+            "rings": In(config.extended), "tails": Out(stream.Signature(tail_layout(config))),
+            "refused": In(1), "tail_refused": In(1),
         })
 
     def elaborate(self, platform):
@@ -81,19 +85,27 @@ class Doorbell(wiring.Component):
 
         # A beat leaves when it has its address, and room for the burst's answer.
         beat = beats.o.payload
-        some, open_ = Signal(), Signal()
+        some, open_, is_tail = Signal(), Signal(), Signal()
+        queue = addresses.o.payload.queue
         burst_refused = Signal()
         refused = Signal()
         m.d.comb += [
             some.eq(beat.strb.any()),
             open_.eq(beats.o.valid & addresses.o.valid & answers.i.ready & ~self.init.active),
-            self.o.valid.eq(open_ & some),
-            self.o.payload.queue.eq(addresses.o.payload.queue),
+            is_tail.eq(is_extended(self.config, queue)
+                       & self.rings.bit_select(queue[:self.config.extended_bits], 1)),
+            self.o.valid.eq(open_ & some & ~is_tail),
+            self.o.payload.queue.eq(queue),
             self.o.payload.check.eq(Mux(beat.strb.all(), Check.OK, Check.MALFORMED)),
             self.o.payload.word.eq(beat.data),
-            beats.o.ready.eq(addresses.o.valid & answers.i.ready & ~self.init.active & (~some | self.o.ready)),
+            beats.o.ready.eq(addresses.o.valid & answers.i.ready & ~self.init.active
+                             & (~some | Mux(is_tail, self.tails.ready, self.o.ready))),
+            self.tails.valid.eq(open_ & some & is_tail),
+            self.tails.payload.ring.eq(queue),
+            self.tails.payload.tail.eq(Mux(beat.strb[:8].any(), beat.data[:32], beat.data[64:96])),
+            self.tails.payload.whole.eq(Mux(beat.strb[:8].any(), beat.strb[:4].all(), beat.strb[8:12].all())),
             addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),
-            refused.eq(burst_refused | (some & self.refused)),
+            refused.eq(burst_refused | (some & Mux(is_tail, self.tail_refused, self.refused))),
             answers.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
             answers.i.payload.id.eq(addresses.o.payload.id),
             answers.i.payload.refused.eq(refused),

@@ -23,7 +23,16 @@ from .events import Events, EventsSignature
 from .free_list import FreeList
 from .frontpanel import FrontPanel
 from .histogram import LatencyHistogram
-from .layouts import InitSignature, OpKind, QueueSettings, completion_write_layout, done_layout, op_layout
+from .layouts import (
+    InitSignature,
+    OpKind,
+    QueueSettings,
+    arrival_layout,
+    completion_write_layout,
+    done_layout,
+    is_extended,
+    op_layout,
+)
 from .legalizer import SEGMENT_PLACES, Legalizer
 from .notices import Notices
 from .pages import PageTable
@@ -33,12 +42,14 @@ from .read import ReadIssue
 from .regions import RegionTable
 from .responses import Responses
 from .retire import Retire
+from .ring_records import RingRecords
+from .rings import Rings
 from .scheduler import Scheduler
 from .sequencer import WriteSequencer
 from .shares import Shares
 from .table import Table
 from .targets import TargetLimits
-from .words import Status
+from .words import QueueMode, Status
 
 __all__ = ["DmaEngine"]
 
@@ -104,6 +115,8 @@ class DmaEngine(wiring.Component):
         m.submodules.quiesce = quiesce = Quiesce()
         m.submodules.completion = completion = CompletionWriter(config)
         m.submodules.targets = targets = TargetLimits(config)
+        m.submodules.rings = rings = Rings(config)
+        m.submodules.records = records = RingRecords(config)
         m.submodules.tags = tags = FreeList(config.tags, init=InitSignature(config))
         m.submodules.settings = settings = Table(
             QueueSettings, depth=config.queues, reads=2, init=InitSignature(config))
@@ -117,12 +130,14 @@ class DmaEngine(wiring.Component):
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
         for part in (panel, doorbell, store, scheduler, shares, regions, pages, buffer, responses, retire, epochs,
-                     completion, tags, settings):
+                     completion, rings, records, tags, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.
         connect(m, flipped(self.s_axi_db), doorbell.bus)
-        connect(m, doorbell.o, store.i)
+        m.submodules.arrivals = arrivals = Merge(arrival_layout(config), 2)
+        connect(m, doorbell.o, arrivals.i[0])
+        connect(m, arrivals.o, store.i)
         m.d.comb += [
             doorbell.refused.eq(store.refused),
             store.enabled.eq(control.enabled),
@@ -177,13 +192,39 @@ class DmaEngine(wiring.Component):
         ]
         m.d.comb += [targets.limit[number].eq(limit) for number, limit in enumerate(panel.target_limit)]
 
+        # -- Descriptor rings.
+        m.submodules.notices = notices = Notices(config)
+        word, ring_number = arrivals.i[1], list(QueueMode).index(QueueMode.RING) - 1
+        connect(m, doorbell.tails, rings.tails)
+        connect(m, rings.bursts, read.fetch)
+        connect(m, notices.told[ring_number], records.i)
+        connect(m, records.o, notices.writes[ring_number])
+        for part in (rings, records):
+            m.d.comb += [
+                part.configure.eq(panel.queue_write & is_extended(config, panel.queue_id)),
+                part.configure_ring.eq(panel.queue_id), part.settings.eq(panel.ring),
+            ]
+        m.d.comb += [
+            rings.drives.eq(panel.settings.mode == QueueMode.RING),
+            doorbell.rings.eq(rings.driven), doorbell.tail_refused.eq(rings.refused),
+            rings.enabled.eq(control.enabled), rings.resetting.eq(control.resetting),
+            rings.give_up.eq(epochs.gave_up), rings.give_up_queue.eq(epochs.gave_up_queue),
+            rings.clear.eq(control.forgive), rings.clear_queue.eq(control.forgive_queue),
+            rings.valid.eq(buffer.passed), rings.ring.eq(buffer.passed_id), rings.beat.eq(buffer.passed_data),
+            rings.resp.eq(buffer.passed_resp),
+            rings.consume.eq(store.consume), rings.consume_queue.eq(store.peek_queue),
+            word.valid.eq(rings.o.valid), rings.o.ready.eq(word.ready),
+            word.payload.queue.eq(rings.o.payload.ring), word.payload.check.eq(rings.o.payload.check),
+            word.payload.word.eq(rings.o.payload.word), word.payload.note.eq(rings.o.payload.note),
+            records.forget.eq(rings.forgotten),
+        ]
+
         # -- Segments to memory and back.
         axi = self.m_axi
         size = config.lane_bits
         connect(m, tags.o, read.tags)
         connect(m, buffer.arrived, sequencer.arrived)
         connect(m, sequencer.steps, aligner.steps)
-        m.submodules.notices = notices = Notices(config)
         m.d.comb += [notices.valid.eq(retire.notice_valid), notices.i.eq(retire.notice),
                      retire.crowded.eq(notices.crowded)]
         connect(m, completion.o, notices.words)
@@ -221,7 +262,7 @@ class DmaEngine(wiring.Component):
             buffer.take.eq(sequencer.take), buffer.slot.eq(sequencer.slot), aligner.beat.eq(buffer.beat),
             buffer.release.eq(sequencer.release), buffer.released.eq(sequencer.released),
             read.release.eq(sequencer.release),
-            read.single.eq(panel.single_read), read.ended.eq(axi.rvalid & axi.rready & axi.rlast),
+            read.single.eq(panel.single_read), read.ended.eq(axi.rvalid & axi.rready & axi.rlast & ~axi.rid[-1]),
             buffer.error_tag.eq(responses.error_tag), responses.error.eq(buffer.error),
             tags.free.eq(responses.done_valid), tags.number.eq(responses.tag),
         ]
@@ -250,7 +291,7 @@ class DmaEngine(wiring.Component):
         ]
 
         # -- Queue control.
-        m.submodules.ops = ops = Merge(op_layout(config), 4)
+        m.submodules.ops = ops = Merge(op_layout(config), 5)
         connect(m, ops.o, retire.ops)
         connect(m, control.ops, ops.i[0])
         connect(m, control.scan_ops, ops.i[1])
@@ -266,6 +307,9 @@ class DmaEngine(wiring.Component):
             ops.i[3].valid.eq(bad_words.o.valid), bad_words.o.ready.eq(ops.i[3].ready),
             ops.i[3].payload.kind.eq(OpKind.EVENT), ops.i[3].payload.queue.eq(bad_words.o.payload),
             ops.i[3].payload.status.eq(Status.COMPLETION_ERROR),
+            ops.i[4].valid.eq(rings.events.valid), rings.events.ready.eq(ops.i[4].ready),
+            ops.i[4].payload.kind.eq(OpKind.EVENT), ops.i[4].payload.queue.eq(rings.events.payload.queue),
+            ops.i[4].payload.status.eq(rings.events.payload.status),
         ]
         look = Mux(control.scanning, control.scan_queue, panel.select)
         m.d.comb += [
@@ -275,7 +319,8 @@ class DmaEngine(wiring.Component):
             control.pending.eq(completion.pending | notices.pending),
             control.retired.eq(retire.retired), control.retired_queue.eq(retire.retired_queue),
             scheduler.look_queue.eq(look), retire.look_queue.eq(look),
-            control.in_flight.eq(scheduler.tail != retire.look_head),
+            control.in_flight.eq((scheduler.tail != retire.look_head)
+                                 | Cat(rings.fetching, C(0, config.queues)).bit_select(look, 1)),
         ]
 
         # -- Segments that still count.
@@ -302,14 +347,15 @@ class DmaEngine(wiring.Component):
             self.irq.eq(panel.irq),
             panel.enabled.eq(control.enabled), panel.running.eq(control.running),
             panel.resetting.eq(control.resetting), panel.held.eq(retire.held),
-            panel.refusing.eq(store.refusing), panel.waiting.eq(store.ready | store.more),
+            panel.refusing.eq(store.refusing | rings.refusing), panel.waiting.eq(store.ready | store.more),
             panel.look_valid.eq(~control.scanning),
             panel.in_flight.eq(scheduler.tail - retire.look_head), panel.word.eq(retire.look_word),
             panel.log_valid.eq(retire.failed), panel.log.eq(retire.log), panel.interrupt.eq(retire.interrupt),
         ]
         m.d.comb += [
             panel.counts.words.eq(store.i.valid & store.i.ready & ~store.refused),
-            panel.counts.refused.eq(store.i.valid & store.i.ready & store.refused),
+            panel.counts.refused.eq((store.i.valid & store.i.ready & store.refused)
+                                    | (doorbell.tails.valid & doorbell.tails.ready & rings.refused)),
             panel.counts.requests.eq(retire.ended),
             panel.counts.failed.eq(retire.failed),
             panel.counts.segments.eq(read.launched),

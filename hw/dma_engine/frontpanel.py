@@ -12,7 +12,15 @@ from hw.regs import RegisterBank
 from hw.stream import Queue
 
 from .config import ADDR_WIDTH, BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, SMALL_PAGE_BITS, TARGETS
-from .layouts import CompletionLayout, InitSignature, PageEntry, QueueSettings, RegionEntry, is_extended
+from .layouts import (
+    CompletionLayout,
+    InitSignature,
+    PageEntry,
+    QueueSettings,
+    RegionEntry,
+    RingSettings,
+    is_extended,
+)
 from .moderation import InterruptModeration
 from .registers import COUNTERS, register_map
 from .retire import log_layout
@@ -37,7 +45,7 @@ class FrontPanel(wiring.Component):
     init : ``In(InitSignature)``
         The bus waits during the sweep, which would undo what software writes.
     bus : ``In(AxiLiteSignature)``
-    region_write, region_id, region, queue_write, queue_id, settings : ``Out``
+    region_write, region_id, region, queue_write, queue_id, settings, ring : ``Out``
     queue_priority, queue_limit, sc_addr, rc_addr : ``Out``
         Table entries as committed.
     target_limit : array of ``Out``, target_slow : ``Out``
@@ -73,6 +81,7 @@ class FrontPanel(wiring.Component):
             "page_write": Out(1), "page_id": Out(config.page_bits), "page": Out(PageEntry),
             "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
             "queue_priority": Out(range(CLASSES)),
+            "ring": Out(RingSettings),
             "queue_limit": Out(config.place_bits),
             "target_limit": Out(config.load_width).array(TARGETS), "target_slow": Out(TARGETS),
             "sc_addr": Out(ADDR_WIDTH), "rc_addr": Out(ADDR_WIDTH),
@@ -137,6 +146,9 @@ class FrontPanel(wiring.Component):
             self.settings.weight.eq(config.weight), self.queue_priority.eq(config.priority),
             self.queue_limit.eq(bank.queue_limit.segments),
             self.settings.mode.eq(Mux(is_extended(self.config, self.queue_id), config.mode, QueueMode.NATIVE)),
+            self.ring.page.eq(Cat(bank.ring_base_lo.value, bank.ring_base_hi.value)[12:]),
+            self.ring.record_page.eq(Cat(bank.ring_records_lo.value, bank.ring_records_hi.value)[12:]),
+            self.ring.size.eq(bank.ring_config.size), self.ring.records.eq(bank.ring_config.records),
             self.sc_addr.eq(Cat(bank.queue_sc_lo.value, bank.queue_sc_hi.value)),
             self.rc_addr.eq(Cat(bank.queue_rc_lo.value, bank.queue_rc_hi.value)),
             self.command_write.eq(bank.queue_command.written_stb),

@@ -22,9 +22,9 @@ from .words import COMPLETION_FIELDS, NATIVE_FIELDS, QueueMode, Status
 __all__ = [
     "EPOCH_WIDTH", "STATUS_WIDTH", "Attributes", "Check", "CompletionLayout", "EndFlags", "InfoLayout",
     "InitSignature", "NativeLayout", "NoteLayout", "OpKind", "PageEntry", "QueueSettings", "RegionEntry",
-    "arrival_layout", "completion_write_layout", "done_layout", "event_layout", "front_layout", "is_extended",
-    "launch_layout", "notice_layout", "op_layout", "origin_fields", "scheduled_layout", "segment_layout",
-    "word_id_layout",
+    "RingSettings", "arrival_layout", "completion_write_layout", "done_layout", "event_layout", "fetch_layout",
+    "front_layout", "is_extended", "launch_layout", "notice_layout", "op_layout", "origin_fields", "ring_word_layout",
+    "scheduled_layout", "segment_layout", "tail_layout", "word_id_layout",
 ]
 
 STATUS_WIDTH = max(Status).bit_length()
@@ -45,6 +45,8 @@ class Check(enum.Enum, shape=2):
     OK = 0
     MALFORMED = 1
     ZERO_LENGTH = 2
+    FETCH_ERROR = 3
+    """Its descriptor could not be read."""
 
 
 class EndFlags(data.Struct):
@@ -95,6 +97,17 @@ class QueueSettings(data.Struct):
     target: range(TARGETS)
     weight: WEIGHT_WIDTH
     mode: QueueModeShape
+
+
+class RingSettings(data.Struct):
+    """Where one descriptor ring is; pages are 4 KiB."""
+
+    page: ADDR_WIDTH - 12
+    record_page: ADDR_WIDTH - 12
+    size: 5
+    """Log2 of descriptors and of records."""
+    records: 1
+    """There are records."""
 
 
 def is_extended(config, queue):
@@ -192,6 +205,22 @@ def origin_fields(config):
     return {"queue": config.queue_bits, "index": config.index_width, "last": 1, "end": EndFlags,
             "size": config.segment_bits, "target": range(TARGETS), "epoch": EPOCH_WIDTH,
             "phase": 1}
+
+
+def tail_layout(config):
+    """A doorbell of a descriptor ring; not ``whole`` if the store is not one of a tail."""
+    return data.StructLayout({"ring": config.extended_bits, "tail": 32, "whole": 1})
+
+
+def fetch_layout(config):
+    """A burst of descriptors to be read."""
+    return data.StructLayout({"ring": config.extended_bits, "addr": ADDR_WIDTH, "len": 8})
+
+
+def ring_word_layout(config):
+    """A word made of a descriptor."""
+    return data.StructLayout({
+        "ring": config.extended_bits, "check": Check, "word": NativeLayout, "note": NoteLayout})
 
 
 def event_layout(config):

@@ -126,6 +126,7 @@ class Legalizer(wiring.Component):
             "MALFORMED": ((front.check == Check.MALFORMED) | (front.end.sc & ~self.settings.sc_enable)
                           | (front.end.rc & ~self.settings.rc_enable)),
             "ZERO_LENGTH": front.check == Check.ZERO_LENGTH,
+            "RING_FETCH": front.check == Check.FETCH_ERROR,
         }
         for side, right, region_id in (("src", self.src.readable, front.src_region),
                                        ("dst", self.dst.writable, front.dst_region)):
@@ -242,7 +243,7 @@ class Legalizer(wiring.Component):
 
 
 CHECKS = [
-    Status.MALFORMED, Status.ZERO_LENGTH,
+    Status.RING_FETCH, Status.MALFORMED, Status.ZERO_LENGTH,
     Status.SRC_REGION, Status.SRC_DOMAIN, Status.SRC_RIGHTS, Status.SRC_BOUNDS,
     Status.DST_REGION, Status.DST_DOMAIN, Status.DST_RIGHTS, Status.DST_BOUNDS,
 ]

@@ -8,11 +8,13 @@ of a request that failed with a memory error, or that a RESET discarded) are und
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from .config import PAGE_BYTES
 from .model_memory import Memory
 from .model_regions import Region
+from .model_rings import Ring, RingWord
 from .words import Command, CompletionWord, NativeWord, Opcode, RequestFlag, Status
 
 __all__ = ["DmaModel", "LogEntry", "Queue", "Request"]
@@ -35,13 +37,15 @@ class LogEntry(NamedTuple):
 
 @dataclass
 class Request:
-    """An accepted word. ``word`` is None for a store of fewer than 16 bytes."""
+    """An accepted word. ``word`` is None for a store of fewer than 16 bytes, and where a descriptor gave none."""
 
     word: NativeWord | None
     #: Number of the request in its queue since RESET.
     number: int
     #: Whether the engine may have begun to move it before it ended.
     may_have_begun: bool = True
+    #: What it was made of, if that was a descriptor.
+    ring_word: RingWord | None = None
     #: How it ended, None before that.
     status: Status | None = None
     #: Destination addresses and the bytes that they got, of a request that ended OK.
@@ -56,6 +60,8 @@ class Queue:
     sc: int | None = None
     rc: int | None = None
     skip_errors: bool = False
+    #: The descriptor ring that drives it.
+    ring: Ring | None = None
     enabled: bool = False
     running: bool = False
     #: Nobody knows how far the engine gets with what is posted, because a RESET will come in between.
@@ -148,10 +154,11 @@ class DmaModel:
         if frame is not None:
             self.pages[number] = frame
 
-    def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, **_scheduling):
+    def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, ring=None, **_scheduling):
         """Configure a queue; what only decides when its segments move changes nothing here."""
         q = self.queues[queue]
         q.domain, q.sc, q.rc, q.skip_errors = domain, sc, rc, skip_errors
+        q.ring = None if ring is None or queue >= self.config.extended else Ring(ring)
 
     def moderate_interrupts(self, *, count=0, cycles=0):
         self.moderation = (count, cycles)
@@ -199,7 +206,12 @@ class DmaModel:
         for request in q.waiting:
             if request.may_have_begun and self.check(queue, request.word) is Status.OK:
                 self._forget(request.word)
-        self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors)
+        ring = None
+        if q.ring is not None:
+            ring = Ring(q.ring.place)
+            if q.frozen and q.waiting and ring.place.records is not None:
+                self.memory.forget(ring.place.records, 8 * ring.place.entries)
+        self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ring=ring)
 
     def state(self, queue):
         """What QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT show when nothing moves any more."""
@@ -210,7 +222,7 @@ class DmaModel:
     # Doorbells
 
     def post(self, queue, word, *, strobes=ALL_STROBES, accepted=None):
-        """Store a word to a queue's page; returns whether it is accepted.
+        """Store a word, or a ring's tail, to a queue's page; returns whether it is accepted.
 
         Parameters
         ----------
@@ -231,6 +243,8 @@ class DmaModel:
                 self._log(queue, Status.DISABLED)
             self.refused += 1
             return False
+        if q.ring is not None:
+            return self._post_tail(queue, word, strobes)
         full = len(q.waiting) > self.config.queue_depth if not q.running else accepted is False
         if q.refusing or full:
             if not q.refusing:
@@ -244,6 +258,26 @@ class DmaModel:
         q.posted += 1
         self.words += 1
         q.waiting.append(request)
+        self._advance(queue)
+        return True
+
+    def _post_tail(self, queue, store, strobes):
+        """The lower half of the first 8 bytes that were stored, or of the other 8."""
+        q, shift = self.queues[queue], 0 if strobes & 0xFF else 8
+        found = None
+        if strobes >> shift & 15 == 15 and not q.refusing:
+            found = q.ring.advance_to(store >> 8 * shift & 0xFFFF_FFFF, self.memory,
+                                      lambda address: address - address % PAGE_BYTES in self.faults["read"])
+        if found is None:
+            if not q.refusing:
+                q.refusing = True
+                self._fail(queue, Status.RING_RANGE)
+            self.refused += 1
+            return False
+        for ring_word in chain.from_iterable(found):
+            q.waiting.append(Request(ring_word.word, q.posted, may_have_begun=q.running, ring_word=ring_word))
+            q.posted += 1
+            self.words += 1
         self._advance(queue)
         return True
 
@@ -348,10 +382,17 @@ class DmaModel:
             if q.frozen or q.held is not None or self.is_withheld(queue, q.waiting[0].word):
                 return
             request = q.waiting.popleft()
-            request.status = self.predict(queue, request.word,
-                                          ALL_STROBES if request.word is not None else 0)
+            if request.word is None:
+                request.status = Status.MALFORMED if request.ring_word is None else request.ring_word.status
+            else:
+                request.status = self.predict(queue, request.word)
             self._carry_out(queue, request)
             self._end(queue, request)
+            if request.ring_word is not None:
+                length = request.word.length if request.word is not None else 0
+                record = q.ring.end(request.status, length, request.ring_word)
+                if record is not None:
+                    self._write(queue, *record)
 
     def _carry_out(self, queue, request):
         if request.status is Status.OK:
@@ -413,8 +454,12 @@ class DmaModel:
             if address is None:
                 continue
             q.published[name] = q.word
-            if address - address % PAGE_BYTES in self.faults["write"]:
-                self.memory.forget(address, 8)
-                self._log(queue, Status.COMPLETION_ERROR)
-            else:
-                self.memory.write(address, q.word.pack().to_bytes(8, "little"))
+            self._write(queue, address, q.word.pack().to_bytes(8, "little"))
+
+    def _write(self, queue, address, data):
+        """A write of eight bytes of the engine's own."""
+        if address - address % PAGE_BYTES in self.faults["write"]:
+            self.memory.forget(address, 8)
+            self._log(queue, Status.COMPLETION_ERROR)
+        else:
+            self.memory.write(address, data)

@@ -24,6 +24,9 @@ SIGNAL_BYTES = 8
 _MALFORMED = 0
 """Opcode of a stored word with anything wrong on its face."""
 
+_UNREADABLE = 15
+"""Opcode of a stored word whose descriptor could not be read."""
+
 
 class QueueStore(wiring.Component):
     """Hold ``queue_depth`` words per queue in one block RAM, and each queue's first request decoded.
@@ -202,7 +205,9 @@ class QueueStore(wiring.Component):
             signal.eq((arrival.word.opcode == Opcode.SIGNAL) & (arrival.word.length == SIGNAL_BYTES)
                       & (arrival.word.dst_offset[:3] == 0)),
         ]
-        with m.If((arrival.check != Check.OK) | ~(copy | signal) | (arrival.word.flags & reserved).any()):
+        with m.If(arrival.check == Check.FETCH_ERROR):
+            m.d.comb += stored.word.opcode.eq(_UNREADABLE)
+        with m.Elif((arrival.check != Check.OK) | ~(copy | signal) | (arrival.word.flags & reserved).any()):
             m.d.comb += stored.word.opcode.eq(_MALFORMED)
         return stored
 
@@ -221,7 +226,9 @@ class QueueStore(wiring.Component):
             front.src_offset.eq(word.src_offset), front.dst_offset.eq(word.dst_offset),
             front.length.eq(word.length), front.note.eq(stored.note),
         ]
-        with m.If(word.opcode == _MALFORMED):
+        with m.If(word.opcode == _UNREADABLE):
+            m.d.comb += front.check.eq(Check.FETCH_ERROR)
+        with m.Elif(word.opcode == _MALFORMED):
             m.d.comb += front.check.eq(Check.MALFORMED)
         with m.Elif(word.length == 0):
             m.d.comb += front.check.eq(Check.ZERO_LENGTH)

@@ -15,6 +15,7 @@ from .layouts import (
     Attributes,
     completion_write_layout,
     done_layout,
+    fetch_layout,
     launch_layout,
     origin_fields,
     segment_layout,
@@ -48,6 +49,8 @@ class ReadIssue(wiring.Component):
         Words of signals, and that ``launch`` is one, of which nothing is read.
     rejected : ``Out(stream.Signature(done_layout))``
         Segments that failed their checks.
+    fetch : ``In(stream.Signature(fetch_layout))``
+        Bursts of descriptors, which go first; the top bit of their IDs is set.
     arid, araddr, arlen, attributes, arvalid, arready
         AR of ``m_axi``; ARSIZE and ARBURST are constant.
     """
@@ -61,6 +64,7 @@ class ReadIssue(wiring.Component):
             "launched": Out(1), "launch": Out(launch_layout(config)),
             "signals": Out(stream.Signature(completion_write_layout(config))), "signalled": Out(1),
             "rejected": Out(stream.Signature(done_layout(config))),
+            "fetch": In(stream.Signature(fetch_layout(config))),
             "arid": Out(config.axi_id_width), "araddr": Out(ADDR_WIDTH), "arlen": Out(8),
             "attributes": Out(Attributes), "arvalid": Out(1), "arready": In(1),
         })
@@ -84,7 +88,9 @@ class ReadIssue(wiring.Component):
             bad.eq(segment.status != Status.OK),
             can_send.eq(~self.arvalid | self.arready),
             enough.eq(credit.available >= segment.src_beats),
-            begin.eq(self.i.valid & ~bad & ~segment.signal & ~second & can_send & enough & alone & self.tags.valid),
+            begin.eq(self.i.valid & ~bad & ~segment.signal & ~second & can_send & enough & alone & self.tags.valid
+                     & ~self.fetch.valid),
+            self.fetch.ready.eq(~second & can_send),
             signal.eq(self.i.valid & ~bad & segment.signal & ~second & self.tags.valid),
             self.signals.valid.eq(signal), self.signals.payload.addr.eq(segment.dst_addr),
             self.signals.payload.word.eq(segment.src_addr), self.signals.payload.id.eq(self.tags.payload),
@@ -130,6 +136,14 @@ class ReadIssue(wiring.Component):
                 self.araddr.eq(Mux(segment.jumps, Cat(C(0, SMALL_PAGE_BITS), segment.next_frame),
                                     Cat(C(0, 12), (self.araddr[12:] + 1)[:ADDR_WIDTH - 12]))),
                 self.arlen.eq(segment.src_beats - segment.first_beats - 1),
+            ]
+        with m.Elif(self.fetch.valid & self.fetch.ready):
+            m.d.sync += [
+                self.arvalid.eq(1),
+                self.arid.eq(self.fetch.payload.ring | 1 << (config.axi_id_width - 1)),
+                self.araddr.eq(self.fetch.payload.addr),
+                self.arlen.eq(self.fetch.payload.len),
+                self.attributes.eq(0),
             ]
         with m.Elif(self.arready):
             m.d.sync += self.arvalid.eq(0)

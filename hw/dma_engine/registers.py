@@ -52,6 +52,9 @@ def _identity(config):
         ], doc="Sizes this engine was built with."),
         Register("SIZES_2", [
             parameter("page_bits", 4, config.page_bits, "Log2 of entries of the page table."),
+            parameter("extended_bits", 4, config.extended_bits, "Log2 of extended queues, which a ring can drive."),
+            parameter("extended_window_bits", 4, config.place_bits, "Log2 of segments in flight per extended queue."),
+            parameter("ring_bits", 4, (config.ring_depth - 1).bit_length(), "Log2 of descriptors read ahead per ring."),
         ], doc="More of them."),
     )
 
@@ -131,6 +134,14 @@ def _queues(config):
             Field("priority", (CLASSES - 1).bit_length(), RW, doc="Class; queues of a higher one go first."),
             Field("weight", WEIGHT_WIDTH, RW, doc="Share of the bus among the queues of the class; 0 counts as 1."),
         ], doc="How the queue behaves."),
+        *register_pair("RING_BASE", ADDR_WIDTH, RW,
+                       doc="Address of the queue's descriptor ring; a multiple of 4096, lower bits are ignored"),
+        *register_pair("RING_RECORDS", ADDR_WIDTH, RW,
+                       doc="Address of the ring's completion records; a multiple of 4096, lower bits are ignored"),
+        Register("RING_CONFIG", [
+            Field("size", 5, RW, doc="Log2 of descriptors, and of records, 3 to 16; beyond, the nearest."),
+            Field("records", 1, RW, lsb=8, doc="The ring has records."),
+        ], doc="How the queue's descriptor ring is laid out."),
         Register("QUEUE_LIMIT", [
             Field("segments", config.place_bits, RW, doc="Most segments in flight; 0 for the whole window."),
         ], doc="How much of the engine the queue may occupy."),

@@ -11,7 +11,7 @@ from .config import COUNT_WIDTH, FAILED_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGIO
 
 __all__ = [
     "COMPLETION_FIELDS", "NATIVE_FIELDS", "Command", "CompletionWord", "NativeWord", "Opcode", "QueueMode",
-    "RequestFlag", "Status", "field_positions",
+    "RequestFlag", "Status", "field_positions", "pack_fields", "unpack_fields",
 ]
 
 
@@ -71,6 +71,10 @@ class Status(enum.IntEnum):
     """Nothing of the queue ended for the watchdog's time."""
     COMPLETION_ERROR = 0x06
     """The memory answered a completion word's write with an error."""
+    RING_FETCH = 0x07
+    """The memory answered the read of a descriptor with an error."""
+    RING_RANGE = 0x09
+    """A descriptor ring was told of a tail that is not within the ring."""
     SRC_REGION = 0x10
     """The source region is not in the table."""
     SRC_DOMAIN = 0x11
@@ -130,7 +134,8 @@ def field_positions(fields):
     return positions
 
 
-def _pack(values, fields):
+def pack_fields(values, fields):
+    """Integer of packed fields; raises ValueError when one does not fit."""
     word = 0
     for (name, (lsb, width)), value in zip(field_positions(fields).items(), values, strict=True):
         if not 0 <= value < 1 << width:
@@ -139,7 +144,8 @@ def _pack(values, fields):
     return word
 
 
-def _unpack(word, fields):
+def unpack_fields(word, fields):
+    """Values of packed fields, in their order."""
     return [(word >> lsb) & ((1 << width) - 1) for lsb, width in field_positions(fields).values()]
 
 
@@ -166,11 +172,11 @@ class NativeWord(NamedTuple):
 
     def pack(self):
         """128-bit integer. Raises ValueError when a field does not fit."""
-        return _pack(self, NATIVE_FIELDS)
+        return pack_fields(self, NATIVE_FIELDS)
 
     @classmethod
     def unpack(cls, word):
-        return cls(*_unpack(word, NATIVE_FIELDS))
+        return cls(*unpack_fields(word, NATIVE_FIELDS))
 
     def to_bytes(self):
         return self.pack().to_bytes(16, "little")
@@ -189,8 +195,8 @@ class CompletionWord(NamedTuple):
     status: int
 
     def pack(self):
-        return _pack(self, COMPLETION_FIELDS)
+        return pack_fields(self, COMPLETION_FIELDS)
 
     @classmethod
     def unpack(cls, word):
-        return cls(*_unpack(word, COMPLETION_FIELDS))
+        return cls(*unpack_fields(word, COMPLETION_FIELDS))

@@ -1,0 +1,142 @@
+"""Descriptor rings as software and hardware both see them: the 64-byte descriptor, and the completion record.
+
+Plain Python, as :mod:`words`.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .config import DESCRIPTOR_BYTES, OFFSET_WIDTH
+from .words import NativeWord, Opcode, pack_fields, unpack_fields
+
+__all__ = [
+    "HEADER_FIELDS", "LIST_WORDS", "RECORD_BYTES", "RECORD_FIELDS", "RING_SIZE_BITS", "SHAPE_FIELDS",
+    "STRIDE_WIDTH", "Descriptor", "DescriptorFlag", "DescriptorKind", "Record", "RingPlace",
+]
+
+RECORD_BYTES = 8
+LIST_WORDS = 3
+"""Most native words in one descriptor."""
+
+RING_SIZE_BITS = (3, 16)
+"""Least and greatest log2 of the descriptors in a ring."""
+
+STRIDE_WIDTH = OFFSET_WIDTH + 1
+"""Bits of a stride that count, the sign among them; those above must equal the sign."""
+
+
+class DescriptorKind(enum.IntEnum):
+    """What a descriptor describes. Every other value is malformed."""
+
+    LIST = 1
+    """One to three native words: copies that have nothing to do with each other."""
+    COPY2D = 2
+    """Rows of equal length: the first as a native word, a stride from each to the next on both sides."""
+
+
+class DescriptorFlag(enum.IntFlag):
+    """Flags of a descriptor; the first four as in a native word. Bits 7:5 are reserved and must be zero."""
+
+    SC = 1 << 0
+    """Publish the send completion word when the last request ends."""
+    RC = 1 << 1
+    """Publish the receive completion word when the last request ends."""
+    FENCE = 1 << 2
+    """Start the first request only when every earlier request of the queue has ended."""
+    IRQ = 1 << 3
+    """Raise the completion interrupt when the last request ends."""
+    RECORD = 1 << 4
+    """Write a completion record when the last request ends."""
+
+
+HEADER_FIELDS = (("kind", 4), ("flags", 8), ("count", 2), ("zero", 2), ("tag", 16))
+"""Fields of bytes 0 to 3. Bytes 4 to 15 are zero; three native words' places follow."""
+
+SHAPE_FIELDS = (("src_stride", 64), ("dst_stride", 64), ("rows", 32), ("zero", 96))
+"""Fields of bytes 32 to 63 of a COPY2D; the first row is the native word in bytes 16 to 31."""
+
+RECORD_FIELDS = (("tag", 16), ("status", 7), ("phase", 1), ("bytes", 40))
+"""Fields of a completion record from bit 0 up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RingPlace:
+    """Where a descriptor ring and its records are, at multiples of 4096; ``records`` is None if there are none."""
+
+    base: int
+    #: Log2 of descriptors, and of records.
+    size: int
+    records: int | None = None
+
+    @property
+    def entries(self):
+        low, high = RING_SIZE_BITS
+        return 1 << min(max(self.size, low), high)
+
+
+class Descriptor(NamedTuple):
+    """One entry of a descriptor ring.
+
+    ``words`` are native words (LIST), or the first row alone (COPY2D). Strides are in bytes, from the start of one
+    row to the start of the next, and may be negative.
+    """
+
+    kind: int
+    flags: int
+    tag: int
+    words: tuple
+    rows: int = 0
+    src_stride: int = 0
+    dst_stride: int = 0
+
+    @classmethod
+    def copies(cls, *words, flags=0, tag=0):
+        """One to three native words."""
+        return cls(DescriptorKind.LIST, int(flags), tag, words)
+
+    @classmethod
+    def copy_2d(cls, *, src, dst, row_bytes, rows, src_stride, dst_stride, flags=0, tag=0):
+        """``rows`` rows of ``row_bytes`` bytes, the first between two ``(region, offset)`` pairs."""
+        row = NativeWord(Opcode.COPY, 0, src[0], dst[0], src[1], row_bytes, dst[1])
+        return cls(DescriptorKind.COPY2D, int(flags), tag, (row,), rows, src_stride, dst_stride)
+
+    def to_bytes(self):
+        """64 bytes, little endian. Raises ValueError when a field does not fit."""
+        count = len(self.words) if self.kind == DescriptorKind.LIST else 0
+        if not len(self.words) <= LIST_WORDS:
+            raise ValueError(f"a descriptor holds at most {LIST_WORDS} words, not {len(self.words)}")
+        low, high = -(1 << (STRIDE_WIDTH - 1)), 1 << (STRIDE_WIDTH - 1)
+        for name in ("src_stride", "dst_stride"):
+            if not low <= getattr(self, name) < high:
+                raise ValueError(f"{name} must be from -2^{STRIDE_WIDTH - 1} to 2^{STRIDE_WIDTH - 1} - 1, "
+                                 f"not {getattr(self, name)!r}")
+        header = pack_fields((self.kind, self.flags, count, 0, self.tag), HEADER_FIELDS)
+        data = header.to_bytes(16, "little") + b"".join(word.to_bytes() for word in self.words)
+        if self.kind == DescriptorKind.COPY2D:
+            mask = (1 << 64) - 1
+            data += pack_fields((self.src_stride & mask, self.dst_stride & mask, self.rows, 0),
+                                SHAPE_FIELDS).to_bytes(32, "little")
+        return data.ljust(DESCRIPTOR_BYTES, b"\0")
+
+
+class Record(NamedTuple):
+    """A completion record: 8 bytes, aligned, little endian.
+
+    ``status`` is the first failure among the requests since the record before, ``bytes`` the length of those that
+    ended OK. ``phase`` is 1 in the first lap of the record ring, 0 in the second, and so on.
+    """
+
+    tag: int
+    status: int
+    phase: int
+    bytes: int
+
+    def pack(self):
+        return pack_fields(self, RECORD_FIELDS)
+
+    @classmethod
+    def unpack(cls, record):
+        return cls(*unpack_fields(record, RECORD_FIELDS))
+
+

@@ -1,0 +1,176 @@
+"""Descriptor buffer: descriptors that were read and not yet turned into words.
+
+R (through the beat buffer's register) -> RingBuffer -> RingExpand.  Latency: 1 cycle from a descriptor's last beat
+to ``some``, 1 cycle from ``read`` to ``row``.  Throughput: one beat in and one descriptor out per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import Resp
+
+from .config import DESCRIPTOR_BYTES
+from .descriptors import HEADER_FIELDS, LIST_WORDS, SHAPE_FIELDS, STRIDE_WIDTH
+from .layouts import NativeLayout
+from .words import Opcode
+
+__all__ = ["RingBuffer", "row_layout"]
+
+_HEADER = data.StructLayout(dict(HEADER_FIELDS))
+_KEPT = ((0, _HEADER.size), (128, 8 * DESCRIPTOR_BYTES))
+"""Bits of a descriptor that are stored."""
+
+
+def verdict_layout():
+    """What is wrong with a descriptor as far as it was seen."""
+    return data.StructLayout({
+        "failed": 1,                    # the memory answered with an error
+        "unclean": 1,                   # bytes 4 to 15 are not zero
+        "not_2d": 1,                    # the body cannot be that of a COPY2D
+    })
+
+
+def row_layout():
+    """A descriptor as stored."""
+    return data.StructLayout({
+        "header": _HEADER,
+        "body": data.UnionLayout({
+            "words": data.ArrayLayout(NativeLayout, LIST_WORDS),
+            "copy_2d": data.StructLayout({"row": NativeLayout, **dict(SHAPE_FIELDS)}),
+        }),
+        "verdict": verdict_layout(),
+    })
+
+
+class RingBuffer(wiring.Component):
+    """Keep up to ``config.ring_depth`` descriptors of each ring in one block RAM.
+
+    Beats of one ring come in order, those of different rings in any. Rows were reserved before they were asked
+    for: there is always room.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    forget : ``In(extended)``
+        Drop what there is of a ring that has nothing under way.
+    give_up : ``In(extended)``, reserved : ``In(extended * row_count)``
+        With ``forget``: those of the reserved descriptors that have not come are dropped when they come.
+    owed : ``Out(extended)``
+        Rings with such descriptors.
+    valid : ``In(1)``, ring, beat, resp : ``In``
+        A beat of a descriptor.
+    some, several : ``Out(extended)``
+        Rings with at least one descriptor, with at least two.
+    count : ``Out(extended * row_count)``
+    read : ``In(1)``, read_ring : ``In``, behind : ``In(1)``
+        Read the oldest descriptor of a ring, or the one behind it.
+    row : ``Out(row_layout)``
+    take, take_ring : ``In``
+        The oldest descriptor of a ring is not needed any more.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        rings, ring = config.extended, config.extended_bits
+        super().__init__({
+            "forget": In(rings), "give_up": In(rings),
+            "reserved": In(range(config.ring_depth + 1)).array(rings), "owed": Out(rings),
+            "valid": In(1), "ring": In(ring), "beat": In(config.data_width), "resp": In(Resp),
+            "some": Out(rings), "several": Out(rings),
+            "count": Out(range(config.ring_depth + 1)).array(rings),
+            "read": In(1), "read_ring": In(ring), "behind": In(1), "row": Out(row_layout()),
+            "take": In(1), "take_ring": In(ring),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, rings, beats = self.config, self.config.extended, self.config.descriptor_beats
+        row_bits = (config.ring_depth - 1).bit_length()
+        to = Array(Signal(row_bits, name=f"to_{index}") for index in range(rings))
+        oldest = Array(Signal(row_bits, name=f"oldest_{index}") for index in range(rings))
+        numbers = Array(Signal(range(max(beats, 2)), name=f"number_{index}") for index in range(rings))
+
+        # -- A beat: which of its descriptor, and what is wrong so far?
+        before = Array(Signal(verdict_layout().size, name=f"before_{index}") for index in range(rings))
+        here, verdict = Signal(verdict_layout()), Signal(verdict_layout())
+        number, last = Signal(range(max(beats, 2))), Signal()
+        m.d.comb += [number.eq(numbers[self.ring]), last.eq(number == beats - 1)]
+        for part in range(beats):
+            with m.If(number == part):
+                m.d.comb += [here[name].eq(wrong) for name, wrong in _look(self.beat, part * config.data_width).items()]
+        m.d.comb += [
+            here.failed.eq((self.resp == Resp.SLVERR) | (self.resp == Resp.DECERR)),
+            verdict.eq(here.as_value() | Mux(number == 0, 0, before[self.ring])),
+        ]
+
+        # -- Stored bits, a column for each beat; the verdict goes with the last.
+        row_read, row_write = Signal(row_bits), Signal(row_bits)
+        m.d.comb += [row_write.eq(to[self.ring]), row_read.eq(oldest[self.read_ring] + self.behind)]
+        found = []
+        for part in range(beats):
+            start, width = part * config.data_width, config.data_width
+            kept = Cat(*(self.beat[min(max(low - start, 0), width):min(max(high - start, 0), width)]
+                         for low, high in _KEPT), *([verdict] if part == beats - 1 else []))
+            if not len(kept):
+                continue
+            column = memory.Memory(shape=unsigned(len(kept)), depth=rings * config.ring_depth, init=[],
+                                   attrs={"no_rw_check": 1})
+            m.submodules[f"column_{part}"] = column
+            write, read = column.write_port(), column.read_port()
+            m.d.comb += [
+                write.addr.eq(Cat(row_write, self.ring)), write.data.eq(kept),
+                write.en.eq(self.valid & (number == part)),
+                read.addr.eq(Cat(row_read, self.read_ring)), read.en.eq(self.read),
+            ]
+            found.append(read.data)
+        m.d.comb += self.row.eq(Cat(*found))
+
+        for index in range(rings):
+            owed = Signal(range(config.ring_depth + 1), name=f"owed_{index}")
+            mine, taken = self.valid & (self.ring == index), self.take & (self.take_ring == index)
+            count = self.count[index]
+            after = Signal.like(count, name=f"after_{index}")
+            m.d.comb += [after.eq(count + (mine & last & ~self.owed[index]) - taken), self.owed[index].eq(owed != 0)]
+            with m.If(mine):
+                m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(verdict)]
+            with m.If(self.give_up[index] & ~self.owed[index]):
+                m.d.sync += owed.eq(self.reserved[index] - after)
+            with m.Elif(mine & last & self.owed[index]):
+                m.d.sync += owed.eq(owed - 1)
+            with m.If(self.forget[index]):
+                m.d.sync += [count.eq(0), self.some[index].eq(0), self.several[index].eq(0),
+                             to[index].eq(0), oldest[index].eq(0)]
+            with m.Else():
+                m.d.sync += [count.eq(after), self.some[index].eq(after != 0), self.several[index].eq(after > 1)]
+                with m.If(mine & last & ~self.owed[index]):
+                    m.d.sync += to[index].eq(to[index] + 1)
+                with m.If(taken):
+                    m.d.sync += oldest[index].eq(oldest[index] + 1)
+        return m
+
+
+def _look(beat, start):
+    """What the beat that starts at bit ``start`` of a descriptor shows to be wrong."""
+    unclean, not_2d = [], []
+    for at in range(0, len(beat), 64):
+        lane = beat[at:at + 64]
+        match (start + at) // 64:
+            case 0:
+                unclean.append(lane[_HEADER.size:].any())
+            case 1:
+                unclean.append(lane.any())
+            case 2:
+                word = data.View(NativeLayout, Cat(lane, C(0, 64)))
+                not_2d.append((word.opcode != Opcode.COPY) | word.flags.any())
+            case 4 | 5:
+                high = lane[STRIDE_WIDTH - 1:]
+                not_2d.append(high.any() & ~high.all())
+            case 6:
+                not_2d.append((lane[:32] == 0) | lane[32:].any())
+            case 7:
+                not_2d.append(lane.any())
+    return {"unclean": Cat(unclean).any(), "not_2d": Cat(not_2d).any()}
