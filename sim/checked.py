@@ -32,8 +32,9 @@ class CheckedDma(wiring.Component):
                 connect(m, flipped(getattr(self, name)), getattr(engine, name))
         m.d.comb += self.irq.eq(engine.irq)
 
-        # Of one write ID no more than one burst is in flight, and of one read ID as many as a segment takes.
-        m.submodules.m_axi_checker = m_axi = AxiChecker(engine.m_axi.signature, max_per_id=4, name="m_axi")
+        # Of one read ID as many bursts are in flight as a segment takes, or a ring has room for.
+        m.submodules.m_axi_checker = m_axi = AxiChecker(
+            engine.m_axi.signature, max_per_id=max(4, self.config.ring_depth), name="m_axi")
         m.submodules.s_axi_db_checker = s_axi_db = AxiChecker(engine.s_axi_db.signature, name="s_axi_db")
         m.submodules.s_axil_checker = s_axil = AxiLiteChecker(engine.s_axil.signature, name="s_axil")
         m.d.comb += [*m_axi.observe(engine.m_axi), *s_axi_db.observe(engine.s_axi_db),

@@ -14,8 +14,10 @@ from pathlib import Path
 import cocotb
 
 from hw.dma_engine.config import PAGE_BYTES, PRESETS
+from hw.dma_engine.descriptors import RECORD_BYTES, Descriptor
 from hw.dma_engine.words import Command, RequestFlag, Status
 from sim.compare_requests import RequestMaker
+from sim.compare_rings import RingPoster
 from sim.progress import report
 from sim.testbench import DmaTestbench
 
@@ -53,12 +55,14 @@ class Comparison:
         """Everything. Differences are in the testbench's ``mismatches``."""
         try:
             await self.make.lay_out()
+            self.rings = {queue: RingPoster(self.bench, queue)
+                          for queue, q in enumerate(self.model.queues) if q.ring is not None}
             await self.bench.driver.set_watchdog(self.watchdog)
             # Slower, and the same in all else.
             ablation = self.rng.choices(({}, {"single_read": True}, {"every_word": True}), (6, 1, 1))[0]
             await self.bench.driver.set_ablation(**ablation)
             sections = [self._overflow, self._disabled, self._reset, self._completion_error, self._time_out,
-                        self._moderation]
+                        self._moderation, self._ring_range, self._ring_fetch, self._ring_reset]
             owed = self.rng.sample(sections, len(sections))
             per_round = max(20, min(400, self.requests // 6))
             while self.bench.posted < self.requests or owed:
@@ -117,10 +121,17 @@ class Comparison:
                     await bench.wait(rng.randint(1, 60))
                 if rng.random() < 0.02:
                     await self._nap(queue)
-                await self._log_room(queue, group)
-                while self._outstanding(queue) + len(group) > self.config.queue_depth:
+                ring = self.rings.get(queue)
+                descriptors = [] if ring is None else ring.describe(group)
+                failing = self._failing(queue, group) if ring is None else ring.failing(descriptors)
+                await self._log_room(queue, failing)
+                while not self._has_room(queue, len(group) if ring is None else len(descriptors)):
                     await self._progress(queue)
-                await self._store(queue, group)
+                self.owed += failing
+                if ring is None:
+                    await self._store(queue, group)
+                else:
+                    await ring.post(descriptors, verifiable=all(item.verifiable for item in group))
                 self.tell()
                 self._check()
             await self._drain(queue)
@@ -138,7 +149,6 @@ class Comparison:
 
     async def _store(self, queue, group):
         bench, offset = self.bench, 16 * self.rng.randrange(200)
-        self.owed += self._failing(queue, group)
         if group[0].part is not None:
             first, length = group[0].part
             # A part that begins and ends at 8 bytes may also come as a narrow beat.
@@ -158,13 +168,18 @@ class Comparison:
     def _failing(self, queue, group):
         return sum(self.model.predict(queue, item.word, item.strobes) is not Status.OK for item in group)
 
-    def _outstanding(self, queue):
-        """Words that the hardware may still hold, as far as the GPU knows."""
-        return self.model.queues[queue].posted - max(self.bench.poller.count(queue), self.bench.known[queue])
+    def _ended(self, queue):
+        """Requests of a queue that have ended, as far as the GPU knows."""
+        return max(self.bench.poller.count(queue), self.bench.known[queue])
 
-    async def _log_room(self, queue, group):
+    def _has_room(self, queue, number):
+        """Whether so many words, or descriptors, can be posted now."""
+        if queue in self.rings:
+            return self.rings[queue].has_room(number, self._ended(queue))
+        return self.model.queues[queue].posted - self._ended(queue) + number <= self.config.queue_depth
+
+    async def _log_room(self, queue, failing):
         """Wait until the log cannot overflow; whoever waits here owes it nothing."""
-        failing = self._failing(queue, group)
         if failing and self.owed - self.bench.popped + failing > LOG_ENTRIES:
             await self._drain(queue)
             start = self.bench.cycle
@@ -176,11 +191,11 @@ class Comparison:
 
     async def _progress(self, queue):
         """Wait until something of a queue has ended."""
-        bench, before, start = self.bench, self._outstanding(queue), self.bench.cycle
+        bench, before, start = self.bench, self._ended(queue), self.bench.cycle
         if self.model.queues[queue].held is not None:
             await self._resolve(queue)
             return
-        while self._outstanding(queue) == before:
+        while self._ended(queue) == before:
             self._check()
             changed = bench.poller.changed(queue)
             changed.clear()
@@ -232,9 +247,15 @@ class Comparison:
     async def _section(self, section):
         """One section on a queue that fits it, with everything quiet before and after."""
         self.make.renew()
-        fitting = [queue for queue, q in enumerate(self.model.queues) if q.sc is not None or q.rc is not None]
+        fitting = [queue for queue, q in enumerate(self.model.queues)
+                   if (q.ring is None or section in (self._disabled, self._completion_error))
+                   and (q.sc is not None or q.rc is not None)]
+        if section in (self._ring_range, self._ring_fetch, self._ring_reset):
+            fitting = list(self.rings)
         self.tell(section.__name__.strip("_").replace("_", " "))
-        await section(self.rng.choice(fitting or [0]))
+        if not fitting:
+            fitting = [queue for queue in range(self.config.queues) if queue not in self.rings]
+        await section(self.rng.choice(fitting))
         self._check()
         await self.bench.wait_log()
         self.bench.check_memory()
@@ -243,7 +264,23 @@ class Comparison:
     async def _some(self, queue, number, length=None):
         """Post good requests to a queue."""
         for _ in range(number):
-            await self.bench.post(queue, self.make.good(queue, length))
+            await self._post(queue, self.make.good(queue, length))
+
+    async def _post(self, queue, word):
+        """Post a word to a queue, or make a descriptor of it."""
+        if queue in self.rings:
+            await self.rings[queue].ring.post(Descriptor.copies(word))
+        else:
+            await self.bench.post(queue, word)
+
+    async def _start_anew(self, queue):
+        """START after RESET."""
+        if queue in self.rings:
+            ring, bench = self.rings[queue].ring, self.bench
+            ring.restart()
+            if ring.place.records is not None:
+                bench.fill(ring.place.records, bytes(RECORD_BYTES * ring.place.entries))
+        await self.bench.command(queue, Command.START)
 
     async def _overflow(self, queue):
         bench = self.bench
@@ -268,7 +305,7 @@ class Comparison:
         await self._rest(queue)
         await bench.wait_log()
         await bench.command(queue, Command.CLEAR)
-        await bench.command(queue, Command.START)
+        await self._start_anew(queue)
         await self._some(queue, 2, 40)
         await self._rest(queue)
 
@@ -292,11 +329,11 @@ class Comparison:
         bench, q = self.bench, self.model.queues[queue]
         kind, flag = ("sc", RequestFlag.SC) if q.sc is not None else ("rc", RequestFlag.RC)
         bench.fail_page(getattr(q, kind), write=self.rng.choice(("SLVERR", "DECERR")))
-        await bench.post(queue, self.make.good(queue, 99)._replace(flags=int(flag)))
+        await self._post(queue, self.make.good(queue, 99)._replace(flags=int(flag)))
         await self._rest(queue)
         await bench.wait_log()
         bench.mend_page(getattr(q, kind))
-        await bench.post(queue, self.make.good(queue, 99)._replace(flags=int(flag)))
+        await self._post(queue, self.make.good(queue, 99)._replace(flags=int(flag)))
         await self._rest(queue)
 
     async def _moderation(self, queue):
@@ -314,6 +351,53 @@ class Comparison:
         bench.model.moderate_interrupts()
         await bench.driver.moderate_interrupts()
         await bench.check_interrupt()
+
+    async def _ring_range(self, queue):
+        bench, ring = self.bench, self.rings[queue].ring
+        away = self.rng.choice((ring.place.entries + 1, -ring.place.entries - 3, self.rng.randrange(1 << 20, 1 << 31)))
+        await self._some(queue, 2, 700)
+        await self._rest(queue)
+        await bench.ring(queue, ring.tail + away)
+        await bench.ring(queue, ring.tail)
+        await self._rest(queue)
+        await bench.wait_log()
+        await bench.command(queue, Command.CLEAR)
+        await self._some(queue, 2, 40)
+        await self._rest(queue)
+
+    async def _ring_fetch(self, queue):
+        """Descriptors that cannot be read, some of which are on their way with good ones."""
+        bench, ring = self.bench, self.rings[queue].ring
+        await self._some(queue, 2, 700)
+        await self._rest(queue)
+        bench.fail_page(ring.place.base, read=self.rng.choice(("SLVERR", "DECERR")))
+        for _ in range(self.rng.randint(1, 3)):
+            ring.write(Descriptor.copies(self.make.good(queue, 40)))
+        await ring.tell()
+        await self._drain(queue)
+        await bench.wait_log()
+        bench.mend_page(ring.place.base)
+        await self._some(queue, 2, 40)
+        await self._rest(queue)
+
+    async def _ring_reset(self, queue):
+        """RESET while descriptors are fetched, expanded, moved."""
+        bench, ring = self.bench, self.rings[queue].ring
+        other = (queue + 1) % self.config.queues
+        self.model.freeze(queue)
+        for _ in range(self.rng.randint(1, ring.place.entries)):
+            words = [self.make.good(queue, self.rng.choice((40, 40, 3000))) for _ in range(self.rng.randint(1, 3))]
+            if None not in words:
+                ring.write(Descriptor.copies(*words))
+        await ring.tell()
+        await self._some(other, 1, 700)
+        await bench.wait(self.rng.randint(0, 200))
+        await bench.command(queue, Command.RESET)
+        await self._rest(queue)
+        await self._start_anew(queue)
+        await self._some(queue, 3, 700)
+        await self._rest(queue)
+        await self._rest(other)
 
     async def _time_out(self, queue):
         bench, model = self.bench, self.model

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hw.dma_engine.config import CLASSES, PAGE_BYTES, TARGETS, WEIGHT_WIDTH
 from hw.dma_engine.words import Command, NativeWord, Opcode, RequestFlag, Status
+from sim.compare_rings import place_ring
 
 __all__ = ["CHECKS", "MEMORY", "Item", "RequestMaker"]
 
@@ -95,6 +96,8 @@ class RequestMaker:
         # Most queues have both words; some have one, or none.
         has = [(1, 1), (1, 0), (0, 1), (0, 0)] + [(1, 1)] * (self.config.queues - 4)
         rng.shuffle(has)
+        # Rings drive some of the extended queues, at least one.
+        driven = rng.sample(range(self.config.extended), rng.randint(1, self.config.extended))
         for queue in range(self.config.queues):
             self.homes.append(self.domains[queue % domains])
             places = [self._page(PAGE_BYTES) + 8 * rng.randrange(PAGE_BYTES // 8) for _ in range(2)]
@@ -102,7 +105,8 @@ class RequestMaker:
                 bench.fill(place & -PAGE_BYTES, bytes(PAGE_BYTES))
             sc, rc = (place if here else None for place, here in zip(places, has[queue], strict=True))
             await bench.configure_queue(queue, domain=self.homes[queue].number, sc=sc, rc=rc,
-                                        skip_errors=rng.random() < 0.4, **self._scheduling())
+                                        skip_errors=rng.random() < 0.4, **self._scheduling(),
+                                        ring=place_ring(bench, self._page) if queue in driven else None)
             await bench.command(queue, Command.START)
         await self.limit_targets()
 

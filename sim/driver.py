@@ -132,10 +132,16 @@ class DmaDriver:
             pass
 
     async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False,
-                              mode=QueueMode.NATIVE, target=0, limit=0, priority=0, weight=0):
-        """Give a queue its domain, the addresses of its completion words (None for no such word), its target,
-        the most segments that it may have in flight (0 for its window), its class and its weight."""
+                              mode=QueueMode.NATIVE, target=0, limit=0, priority=0, weight=0, ring=None):
+        """Give a queue its domain, the addresses of its completion words (None for no such word), its target, the most
+        segments that it may have in flight (0 for its window), its class, its weight, and the ring that drives it, if
+        one does, as a :class:`RingPlace`."""
         async with self._lock():
+            if ring is not None:
+                mode = QueueMode.RING
+                await self._write_pair("RING_BASE", ring.base)
+                await self._write_pair("RING_RECORDS", ring.records or 0)
+                await self.write("RING_CONFIG", size=ring.size, records=int(ring.records is not None))
             await self._write_pair("QUEUE_SC", sc or 0)
             await self._write_pair("QUEUE_RC", rc or 0)
             await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None),

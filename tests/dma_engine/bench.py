@@ -110,7 +110,7 @@ class Bench(DmaTestbench):
         self.dut.rst.value = 0
         self.model = DmaModel(self.config, memory=self.model.memory)
         self.poller = Poller()
-        self._ended_before, self._ended_unknown = 0, False
+        self._ended_before, self._ended_unknown, self._words_unknown = 0, False, False
         for seen in (self.known, self._popped, self._places, self._earlier, self._verified, self._unverifiable):
             seen.clear()
         await self.driver.enable_interrupts(error=True)

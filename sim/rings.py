@@ -1,0 +1,61 @@
+"""Software's side of a descriptor ring: what a thread that fills one keeps track of."""
+
+from hw.dma_engine.config import DESCRIPTOR_BYTES
+from hw.dma_engine.descriptors import RECORD_BYTES, Record
+
+__all__ = ["DescriptorRing"]
+
+
+class DescriptorRing:
+    """Fills the ring of one queue and reads its records.
+
+    Parameters
+    ----------
+    bench : :class:`DmaTestbench`
+    queue : int
+    place : :class:`RingPlace`
+        As the queue was configured with.
+    """
+
+    def __init__(self, bench, queue, place):
+        self.bench, self.queue, self.place = bench, queue, place
+        self.restart()
+
+    def restart(self):
+        """After RESET."""
+        self.tail = 0
+        self._ends = []         # of each descriptor, the queue's requests up to its last
+        self._read = 0
+
+    def free(self, ended):
+        """Descriptors that may be written when so many requests of the queue have ended."""
+        busy = sum(1 for end in self._ends[-self.place.entries:] if end > ended)
+        return self.place.entries - busy
+
+    def write(self, *descriptors):
+        """Put descriptors (or 64 bytes each) behind the tail, which the engine is not told of yet."""
+        for descriptor in descriptors:
+            data = descriptor if isinstance(descriptor, bytes) else descriptor.to_bytes()
+            self.bench.fill(self.place.base + self.tail % self.place.entries * DESCRIPTOR_BYTES, data)
+            self.tail += 1
+
+    async def tell(self, **options):
+        """Tell the engine of the tail; returns whether that was accepted."""
+        accepted = await self.bench.ring(self.queue, self.tail, **options)
+        self._ends += [self.bench.model.queues[self.queue].posted] * (self.tail - len(self._ends))
+        return accepted
+
+    async def post(self, *descriptors, **options):
+        self.write(*descriptors)
+        return await self.tell(**options)
+
+    def records(self):
+        """New records in memory, in order."""
+        found = []
+        while True:
+            address = self.place.records + self._read % self.place.entries * RECORD_BYTES
+            record = Record.unpack(int.from_bytes(self.bench.memory.read(address, RECORD_BYTES), "little"))
+            if record.phase != (self._read // self.place.entries % 2 == 0):
+                return found
+            found.append(record)
+            self._read += 1
