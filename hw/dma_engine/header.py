@@ -9,8 +9,9 @@ from pathlib import Path
 from hw.regs import to_c_header
 
 from .config import PAGE_BYTES
+from .descriptors import HEADER_FIELDS, LIST_WORDS, RECORD_FIELDS, DescriptorFlag, DescriptorKind
 from .registers import register_map
-from .words import COMPLETION_FIELDS, NATIVE_FIELDS, Command, Opcode, RequestFlag, Status, field_positions
+from .words import COMPLETION_FIELDS, NATIVE_FIELDS, Command, Opcode, QueueMode, RequestFlag, Status, field_positions
 
 __all__ = ["c_header"]
 
@@ -21,6 +22,9 @@ _CODES = (
     ("FLAG", RequestFlag, "Flags of a native word."),
     ("STATUS", Status, "How a request ended; bits 5:4 tell the side, 1 source, 2 destination."),
     ("COMMAND", Command, "Values of the register QUEUE_COMMAND."),
+    ("MODE", QueueMode, "Values of QUEUE_CONFIG.mode."),
+    ("KIND", DescriptorKind, "Kinds of descriptors."),
+    ("DESCRIPTOR_FLAG", DescriptorFlag, "Flags of a descriptor."),
 )
 
 
@@ -32,6 +36,8 @@ def c_header(config):
         *(line for name, codes, doc in _CODES for line in _code_lines(name, codes, doc)),
         *_fields("WORD", NATIVE_FIELDS, "Native word: 16 bytes, `lo` at the lower address, each little endian."),
         *_fields("COMPLETION", COMPLETION_FIELDS, "SC and RC words: 8 bytes, little endian."),
+        *_fields("DESCRIPTOR", HEADER_FIELDS, "First 4 bytes of a descriptor, little endian."),
+        *_fields("RECORD", RECORD_FIELDS, "Completion record of a ring: 8 bytes, little endian."),
     ]
     text = Path(__file__).with_name("dmace.h.in").read_text(encoding="utf-8")
     for place, made in (("@TABLES@", "\n".join(tables).rstrip()), ("@PACK@", _packed()), ("@ACCESSORS@", _accessors())):
@@ -50,6 +56,8 @@ def _sizes(config):
         _define("QUEUES", f"{config.queues}u"),
         _define("QUEUE_DEPTH", f"{config.queue_depth}u", "words that wait behind the one being scheduled"),
         _define("REGIONS", f"{config.regions}u"),
+        _define("EXTENDED_QUEUES", f"{config.extended}u", "the first ones, which a descriptor ring can drive"),
+        _define("LIST_WORDS", f"{LIST_WORDS}u", "most words in one descriptor"),
         "",
     ]
 

@@ -5,12 +5,12 @@ appended to the result's list ``key``; and ``show(result, console)``, which prin
 something else, write such a file and name it in :data:`GROUPS`.
 """
 
-from . import ablation, fairness, isolation, latency, throughput
+from . import ablation, fairness, isolation, latency, rings, throughput
 from .runner import UNALIGNED, Bench
 
 __all__ = ["GROUPS", "UNALIGNED", "Bench", "measure", "plan"]
 
-GROUPS = (throughput, ablation, latency, fairness, isolation)
+GROUPS = (throughput, rings, ablation, latency, fairness, isolation)
 
 
 def plan(bench, sizes, latencies):

@@ -81,6 +81,10 @@ class Flow:
     misbehaves : int
         1: each request goes beyond its region; 2: each word is malformed; 3: the queue was never started. Nothing of it
         moves, nobody waits for it, and it is posted for ever.
+    ring : int
+        Post by descriptor ring, with so many words in each descriptor, 1 to 3; 0 for native words.
+    records : int
+        1: each descriptor of the ring asks for a record.
     target, limit, priority, weight : int
         What the engine is told of each queue in QUEUE_CONFIG and QUEUE_LIMIT.
     """
@@ -105,6 +109,8 @@ class Flow:
     priority: int = 0
     weight: int = 0
     misbehaves: int = 0
+    ring: int = 0
+    records: int = 0
 
 
 @dataclass(frozen=True)

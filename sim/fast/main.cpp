@@ -84,6 +84,8 @@ Flow read_flow(const std::string& text) {
                       {"priority", into(flow.priority)},
                       {"weight", into(flow.weight)},
                       {"flags", into(flow.flags)},
+                      {"ring", into(flow.ring)},
+                      {"records", into(flow.records)},
                       {"misbehaves", into(flow.misbehaves)}});
     return flow;
 }
@@ -138,6 +140,9 @@ Options read_options(int count, char** words) {
         if (std::max({flow.source, flow.destination, flow.target}) >= options.targets.size())
             throw Wrong("A flow names a target that there is not.");
         if (!(flow.flags & DMACE_DMA_FLAG_SC)) throw Wrong("Without SC no thread knows when a request has ended.");
+        if (flow.ring > DMACE_DMA_LIST_WORDS || (flow.ring && flow.first + flow.count > DMACE_DMA_EXTENDED_QUEUES) ||
+            (flow.ring && flow.misbehaves))
+            throw Wrong("A ring takes 1 to 3 words in a descriptor, drives one of the first queues, and behaves.");
         for (uint32_t queue = flow.first; queue < flow.first + flow.count; ++queue) {
             if (used[queue]) throw Wrong("Two flows use the same queue.");
             used[queue] = true;

@@ -12,6 +12,8 @@
 constexpr uint64_t kFirstTarget = uint64_t{0xA5C3} << 48;  // addresses use all their bits
 constexpr uint64_t kTargetSpan = uint64_t{1} << 40, kArenaSpan = uint64_t{1} << 32;
 constexpr uint64_t kWords = kFirstTarget + kTargetSpan - kArenaSpan;  // SC and RC words, in the first target
+constexpr uint64_t kRings = kWords + kArenaSpan / 2, kRingSpan = uint64_t{1} << 24;  // a ring, and behind it its records
+constexpr uint32_t kRingBits = 10;  // 64 KiB, which the memory has in one piece
 constexpr uint8_t kGuard = 0xA5;
 constexpr uint32_t kDomain = 5;
 
@@ -31,6 +33,8 @@ struct Flow {
     double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
     uint32_t target = 0, limit = 0, priority = 0, weight = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
     uint32_t flags = DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC;
+    uint32_t ring = 0;     // if not 0: by descriptor ring, so many words in a descriptor
+    uint32_t records = 0;  // with a record for each descriptor
     uint32_t misbehaves = 0;  // one of Misbehaviour: what is posted never moves a byte, and nobody waits for it
 };
 
@@ -50,6 +54,10 @@ struct Queue {
     uint64_t made = 0, posted = 0, issued = 0, done = 0, ended = 0;  // requests
     std::deque<Request> open;                                        // those from `ended` on
     dmace_queue gpu = {};  // what its threads use
+    dmace_ring ring = {};
+    std::deque<uint64_t> told;  // requests up to each doorbell of the ring that is on its way
+    std::deque<uint64_t> ends;  // requests up to the last of each descriptor in the ring
+    std::deque<uint64_t> record_ends;  // the same of those whose records are to come
     uint32_t sc_count = 0, rc_count = 0;
     uint64_t sc_issued = 0, rc_issued = 0;  // when the latest AW came
     uint64_t bytes = 0;                     // payload written in the window
@@ -143,7 +151,12 @@ public:
             misbehaved += measuring;
             return;
         }
-        queue.request(queue.posted++).posted = cycle;
+        uint64_t upto = queue.posted + 1;
+        if (queue.flow->ring) {
+            upto = queue.told.front();
+            queue.told.pop_front();
+        }
+        while (queue.posted < upto) queue.request(queue.posted++).posted = cycle;
     }
 
     void read_issued(uint64_t cycle, uint64_t address) override {
@@ -230,6 +243,13 @@ private:
         const auto word = [&](uint64_t address) {
             return reinterpret_cast<const volatile uint64_t*>(bytes.at(address));
         };
+        if (flow.ring) {
+            const uint64_t ring = kRings + queue.number * kRingSpan, records = ring + kRingSpan / 2;
+            bytes.map(ring, uint64_t{64} << kRingBits, 0);
+            bytes.map(records, uint64_t{8} << kRingBits, 0);
+            queue.ring = {reinterpret_cast<volatile uint64_t*>(bytes.at(ring)),
+                          reinterpret_cast<const volatile uint64_t*>(bytes.at(records)), 1u << kRingBits, 0, 0};
+        }
         queue.gpu = {engine_.doorbell(queue.number), word(kWords + queue.number * 16), word(kWords + queue.number * 16 + 8)};
     }
 
@@ -241,10 +261,20 @@ private:
         engine_.write(DMACE_DMA_QUEUE_SC_HI_OFFSET, static_cast<uint32_t>(sc >> 32));
         engine_.write(DMACE_DMA_QUEUE_RC_LO_OFFSET, static_cast<uint32_t>(rc));
         engine_.write(DMACE_DMA_QUEUE_RC_HI_OFFSET, static_cast<uint32_t>(rc >> 32));
+        if (queue.flow->ring) {
+            const uint64_t ring = kRings + queue.number * kRingSpan, records = ring + kRingSpan / 2;
+            engine_.write(DMACE_DMA_RING_BASE_LO_OFFSET, static_cast<uint32_t>(ring));
+            engine_.write(DMACE_DMA_RING_BASE_HI_OFFSET, static_cast<uint32_t>(ring >> 32));
+            engine_.write(DMACE_DMA_RING_RECORDS_LO_OFFSET, static_cast<uint32_t>(records));
+            engine_.write(DMACE_DMA_RING_RECORDS_HI_OFFSET, static_cast<uint32_t>(records >> 32));
+            engine_.write(DMACE_DMA_RING_CONFIG_OFFSET, kRingBits << DMACE_DMA_RING_CONFIG_SIZE_SHIFT |
+                                                            DMACE_DMA_RING_CONFIG_RECORDS_MASK);
+        }
         engine_.write(DMACE_DMA_QUEUE_CONFIG_OFFSET, kDomain << DMACE_DMA_QUEUE_CONFIG_DOMAIN_SHIFT |
                                                          DMACE_DMA_QUEUE_CONFIG_SC_ENABLE_MASK |
                                                          DMACE_DMA_QUEUE_CONFIG_RC_ENABLE_MASK |
                                                          (queue.flow->misbehaves ? DMACE_DMA_QUEUE_CONFIG_SKIP_ERRORS_MASK : 0) |
+                                                         (queue.flow->ring ? DMACE_DMA_MODE_RING << DMACE_DMA_QUEUE_CONFIG_MODE_SHIFT : 0) |
                                                          queue.flow->target << DMACE_DMA_QUEUE_CONFIG_TARGET_SHIFT |
                                                          queue.flow->priority << DMACE_DMA_QUEUE_CONFIG_PRIORITY_SHIFT |
                                                          queue.flow->weight << DMACE_DMA_QUEUE_CONFIG_WEIGHT_SHIFT);
@@ -279,6 +309,11 @@ private:
             const uint64_t words = flow.requests ? std::min<uint64_t>(flow.burst, flow.requests - queue.made) : flow.burst;
             if (words == 0 || !may_post(queue, words)) continue;
             const uint32_t slot = static_cast<uint32_t>(random_.below(128));
+            if (flow.ring) {
+                post_to_ring(queue, words, slot);
+                earned_[number] += words;
+                return true;
+            }
             for (uint32_t count = 0; count < words; ++count)
                 dmace_post_to(&queue.gpu, slot + count, flow.misbehaves ? bad_word(queue) : next_word(queue));
             earned_[number] += words;
@@ -288,8 +323,41 @@ private:
         return false;
     }
 
+    void post_to_ring(Queue& queue, uint64_t words, uint32_t slot) {
+        const Flow& flow = *queue.flow;
+        while (words) {
+            dmace_word list[DMACE_DMA_LIST_WORDS];
+            const uint32_t count = static_cast<uint32_t>(std::min<uint64_t>(flow.ring, words));
+            for (uint32_t index = 0; index < count; ++index) list[index] = next_word(queue);
+            dmace_ring_list(&queue.ring, list, count, flow.records ? DMACE_DMA_DESCRIPTOR_FLAG_RECORD : 0u, queue.ring.tail);
+            queue.ends.push_back(queue.made);
+            if (flow.records) queue.record_ends.push_back(queue.made);
+            words -= count;
+        }
+        dmace_ring_tell(&queue.gpu, &queue.ring, slot);
+        queue.told.push_back(queue.made);
+        engine_.merge(queue.number, slot, 1);
+    }
+
+    // Records come in order, each when its requests are written.
+    void look_at_records(Queue& queue) {
+        uint64_t record;
+        while (dmace_ring_record(&queue.ring, &record)) {
+            const auto field = [&](unsigned shift, uint64_t mask) { return record >> shift & mask; };
+            const uint64_t tag = field(DMACE_DMA_RECORD_TAG_SHIFT, DMACE_DMA_RECORD_TAG_MASK);
+            if (tag != ((queue.ring.record - 1) & DMACE_DMA_RECORD_TAG_MASK) ||
+                field(DMACE_DMA_RECORD_STATUS_SHIFT, DMACE_DMA_RECORD_STATUS_MASK) || queue.record_ends.empty() ||
+                queue.record_ends.front() > queue.done)
+                complain("A record of queue " + std::to_string(queue.number) + " is wrong or early.");
+            if (!queue.record_ends.empty()) queue.record_ends.pop_front();
+        }
+    }
+
     bool may_post(const Queue& queue, uint64_t words) const {
         const Flow& flow = *queue.flow;
+        if (flow.ring && (queue.ends.size() + (words + flow.ring - 1) / flow.ring > queue.ring.entries ||
+                          queue.record_ends.size() + (words + flow.ring - 1) / flow.ring > queue.ring.entries))
+            return false;
         return queue.made + words <= queue.ended + flow.depth &&
                (flow.waiting == 0 || queue.made + words <= queue.issued + flow.waiting);
     }
@@ -325,6 +393,8 @@ private:
         while (!queue.open.empty() && queue.ended < queue.done &&
                dmace_reached(sc, static_cast<uint32_t>(queue.ended + 1)))
             end(queue);
+        while (!queue.ends.empty() && queue.ends.front() <= queue.ended) queue.ends.pop_front();
+        if (queue.flow->records) look_at_records(queue);
     }
 
     void judge(Queue& queue, uint64_t word, uint32_t& known, const char* name) {
