@@ -227,14 +227,14 @@ def _ablations():
 
 
 COUNTERS = (
-    ("WORDS", "Words accepted from doorbells."),
-    ("REFUSED", "Words refused."),
+    ("WORDS", "Words accepted from doorbells and descriptor rings."),
+    ("REFUSED", "Words and tails refused."),
     ("REQUESTS", "Requests ended, failed ones included."),
     ("FAILED", "Failures logged or lost."),
     ("SEGMENTS", "Segments issued to memory."),
     ("READ_BEATS", "Beats received on R."),
     ("WRITE_BEATS", "Beats sent on W, completion words included."),
-    ("COMPLETION_WRITES", "Completion words written."),
+    ("COMPLETION_WRITES", "Completion words and records written."),
     ("READ_STALLS", "Cycles that AR waited for ready."),
     ("WRITE_STALLS", "Cycles that W waited for ready."),
 )

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.rtl
 RING_BASE = 0x55_0000_0000
 RECORD = DescriptorFlag.RECORD
 TESTS = ("lists_and_rows", "tails_in_any_order", "tail_out_of_range", "not_started", "malformed", "fetch_error",
-         "record_error", "reset_midway", "long_copy_beside_short", "holds_and_goes_on")
+         "record_error", "descriptors_never_answered", "reset_midway", "long_copy_beside_short", "holds_and_goes_on")
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -320,3 +320,43 @@ async def many(dut):
         await task
     await bench.end()
     assert all(ring.tail > 3 * ring.place.entries for ring in rings)
+
+
+@cocotb.test()
+async def descriptors_never_answered(dut):
+    """The watchdog finds a ring whose descriptors do not come, RESET gives them up, and what comes late is dropped."""
+    bench, ring = await _bench(dut)
+    watchdog = 1000
+    for released_first in (True, False):
+        bench.model.freeze(0)
+        bench.memory.withhold(ring.place.base)
+        ring.write(*(Descriptor.copies(_copy(0, 0x9000, 64), flags=RECORD) for _ in range(6)))
+        await ring.tell()
+        bench.model.time_out(0)
+        await bench.driver.set_watchdog(watchdog)
+        await bench.wait(3 * watchdog)
+        assert (await bench.state(0)).held
+        await bench.command(0, Command.RESET)
+        await bench.wait(4 * watchdog)
+        assert not (await bench.state(0)).resetting
+        await bench.driver.set_watchdog(0)
+        if released_first:
+            bench.memory.release(ring.place.base)
+            await bench.wait(200)
+        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
+        await bench.command(0, Command.START)
+        ring.restart()
+        ring.write(*(Descriptor.copies(_copy(i, 100 * i, 64), tag=i, flags=RECORD) for i in range(5)))
+        await ring.tell()
+        if not released_first:
+            await bench.wait(500)
+            assert ring.records() == []
+            bench.memory.release(ring.place.base)
+        await bench.settle(0)
+        assert [record.tag for record in ring.records()] == list(range(5))
+        await bench.command(0, Command.RESET)
+        await bench.settle(0)
+        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
+        await bench.command(0, Command.START)
+        ring.restart()
+    await bench.end()
