@@ -103,6 +103,7 @@ async def move_under_traffic(dut):
             await bench.wait(200)
             if bench.bursts[new] > used:
                 break
+        bench.assert_equal()
         assert bench.bursts[new] > used, "the moved region is not used"
     bench.forbidden = None
     bench.running = False
