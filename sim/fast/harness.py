@@ -75,7 +75,7 @@ class Flow:
     random_shift : int
         Both by chance instead, and less than so many bytes, for each request; at most 4096.
     size_from : int
-        Sizes by chance, from this to ``size``; 0 for all of ``size``.
+        Sizes by chance, from this to ``size``, half of them two beats at most beyond this; 0 for all of ``size``.
     rate : float
         Requests per cycle of all queues together; 0 for as fast as they may.
     misbehaves : int

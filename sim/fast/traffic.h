@@ -28,7 +28,7 @@ struct Flow {
     uint32_t source = 0, destination = 0;              // targets
     uint32_t source_shift = 0, destination_shift = 0;  // bytes beyond alignment
     uint32_t random_shift = 0;  // both by chance, per request, less than so many bytes
-    uint32_t size_from = 0;     // if not 0: sizes by chance, from this to `size`
+    uint32_t size_from = 0;     // if not 0: sizes by chance, from this to `size`, half of them short
     uint32_t waiting = 0;  // if not 0: at most so many posted whose first read is not on the bus yet
     double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
     uint32_t target = 0, limit = 0, priority = 0, weight = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
@@ -376,7 +376,10 @@ private:
             destination_shift = static_cast<uint32_t>(random_.below(flow.random_shift));
         }
         uint32_t size = flow.size;
-        if (flow.size_from) size = flow.size_from + static_cast<uint32_t>(random_.below(size - flow.size_from + 1));
+        if (flow.size_from) {
+            const uint32_t most = random_.chance(0.5) ? size : std::min(size, flow.size_from + 2 * kBytes);
+            size = flow.size_from + static_cast<uint32_t>(random_.below(most - flow.size_from + 1));
+        }
         const uint64_t from = queue.made % queue.source_slots * queue.stride + source_shift;
         const uint64_t to = queue.made % queue.slots * queue.stride + destination_shift;
         queue.open.push_back({queue.source_base + from, queue.destination_base + to, size});

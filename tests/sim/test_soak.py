@@ -19,7 +19,7 @@ def _all(config, single, together, seed):
     for soak in runs(config, single, together):
         row = soak.run(harness, seed)
         asked = single if soak.name == "one at a time" else together
-        assert row["requests"] >= asked and row["wrong_bytes"] == 0 and row["bytes"] > 30 * row["requests"]
+        assert row["requests"] >= asked and row["wrong_bytes"] == 0 and row["bytes"] > 20 * row["requests"]
         print(row)
 
 
@@ -35,14 +35,14 @@ def test_random_copies_wide(seed):
 
 
 @pytest.mark.rtl
-def test_lengths_and_places_are_random(seed):
-    """Lengths from 1 to the longest, ends and beginnings anywhere in a beat, segments and pages crossed."""
+def test_lengths_are_random(seed):
+    """Neither all long nor all short."""
     harness = build_harness(SMALL_WIDE)
     soak = runs(SMALL_WIDE, 300, 1)[0]
     result = harness.run([soak.flow], [soak.target], seed=seed, limit=10_000_000)
     assert result["checked"]["requests"] == 300
-    # Of lengths from 1 to 1,100 bytes the mean is near 550.
-    assert 450 < result["checked"]["bytes"] / 300 < 650
+    # Half of them are up to 1,100 bytes, half up to 129.
+    assert 240 < result["checked"]["bytes"] / 300 < 380
 
 
 @pytest.mark.rtl
