@@ -23,6 +23,8 @@ def configure(parser):
                      help="of requests (default: %(default)s)")
     dma.add_argument("--queues", type=integer, metavar="N", help="queues that are posted to (default: 16, or all)")
     dma.add_argument("--unaligned", action="store_true", help="sources 3 and destinations 17 bytes beyond alignment")
+    dma.add_argument("--only", metavar="GROUP,...", help="measure these only, of throughput, ablation, latency, ... "
+                     "(the files of sim/bench)")
     add_seed(dma)
     add_json(dma)
     dma.add_argument("--plot", metavar="FILE", help="draw as PNG: shares of the "
@@ -37,9 +39,10 @@ def run(args):
     # Imported here, so that a wrong option is told at once.
     from sim.bench import GROUPS, UNALIGNED, Bench, measure, plan
 
+    groups = tuple(GROUPS) if args.only is None else _groups(args, tuple(GROUPS))
     with fast_harness(args.config) as (harness, tell):
         bench = Bench(harness, queues=queues, seed=args.seed, shifts=UNALIGNED if args.unaligned else (0, 0))
-        cases = plan(bench, sizes, latencies)
+        cases = plan(bench, sizes, latencies, groups)
         result = {"config": args.config,
                   **measure(bench, cases, progress=lambda note: tell(note, len(cases) if not bench.cycles else None))}
     if args.plot:
@@ -48,7 +51,7 @@ def run(args):
         draw(result, args.plot)
     write_json(args.json, result)
     if args.json != "-":
-        _show(result, GROUPS)
+        _show(result, [GROUPS[group] for group in groups])
     return 0
 
 
@@ -61,6 +64,17 @@ def _integers(name, given):
     if len(set(values)) != len(values):
         raise UserError(f"{name} must not have the same number twice, as {given!r} has.")
     return values
+
+
+def _groups(args, known):
+    """Groups that ``--only`` names, in their own order."""
+    wanted = args.only.split(",")
+    for name in wanted:
+        if name not in known:
+            raise UserError(f"--only must be of {', '.join(known)}, not {name!r}.")
+    if args.plot:
+        raise UserError("--plot draws all groups, so it does not go with --only.")
+    return tuple(name for name in known if name in wanted)
 
 
 def _listed(values):

@@ -10,12 +10,14 @@ from .runner import UNALIGNED, Bench
 
 __all__ = ["GROUPS", "UNALIGNED", "Bench", "measure", "plan"]
 
-GROUPS = (throughput, rings, ablation, latency, fairness, isolation)
+#: Name -> module.
+GROUPS = {group.__name__.rpartition(".")[2]: group
+          for group in (throughput, rings, ablation, latency, fairness, isolation)}
 
 
-def plan(bench, sizes, latencies):
-    """All cases, as a list of ``(key, note, case)``."""
-    return [case for group in GROUPS for case in group.cases(bench, sizes, latencies)]
+def plan(bench, sizes, latencies, groups=tuple(GROUPS)):
+    """All cases of these groups, as a list of ``(key, note, case)``."""
+    return [case for group in groups for case in GROUPS[group].cases(bench, sizes, latencies)]
 
 
 def measure(bench, cases, *, progress=lambda note: None):
@@ -30,6 +32,7 @@ def measure(bench, cases, *, progress=lambda note: None):
     for key, note, case in cases:
         progress(note)
         result.setdefault(key, []).append(case())
-    result["single"] = result["single_by_latency"][-1]
+    if "single_by_latency" in result:
+        result["single"] = result["single_by_latency"][-1]
     result["cycles"], result["cycles_per_second"] = bench.cycles, round(bench.cycles / max(bench.seconds, 1e-9))
     return result

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hw import cli
+from sim.bench import GROUPS
 from sim.bench.ablation import VARIANTS
 from sim.bench.fairness import jain
 
@@ -52,8 +53,11 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, extra):
 
 @pytest.mark.rtl
 def test_json_to_standard_output(capsys):
-    assert cli.main(["bench", "dma", "--config", "tiny", "--latency", "10", "--sizes", "64", "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)["results"][0]["size"] == 64
+    assert cli.main(["bench", "dma", "--config", "tiny", "--latency", "10", "--sizes", "64", "--only", "throughput",
+                     "--json", "-"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["results"][0]["size"] == 64
+    assert "ablations" not in result and "load" not in result
 
 
 @pytest.mark.parametrize(("options", "sentence"), [
@@ -63,6 +67,8 @@ def test_json_to_standard_output(capsys):
     (["--sizes", "0"], "--sizes must be from 1 to 4194304 bytes, not 0."),
     (["--sizes", ""], "--sizes must be integers with commas between them, not ''."),
     (["--queues", "5"], "--queues must be from 2 to 4 for tiny, not 5."),
+    (["--only", "ablation,speed"], f"--only must be of {', '.join(GROUPS)}, not 'speed'."),
+    (["--only", "latency", "--plot", "a.png"], "--plot draws all groups, so it does not go with --only."),
     (["--seed", "-1"], "--seed must be from 0 to 9007199254740991, not -1."),
     (["--json", "/no/such/folder/a.json"], "--json: there is no folder /no/such/folder."),
     (["--plot", "plot.pdf"], "--plot writes PNG, so its file must end in .png, not 'plot.pdf'."),
