@@ -39,8 +39,11 @@ class Bench:
 
     def run(self, flows, latency, **options):
         """What the harness measured, with a memory of this latency."""
-        target = Target(read_latency=latency, write_latency=latency)
-        result = self.harness.run(flows, [target], seed=self.seed, **options)
+        return self.run_on(flows, [Target(read_latency=latency, write_latency=latency)], **options)
+
+    def run_on(self, flows, targets, **options):
+        """What the harness measured, with these memories."""
+        result = self.harness.run(flows, targets, seed=self.seed, **options)
         self.cycles += result["cycles"]
         self.seconds += result["seconds"]
         return result

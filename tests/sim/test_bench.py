@@ -49,6 +49,9 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, extra):
     for variant in ("every word", "one read"):
         assert ablations[variant, 100, 64] < 0.5 * ablations["all", 100, 64]
     assert result["fairness"][0]["jain"] > 0.99
+    assert [(row["size"], row["limit"]) for row in result["targets"]][:2] == [(64, 0), (64, 128)]
+    assert result["targets"][3]["bus_share"] > 2 * result["targets"][2]["bus_share"]
+    assert 0 < result["weights"][0]["least"] <= 1 <= result["weights"][0]["most"]
 
 
 @pytest.mark.rtl
