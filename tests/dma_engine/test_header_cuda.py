@@ -40,6 +40,19 @@ extern "C" __global__ void attempt(dmace_queue queue, uint32_t count, uint64_t *
 {
     *seen = dmace_try_sc(&queue, count, 100);
 }
+
+extern "C" __global__ void fill(dmace_queue queue, dmace_ring *ring, dmace_word word)
+{
+    dmace_ring_list(ring, &word, 1, 0, 7);
+    dmace_ring_copy_2d(ring, word, 16, 4096, -4096, 0, 8);
+    dmace_ring_tell(&queue, ring, 0);
+}
+
+extern "C" __global__ void collect(dmace_ring *ring, uint64_t *record, uint64_t *data)
+{
+    if (dmace_ring_record(ring, record))
+        data[1] = data[0];
+}
 """
 
 HOST = """#include "dmace.h"
@@ -97,7 +110,7 @@ _SYSTEM = (10, 11)
 
 def _accesses(code, opcode):
     """Bytes of each global load or store, and whether it is one for the whole system."""
-    return [({5: 8, 6: 16}[word >> 73 & 7], word >> 77 & 15 in _SYSTEM) for word in code if word & 0xFFF == opcode]
+    return [({4: 4, 5: 8, 6: 16}[word >> 73 & 7], word >> 77 & 15 in _SYSTEM) for word in code if word & 0xFFF == opcode]
 
 
 def test_post_is_one_16_byte_store(made):
@@ -133,6 +146,18 @@ def test_poll_loads_each_time_and_then_fences(made, kernel):
     assert ("add.s" in loop) == (kernel == "attempt"), loop
     loads = _accesses(code[kernel], _LOAD)
     assert loads and set(loads[:len(loads) - (kernel == "poll")]) == {(8, True)}
+
+
+def test_ring_is_told_behind_a_fence(made):
+    """Descriptors, one fence, the tail as one store; and records are loaded from memory, then a fence, then data."""
+    ptx, code = made
+    stores = re.findall(r"\b(st\.\S+b128|st\.volatile|st\.global|membar\.sys)", ptx["fill"])
+    assert stores.count("membar.sys") == 1 and stores.index("membar.sys") == len(stores) - 2
+    assert stores[-1] == "st.relaxed.sys.global.b128" and len(stores) >= 6
+    assert _accesses(code["fill"], _STORE)[-1] == (16, True)
+    found = re.findall(r"\b(ld\.relaxed\.sys\.global\.u64|membar\.sys|ld\.global\.u64)", ptx["collect"])
+    # The pointer to the records comes first.
+    assert found[-3:] == ["ld.relaxed.sys.global.u64", "membar.sys", "ld.global.u64"]
 
 
 def test_runs_on_the_host(tmp_path):
