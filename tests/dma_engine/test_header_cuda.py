@@ -110,7 +110,8 @@ _SYSTEM = (10, 11)
 
 def _accesses(code, opcode):
     """Bytes of each global load or store, and whether it is one for the whole system."""
-    return [({4: 4, 5: 8, 6: 16}[word >> 73 & 7], word >> 77 & 15 in _SYSTEM) for word in code if word & 0xFFF == opcode]
+    widths = {4: 4, 5: 8, 6: 16}
+    return [(widths[word >> 73 & 7], word >> 77 & 15 in _SYSTEM) for word in code if word & 0xFFF == opcode]
 
 
 def test_post_is_one_16_byte_store(made):
