@@ -113,11 +113,11 @@ def test_words_of_descriptors(preset, records, request):
             ctx.set(dut.valid, 0)
 
     async def queues(ctx):
-        """Take words as fast as possible or now and then; schedule them after a while."""
-        eager = rng.random() < 0.5
+        """Take words as fast as possible or now and then; schedule none for a while, then most, and so on."""
+        eager, cycle = rng.random() < 0.5, 0
         while not all(len(got) >= len(want) for got, want in zip(found, expected, strict=True)):
             busy = [ring for ring in range(rings) if waiting[ring]]
-            consume = bool(busy) and rng.random() < 0.8
+            consume, cycle = bool(busy) and cycle // 150 % 2 and rng.random() < 0.8, cycle + 1
             ring = rng.choice(busy) if busy else 0
             ctx.set(dut.consume, consume)
             ctx.set(dut.consume_queue, ring)
