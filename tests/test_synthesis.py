@@ -49,7 +49,8 @@ def _block_memories(config):
         "buffer.beats": (config.buffer_beats, config.data_width + 1),
         "sequencer.contexts": (config.tags, 64),
         "responses.origins": (config.tags, config.queue_bits + config.window_bits + 2),
-        "retire.places": (config.queues * config.window, 9),
+        "retire.places.rows": (config.queues * config.window, 9),
+        "retire.places.extended_rows": (config.extended * config.extended_window, 9),
     }
 
 

@@ -14,6 +14,8 @@ from .table import Table
 
 __all__ = ["QueueCounters", "Tally"]
 
+LOW_BITS = 16
+
 
 class Tally(wiring.Component):
     """Sums of each queue, in LUT RAM.
@@ -30,10 +32,12 @@ class Tally(wiring.Component):
     -------
     init : ``In(InitSignature)``
     add : ``In(1)``, queue : ``In``, amounts : ``In(shape)``
+        Amounts are less than ``2 ** LOW_BITS``.
     clear : ``In(1)``, clear_queue : ``In``
         Not in a cycle in which the queue is added to.
-    take : ``In(1)``, take_queue : ``In``, busy : ``Out(1)``
-        Copy a row in the next cycle in which nothing is added; ``busy`` until then.
+    take : ``In(1)``, busy : ``Out(1)``
+        Copy the row of ``queue``, which names the wanted one whenever nothing is added, in the next cycle in which
+        nothing is added, nor was in the one before; ``busy`` until then.
     copy : ``Out(shape)``
     """
 
@@ -44,39 +48,61 @@ class Tally(wiring.Component):
             "init": In(InitSignature(config)),
             "add": In(1), "queue": In(queue), "amounts": In(shape),
             "clear": In(1), "clear_queue": In(queue),
-            "take": In(1), "take_queue": In(queue), "busy": Out(1),
+            "take": In(1), "busy": Out(1),
             "copy": Out(shape),
         })
 
     def elaborate(self, platform):
         m = Module()
         init, queues = InitSignature(self.config), self.config.queues
-        m.submodules.sums = sums = Table(self.shape, depth=queues, reads=1, init=None)
+        parts = {"low": {name: min(LOW_BITS, shape.width) for name, shape in _shapes(self.shape)},
+                 "high": {name: shape.width - LOW_BITS for name, shape in _shapes(self.shape)
+                          if shape.width > LOW_BITS}}
+        m.submodules.low = low = Table(data.StructLayout(parts["low"]), depth=queues, reads=1, init=None)
+        m.submodules.high = high = Table(data.StructLayout(parts["high"]), depth=queues, reads=1, init=None)
         m.submodules.used = used = Table(1, depth=queues, reads=2, init=init)
         m.submodules.marks = marks = Table(1, depth=queues, reads=1, init=init)
         for table in (used, marks):
             wiring.connect(m, wiring.flipped(self.init), table.init)
-        for table in (sums, used, marks):
-            m.d.comb += table.read[0].addr.eq(Mux(self.add, self.queue, self.take_queue))
-        now, holds, row = sums.read[0].data, Signal(), sums.write.data
+        for table in (low, used, marks):
+            m.d.comb += table.read[0].addr.eq(self.queue)
+        holds = Signal()
+        # The upper bits are added to one cycle later.
+        carries, carried = Signal(data.StructLayout(dict.fromkeys(parts["high"], 1))), Signal()
+        carried_queue, carried_holds = Signal.like(self.queue), Signal()
+        m.d.sync += [carried.eq(self.add), carried_queue.eq(self.queue), carried_holds.eq(holds)]
         m.d.comb += [
             holds.eq(used.read[0].data != marks.read[0].data),
-            sums.write.en.eq(self.add), sums.write.addr.eq(self.queue),
+            low.write.en.eq(self.add), low.write.addr.eq(self.queue),
+            high.read[0].addr.eq(carried_queue),
+            high.write.en.eq(carried), high.write.addr.eq(carried_queue),
             used.write.en.eq(self.add), used.write.addr.eq(self.queue), used.write.data.eq(~marks.read[0].data),
             used.read[1].addr.eq(self.clear_queue),
             marks.write.en.eq(self.clear), marks.write.addr.eq(self.clear_queue),
             marks.write.data.eq(used.read[1].data),
         ]
-        for name in self.shape.members:
-            m.d.comb += row[name].eq(Mux(holds, now[name], 0) + self.amounts[name])
+        for name, width in parts["low"].items():
+            total = Signal(width + 1, name=f"{name}_total")
+            m.d.comb += [total.eq(Mux(holds, low.read[0].data[name] + self.amounts[name][:LOW_BITS],
+                                      self.amounts[name][:LOW_BITS])),
+                         low.write.data[name].eq(total)]
+            if name in parts["high"]:
+                m.d.sync += carries[name].eq(total[width])
+        for name in parts["high"]:
+            m.d.comb += high.write.data[name].eq(Mux(carried_holds, high.read[0].data[name] + carries[name], 0))
 
         with m.If(self.take):
             m.d.sync += self.busy.eq(1)
-        with m.Elif(self.busy & ~self.add):
-            m.d.sync += [self.busy.eq(0), self.copy.eq(now)]
-            with m.If(~holds):
-                m.d.sync += self.copy.eq(0)
+        with m.Elif(self.busy & ~self.add & ~carried):
+            m.d.sync += self.busy.eq(0)
+            for name in parts["low"]:
+                upper = high.read[0].data[name] if name in parts["high"] else C(0, 0)
+                m.d.sync += self.copy[name].eq(Mux(holds, Cat(low.read[0].data[name], upper), 0))
         return m
+
+
+def _shapes(layout):
+    return [(name, Shape.cast(field.shape)) for name, field in layout]
 
 
 class QueueCounters(wiring.Component):
@@ -119,15 +145,15 @@ class QueueCounters(wiring.Component):
         m.submodules.moved = moved = Tally(data.StructLayout({"bytes": BYTES_WIDTH, "segments": 32}), config)
         m.submodules.put_off = put_off = Tally(data.StructLayout({"stalls": 32}), config)
         m.d.sync += [
-            moved.add.eq(self.done), moved.queue.eq(self.done_queue),
+            moved.add.eq(self.done), moved.queue.eq(Mux(self.done, self.done_queue, self.queue)),
             moved.amounts.bytes.eq(Mux(self.done_ok, self.done_size + 1, 0)),
-            put_off.add.eq(self.dropped), put_off.queue.eq(self.dropped_queue),
+            put_off.add.eq(self.dropped), put_off.queue.eq(Mux(self.dropped, self.dropped_queue, self.queue)),
         ]
         m.d.comb += [moved.amounts.segments.eq(1), put_off.amounts.stalls.eq(1)]
         for tally in (moved, put_off):
             wiring.connect(m, wiring.flipped(self.init), tally.init)
             m.d.comb += [tally.clear.eq(self.reset), tally.clear_queue.eq(self.reset_queue),
-                         tally.take.eq(self.take), tally.take_queue.eq(self.queue)]
+                         tally.take.eq(self.take)]
         m.d.comb += [
             self.busy.eq(moved.busy | put_off.busy),
             self.bytes.eq(moved.copy.bytes), self.segments.eq(moved.copy.segments),

@@ -1,6 +1,6 @@
 """Latency histogram of each queue, of samples: from a request's acceptance to its end.
 
-QueueStore (posts), Retire (ends, resets) -> LatencyHistogram -> registers.  Latency: 5 cycles from an end to its
+QueueStore (posts), Retire (ends, resets) -> LatencyHistogram -> registers.  Latency: 6 cycles from an end to its
 bin.  Throughput: one post and one end per cycle.
 
 A request that is accepted while no sample of its queue is running starts one; its own end, found by
@@ -107,11 +107,16 @@ class LatencyHistogram(wiring.Component):
             ends.write.data.turn.eq(Mux(reset, other.turn, end.turn ^ finishes)),
         ]
 
-        finished, was_reset, queue = Signal(), Signal(), Signal(config.queue_bits)
-        latency = Signal(TIME_WIDTH)
-        m.d.sync += [finished.eq(finishes), was_reset.eq(reset), queue.eq(end_queue), latency.eq(now - sample.start)]
-        m.d.comb += [items.i.valid.eq(finished | was_reset), items.i.payload.reset.eq(was_reset),
-                     items.i.payload.queue.eq(queue)]
+        found = data.StructLayout({"finished": 1, "reset": 1, "queue": config.queue_bits})
+        one, two = Signal(found), Signal(found)
+        start, stop, latency = Signal(TIME_WIDTH), Signal(TIME_WIDTH), Signal(TIME_WIDTH)
+        m.d.sync += [
+            one.finished.eq(finishes), one.reset.eq(reset), one.queue.eq(end_queue),
+            start.eq(sample.start), stop.eq(now),
+            two.eq(one), latency.eq(stop - start),
+        ]
+        m.d.comb += [items.i.valid.eq(two.finished | two.reset), items.i.payload.reset.eq(two.reset),
+                     items.i.payload.queue.eq(two.queue)]
         for number in range(1, HISTOGRAM_BINS):
             with m.If(latency[number:].any()):
                 m.d.comb += items.i.payload.bin.eq(number)
@@ -147,7 +152,7 @@ class LatencyHistogram(wiring.Component):
             filled.write.en.eq(valid), filled.write.addr.eq(item.queue),
             filled.write.data.eq(Mux(item.reset, 0, have | 1 << item.bin)),
             write.en.eq(valid & ~item.reset), write.addr.eq(Cat(item.bin, item.queue)),
-            write.data.eq(1 + Mux(known, read.data, 0)),
+            write.data.eq(Mux(known, read.data + 1, 1)),
         ]
 
         # -- Show it.

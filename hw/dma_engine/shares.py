@@ -99,16 +99,13 @@ class Shares(wiring.Component):
         m.submodules.deficits = deficits = Table(
             deficit_shape, depth=config.queues, reads=1, init=InitSignature(config))
         wiring.connect(m, wiring.flipped(self.init), deficits.init)
-        before, kept, now = Signal(deficit_shape), Signal(deficit_shape), Signal(deficit_shape)
+        before, now, most = Signal(deficit_shape), Signal(deficit_shape), (1 << quantum_bits) - 1
         m.d.comb += [
             deficits.read[0].addr.eq(queue),
             before.eq(deficits.read[0].data),
-            kept.eq(before),
-            now.eq(Mux(first, kept, before) + change),
+            now.eq(Mux(first & ~before[-1] & before[quantum_bits:].any(), most + change, before + change)),
             deficits.write.en.eq(charged), deficits.write.addr.eq(queue), deficits.write.data.eq(now),
         ]
-        with m.If(~before[-1] & before[quantum_bits:].any()):
-            m.d.comb += kept.eq((1 << quantum_bits) - 1)
 
         for index, priority in enumerate(priorities):
             with m.If(begin & (priority == chosen)):

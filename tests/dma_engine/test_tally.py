@@ -21,28 +21,31 @@ def _simulate(dut, testbench):
 
 @pytest.mark.parametrize("load", [0.3, 0.9, 1.0])
 def test_tally(load, seed):
-    """Sums of 48 bits, added to in up to every cycle; copies are of one cycle, and wait only for a free one."""
+    """Wide sums, added to in up to every cycle; copies are of one cycle, and wait only for two free ones."""
     rng = random.Random(f"{seed} {load}")
-    dut, sums, copies = Tally(data.StructLayout({"big": 48, "small": 5}), TINY), [[0, 0] for _ in range(4)], 0
+    dut, sums, copies = Tally(data.StructLayout({"big": 24, "small": 5}), TINY), [[0, 0] for _ in range(4)], 0
 
     async def testbench(ctx):
         nonlocal copies
+        added, wanted = False, 0
         # Rows are used before they are cleared for the first time, and not.
         for cycle in range(3000):
             add, queue = rng.random() < load and cycle < 2990, rng.randrange(4)
             clear, cleared = rng.random() < 0.05, rng.randrange(4)
             clear &= not (add and queue == cleared)
-            amounts = rng.getrandbits(44), 1
+            amounts = rng.getrandbits(16), 1
             if not ctx.get(dut.busy) and rng.random() < 0.2:
                 ctx.set(dut.take, 1)
-                ctx.set(dut.take_queue, rng.randrange(4))
+                wanted = rng.randrange(4)
             ctx.set(dut.add, add)
+            queue = queue if add else wanted
             ctx.set(dut.queue, queue)
             ctx.set(dut.amounts, {"big": amounts[0], "small": amounts[1]})
             ctx.set(dut.clear, clear)
             ctx.set(dut.clear_queue, cleared)
-            copied = ctx.get(dut.busy) and not add
-            before = list(sums[ctx.get(dut.take_queue)])
+            copied = ctx.get(dut.busy) and not add and not added
+            added = add
+            before = list(sums[wanted])
             await ctx.tick()
             ctx.set(dut.take, 0)
             if copied:
@@ -52,10 +55,10 @@ def test_tally(load, seed):
             if clear:
                 sums[cleared] = [0, 0]
             if add:
-                sums[queue] = [(sums[queue][0] + amounts[0]) % (1 << 48), (sums[queue][1] + 1) % 32]
+                sums[queue] = [(sums[queue][0] + amounts[0]) % (1 << 24), (sums[queue][1] + 1) % 32]
 
     _simulate(dut, testbench)
-    assert copies > (100 if load < 1 else 0)
+    assert copies > {0.3: 100, 0.9: 8, 1.0: 0}[load]
 
 
 def test_histogram(seed):
