@@ -43,9 +43,8 @@ extern "C" __global__ void attempt(dmace_queue queue, uint32_t count, uint64_t *
 
 extern "C" __global__ void fill(dmace_queue queue, dmace_ring *ring, dmace_word word)
 {
-    dmace_ring_list(ring, &word, 1, 0, 7);
     dmace_ring_copy_2d(ring, word, 16, 4096, -4096, 0, 8);
-    dmace_ring_tell(&queue, ring, 0);
+    dmace_ring_push(&queue, ring, 0, &word, 1, 0, 7);
 }
 
 extern "C" __global__ void collect(dmace_ring *ring, uint64_t *record, uint64_t *data)
