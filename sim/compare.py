@@ -59,8 +59,9 @@ class Comparison:
                           for queue, q in enumerate(self.model.queues) if q.ring is not None}
             await self.bench.driver.set_watchdog(self.watchdog)
             # Slower, and the same in all else.
-            ablation = self.rng.choices(({}, {"single_read": True}, {"every_word": True}), (6, 1, 1))[0]
-            await self.bench.driver.set_ablation(**ablation)
+            self.ablation = self.rng.choices(({}, {"single_read": True}, {"every_word": True}), (6, 1, 1))[0]
+            self.bench.trace(f"ablation {self.ablation}")
+            await self.bench.driver.set_ablation(**self.ablation)
             sections = [self._overflow, self._disabled, self._reset, self._completion_error, self._time_out,
                         self._moderation, self._ring_range, self._ring_fetch, self._ring_reset]
             owed = self.rng.sample(sections, len(sections))
@@ -99,11 +100,13 @@ class Comparison:
         planned = empty = 0
         while planned < number and empty < 20:
             queue = self.rng.choice(busy)
-            items = self.make.items(queue)
-            plans[queue] += items
+            ark = queue in self.make.ark.queues
+            items = self.make.ark.items(queue) if ark else self.make.items(queue)
+            plans[queue] += [items] if ark else items
             planned += len(items)
             empty = 0 if items else empty + 1
-        tasks = [cocotb.start_soon(self._agent(queue, plans[queue])) for queue in busy]
+        tasks = [cocotb.start_soon((self._ark_agent if queue in self.make.ark.queues else self._agent)(
+            queue, plans[queue])) for queue in busy]
         for task in tasks:
             await task
         self._check()
@@ -135,6 +138,29 @@ class Comparison:
                 self.tell()
                 self._check()
             await self._drain(queue)
+        except Stopped:
+            pass
+
+    async def _ark_agent(self, queue, groups):
+        """A GPU block that clears its flags, posts to an ARK queue, and waits for the end of everything."""
+        bench, ark = self.bench, self.make.ark
+        try:
+            for items in groups:
+                failing = self._failing(queue, items)
+                await self._log_room(queue, failing)
+                reset = self.rng.random() < 0.05 and not failing
+                ark.clear(queue)
+                if reset:
+                    self.model.freeze(queue)
+                self.owed += failing
+                await ark.post(queue, items)
+                if reset:
+                    await bench.wait(self.rng.randint(0, 200))
+                    await bench.command(queue, Command.RESET)
+                    await self._rest(queue)
+                    await bench.command(queue, Command.START)
+                await self._drain(queue)
+                self.tell()
         except Stopped:
             pass
 
@@ -248,18 +274,23 @@ class Comparison:
         """One section on a queue that fits it, with everything quiet before and after."""
         self.make.renew()
         fitting = [queue for queue, q in enumerate(self.model.queues)
-                   if (q.ring is None or section in (self._disabled, self._completion_error))
+                   if (q.ring is None or section in (self._disabled, self._completion_error)) and q.ark is None
                    and (q.sc is not None or q.rc is not None)]
         if section in (self._ring_range, self._ring_fetch, self._ring_reset):
             fitting = list(self.rings)
         self.tell(section.__name__.strip("_").replace("_", " "))
         if not fitting:
-            fitting = [queue for queue in range(self.config.queues) if queue not in self.rings]
+            fitting = [queue for queue, q in enumerate(self.model.queues) if q.ring is None and q.ark is None]
         await section(self.rng.choice(fitting))
         self._check()
         await self.bench.wait_log()
         self.bench.check_memory()
         self._check()
+
+    def _other(self, queue):
+        """Another queue that is given native words."""
+        return self.rng.choice([other for other in range(self.config.queues)
+                                if other != queue and other not in self.make.ark.queues])
 
     async def _some(self, queue, number, length=None):
         """Post good requests to a queue."""
@@ -311,7 +342,7 @@ class Comparison:
 
     async def _reset(self, queue):
         bench = self.bench
-        other = (queue + 1) % self.config.queues
+        other = self._other(queue)
         self.model.freeze(queue)
         for _ in range(self.rng.randint(1, min(8, self.config.queue_depth))):
             await self._some(queue, 1, self.rng.choice((40, 3000, 5000)))
@@ -383,7 +414,7 @@ class Comparison:
     async def _ring_reset(self, queue):
         """RESET while descriptors are fetched, expanded, moved."""
         bench, ring = self.bench, self.rings[queue].ring
-        other = (queue + 1) % self.config.queues
+        other = self._other(queue)
         self.model.freeze(queue)
         for _ in range(self.rng.randint(1, ring.place.entries)):
             words = [self.make.good(queue, self.rng.choice((40, 40, 3000))) for _ in range(self.rng.randint(1, 3))]
@@ -402,8 +433,9 @@ class Comparison:
     async def _time_out(self, queue):
         bench, model = self.bench, self.model
         # Short, so that what waits for memory leaves room in the buffer for the other queue.
-        word, other = self.make.good(queue, self.rng.randint(1, 200)), (queue + 1) % self.config.queues
-        side = self.rng.choice(("src", "dst"))
+        word, other = self.make.good(queue, self.rng.randint(1, 200)), self._other(queue)
+        # The one read in flight may not be that which memory never answers.
+        side = self.rng.choice(("src", "dst")) if "single_read" not in self.ablation else "dst"
         # What does not come counts for its target, and so for the other queue if that has the same.
         await self.make.limit_targets(lift=True)
         pieces = model.source(word) if side == "src" else model.destination(word)

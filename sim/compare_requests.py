@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hw.dma_engine.config import CLASSES, PAGE_BYTES, TARGETS, WEIGHT_WIDTH
 from hw.dma_engine.words import Command, NativeWord, Opcode, RequestFlag, Status
+from sim.compare_ark import ArkQueues
 from sim.compare_rings import place_ring
 
 __all__ = ["CHECKS", "MEMORY", "Item", "RequestMaker"]
@@ -70,6 +71,7 @@ class RequestMaker:
         self.begins = {}                    # region -> where it begins to be used; what is before is as memory was
         self._free_page = self.config.pages
         self.parity = 0
+        self.ark = ArkQueues(self)
         self.wanted = [*CHECKS, *PAGES, *MEMORY]
         self._taken = []
 
@@ -83,30 +85,35 @@ class RequestMaker:
         numbers = rng.sample(range(self.config.regions), self.config.regions)
         # One that is in the table but not valid, some that are not in it, and one that is in no table.
         self.unknown = [numbers.pop(), *numbers[-2:], *([255] if self.config.regions < 256 else [])]
-        domains = min(4, self.config.queues, (self.config.regions - 3) // 4)
+        domains = min(4, self.config.queues,
+                      (self.config.regions - 3 - self.ark.segments * len(self.ark.queues)) // 4)
         kinds = rng.sample((None, "small", "large"), 3)
         for index, number in enumerate(rng.sample(range(256), domains)):
             shape = kinds[index % 3], kinds[(index + 1) % 3], None, rng.choice(kinds)
-            regions = [await self._region(numbers.pop(0), number, *rights, kind)
+            regions = [await self.region(numbers.pop(0), number, *rights, kind)
                        for rights, kind in zip(((True, False), (False, True), (True, True), (True, True)), shape,
                                                strict=True)]
             self.domains.append(Domain(number, regions[0], regions[1], tuple(regions[2:])))
-        await bench.define_region(self.unknown[0], base=self._page(REGION_BYTES), length=REGION_BYTES,
+        await bench.define_region(self.unknown[0], base=self.page(REGION_BYTES), length=REGION_BYTES,
                                   domain=self.domains[0].number, valid=False)
         # Most queues have both words; some have one, or none.
         has = [(1, 1), (1, 0), (0, 1), (0, 0)] + [(1, 1)] * (self.config.queues - 4)
         rng.shuffle(has)
-        # Rings drive some of the extended queues, at least one.
-        driven = rng.sample(range(self.config.extended), rng.randint(1, self.config.extended))
+        # Rings drive some of the other extended queues, at least one.
+        others = [queue for queue in range(self.config.extended) if queue not in self.ark.queues]
+        driven = rng.sample(others, rng.randint(1, len(others)))
         for queue in range(self.config.queues):
             self.homes.append(self.domains[queue % domains])
-            places = [self._page(PAGE_BYTES) + 8 * rng.randrange(PAGE_BYTES // 8) for _ in range(2)]
+            if queue in self.ark.queues:
+                await self.ark.lay_out(queue, self.homes[queue], numbers)
+                continue
+            places = [self.page(PAGE_BYTES) + 8 * rng.randrange(PAGE_BYTES // 8) for _ in range(2)]
             for place in places:
                 bench.fill(place & -PAGE_BYTES, bytes(PAGE_BYTES))
             sc, rc = (place if here else None for place, here in zip(places, has[queue], strict=True))
             await bench.configure_queue(queue, domain=self.homes[queue].number, sc=sc, rc=rc,
-                                        skip_errors=rng.random() < 0.4, **self._scheduling(),
-                                        ring=place_ring(bench, self._page) if queue in driven else None)
+                                        skip_errors=rng.random() < 0.4, **self.scheduling(),
+                                        ring=place_ring(bench, self.page) if queue in driven else None)
             await bench.command(queue, Command.START)
         await self.limit_targets()
 
@@ -118,13 +125,13 @@ class RequestMaker:
             beats = rng.choice((0, 1, rng.randint(2, 200)))
             await self.bench.driver.limit_target(target, beats=0 if lift else beats, slow=rng.random() < 0.3)
 
-    def _scheduling(self):
+    def scheduling(self):
         """When a queue's segments go; nothing that can be seen depends on it."""
         rng = self.rng
         return {"target": rng.randrange(TARGETS), "limit": rng.choice((0, 0, rng.randrange(self.config.window))),
                 "priority": rng.randrange(CLASSES), "weight": rng.randrange(1 << WEIGHT_WIDTH)}
 
-    def _page(self, length, multiple=PAGE_BYTES):
+    def page(self, length, multiple=PAGE_BYTES):
         """Address of a page with room for ``length`` bytes, and a page of distance to everything else."""
         while True:
             base = self.rng.getrandbits(self.rng.choice((33, 36, 40, 48, 64))) & -multiple
@@ -135,7 +142,7 @@ class RequestMaker:
                 self._taken.append((base, base + length + PAGE_BYTES))
                 return base
 
-    async def _region(self, number, domain, readable, writable, kind):
+    async def region(self, number, domain, readable, writable, kind):
         """A region, contiguous or of "small" or "large" pages; of one with pages, the last is missing."""
         bench, rng = self.bench, self.rng
         end = self.begins[number] = 0
@@ -143,7 +150,7 @@ class RequestMaker:
         rights = {"domain": domain, "readable": readable, "writable": writable, "cache": rng.randrange(16),
                   "prot": rng.randrange(8), "qos": rng.randrange(16)}
         if kind is None:
-            base = self._page(REGION_BYTES)
+            base = self.page(REGION_BYTES)
             bench.fill(base - PAGE_BYTES, rng.randbytes(REGION_BYTES + 2 * PAGE_BYTES))
             await bench.define_region(number, base=base, length=REGION_BYTES - rng.randrange(PAGE_BYTES), **rights)
         else:
@@ -153,7 +160,7 @@ class RequestMaker:
             end = 2 * page_bytes
             self.begins[number] = page_bytes - REGION_BYTES // 2 if kind == "large" else 0
             for page in range(2):
-                frame = self._page(page_bytes, page_bytes)
+                frame = self.page(page_bytes, page_bytes)
                 await bench.define_page(first + page, frame + (rng.randrange(32) << 16 if kind == "large" else 0))
                 used = self.begins[number] if page == 0 else 0, page_bytes if page == 0 else REGION_BYTES // 2
                 bench.fill(frame + used[0] - PAGE_BYTES, rng.randbytes(used[1] - used[0] + 2 * PAGE_BYTES))
@@ -180,7 +187,7 @@ class RequestMaker:
                                                               min(end, region.length), PAGE_BYTES))
         return sorted({offset for offset in offsets if accept(self.model.pieces(number, offset, 1)[0][0])})
 
-    def _length(self):
+    def length(self):
         """Lengths at the edges of beats, bursts and pages more often than others."""
         rng, beat = self.rng, self.config.beat_bytes
         kind = rng.random()
@@ -251,7 +258,7 @@ class RequestMaker:
 
     def good(self, queue, length=None):
         """A copy that will succeed, or None where there is no room for its destination any more."""
-        length = length or self._length()
+        length = length or self.length()
         for size in (length, min(length, 300), 1):
             word = self._try(queue, size, lambda status, word: status is Status.OK
                              and not self.model.is_withheld(queue, word))
@@ -284,7 +291,7 @@ class RequestMaker:
             return max(begin, 0)
 
         for _ in range(60):
-            length, place = self._length(), None
+            length, place = self.length(), None
             if kind == "write":
                 number = rng.choice(home.destinations(self.parity))
                 pages = [page for page in faulty_pages(number) if page >= self.used.get(number, 0)]
@@ -318,7 +325,7 @@ class RequestMaker:
         rng, home = self.rng, self.homes[queue]
         foreign = [region for domain in self.domains if domain is not home for region in domain[1:3]]
         source, destination = rng.choice(home.sources(self.parity)), rng.choice(home.destinations(self.parity))
-        length = self._length()
+        length = self.length()
         fields = {
             "opcode": Opcode.COPY, "flags": self._flags(queue), "src_region": source, "dst_region": destination,
             "src_offset": self.begins[source] + rng.randrange(1 << 10), "length": length,

@@ -131,12 +131,26 @@ class DmaDriver:
         while (await self.read("QUIESCE"))["busy"]:
             pass
 
-    async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False,
-                              mode=QueueMode.NATIVE, target=0, limit=0, priority=0, weight=0, ring=None):
+    async def define_connection(self, number, *, base, rc, domain=0, valid=True):
+        """Write an entry of the connection table: the region of segment 0, and the address of the RC array."""
+        async with self._lock():
+            await self._write_pair("CONNECTION_RC", rc)
+            await self.write("CONNECTION_CONFIG", base=base, domain=domain, valid=int(valid))
+            await self.write("CONNECTION_COMMIT", connection=number)
+
+    async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, target=0, limit=0,
+                              priority=0, weight=0, ark=None, ring=None):
         """Give a queue its domain, the addresses of its completion words (None for no such word), its target, the most
         segments that it may have in flight (0 for its window), its class, its weight, and the ring that drives it, if
-        one does, as a :class:`RingPlace`."""
+        one does, as a :class:`RingPlace`.
+
+        With ``ark``, the region of its segment 0, it is in ARK mode, and ``sc`` the address of its SC array.
+        """
+        mode = QueueMode.NATIVE
         async with self._lock():
+            if ark is not None:
+                mode = QueueMode.ARK
+                await self.write("QUEUE_ARK", base=ark)
             if ring is not None:
                 mode = QueueMode.RING
                 await self._write_pair("RING_BASE", ring.base)

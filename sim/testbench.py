@@ -18,6 +18,7 @@ from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 from hw.dma_engine.config import PAGE_BYTES
 from hw.dma_engine.model import DmaModel
 from hw.dma_engine.words import Command, NativeWord, Status
+from sim.ark import FlagWatch
 from sim.driver import DmaDriver
 from sim.gpu import Doorbells, Poller, slots
 from sim.memory import Memory, Stalls, now
@@ -87,7 +88,7 @@ class DmaTestbench:
         self._lock = Lock()
         self.bus = _RegisterBus(dut, stalls, stall_rng)
         self.driver = DmaDriver(self.bus, config, lock=lambda: self._lock)
-        self.poller = Poller()
+        self.poller, self.flags = Poller(), FlagWatch(self)
         self.mismatches = []
         #: Called with ``(queue, kind, word)`` at each completion word written.
         self.on_word = None
@@ -153,10 +154,17 @@ class DmaTestbench:
         self.model.define_page(number, frame)
         await self.driver.define_page(number, frame)
 
+    async def define_connection(self, number, **values):
+        self.model.define_connection(number, **values)
+        self.flags.watch(values["rc"])
+        await self.driver.define_connection(number, **values)
+
     async def configure_queue(self, queue, **values):
         self.model.configure_queue(queue, **values)
         for kind in ("sc", "rc"):
-            self.poller.watch(queue, kind, values.get(kind))
+            self.poller.watch(queue, kind, getattr(self.model.queues[queue], kind))
+        if (ark := self.model.queues[queue].ark) is not None and ark.sc is not None:
+            self.flags.watch(ark.sc)
         await self.driver.configure_queue(queue, **values)
 
     async def command(self, queue, command):
@@ -171,6 +179,7 @@ class DmaTestbench:
                 self._places.pop((queue, kind), None)
             self._verified.pop(queue, None)
             self.poller.forget(queue)
+            self.flags.forget(queue)
             self.known.pop(queue, None)
             self._unverifiable = {entry for entry in self._unverifiable if entry[0] != queue}
         elif command is Command.START and self.model.queues[queue].count == 0:
@@ -244,6 +253,7 @@ class DmaTestbench:
             self._check_word(queue, kind, word)
             if self.on_word is not None:
                 self.on_word(queue, kind, word)
+        self.flags.take(writes)
 
     def _asked(self, kind, identifier, address, attributes):
         """A burst goes where a region is, with the attributes of the region."""
@@ -270,10 +280,10 @@ class DmaTestbench:
             self.mismatch(f"{kind.upper()} of queue {queue} became {_show_word(word)}; expected one of: "
                           f"{expected}{' ...' if len(history) > place + 3 else ''}.")
             return
-        self._check_moved(queue, word.count, f"{kind.upper()} of queue {queue} became {_show_word(word)}")
+        self.check_moved(queue, word.count, f"{kind.upper()} of queue {queue} became {_show_word(word)}")
 
-    def _check_moved(self, queue, count, when):
-        """The bytes of the queue's first ``count`` requests are in memory."""
+    def check_moved(self, queue, count, when):
+        """Check that the bytes of the queue's first ``count`` requests are in memory."""
         ended = self.model.queues[queue].ended
         while self._verified[queue] < min(count, len(ended)):
             request = ended[self._verified[queue]]
@@ -352,7 +362,7 @@ class DmaTestbench:
                 # What has begun behind a failed request stays in flight until the queue is cleared.
                 moving = state.in_flight and q.held is None and not self.memory.withheld
                 if self.difference(queue, state) is None and not moving and not self._words_missing(queue):
-                    self._check_moved(queue, q.count, f"queue {queue} came to rest")
+                    self.check_moved(queue, q.count, f"queue {queue} came to rest")
                     return True
                 if state != last:
                     last, since = state, self.cycle
@@ -366,7 +376,7 @@ class DmaTestbench:
             await self.until(changed, 64)
 
     def _words_missing(self, queue):
-        """Which published word or record has not reached memory, or None."""
+        """Which published word, record or flag has not reached memory, or None."""
         q = self.model.queues[queue]
         if q.ring is not None and q.ring.latest is not None:
             address, data = q.ring.latest
@@ -379,7 +389,7 @@ class DmaTestbench:
             found = int.from_bytes(self.memory.read(address, 8), "little")
             if found != word.pack():
                 return f"{kind.upper()} in memory is {found:#018x} instead of {word.pack():#018x}"
-        return None
+        return self.flags.missing(queue)
 
     async def wait_log(self, *, patience=5_000):
         """Wait until the hardware's log has given every entry that the model's has."""
@@ -490,6 +500,6 @@ def _show_record(record):
 def _show_request(request):
     word = request.word
     if word is None:
-        return "a partial store"
+        return f"one that is {request.fault.name} on its face"
     return (f"{word.length} bytes, region {word.src_region}+{word.src_offset:#x} to "
             f"{word.dst_region}+{word.dst_offset:#x}, flags {word.flags:#x}")

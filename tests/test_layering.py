@@ -28,12 +28,13 @@ SHARED = {
     "hw.dma_engine.registers": {"hw.dma_engine.config", "hw.dma_engine.words", "hw.regs"},
     "hw.dma_engine.header": {"hw.dma_engine.config", "hw.dma_engine.descriptors", "hw.dma_engine.words",
                              "hw.dma_engine.registers", "hw.regs"},
+    "hw.dma_engine.model_ark": {"hw.dma_engine.words"},
     "hw.dma_engine.model_regions": set(),
     "hw.dma_engine.model_memory": {"hw.dma_engine.config"},
     "hw.dma_engine.descriptors": {"hw.dma_engine.config", "hw.dma_engine.words"},
     "hw.dma_engine.model_rings": {"hw.dma_engine.descriptors", "hw.dma_engine.words"},
-    "hw.dma_engine.model": {"hw.dma_engine.config", "hw.dma_engine.model_memory", "hw.dma_engine.model_regions",
-                            "hw.dma_engine.model_rings", "hw.dma_engine.words"},
+    "hw.dma_engine.model": {"hw.dma_engine.config", "hw.dma_engine.model_ark", "hw.dma_engine.model_memory",
+                            "hw.dma_engine.model_regions", "hw.dma_engine.model_rings", "hw.dma_engine.words"},
 }
 
 

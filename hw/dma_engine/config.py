@@ -16,11 +16,17 @@ DESCRIPTOR_BYTES = 64
 ADDR_WIDTH = 64
 OFFSET_WIDTH = 36
 LENGTH_WIDTH = 28
+"""Of a native word."""
+REQUEST_LENGTH_WIDTH = 34
+"""Of any request: ARK words say that much."""
 REGION_ID_WIDTH = 8
 PAGE_ID_WIDTH = 10
 SMALL_PAGE_BITS, LARGE_PAGE_BITS = 16, 21
 """Paged regions have pages of 64 KiB or of 2 MiB."""
 FRAME_WIDTH = ADDR_WIDTH - SMALL_PAGE_BITS
+SID_WIDTH = 8
+"""Bits of an ARK segment ID, by which a word names its source and its destination."""
+CONNECTION_WIDTH = 7
 DOMAIN_WIDTH = 8
 COUNT_WIDTH = 32
 FAILED_WIDTH = 24
@@ -79,6 +85,8 @@ class DmaConfig:
     ring_depth : int
         Descriptors of one ring that are fetched ahead; power of two, 4 to 512. As many as are used up in the
         latency of a read.
+    connections : int
+        Entries of the connection table, by which ARK words name where data goes; power of two, 2 to 128.
     doorbell_id_width : int
         Bits of ``s_axi_db`` transaction IDs, 1 to 16.
     """
@@ -95,6 +103,7 @@ class DmaConfig:
     extended: int
     extended_window: int
     ring_depth: int
+    connections: int
     doorbell_id_width: int = 4
 
     def __post_init__(self):
@@ -104,7 +113,7 @@ class DmaConfig:
             ("queues", 2, 64), ("queue_depth", 4, 256), ("window", 4, 128), ("regions", 4, 256),
             ("pages", 4, 1 << PAGE_ID_WIDTH),
             ("tags", 4, 1024), ("buffer_beats", 16, 4096), ("extended", 2, min(16, self.queues)),
-            ("extended_window", self.window, 1024), ("ring_depth", 4, 512),
+            ("extended_window", self.window, 1024), ("ring_depth", 4, 512), ("connections", 2, 1 << CONNECTION_WIDTH),
         ):
             value = getattr(self, name)
             if not _power_of_two(value, low, high):
@@ -141,7 +150,7 @@ class DmaConfig:
     @property
     def segment_count_width(self):
         """Bits of the number of a segment inside its request."""
-        return LENGTH_WIDTH + 1 - self.segment_bits
+        return REQUEST_LENGTH_WIDTH + 1 - self.segment_bits
 
     @property
     def load_width(self):
@@ -185,6 +194,10 @@ class DmaConfig:
         return self.place_bits + 1
 
     @property
+    def connection_bits(self):
+        return (self.connections - 1).bit_length()
+
+    @property
     def region_bits(self):
         return (self.regions - 1).bit_length()
 
@@ -212,10 +225,11 @@ class DmaConfig:
 
 
 TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, pages=32, tags=16,
-                 buffer_beats=128, segment_bytes=256, extended=2, extended_window=16, ring_depth=8)
+                 buffer_beats=128, segment_bytes=256, extended=2, extended_window=16, ring_depth=8, connections=4)
 BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, pages=256, tags=128,
-                 buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256, ring_depth=64)
+                 buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256, ring_depth=64, connections=16)
 WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, pages=1024, tags=1024,
-                 buffer_beats=1024, segment_bytes=4096, extended=4, extended_window=512, ring_depth=128)
+                 buffer_beats=1024, segment_bytes=4096, extended=4, extended_window=512, ring_depth=128,
+                 connections=128)
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

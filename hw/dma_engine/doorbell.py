@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature, Resp
 from hw.stream import Queue, Skid
 
-from .layouts import Check, InitSignature, arrival_layout, is_extended, tail_layout
+from .layouts import InitSignature, is_extended, store_layout, tail_layout
 
 __all__ = ["Doorbell"]
 
@@ -19,12 +19,11 @@ WORD_BITS = 128
 
 
 class Doorbell(wiring.Component):
-    """Take 16-byte stores; one beat is one word.
+    """Take stores; what they mean is for whoever comes next.
 
     The 4 KiB page of the address is the queue; where in the page a word lies has no meaning, so that a
-    bridge may merge neighbouring stores into a burst. A beat with some of its strobes off is passed on
-    as malformed; one with none is no word at all. On the page of a ring, a beat is a tail: the lower half of its
-    first 8 bytes, or of the other 8. Reads return zero.
+    bridge may merge neighbouring stores into a burst. A beat without strobes is no store at all. On the page of a ring,
+    a beat is a tail: the lower half of its first 8 bytes, or of the other 8. Reads return zero.
 
     Parameters
     ----------
@@ -36,11 +35,11 @@ class Doorbell(wiring.Component):
         No words are taken during the sweep.
     bus : ``In(AxiSignature)``
         128-bit data. B answers SLVERR when any word of the burst was refused.
-    o : ``Out(stream.Signature(arrival_layout))``
+    o : ``Out(stream.Signature(store_layout))``
     rings : ``In(extended)``, tails : ``Out(stream.Signature(tail_layout))``
         Queues driven by descriptor rings, and their doorbells.
     refused, tail_refused : ``In(1)``
-        The word or tail transferred in this cycle goes nowhere.
+        A word of the store, or the tail, transferred in this cycle goes nowhere.
     """
 
     def __init__(self, config):
@@ -49,7 +48,7 @@ class Doorbell(wiring.Component):
             "init": In(InitSignature(config)),
             "bus": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
                                    id_width=config.doorbell_id_width)),
-            "o": Out(stream.Signature(arrival_layout(config))),
+            "o": Out(stream.Signature(store_layout(config))),
             "rings": In(config.extended), "tails": Out(stream.Signature(tail_layout(config))),
             "refused": In(1), "tail_refused": In(1),
         })
@@ -65,7 +64,7 @@ class Doorbell(wiring.Component):
         m.submodules.addresses = addresses = Skid(data.StructLayout(
             {"queue": self.config.queue_bits, "id": id_width}))
         m.submodules.beats = beats = Skid(data.StructLayout(
-            {"data": WORD_BITS, "strb": WORD_BITS // 8, "last": 1}))
+            {"data": WORD_BITS, "strb": WORD_BITS // 8, "ones": 2, "last": 1}))
         m.submodules.answers = answers = Queue(data.StructLayout({"id": id_width, "refused": 1}), depth=4)
         m.d.comb += [
             addresses.i.payload.queue.eq(bus.awaddr[12:]),
@@ -74,6 +73,7 @@ class Doorbell(wiring.Component):
             bus.awready.eq(addresses.i.ready),
             beats.i.payload.data.eq(bus.wdata),
             beats.i.payload.strb.eq(bus.wstrb),
+            beats.i.payload.ones.eq(Cat(bus.wdata.word_select(half, WORD_BITS // 2).all() for half in range(2))),
             beats.i.payload.last.eq(bus.wlast),
             beats.i.valid.eq(bus.wvalid),
             bus.wready.eq(beats.i.ready),
@@ -96,8 +96,7 @@ class Doorbell(wiring.Component):
                        & self.rings.bit_select(queue[:self.config.extended_bits], 1)),
             self.o.valid.eq(open_ & some & ~is_tail),
             self.o.payload.queue.eq(queue),
-            self.o.payload.check.eq(Mux(beat.strb.all(), Check.OK, Check.MALFORMED)),
-            self.o.payload.word.eq(beat.data),
+            self.o.payload.data.eq(beat.data), self.o.payload.strb.eq(beat.strb), self.o.payload.ones.eq(beat.ones),
             beats.o.ready.eq(addresses.o.valid & answers.i.ready & ~self.init.active
                              & (~some | Mux(is_tail, self.tails.ready, self.o.ready))),
             self.tails.valid.eq(open_ & some & is_tail),

@@ -12,6 +12,8 @@ from hw.axi import AxiLiteSignature, AxiSignature, Burst
 from hw.stream import CreditCounter, Merge, Queue, Skid
 
 from .aligner import Aligner
+from .ark_flags import ArkFlags
+from .ark_words import ArkWords
 from .buffer import BeatBuffer
 from .completion import CompletionWriter
 from .config import ADDR_WIDTH, DmaConfig
@@ -34,7 +36,7 @@ from .layouts import (
     op_layout,
 )
 from .legalizer import SEGMENT_PLACES, Legalizer
-from .notices import Notices
+from .notices import MODES, Notices
 from .pages import PageTable
 from .queues import QueueStore
 from .quiesce import Quiesce
@@ -99,6 +101,7 @@ class DmaEngine(wiring.Component):
         m.submodules.panel = panel = FrontPanel(config)
         m.submodules.control = control = QueueControl(config)
         m.submodules.doorbell = doorbell = Doorbell(config)
+        m.submodules.ark_words = ark_words = ArkWords(config)
         m.submodules.store = store = QueueStore(config)
         m.submodules.scheduler = scheduler = Scheduler(config)
         m.submodules.shares = shares = Shares(config)
@@ -114,6 +117,7 @@ class DmaEngine(wiring.Component):
         m.submodules.epochs = epochs = Epochs(config)
         m.submodules.quiesce = quiesce = Quiesce()
         m.submodules.completion = completion = CompletionWriter(config)
+        m.submodules.ark_flags = ark_flags = ArkFlags(config)
         m.submodules.targets = targets = TargetLimits(config)
         m.submodules.rings = rings = Rings(config)
         m.submodules.records = records = RingRecords(config)
@@ -129,17 +133,24 @@ class DmaEngine(wiring.Component):
         m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
-        for part in (panel, doorbell, store, scheduler, shares, regions, pages, buffer, responses, retire, epochs,
-                     completion, rings, records, tags, settings):
+        for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, buffer, responses, retire,
+                     epochs, completion, ark_flags, rings, records, tags, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.
         connect(m, flipped(self.s_axi_db), doorbell.bus)
         m.submodules.arrivals = arrivals = Merge(arrival_layout(config), 2)
-        connect(m, doorbell.o, arrivals.i[0])
+        connect(m, doorbell.o, ark_words.i)
+        connect(m, ark_words.o, arrivals.i[0])
         connect(m, arrivals.o, store.i)
+        for part in (ark_words, ark_flags):
+            m.d.comb += [
+                part.configure.eq(panel.queue_write), part.configure_queue.eq(panel.queue_id),
+                part.connect.eq(panel.connection_write), part.connect_number.eq(panel.connection_id),
+            ]
         m.d.comb += [
-            doorbell.refused.eq(store.refused),
+            ark_words.settings.eq(panel.ark), ark_words.connection.eq(panel.connection),
+            doorbell.refused.eq(ark_words.i_refused), ark_words.refused.eq(store.refused),
             store.enabled.eq(control.enabled),
             store.clear.eq(control.forgive), store.clear_queue.eq(control.forgive_queue),
             store.flush.eq(scheduler.flushing), store.flush_queue.eq(control.flush_queue),
@@ -194,7 +205,7 @@ class DmaEngine(wiring.Component):
 
         # -- Descriptor rings.
         m.submodules.notices = notices = Notices(config)
-        word, ring_number = arrivals.i[1], list(QueueMode).index(QueueMode.RING) - 1
+        word, ring_number = arrivals.i[1], MODES.index(QueueMode.RING)
         connect(m, doorbell.tails, rings.tails)
         connect(m, rings.bursts, read.fetch)
         connect(m, notices.told[ring_number], records.i)
@@ -233,6 +244,13 @@ class DmaEngine(wiring.Component):
         connect(m, signals.o, notices.signals)
         m.d.comb += responses.signalled.eq(read.signalled)
         connect(m, notices.o, sequencer.completions)
+        m.d.comb += sequencer.urgent.eq(notices.urgent)
+        connect(m, notices.told[MODES.index(QueueMode.ARK)], ark_flags.i)
+        connect(m, ark_flags.o, notices.writes[MODES.index(QueueMode.ARK)])
+        m.d.comb += [
+            ark_flags.sc_enable.eq(panel.settings.sc_enable), ark_flags.sc_addr.eq(panel.sc_addr),
+            ark_flags.rc_addr.eq(panel.connection_rc),
+        ]
         for part in (buffer, sequencer, responses):
             m.d.comb += [part.launched.eq(read.launched), part.launch.eq(read.launch)]
         m.d.comb += [

@@ -13,7 +13,9 @@ from hw.stream import Queue
 
 from .config import ADDR_WIDTH, BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, SMALL_PAGE_BITS, TARGETS
 from .layouts import (
+    ArkSettings,
     CompletionLayout,
+    Connection,
     InitSignature,
     PageEntry,
     QueueSettings,
@@ -45,8 +47,9 @@ class FrontPanel(wiring.Component):
     init : ``In(InitSignature)``
         The bus waits during the sweep, which would undo what software writes.
     bus : ``In(AxiLiteSignature)``
-    region_write, region_id, region, queue_write, queue_id, settings, ring : ``Out``
+    region_write, region_id, region, queue_write, queue_id, settings, ring, ark : ``Out``
     queue_priority, queue_limit, sc_addr, rc_addr : ``Out``
+    connection_write, connection_id, connection, connection_rc : ``Out``
         Table entries as committed.
     target_limit : array of ``Out``, target_slow : ``Out``
         Per target.
@@ -79,6 +82,8 @@ class FrontPanel(wiring.Component):
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
             "quiesce": Out(1), "quiescing": In(1),
             "page_write": Out(1), "page_id": Out(config.page_bits), "page": Out(PageEntry),
+            "connection_write": Out(1), "connection_id": Out(config.connection_bits), "connection": Out(Connection),
+            "connection_rc": Out(ADDR_WIDTH), "ark": Out(ArkSettings),
             "queue_write": Out(1), "queue_id": Out(queue), "settings": Out(QueueSettings),
             "queue_priority": Out(range(CLASSES)),
             "ring": Out(RingSettings),
@@ -145,10 +150,19 @@ class FrontPanel(wiring.Component):
             self.settings.skip_errors.eq(config.skip_errors), self.settings.target.eq(config.target),
             self.settings.weight.eq(config.weight), self.queue_priority.eq(config.priority),
             self.queue_limit.eq(bank.queue_limit.segments),
-            self.settings.mode.eq(Mux(is_extended(self.config, self.queue_id), config.mode, QueueMode.NATIVE)),
             self.ring.page.eq(Cat(bank.ring_base_lo.value, bank.ring_base_hi.value)[12:]),
             self.ring.record_page.eq(Cat(bank.ring_records_lo.value, bank.ring_records_hi.value)[12:]),
             self.ring.size.eq(bank.ring_config.size), self.ring.records.eq(bank.ring_config.records),
+            self.settings.mode.eq(Mux(is_extended(self.config, self.queue_id) & (config.mode <= max(QueueMode)),
+                                      config.mode, QueueMode.NATIVE)),
+            self.ark.active.eq(self.settings.mode == QueueMode.ARK),
+            self.ark.base.eq(bank.queue_ark.base), self.ark.domain.eq(config.domain),
+            self.connection_write.eq(bank.connection_commit.written_stb),
+            self.connection_id.eq(bank.connection_commit.connection),
+            self.connection.base.eq(bank.connection_config.base),
+            self.connection.domain.eq(bank.connection_config.domain),
+            self.connection.valid.eq(bank.connection_config.valid),
+            self.connection_rc.eq(Cat(bank.connection_rc_lo.value, bank.connection_rc_hi.value)),
             self.sc_addr.eq(Cat(bank.queue_sc_lo.value, bank.queue_sc_hi.value)),
             self.rc_addr.eq(Cat(bank.queue_rc_lo.value, bank.queue_rc_hi.value)),
             self.command_write.eq(bank.queue_command.written_stb),

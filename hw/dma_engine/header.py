@@ -11,7 +11,17 @@ from hw.regs import to_c_header
 from .config import PAGE_BYTES
 from .descriptors import HEADER_FIELDS, LIST_WORDS, RECORD_FIELDS, DescriptorFlag, DescriptorKind
 from .registers import register_map
-from .words import COMPLETION_FIELDS, NATIVE_FIELDS, Command, Opcode, QueueMode, RequestFlag, Status, field_positions
+from .words import (
+    ARK_FIELDS,
+    COMPLETION_FIELDS,
+    NATIVE_FIELDS,
+    Command,
+    Opcode,
+    QueueMode,
+    RequestFlag,
+    Status,
+    field_positions,
+)
 
 __all__ = ["c_header"]
 
@@ -35,12 +45,14 @@ def c_header(config):
         *_sizes(config),
         *(line for name, codes, doc in _CODES for line in _code_lines(name, codes, doc)),
         *_fields("WORD", NATIVE_FIELDS, "Native word: 16 bytes, `lo` at the lower address, each little endian."),
+        *_fields("ARK", ARK_FIELDS, "ARK word: 8 bytes, little endian."),
         *_fields("COMPLETION", COMPLETION_FIELDS, "SC and RC words: 8 bytes, little endian."),
         *_fields("DESCRIPTOR", HEADER_FIELDS, "First 4 bytes of a descriptor, little endian."),
         *_fields("RECORD", RECORD_FIELDS, "Completion record of a ring: 8 bytes, little endian."),
     ]
     text = Path(__file__).with_name("dmace.h.in").read_text(encoding="utf-8")
-    for place, made in (("@TABLES@", "\n".join(tables).rstrip()), ("@PACK@", _packed()), ("@ACCESSORS@", _accessors())):
+    for place, made in (("@TABLES@", "\n".join(tables).rstrip()), ("@PACK@", _packed()), ("@ARK@", _ark()),
+                        ("@ACCESSORS@", _accessors())):
         text = text.replace(place, made)
     return text
 
@@ -86,6 +98,13 @@ def _packed():
         halves["hi" if lsb >= 64 else "lo"].append(
             f"(((uint64_t){value} & {PREFIX}_WORD_{name.upper()}_MASK) << {PREFIX}_WORD_{name.upper()}_SHIFT)")
     return "\n".join(f"    word.{half} = " + "\n        | ".join(parts) + ";" for half, parts in halves.items())
+
+
+def _ark():
+    """Value of an ARK word, of the parameters of ``dmace_ark_word``."""
+    return "\n        | ".join(f"(((uint64_t){name} & {PREFIX}_ARK_{name.upper()}_MASK)"
+                              f" << {PREFIX}_ARK_{name.upper()}_SHIFT)"
+                              for name, _ in ARK_FIELDS if name not in ("req", "reserved"))
 
 
 def _accessors():

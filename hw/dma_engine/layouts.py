@@ -8,23 +8,27 @@ from amaranth.lib.wiring import Out
 
 from .config import (
     ADDR_WIDTH,
+    CONNECTION_WIDTH,
     DOMAIN_WIDTH,
     FRAME_WIDTH,
     LENGTH_WIDTH,
     OFFSET_WIDTH,
     PAGE_ID_WIDTH,
     REGION_ID_WIDTH,
+    REQUEST_LENGTH_WIDTH,
+    SID_WIDTH,
     TARGETS,
     WEIGHT_WIDTH,
 )
-from .words import COMPLETION_FIELDS, NATIVE_FIELDS, QueueMode, Status
+from .words import ARK_FIELDS, COMPLETION_FIELDS, NATIVE_FIELDS, QueueMode, Status
 
 __all__ = [
-    "EPOCH_WIDTH", "STATUS_WIDTH", "Attributes", "Check", "CompletionLayout", "EndFlags", "InfoLayout",
-    "InitSignature", "NativeLayout", "NoteLayout", "OpKind", "PageEntry", "QueueSettings", "RegionEntry",
-    "RingSettings", "arrival_layout", "completion_write_layout", "done_layout", "event_layout", "fetch_layout",
-    "front_layout", "is_extended", "launch_layout", "notice_layout", "op_layout", "origin_fields", "ring_word_layout",
-    "scheduled_layout", "segment_layout", "tail_layout", "word_id_layout",
+    "EPOCH_WIDTH", "STATUS_WIDTH", "ArkExtra", "ArkLayout", "ArkSettings", "Attributes", "Check",
+    "CompletionLayout", "Connection", "EndFlags", "InfoLayout", "InitSignature", "NativeLayout", "NoteLayout",
+    "OpKind", "PageEntry", "QueueSettings", "RegionEntry", "RingSettings", "arrival_layout",
+    "completion_write_layout", "done_layout", "event_layout", "fetch_layout", "front_layout", "is_extended",
+    "launch_layout", "notice_layout", "op_layout", "origin_fields", "ring_word_layout", "scheduled_layout",
+    "segment_layout", "store_layout", "tail_layout", "word_id_layout",
 ]
 
 STATUS_WIDTH = max(Status).bit_length()
@@ -33,13 +37,14 @@ EPOCH_WIDTH = 2
 """Bits of the number that tells a queue's segments from those that a reset has given up."""
 
 NativeLayout = data.StructLayout(dict(NATIVE_FIELDS))
+ArkLayout = data.StructLayout(dict(ARK_FIELDS))
 CompletionLayout = data.StructLayout(dict(COMPLETION_FIELDS))
 
 
 QueueModeShape = (max(QueueMode)).bit_length()
 
 
-class Check(enum.Enum, shape=2):
+class Check(enum.Enum, shape=3):
     """What is wrong with a word on its face."""
 
     OK = 0
@@ -47,6 +52,8 @@ class Check(enum.Enum, shape=2):
     ZERO_LENGTH = 2
     FETCH_ERROR = 3
     """Its descriptor could not be read."""
+    CONNECTION = 4
+    """Its connection is not one that its queue may use."""
 
 
 class EndFlags(data.Struct):
@@ -110,6 +117,22 @@ class RingSettings(data.Struct):
     """There are records."""
 
 
+class ArkSettings(data.Struct):
+    """What an extended queue needs to know for ARK words."""
+
+    active: 1
+    base: REGION_ID_WIDTH
+    domain: DOMAIN_WIDTH
+
+
+class Connection(data.Struct):
+    """One entry of the connection table, as ARK words see it."""
+
+    base: REGION_ID_WIDTH
+    domain: DOMAIN_WIDTH
+    valid: 1
+
+
 def is_extended(config, queue):
     """Whether a queue's number is one of an extended queue."""
     return (queue >> config.extended_bits) == 0
@@ -127,20 +150,38 @@ class OpKind(enum.Enum, shape=2):
 def InitSignature(config):
     """Sweep over all memories after reset: while ``active``, write the initial value at ``address``."""
     entries = max(config.queues * config.window, config.extended * config.extended_window, config.tags,
-                  config.buffer_beats, config.regions, config.pages)
+                  config.buffer_beats, config.regions, config.pages, config.connections)
     return wiring.Signature({"active": Out(1), "address": Out(range(entries))})
 
 
+def store_layout(config):
+    """A store to a queue's page; ``ones`` says of which halves all bits are set."""
+    return data.StructLayout({"queue": config.queue_bits, "data": 128, "strb": 16, "ones": 2})
+
+
 def arrival_layout(config):
-    """A word on its way to its queue; ``note`` is for its end, in extended queues."""
+    """A word on its way to its queue; ``note`` is for its end, where a descriptor gave it.
+
+    An ``ark`` word has no offsets; it has its :data:`ArkExtra` in ``word.src_offset``.
+    """
     return data.StructLayout({
-        "queue": config.queue_bits, "check": Check, "word": NativeLayout, "note": NoteLayout})
+        "queue": config.queue_bits, "check": Check, "ark": 1, "word": NativeLayout, "note": NoteLayout})
 
 
 NoteLayout = data.UnionLayout({
     "ring": data.StructLayout({"tag": 16, "end": 1}),
+    "ark": data.StructLayout({"src": SID_WIDTH, "dst": SID_WIDTH, "connection": CONNECTION_WIDTH}),
 })
-"""What a word of an extended queue says about its end: the tag of its descriptor, and whether a record is due."""
+"""What a word of an extended queue says about its end: the tag of its descriptor, and whether a record is due; or
+which flags are to be set."""
+
+
+ArkExtra = data.StructLayout({
+    "length_high": REQUEST_LENGTH_WIDTH - LENGTH_WIDTH,
+    "src_beyond": 1, "dst_beyond": 1,       # the region's number is too large for any table
+    "note": NoteLayout,
+})
+"""What an ARK word says that does not fit a native word's fields."""
 
 
 InfoLayout = data.StructLayout({"length": LENGTH_WIDTH, "note": NoteLayout})
@@ -157,8 +198,8 @@ def front_layout(config):
     """The request at the front of a queue, decoded."""
     return data.StructLayout({
         "check": Check, "signal": 1, "fence": 1, "end": EndFlags, "note": NoteLayout,
-        "src_region": REGION_ID_WIDTH, "dst_region": REGION_ID_WIDTH,
-        "src_offset": OFFSET_WIDTH, "dst_offset": OFFSET_WIDTH, "length": LENGTH_WIDTH,
+        "src_region": REGION_ID_WIDTH + 1, "dst_region": REGION_ID_WIDTH + 1,
+        "src_offset": OFFSET_WIDTH, "dst_offset": OFFSET_WIDTH, "length": REQUEST_LENGTH_WIDTH,
         "last_segment": config.segment_count_width,     # number of the last segment
         "end_position": config.segment_bits,            # of the last byte inside the last segment
     })

@@ -127,6 +127,7 @@ class Legalizer(wiring.Component):
                           | (front.end.rc & ~self.settings.rc_enable)),
             "ZERO_LENGTH": front.check == Check.ZERO_LENGTH,
             "RING_FETCH": front.check == Check.FETCH_ERROR,
+            "CONNECTION": front.check == Check.CONNECTION,
         }
         for side, right, region_id in (("src", self.src.readable, front.src_region),
                                        ("dst", self.dst.writable, front.dst_region)):
@@ -243,7 +244,7 @@ class Legalizer(wiring.Component):
 
 
 CHECKS = [
-    Status.RING_FETCH, Status.MALFORMED, Status.ZERO_LENGTH,
+    Status.RING_FETCH, Status.MALFORMED, Status.ZERO_LENGTH, Status.CONNECTION,
     Status.SRC_REGION, Status.SRC_DOMAIN, Status.SRC_RIGHTS, Status.SRC_BOUNDS,
     Status.DST_REGION, Status.DST_DOMAIN, Status.DST_RIGHTS, Status.DST_BOUNDS,
 ]

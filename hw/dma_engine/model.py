@@ -12,10 +12,11 @@ from itertools import chain
 from typing import NamedTuple
 
 from .config import PAGE_BYTES
+from .model_ark import ArkQueue, Connection, ark_requests
 from .model_memory import Memory
 from .model_regions import Region
 from .model_rings import Ring, RingWord
-from .words import Command, CompletionWord, NativeWord, Opcode, RequestFlag, Status
+from .words import ARK_FLAG_BYTES, ArkWord, Command, CompletionWord, NativeWord, Opcode, RequestFlag, Status
 
 __all__ = ["DmaModel", "LogEntry", "Queue", "Request"]
 
@@ -37,7 +38,7 @@ class LogEntry(NamedTuple):
 
 @dataclass
 class Request:
-    """An accepted word. ``word`` is None for a store of fewer than 16 bytes, and where a descriptor gave none."""
+    """An accepted word. ``word`` is None where ``fault`` says what is wrong with what was stored."""
 
     word: NativeWord | None
     #: Number of the request in its queue since RESET.
@@ -46,6 +47,9 @@ class Request:
     may_have_begun: bool = True
     #: What it was made of, if that was a descriptor.
     ring_word: RingWord | None = None
+    fault: Status | None = None
+    #: Addresses of the flags to be set when it has ended well, in this order.
+    flags: tuple = ()
     #: How it ended, None before that.
     status: Status | None = None
     #: Destination addresses and the bytes that they got, of a request that ended OK.
@@ -62,6 +66,8 @@ class Queue:
     skip_errors: bool = False
     #: The descriptor ring that drives it.
     ring: Ring | None = None
+    #: In ARK mode; ``sc`` is None then.
+    ark: ArkQueue | None = None
     enabled: bool = False
     running: bool = False
     #: Nobody knows how far the engine gets with what is posted, because a RESET will come in between.
@@ -83,6 +89,8 @@ class Queue:
     failed_request: Request | None = None
     #: Every value that a completion word may have shown since RESET, oldest first.
     history: list = field(default_factory=list)
+    #: ``(address, request)`` of every flag set since RESET.
+    flagged: list = field(default_factory=list)
     #: ``"sc"`` and ``"rc"`` -> the value last published since RESET.
     published: dict = field(default_factory=dict)
 
@@ -105,7 +113,7 @@ class DmaModel:
     def __init__(self, config, memory=None):
         self.config = config
         self.memory = Memory() if memory is None else memory
-        self.regions = {}
+        self.regions, self.connections = {}, {}
         #: Number of each page that is present -> its address.
         self.pages = {}
         self.queues = [Queue() for _ in range(config.queues)]
@@ -154,11 +162,18 @@ class DmaModel:
         if frame is not None:
             self.pages[number] = frame
 
-    def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, ring=None, **_scheduling):
+    def define_connection(self, number, **values):
+        self.connections[number] = Connection(**values)
+
+    def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, ark=None, ring=None,
+                        **_scheduling):
         """Configure a queue; what only decides when its segments move changes nothing here."""
         q = self.queues[queue]
-        q.domain, q.sc, q.rc, q.skip_errors = domain, sc, rc, skip_errors
-        q.ring = None if ring is None or queue >= self.config.extended else Ring(ring)
+        if queue >= self.config.extended:
+            ark = ring = None
+        q.ark = None if ark is None else ArkQueue(ark, sc)
+        q.domain, q.sc, q.rc, q.skip_errors = domain, sc if ark is None else None, rc, skip_errors
+        q.ring = None if ring is None else Ring(ring)
 
     def moderate_interrupts(self, *, count=0, cycles=0):
         self.moderation = (count, cycles)
@@ -206,12 +221,14 @@ class DmaModel:
         for request in q.waiting:
             if request.may_have_begun and self.check(queue, request.word) is Status.OK:
                 self._forget(request.word)
+                for address in request.flags:
+                    self.memory.forget(address, ARK_FLAG_BYTES)
         ring = None
         if q.ring is not None:
             ring = Ring(q.ring.place)
             if q.frozen and q.waiting and ring.place.records is not None:
                 self.memory.forget(ring.place.records, 8 * ring.place.entries)
-        self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ring=ring)
+        self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ark=q.ark, ring=ring)
 
     def state(self, queue):
         """What QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT show when nothing moves any more."""
@@ -222,12 +239,12 @@ class DmaModel:
     # Doorbells
 
     def post(self, queue, word, *, strobes=ALL_STROBES, accepted=None):
-        """Store a word, or a ring's tail, to a queue's page; returns whether it is accepted.
+        """Store a word, two ARK words or a ring's tail to a queue's page; returns whether all of it is accepted.
 
         Parameters
         ----------
-        word : :class:`NativeWord` or int
-            What is stored.
+        word : :class:`NativeWord`, :class:`ArkWord` or int
+            What is stored; an ARK word in the lower half.
         strobes : int
             The 16 byte strobes of the store. Without any, nothing happens, and it is not refused.
         accepted : bool or None
@@ -235,16 +252,33 @@ class DmaModel:
             runs may be full or not.
         """
         q = self.queues[queue]
+        if q.ring is not None and q.enabled and strobes:
+            return self._post_tail(queue, word, strobes)
+        requests = self._requests(queue, word, strobes)
+        return all([self._accept(queue, request, accepted) for request in requests])
+
+    def _requests(self, queue, word, strobes):
+        """Requests that a store makes."""
+        q = self.queues[queue]
         if strobes == 0:
-            return True
+            return []
+        if q.ark is not None:
+            if isinstance(word, ArkWord):
+                word, strobes = word.pack(), strobes & 0xFF
+            found = ark_requests(word, strobes, q.ark, q.domain, self.connections)
+            return [Request(request.word, 0, fault=request.fault, flags=request.flags) for request in found]
+        if strobes != ALL_STROBES:
+            return [Request(None, 0, fault=Status.MALFORMED)]
+        return [Request(word if isinstance(word, NativeWord) else NativeWord.unpack(word), 0)]
+
+    def _accept(self, queue, request, accepted):
+        q = self.queues[queue]
         if not q.enabled:
             if not q.refusing:
                 q.refusing = True
                 self._log(queue, Status.DISABLED)
             self.refused += 1
             return False
-        if q.ring is not None:
-            return self._post_tail(queue, word, strobes)
         full = len(q.waiting) > self.config.queue_depth if not q.running else accepted is False
         if q.refusing or full:
             if not q.refusing:
@@ -252,9 +286,7 @@ class DmaModel:
                 self._fail(queue, Status.OVERFLOW)
             self.refused += 1
             return False
-        if not isinstance(word, NativeWord):
-            word = NativeWord.unpack(word)
-        request = Request(word if strobes == ALL_STROBES else None, q.posted, may_have_begun=q.running)
+        request.number, request.may_have_begun = q.posted, q.running
         q.posted += 1
         self.words += 1
         q.waiting.append(request)
@@ -275,7 +307,9 @@ class DmaModel:
             self.refused += 1
             return False
         for ring_word in chain.from_iterable(found):
-            q.waiting.append(Request(ring_word.word, q.posted, may_have_begun=q.running, ring_word=ring_word))
+            fault = ring_word.status if ring_word.word is None else None
+            q.waiting.append(Request(ring_word.word, q.posted, may_have_begun=q.running, ring_word=ring_word,
+                                     fault=fault))
             q.posted += 1
             self.words += 1
         self._advance(queue)
@@ -321,9 +355,13 @@ class DmaModel:
         return Status.OK
 
     def predict(self, queue, word, strobes=ALL_STROBES):
-        """How a request would end with the memory as it is now."""
-        word = word if strobes == ALL_STROBES else None
-        checked = self.check(queue, word)
+        """How the request of a store would end with the memory as it is now."""
+        request, = self._requests(queue, word, strobes)
+        return self._predict(queue, request)
+
+    def _predict(self, queue, request):
+        word = request.word
+        checked = self.check(queue, word) if request.fault is None else request.fault
         if checked is not Status.OK:
             return checked
         for _, pieces, missing in self._touched(word):
@@ -382,10 +420,7 @@ class DmaModel:
             if q.frozen or q.held is not None or self.is_withheld(queue, q.waiting[0].word):
                 return
             request = q.waiting.popleft()
-            if request.word is None:
-                request.status = Status.MALFORMED if request.ring_word is None else request.ring_word.status
-            else:
-                request.status = self.predict(queue, request.word)
+            request.status = self._predict(queue, request)
             self._carry_out(queue, request)
             self._end(queue, request)
             if request.ring_word is not None:
@@ -429,6 +464,9 @@ class DmaModel:
                                if flags & flag))
         self.irqs_waiting += bool(flags & RequestFlag.IRQ)
         self._raise_completion()
+        for address in request.flags:
+            if self._write(queue, address, (1).to_bytes(ARK_FLAG_BYTES, "little")):
+                q.flagged.append((address, request))
 
     def _fail(self, queue, status, *, counts=False):
         q = self.queues[queue]
@@ -457,9 +495,10 @@ class DmaModel:
             self._write(queue, address, q.word.pack().to_bytes(8, "little"))
 
     def _write(self, queue, address, data):
-        """A write of eight bytes of the engine's own."""
+        """Tell memory something; returns whether it took it."""
         if address - address % PAGE_BYTES in self.faults["write"]:
-            self.memory.forget(address, 8)
+            self.memory.forget(address, len(data))
             self._log(queue, Status.COMPLETION_ERROR)
-        else:
-            self.memory.write(address, data)
+            return False
+        self.memory.write(address, data)
+        return True

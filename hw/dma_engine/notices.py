@@ -13,7 +13,7 @@ from hw.stream import CreditCounter, Merge, Queue
 from .layouts import completion_write_layout, notice_layout, word_id_layout
 from .words import QueueMode
 
-__all__ = ["Notices"]
+__all__ = ["MODES", "Notices"]
 
 PLACES = 16
 
@@ -43,6 +43,8 @@ class Notices(wiring.Component):
     words, signals : ``In(stream.Signature(completion_write_layout))``
         From the completion writer; of signals.
     o : ``Out(stream.Signature(completion_write_layout))``
+    urgent : ``Out(1)``
+        A word waits that no newer one will replace, of a signal or a notice; perhaps behind another on ``o``.
     written_valid : ``In(1)``, writer : ``In(word_id_layout)``
         The write of a word has ended.
     give_up : ``In(1)``, give_up_queue : ``In``
@@ -57,7 +59,7 @@ class Notices(wiring.Component):
         super().__init__({
             "valid": In(1), "i": In(notice_layout(config)), "crowded": Out(1),
             "told": Out(notice).array(len(MODES)), "writes": In(word).array(len(MODES)),
-            "words": In(word), "signals": In(word), "o": Out(word),
+            "words": In(word), "signals": In(word), "o": Out(word), "urgent": Out(1),
             "written_valid": In(1), "writer": In(word_id_layout(config)),
             "give_up": In(1), "give_up_queue": In(config.queue_bits),
             "pending": Out(config.queues),
@@ -85,6 +87,8 @@ class Notices(wiring.Component):
         for write, port in zip((self.words, self.signals, *self.writes), merge.i, strict=True):
             connect(m, flipped(write), port)
         connect(m, merge.o, flipped(self.o))
+
+        m.d.comb += self.urgent.eq(self.signals.valid | Cat(write.valid for write in self.writes).any())
 
         outside = [Signal(12, name=f"outside_{queue}") for queue in range(config.extended)]
         inside = [Signal(range(PLACES + 1), name=f"inside_{queue}") for queue in range(config.extended)]

@@ -6,26 +6,42 @@ the entry before it is consumed.  Throughput: one word in and one out per cycle,
 """
 
 from amaranth import *
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
 
-from .layouts import Check, InitSignature, NativeLayout, NoteLayout, arrival_layout, event_layout, front_layout
+from .layouts import (
+    ArkExtra,
+    Check,
+    InitSignature,
+    NativeLayout,
+    arrival_layout,
+    event_layout,
+    front_layout,
+)
 from .table import BLOCK_RAM, Table
 from .words import Opcode, RequestFlag, Status
 
 __all__ = ["QueueStore"]
 
-_stored_layout = data.StructLayout({"word": NativeLayout, "note": NoteLayout})
+_stored_layout = data.StructLayout({"word": NativeLayout, "tag": 16})
+"""The opcode is a ``_Kind``; the lowest reserved flag says whether a record is due."""
 
 SIGNAL_BYTES = 8
 
-_MALFORMED = 0
-"""Opcode of a stored word with anything wrong on its face."""
+_END = 4
 
-_UNREADABLE = 15
-"""Opcode of a stored word whose descriptor could not be read."""
+
+class _Kind(enum.Enum, shape=4):
+    """What is known of a stored word; of an unreadable one, its descriptor could not be read."""
+
+    MALFORMED = 0
+    COPY = Opcode.COPY
+    SIGNAL = Opcode.SIGNAL
+    ARK = 4
+    ARK_CONNECTION = 5
+    UNREADABLE = 15
 
 
 class QueueStore(wiring.Component):
@@ -194,11 +210,14 @@ class QueueStore(wiring.Component):
         return m
 
     def _encode(self, m):
-        """What is kept of a word: an opcode that tells what is wrong with it, and its note."""
+        """What is kept of a word."""
         arrival, stored = self.i.payload, Signal(_stored_layout)
         known = RequestFlag.SC | RequestFlag.RC | RequestFlag.FENCE | RequestFlag.IRQ
         reserved = Const(~int(known) & 0xFF, 8)
-        m.d.comb += [stored.word.eq(arrival.word), stored.note.eq(arrival.note)]
+        m.d.comb += [
+            stored.word.eq(arrival.word), stored.tag.eq(arrival.note.ring.tag),
+            stored.word.flags[_END].eq(arrival.note.ring.end),
+        ]
         copy, signal = Signal(), Signal()
         m.d.comb += [
             copy.eq(arrival.word.opcode == Opcode.COPY),
@@ -206,9 +225,12 @@ class QueueStore(wiring.Component):
                       & (arrival.word.dst_offset[:3] == 0)),
         ]
         with m.If(arrival.check == Check.FETCH_ERROR):
-            m.d.comb += stored.word.opcode.eq(_UNREADABLE)
-        with m.Elif((arrival.check != Check.OK) | ~(copy | signal) | (arrival.word.flags & reserved).any()):
-            m.d.comb += stored.word.opcode.eq(_MALFORMED)
+            m.d.comb += stored.word.opcode.eq(_Kind.UNREADABLE)
+        with m.Elif((arrival.check == Check.MALFORMED) | ~(copy | signal) | (arrival.word.flags & reserved).any()):
+            m.d.comb += stored.word.opcode.eq(_Kind.MALFORMED)
+        with m.Elif(arrival.ark):
+            m.d.comb += stored.word.opcode.eq(
+                Mux(arrival.check == Check.CONNECTION, _Kind.ARK_CONNECTION, _Kind.ARK))
         return stored
 
     def _decode(self, m, stored):
@@ -217,21 +239,30 @@ class QueueStore(wiring.Component):
         front = Signal(front_layout(config))
         end = Signal(config.segment_bits + config.segment_count_width)
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
+        ark, extra = Signal(), ArkExtra(word.src_offset[:ArkExtra.size])
         m.d.comb += [
-            end.eq(word.dst_offset[:config.segment_bits] + word.length - 1),
-            front.signal.eq(word.opcode == Opcode.SIGNAL),
+            ark.eq((word.opcode == _Kind.ARK) | (word.opcode == _Kind.ARK_CONNECTION)),
+            end.eq(word.dst_offset[:config.segment_bits] + front.length - 1),
+            front.signal.eq(word.opcode == _Kind.SIGNAL),
             front.fence.eq(flag["FENCE"] | front.signal),
             front.end.sc.eq(flag["SC"]), front.end.rc.eq(flag["RC"]), front.end.irq.eq(flag["IRQ"]),
-            front.src_region.eq(word.src_region), front.dst_region.eq(word.dst_region),
-            front.src_offset.eq(word.src_offset), front.dst_offset.eq(word.dst_offset),
-            front.length.eq(word.length), front.note.eq(stored.note),
+            front.src_region.eq(Cat(word.src_region, ark & extra.src_beyond)),
+            front.dst_region.eq(Cat(word.dst_region, ark & extra.dst_beyond)),
+            front.src_offset.eq(Mux(ark, 0, word.src_offset)), front.dst_offset.eq(word.dst_offset),
+            front.length.eq(Cat(word.length, Mux(ark, extra.length_high, 0))),
         ]
-        with m.If(word.opcode == _UNREADABLE):
+        with m.If(ark):
+            m.d.comb += front.note.eq(extra.note)
+        with m.Else():
+            m.d.comb += [front.note.ring.tag.eq(stored.tag), front.note.ring.end.eq(word.flags[_END])]
+        with m.If(word.opcode == _Kind.UNREADABLE):
             m.d.comb += front.check.eq(Check.FETCH_ERROR)
-        with m.Elif(word.opcode == _MALFORMED):
+        with m.Elif(word.opcode == _Kind.MALFORMED):
             m.d.comb += front.check.eq(Check.MALFORMED)
-        with m.Elif(word.length == 0):
+        with m.Elif(front.length == 0):
             m.d.comb += front.check.eq(Check.ZERO_LENGTH)
+        with m.Elif(word.opcode == _Kind.ARK_CONNECTION):
+            m.d.comb += front.check.eq(Check.CONNECTION)
         with m.Else():
             m.d.comb += [front.last_segment.eq(end >> config.segment_bits),
                          front.end_position.eq(end[:config.segment_bits])]

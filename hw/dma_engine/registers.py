@@ -17,6 +17,7 @@ from .config import (
     MODERATION_WIDTH,
     OFFSET_WIDTH,
     PAGE_ID_WIDTH,
+    REGION_ID_WIDTH,
     TARGETS,
     WEIGHT_WIDTH,
 )
@@ -55,6 +56,7 @@ def _identity(config):
             parameter("extended_bits", 4, config.extended_bits, "Log2 of extended queues, which a ring can drive."),
             parameter("extended_window_bits", 4, config.place_bits, "Log2 of segments in flight per extended queue."),
             parameter("ring_bits", 4, (config.ring_depth - 1).bit_length(), "Log2 of descriptors read ahead per ring."),
+            parameter("connection_bits", 4, config.connection_bits, "Log2 of the number of connections."),
         ], doc="More of them."),
     )
 
@@ -118,6 +120,19 @@ def _pages(config):
     )
 
 
+def _connections(config):
+    return (
+        *register_pair("CONNECTION_RC", ADDR_WIDTH, RW, doc="Address of the receiver's RC array; a multiple of 8"),
+        Register("CONNECTION_CONFIG", [
+            Field("base", REGION_ID_WIDTH, RW, doc="Region that is the receiver's segment 0."),
+            Field("domain", DOMAIN_WIDTH, RW, lsb=8, doc="Protection domain whose queues may use the connection."),
+            Field("valid", 1, RW, lsb=16, doc="The entry is a connection."),
+        ], doc="Where a connection leads."),
+        Register("CONNECTION_COMMIT", [Field("connection", config.connection_bits, PULSE, doc="Entry to write.")],
+                 doc="Writes the staged connection to the table. Nothing that names it may be waiting or in flight."),
+    )
+
+
 def _queues(config):
     return (
         *register_pair("QUEUE_SC", ADDR_WIDTH, RW, doc="Address of the send completion word; a multiple of 8"),
@@ -145,6 +160,9 @@ def _queues(config):
         Register("QUEUE_LIMIT", [
             Field("segments", config.place_bits, RW, doc="Most segments in flight; 0 for the whole window."),
         ], doc="How much of the engine the queue may occupy."),
+        Register("QUEUE_ARK", [
+            Field("base", REGION_ID_WIDTH, RW, doc="Region that is the queue's segment 0."),
+        ], doc="For queues in ARK mode."),
         Register("QUEUE_COMMIT", [Field("queue", config.queue_bits, PULSE, doc="Queue to configure.")],
                  doc="Writes the staged configuration to a queue, which must have nothing in flight."),
         Register("QUEUE_COMMAND", [
@@ -247,8 +265,8 @@ def register_map(config):
                 for name, doc in COUNTERS]
     return RegisterMap(
         "dma_engine",
-        [*_identity(config), *_interrupts(), *_regions(config), *_pages(config), *_queues(config), *_targets(config),
-         *_errors(config),
+        [*_identity(config), *_interrupts(), *_regions(config), *_pages(config), *_connections(config),
+         *_queues(config), *_targets(config), *_errors(config),
          *_ablations(),
          *counters],
         doc="GPU-controlled DMA engine.", addr_width=12)

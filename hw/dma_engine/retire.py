@@ -290,7 +290,9 @@ class Retire(wiring.Component):
             words.write.addr.eq(three.queue), words.write.data.eq(now),
             words.write.en.eq(three.ok | three.fail | three.clear | three.reset),
             self.publish_queue.eq(three.queue),
-            self.publish_sc.eq(three.settings.sc_enable & (everything | (three.ok & three.end.sc))),
+            # In ARK mode there is an array of flags at the address of SC.
+            self.publish_sc.eq(three.settings.sc_enable & (three.settings.mode != QueueMode.ARK)
+                               & (everything | (three.ok & three.end.sc))),
             self.publish_rc.eq(three.settings.rc_enable & (everything | (three.ok & three.end.rc))),
             self.discard.eq(three.reset),
             self.ended.eq(three.counts),

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import Queue
 
 from .config import ADDR_WIDTH
-from .layouts import EPOCH_WIDTH, Attributes, completion_write_layout, launch_layout, word_id_layout
+from .layouts import EPOCH_WIDTH, Attributes, completion_write_layout, launch_layout
 from .table import BLOCK_RAM
 
 __all__ = ["WriteSequencer", "address_layout", "step_layout"]
@@ -64,8 +64,9 @@ class WriteSequencer(wiring.Component):
     launched : ``In(1)``, launch : ``In(launch_layout)``
     arrived : ``In(stream.Signature(tag))``
     completions : ``In(stream.Signature(completion_write_layout))``
-        Taken between segments: at once while no data waits, else after every ``COMPLETION_SPACING`` beats; those
-        that no newer ones replace, of signals and notices, after a segment.
+        Taken between segments: at once while no data waits, else after every ``COMPLETION_SPACING`` beats.
+    urgent : ``In(1)``
+        Or after every segment.
     head_tag, head, tail_tag, tail, after, next, take, slot, release, released
         To the beat buffer.
     addresses : ``Out(stream.Signature(address_layout))``
@@ -84,7 +85,7 @@ class WriteSequencer(wiring.Component):
         super().__init__({
             "launched": In(1), "launch": In(launch_layout(config)),
             "arrived": In(stream.Signature(unsigned(tag))),
-            "completions": In(stream.Signature(completion_write_layout(config))),
+            "completions": In(stream.Signature(completion_write_layout(config))), "urgent": In(1),
             "head_tag": Out(tag), "head": In(slot),
             "tail_tag": Out(tag), "tail": In(slot),
             "after": Out(slot), "next": In(slot),
@@ -150,13 +151,11 @@ class WriteSequencer(wiring.Component):
 
         step, context, src_beats = self.steps.payload, read.data, Signal(count)
         m.d.comb += src_beats.eq(context.dst_beats + context.extra)
-        complete, due, urgent = Signal(), Signal(), Signal()
-        word_id = word_id_layout(config)(self.completions.payload.id)
+        complete, due = Signal(), Signal()
         spacing = Signal(range(COMPLETION_SPACING + SEGMENT_WEIGHT))
         next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, src_beats == 1))
         m.d.comb += [
-            due.eq((spacing >= COMPLETION_SPACING) | (urgent & (spacing >= SEGMENT_WEIGHT))),
-            urgent.eq(~word_id.top | word_id.notice),
+            due.eq((spacing >= COMPLETION_SPACING) | (self.urgent & (spacing >= SEGMENT_WEIGHT))),
             complete.eq(~active & self.completions.valid & (due | ~ready)),
             begin.eq(~active & ~complete & ready & addresses.i.ready & self.steps.ready),
             self.began.eq(begin), self.began_tag.eq(ready_tag),

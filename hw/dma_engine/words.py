@@ -7,11 +7,21 @@ nothing else.
 import enum
 from typing import NamedTuple
 
-from .config import COUNT_WIDTH, FAILED_WIDTH, LENGTH_WIDTH, OFFSET_WIDTH, REGION_ID_WIDTH
+from .config import (
+    CONNECTION_WIDTH,
+    COUNT_WIDTH,
+    FAILED_WIDTH,
+    LENGTH_WIDTH,
+    OFFSET_WIDTH,
+    REGION_ID_WIDTH,
+    REQUEST_LENGTH_WIDTH,
+    SID_WIDTH,
+)
 
 __all__ = [
-    "COMPLETION_FIELDS", "NATIVE_FIELDS", "Command", "CompletionWord", "NativeWord", "Opcode", "QueueMode",
-    "RequestFlag", "Status", "field_positions", "pack_fields", "unpack_fields",
+    "ARK_EMPTY", "ARK_FIELDS", "ARK_FLAG_BYTES", "COMPLETION_FIELDS", "NATIVE_FIELDS", "ArkWord", "Command",
+    "CompletionWord", "NativeWord", "Opcode", "QueueMode", "RequestFlag", "Status", "field_positions", "pack_fields",
+    "unpack_fields",
 ]
 
 
@@ -55,13 +65,14 @@ class Status(enum.IntEnum):
     """How a request, or a word that never became one, ended.
 
     Bits 5:4 tell the side (1 source, 2 destination). When several apply, a request ends with the
-    first in this order: MALFORMED, ZERO_LENGTH, source checks, destination checks (each group in
+    first in this order: MALFORMED, ZERO_LENGTH, CONNECTION, source checks, destination checks (each group in
     numeric order), SRC_PAGE, DST_PAGE, read errors, write errors.
     """
 
     OK = 0x00
     MALFORMED = 0x01
-    """Unknown opcode, reserved flag, a store of fewer than 16 bytes, or SC/RC asked of a queue without that word."""
+    """Unknown opcode, reserved flag or bit, a store of fewer bytes than a word has, or SC/RC asked of a queue without
+    that word."""
     ZERO_LENGTH = 0x02
     OVERFLOW = 0x03
     """A word came to a full queue and was refused, as every later one until the queue is cleared."""
@@ -73,6 +84,8 @@ class Status(enum.IntEnum):
     """The memory answered a completion word's write with an error."""
     RING_FETCH = 0x07
     """The memory answered the read of a descriptor with an error."""
+    CONNECTION = 0x08
+    """An ARK word's connection is not in the table, or belongs to another protection domain."""
     RING_RANGE = 0x09
     """A descriptor ring was told of a tail that is not within the ring."""
     SRC_REGION = 0x10
@@ -120,6 +133,22 @@ NATIVE_FIELDS = (
     ("dst_offset", OFFSET_WIDTH),
 )
 """Fields of the native 128-bit word from bit 0 up; no field straddles the two 64-bit halves."""
+
+ARK_FIELDS = (
+    ("req", 2),
+    ("dst", SID_WIDTH),
+    ("src", SID_WIDTH),
+    ("connection", CONNECTION_WIDTH),
+    ("length", REQUEST_LENGTH_WIDTH),
+    ("reserved", 5),
+)
+"""Fields of the 64-bit ARK word from bit 0 up. ``req`` is 0, Send, in every word that is not malformed."""
+
+ARK_EMPTY = (1 << 64) - 1
+"""An ARK word that is none."""
+
+ARK_FLAG_BYTES = 4
+"""Of one element of ARK's SC and RC arrays; set to 1."""
 
 COMPLETION_FIELDS = (("count", COUNT_WIDTH), ("failed", FAILED_WIDTH), ("status", 8))
 """Fields of the 64-bit SC and RC words from bit 0 up."""
@@ -180,6 +209,33 @@ class NativeWord(NamedTuple):
 
     def to_bytes(self):
         return self.pack().to_bytes(16, "little")
+
+
+class ArkWord(NamedTuple):
+    """A request on the page of a queue in ARK mode: one aligned 8-byte store, little endian."""
+
+    req: int
+    dst: int
+    src: int
+    connection: int
+    length: int
+    reserved: int = 0
+
+    @classmethod
+    def send(cls, *, src, dst, connection, length):
+        """Send ``length`` bytes of the own segment ``src`` to the segment ``dst`` of a connection."""
+        return cls(0, dst, src, connection, length)
+
+    def pack(self):
+        """64-bit integer. Raises ValueError when a field does not fit."""
+        return pack_fields(self, ARK_FIELDS)
+
+    @classmethod
+    def unpack(cls, word):
+        return cls(*unpack_fields(word, ARK_FIELDS))
+
+    def to_bytes(self):
+        return self.pack().to_bytes(8, "little")
 
 
 class CompletionWord(NamedTuple):

@@ -13,6 +13,7 @@ from cocotb.triggers import ClockCycles, First
 from hw.dma_engine.config import PAGE_BYTES, PRESETS
 from hw.dma_engine.model import DmaModel
 from hw.dma_engine.words import Command, NativeWord
+from sim.ark import FlagWatch
 from sim.gpu import Poller
 from sim.testbench import DmaTestbench
 
@@ -109,7 +110,7 @@ class Bench(DmaTestbench):
             port.responder._blocked.clear()
         self.dut.rst.value = 0
         self.model = DmaModel(self.config, memory=self.model.memory)
-        self.poller = Poller()
+        self.poller, self.flags = Poller(), FlagWatch(self)
         self._ended_before, self._ended_unknown, self._words_unknown = 0, False, False
         for seen in (self.known, self._popped, self._places, self._earlier, self._verified, self._unverifiable):
             seen.clear()

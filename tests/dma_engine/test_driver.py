@@ -75,6 +75,17 @@ def test_region_base_is_a_page():
         asyncio.run(DmaDriver(Remembered(), TINY).define_region(0, base=0x1001, length=1))
 
 
+def test_ark():
+    bus = Remembered()
+    driver = DmaDriver(bus, TINY, lock=Lock)
+    asyncio.run(driver.define_connection(2, base=0xA5, rc=0x1_0000_0008, domain=0x5A))
+    asyncio.run(driver.configure_queue(1, domain=2, sc=0x2_0000_0010, ark=7))
+    assert bus.writes == [
+        ("CONNECTION_RC_LO", 8), ("CONNECTION_RC_HI", 1), ("CONNECTION_CONFIG", 0x1_5AA5), ("CONNECTION_COMMIT", 2),
+        ("QUEUE_ARK", 7), ("QUEUE_SC_LO", 0x10), ("QUEUE_SC_HI", 2), ("QUEUE_RC_LO", 0), ("QUEUE_RC_HI", 0),
+        ("QUEUE_CONFIG", 0x902), ("QUEUE_LIMIT", 0), ("QUEUE_COMMIT", 1)]
+
+
 def test_configure_and_command():
     bus = Remembered()
     driver = DmaDriver(bus, TINY, lock=Lock)

@@ -10,6 +10,7 @@ from hw.dma_engine.header import c_header
 from hw.dma_engine.words import (
     COMPLETION_FIELDS,
     NATIVE_FIELDS,
+    ArkWord,
     Command,
     CompletionWord,
     NativeWord,
@@ -75,6 +76,37 @@ def test_words_are_those_of_python(tmp_path, standard, seed):
     program = _compile(tmp_path, PROGRAM, standard)
     output = subprocess.run([program], input="\n".join(lines), capture_output=True, text=True, check=True).stdout
     expected = [f"{word.pack():032x} {ended.count} {ended.failed} {ended.status}" for word, ended in cases]
+    assert output.splitlines() == expected
+
+
+ARK_PROGRAM = r"""
+#include "dmace.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+int main(void)
+{
+    uint32_t src, dst, connection;
+    uint64_t length;
+    while (scanf("%" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu64, &src, &dst, &connection, &length) == 4)
+        printf("%016" PRIx64 "\n", dmace_ark_word(src, dst, connection, length));
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("standard", ["c11", "c++17"])
+def test_ark_words_are_those_of_python(tmp_path, standard, seed):
+    rng = random.Random(seed)
+    highest = (255, 255, 127, (1 << 34) - 1)
+    cases = [(0, 0, 0, 0), highest, *(tuple(high if index == field else 0 for index, high in enumerate(highest))
+                                      for field in range(4)),
+             *(tuple(rng.randint(0, high) for high in highest) for _ in range(200))]
+    program = _compile(tmp_path, ARK_PROGRAM, standard)
+    output = subprocess.run([program], input="\n".join(" ".join(map(str, case)) for case in cases),
+                            capture_output=True, text=True, check=True).stdout
+    expected = [f"{ArkWord.send(src=src, dst=dst, connection=connection, length=length).pack():016x}"
+                for src, dst, connection, length in cases]
     assert output.splitlines() == expected
 
 

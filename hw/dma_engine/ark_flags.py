@@ -1,0 +1,84 @@
+"""ARK flags: for each request in ARK mode that ended well, RC in the receiver's array, then SC in the sender's.
+
+Notices -> ArkFlags -> Notices.  Latency: 1 cycle to each flag.  Throughput: one flag per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import ADDR_WIDTH
+from .layouts import InitSignature, completion_write_layout, is_extended, notice_layout, word_id_layout
+from .table import Table
+from .words import Status
+
+__all__ = ["ArkFlags"]
+
+
+class ArkFlags(wiring.Component):
+    """Write 1 to 4-byte flags whose arrays are indexed by segment IDs; nothing for a request that failed.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    configure : ``In(1)``, configure_queue, sc_enable, sc_addr : ``In``
+        Where a queue's SC array is, if it has one; a multiple of 8.
+    connect : ``In(1)``, connect_number, rc_addr : ``In``
+        Where a connection's RC array is; a multiple of 8.
+    i : ``In(stream.Signature(notice_layout))``
+    o : ``Out(stream.Signature(completion_write_layout))``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "configure": In(1), "configure_queue": In(config.queue_bits),
+            "sc_enable": In(1), "sc_addr": In(ADDR_WIDTH),
+            "connect": In(1), "connect_number": In(config.connection_bits), "rc_addr": In(ADDR_WIDTH),
+            "i": In(stream.Signature(notice_layout(config))),
+            "o": Out(stream.Signature(completion_write_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, init, notice = self.config, InitSignature(self.config), self.i.payload
+        senders_layout = data.StructLayout({"enable": 1, "base": ADDR_WIDTH - 3})
+        m.submodules.senders = senders = Table(senders_layout, depth=config.extended, reads=1, init=init)
+        m.submodules.receivers = receivers = Table(ADDR_WIDTH - 3, depth=config.connections, reads=1, init=init)
+        for table in (senders, receivers):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        sender, receiver, ark = senders.read[0].data, receivers.read[0].data, notice.info.note.ark
+        m.d.comb += [
+            senders.write.en.eq(self.configure & is_extended(config, self.configure_queue)),
+            senders.write.addr.eq(self.configure_queue),
+            senders.write.data.enable.eq(self.sc_enable), senders.write.data.base.eq(self.sc_addr[3:]),
+            receivers.write.en.eq(self.connect), receivers.write.addr.eq(self.connect_number),
+            receivers.write.data.eq(self.rc_addr[3:]),
+            senders.read[0].addr.eq(notice.queue), receivers.read[0].addr.eq(ark.connection),
+        ]
+
+        is_sc, ok, last, free = Signal(), Signal(), Signal(), Signal()
+        element, word_id = Signal(ADDR_WIDTH - 2), Signal(word_id_layout(config))
+        m.d.comb += [
+            ok.eq(notice.status == Status.OK),
+            last.eq(is_sc | ~ok | ~sender.enable),
+            free.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(free & last),
+            element.eq((Mux(is_sc, sender.base, receiver) << 1) + Mux(is_sc, ark.src, ark.dst)),
+            word_id.top.eq(1), word_id.notice.eq(1), word_id.queue.eq(notice.queue),
+        ]
+        with m.If(free):
+            m.d.sync += [
+                self.o.valid.eq(self.i.valid & ok),
+                self.o.payload.addr.eq(element << 2),
+                self.o.payload.id.eq(word_id),
+            ]
+            with m.If(self.i.valid):
+                m.d.sync += is_sc.eq(~last)
+        m.d.comb += [self.o.payload.half.eq(1), self.o.payload.word.eq(1 | 1 << 32)]
+        return m

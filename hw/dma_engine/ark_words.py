@@ -1,0 +1,147 @@
+"""ARK words: what stores to the pages of queues in ARK mode ask for.
+
+Doorbell -> ArkWords -> QueueStore.  Latency: none for stores to other queues; 1 cycle for ARK words.  Throughput: a
+store per cycle; an ARK word every 2 cycles.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import LENGTH_WIDTH, REGION_ID_WIDTH
+from .layouts import (
+    ArkExtra,
+    ArkLayout,
+    ArkSettings,
+    Check,
+    Connection,
+    InitSignature,
+    arrival_layout,
+    is_extended,
+    store_layout,
+)
+from .table import Table
+from .words import Opcode
+
+__all__ = ["ArkWords"]
+
+HALF_BITS = 64
+
+
+class ArkWords(wiring.Component):
+    """Make native words of ARK words, and pass on all other stores as the native words that they are.
+
+    Of a 16-byte store to a queue in ARK mode, each half may hold a word; the lower one comes first. A half whose bits
+    are all set is empty. Segment IDs become numbers of regions here, connections are looked up here.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    configure : ``In(1)``, configure_queue : ``In``, settings : ``In(ArkSettings)``
+        Ignored for queues that are not extended.
+    connect : ``In(1)``, connect_number : ``In``, connection : ``In(Connection)``
+        Words that come later see the new entry.
+    i : ``In(stream.Signature(store_layout))``
+    i_refused : ``Out(1)``
+        A word of the store transferred in this cycle goes nowhere.
+    o : ``Out(stream.Signature(arrival_layout))``
+    refused : ``In(1)``
+        The word transferred in this cycle goes nowhere.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "configure": In(1), "configure_queue": In(config.queue_bits), "settings": In(ArkSettings),
+            "connect": In(1), "connect_number": In(config.connection_bits), "connection": In(Connection),
+            "i": In(stream.Signature(store_layout(config))), "i_refused": Out(1),
+            "o": Out(stream.Signature(arrival_layout(config))), "refused": In(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, store = self.config, self.i.payload
+        m.submodules.modes = modes = Table(
+            ArkSettings, depth=config.extended, reads=1, init=InitSignature(config))
+        m.submodules.connections = connections = Table(
+            Connection, depth=config.connections, reads=1, init=InitSignature(config))
+        for table in (modes, connections):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        settings, known = modes.read[0].data, connections.read[0].data
+        m.d.comb += [
+            modes.write.en.eq(self.configure & is_extended(config, self.configure_queue)),
+            modes.write.addr.eq(self.configure_queue), modes.write.data.eq(self.settings),
+            modes.read[0].addr.eq(store.queue),
+            connections.write.en.eq(self.connect), connections.write.addr.eq(self.connect_number),
+            connections.write.data.eq(self.connection),
+        ]
+
+        # -- Halves with words, one after the other; ``upper`` is the one looked at.
+        ark, second, upper, more = Signal(), Signal(), Signal(), Signal()
+        has, whole = Signal(2), Signal(2)
+        lanes = HALF_BITS // 8
+        for half in range(2):
+            strobes = store.strb.word_select(half, lanes)
+            m.d.comb += [whole[half].eq(strobes.all()),
+                         has[half].eq(strobes.any() & ~(strobes.all() & store.ones[half]))]
+        m.d.comb += [
+            ark.eq(settings.active & is_extended(config, store.queue)),
+            upper.eq(second | ~has[0]),
+            more.eq(~upper & has[1]),
+        ]
+
+        # -- An ARK word is translated in one cycle, and goes on in the next.
+        word = ArkLayout(Mux(upper, store.data[HALF_BITS:], store.data[:HALF_BITS]))
+        staged = Signal(data.StructLayout({
+            "check": Check, "src_region": REGION_ID_WIDTH, "dst_region": REGION_ID_WIDTH, "length": LENGTH_WIDTH,
+            "extra": ArkExtra}))
+        staged_valid, first_refused, taken = Signal(), Signal(), Signal()
+        m.d.comb += [
+            connections.read[0].addr.eq(word.connection),
+            taken.eq(staged_valid & self.o.ready),
+        ]
+        with m.If(~staged_valid):
+            m.d.sync += [staged_valid.eq(self.i.valid & ark & has.any()),
+                         *self._translate(m, staged, word, Mux(upper, whole[1], whole[0]), settings, known)]
+        with m.Elif(self.o.ready):
+            m.d.sync += [staged_valid.eq(0), second.eq(more), first_refused.eq(more & self.i_refused)]
+
+        native, arrival = Signal(arrival_layout(config)), Signal(arrival_layout(config))
+        m.d.comb += [
+            native.queue.eq(store.queue), native.word.eq(store.data),
+            native.check.eq(Mux(store.strb.all(), Check.OK, Check.MALFORMED)),
+            arrival.queue.eq(store.queue), arrival.ark.eq(1), arrival.check.eq(staged.check),
+            arrival.word.opcode.eq(Opcode.COPY), arrival.word.length.eq(staged.length),
+            arrival.word.src_region.eq(staged.src_region), arrival.word.dst_region.eq(staged.dst_region),
+            arrival.word.src_offset.eq(staged.extra),
+            self.o.valid.eq(staged_valid | (self.i.valid & ~ark)),
+            self.o.payload.eq(Mux(staged_valid, arrival, native)),
+            self.i.ready.eq(Mux(ark, (taken & ~more) | ~has.any(), self.o.ready)),
+            self.i_refused.eq(Mux(ark, taken & (first_refused | self.refused), self.refused)),
+        ]
+        return m
+
+    def _translate(self, m, staged, word, whole, settings, known):
+        """What is staged of an ARK word."""
+        regions = {"src": Signal(REGION_ID_WIDTH + 1), "dst": Signal(REGION_ID_WIDTH + 1)}
+        malformed, unknown = Signal(), Signal()
+        m.d.comb += [
+            malformed.eq(~whole | (word.req != 0) | (word.reserved != 0)),
+            unknown.eq(~known.valid | (known.domain != settings.domain)
+                       | (word.connection >> self.config.connection_bits).any()),
+            regions["src"].eq(settings.base + word.src), regions["dst"].eq(known.base + word.dst),
+        ]
+        extra = staged.extra
+        return [
+            staged.check.eq(Mux(malformed, Check.MALFORMED, Mux(unknown, Check.CONNECTION, Check.OK))),
+            staged.src_region.eq(regions["src"]), staged.dst_region.eq(regions["dst"]),
+            staged.length.eq(word.length), extra.length_high.eq(word.length[LENGTH_WIDTH:]),
+            extra.src_beyond.eq(regions["src"][-1]), extra.dst_beyond.eq(regions["dst"][-1]),
+            extra.note.ark.src.eq(word.src), extra.note.ark.dst.eq(word.dst),
+            extra.note.ark.connection.eq(word.connection),
+        ]

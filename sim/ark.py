@@ -1,0 +1,113 @@
+"""ARK's GPU side in cocotb: the protocol of its threads, and a look at every flag that the engine sets."""
+
+from hw.dma_engine.config import SID_WIDTH
+from hw.dma_engine.words import ARK_FLAG_BYTES, ArkWord
+
+__all__ = ["ARRAY_BYTES", "ArkThread", "FlagWatch"]
+
+ARRAY_BYTES = ARK_FLAG_BYTES << SID_WIDTH
+"""Of an SC or an RC array."""
+
+
+class ArkThread:
+    """What a thread of ARK's GPU code does with one queue: at most one request per source segment at a time.
+
+    Parameters
+    ----------
+    bench : :class:`DmaTestbench`
+        Its memory, through the backdoor, and its doorbells.
+    queue : int
+        In ARK mode.
+    sc, rc : int
+        Address of the own SC array, and of the own RC array.
+    """
+
+    def __init__(self, bench, queue, sc, rc):
+        self.bench, self.queue, self.sc, self.rc = bench, queue, sc, rc
+        # Software starts with SC set and RC clear.
+        bench.fill(sc, (1).to_bytes(ARK_FLAG_BYTES, "little") * (1 << SID_WIDTH))
+        bench.fill(rc, bytes(ARRAY_BYTES))
+
+    async def send(self, *, src, dst, connection, length, upper=False):
+        """Wait until the source segment is free, and send it."""
+        await self._take(self.sc + ARK_FLAG_BYTES * src)
+        word = ArkWord.send(src=src, dst=dst, connection=connection, length=length)
+        await self.bench.store(self.queue, word.to_bytes(), offset=8 * upper, size=3)
+
+    async def sent(self, src):
+        """Wait until a source segment has been sent, and leave it free."""
+        await self._wait(self.sc + ARK_FLAG_BYTES * src)
+
+    async def receive(self, dst):
+        """Wait until a segment has been received."""
+        await self._take(self.rc + ARK_FLAG_BYTES * dst)
+
+    async def _wait(self, address, patience=20_000):
+        start = self.bench.cycle
+        while not int.from_bytes(self.bench.memory.read(address, ARK_FLAG_BYTES), "little"):
+            assert self.bench.cycle - start < patience, f"the flag at {address:#x} was not set"
+            await self.bench.wait(4)
+
+    async def _take(self, address):
+        await self._wait(address)
+        self.bench.fill(address, bytes(ARK_FLAG_BYTES))
+
+
+class FlagWatch:
+    """Every flag is set once, in order, to 1, and when all bytes of its request are there.
+
+    Parameters
+    ----------
+    bench : :class:`DmaTestbench`
+    """
+
+    def __init__(self, bench):
+        self.bench = bench
+        self._arrays = set()
+        self._seen = {}             # queue -> flags that were set since RESET
+        self._stale = {}            # queue -> flags that may still be set from before it
+
+    def watch(self, address):
+        """Look at an array from now on."""
+        self._arrays.add(address)
+
+    def forget(self, queue):
+        """Start anew after RESET: call this before the model knows of it."""
+        self._stale[queue] = self._expected(queue)
+        self._seen[queue] = 0
+
+    def _expected(self, queue):
+        """``(address, request)`` of the flags that come next, as far as the model knows."""
+        q = self.bench.model.queues[queue]
+        waiting = q.waiting if q.frozen else ()
+        flags = [*q.flagged, *((address, request) for request in waiting for address in request.flags)]
+        return flags[self._seen.get(queue, 0):]
+
+    def missing(self, queue):
+        """Which flag has not been set, or None."""
+        q = self.bench.model.queues[queue]
+        left = q.flagged[self._seen.get(queue, 0):]
+        return f"the flag at {left[0][0]:#x} is not set" if left else None
+
+    def take(self, writes):
+        """Check those writes that are to arrays."""
+        for address, data in writes:
+            if not any(array <= address < array + ARRAY_BYTES for array in self._arrays):
+                continue
+            if bytes(data) != (1).to_bytes(ARK_FLAG_BYTES, "little"):
+                self.bench.mismatch(f"{bytes(data).hex()} was written to the flag at {address:#x}.")
+            elif not any(self._take(queue, address) for queue, q in enumerate(self.bench.model.queues)
+                         if q.ark is not None):
+                self.bench.mismatch(f"the flag at {address:#x} was set, and none of the next to be set is there.")
+
+    def _take(self, queue, address):
+        expected = self._expected(queue)
+        if expected and expected[0][0] == address:
+            self._seen[queue] = self._seen.get(queue, 0) + 1
+            self.bench.check_moved(queue, expected[0][1].number + 1, f"the flag at {address:#x} was set")
+            return True
+        stale = self._stale.get(queue, [])
+        if stale and stale[0][0] == address:
+            del stale[0]
+            return True
+        return False

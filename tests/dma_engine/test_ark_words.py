@@ -1,0 +1,90 @@
+"""From ARK words to decoded requests, field by field, without the rest of the engine."""
+
+import random
+
+import pytest
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import connect
+from amaranth.sim import Simulator
+
+from hw.dma_engine.ark_words import ArkWords
+from hw.dma_engine.config import TINY, WIDE
+from hw.dma_engine.layouts import Check
+from hw.dma_engine.queues import QueueStore
+from hw.dma_engine.words import ArkWord
+
+QUEUE, BASE, CONNECTION, CONNECTION_BASE, DOMAIN = 1, 100, 3, 200, 9
+
+
+class Chain(wiring.Component):
+    """ArkWords and QueueStore."""
+
+    def __init__(self, config):
+        self.ark, self.store = ArkWords(config), QueueStore(config)
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ark, m.submodules.store = self.ark, self.store
+        connect(m, self.ark.o, self.store.i)
+        m.d.comb += [self.ark.refused.eq(self.store.refused), self.store.enabled.eq(-1)]
+        return m
+
+
+def _words(rng):
+    for bit in range(34):
+        yield ArkWord.send(src=1, dst=2, connection=CONNECTION, length=1 << bit)
+        yield ArkWord.send(src=1, dst=2, connection=CONNECTION, length=(1 << bit + 1) - 1)
+    for _ in range(60):
+        yield ArkWord.send(src=rng.randrange(256), dst=rng.randrange(256), connection=CONNECTION,
+                           length=rng.randint(1, (1 << 34) - 1))
+
+
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=["tiny", "wide"])
+def test_every_field_arrives(config, seed):
+    chain = Chain(config)
+    words = list(_words(random.Random(seed)))
+
+    async def store(ctx, word, upper):
+        port = chain.ark.i
+        ctx.set(port.payload, {"queue": QUEUE, "data": word.pack() << 64 * upper, "strb": 0xFF << 8 * upper})
+        ctx.set(port.valid, 1)
+        while True:
+            _, _, ready, refused = await ctx.tick().sample(port.ready, chain.ark.i_refused)
+            if ready:
+                break
+        ctx.set(port.valid, 0)
+        assert not refused
+
+    async def testbench(ctx):
+        ctx.set(chain.ark.settings, {"active": 1, "base": BASE, "domain": DOMAIN})
+        ctx.set(chain.ark.configure_queue, QUEUE)
+        ctx.set(chain.ark.configure, 1)
+        ctx.set(chain.ark.connection, {"base": CONNECTION_BASE, "domain": DOMAIN, "valid": 1})
+        ctx.set(chain.ark.connect_number, CONNECTION)
+        ctx.set(chain.ark.connect, 1)
+        await ctx.tick()
+        ctx.set(chain.ark.configure, 0)
+        ctx.set(chain.ark.connect, 0)
+        ctx.set(chain.store.peek_queue, QUEUE)
+        for number, word in enumerate(words):
+            await store(ctx, word, number % 2)
+            await ctx.tick().repeat(3)
+            assert ctx.get(chain.store.ready) == 1 << QUEUE
+            front = ctx.get(chain.store.front)
+            note, last = front.note.ark, word.length - 1
+            assert (front.check, front.src_region, front.dst_region, front.src_offset, front.dst_offset, front.length) \
+                == (Check.OK, BASE + word.src, CONNECTION_BASE + word.dst, 0, 0, word.length), word
+            assert (note.src, note.dst, note.connection) == (word.src, word.dst, CONNECTION), word
+            assert (front.last_segment, front.end_position) == divmod(last, config.segment_bytes), word
+            assert front.end.as_bits() == 0 and not front.fence and not front.signal
+            ctx.set(chain.store.consume, 1)
+            await ctx.tick()
+            ctx.set(chain.store.consume, 0)
+            await ctx.tick()
+
+    sim = Simulator(chain)
+    sim.add_clock(1e-6)
+    sim.add_testbench(testbench)
+    sim.run()
