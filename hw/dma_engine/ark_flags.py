@@ -1,6 +1,6 @@
 """ARK flags: for each request in ARK mode that ended well, RC in the receiver's array, then SC in the sender's.
 
-Notices -> ArkFlags -> Notices.  Latency: 1 cycle to each flag.  Throughput: one flag per cycle.
+Notices -> ArkFlags -> Notices.  Latency: 2 cycles to RC, 3 to SC.  Throughput: a request every 3 cycles.
 """
 
 from amaranth import *
@@ -52,7 +52,8 @@ class ArkFlags(wiring.Component):
         m.submodules.receivers = receivers = Table(ADDR_WIDTH - 3, depth=config.connections, reads=1, init=init)
         for table in (senders, receivers):
             wiring.connect(m, wiring.flipped(self.init), table.init)
-        sender, receiver, ark = senders.read[0].data, receivers.read[0].data, notice.info.note.ark
+        sender, receiver = Signal(senders_layout), Signal(ADDR_WIDTH - 3)
+        ark = notice.info.note.ark
         m.d.comb += [
             senders.write.en.eq(self.configure & is_extended(config, self.configure_queue)),
             senders.write.addr.eq(self.configure_queue),
@@ -62,23 +63,29 @@ class ArkFlags(wiring.Component):
             senders.read[0].addr.eq(notice.queue), receivers.read[0].addr.eq(ark.connection),
         ]
 
-        is_sc, ok, last, free = Signal(), Signal(), Signal(), Signal()
+        # The arrays are looked up in one cycle; then come the flags. The notice goes with the last of them.
+        looked, is_sc, ok, last, free = Signal(), Signal(), Signal(), Signal(), Signal()
         element, word_id = Signal(ADDR_WIDTH - 2), Signal(word_id_layout(config))
         m.d.comb += [
             ok.eq(notice.status == Status.OK),
-            last.eq(is_sc | ~ok | ~sender.enable),
+            last.eq(is_sc | ~sender.enable),
             free.eq(~self.o.valid | self.o.ready),
-            self.i.ready.eq(free & last),
+            self.i.ready.eq(~ok | (looked & free & last)),
             element.eq((Mux(is_sc, sender.base, receiver) << 1) + Mux(is_sc, ark.src, ark.dst)),
             word_id.top.eq(1), word_id.notice.eq(1), word_id.queue.eq(notice.queue),
         ]
+        with m.If(~looked):
+            m.d.sync += [
+                looked.eq(self.i.valid & ok),
+                sender.eq(senders.read[0].data), receiver.eq(receivers.read[0].data),
+            ]
         with m.If(free):
             m.d.sync += [
-                self.o.valid.eq(self.i.valid & ok),
+                self.o.valid.eq(looked),
                 self.o.payload.addr.eq(element << 2),
                 self.o.payload.id.eq(word_id),
             ]
-            with m.If(self.i.valid):
-                m.d.sync += is_sc.eq(~last)
+            with m.If(looked):
+                m.d.sync += [is_sc.eq(~last), looked.eq(~last)]
         m.d.comb += [self.o.payload.half.eq(1), self.o.payload.word.eq(1 | 1 << 32)]
         return m

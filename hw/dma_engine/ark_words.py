@@ -1,7 +1,7 @@
 """ARK words: what stores to the pages of queues in ARK mode ask for.
 
-Doorbell -> ArkWords -> QueueStore.  Latency: none for stores to other queues; 1 cycle for ARK words.  Throughput: a
-store per cycle; an ARK word every 2 cycles.
+Doorbell -> ArkWords -> QueueStore.  Latency: none for stores to other queues; 2 cycles for ARK words.  Throughput: a
+store per cycle; an ARK word every 3 cycles.
 """
 
 from amaranth import *
@@ -72,7 +72,7 @@ class ArkWords(wiring.Component):
             Connection, depth=config.connections, reads=1, init=InitSignature(config))
         for table in (modes, connections):
             wiring.connect(m, wiring.flipped(self.init), table.init)
-        settings, known = modes.read[0].data, connections.read[0].data
+        settings, known = modes.read[0].data, Signal(Connection)
         m.d.comb += [
             modes.write.en.eq(self.configure & is_extended(config, self.configure_queue)),
             modes.write.addr.eq(self.configure_queue), modes.write.data.eq(self.settings),
@@ -95,19 +95,22 @@ class ArkWords(wiring.Component):
             more.eq(~upper & has[1]),
         ]
 
-        # -- An ARK word is translated in one cycle, and goes on in the next.
+        # -- An ARK word's connection is looked up in one cycle, it is translated in the next, and goes on in the third.
         word = ArkLayout(Mux(upper, store.data[HALF_BITS:], store.data[:HALF_BITS]))
         staged = Signal(data.StructLayout({
             "check": Check, "src_region": REGION_ID_WIDTH, "dst_region": REGION_ID_WIDTH, "length": LENGTH_WIDTH,
             "extra": ArkExtra}))
-        staged_valid, first_refused, taken = Signal(), Signal(), Signal()
+        looked, staged_valid, first_refused, taken = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             connections.read[0].addr.eq(word.connection),
             taken.eq(staged_valid & self.o.ready),
         ]
         with m.If(~staged_valid):
-            m.d.sync += [staged_valid.eq(self.i.valid & ark & has.any()),
-                         *self._translate(m, staged, word, Mux(upper, whole[1], whole[0]), settings, known)]
+            m.d.sync += [
+                looked.eq(self.i.valid & ark & has.any() & ~looked), staged_valid.eq(looked),
+                known.eq(connections.read[0].data),
+                *self._translate(m, staged, word, Mux(upper, whole[1], whole[0]), settings, known),
+            ]
         with m.Elif(self.o.ready):
             m.d.sync += [staged_valid.eq(0), second.eq(more), first_refused.eq(more & self.i_refused)]
 
