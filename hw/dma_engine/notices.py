@@ -1,14 +1,14 @@
 """Notices: what memory is told of single requests of extended queues, beside the completion words.
 
 Retire -> Notices -> (one consumer per queue mode) -> Notices; CompletionWriter, ReadIssue -> Notices -> WriteSequencer.
-Latency: none.  Throughput: one notice and one word per cycle.
+Latency: 2 cycles for notices, none for words.  Throughput: one notice and one word per cycle.
 """
 
 from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.stream import CreditCounter, Merge, Queue
+from hw.stream import CreditCounter, Merge, Queue, Skid
 
 from .layouts import completion_write_layout, notice_layout, word_id_layout
 from .words import QueueMode
@@ -68,20 +68,23 @@ class Notices(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
+        # What consumers see comes out of registers: they add it to what they read from tables.
         m.submodules.waiting = waiting = Queue(notice_layout(config), depth=PLACES)
+        m.submodules.front = front = Skid(notice_layout(config))
+        connect(m, waiting.o, front.i)
         m.submodules.room = room = CreditCounter(PLACES, max_take=1)
         gone = Signal()
         m.d.comb += [
             waiting.i.valid.eq(self.valid), waiting.i.payload.eq(self.i),
             room.take.eq(1), room.take_stb.eq(self.valid),
-            gone.eq(waiting.o.valid & waiting.o.ready), room.give.eq(gone),
+            gone.eq(front.o.valid & front.o.ready), room.give.eq(gone),
             self.crowded.eq(room.available[RESERVE_BITS:] == 0),
         ]
-        with m.Switch(waiting.o.payload.mode):
+        with m.Switch(front.o.payload.mode):
             for mode, told in zip(MODES, self.told, strict=True):
-                m.d.comb += told.payload.eq(waiting.o.payload)
+                m.d.comb += told.payload.eq(front.o.payload)
                 with m.Case(mode):
-                    m.d.comb += [told.valid.eq(waiting.o.valid), waiting.o.ready.eq(told.ready)]
+                    m.d.comb += [told.valid.eq(front.o.valid), front.o.ready.eq(told.ready)]
 
         m.submodules.merge = merge = Merge(completion_write_layout(config), 2 + len(MODES))
         for write, port in zip((self.words, self.signals, *self.writes), merge.i, strict=True):
@@ -104,7 +107,7 @@ class Notices(wiring.Component):
                           for write in self.writes).any()),
             ]
             m.d.sync += inside[queue].eq(inside[queue] + (self.valid & (self.i.queue == queue))
-                                         - (gone & (waiting.o.payload.queue == queue)))
+                                         - (gone & (front.o.payload.queue == queue)))
             with m.If(self.give_up & (self.give_up_queue == queue)):
                 m.d.sync += count.eq(0)
             with m.Elif(sends & ~ends):
