@@ -43,7 +43,8 @@ FAMILIES = {
         name="UltraScale+", command="synth_xilinx -family xcup -flatten -noiopad -noclkbuf",
         lut="LUT[1-6]", flip_flop="FD[A-Z]E.*",
         lut_ram={"RAM32M16": 8, "RAM64M8": 8, "RAM32M": 4, "RAM64M": 4, "RAM128X1D": 4, "RAM256X1D": 8,
-                 "RAM32X1D": 2, "RAM64X1D": 2, "RAM512X1S": 8},
+                 "RAM32X1D": 2, "RAM64X1D": 2, "RAM512X1S": 8,
+                 "RAM32X1S": 1, "RAM64X1S": 1, "RAM128X1S": 2, "RAM256X1S": 4},
         block_ram={"RAMB36E2": 1, "RAMB18E2": 0.5}),
 }
 """Families that can be asked for."""
@@ -173,7 +174,11 @@ def _depth(netlist, *, worst=10):
         for port, bits in cell["connections"].items():
             # The cells of LUT-RAM read asynchronously: output DOx at address ADDRx, DPO at DPRA.
             address = {"DPO": "DPRA", "SPO": "A"}.get(port) or re.sub(r"^DO([A-H])$", r"ADDR\1", port)
-            if cell["type"].startswith("RAM") and not cell["type"].startswith("RAMB") and address != port:
+            if port == "O" and cell["type"].startswith("RAM"):
+                # Most of those with one port have an address of single bits.
+                ways |= {bit: [a for name, wires in cell["connections"].items() if re.fullmatch(r"A\d?", name)
+                               for a in wires if isinstance(a, int)] for bit in bits if isinstance(bit, int)}
+            elif cell["type"].startswith("RAM") and not cell["type"].startswith("RAMB") and address != port:
                 reads = [bit for bit in cell["connections"][address] if isinstance(bit, int)]
                 ways |= {bit: reads for bit in bits if isinstance(bit, int)}
         end = name if cell["type"].startswith("RAM") else min((names[bit] for bit in outputs), default=name)
