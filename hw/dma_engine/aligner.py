@@ -8,12 +8,15 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream import Skid
+from hw.stream import Queue
 
 from .buffer import buffered_layout
 from .sequencer import step_layout
 
 __all__ = ["Aligner", "write_beat_layout"]
+
+PLACES = 4
+"""Beats that may wait for W: in LUT RAM, which takes less than a register to each side of a multiplexer."""
 
 
 def write_beat_layout(config):
@@ -38,7 +41,7 @@ class Aligner(wiring.Component):
     beat : ``In(buffered_layout)``
         The beat of the step taken in the cycle before.
     o : ``Out(stream.Signature(write_beat_layout))``
-        Registered on both sides.
+        From a queue, so that no path runs from WREADY to the stages before.
     """
 
     def __init__(self, config):
@@ -52,15 +55,17 @@ class Aligner(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, lanes = self.config, self.config.beat_bytes
-        m.submodules.out = out = Skid(write_beat_layout(config))
+        m.submodules.out = out = Queue(write_beat_layout(config), depth=PLACES)
         wiring.connect(m, out.o, wiring.flipped(self.o))
 
         # -- Stage 1: the step, while its beat comes out of the buffer.
         step, step_valid = Signal(step_layout(config)), Signal()
+        opposite = Signal.like(step.shift)          # as ``shift``, every bit inverted
         advance = Signal()
         m.d.comb += self.steps.ready.eq(advance)
         with m.If(advance):
-            m.d.sync += [step.eq(self.steps.payload), step_valid.eq(self.steps.valid)]
+            m.d.sync += [step.eq(self.steps.payload), step_valid.eq(self.steps.valid),
+                         opposite.eq(~self.steps.payload.shift)]
 
         # -- Stage 2: the beat rotated, the one before it, and masks.
         now, before = (Signal(config.data_width, reset_less=True, name=name) for name in ("now", "before"))
@@ -68,16 +73,14 @@ class Aligner(wiring.Component):
         strobes = Signal(lanes, reset_less=True)
         emit, ends, failed = Signal(), Signal(), Signal()
         words = config.data_width // len(step.word)
-        failing = Signal()
+        word, is_word, failing = Signal.like(step.word), Signal(), Signal()
         m.d.comb += failing.eq(step.void | (step.take & self.beat.error) | (~step.first & failed))
         with m.If(advance):
-            m.d.sync += [emit.eq(step_valid & step.emit), ends.eq(step.ends)]
+            m.d.sync += [emit.eq(step_valid & step.emit), ends.eq(step.ends),
+                         word.eq(step.word), is_word.eq(step.completion)]
         with m.If(advance & step_valid):
             m.d.sync += [
-                before.eq(now),
-                now.eq(Mux(step.completion, step.word.replicate(words),
-                           _rotate_up(self.beat.data, step.shift))),
-                failed.eq(failing),
+                before.eq(now), now.eq(_rotate_up(self.beat.data, step.shift, opposite)), failed.eq(failing),
             ]
             m.d.sync += [
                 below[lane].eq(lane < step.shift)
@@ -89,12 +92,12 @@ class Aligner(wiring.Component):
                 for lane in range(lanes)
             ]
 
-        # -- Stage 3: joined, into the output's register.
+        # -- Stage 3: joined, into the queue.
         m.d.comb += [
             out.i.valid.eq(emit),
-            out.i.payload.data.eq(Cat(
+            out.i.payload.data.eq(Mux(is_word, word.replicate(words), Cat(
                 Mux(below[lane], before[8 * lane:8 * lane + 8], now[8 * lane:8 * lane + 8])
-                for lane in range(lanes))),
+                for lane in range(lanes)))),
             out.i.payload.strb.eq(strobes),
             out.i.payload.last.eq(ends),
             advance.eq(~emit | out.i.ready),
@@ -102,9 +105,26 @@ class Aligner(wiring.Component):
         return m
 
 
-def _rotate_up(beat, lanes):
-    """``beat`` with every byte moved up by ``lanes`` places, round the end."""
-    for bit in range(len(lanes)):
-        by = 8 << bit
-        beat = Mux(lanes[bit], Cat(beat[-by:], beat[:-by]), beat)
-    return beat
+def _rotate_up(beat, lanes, opposite):
+    """``beat`` with every byte moved up by ``lanes`` places, round the end.
+
+    By two bits of ``lanes`` at a time: one of four bytes is a LUT for each bit of data. Bytes that could share half of
+    their choice with each other are chosen by ``lanes`` or by its inverse, which is a register of its own: else
+    synthesis makes that half a LUT too, and takes half as many again.
+    """
+    found = [beat[at:at + 8] for at in range(0, len(beat), 8)]
+    for low in range(0, len(lanes), 2):
+        before, found, unit = found, [], 1 << low
+        for index in range(len(before)):
+            choice = [before[(index - unit * number) % len(before)] for number in range(4)]
+            if low + 1 == len(lanes):
+                found.append(Mux(lanes[low], choice[1], choice[0]))
+            elif index // unit & 2:
+                found.append(_one_of_four(opposite[low:low + 2], choice[::-1]))
+            else:
+                found.append(_one_of_four(lanes[low:low + 2], choice))
+    return Cat(found)
+
+
+def _one_of_four(number, values):
+    return Mux(number[1], Mux(number[0], values[3], values[2]), Mux(number[0], values[1], values[0]))

@@ -14,7 +14,8 @@ from .table import Table
 
 __all__ = ["QueueCounters", "Tally"]
 
-LOW_BITS = 16
+LOW_BITS = 14
+"""So many that a sum of them carries at most every third time."""
 
 
 class Tally(wiring.Component):
@@ -32,7 +33,7 @@ class Tally(wiring.Component):
     -------
     init : ``In(InitSignature)``
     add : ``In(1)``, queue : ``In``, amounts : ``In(shape)``
-        Amounts are less than ``2 ** LOW_BITS``.
+        Amounts are at most ``2 ** (LOW_BITS - 2)``.
     clear : ``In(1)``, clear_queue : ``In``
         Not in a cycle in which the queue is added to.
     take : ``In(1)``, busy : ``Out(1)``
@@ -55,49 +56,48 @@ class Tally(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         init, queues = InitSignature(self.config), self.config.queues
-        parts = {"low": {name: min(LOW_BITS, shape.width) for name, shape in _shapes(self.shape)},
-                 "high": {name: shape.width - LOW_BITS for name, shape in _shapes(self.shape)
-                          if shape.width > LOW_BITS}}
-        m.submodules.low = low = Table(data.StructLayout(parts["low"]), depth=queues, reads=1, init=None)
-        m.submodules.high = high = Table(data.StructLayout(parts["high"]), depth=queues, reads=1, init=None)
+        low_widths = {name: min(LOW_BITS, shape.width) for name, shape in _shapes(self.shape)}
+        m.submodules.low = low = Table(data.StructLayout(low_widths), depth=queues, reads=1, init=None)
         m.submodules.used = used = Table(1, depth=queues, reads=2, init=init)
         m.submodules.marks = marks = Table(1, depth=queues, reads=1, init=init)
         for table in (used, marks):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         for table in (low, used, marks):
             m.d.comb += table.read[0].addr.eq(self.queue)
-        holds = Signal()
-        # The upper bits are added to one cycle later.
-        carries, carried = Signal(data.StructLayout(dict.fromkeys(parts["high"], 1))), Signal()
-        carried_queue, carried_holds = Signal.like(self.queue), Signal()
-        m.d.sync += [carried.eq(self.add), carried_queue.eq(self.queue), carried_holds.eq(holds)]
+        holds, carried, carried_queue = Signal(), Signal(), Signal.like(self.queue)
+        m.d.sync += [carried.eq(self.add), carried_queue.eq(self.queue)]
         m.d.comb += [
             holds.eq(used.read[0].data != marks.read[0].data),
             low.write.en.eq(self.add), low.write.addr.eq(self.queue),
-            high.read[0].addr.eq(carried_queue),
-            high.write.en.eq(carried), high.write.addr.eq(carried_queue),
             used.write.en.eq(self.add), used.write.addr.eq(self.queue), used.write.data.eq(~marks.read[0].data),
             used.read[1].addr.eq(self.clear_queue),
             marks.write.en.eq(self.clear), marks.write.addr.eq(self.clear_queue),
             marks.write.data.eq(used.read[1].data),
         ]
-        for name, width in parts["low"].items():
+        now = {}
+        for name, shape in _shapes(self.shape):
+            width = low_widths[name]
+            so_far, amount = low.read[0].data[name], self.amounts[name][:LOW_BITS]
             total = Signal(width + 1, name=f"{name}_total")
-            m.d.comb += [total.eq(Mux(holds, low.read[0].data[name] + self.amounts[name][:LOW_BITS],
-                                      self.amounts[name][:LOW_BITS])),
-                         low.write.data[name].eq(total)]
-            if name in parts["high"]:
-                m.d.sync += carries[name].eq(total[width])
-        for name in parts["high"]:
-            m.d.comb += high.write.data[name].eq(Mux(carried_holds, high.read[0].data[name] + carries[name], 0))
+            m.d.comb += [total.eq(Mux(holds, so_far + amount, amount)), low.write.data[name].eq(total)]
+            now[name] = so_far
+            if shape.width > width:
+                # The upper bits, in the cycle behind. Who carries did not in the cycle before, so what was read stands.
+                m.submodules[f"{name}_high"] = high = Table(shape.width - width, depth=queues, reads=1, init=None)
+                above, carry, fresh = Signal.like(high.write.data), Signal(), Signal()
+                m.d.sync += [above.eq(Mux(holds, high.read[0].data, 0)), carry.eq(total[width]), fresh.eq(~holds)]
+                m.d.comb += [
+                    high.read[0].addr.eq(self.queue),
+                    high.write.en.eq(carried & (carry | fresh)), high.write.addr.eq(carried_queue),
+                    high.write.data.eq(above + carry),
+                ]
+                now[name] = Cat(so_far, high.read[0].data)
 
         with m.If(self.take):
             m.d.sync += self.busy.eq(1)
         with m.Elif(self.busy & ~self.add & ~carried):
             m.d.sync += self.busy.eq(0)
-            for name in parts["low"]:
-                upper = high.read[0].data[name] if name in parts["high"] else C(0, 0)
-                m.d.sync += self.copy[name].eq(Mux(holds, Cat(low.read[0].data[name], upper), 0))
+            m.d.sync += [self.copy[name].eq(Mux(holds, value, 0)) for name, value in now.items()]
         return m
 
 

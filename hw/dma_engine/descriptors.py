@@ -7,7 +7,7 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .config import DESCRIPTOR_BYTES, OFFSET_WIDTH
+from .config import DESCRIPTOR_BYTES, OFFSET_WIDTH, PAGE_BYTES
 from .words import NativeWord, Opcode, pack_fields, unpack_fields
 
 __all__ = [
@@ -62,12 +62,23 @@ RECORD_FIELDS = (("tag", 16), ("status", 7), ("phase", 1), ("bytes", 40))
 
 @dataclass(frozen=True, kw_only=True)
 class RingPlace:
-    """Where a descriptor ring and its records are, at multiples of 4096; ``records`` is None if there are none."""
+    """Where a descriptor ring and its records are; ``records`` is None if there are none.
+
+    Each lies at a multiple of its own length and of 4096. Raises ValueError otherwise.
+    """
 
     base: int
     #: Log2 of descriptors, and of records.
     size: int
     records: int | None = None
+
+    def __post_init__(self):
+        for what, address, entry_bytes in (("A descriptor ring", self.base, DESCRIPTOR_BYTES),
+                                           ("Completion records", self.records or 0, RECORD_BYTES)):
+            length = max(self.entries * entry_bytes, PAGE_BYTES)
+            if address % length:
+                raise ValueError(f"{what} of {self.entries} entries must be at a multiple of {length}, "
+                                 f"not {address:#x}")
 
     @property
     def entries(self):

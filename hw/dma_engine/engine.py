@@ -133,7 +133,7 @@ class DmaEngine(wiring.Component):
         m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
-        for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, buffer, responses, retire,
+        for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, buffer, retire,
                      epochs, completion, ark_flags, rings, records, tags, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
@@ -239,7 +239,7 @@ class DmaEngine(wiring.Component):
         m.d.comb += [notices.valid.eq(retire.notice_valid), notices.i.eq(retire.notice),
                      retire.crowded.eq(notices.crowded)]
         connect(m, completion.o, notices.words)
-        m.submodules.signals = signals = Skid(completion_write_layout(config))
+        m.submodules.signals = signals = Queue(completion_write_layout(config), depth=4)
         connect(m, read.signals, signals.i)
         connect(m, signals.o, notices.signals)
         m.d.comb += responses.signalled.eq(read.signalled)

@@ -12,6 +12,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .layouts import STATUS_WIDTH, EndFlags, InfoLayout, InitSignature, done_layout, is_extended
+from .words import Status
 
 __all__ = ["PlaceLayout", "Places"]
 
@@ -52,7 +53,10 @@ class Places(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        row = data.StructLayout({"lap": 1, "place": PlaceLayout})
+        # One that failed has a status, any other its flags.
+        row = data.StructLayout({
+            "lap": 1, "last": 1, "failed": 1,
+            "what": data.UnionLayout({"end": EndFlags, "status": STATUS_WIDTH})})
         kinds = {False: (config.window_bits, config.queue_bits), True: (config.place_bits, config.extended_bits)}
 
         found, laps = {}, {}
@@ -68,8 +72,8 @@ class Places(wiring.Component):
                     write.addr.eq(Cat(self.done.index[:bits], self.done.queue[:queue_bits])),
                     write.en.eq(self.mark & (is_extended(config, self.done.queue) == extended)),
                     write.data.lap.eq(~self.done.index[bits]),
-                    write.data.place.last.eq(self.done.last), write.data.place.end.eq(self.done.end),
-                    write.data.place.status.eq(self.done.status),
+                    write.data.last.eq(self.done.last), write.data.failed.eq(self.done.status != Status.OK),
+                    write.data.what.eq(Mux(self.done.status != Status.OK, self.done.status, self.done.end.as_value())),
                 ]
             m.d.comb += read.addr.eq(Cat(self.look_index[:bits], self.look_queue[:queue_bits]))
             found[extended], laps[extended] = read.data, self.look_index[bits]
@@ -79,9 +83,13 @@ class Places(wiring.Component):
             looked_extended.eq(is_extended(config, self.look_queue)),
             lap.eq(Mux(is_extended(config, self.look_queue), laps[True], laps[False])),
         ]
+        place = Signal(row)
         m.d.comb += [
-            self.place.eq(Mux(looked_extended, found[True].place, found[False].place)),
-            self.marked.eq(Mux(looked_extended, found[True].lap, found[False].lap) != lap),
+            place.eq(Mux(looked_extended, found[True], found[False])),
+            self.place.last.eq(place.last),
+            self.place.status.eq(Mux(place.failed, place.what.status, Status.OK)),
+            self.place.end.eq(Mux(place.failed, 0, place.what.end)),
+            self.marked.eq(place.lap != lap),
         ]
 
         bits, queue_bits = kinds[True]

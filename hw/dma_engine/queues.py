@@ -183,12 +183,14 @@ class QueueStore(wiring.Component):
         ]
 
         # -- The front entry is written, by the ring or by the word itself.
-        loaded = Signal(_stored_layout)
+        loaded, ark, kind = Signal(_stored_layout), Signal(), ring_read.data.word.opcode
         m.d.comb += [
             loaded.eq(Mux(fetched, ring_read.data, stored)),
+            # Early: the kind of an arriving word takes long to find.
+            ark.eq(Mux(fetched, (kind == _Kind.ARK) | (kind == _Kind.ARK_CONNECTION), self.i.payload.ark)),
             fronts.write.en.eq(load | direct),
             fronts.write.addr.eq(Mux(fetched, self.peek_queue, queue)),
-            fronts.write.data.eq(self._decode(m, loaded)),
+            fronts.write.data.eq(self._decode(m, loaded, ark)),
             fronts.read[0].addr.eq(self.peek_queue),
             self.front.eq(fronts.read[0].data),
         ]
@@ -233,16 +235,17 @@ class QueueStore(wiring.Component):
                 Mux(arrival.check == Check.CONNECTION, _Kind.ARK_CONNECTION, _Kind.ARK))
         return stored
 
-    def _decode(self, m, stored):
+    def _decode(self, m, stored, ark):
         """Front entry of a word: what is wrong on its face, and how many segments it has."""
         config, word = self.config, stored.word
         front = Signal(front_layout(config))
-        end = Signal(config.segment_bits + config.segment_count_width)
+        # The last byte's place: a short sum, while one more and one less segment are worked out beside it.
+        end, whole = Signal(signed(config.segment_bits + 2)), Signal(config.segment_count_width)
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
-        ark, extra = Signal(), ArkExtra(word.src_offset[:ArkExtra.size])
+        extra = ArkExtra(word.src_offset[:ArkExtra.size])
         m.d.comb += [
-            ark.eq((word.opcode == _Kind.ARK) | (word.opcode == _Kind.ARK_CONNECTION)),
-            end.eq(word.dst_offset[:config.segment_bits] + front.length - 1),
+            end.eq(word.dst_offset[:config.segment_bits] + front.length[:config.segment_bits] - 1),
+            whole.eq(front.length[config.segment_bits:]),
             front.signal.eq(word.opcode == _Kind.SIGNAL),
             front.fence.eq(flag["FENCE"] | front.signal),
             front.end.sc.eq(flag["SC"]), front.end.rc.eq(flag["RC"]), front.end.irq.eq(flag["IRQ"]),
@@ -264,8 +267,9 @@ class QueueStore(wiring.Component):
         with m.Elif(word.opcode == _Kind.ARK_CONNECTION):
             m.d.comb += front.check.eq(Check.CONNECTION)
         with m.Else():
-            m.d.comb += [front.last_segment.eq(end >> config.segment_bits),
-                         front.end_position.eq(end[:config.segment_bits])]
+            m.d.comb += [
+                front.last_segment.eq(Mux(end[-1], whole - 1, Mux(end[config.segment_bits], whole + 1, whole))),
+                front.end_position.eq(end[:config.segment_bits])]
         return front
 
 

@@ -150,9 +150,11 @@ def _queues(config):
             Field("weight", WEIGHT_WIDTH, RW, doc="Share of the bus among the queues of the class; 0 counts as 1."),
         ], doc="How the queue behaves."),
         *register_pair("RING_BASE", ADDR_WIDTH, RW,
-                       doc="Address of the queue's descriptor ring; a multiple of 4096, lower bits are ignored"),
+                       doc="Address of the queue's descriptor ring; a multiple of its length and of 4096, "
+                           "lower bits are ignored"),
         *register_pair("RING_RECORDS", ADDR_WIDTH, RW,
-                       doc="Address of the ring's completion records; a multiple of 4096, lower bits are ignored"),
+                       doc="Address of the ring's completion records; a multiple of their length and of 4096, "
+                           "lower bits are ignored"),
         Register("RING_CONFIG", [
             Field("size", 5, RW, doc="Log2 of descriptors, and of records, 3 to 16; beyond, the nearest."),
             Field("records", 1, RW, lsb=8, doc="The ring has records."),

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
 
-from .layouts import STATUS_WIDTH, InitSignature, done_layout, launch_layout, origin_fields, word_id_layout
-from .table import BLOCK_RAM, Table
+from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields, word_id_layout
+from .table import BLOCK_RAM
 from .words import Status
 
 __all__ = ["Responses"]
@@ -25,7 +25,6 @@ class Responses(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
     launched, signalled : ``In(1)``, launch : ``In(launch_layout)``
     bid, bresp, bvalid, bready
         B of ``m_axi``; ``bready`` is always high.
@@ -41,7 +40,6 @@ class Responses(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "init": In(InitSignature(config)),
             "launched": In(1), "signalled": In(1), "launch": In(launch_layout(config)),
             "bid": In(config.axi_id_width), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1, init=1),
             "error_tag": Out(config.tag_bits), "error": In(Resp),
@@ -54,18 +52,11 @@ class Responses(wiring.Component):
         config = self.config
         fields = origin_fields(config)
         m.submodules.origins = origins = memory.Memory(
-            shape=data.StructLayout(fields), depth=config.tags, init=[], attrs=BLOCK_RAM)
+            shape=data.StructLayout(fields | {"unread": 1}), depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = origins.write_port(), origins.read_port()
         m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched | self.signalled)]
         m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in fields]
-
-        # What the beat buffer says of a tag of which nothing was read is old.
-        m.submodules.unread = unread = Table(1, depth=config.tags, reads=1, init=InitSignature(config))
-        wiring.connect(m, wiring.flipped(self.init), unread.init)
-        m.d.comb += [
-            unread.write.addr.eq(self.launch.tag), unread.write.en.eq(self.launched | self.signalled),
-            unread.write.data.eq(self.signalled), unread.read[0].addr.eq(self.error_tag),
-        ]
+        m.d.comb += write.data.unread.eq(self.signalled)
 
         # -- The response, registered.
         valid, number, resp = Signal(), Signal(config.axi_id_width), Signal(Resp)
@@ -83,21 +74,18 @@ class Responses(wiring.Component):
         ]
 
         # -- Where its segment came from; a read error goes before a write error.
-        status = Signal(STATUS_WIDTH)
-        with m.Switch(Mux(unread.read[0].data, Resp.OKAY, self.error)):
-            with m.Case(Resp.SLVERR):
-                m.d.comb += status.eq(Status.READ_SLVERR)
-            with m.Case(Resp.DECERR):
-                m.d.comb += status.eq(Status.READ_DECERR)
-            with m.Default():
-                m.d.comb += status.eq(Mux(
-                    failed, Mux(resp == Resp.SLVERR, Status.WRITE_SLVERR, Status.WRITE_DECERR), Status.OK))
-        ended_status = Signal(STATUS_WIDTH)
+        read_status, write_status = Signal(STATUS_WIDTH), Signal(STATUS_WIDTH)
         m.d.sync += [
             self.done_valid.eq(valid & ~is_word),
             self.tag.eq(number[:config.tag_bits]),
-            ended_status.eq(status),
+            read_status.eq(_status(self.error, Status.READ_SLVERR, Status.READ_DECERR)),
+            write_status.eq(_status(resp, Status.WRITE_SLVERR, Status.WRITE_DECERR)),
         ]
-        m.d.comb += self.done.status.eq(ended_status)
+        # What the beat buffer says of a tag of which nothing was read is old.
+        m.d.comb += self.done.status.eq(Mux((read_status == Status.OK) | read.data.unread, write_status, read_status))
         m.d.comb += [self.done[name].eq(read.data[name]) for name in fields]
         return m
+
+
+def _status(resp, slverr, decerr):
+    return Mux(resp == Resp.SLVERR, slverr, Mux(resp == Resp.DECERR, decerr, Status.OK))

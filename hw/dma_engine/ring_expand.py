@@ -70,7 +70,7 @@ class RingExpand(wiring.Component):
         m.d.comb += [self.read_ring.eq(ring), self.take_ring.eq(ring)]
 
         emit, last = Signal(), Signal()
-        self._words(m, ring, emit, last)
+        self._words(m, ring, reading, emit, last)
 
         # -- May the ring go on?
         open_, finish, spent = Signal(), Signal(), Signal()
@@ -117,7 +117,7 @@ class RingExpand(wiring.Component):
                 m.d.sync += level.eq(level + (emit & (ring == index)) - consumed)
         return m
 
-    def _words(self, m, ring, emit, last):
+    def _words(self, m, ring, reading, emit, last):
         """The word that comes next of the descriptor read, and whether it is the descriptor's last."""
         config, rings = self.config, self.config.extended
         header, row, shape = self.row.header, self.row.body.copy_2d.row, self.row.body.copy_2d
@@ -144,15 +144,19 @@ class RingExpand(wiring.Component):
         ]
 
         # -- The row that comes now, and the one after it.
-        now, after = Signal(progress_layout), Signal(progress_layout)
+        now, after, kept = Signal(progress_layout), Signal(progress_layout), Signal(progress_layout)
         began, sums = Signal(), {}
         m.d.comb += [
             began.eq(midway.bit_select(ring, 1)),
             progress.read[0].addr.eq(ring), progress.write.addr.eq(ring), progress.write.data.eq(after),
             progress.write.en.eq(emit),
         ]
+        with m.If(emit):
+            m.d.sync += kept.eq(after)
+        with m.Elif(reading):
+            m.d.sync += kept.eq(progress.read[0].data)
         with m.If(began):
-            m.d.comb += now.eq(progress.read[0].data)
+            m.d.comb += now.eq(kept)
         with m.Else():
             m.d.comb += [now.rows.eq(shape.rows), now.src_offset.eq(row.src_offset),
                          now.dst_offset.eq(row.dst_offset)]

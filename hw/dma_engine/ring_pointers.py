@@ -5,18 +5,18 @@ doorbell or a burst per 3 cycles.
 """
 
 from amaranth import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue, RoundRobin
 
-from .config import DESCRIPTOR_BYTES
+from .config import ADDR_WIDTH, DESCRIPTOR_BYTES
 from .descriptors import RING_SIZE_BITS
 from .layouts import InitSignature, RingSettings, event_layout, fetch_layout, tail_layout
 from .table import Table
 from .words import Status
 
-__all__ = ["RingPointers", "ring_mask"]
+__all__ = ["RingPointers", "entry_address", "ring_mask"]
 
 POINTER_WIDTH = 32
 PLACE_WIDTH = RING_SIZE_BITS[1]
@@ -26,6 +26,14 @@ def ring_mask(size):
     """Bits of a count that number a place in a ring of ``2**size`` descriptors."""
     low, high = RING_SIZE_BITS
     return Cat((size > bit) | (bit < low) for bit in range(high))
+
+
+def entry_address(page, mask, number, *, entry_bytes):
+    """Address of an entry of a ring that lies at ``page``, a multiple of the ring's length: nothing is added."""
+    low = (entry_bytes - 1).bit_length()
+    base = Cat(C(0, 12), page)
+    inside = (Mux(mask[bit], number[bit], base[low + bit]) for bit in range(len(mask)))
+    return Cat(C(0, low), inside, base[low + len(mask):])
 
 
 class RingPointers(wiring.Component):
@@ -90,7 +98,8 @@ class RingPointers(wiring.Component):
         most = config.fetch_burst
         m.submodules.tails = tails = Table(POINTER_WIDTH, depth=rings, reads=1, init=init)
         m.submodules.heads = heads = Table(POINTER_WIDTH, depth=rings, reads=1, init=init)
-        m.submodules.places = places = Table(RingSettings, depth=rings, reads=1, init=init)
+        place_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
+        m.submodules.places = places = Table(place_layout, depth=rings, reads=1, init=init)
         for table in (tails, heads, places):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         m.submodules.events = events = Queue(event_layout(config), depth=4)
@@ -151,12 +160,12 @@ class RingPointers(wiring.Component):
             events.i.payload.status.eq(Mux(enabled, Status.RING_RANGE, Status.DISABLED)),
             tails.write.en.eq(accept), tails.write.addr.eq(ring), tails.write.data.eq(self.i.payload.tail),
             places.write.en.eq(self.configure), places.write.addr.eq(self.configure_ring),
-            places.write.data.eq(self.settings),
+            places.write.data.page.eq(self.settings.page), places.write.data.size.eq(self.settings.size),
         ]
 
         # -- Act on a fetch: up to the tail or the next multiple of a burst.
         asks, all_, count = Signal(), Signal(), Signal(range(most + 1))
-        burst, byte = self.bursts.payload, (head[:PLACE_WIDTH] & mask) << (DESCRIPTOR_BYTES - 1).bit_length()
+        burst = self.bursts.payload
         m.d.comb += [
             asks.eq(act & ~is_bell),
             all_.eq(left <= upto),
@@ -169,7 +178,7 @@ class RingPointers(wiring.Component):
             m.d.sync += [
                 self.bursts.valid.eq(1),
                 burst.ring.eq(ring),
-                burst.addr.eq(Cat(byte[:12], place.page + byte[12:])),
+                burst.addr.eq(entry_address(place.page, mask, head, entry_bytes=DESCRIPTOR_BYTES)),
                 burst.len.eq((count << (config.descriptor_beats - 1).bit_length()) - 1),
             ]
 

@@ -8,9 +8,10 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .config import ADDR_WIDTH
 from .descriptors import RECORD_BYTES, RECORD_FIELDS, RING_SIZE_BITS
 from .layouts import STATUS_WIDTH, InitSignature, RingSettings, completion_write_layout, notice_layout, word_id_layout
-from .ring_pointers import ring_mask
+from .ring_pointers import entry_address, ring_mask
 from .table import Table
 from .words import Status
 
@@ -51,14 +52,16 @@ class RingRecords(wiring.Component):
         m = Module()
         config, rings, init = self.config, self.config.extended, InitSignature(self.config)
         sum_layout = data.StructLayout({"status": STATUS_WIDTH, "bytes": _RECORD["bytes"].width})
-        m.submodules.places = places = Table(RingSettings, depth=rings, reads=1, init=init)
+        place_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
+        m.submodules.places = places = Table(place_layout, depth=rings, reads=1, init=init)
         m.submodules.sums = sums = Table(sum_layout, depth=rings, reads=1, init=init)
         m.submodules.counts = counts = Table(RING_SIZE_BITS[1] + 1, depth=rings, reads=1, init=init)
         for table in (places, sums, counts):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         m.d.comb += [
             places.write.en.eq(self.configure), places.write.addr.eq(self.configure_ring),
-            places.write.data.eq(self.settings),
+            places.write.data.page.eq(self.settings.record_page),
+            places.write.data.size.eq(self.settings.size),
         ]
 
         # The tables count only once they were written since the ring started anew.
@@ -83,7 +86,6 @@ class RingRecords(wiring.Component):
 
         # -- The record; its phase changes from lap to lap.
         record, word_id = Signal(_RECORD), data.View(word_id_layout(config), self.o.payload.id)
-        byte = (count & mask) << (RECORD_BYTES - 1).bit_length()
         m.d.comb += [
             record.tag.eq(notice.info.note.ring.tag), record.status.eq(total.status), record.bytes.eq(total.bytes),
             record.phase.eq((count & (mask + 1)) == 0),
@@ -94,7 +96,7 @@ class RingRecords(wiring.Component):
             m.d.sync += [
                 self.o.valid.eq(1), self.o.payload.word.eq(record), word_id.notice.eq(1), word_id.top.eq(1),
                 word_id.queue.eq(ring),
-                self.o.payload.addr.eq(Cat(byte[:12], place.record_page + byte[12:])),
+                self.o.payload.addr.eq(entry_address(place.page, mask, count, entry_bytes=RECORD_BYTES)),
             ]
         for index in range(rings):
             here = take & (ring == index)

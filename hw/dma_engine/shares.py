@@ -100,9 +100,10 @@ class Shares(wiring.Component):
             deficit_shape, depth=config.queues, reads=1, init=InitSignature(config))
         wiring.connect(m, wiring.flipped(self.init), deficits.init)
         before, now, most = Signal(deficit_shape), Signal(deficit_shape), (1 << quantum_bits) - 1
+        # Read in the cycle before, in which the row may change.
+        m.d.sync += before.eq(Mux(charged & (queue == self.charge_queue), now, deficits.read[0].data))
         m.d.comb += [
-            deficits.read[0].addr.eq(queue),
-            before.eq(deficits.read[0].data),
+            deficits.read[0].addr.eq(self.charge_queue),
             now.eq(Mux(first & ~before[-1] & before[quantum_bits:].any(), most + change, before + change)),
             deficits.write.en.eq(charged), deficits.write.addr.eq(queue), deficits.write.data.eq(now),
         ]
