@@ -3,15 +3,14 @@
 ``pytest -m synth -s`` prints the figures; ``--soak`` adds ``wide``.
 """
 
-from functools import cache
-
 import pytest
 
 from fpga.area import FAMILIES, measure
 from hw import emit
+from hw.dma_engine.aligner import write_beat_layout
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
-from hw.dma_engine.layouts import NativeLayout, RegionEntry
+from hw.dma_engine.layouts import NativeLayout, RegionEntry, segment_layout
 from hw.errors import UserError
 
 pytestmark = pytest.mark.synth
@@ -19,9 +18,9 @@ pytestmark = pytest.mark.synth
 LEVELS = 12
 """LUT6 levels between registers, at most."""
 
-# LUTs with those of LUT-RAM, flip-flops, RAMB36. `wide` and `base` as wide as, and no larger than, an engine of other
-# design with 64 in flight; `tiny` as measured, and a tenth more.
-BUDGETS = {"tiny": (10_500, 6500, 16), "base": (13_200, 18_200, 28), "wide": (18_000, 19_000, 48)}
+# LUTs, flip-flops, RAMB36. `wide` and `base` as wide as, and no larger than, an engine of other design with 64 in
+# flight; `tiny` as measured, and a tenth more.
+BUDGETS = {"tiny": (8_700, 6_500, 16), "base": (13_200, 18_200, 28), "wide": (18_000, 19_000, 48)}
 
 # Bits in one column of the widest, shallowest form of a block: rows, then bits in a row.
 WIDEST = {"RAMB36E2": (512, 72), "RAMB18E2": (512, 36), "DP16KD": (512, 36)}
@@ -33,12 +32,6 @@ RUNS = [
     pytest.param("base", "xcup", id="base-xcup"),
     pytest.param("wide", "xcup", id="wide-xcup", marks=pytest.mark.soak),
 ]
-
-
-@cache
-def _measured(preset, family):
-    text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine", assertions=False)
-    return measure(text, family=family, top="dma_engine", depth=family == "xcup")
 
 
 def _block_memories(config):
@@ -56,7 +49,9 @@ def _block_memories(config):
 
 @pytest.mark.parametrize("preset, family", RUNS)
 def test_dma_engine(preset, family, capsys):
-    area, depth = _measured(preset, family)
+    text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine", assertions=False)
+    # Levels are of 6-input LUTs, whatever the family: once is enough.
+    area, depth = measure(text, family=family, top="dma_engine", depth=family == "xcup")
     with capsys.disabled():
         print(f"\n{preset:5} {area.family:11} {area.lut:6} LUT {area.lut_ram:5} LUT-RAM {area.flip_flop:6} FF "
               f"{area.block_ram:5} block RAM" + (f"  {depth.levels} levels of LUT6" if depth else ""))
@@ -64,16 +59,10 @@ def test_dma_engine(preset, family, capsys):
     _check_memories(PRESETS[preset], family, area.memories)
     if depth is not None:
         luts, flip_flops, blocks = BUDGETS[preset]
-        assert area.lut + area.lut_ram <= luts
+        assert area.lut <= luts
         assert area.flip_flop <= flip_flops
         assert area.block_ram <= blocks
-
-
-@pytest.mark.xfail(strict=False, reason="14 levels in tiny: sums behind table reads, since descriptor rings and ARK")
-@pytest.mark.parametrize("preset, family", [run for run in RUNS if run.values[1] == "xcup"])
-def test_depth(preset, family):
-    _, depth = _measured(preset, family)
-    assert depth.levels <= LEVELS, depth.paths
+        assert depth.levels <= LEVELS, depth.paths
 
 
 def _check_memories(config, family, memories):
@@ -91,9 +80,12 @@ def _check_memories(config, family, memories):
         assert "flip-flops" not in made_of, f"{name} became flip-flops"
         if name.endswith(".memory"):
             assert not set(made_of) & set(blocks), f"{name} is made of {dict(made_of)}"
-    # Queues are either, as their depth decides; the widest of the shallow ones takes less than this many LUTs.
+    # Queues are either, as their depth decides; a shallow one takes at most a LUT per bit of its width.
+    widths = {"legalizer.segments.storage": segment_layout(config).size,
+              "aligner.out.storage": write_beat_layout(config).size}
     deep = [name for name, made_of in memories.items() if name.endswith(".storage")
-            and sum(FAMILIES[family].lut_ram.get(kind, 0) * count for kind, count in made_of.items()) > 400]
+            and sum(FAMILIES[family].lut_ram.get(kind, 0) * count for kind, count in made_of.items())
+            > max(200, widths.get(name, 0) + 3)]
     assert deep == []
 
 
