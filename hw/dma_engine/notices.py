@@ -20,6 +20,9 @@ PLACES = 16
 RESERVE_BITS = 2
 """Notices come to a stop with less than 4 places left; the stages of Retire hold up to 3."""
 
+COUNT_WIDTH = 12
+"""Bits that count a queue's words on their way to memory. From half of it on no request retires that may add some."""
+
 MODES = [mode for mode in QueueMode if mode is not QueueMode.NATIVE]
 
 
@@ -68,6 +71,7 @@ class Notices(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
+        outside = [Signal(COUNT_WIDTH, name=f"outside_{queue}") for queue in range(config.extended)]
         # What consumers see comes out of registers: they add it to what they read from tables.
         m.submodules.waiting = waiting = Queue(notice_layout(config), depth=PLACES)
         m.submodules.front = front = Skid(notice_layout(config))
@@ -78,7 +82,8 @@ class Notices(wiring.Component):
             waiting.i.valid.eq(self.valid), waiting.i.payload.eq(self.i),
             room.take.eq(1), room.take_stb.eq(self.valid),
             gone.eq(front.o.valid & front.o.ready), room.give.eq(gone),
-            self.crowded.eq(room.available[RESERVE_BITS:] == 0),
+            # Or memory answers none of a queue's words, of which only so many can be counted.
+            self.crowded.eq((room.available[RESERVE_BITS:] == 0) | Cat(count[-1] for count in outside).any()),
         ]
         with m.Switch(front.o.payload.mode):
             for mode, told in zip(MODES, self.told, strict=True):
@@ -93,7 +98,6 @@ class Notices(wiring.Component):
 
         m.d.comb += self.urgent.eq(self.signals.valid | Cat(write.valid for write in self.writes).any())
 
-        outside = [Signal(12, name=f"outside_{queue}") for queue in range(config.extended)]
         inside = [Signal(range(PLACES + 1), name=f"inside_{queue}") for queue in range(config.extended)]
         sent = word_id_layout(config)(self.o.payload.id)
         for queue, count in enumerate(outside):
