@@ -1,0 +1,9 @@
+"""ACE, the collectives accelerator.  So far its arithmetic: the rest is not here yet.
+
+::
+
+    two words -> alu.Lane: convert.Widen -> fp_add -> convert.Narrow -> one word
+                           integer ----------------/
+
+``formats`` is what software sees too; ``model_numerics`` is the golden model.
+"""

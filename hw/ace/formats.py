@@ -1,0 +1,104 @@
+"""Data types and operations of the collectives accelerator: codes, bit layouts, canonical NaNs.
+
+Plain Python: the golden model, the C header and the hardware share these tables and nothing else.
+"""
+
+import enum
+from typing import NamedTuple
+
+__all__ = [
+    "FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "FloatFormat", "Op", "check_types", "elements", "width",
+]
+
+WORD_WIDTH = 32
+"""Bits of an operand that one lane takes per cycle."""
+
+TYPE_WIDTH = 4
+"""Bits of a type code. 3 and 4 are kept for FP8 e4m3 and e5m2; integers have bit 3 set."""
+
+OP_WIDTH = 3
+"""Bits of an operation code. Values not named are kept for more; their result is unspecified."""
+
+
+class DType(enum.IntEnum):
+    """What an element is. Every other code is reserved, and what a lane makes of it is unspecified."""
+
+    FP32 = 0
+    """IEEE 754-2019 binary32."""
+    FP16 = 1
+    """IEEE 754-2019 binary16."""
+    BF16 = 2
+    """The upper half of a binary32."""
+    INT32 = 8
+    """Two's complement; sums wrap."""
+    INT8 = 9
+    """Two's complement; sums wrap."""
+
+
+class Op(enum.IntEnum):
+    """What is made of two elements."""
+
+    SUM = 0
+    """IEEE 754-2019 addition (5.4.1), rounded to nearest, ties to even; integers wrap."""
+    MIN = 1
+    """IEEE 754-2019 ``minimum`` (9.6): NaN if either is NaN; -0 is less than +0."""
+    MAX = 2
+    """IEEE 754-2019 ``maximum`` (9.6)."""
+
+
+class FloatFormat(NamedTuple):
+    """Bit layout of a binary floating-point type: fraction from bit 0 up, biased exponent, sign."""
+
+    exponent_width: int
+    fraction_width: int
+    nan: int
+    """The one NaN that ever leaves the hardware: positive, quiet, no payload."""
+
+    @property
+    def width(self):
+        return 1 + self.exponent_width + self.fraction_width
+
+    @property
+    def bias(self):
+        return (1 << (self.exponent_width - 1)) - 1
+
+    @property
+    def infinity(self):
+        """Bits of positive infinity."""
+        return ((1 << self.exponent_width) - 1) << self.fraction_width
+
+    @property
+    def sign(self):
+        """The sign bit alone: -0."""
+        return 1 << (self.width - 1)
+
+
+FLOATS = {
+    DType.FP32: FloatFormat(exponent_width=8, fraction_width=23, nan=0x7FC0_0000),
+    DType.FP16: FloatFormat(exponent_width=5, fraction_width=10, nan=0x7E00),
+    DType.BF16: FloatFormat(exponent_width=8, fraction_width=7, nan=0x7FC0),
+}
+"""Floating-point types and their layouts."""
+
+_INTEGERS = {DType.INT32: 32, DType.INT8: 8}
+
+
+def width(dtype):
+    """Bits of one element."""
+    return FLOATS[dtype].width if dtype in FLOATS else _INTEGERS[dtype]
+
+
+def check_types(a, b, o):
+    """Raise :class:`ValueError` unless a lane can combine elements of types ``a`` and ``b`` to one of type ``o``."""
+    for dtype in (a, b, o):
+        if not isinstance(dtype, DType):
+            raise ValueError(f"An element type must be a DType, not {dtype!r}")
+    if not a == b == o and not {a, b, o} <= FLOATS.keys():
+        raise ValueError("Types of operands and result must be equal unless all are floating-point, "
+                         f"not {a.name}, {b.name} and {o.name}")
+
+
+def elements(a, b, o):
+    """Elements in a 32-bit word: as many as fit if all three types are equal, else one, in the low bits."""
+    check_types(a, b, o)
+    return WORD_WIDTH // width(a) if a == b == o else 1
