@@ -1,0 +1,244 @@
+"""Floating-point adder: the sum, the minimum or the maximum of two numbers, each cycle.
+
+Widen -> FpAdd -> Narrow.  Latency: 5 cycles.  Throughput: 1 result per cycle.  Nothing stalls and nothing is
+marked as valid inside: a user sends only what it has room for, and delays its own marks by ``LATENCY``.
+"""
+
+from amaranth import *
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .formats import FLOATS, OP_WIDTH, DType, Op
+
+__all__ = ["FpAdd", "count_leading", "shift_left", "shift_right_sticky", "unpacked_layout"]
+
+EXPONENT_WIDTH = FLOATS[DType.FP32].exponent_width
+TOP = (1 << EXPONENT_WIDTH) - 1
+"""Exponent of infinities and NaNs."""
+
+
+def unpacked_layout(precision):
+    """A number with its leading bit written out: ``significand * 2 ** (exponent - 127 - (precision - 1))``.
+
+    ``exponent`` is 1 or more. ``TOP`` is infinity or, with any bit below the leading one, NaN. The leading bit may be
+    0 in a number of the lowest exponent that the two operands of one operation can have, and in no other.
+    """
+    return data.StructLayout({"significand": precision, "exponent": EXPONENT_WIDTH, "sign": 1})
+
+
+class FpAdd(wiring.Component):
+    """Add two numbers with the exponent range of binary32, or choose one of them.
+
+    Sums follow IEEE 754-2019: subnormals are kept (3.4), overflow gives infinity (7.4), ``x + -x`` is +0 and
+    ``-0 + -0`` is -0 (6.3). Any NaN, and the sum of opposite infinities (7.2), give the canonical NaN. Minimum and
+    maximum are those of 9.6: the sum of the chosen operand and nothing.
+
+    Parameters
+    ----------
+    precision : int
+        Bits of a significand, the leading one included, at least 8. 24 for binary32.
+    rounding : ``"even"`` or ``"odd"``
+        To nearest, ties to even (4.3.1); or to odd: bits that do not fit set the lowest bit that does. What was
+        rounded to odd can be rounded to nearest once more, to at least two bits less, as if it had been exact. A sum
+        of 16-bit floats needs 13 bits then, and 24 otherwise.
+
+    Members
+    -------
+    a, b : ``In(unpacked_layout(precision))``
+        Operands.
+    op : ``In(OP_WIDTH)``
+        An :class:`Op`, with the operands.
+    o : ``Out(precision + 8)``
+        Result as fraction, exponent and sign, :data:`LATENCY` cycles later, from registers.
+
+    Raises
+    ------
+    ValueError
+        If ``precision`` or ``rounding`` is none of these.
+    """
+
+    LATENCY = 5
+
+    def __init__(self, *, precision=24, rounding="even"):
+        if not isinstance(precision, int) or not 8 <= precision <= 24:
+            raise ValueError(f"FpAdd precision must be an integer from 8 to 24, not {precision!r}")
+        if rounding not in ("even", "odd"):
+            raise ValueError(f'FpAdd rounding must be "even" or "odd", not {rounding!r}')
+        self.precision = precision
+        self.rounding = rounding
+        super().__init__({
+            "a": In(unpacked_layout(precision)),
+            "b": In(unpacked_layout(precision)),
+            "op": In(OP_WIDTH),
+            "o": Out(precision + EXPONENT_WIDTH),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        swapped = self._swap(m)
+        aligned = self._align(m, swapped)
+        summed = self._add(m, aligned)
+        normal = self._normalise(m, summed)
+        self._round(m, normal)
+        return m
+
+    def _stage(self, name, **fields):
+        return Signal(data.StructLayout(fields), name=name, reset_less=True)
+
+    def _swap(self, m):
+        """Stage 1: the larger operand of a sum, or the chosen one, first."""
+        a, b, precision = self.a, self.b, self.precision
+        s = self._stage("swapped", first=unpacked_layout(precision), second=precision, exponent=EXPONENT_WIDTH,
+                        subtract=1, nan=1)
+        less, below, take_b, is_sum, differ = (Signal(name=name) for name in (
+            "less", "below", "take_b", "is_sum", "differ"))
+        m.d.comb += [
+            is_sum.eq(self.op == Op.SUM),
+            differ.eq(a.sign ^ b.sign),
+            # By magnitude, and by value; equal numbers are in any order.
+            less.eq(Cat(a.significand, a.exponent) < Cat(b.significand, b.exponent)),
+            below.eq(Mux(differ, a.sign, less ^ a.sign)),
+            take_b.eq(Mux(is_sum, less, below ^ (self.op == Op.MIN))),
+        ]
+        m.d.sync += [
+            s.first.eq(Mux(take_b, b, a)),
+            s.second.eq(Mux(take_b, a.significand, b.significand) & is_sum.replicate(precision)),
+            s.exponent.eq(Mux(take_b, a.exponent, b.exponent)),
+            s.subtract.eq(is_sum & differ),
+            s.nan.eq(_is_nan(a) | _is_nan(b) | (is_sum & differ & a.exponent.all() & b.exponent.all())),
+        ]
+        return s
+
+    def _align(self, m, before):
+        """Stage 2: the second operand moved down to the first one's exponent, and inverted to be subtracted.
+
+        Two bits more are kept, and below them one that is set if anything below is.
+        """
+        precision = self.precision
+        s = self._stage("aligned", first=unpacked_layout(precision), second=precision + 3, subtract=1, nan=1,
+                        infinite=1)
+        distance = Signal(EXPONENT_WIDTH)
+        m.d.comb += distance.eq(before.first.exponent - before.exponent)
+        moved = shift_right_sticky(m, Cat(C(0, 2), before.second), distance)
+        m.d.sync += [
+            s.first.eq(before.first), s.subtract.eq(before.subtract), s.nan.eq(before.nan),
+            s.second.eq(moved ^ before.subtract.replicate(precision + 3)),
+            s.infinite.eq(before.first.exponent.all() | before.nan),
+        ]
+        return s
+
+    def _add(self, m, before):
+        """Stage 3: the sum, which is never negative."""
+        width = self.precision + 4
+        s = self._stage("summed", total=width, exponent=EXPONENT_WIDTH, sign=1, subtract=1, nan=1, infinite=1)
+        total = Signal(width + 1)
+        m.d.comb += total.eq(Cat(before.subtract, C(0, 3), before.first.significand)
+                             + Cat(before.subtract, before.second))
+        m.d.sync += [
+            s.total.eq(Cat(total[1:width], total[width] & ~before.subtract)),
+            s.exponent.eq(before.first.exponent), s.sign.eq(before.first.sign), s.subtract.eq(before.subtract),
+            s.nan.eq(before.nan), s.infinite.eq(before.infinite),
+        ]
+        return s
+
+    def _normalise(self, m, before):
+        """Stage 4: the leading bit to the top, but not below the lowest exponent.
+
+        By 0 to 3 times 8, 0 to 3 times 2, and 0 or 1 places. At each step as many as leading zeros and the exponent
+        allow; an exponent that allows more than was moved so far does not limit the rest.
+        """
+        width, limit = self.precision + 4, before.exponent
+        s = self._stage("normal", significand=self.precision, half=1, rest=1, exponent=EXPONENT_WIDTH, shift=5, sign=1,
+                        nan=1, infinite=1)
+        steps = 4 if width > 24 else 3
+        zeros = [Signal(name=f"zeros_{8 * number}") for number in range(1, 4)]
+        by_eight, by_two, by_one = Signal(2), Signal(2), Signal()
+        free, free_of_two, none = Signal(), Signal(), Signal()
+        m.d.comb += [zero.eq(~before.total[-8 * number:].any() if number < steps else 0)
+                     for number, zero in enumerate(zeros, 1)]
+        allowed = [zero & (limit >= 8 * number) for number, zero in enumerate(zeros, 1)]
+        m.d.comb += [
+            by_eight.eq(count_leading(allowed)),
+            free.eq(limit[3:] > by_eight),
+            none.eq(zeros[steps - 2] & ~before.total[:width - 8 * (steps - 1)].any()),
+        ]
+        coarse = Signal(width)
+        m.d.comb += coarse.eq(shift_left(before.total, by_eight, 8, steps))
+        m.d.comb += [
+            by_two.eq(count_leading([~coarse[-2 * number:].any() & (free | (limit[:3] >= 2 * number))
+                              for number in range(1, 4)])),
+            free_of_two.eq(free | (limit[1:3] > by_two)),
+        ]
+        fine, normal = Signal(width), Signal(width)
+        m.d.comb += [
+            fine.eq(shift_left(coarse, by_two, 2, 4)),
+            by_one.eq(~fine[-1] & (free_of_two | limit[0])),
+            normal.eq(Mux(by_one, fine << 1, fine)),
+        ]
+        m.d.sync += [
+            s.significand.eq(normal[4:]), s.half.eq(normal[3]), s.rest.eq(normal[:3].any()),
+            s.exponent.eq(limit), s.shift.eq(Cat(by_one, by_two, by_eight)),
+            s.sign.eq(before.sign & ~before.nan & ~(before.subtract & none)),
+            s.nan.eq(before.nan),
+            s.infinite.eq(before.infinite | (before.total[-1] & (limit == TOP - 1))),
+        ]
+        return s
+
+    def _round(self, m, before):
+        """Stage 5: rounded and packed. A carry out of the fraction goes to the exponent, up to infinity."""
+        fraction_width = self.precision - 1
+        fraction, leading = before.significand[:-1], before.significand[-1]
+        exponent, up, packed = Signal(EXPONENT_WIDTH), Signal(), Signal(fraction_width + EXPONENT_WIDTH)
+        # Without a leading bit it is subnormal or zero, and its exponent is written as 0.
+        m.d.comb += exponent.eq((before.exponent - before.shift)[:EXPONENT_WIDTH] & leading.replicate(EXPONENT_WIDTH))
+        if self.rounding == "even":
+            m.d.comb += [
+                up.eq(before.half & (before.rest | before.significand[0])),
+                packed.eq(Cat(fraction, exponent) + Cat(up, C(0, fraction_width - 1), leading)),
+            ]
+        else:
+            m.d.comb += packed.eq(Cat(fraction[0] | before.half | before.rest, fraction[1:], exponent + leading))
+        m.d.sync += self.o.eq(Cat(
+            packed[:fraction_width - 1] & ~before.infinite.replicate(fraction_width - 1),
+            Mux(before.infinite, before.nan, packed[fraction_width - 1]),
+            packed[fraction_width:] | before.infinite.replicate(EXPONENT_WIDTH),
+            before.sign,
+        ))
+
+
+def _is_nan(number):
+    return number.exponent.all() & number.significand[:-1].any()
+
+
+def count_leading(flags):
+    """How many of three flags are set, each of which implies the one before it."""
+    return Cat(flags[0] & ~flags[1] | flags[2], flags[1])
+
+
+def shift_left(bits, number, unit, choices):
+    """``bits`` moved up by ``number`` times ``unit`` places; a LUT for each bit."""
+    moved = [Cat(C(0, unit * n), bits)[:len(bits)] if n < choices else bits for n in range(4)]
+    return Mux(number[1], Mux(number[0], moved[3], moved[2]), Mux(number[0], moved[1], moved[0]))
+
+
+def shift_right_sticky(m, bits, distance):
+    """``bits`` moved down by ``distance`` places, and below them one bit more: whether a 1 was lost.
+
+    By two bits of ``distance`` at a time, a LUT for each bit of data. The result is a bit wider than ``bits``.
+    """
+    width = len(bits)
+    lost = []
+    used = width.bit_length()
+    for low in range(0, used, 2):
+        digit = distance[low:min(low + 2, used)]
+        found = Signal(width, name=f"moved_{1 << low}")
+        choices = [Cat(bits[n << low:], C(0, min(n << low, width))) for n in range(1 << len(digit))]
+        with m.Switch(digit):
+            for n, choice in enumerate(choices):
+                with m.Case(n):
+                    m.d.comb += found.eq(choice)
+        lost += [(digit >= n) & bits[(n - 1) << low:n << low].any() for n in range(1, len(choices))
+                 if (n - 1) << low < width]
+        bits = found
+    far = distance[used:].any()
+    return Cat(Cat(*lost).any() | (far & bits.any()), bits & ~far.replicate(width))
