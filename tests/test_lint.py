@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hw import emit
+from hw.ace.alu import Lane
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
 from sim.toolchain import find_verilator
@@ -32,6 +33,12 @@ def test_dma_engine_is_clean(tmp_path, preset, assertions):
     text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine", assertions=assertions)
     (tmp_path / "dma_engine.v").write_text(text)
     assert _lint(tmp_path, "dma_engine.v") == []
+
+
+@pytest.mark.rtl
+def test_lane_is_clean(tmp_path):
+    (tmp_path / "lane.v").write_text(emit.verilog(Lane(), name="lane"))
+    assert _lint(tmp_path, "lane.v") == []
 
 
 # Harmful forms of the warnings that are waived in a harmless form, and some that are never waived.

@@ -1,0 +1,119 @@
+"""One lane of the collectives accelerator: 32 bits of two operands each cycle.
+
+SRAM, received packet -> Lane -> SRAM, port.  Latency: 8 cycles, for all types and operations.  Throughput: one word
+per cycle.
+
+::
+
+    cycle  1       2       3      4     5          6      7                 8
+           widen   swap    align  add   normalise  round  narrow: move      narrow: round, select
+           integer -------------- delayed ---------------/
+
+An engine with more lanes uses one delay line of its own for what goes with the words: validity, address, last.
+"""
+
+from amaranth import *
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .convert import Narrow, Widen
+from .formats import OP_WIDTH, TYPE_WIDTH, WORD_WIDTH, DType
+from .fp_add import FpAdd, unpacked_layout
+from .integer import IntegerAlu
+
+__all__ = ["Lane"]
+
+UPPER_PRECISION = 13
+"""Bits of a sum of two 16-bit floats, rounded to odd: two more than FP16 has."""
+
+
+class Lane(wiring.Component):
+    """Combine two words element by element.
+
+    If all three types are equal, a word holds one FP32 or INT32, two FP16 or BF16, or four INT8, the first in
+    the low bits. If types of floats differ, it holds one element, in the low bits; others are ignored in ``a`` and
+    ``b`` and zero in ``o``. So stored, received and sent type are chosen apart: BF16 in memory and FP32 on
+    the wire, say. A sum is rounded to FP32 and then to the type of the result. Where both operands are FP16, or
+    both BF16, and so is the result, that is the same as rounding the exact sum once.
+
+    Which operand is ``a`` makes no difference to any bit of the result: the only NaN is the canonical one, and
+    -0 is less than +0. Which value of many operands is the least or greatest does not depend on their order either;
+    of ``minimumNumber`` or of ``a < b ? a : b`` one or the other would not hold.
+
+    Members
+    -------
+    a, b : ``In(32)``
+        Operands. A new pair may come every cycle, and nothing stalls.
+    a_type, b_type, o_type : ``In(TYPE_WIDTH)``
+        Their :class:`DType` and that of the result, with the operands: equal, or all floating-point.
+    op : ``In(OP_WIDTH)``
+        An :class:`Op`, with the operands.
+    o : ``Out(32)``
+        The result, :data:`LATENCY` cycles later, from registers.
+    """
+
+    LATENCY = 1 + FpAdd.LATENCY + Narrow.LATENCY + 1
+
+    def __init__(self):
+        super().__init__({
+            "a": In(WORD_WIDTH),
+            "b": In(WORD_WIDTH),
+            "a_type": In(TYPE_WIDTH),
+            "b_type": In(TYPE_WIDTH),
+            "o_type": In(TYPE_WIDTH),
+            "op": In(OP_WIDTH),
+            "o": Out(WORD_WIDTH),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        controls = data.StructLayout({"dtype": TYPE_WIDTH, "integer": 1, "packed": 1})
+        control = Signal(controls)
+        m.d.comb += [
+            control.dtype.eq(self.o_type),
+            control.integer.eq(self.o_type[-1]),
+            control.packed.eq((self.a_type == self.b_type) & (self.a_type == self.o_type)),
+        ]
+
+        op = _delayed(m, self.op, 1, name="op")
+        low = self._half(m, "low", FpAdd(), op, mixed=True)
+        high = self._half(m, "high", FpAdd(precision=UPPER_PRECISION, rounding="odd"), op, mixed=False)
+
+        m.submodules.integer = integer = IntegerAlu()
+        m.d.comb += [integer.a.eq(self.a), integer.b.eq(self.b), integer.dtype.eq(self.o_type), integer.op.eq(self.op)]
+        added = 1 + FpAdd.LATENCY
+        whole = _delayed(m, integer.o, added - IntegerAlu.LATENCY, name="integer")
+
+        # The sum as it is, beside the narrowed ones.
+        now = Signal(controls)
+        m.d.comb += now.eq(_delayed(m, control, added, name="control"))
+        m.d.comb += [low.dtype.eq(now.dtype), high.dtype.eq(now.dtype)]
+        word, last = Signal(WORD_WIDTH, reset_less=True), Signal(controls, reset_less=True)
+        m.d.sync += [word.eq(Mux(now.integer, whole, low.i)), last.eq(now)]
+        halves = (last.dtype == DType.FP16) | (last.dtype == DType.BF16)
+        m.d.sync += self.o.eq(Mux(halves, Cat(low.o, high.o & last.packed.replicate(16)), word))
+        return m
+
+    def _half(self, m, name, adder, op, *, mixed):
+        """Widen both operands, add them, and return what narrows the sum."""
+        m.submodules[f"{name}_add"] = adder
+        m.d.comb += adder.op.eq(op)
+        for side in ("a", "b"):
+            word = getattr(self, side)
+            m.submodules[f"{name}_widen_{side}"] = widen = Widen(precision=adder.precision, mixed=mixed)
+            m.d.comb += [widen.i.eq(word if mixed else word[16:]), widen.dtype.eq(getattr(self, f"{side}_type"))]
+            wide = Signal(unpacked_layout(adder.precision), name=f"{name}_{side}", reset_less=True)
+            m.d.sync += wide.eq(widen.o)
+            m.d.comb += getattr(adder, side).eq(wide)
+        m.submodules[f"{name}_narrow"] = narrow = Narrow(precision=adder.precision)
+        m.d.comb += narrow.i.eq(adder.o)
+        return narrow
+
+
+def _delayed(m, value, cycles, *, name):
+    """``value`` of ``cycles`` cycles ago; without reset, so that it can become shift-register LUTs."""
+    for number in range(1, cycles + 1):
+        later = Signal(Value.cast(value).shape(), name=f"{name}_{number}", reset_less=True)
+        m.d.sync += later.eq(value)
+        value = later
+    return value

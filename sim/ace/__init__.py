@@ -1,0 +1,1 @@
+"""Simulation of the collectives accelerator."""

@@ -1,0 +1,108 @@
+"""Build a lane with a C++ harness once, and send words through it.
+
+::
+
+    lanes = build_lanes()
+    results = lanes.run(a, b, control(Op.SUM, DType.BF16))
+"""
+
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hw import emit
+from hw.ace.alu import Lane
+from hw.ace.formats import check_types
+from hw.errors import UserError
+from sim.toolchain import build_root, find_compiler, find_verilator
+from sim.verilate import digest, execute, link, once, quiet
+
+__all__ = ["Lanes", "LanesFailed", "build_lanes", "control"]
+
+_VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "--no-assert", "-Wno-fatal", "-O3",
+                      "--x-assign", "fast", "--x-initial", "fast")
+_OPTIMISED = "-O2"
+
+
+class LanesFailed(UserError):
+    """The harness did not come to its end."""
+
+    status = 1
+
+
+def control(op, a_type, b_type=None, o_type=None):
+    """Control word of a record; ``b_type`` and ``o_type`` are as ``a_type`` unless given."""
+    b_type, o_type = a_type if b_type is None else b_type, a_type if o_type is None else o_type
+    check_types(a_type, b_type, o_type)
+    return a_type | b_type << 4 | o_type << 8 | op << 12
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A lane that was built."""
+
+    folder: Path
+
+    def run(self, a, b, controls):
+        """Words that the lane makes of ``a`` and ``b``, one pair each cycle.
+
+        Parameters
+        ----------
+        a, b : arrays
+            32-bit words, as unsigned integers.
+        controls : int or array
+            From :func:`control`, for all or for each.
+
+        Raises
+        ------
+        LanesFailed
+            If the harness stops, or gives another number of words than it got.
+        """
+        records = np.empty((len(a), 3), "<u4")
+        records[:, 0], records[:, 1], records[:, 2] = a, b, controls
+        with tempfile.TemporaryDirectory(prefix="dmace-lanes-") as folder:
+            source, made = Path(folder) / "operands", Path(folder) / "results"
+            records.tofile(source)
+            done = subprocess.run([self.folder / "lanes", source, made, str(Lane.LATENCY)], capture_output=True,
+                                  text=True, check=False)
+            if done.returncode:
+                raise LanesFailed(f"The harness of the lane ended with status {done.returncode}. {done.stderr}".strip())
+            results = np.fromfile(made, "<u4")
+        if len(results) != len(records):
+            raise LanesFailed(f"The harness of the lane gave {len(results)} words for {len(records)}")
+        return results
+
+
+def build_lanes(component=None, *, status: Callable[[str, int, int], None] | None = None):
+    """Build the harness around a :class:`Lane` unless that was done before, and return a :class:`Lanes`.
+
+    Parameters
+    ----------
+    component : Lane
+        The design, if not one as it comes.
+    status : callable or None
+        Receives ``(what, done, total)`` as the build goes on.
+    """
+    name = "ace_lane"
+    status = status or quiet
+    text = emit.verilog(Lane() if component is None else component, name=name, assertions=False)
+    main = Path(__file__).with_name("lanes.cpp")
+    verilator = find_verilator()
+    key = digest(text, main.read_text(encoding="utf-8"), _VERILATOR_OPTIONS, _OPTIMISED, verilator.version,
+                 str(verilator.root), find_compiler().version)
+    folder = build_root() / "sim" / f"{name}-{key}"
+
+    def make():
+        (folder / f"{name}.v").write_text(text)
+        status("verilate", 0, 1)
+        execute([verilator.path, *_VERILATOR_OPTIONS, "--top-module", name, "-Mdir", "cpp", f"{name}.v"],
+                env=verilator.env(), folder=folder, log=folder / "verilator.log")
+        link(folder, main=(main, _OPTIMISED), product="lanes", status=status, fast=_OPTIMISED,
+             options=("-DVM_TRACE=0", f"-I{folder / 'cpp'}"))
+
+    once(folder, make, product="lanes", name=name)
+    return Lanes(folder)
