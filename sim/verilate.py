@@ -34,9 +34,11 @@ from sim.toolchain import build_root, find_compiler, find_verilator
 
 __all__ = ["Build", "BuildFailed", "Result", "SimulationFailed", "TestResult", "build"]
 
+OPTIMISE = ("-O3", "-fno-table")
+"""For Verilator. Turning logic into tables takes it most of its time, and the simulation is no faster with them."""
 _VERILATOR_OPTIONS = (
     "--cc", "--exe", "--vpi", "--prefix", "Vtop", "--make", "json", "--timescale", "1ns/1ps", "--no-timing",
-    "--assert", "-Wno-fatal", "-O3", "--x-assign", "fast", "--x-initial", "fast",
+    "--assert", "-Wno-fatal", *OPTIMISE, "--x-assign", "fast", "--x-initial", "fast",
     "--output-split", "60000", "--output-split-cfuncs", "60000",
 )
 # A bus wider than 256 bits is left out of a trace unless asked for.
@@ -130,7 +132,7 @@ def _verilate(folder, text, *, name, trace, status):
                   *(f"-DVM_TRACE_{kind}={int(trace == kind.lower())}" for kind in ("FST", "VCD", "SAIF"))))
 
 
-def link(folder, *, main, product, status, options=(), libraries=(), fast=_FAST):
+def link(folder, *, main, product, status, options=(), main_options=(), libraries=(), fast=_FAST):
     """Compile what Verilator wrote to ``folder/cpp`` and make a program of it.
 
     Parameters
@@ -143,8 +145,8 @@ def link(folder, *, main, product, status, options=(), libraries=(), fast=_FAST)
         Name of the program in ``folder``.
     status : callable
         Receives ``(what, done, total)``.
-    options : sequence of str
-        For the compiler.
+    options, main_options : sequence of str
+        For the compiler: of all, and of ``main`` alone. Verilator's own library is compiled once for equal ``options``.
     libraries : sequence of str
         For the linker.
     fast : str
@@ -162,7 +164,8 @@ def link(folder, *, main, product, status, options=(), libraries=(), fast=_FAST)
     objects.append(main)
     # The longest first: the last one to end is then short.
     objects.sort(key=lambda item: -item[0].stat().st_size)
-    jobs = [(source, [*options, level, "-I", str(folder / "cpp")], folder / f"{source.stem}.o")
+    own = {main[0]: main_options}
+    jobs = [(source, [*options, *own.get(source, ()), level, "-I", str(folder / "cpp")], folder / f"{source.stem}.o")
             for source, level in objects]
     _compile(jobs, log=folder / "compile.log", status=status)
 

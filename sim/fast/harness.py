@@ -18,12 +18,12 @@ from hw.dma_engine.header import c_header
 from hw.dma_engine.registers import register_map
 from hw.errors import UserError
 from sim.toolchain import build_root, find_compiler, find_verilator
-from sim.verilate import digest, execute, link, once, quiet
+from sim.verilate import OPTIMISE, digest, execute, link, once, quiet
 
 __all__ = ["Flow", "Harness", "HarnessFailed", "Target", "build_harness"]
 
 _SOURCES = ("main.cpp", "traffic.h", "engine.h", "axi_memory.h", "memory.h")
-_VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", "-O3",
+_VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", *OPTIMISE,
                       "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000",
                       "--output-split-cfuncs", "60000")
 # -O2 takes twice the time to compile and saves less than that in a benchmark.
@@ -212,8 +212,9 @@ def build_harness(config, *, checked=False, status: Callable[[str, int, int], No
         execute([verilator.path, *options, "--top-module", name, "-Mdir", "cpp", f"{name}.v"], env=verilator.env(),
                 folder=folder, log=folder / "verilator.log")
         link(folder, main=(here / "main.cpp", _MAIN), product="harness", status=status, fast=fast,
-             options=(f"-DDMACE_DATA_BYTES={config.beat_bytes}", f"-DDMACE_ID_BITS={config.axi_id_width}",
-                      "-DVM_TRACE=0", f"-I{folder}"))
+             options=("-DVM_TRACE=0",),
+             main_options=(f"-DDMACE_DATA_BYTES={config.beat_bytes}", f"-DDMACE_ID_BITS={config.axi_id_width}",
+                           f"-I{folder}"))
 
     reused, seconds = once(folder, make, product="harness", name=name)
     return Harness(config, folder, reused, seconds)
