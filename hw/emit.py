@@ -4,6 +4,7 @@ The only module that imports an Amaranth backend. The text depends on nothing bu
 no paths, no dates, no environment; equal designs give equal bytes, so the text can be hashed and compared.
 """
 
+import gc
 import os
 import re
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ def verilog(component, *, name, assertions=True):
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
-    with _builtin_yosys():
+    with _builtin_yosys(), _uncollected():
         if assertions:
             return backend.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
         text = rtlil.convert(component, name=name, emit_src=False)
@@ -74,6 +75,18 @@ def _module_ports(text):
     """Names in the port list of the top module, the only one whose name needs no escape."""
     header = re.search(r"^module [^\\\s(]+ ?\((.*?)\);", text, flags=re.MULTILINE | re.DOTALL)
     return sorted(port.strip() for port in header[1].split(",") if port.strip())
+
+
+@contextmanager
+def _uncollected():
+    """No garbage collection: it would look at every tuple of a netlist again and again, and free next to nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager
