@@ -1,6 +1,6 @@
 """Yosys synthesises the emitted Verilog: no latch, no loop, every memory where it was meant, within the budgets.
 
-``pytest -m synth -s`` prints the figures; ``--soak`` adds ``wide``.
+``pytest -m synth -s`` prints the figures; ``--soak`` adds ``wide``, and ``base`` on ECP5.
 """
 
 import pytest
@@ -27,7 +27,7 @@ WIDEST = {"RAMB36E2": (512, 72), "RAMB18E2": (512, 36), "DP16KD": (512, 36)}
 
 RUNS = [
     pytest.param("tiny", "ecp5", id="tiny-ecp5"),
-    pytest.param("base", "ecp5", id="base-ecp5"),
+    pytest.param("base", "ecp5", id="base-ecp5", marks=pytest.mark.soak),
     pytest.param("tiny", "xcup", id="tiny-xcup"),
     pytest.param("base", "xcup", id="base-xcup"),
     pytest.param("wide", "xcup", id="wide-xcup", marks=pytest.mark.soak),
