@@ -28,7 +28,9 @@ def _lint(folder, source, *, waivers=True):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("preset, assertions", [("tiny", True), *((preset, False) for preset in PRESETS)])
+@pytest.mark.parametrize("preset, assertions", [
+    ("tiny", True), ("base", False),
+    *(pytest.param(preset, False, marks=pytest.mark.soak) for preset in ("tiny", "wide"))])
 def test_dma_engine_is_clean(tmp_path, preset, assertions):
     text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine", assertions=assertions)
     (tmp_path / "dma_engine.v").write_text(text)
@@ -63,7 +65,7 @@ def test_waivers_hide_no_fault(tmp_path, fault):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("preset", ["tiny", "base"])
+@pytest.mark.parametrize("preset", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
 def test_every_waiver_is_needed(tmp_path, preset):
     text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine")
     (tmp_path / "dma_engine.v").write_text(text)
