@@ -7,10 +7,11 @@ import pytest
 
 from hw.dma_engine.config import BASE, PAGE_BYTES
 from hw.dma_engine.words import Command
-from sim.fast import Flow, Target, build_harness
+from sim.fast import Flow, Target
 from tests.dma_engine.bench import DOMAIN, SOURCE_BASE, Bench, session_seed
 from tests.dma_engine.jobs import Job
 from tests.dma_engine.pins import Pins
+from tests.harness.fast import fast
 
 pytestmark = pytest.mark.rtl
 
@@ -135,9 +136,9 @@ async def limits_come_back(dut):
 # Ratios, by the fast harness.
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def base():
-    return build_harness(BASE)
+    return fast(BASE)
 
 
 def _shares(base, flows, latency=50, window=100_000):

@@ -4,11 +4,12 @@ import pytest
 
 from hw.dma_engine.config import TINY
 from sim.fast import Flow, HarnessFailed, Target, build_harness
+from tests.harness.fast import fast
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def harness():
-    return build_harness(TINY)
+    return fast(TINY)
 
 
 def _without_time(result):

@@ -4,13 +4,13 @@ import pytest
 
 from hw.dma_engine.config import TINY
 from sim.bench import Bench, isolation
-from sim.fast import build_harness
+from tests.harness.fast import fast
 
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("kind", isolation.KINDS)
 def test_others_keep_their_throughput(kind):
-    bench = Bench(build_harness(TINY), queues=4)
+    bench = Bench(fast(TINY), queues=4)
     row = isolation.beside(bench, 20, kind, size=256)
     assert row["bad_words_per_cycle"] > 0.2
     assert row["alone"] > 0.8

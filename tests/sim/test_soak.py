@@ -1,22 +1,19 @@
 """``dmace soak``: random copies at the full width of 512 bits, and what it refuses."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from hw import cli
-from hw.dma_engine.config import TINY, WIDE
-from sim.fast import HarnessFailed, build_harness
+from hw.dma_engine.config import WIDE
+from sim.fast import HarnessFailed
 from sim.soak import runs
-
-#: As wide as ``wide``, with small tables: it is built in seconds.
-SMALL_WIDE = replace(TINY, data_width=512, tags=32, buffer_beats=256, segment_bytes=4096)
+from tests.harness.fast import fast
 
 
-def _all(config, single, together, seed):
-    harness = build_harness(config)
-    for soak in runs(config, single, together):
+def _all(single, together, seed):
+    harness = fast(WIDE)
+    for soak in runs(WIDE, single, together):
         row = soak.run(harness, seed)
         asked = single if soak.name == "one at a time" else together
         assert row["requests"] >= asked and row["wrong_bytes"] == 0 and row["bytes"] > 20 * row["requests"]
@@ -24,21 +21,17 @@ def _all(config, single, together, seed):
 
 
 @pytest.mark.rtl
-def test_random_copies_at_full_width(seed):
-    _all(SMALL_WIDE, 4000, 300, seed)
-
-
-@pytest.mark.rtl
-@pytest.mark.soak
-def test_random_copies_wide(seed):
-    _all(WIDE, 4000, 300, seed)
+@pytest.mark.parametrize(("single", "together"), [
+    (500, 160), pytest.param(4000, 300, marks=pytest.mark.soak)])
+def test_random_copies_at_full_width(seed, single, together):
+    _all(single, together, seed)
 
 
 @pytest.mark.rtl
 def test_lengths_are_random(seed):
     """Neither all long nor all short."""
-    harness = build_harness(SMALL_WIDE)
-    soak = runs(SMALL_WIDE, 300, 1)[0]
+    harness = fast(WIDE)
+    soak = runs(WIDE, 300, 1)[0]
     result = harness.run([soak.flow], [soak.target], seed=seed, limit=10_000_000)
     assert result["checked"]["requests"] == 300
     # Half of them are up to 1,100 bytes, half up to 129.
@@ -47,8 +40,8 @@ def test_lengths_are_random(seed):
 
 @pytest.mark.rtl
 def test_a_wrong_bit_is_found(seed):
-    harness = build_harness(SMALL_WIDE)
-    soak = runs(SMALL_WIDE, 50, 1)[0]
+    harness = fast(WIDE)
+    soak = runs(WIDE, 50, 1)[0]
     with pytest.raises(HarnessFailed, match="bytes are wrong"):
         # A beat in the middle of a read; those at its ends may be of no one's.
         for plant in range(20, 40):

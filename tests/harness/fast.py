@@ -1,0 +1,9 @@
+"""The fast harness of an engine, described and looked for once per process."""
+
+from functools import cache
+
+from sim.fast import build_harness
+
+__all__ = ["fast"]
+
+fast = cache(build_harness)
