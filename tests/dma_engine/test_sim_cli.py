@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hw.cli import main
+from hw.errors import UserError
 from sim import gradients
 
 RESULT = {
@@ -36,12 +37,34 @@ def test_a_file(config, length, options, tmp_path, seed):
 
 
 @pytest.mark.rtl
+@pytest.mark.soak
 def test_waves(tmp_path, capsys):
     (tmp_path / "data.bin").write_bytes(b"wave" * 20)
     assert main(["sim", "dma", "--config", "tiny", "--input", str(tmp_path / "data.bin"),
                  "--waves", str(tmp_path / "out.fst")]) == 0
     assert (tmp_path / "out.fst").stat().st_size > 0
     assert "Every byte arrived, and nothing else changed." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("waves", [True, False])
+def test_waves_are_asked_for(waves, tmp_path, monkeypatch):
+    """Up to the builder; ``tests/sim/test_verilate.py`` records waves of something smaller."""
+    asked = []
+
+    class Built:
+        def run(self, module, *, waves, **_):
+            asked.append(waves)
+            raise UserError("That is enough.")
+
+    def build(component, *, name, waves, status):
+        asked.append(waves)
+        return Built()
+
+    monkeypatch.setattr("sim.terminal.build", build)
+    (tmp_path / "data.bin").write_bytes(b"wave")
+    out = str(tmp_path / "out.fst")
+    assert main(["sim", "dma", "--input", str(tmp_path / "data.bin"), *(["--waves", out] if waves else [])]) == 2
+    assert asked == ([True, out] if waves else [False, None])
 
 
 def test_default_input():

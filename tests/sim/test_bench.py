@@ -11,7 +11,8 @@ from sim.bench.fairness import jain
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("extra", [(), ("--unaligned",)], ids=["aligned", "unaligned"])
+@pytest.mark.parametrize("extra", [
+    pytest.param((), id="aligned"), pytest.param(("--unaligned",), id="unaligned", marks=pytest.mark.soak)])
 def test_bench_writes_json_and_plot(capsys, tmp_path, extra):
     pytest.importorskip("matplotlib")
     out, plot = tmp_path / "bench.json", tmp_path / "bench.png"
@@ -55,11 +56,13 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, extra):
 
 
 @pytest.mark.rtl
-def test_json_to_standard_output(capsys):
+@pytest.mark.parametrize(("extra", "beats"), [((), 8), (("--unaligned",), 9)], ids=["aligned", "unaligned"])
+def test_json_to_standard_output(capsys, extra, beats):
     assert cli.main(["bench", "dma", "--config", "tiny", "--latency", "10", "--sizes", "64", "--only", "throughput",
-                     "--json", "-"]) == 0
+                     "--json", "-", *extra]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["results"][0]["size"] == 64
+    assert 0.8 * 8 / beats < result["results"][0]["bus_share"] <= 8 / beats
     assert "ablations" not in result and "load" not in result
 
 
