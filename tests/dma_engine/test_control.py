@@ -14,7 +14,9 @@ from tests.dma_engine.victim import DST_BASE, GOOD, LENGTH, LONG, SMALL, SRC, SR
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), ("tiny", "random"), ("base", "patterned")])
+@pytest.mark.parametrize(("config", "stalls"), [
+    ("tiny", "none"),
+    *(pytest.param(*run, marks=pytest.mark.soak) for run in (("tiny", "random"), ("base", "patterned")))])
 def test_queue_control(engine, config, stalls):
     engine(config, ["paused", "reset_while_waiting", "reset_anywhere", "started_again"], stalls=stalls)
 
@@ -130,7 +132,7 @@ async def started_again(dut):
     await bench.end()
 
 
-@pytest.mark.parametrize("config", ["tiny", "base"])
+@pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
 def test_engine_control(engine, config):
     engine(config, ["rst_brings_all_back", "rst_forgets_regions", "counters_add_up", "watchdog_waits",
                     "watchdog_is_patient"])

@@ -16,19 +16,30 @@ SHORT = "edges tiny straddle_4k one_page segment_borders"
 MIDDLE = "small misaligned whole_buffer all_tags"
 
 SHARDS = [
-    *(("tiny", stalls, suites) for stalls in STALLS for suites in (f"{SHORT} {MIDDLE}", "medium")),
+    ("tiny", "none", f"{SHORT} {MIDDLE}"),
+    ("tiny", "random", f"{SHORT} {MIDDLE}"),
+    ("tiny", "patterned", "medium"),
     ("tiny", "none", "large"),
-    *(("base", stalls, suites) for stalls in STALLS for suites in (f"{SHORT} {MIDDLE}", "medium large")),
+    ("base", "patterned", f"{SHORT} {MIDDLE}"),
+    ("base", "random", "medium large"),
     ("base", "none", "huge"),
+]
+"""What runs always."""
+
+LONG_SHARDS = [
+    ("tiny", "patterned", f"{SHORT} {MIDDLE}"),
+    ("base", "none", f"{SHORT} {MIDDLE}"),
+    ("base", "random", f"{SHORT} {MIDDLE}"),
     ("wide", "none", "edges all_tags whole_buffer"),
     ("wide", "patterned", "tiny straddle_4k one_page"),
     ("wide", "random", "small segment_borders large"),
     ("wide", "none", "misaligned huge"),
 ]
-"""What runs always. The rest of the product runs with ``--soak``."""
+"""What runs only with ``--soak``, as does the whole product, one suite at a time."""
 
 
-@pytest.mark.parametrize(("config", "stalls", "suites"), SHARDS)
+@pytest.mark.parametrize(("config", "stalls", "suites"), [
+    *SHARDS, *(pytest.param(*shard, marks=pytest.mark.soak) for shard in LONG_SHARDS)])
 def test_suites(engine, config, stalls, suites):
     engine(config, "run_suites", stalls=stalls, suites=suites)
 
@@ -54,12 +65,12 @@ async def run_suites(dut):
 
 
 @pytest.mark.parametrize(("config", "stalls", "number", "shard"), [
-    ("tiny", "none", 2000, 0), ("tiny", "random", 2000, 1),
-    ("base", "none", 2000, 0), ("base", "random", 2000, 1),
-    ("wide", "random", 300, 0),
+    ("tiny", "none", 1000, 0), ("tiny", "random", 1000, 1),
+    ("base", "none", 1000, 0), ("base", "random", 1000, 1),
+    pytest.param("wide", "random", 150, 0, marks=pytest.mark.soak),
 ])
 def test_pairs(engine, soak, config, stalls, number, shard):
-    engine(config, "run_pairs", stalls=stalls, number=number * (10 if soak else 1), shard=shard)
+    engine(config, "run_pairs", stalls=stalls, number=number * (20 if soak else 1), shard=shard)
 
 
 @cocotb.test()
@@ -71,8 +82,10 @@ async def run_pairs(dut):
     await bench.end()
 
 
-@pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), ("tiny", "random"), ("base", "random"),
-                                                ("wide", "none")])
+@pytest.mark.parametrize(("config", "stalls"), [
+    ("tiny", "random"), ("base", "random"),
+    pytest.param("tiny", "none", marks=pytest.mark.soak), pytest.param("wide", "none", marks=pytest.mark.soak),
+])
 def test_special(engine, config, stalls):
     engine(config, ["answers_out_of_order", "fills_tags_and_buffer", "dependent_copies", "end_of_memory"],
            stalls=stalls)

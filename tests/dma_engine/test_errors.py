@@ -83,7 +83,9 @@ def _faults():
 
 
 @pytest.mark.parametrize(("config", "after", "stalls"), [
-    ("tiny", "clear", "none"), ("tiny", "skip", "random"), ("tiny", "reset", "random"), ("base", "skip", "none")])
+    ("tiny", "clear", "none"), ("tiny", "skip", "random"), ("tiny", "reset", "none"),
+    pytest.param("tiny", "reset", "random", marks=pytest.mark.soak),
+    pytest.param("base", "skip", "none", marks=pytest.mark.soak)])
 def test_every_check(engine, config, after, stalls):
     engine(config, ["bad_words", "bad_memory", "one_bad_beat"], after=after, stalls=stalls)
 
@@ -146,7 +148,8 @@ async def one_bad_beat(dut):
     await bench.end()
 
 
-@pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), ("tiny", "random"), ("base", "none")])
+@pytest.mark.parametrize(("config", "stalls"), [
+    ("tiny", "none"), *(pytest.param(*run, marks=pytest.mark.soak) for run in (("tiny", "random"), ("base", "none")))])
 def test_other_errors(engine, config, stalls):
     engine(config, ["partial_stores", "missing_words", "full_queue", "disabled_queue", "refused_completion_word",
                     "late_memory"], stalls=stalls)

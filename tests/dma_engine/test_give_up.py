@@ -12,7 +12,7 @@ pytestmark = pytest.mark.rtl
 WATCHDOG = 1500
 
 
-@pytest.mark.parametrize("config", ["tiny", "base"])
+@pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
 def test_give_up(engine, config):
     engine(config, ["reads_never_answered", "writes_never_answered", "words_never_answered", "again_and_again",
                     "two_laps_later"])

@@ -15,8 +15,8 @@ REGION_BYTES = 0x4_0000
 
 
 @pytest.mark.parametrize("config, testcase", [
-    *((config, testcase) for config in ("tiny", "base")
-      for testcase in ("half_a_segment", "half_a_burst", "more_than_the_buffer")),
+    *(pytest.param(config, testcase, marks=[pytest.mark.soak] if config == "base" else [])
+      for config in ("tiny", "base") for testcase in ("half_a_segment", "half_a_burst", "more_than_the_buffer")),
     # What is scheduled before a limit is seen fills the buffer of tiny.
     ("base", "more_than_the_target_may"),
 ])

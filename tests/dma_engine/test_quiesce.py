@@ -65,8 +65,8 @@ class Moving(Bench):
         await self.room(QUEUE, self.config.queue_depth)
 
 
-@pytest.mark.parametrize("side", ["src", "dst"])
-@pytest.mark.parametrize("paged", [0, 1])
+@pytest.mark.parametrize(("side", "paged"), [
+    ("src", 1), ("dst", 0), *(pytest.param(*run, marks=pytest.mark.soak) for run in (("src", 0), ("dst", 1)))])
 def test_move_under_traffic(engine, side, paged):
     engine("tiny", "move_under_traffic", side=side, paged=paged)
 

@@ -23,8 +23,9 @@ def test_tiny(engine, test):
     engine("tiny", test)
 
 
-@pytest.mark.parametrize("stalls", ["none", "random"])
-@pytest.mark.parametrize("preset", ["tiny", "base"])
+@pytest.mark.parametrize(("preset", "stalls"), [
+    ("tiny", "random"), ("base", "none"),
+    *(pytest.param(*run, marks=pytest.mark.soak) for run in (("tiny", "none"), ("base", "random")))])
 def test_many(engine, preset, stalls):
     engine(preset, "many", stalls=stalls)
 

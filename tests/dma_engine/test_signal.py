@@ -13,7 +13,7 @@ FLAG = 6 * PAGE_BYTES + 0x18
 VALUE = 0xABC_DEF0_1234
 
 
-@pytest.mark.parametrize("config", ["tiny", "base"])
+@pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
 def test_signal(engine, config):
     engine(config, ["waits_for_data", "every_value", "checks", "memory_errors", "reset_in_between"])
 
