@@ -39,6 +39,8 @@ _TAIL = """
 Budget of `wide` on UltraScale+: 18,000 LUT, 19,000 FF, 48 RAMB36; of `base` 13,200 LUT and 18,200 FF; of every preset
 12 levels. `tests/test_synthesis.py` holds them, `wide` with `--soak`.
 
+Logic and LUT-RAM together, in LUTs on UltraScale+: {sums}.
+
 ## Beside other open engines
 
 512 bit, any alignment, unless said. None of them has queues, protection or completion words in memory; desc64 alone
@@ -68,7 +70,10 @@ def page(figures):
             for name, families in figures.items()]
     yosys = sorted({row["yosys"] for families in figures.values() for row in families.values()})
     peers = [f"| {' | '.join(cells)} |" for cells in _PEERS]
-    return (_HEAD.format(yosys=", ".join(yosys)) + "\n".join(rows) + "\n" + _TAIL + "\n".join(peers) + "\n" + _SOURCES)
+    sums = ", ".join(f"{name} {row['lut'] + row['lut_ram']:,}" for name, families in figures.items()
+                     if (row := families.get("xcup")))
+    return (_HEAD.format(yosys=", ".join(yosys)) + "\n".join(rows) + "\n" + _TAIL.format(sums=sums)
+            + "\n".join(peers) + "\n" + _SOURCES)
 
 
 def _cells(row, *, levels=False):
