@@ -53,38 +53,36 @@ class Widen(wiring.Component):
         half, wide = self.i[:16], self.i if self.mixed else Cat(C(0, 16), self.i)
         top = Mux(is_single, wide[16:], half) if self.mixed else half
 
-        # FP32, and BF16 as its upper half.
+        # FP32, and BF16 as its upper half. The low bits are a multiplexer of their own, with a constant: where a
+        # register follows, synthesis makes a reset of it.
+        low = _HALF.fraction_width
         exponent, some = Signal(EXPONENT_WIDTH), Signal()
-        rest = wide[:16] & is_single.replicate(16) if self.mixed else C(0, 16)
         m.d.comb += [exponent.eq(top[7:15]), some.eq(exponent.any())]
-        significand = Cat(rest, top[:7], some)[24 - self.precision:]
+        rest = Mux(is_single, wide[:16], 0) if self.mixed else C(0, 16)
+        lower, upper = rest[:23 - low], Cat(rest[23 - low:], top[:7], some)
 
         # FP16. Its exponent of 5 bits, 16 or more, is 128 or more in 8 bits: else bits 6:4 are set.
         half_exponent, half_some = half[10:15], Signal()
-        low = _HALF.fraction_width
         m.d.comb += half_some.eq(half_exponent.any())
         half_wide = Cat(half_exponent[0] | ~half_some, half_exponent[1:4], (~half_exponent[4]).replicate(3),
                         half_exponent[4]) | half_exponent.all().replicate(EXPONENT_WIDTH)
-        half_significand = Cat(half[:low], half_some)
+        half_upper = Cat(half[:low], half_some)
         if self.mixed:
             # A subnormal's leading one is brought to the top: by 0, 4 or 8 places, then by 0 to 3.
             by_four, by_one = Signal(2), Signal(2)
-            coarse, fine = Signal(low), Signal(low)
+            coarse, fine, lowered = Signal(low + 1), Signal(low + 1), Signal(EXPONENT_WIDTH)
             m.d.comb += [
-                by_four.eq(count_leading([~half[6:low].any(), ~half[2:low].any(), 0])),
-                coarse.eq(shift_left(half[:low], by_four, 4, 3)),
+                by_four.eq(count_leading([~half_upper[-4:].any(), ~half_upper[-8:].any(), 0])),
+                coarse.eq(shift_left(half_upper, by_four, 4, 3)),
                 by_one.eq(count_leading([~coarse[-number:].any() for number in range(1, 4)])),
                 fine.eq(shift_left(coarse, by_one, 1, 4)),
+                lowered.eq(Mux(fine[-1], _REBIAS + 1 - Cat(by_one, by_four), 1)),
             ]
-            moved = Cat(C(0, 1), fine)
-            normal_exponent = Signal(EXPONENT_WIDTH)
-            m.d.comb += normal_exponent.eq(Mux(fine[-1], _REBIAS - Cat(by_one, by_four), 1))
-            half_wide = Mux(half_some, half_wide, normal_exponent)
-            half_significand = Mux(half_some, half_significand, moved)
+            half_wide, half_upper = Mux(half_some, half_wide, lowered), fine
         m.d.comb += [
             self.o.sign.eq(top[15]),
             self.o.exponent.eq(Mux(is_half, half_wide, Cat(exponent[0] | ~some, exponent[1:]))),
-            self.o.significand.eq(Mux(is_half, Cat(C(0, self.precision - low - 1), half_significand), significand)),
+            self.o.significand.eq(Cat(lower, Mux(is_half, half_upper, upper))[24 - self.precision:]),
         ]
         return m
 

@@ -88,8 +88,10 @@ class FpAdd(wiring.Component):
     def _swap(self, m):
         """Stage 1: the larger operand of a sum, or the chosen one, first."""
         a, b, precision = self.a, self.b, self.precision
-        s = self._stage("swapped", first=unpacked_layout(precision), second=precision, exponent=EXPONENT_WIDTH,
-                        subtract=1, nan=1)
+        places = (precision + 2).bit_length()
+        s = self._stage("swapped", first=unpacked_layout(precision), second=precision, distance=EXPONENT_WIDTH,
+                        opposite=places, subtract=1, nan=1)
+        distance = Signal(EXPONENT_WIDTH)
         less, below, take_b, is_sum, differ = (Signal(name=name) for name in (
             "less", "below", "take_b", "is_sum", "differ"))
         m.d.comb += [
@@ -99,11 +101,14 @@ class FpAdd(wiring.Component):
             less.eq(Cat(a.significand, a.exponent) < Cat(b.significand, b.exponent)),
             below.eq(Mux(differ, a.sign, less ^ a.sign)),
             take_b.eq(Mux(is_sum, less, below ^ (self.op == Op.MIN))),
+            distance.eq(Mux(less, (b.exponent - a.exponent)[:EXPONENT_WIDTH],
+                            (a.exponent - b.exponent)[:EXPONENT_WIDTH])),
         ]
         m.d.sync += [
             s.first.eq(Mux(take_b, b, a)),
             s.second.eq(Mux(take_b, a.significand, b.significand) & is_sum.replicate(precision)),
-            s.exponent.eq(Mux(take_b, a.exponent, b.exponent)),
+            s.distance.eq(distance),
+            s.opposite.eq(~distance),
             s.subtract.eq(is_sum & differ),
             s.nan.eq(_is_nan(a) | _is_nan(b) | (is_sum & differ & a.exponent.all() & b.exponent.all())),
         ]
@@ -117,9 +122,7 @@ class FpAdd(wiring.Component):
         precision = self.precision
         s = self._stage("aligned", first=unpacked_layout(precision), second=precision + 3, subtract=1, nan=1,
                         infinite=1)
-        distance = Signal(EXPONENT_WIDTH)
-        m.d.comb += distance.eq(before.first.exponent - before.exponent)
-        moved = shift_right_sticky(m, Cat(C(0, 2), before.second), distance)
+        moved = shift_right_sticky(m, Cat(C(0, 2), before.second), before.distance, before.opposite)
         m.d.sync += [
             s.first.eq(before.first), s.subtract.eq(before.subtract), s.nan.eq(before.nan),
             s.second.eq(moved ^ before.subtract.replicate(precision + 3)),
@@ -198,12 +201,14 @@ class FpAdd(wiring.Component):
             ]
         else:
             m.d.comb += packed.eq(Cat(fraction[0] | before.half | before.rest, fraction[1:], exponent + leading))
-        m.d.sync += self.o.eq(Cat(
-            packed[:fraction_width - 1] & ~before.infinite.replicate(fraction_width - 1),
-            Mux(before.infinite, before.nan, packed[fraction_width - 1]),
-            packed[fraction_width:] | before.infinite.replicate(EXPONENT_WIDTH),
-            before.sign,
-        ))
+        # Infinity and NaN are a set or a reset of the flip-flops: no LUT.
+        result = Signal(data.StructLayout({
+            "fraction": fraction_width - 1, "quiet": 1, "exponent": EXPONENT_WIDTH, "sign": 1,
+        }), reset_less=True)
+        m.d.sync += result.eq(Cat(packed, before.sign))
+        with m.If(before.infinite):
+            m.d.sync += [result.fraction.eq(0), result.quiet.eq(before.nan), result.exponent.eq(TOP)]
+        m.d.comb += self.o.eq(result)
 
 
 def _is_nan(number):
@@ -218,27 +223,39 @@ def count_leading(flags):
 def shift_left(bits, number, unit, choices):
     """``bits`` moved up by ``number`` times ``unit`` places; a LUT for each bit."""
     moved = [Cat(C(0, unit * n), bits)[:len(bits)] if n < choices else bits for n in range(4)]
-    return Mux(number[1], Mux(number[0], moved[3], moved[2]), Mux(number[0], moved[1], moved[0]))
+    return _one_of_four(number, moved)
 
 
-def shift_right_sticky(m, bits, distance):
+def shift_right_sticky(m, bits, distance, opposite=None):
     """``bits`` moved down by ``distance`` places, and below them one bit more: whether a 1 was lost.
 
-    By two bits of ``distance`` at a time, a LUT for each bit of data. The result is a bit wider than ``bits``.
+    By two bits of ``distance`` at a time: one of four bits is a LUT for each bit of data. Bits that could share half
+    of their choice with each other are chosen by ``distance`` or by ``opposite``, where that is a register of its own
+    with the same bits inverted: else synthesis makes that half a LUT too. The result is a bit wider than ``bits``.
     """
     width = len(bits)
     lost = []
     used = width.bit_length()
     for low in range(0, used, 2):
-        digit = distance[low:min(low + 2, used)]
-        found = Signal(width, name=f"moved_{1 << low}")
-        choices = [Cat(bits[n << low:], C(0, min(n << low, width))) for n in range(1 << len(digit))]
-        with m.Switch(digit):
-            for n, choice in enumerate(choices):
-                with m.Case(n):
-                    m.d.comb += found.eq(choice)
-        lost += [(digit >= n) & bits[(n - 1) << low:n << low].any() for n in range(1, len(choices))
-                 if (n - 1) << low < width]
+        digit, unit = distance[low:min(low + 2, used)], 1 << low
+        inverse = ~digit if opposite is None else opposite[low:low + len(digit)]
+        zeros = Cat(bits, C(0, 3 * unit))
+        found = Signal(width, name=f"moved_{unit}")
+        for index in range(width):
+            choice = [zeros[index + unit * n] for n in range(1 << len(digit))]
+            if len(digit) == 1:
+                chosen = Mux(digit, choice[1], choice[0])
+            elif index // unit & 2:
+                chosen = _one_of_four(inverse, choice[::-1])
+            else:
+                chosen = _one_of_four(digit, choice)
+            m.d.comb += found[index].eq(chosen)
+        lost += [(digit >= n) & bits[(n - 1) * unit:n * unit].any() for n in range(1, 1 << len(digit))
+                 if (n - 1) * unit < width]
         bits = found
     far = distance[used:].any()
     return Cat(Cat(*lost).any() | (far & bits.any()), bits & ~far.replicate(width))
+
+
+def _one_of_four(number, values):
+    return Mux(number[1], Mux(number[0], values[3], values[2]), Mux(number[0], values[1], values[0]))
