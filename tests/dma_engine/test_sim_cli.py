@@ -21,7 +21,7 @@ RESULT = {
 @pytest.mark.parametrize(("config", "length", "options"), [
     ("tiny", 1, []),
     ("tiny", 5000, ["--message", "333", "--queues", "3", "--stalls"]),
-    ("base", 70_000, ["--message", "5000", "--stalls", "patterned"]),
+    ("base", 40_000, ["--message", "5000", "--stalls", "patterned"]),
     ("base", 9_000, ["--message", "65", "--queues", "16"]),
 ])
 def test_a_file(config, length, options, tmp_path, seed):
@@ -60,6 +60,7 @@ def test_waves_are_asked_for(waves, tmp_path, monkeypatch):
         asked.append(waves)
         return Built()
 
+    monkeypatch.setattr("sim.checked.CheckedDma", lambda config: None)
     monkeypatch.setattr("sim.terminal.build", build)
     (tmp_path / "data.bin").write_bytes(b"wave")
     out = str(tmp_path / "out.fst")
