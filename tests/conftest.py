@@ -42,6 +42,9 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("soak"):
                 item.add_marker(pytest.mark.skip(reason="runs long; --soak runs it"))
+    if hasattr(config, "workerinput"):
+        # Of several workers one does the longest first: none of them is then left with minutes at the end.
+        items.sort(key=lambda item: item.get_closest_marker("synth") is None)
 
 
 def pytest_runtest_setup(item):
