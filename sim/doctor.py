@@ -62,7 +62,7 @@ def checks():
     """All checks, in the order of the table."""
     return [_python(), _libpython(), _compiler(), _verilator(), _package("amaranth", "the hardware language"),
             _yosys(), _package("cocotb", "testbenches"), _package("cocotbext-axi", "AXI bus models"),
-            _package("numpy", "reference models"), _build_folder(),
+            _package("numpy", "reference models"), _package("ml_dtypes", "reference models"), _build_folder(),
             _program("make", "`make demo` and `make test`", "apt install make"),
             _program("ccache", "faster builds after small changes", "apt install ccache"),
             _fst(), _viewer(), _formal(), _pyosys(),

@@ -34,11 +34,11 @@ from sim.toolchain import build_root, find_compiler, find_verilator
 
 __all__ = ["Build", "BuildFailed", "Result", "SimulationFailed", "TestResult", "build"]
 
-OPTIMISE = ("-O3", "-fno-table")
-"""For Verilator. Turning logic into tables takes it most of its time, and the simulation is no faster with them."""
+_OPTIMISE = ("-O3", "-fno-table")
+"""For Verilator. Turning logic into tables takes it most of its time; under cocotb that never comes back."""
 _VERILATOR_OPTIONS = (
     "--cc", "--exe", "--vpi", "--prefix", "Vtop", "--make", "json", "--timescale", "1ns/1ps", "--no-timing",
-    "--assert", "-Wno-fatal", *OPTIMISE, "--x-assign", "fast", "--x-initial", "fast",
+    "--assert", "-Wno-fatal", *_OPTIMISE, "--x-assign", "fast", "--x-initial", "fast",
     "--output-split", "60000", "--output-split-cfuncs", "60000",
 )
 # A bus wider than 256 bits is left out of a trace unless asked for.
