@@ -16,7 +16,7 @@ __all__ = ["ArkFlags"]
 
 
 class ArkFlags(wiring.Component):
-    """Write 1 to 4-byte flags whose arrays are indexed by segment IDs; nothing for a request that failed.
+    """Set flags of 4 bytes, in arrays indexed by segment IDs, to 1; none for a request that failed.
 
     Parameters
     ----------

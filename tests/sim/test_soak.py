@@ -11,20 +11,14 @@ from sim.soak import runs
 from tests.harness.fast import fast
 
 
-def _all(single, together, seed):
+@pytest.mark.rtl
+def test_random_copies_at_full_width(seed):
     harness = fast(WIDE)
-    for soak in runs(WIDE, single, together):
+    for soak in runs(WIDE, 4000, 300):
         row = soak.run(harness, seed)
-        asked = single if soak.name == "one at a time" else together
+        asked = 4000 if soak.name == "one at a time" else 300
         assert row["requests"] >= asked and row["wrong_bytes"] == 0 and row["bytes"] > 20 * row["requests"]
         print(row)
-
-
-@pytest.mark.rtl
-@pytest.mark.parametrize(("single", "together"), [
-    (500, 160), pytest.param(4000, 300, marks=pytest.mark.soak)])
-def test_random_copies_at_full_width(seed, single, together):
-    _all(single, together, seed)
 
 
 @pytest.mark.rtl
