@@ -6,9 +6,6 @@
 #include <stdexcept>
 
 #include "Vtop.h"
-#ifdef DMACE_LAST_CLOCK
-#include "Vtop___024root.h"
-#endif
 #include "axi_memory.h"
 #include "dmace.h"
 #include "verilated.h"
@@ -92,24 +89,14 @@ public:
     }
     size_t stores_waiting() const { return stores_.size(); }
 
-    // With `DMACE_LAST_CLOCK`, where Verilator keeps what the clock was, a cycle is evaluated once: no output of the
-    // memory and doorbell ports depends on an input in the same cycle, so they are what the last edge left. Those of the
-    // register port may.
+    // The edge that brings the inputs to the engine (ClockedInputs) begins the cycle.
     void tick() {
         drive();
-#ifdef DMACE_LAST_CLOCK
-        const bool twice = register_aw_ || register_w_ || register_ar_ || top_.rst || cycle == 0;
-#else
-        const bool twice = true;
-#endif
         top_.clk = 0;
-        if (twice) top_.eval();
-        sample();
-#ifdef DMACE_LAST_CLOCK
-        top_.rootp->DMACE_LAST_CLOCK = 0;
-#endif
+        top_.eval();
         top_.clk = 1;
         top_.eval();
+        sample();
         ++cycle;
     }
 

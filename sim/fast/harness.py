@@ -191,11 +191,12 @@ def build_harness(config, *, checked=False, status: Callable[[str, int, int], No
     # Imported here, so that a wrong option is told without waiting for the hardware description.
     from hw.dma_engine.engine import DmaEngine
     from sim.checked import CheckedDma
+    from sim.fast.clocked import ClockedInputs
 
     name = "fast_checked" if checked else "fast"
     status = status or quiet
     status("describe", 0, 1)
-    text = emit.verilog((CheckedDma if checked else DmaEngine)(config), name=name, assertions=checked)
+    text = emit.verilog(ClockedInputs((CheckedDma if checked else DmaEngine)(config)), name=name, assertions=checked)
     here, header = Path(__file__).parent, c_header(config)
     options = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert"]
     sources = [(here / source).read_text(encoding="utf-8") for source in _SOURCES]
@@ -214,17 +215,10 @@ def build_harness(config, *, checked=False, status: Callable[[str, int, int], No
         link(folder, main=(here / "main.cpp", _MAIN), product="harness", status=status, fast=fast,
              options=("-DVM_TRACE=0",),
              main_options=(f"-DDMACE_DATA_BYTES={config.beat_bytes}", f"-DDMACE_ID_BITS={config.axi_id_width}",
-                           f"-I{folder}", *_last_clock(folder)))
+                           f"-I{folder}"))
 
     reused, seconds = once(folder, make, product="harness", name=name)
     return Harness(config, folder, reused, seconds)
-
-
-def _last_clock(folder):
-    """Option that tells ``engine.h`` where Verilator keeps what the clock was; nothing if that is not to be found."""
-    header = (folder / "cpp" / "Vtop___024root.h").read_text(encoding="utf-8")
-    found = re.findall(r"\b__Vtrigprevexpr___TOP__clk__\d+\b", header)
-    return [f"-DDMACE_LAST_CLOCK={found[0]}"] if len(found) == 1 else []
 
 
 def _reason(done):
