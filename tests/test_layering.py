@@ -16,7 +16,7 @@ LAYERS = {
     "hw.axi": {"hw.stream"},
     "hw.regs": {"hw.axi", "hw.stream"},
     "hw.dma_engine": {"hw.axi", "hw.regs", "hw.stream"},
-    "hw.ace": set(),
+    "hw.ace": {"hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
     "hw": {"hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
     "sim": {"hw", "hw.ace", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
     "fpga": {"hw", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream", "sim"},
@@ -36,7 +36,10 @@ SHARED = {
     "hw.dma_engine.model_rings": {"hw.dma_engine.descriptors", "hw.dma_engine.words"},
     "hw.dma_engine.model": {"hw.dma_engine.config", "hw.dma_engine.model_ark", "hw.dma_engine.model_memory",
                             "hw.dma_engine.model_regions", "hw.dma_engine.model_rings", "hw.dma_engine.words"},
+    "hw.ace.config": set(),
     "hw.ace.formats": set(),
+    "hw.ace.words": {"hw.ace.config", "hw.ace.formats", "hw.dma_engine.words"},
+    "hw.ace.registers": {"hw.ace.config", "hw.ace.words", "hw.dma_engine.config", "hw.regs"},
     "hw.ace.model_numerics": {"hw.ace.formats"},
 }
 

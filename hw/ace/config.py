@@ -1,0 +1,207 @@
+"""Sizes of a collectives accelerator, validated once, and the three named presets.
+
+Every width that a component needs is a property here, so that hardware, model, driver and tests agree.
+"""
+
+from dataclasses import dataclass
+
+__all__ = [
+    "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "MAX_RANKS", "OFFSET_WIDTH", "PHASES", "POSITION_WIDTH",
+    "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH", "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
+]
+
+ADDR_WIDTH = 64
+
+DIMENSIONS = 3
+"""Of the largest torus; a port to each side of each."""
+
+PHASES = 4
+"""Ring passes of one program at most."""
+
+MAX_RANKS = 128
+
+COLUMN_BYTES = 64
+"""Shards, halves and pieces are cut at multiples of this many bytes, whatever the width of the engine: else the order
+of additions would depend on it."""
+
+COUNT_WIDTH = 28
+OFFSET_WIDTH = 28
+ROOT_WIDTH = 8
+"""Of a command's fields; counts and offsets are in elements."""
+
+SEQUENCE_WIDTH = 16
+"""Of a chunk's number within its communicator, which wraps."""
+
+POSITION_WIDTH = 9
+"""Of a piece's place in a slot, counted in pieces: 3 * MAX_RANKS fit."""
+
+STEP_WIDTH = 12
+"""Of the number of a phase's sends and receives."""
+
+LENGTH_WIDTH = 38
+"""Of a number of bytes that a command names: 2 ** 28 elements of 4 bytes for each of 128 ranks, and one bit more."""
+
+WIRE_HEADER_BYTES = 16
+"""What a packet takes on a link besides its payload: header, sequence number, credits and CRC."""
+
+
+def _power_of_two(value, low, high):
+    return isinstance(value, int) and low <= value <= high and value & (value - 1) == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AceConfig:
+    """Sizes of one collectives accelerator.
+
+    Parameters
+    ----------
+    data_width : int
+        Bits of a beat: of ``m_axi``, of a word of the SRAM and of a link in one cycle; 64, 128, 256 or 512.
+    lanes : int
+        32-bit ALU lanes; as many as a beat has words, or fewer by a power of two. With fewer, a beat that is reduced
+        takes longer.
+    fsms : int
+        Chunks that are under way on the links at a time; power of two, 2 to 32.
+    slots : int
+        Chunks that the SRAM holds: those under way, being read and being written; power of two, from ``fsms`` to 64.
+    chunk_bytes : int
+        Longest chunk, and so the length of a slot; power of two, 1 KiB to 64 KiB.
+    message_bytes : int
+        Bytes that one chunk may send before another has its turn on the ports; power of two, from a packet to a chunk.
+    packet_bytes : int
+        Longest payload of a packet; power of two, 64 to 1024, and a multiple of a beat.
+    link_beats : int
+        Beats that the receiver of a link has room for; power of two, two packets at least.
+    queues : int
+        Command queues, each with one 4 KiB doorbell page; power of two, 2 to 16.
+    queue_depth : int
+        Commands waiting per queue; power of two, 2 to 16.
+    regions : int
+        Entries of the region table; power of two, 2 to 256.
+    communicators : int
+        Entries of the communicator table; power of two, 2 to 16.
+    program_words : int
+        Words of the step tables' memory; power of two, 256 to 4096.
+    """
+
+    data_width: int = 512
+    lanes: int = 16
+    fsms: int = 16
+    slots: int = 64
+    chunk_bytes: int = 65536
+    message_bytes: int = 8192
+    packet_bytes: int = 256
+    link_beats: int = 64
+    queues: int = 8
+    queue_depth: int = 8
+    regions: int = 64
+    communicators: int = 8
+    program_words: int = 2048
+
+    def __post_init__(self):
+        def need(name, low, high):
+            if not _power_of_two(value := getattr(self, name), low, high):
+                raise ValueError(f"{name} must be a power of two from {low} to {high}, not {value!r}")
+
+        need("data_width", 64, 512)
+        need("lanes", 1, self.data_width // 32)
+        need("fsms", 2, 32)
+        need("slots", self.fsms, 64)
+        need("chunk_bytes", 1024, 65536)
+        need("packet_bytes", 64, 1024)
+        need("message_bytes", self.packet_bytes, self.chunk_bytes)
+        need("link_beats", 2 * self.packet_beats, 4096)
+        need("queues", 2, 16)
+        need("queue_depth", 2, 16)
+        need("regions", 2, 256)
+        need("communicators", 2, 16)
+        need("program_words", 256, 4096)
+
+    @property
+    def beat_bytes(self):
+        return self.data_width // 8
+
+    @property
+    def chunk_beats(self):
+        return self.chunk_bytes // self.beat_bytes
+
+    @property
+    def packet_beats(self):
+        return self.packet_bytes // self.beat_bytes
+
+    @property
+    def message_packets(self):
+        return self.message_bytes // self.packet_bytes
+
+    @property
+    def sram_beats(self):
+        return self.slots * self.chunk_beats
+
+    @property
+    def sram_bits(self):
+        """Bits of the address of a beat in the SRAM."""
+        return (self.sram_beats - 1).bit_length()
+
+    @property
+    def chunk_beat_bits(self):
+        """Bits of the number of a beat in a slot."""
+        return (self.chunk_beats - 1).bit_length()
+
+    @property
+    def ports(self):
+        """Links: port ``2 * d`` is on the side of rising coordinates of dimension ``d``, ``2 * d + 1`` on the other."""
+        return 2 * DIMENSIONS
+
+    @property
+    def fsm_bits(self):
+        return (self.fsms - 1).bit_length()
+
+    @property
+    def slot_bits(self):
+        return (self.slots - 1).bit_length()
+
+    @property
+    def queue_bits(self):
+        return (self.queues - 1).bit_length()
+
+    @property
+    def region_bits(self):
+        return (self.regions - 1).bit_length()
+
+    @property
+    def communicator_bits(self):
+        return (self.communicators - 1).bit_length()
+
+    @property
+    def program_bits(self):
+        return (self.program_words - 1).bit_length()
+
+    # What the doorbell port and the region table, which are the DMA engine's, ask of a configuration.
+
+    extended, extended_bits = 1, 0
+    """No queue is driven by a descriptor ring."""
+
+    window, extended_window, tags, buffer_beats, pages, connections = 1, 1, 1, 1, 1, 1
+
+    @property
+    def doorbell_addr_width(self):
+        """Bits of the doorbell port's address: one page per queue."""
+        return 12 + self.queue_bits
+
+    @property
+    def doorbell_id_width(self):
+        return 8
+
+
+TINY = AceConfig(data_width=64, lanes=2, fsms=4, slots=8, chunk_bytes=4096, message_bytes=1024, link_beats=128,
+                 queues=2, queue_depth=4, regions=16, communicators=4, program_words=1024)
+"""Fits a small ECP5: 32 KiB of SRAM."""
+
+BASE = AceConfig(data_width=256, lanes=8, fsms=8, slots=16, chunk_bytes=16384, message_bytes=4096, link_beats=64,
+                 queues=4, regions=32)
+"""256 KiB of SRAM."""
+
+WIDE = AceConfig()
+"""4 MiB of SRAM and 16 FSMs, as ACE's authors chose (ISCA'21)."""
+
+PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

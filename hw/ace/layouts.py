@@ -1,0 +1,112 @@
+"""Payloads that travel between the stages of the collectives accelerator, sized by the configuration.
+
+Command -> Operation -> Chunk -> Move (fill) -> Send, Flit, Landed -> Move (drain) -> Done, in the order of the data.
+"""
+
+from amaranth.lib import data, enum
+
+from .config import ADDR_WIDTH, PHASES, SEQUENCE_WIDTH, STEP_WIDTH
+from .formats import OP_WIDTH, TYPE_WIDTH
+from .words import COMMAND_FIELDS, HEADER_FIELDS, PHASE_FIELDS, SEND_FIELDS, TRANSFER_FIELDS
+
+__all__ = [
+    "CommandLayout", "HeaderLayout", "PacketKind", "PhaseLayout", "SendLayout", "TransferLayout", "arithmetic_layout",
+    "done_layout", "flit_layout", "grant_layout", "landed_layout", "link_layout", "move_layout", "packet_layout",
+    "place_layout", "send_layout", "signal_layout",
+]
+
+CommandLayout = data.StructLayout(dict(COMMAND_FIELDS))
+HeaderLayout = data.StructLayout(dict(HEADER_FIELDS))
+TransferLayout = data.StructLayout(dict(TRANSFER_FIELDS))
+PhaseLayout = data.StructLayout(dict(PHASE_FIELDS))
+SendLayout = data.StructLayout(dict(SEND_FIELDS))
+
+PHASE_WIDTH = (PHASES - 1).bit_length()
+
+
+class PacketKind(enum.Enum, shape=2):
+    """What a packet is."""
+
+    CREDIT = 0
+    """Nothing but credits; made and taken by the link ports."""
+    DATA = 1
+    """A piece of a send, with payload."""
+    GRANT = 2
+    """So many receives of a chunk's phase are safe; no payload."""
+
+
+def packet_layout(config):
+    """Header of a packet, on its first beat.
+
+    ``communicator``, ``sequence``: the chunk. ``phase``: which of its program. ``offset``: beat of the slot where its
+    payload begins. ``beats``: of payload, less one. ``reduce``: combine with what is there. ``granted``: of a GRANT,
+    how many receives of the phase are safe in all.
+    """
+    return data.StructLayout({
+        "kind": PacketKind, "communicator": 4, "sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH,
+        "offset": config.chunk_beat_bits, "beats": 7, "reduce": 1, "granted": STEP_WIDTH,
+    })
+
+
+def flit_layout(config):
+    """One beat between engine and link port; the header counts on the first. A GRANT has one beat, without data."""
+    return data.StructLayout({"data": config.data_width, "header": packet_layout(config), "first": 1, "last": 1})
+
+
+def link_layout(config):
+    """One beat on a link: a flit, and on its first beat what the ports tell each other.
+
+    ``credit``: beats that this port has taken out of its receive buffer since reset, modulo 2 ** 16.
+    """
+    return data.StructLayout({"flit": flit_layout(config), "credit": 16})
+
+
+def grant_layout(config):
+    """A GRANT that has come."""
+    return data.StructLayout({
+        "communicator": 4, "sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH, "granted": STEP_WIDTH})
+
+
+def signal_layout(config):
+    """A GRANT to be sent: at which port, and its header."""
+    return data.StructLayout({"port": range(config.ports), "header": packet_layout(config)})
+
+
+def send_layout(config):
+    """A DATA packet to be sent: at which port, where its payload is in the SRAM, and its header."""
+    return data.StructLayout({
+        "port": range(config.ports), "address": config.sram_bits, "header": packet_layout(config)})
+
+
+def arithmetic_layout():
+    """What is made of two operands, which are both of ``dtype``."""
+    return data.StructLayout({"dtype": TYPE_WIDTH, "op": OP_WIDTH})
+
+
+def place_layout(config):
+    """Where a chunk is, and what is made of it: the answer to a packet's communicator and sequence."""
+    return data.StructLayout({
+        "fsm": config.fsm_bits, "slot": config.slot_bits, "arithmetic": arithmetic_layout()})
+
+
+def landed_layout(config):
+    """Payload that is in the SRAM: ``beats`` of it, less one, for this FSM."""
+    return data.StructLayout({"fsm": config.fsm_bits, "beats": 7})
+
+
+def move_layout(config):
+    """Bytes between memory and SRAM; with no bytes, nothing moves and only ``last`` counts.
+
+    ``address``: first byte in memory, any. ``bytes``: 0 to a chunk. ``sram``: beat of the SRAM where the first byte is
+    in lane 0. ``slot``: whose chunk. ``last``: the chunk's last move. ``dtype``, ``widen``, ``divide``: elements, for
+    conversion on the way; ``divide`` is 0 for nothing, else the divisor.
+    """
+    return data.StructLayout({
+        "address": ADDR_WIDTH, "bytes": range(config.chunk_bytes + 1), "sram": config.sram_bits,
+        "slot": config.slot_bits, "last": 1, "dtype": TYPE_WIDTH, "widen": 1, "divide": 8,
+    })
+
+
+def done_layout(config):
+    """The last move of a chunk, and all before, has ended; ``error`` if the memory answered any with an error."""
+    return data.StructLayout({"slot": config.slot_bits, "error": 1})

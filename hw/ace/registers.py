@@ -1,0 +1,170 @@
+"""The accelerator's register map (``s_axil``), from which gateware, C header, Markdown and SystemRDL come.
+
+Tables (regions, queues, communicators, programs) are written through a window, as those of the DMA engine: fill
+the staging registers, then write the entry's number to the COMMIT register; the whole entry changes in one cycle.
+"""
+
+from hw.dma_engine.config import DOMAIN_WIDTH, OFFSET_WIDTH
+from hw.regs import Access, Field, Register, RegisterMap, register_pair
+
+from .config import ADDR_WIDTH, DIMENSIONS, ROOT_WIDTH
+from .words import PROGRAM_WIDTH, Status
+
+__all__ = ["ID_VALUE", "VERSION", "register_map"]
+
+ID_VALUE = 0x4143_4520
+"""ASCII ``ACE`` and a blank."""
+
+VERSION = 1
+
+RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
+
+
+def _identity(config):
+    def parameter(name, width, value, doc):
+        return Field(name, width, RO, reset=value, doc=doc)
+
+    return (
+        Register("ID", [Field("value", 32, RO, reset=ID_VALUE, doc="ASCII ACE.")], doc="Tells what this block is."),
+        Register("VERSION", [Field("value", 32, RO, reset=VERSION, doc="Version of this register map.")],
+                 doc="Changes when software must."),
+        Register("SIZES", [
+            parameter("beat_bits", 4, (config.beat_bytes - 1).bit_length(), "Log2 of bytes per beat."),
+            parameter("fsm_bits", 4, config.fsm_bits, "Log2 of the number of FSMs."),
+            parameter("slot_bits", 4, config.slot_bits, "Log2 of the number of slots."),
+            parameter("chunk_bits", 5, (config.chunk_bytes - 1).bit_length(), "Log2 of bytes per chunk."),
+            parameter("queue_bits", 4, config.queue_bits, "Log2 of the number of queues."),
+            parameter("region_bits", 4, config.region_bits, "Log2 of the number of regions."),
+            parameter("communicator_bits", 3, config.communicator_bits, "Log2 of the number of communicators."),
+            parameter("program_bits", 4, config.program_bits, "Log2 of words of programs."),
+        ], doc="Sizes this accelerator was built with."),
+        Register("IRQ_STATUS", [
+            Field("error", 1, W1C, doc="A collective failed, or a word was refused."),
+            Field("completion", 1, W1C, doc="A collective with the IRQ flag has ended."),
+        ], doc="Interrupt sources."),
+        Register("IRQ_ENABLE", [Field(name, 1, RW, doc=f"Let {name} drive irq.") for name in ("error", "completion")],
+                 doc="The irq output is high while an enabled source is set."),
+    )
+
+
+def _regions(config):
+    return (
+        *register_pair("REGION_BASE", ADDR_WIDTH, RW,
+                       doc="First byte of the region; a multiple of 4096, lower bits are ignored"),
+        *register_pair("REGION_LENGTH", OFFSET_WIDTH + 1, RW, doc="Bytes in the region"),
+        Register("REGION_ACCESS", [
+            Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain whose queues may use the region."),
+            Field("readable", 1, RW, doc="May be a send buffer."),
+            Field("writable", 1, RW, doc="May be a receive buffer."),
+            Field("valid", 1, RW, doc="The entry is a region."),
+        ], doc="Who may do what with the region."),
+        Register("REGION_COMMIT", [Field("region", config.region_bits, PULSE, doc="Entry to write.")],
+                 doc="Writes the staged region to the table. Commands looked at later see it."),
+    )
+
+
+def _communicators(config):
+    sizes = [Field(f"size_{number}", 8, RW, doc=f"Ranks along dimension {number} of the communicator, less one.")
+             for number in range(DIMENSIONS)]
+    places = [Field(f"rank_{number}", 8, RW, doc=f"This endpoint's coordinate in dimension {number}.")
+              for number in range(DIMENSIONS)]
+    return (
+        Register("COMMUNICATOR_SHAPE", sizes, doc="Shape of the communicator; unused dimensions have one rank."),
+        Register("COMMUNICATOR_PLACE", places, doc="Where this endpoint is in it."),
+        Register("COMMUNICATOR_SHARE", [
+            Field("fsm_first", 5, RW, doc="First FSM of its own."),
+            Field("fsm_bits", 3, RW, doc="Log2 of how many; the same on all its ranks."),
+            Field("slot_first", 6, RW, doc="First slot of its own."),
+            Field("slot_bits", 3, RW, doc="Log2 of how many; at least as many as FSMs."),
+            Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain whose queues may use it."),
+            Field("valid", 1, RW, doc="The entry is a communicator."),
+        ], doc="What it has for itself, so that none can be kept waiting by another."),
+        Register("COMMUNICATOR_ROOT", [
+            Field(f"width_{number}", 4, RW, doc=f"Bits of the root's coordinate in dimension {number}.")
+            for number in range(DIMENSIONS)
+        ], doc=f"How the {ROOT_WIDTH} bits of a command's root are cut; the last dimension of more than one rank is "
+               "lowest."),
+        Register("COMMUNICATOR_COMMIT", [
+            Field("communicator", config.communicator_bits, PULSE, doc="Entry to write.")],
+            doc="Writes the staged communicator. Nothing of it may be waiting or under way; its chunks count from 0."),
+        *register_pair("PROGRAM_WORD", PROGRAM_WIDTH, RW, doc="A word of a program"),
+        Register("PROGRAM_COMMIT", [Field("address", config.program_bits, PULSE, doc="Word to write.")],
+                 doc="Writes the staged word."),
+        Register("DIRECTORY_ENTRY", [
+            Field("plus", 12, RW, doc="Address of the program for chunks that go up, or of its table of roles."),
+            Field("minus", 12, RW, doc="The same for those that go down."),
+            Field("both", 1, RW, doc="Half of the columns go down; else all go up."),
+            Field("valid", 1, RW, doc="There is a program."),
+        ], doc="Where a collective's programs are."),
+        Register("DIRECTORY_COMMIT", [
+            Field("collective", 3, PULSE, doc="Collective."),
+            Field("communicator", config.communicator_bits, PULSE, lsb=8, doc="Communicator."),
+        ], doc="Writes the staged entry of the directory."),
+    )
+
+
+def _queues(config):
+    return (
+        *register_pair("QUEUE_SC", ADDR_WIDTH, RW, doc="Address of the completion word; a multiple of 8"),
+        Register("QUEUE_CONFIG", [
+            Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain of the queue."),
+            Field("sc_enable", 1, RW, doc="QUEUE_SC is an address; without it, SC is not published."),
+            Field("enabled", 1, RW, doc="Take words; else they are refused."),
+        ], doc="How a queue behaves."),
+        Register("QUEUE_COMMIT", [Field("queue", config.queue_bits, PULSE, doc="Queue to configure.")],
+                 doc="Writes the staged queue to the table."),
+        Register("QUEUE_CLEAR", [Field("queue", config.queue_bits, PULSE, doc="Queue to clear.")],
+                 doc="Leaves the error state: the failed command counts as ended, and the queue goes on."),
+        Register("QUEUE_SELECT", [Field("queue", config.queue_bits, RW, doc="Queue to look at.")],
+                 doc="Which queue the following registers show."),
+        Register("QUEUE_STATE", [
+            Field("status", 8, RO, enum=Status, doc="Of the failed command, else OK."),
+            Field("waiting", 8, RO, doc="Commands that have not begun."),
+            Field("active", 8, RO, doc="Commands under way."),
+        ], doc="State of the selected queue."),
+        Register("QUEUE_COUNT", [Field("count", 32, RO, doc="Commands ended since reset.")],
+                 doc="Count of the selected queue, as in its completion word."),
+    )
+
+
+COUNTERS = (
+    ("READ_BYTES", "Payload bytes read from memory."),
+    ("WRITE_BYTES", "Payload bytes written to memory; without completion words."),
+    ("REDUCED_BEATS", "Beats combined with another."),
+    ("COPIED_BEATS", "Beats received and only stored."),
+    ("CHUNKS", "Chunks ended."),
+    ("ACTIVE_CYCLES", "Cycles in which a chunk was under way."),
+    ("STARVED_CYCLES", "Cycles in which an FSM waited to send and none could."),
+    *((f"SENT_BEATS_{port}", f"Beats of payload sent at port {port}.") for port in range(2 * DIMENSIONS)),
+)
+"""Name and meaning of each counter; all wrap, and only reset zeroes them."""
+
+
+def register_map(config):
+    """The map of an accelerator of this configuration."""
+    counters = [
+        register
+        for name, doc in COUNTERS
+        for register in register_pair(f"COUNT_{name}", 48, RO, doc=doc)
+    ]
+    watch = (
+        Register("FSM_SELECT", [Field("fsm", config.fsm_bits, RW, doc="FSM to look at.")],
+                 doc="Which FSM the following registers show."),
+        Register("FSM_STATE", [
+            Field("busy", 1, RO, doc="It has a chunk."),
+            Field("wants", 1, RO, doc="It has something to send."),
+            Field("granted", 1, RO, doc="The receiver of that is ready."),
+            Field("ready", 1, RO, doc="What it sends has come."),
+            Field("phase", 2, RO, doc="Phase of its program."),
+            Field("port", 3, RO, doc="Port at which it sends."),
+            Field("communicator", 4, RO, lsb=12, doc="Communicator."),
+            Field("sequence", 16, RO, lsb=16, doc="Number of its chunk."),
+        ], doc="What the selected FSM is at."),
+        Register("FSM_STEPS", [
+            Field("sent", 12, RO, doc="Sends of its phase that are done."),
+            Field("received", 12, RO, lsb=16, doc="Receives of its phase that are done."),
+        ], doc="How far the selected FSM is."),
+    )
+    return RegisterMap("ace", [
+        *_identity(config), *_regions(config), *_communicators(config), *_queues(config), *watch, *counters,
+    ], addr_width=12, doc="Registers of the dmace collectives accelerator.")

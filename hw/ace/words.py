@@ -1,0 +1,199 @@
+"""What software and hardware both see: the command word, status codes and the words of a program.
+
+Plain Python: the golden model, the driver, the C header and the hardware share these tables and nothing else.
+"""
+
+import enum
+from typing import NamedTuple
+
+from hw.dma_engine.words import field_positions, pack_fields, unpack_fields
+
+from .config import COUNT_WIDTH, OFFSET_WIDTH, PHASES, POSITION_WIDTH, ROOT_WIDTH, STEP_WIDTH
+from .formats import OP_WIDTH, TYPE_WIDTH
+
+__all__ = [
+    "COMMAND_FIELDS", "HEADER_FIELDS", "PHASE_FIELDS", "PROGRAM_WIDTH", "ROLE_FIELDS", "ROOTED", "SEND_FIELDS",
+    "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "HeaderWord", "PhaseWord", "RoleWord", "SendWord",
+    "Status", "TransferWord", "field_positions",
+]
+
+
+class Collective(enum.IntEnum):
+    """What a command asks for, with NCCL's meaning of each. Every other value is malformed."""
+
+    ALL_REDUCE = 1
+    REDUCE_SCATTER = 2
+    ALL_GATHER = 3
+    ALL_TO_ALL = 4
+    BROADCAST = 5
+    REDUCE = 6
+    BARRIER = 7
+
+
+ROOTED = (Collective.BROADCAST, Collective.REDUCE)
+"""Those that have a root."""
+
+
+class CommandFlag(enum.IntFlag):
+    """Flags of a command."""
+
+    SC = 1 << 0
+    """Publish the queue's completion word when the collective has ended here."""
+    IRQ = 1 << 1
+    """Raise the completion interrupt when it has ended."""
+
+
+class Status(enum.IntEnum):
+    """How a collective, or a word that never became one, ended. Codes that the DMA engine has too mean the same."""
+
+    OK = 0x00
+    MALFORMED = 0x01
+    """Unknown collective, data type or operation, or a reserved flag; an operation that the type does not have."""
+    OVERFLOW = 0x03
+    """A word came to a full queue and was refused, as every later one until the queue is cleared."""
+    DISABLED = 0x04
+    """A word came to a queue that is not enabled and was refused."""
+    COMMUNICATOR = 0x0A
+    """The communicator is not in the table, has no program for the collective, or is of another domain."""
+    SRC_REGION = 0x10
+    SRC_DOMAIN = 0x11
+    SRC_RIGHTS = 0x12
+    SRC_BOUNDS = 0x13
+    READ_ERROR = 0x14
+    """The memory answered a read of the send buffer with an error."""
+    DST_REGION = 0x20
+    DST_DOMAIN = 0x21
+    DST_RIGHTS = 0x22
+    DST_BOUNDS = 0x23
+    WRITE_ERROR = 0x24
+    """The memory answered a write of the receive buffer with an error."""
+
+
+COMMAND_FIELDS = (
+    ("collective", 4),
+    ("flags", 4),
+    ("communicator", 4),
+    ("dtype", TYPE_WIDTH),
+    ("op", OP_WIDTH),
+    ("widen", 1),
+    ("root", ROOT_WIDTH),
+    ("src_region", 8),
+    ("src_offset", OFFSET_WIDTH),
+    ("dst_region", 8),
+    ("dst_offset", OFFSET_WIDTH),
+    ("count", COUNT_WIDTH),
+)
+"""Fields of the 128-bit command word from bit 0 up; no field straddles the two 64-bit halves.
+
+``count`` and the offsets are in elements; ``count`` means what NCCL's does. ``root`` holds the coordinates of the root,
+each in as many bits as the largest of its dimension needs, the last dimension's lowest: the root's rank where all
+sizes are powers of two. With ``widen``, 16-bit floats are FP32 in the SRAM and on the links.
+"""
+
+
+class CommandWord(NamedTuple):
+    """A command as a GPU thread stores it: one aligned 16-byte store, little endian."""
+
+    collective: int
+    flags: int
+    communicator: int
+    dtype: int
+    op: int
+    widen: int
+    root: int
+    src_region: int
+    src_offset: int
+    dst_region: int
+    dst_offset: int
+    count: int
+
+    def pack(self):
+        """128-bit integer. Raises ValueError when a field does not fit."""
+        return pack_fields(self, COMMAND_FIELDS)
+
+    @classmethod
+    def unpack(cls, word):
+        return cls(*unpack_fields(word, COMMAND_FIELDS))
+
+    def to_bytes(self):
+        return self.pack().to_bytes(16, "little")
+
+
+PROGRAM_WIDTH = 48
+"""Bits of a word of the programs' memory."""
+
+HEADER_FIELDS = (
+    ("phases", PHASES.bit_length()),
+    ("fills", 8),
+    ("drains", 8),
+    ("split", 1),
+    ("shards", 8),
+    ("src_whole", 1),
+    ("dst_whole", 1),
+    ("piece", 11),
+)
+"""First word of a program; its fills follow it, then its drains, then its phases.
+
+``split``: the count is cut into ``shards`` shards; else each shard has ``count`` elements. ``src_whole``,
+``dst_whole``: a buffer holds all shards; else one. ``piece``: columns of each shard in a chunk at most, in units of
+COLUMN_BYTES as they are in the SRAM.
+"""
+
+ROLE_FIELDS = (("program", 12),)
+"""Of a collective with a root, the directory tells a table of these, one for each role in each dimension: 3 for a ring,
+9 and 27 for tori. Number ``role[0] + 3 * role[1] + 9 * role[2]`` is that of a rank that is in dimension ``d`` at the
+root's coordinate (role 0), at the other end of the chain that starts there (2), or between (1)."""
+
+TRANSFER_FIELDS = (("position", POSITION_WIDTH), ("shard", 8), ("count", 8))
+"""A fill or a drain: ``count`` pieces between slot places from ``position`` on and the shards of the buffer from
+``shard`` on. A buffer that is not whole has shard 0 only."""
+
+PHASE_FIELDS = (
+    ("port", 3),
+    ("span", POSITION_WIDTH),
+    ("sends", STEP_WIDTH),
+    ("receives", STEP_WIDTH),
+    ("granted", STEP_WIDTH),
+)
+"""First word of a phase; its sends follow it, then the next phase.
+
+``port``: where sends leave; what is received comes in at the port of the same dimension's other side. ``span``: places
+of each send. ``granted``: receives that are safe before anything was sent.
+"""
+
+SEND_FIELDS = (
+    ("source", POSITION_WIDTH),
+    ("target", POSITION_WIDTH),
+    ("need", STEP_WIDTH),
+    ("grants", STEP_WIDTH),
+    ("reduce", 1),
+)
+"""A send of ``span`` places from ``source`` here to ``target`` in the receiver's slot of the same chunk.
+
+``need``: receives of this phase that must have come first; packet ``i`` of the send waits for packet ``i`` of the last
+of them only. ``grants``: receives that become safe when the send is done. ``reduce``: the
+receiver combines it with what its places hold; else it is copied there.
+"""
+
+
+
+
+def _word(name, fields, doc):
+    """Named tuple of one kind of program word."""
+    def pack(self):
+        return pack_fields(self, fields)
+
+    @classmethod
+    def unpack(cls, word):
+        return cls(*unpack_fields(word, fields))
+
+    made = NamedTuple(name, [(field, int) for field, _ in fields])
+    made.pack, made.unpack, made.__doc__ = pack, unpack, doc
+    return made
+
+
+HeaderWord = _word("HeaderWord", HEADER_FIELDS, "First word of a program: :data:`HEADER_FIELDS`.")
+RoleWord = _word("RoleWord", ROLE_FIELDS, "Where the program of a role is: :data:`ROLE_FIELDS`.")
+TransferWord = _word("TransferWord", TRANSFER_FIELDS, "A fill or a drain: :data:`TRANSFER_FIELDS`.")
+PhaseWord = _word("PhaseWord", PHASE_FIELDS, "First word of a phase: :data:`PHASE_FIELDS`.")
+SendWord = _word("SendWord", SEND_FIELDS, "A send: :data:`SEND_FIELDS`.")
