@@ -10,8 +10,9 @@ from .formats import OP_WIDTH, TYPE_WIDTH
 from .words import COMMAND_FIELDS, HEADER_FIELDS, PHASE_FIELDS, SEND_FIELDS, TRANSFER_FIELDS
 
 __all__ = [
-    "CommandLayout", "HeaderLayout", "PacketKind", "PhaseLayout", "SendLayout", "TransferLayout", "arithmetic_layout",
-    "done_layout", "flit_layout", "grant_layout", "landed_layout", "link_layout", "move_layout", "packet_layout",
+    "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "PacketKind", "PhaseLayout", "SendLayout", "TransferLayout",
+    "arithmetic_layout", "chunk_layout", "done_layout", "flit_layout", "grant_layout", "landed_layout", "link_layout", "move_layout",
+    "packet_layout",
     "place_layout", "send_layout", "signal_layout",
 ]
 
@@ -73,14 +74,24 @@ def signal_layout(config):
 
 
 def send_layout(config):
-    """A DATA packet to be sent: at which port, where its payload is in the SRAM, and its header."""
+    """A DATA packet to be sent: at which port, for which FSM, where its payload is in the SRAM, and its header."""
     return data.StructLayout({
-        "port": range(config.ports), "address": config.sram_bits, "header": packet_layout(config)})
+        "port": range(config.ports), "fsm": config.fsm_bits, "address": config.sram_bits,
+        "header": packet_layout(config)})
 
 
 def arithmetic_layout():
     """What is made of two operands, which are both of ``dtype``."""
     return data.StructLayout({"dtype": TYPE_WIDTH, "op": OP_WIDTH})
+
+
+def chunk_layout(config):
+    """A chunk that is in its slot and goes to its FSM: ``program`` is the address of its first phase."""
+    return data.StructLayout({
+        "communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH, "fsm": config.fsm_bits,
+        "slot": config.slot_bits, "arithmetic": arithmetic_layout(), "piece_beats": config.chunk_beat_bits + 1,
+        "program": config.program_bits, "phases": PHASES.bit_length(),
+    })
 
 
 def place_layout(config):
