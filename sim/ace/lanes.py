@@ -14,18 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hw import emit
 from hw.ace.alu import Lane
 from hw.ace.formats import check_types
 from hw.errors import UserError
-from sim.toolchain import build_root, find_compiler, find_verilator
-from sim.verilate import digest, execute, link, once, quiet
+from sim.program import Program, build_program
 
 __all__ = ["Lanes", "LanesFailed", "build_lanes", "control"]
-
-_VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "--no-assert", "-Wno-fatal", "-O3",
-                      "--x-assign", "fast", "--x-initial", "fast")
-_OPTIMISED = "-O2"
 
 
 class LanesFailed(UserError):
@@ -45,7 +39,7 @@ def control(op, a_type, b_type=None, o_type=None):
 class Lanes:
     """A lane that was built."""
 
-    folder: Path
+    program: Program
 
     def run(self, a, b, controls):
         """Words that the lane makes of ``a`` and ``b``, one pair each cycle.
@@ -67,7 +61,7 @@ class Lanes:
         with tempfile.TemporaryDirectory(prefix="dmace-lanes-") as folder:
             source, made = Path(folder) / "operands", Path(folder) / "results"
             records.tofile(source)
-            done = subprocess.run([self.folder / "lanes", source, made, str(Lane.LATENCY)], capture_output=True,
+            done = subprocess.run([self.program.path, source, made, str(Lane.LATENCY)], capture_output=True,
                                   text=True, check=False)
             if done.returncode:
                 raise LanesFailed(f"The harness of the lane ended with status {done.returncode}. {done.stderr}".strip())
@@ -87,22 +81,5 @@ def build_lanes(component=None, *, status: Callable[[str, int, int], None] | Non
     status : callable or None
         Receives ``(what, done, total)`` as the build goes on.
     """
-    name = "ace_lane"
-    status = status or quiet
-    text = emit.verilog(Lane() if component is None else component, name=name, assertions=False)
-    main = Path(__file__).with_name("lanes.cpp")
-    verilator = find_verilator()
-    key = digest(text, main.read_text(encoding="utf-8"), _VERILATOR_OPTIONS, _OPTIMISED, verilator.version,
-                 str(verilator.root), find_compiler().version)
-    folder = build_root() / "sim" / f"{name}-{key}"
-
-    def make():
-        (folder / f"{name}.v").write_text(text)
-        status("verilate", 0, 1)
-        execute([verilator.path, *_VERILATOR_OPTIONS, "--top-module", name, "-Mdir", "cpp", f"{name}.v"],
-                env=verilator.env(), folder=folder, log=folder / "verilator.log")
-        link(folder, main=(main, _OPTIMISED), product="lanes", status=status, fast=_OPTIMISED,
-             options=("-DVM_TRACE=0", f"-I{folder / 'cpp'}"))
-
-    once(folder, make, product="lanes", name=name)
-    return Lanes(folder)
+    component = Lane() if component is None else component
+    return Lanes(build_program(component, name="ace_lane", main=Path(__file__).with_name("lanes.cpp"), status=status))

@@ -13,21 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hw import emit
 from hw.dma_engine.header import c_header
 from hw.dma_engine.registers import register_map
 from hw.errors import UserError
-from sim.toolchain import build_root, find_compiler, find_verilator
-from sim.verilate import digest, execute, link, once, quiet
+from sim.program import Program, build_program
 
 __all__ = ["Flow", "Harness", "HarnessFailed", "Target", "build_harness"]
 
-_SOURCES = ("main.cpp", "traffic.h", "engine.h", "axi_memory.h", "memory.h")
-_VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", "-O3",
-                      "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000",
-                      "--output-split-cfuncs", "60000")
-# With -O1, or without Verilator's tables, `wide` takes a fifth to a half longer.
-_FAST, _FAST_CHECKED, _MAIN = "-O2", "-O0", "-O2"
+_SOURCES = ("traffic.h", "engine.h", "axi_memory.h", "memory.h")
 
 
 class HarnessFailed(UserError):
@@ -118,9 +111,7 @@ class Harness:
     """A harness of one engine, ready to run."""
 
     config: object
-    folder: Path
-    reused: bool
-    seconds: float
+    program: Program
 
     def run(self, flows: Sequence[Flow], targets: Sequence[Target] = (Target(),), *, warmup=0, window=0,
             limit=1_000_000, seed=1, out_of_order=False, jitter=0, stall=0.0, plant=0, registers=None, timeout=600):
@@ -150,7 +141,7 @@ class Harness:
         HarnessFailed
             If bytes or completion words are wrong, words were refused, requests failed or never ended.
         """
-        command = [str(self.folder / "harness"), "--seed", str(seed), "--warmup", str(warmup), "--window", str(window),
+        command = [str(self.program.path), "--seed", str(seed), "--warmup", str(warmup), "--window", str(window),
                    "--limit", str(limit), "--jitter", str(jitter), "--stall", str(stall), "--plant", str(plant)]
         command += ["--out-of-order"] if out_of_order else []
         described = register_map(self.config)
@@ -161,7 +152,7 @@ class Harness:
                 command += [name, ",".join(f"{key}={int(value) if isinstance(value, bool) else value}"
                                            for key, value in asdict(part).items())]
         try:
-            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=timeout,
+            done = subprocess.run(command, cwd=self.program.folder, capture_output=True, text=True, timeout=timeout,
                                   check=False)
         except subprocess.TimeoutExpired:
             raise HarnessFailed(f"The fast harness was stopped after {timeout} s without an end.") from None
@@ -193,32 +184,13 @@ def build_harness(config, *, checked=False, status: Callable[[str, int, int], No
     from sim.checked import CheckedDma
     from sim.fast.clocked import ClockedInputs
 
-    name = "fast_checked" if checked else "fast"
-    status = status or quiet
-    status("describe", 0, 1)
-    text = emit.verilog(ClockedInputs((CheckedDma if checked else DmaEngine)(config)), name=name, assertions=checked)
-    here, header = Path(__file__).parent, c_header(config)
-    options = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert"]
-    sources = [(here / source).read_text(encoding="utf-8") for source in _SOURCES]
-    verilator = find_verilator()
-    fast = _FAST_CHECKED if checked else _FAST
-    key = digest(text, header, sources, options, fast, _MAIN, verilator.version, str(verilator.root),
-                 find_compiler().version)
-    folder = build_root() / "sim" / f"{name}-{key}"
-
-    def make():
-        (folder / f"{name}.v").write_text(text)
-        (folder / "dmace.h").write_text(header)
-        status("verilate", 0, 1)
-        execute([verilator.path, *options, "--top-module", name, "-Mdir", "cpp", f"{name}.v"], env=verilator.env(),
-                folder=folder, log=folder / "verilator.log")
-        link(folder, main=(here / "main.cpp", _MAIN), product="harness", status=status, fast=fast,
-             options=("-DVM_TRACE=0",),
-             main_options=(f"-DDMACE_DATA_BYTES={config.beat_bytes}", f"-DDMACE_ID_BITS={config.axi_id_width}",
-                           f"-I{folder}"))
-
-    reused, seconds = once(folder, make, product="harness", name=name)
-    return Harness(config, folder, reused, seconds)
+    here = Path(__file__).parent
+    made = build_program(ClockedInputs((CheckedDma if checked else DmaEngine)(config)),
+                         name="fast_checked" if checked else "fast", main=here / "main.cpp",
+                         sources=[here / source for source in _SOURCES], generated={"dmace.h": c_header(config)},
+                         defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},
+                         checked=checked, status=status)
+    return Harness(config, made)
 
 
 def _reason(done):

@@ -81,7 +81,7 @@ def test_same_seed_same_numbers(harness):
 @pytest.mark.rtl
 def test_is_not_built_twice(harness):
     again = build_harness(TINY)
-    assert again.reused and again.folder == harness.folder
+    assert again.program.reused and again.program.path == harness.program.path
 
 
 @pytest.mark.rtl
