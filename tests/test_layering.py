@@ -41,6 +41,8 @@ SHARED = {
     "hw.ace.words": {"hw.ace.config", "hw.ace.formats", "hw.dma_engine.words"},
     "hw.ace.registers": {"hw.ace.config", "hw.ace.words", "hw.dma_engine.config", "hw.regs"},
     "hw.ace.model_numerics": {"hw.ace.formats"},
+    "hw.ace.schedule": {"hw.ace.config", "hw.ace.words"},
+    "hw.ace.model": {"hw.ace.config", "hw.ace.formats", "hw.ace.model_numerics", "hw.ace.words"},
 }
 
 
@@ -105,7 +107,8 @@ def test_what_software_shares_has_no_gateware(name):
     assert not {used for used in _imports(name) if used.partition(".")[0] == "amaranth"}
 
 
-@pytest.mark.parametrize("name", ["dma_engine.config", "dma_engine.words", "dma_engine.model", "ace.model_numerics"])
+@pytest.mark.parametrize("name", [
+    "dma_engine.config", "dma_engine.words", "dma_engine.model", "ace.model", "ace.schedule"])
 def test_software_does_without_amaranth(name):
     code = f"import sys, hw.{name}; sys.exit('amaranth' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -7,7 +7,8 @@ import enum
 from typing import NamedTuple
 
 __all__ = [
-    "FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "FloatFormat", "Op", "check_types", "elements", "width",
+    "FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "FloatFormat", "Op", "Reduction", "check_types",
+    "elements", "width",
 ]
 
 WORD_WIDTH = 32
@@ -44,6 +45,17 @@ class Op(enum.IntEnum):
     """IEEE 754-2019 ``minimum`` (9.6): NaN if either is NaN; -0 is less than +0."""
     MAX = 2
     """IEEE 754-2019 ``maximum`` (9.6)."""
+
+
+class Reduction(enum.IntEnum):
+    """What a command asks for: an :class:`Op` of the same code, or the mean. Every other value is malformed."""
+
+    SUM = Op.SUM
+    MIN = Op.MIN
+    MAX = Op.MAX
+    AVG = 3
+    """The sum, divided once by the number of ranks: IEEE 754-2019 division (5.4.1), rounded to nearest, ties to even;
+    integers are cut towards zero."""
 
 
 class FloatFormat(NamedTuple):

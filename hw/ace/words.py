@@ -142,7 +142,10 @@ COLUMN_BYTES as they are in the SRAM.
 ROLE_FIELDS = (("program", 12),)
 """Of a collective with a root, the directory tells a table of these, one for each role in each dimension: 3 for a ring,
 9 and 27 for tori. Number ``role[0] + 3 * role[1] + 9 * role[2]`` is that of a rank that is in dimension ``d`` at the
-root's coordinate (role 0), at the other end of the chain that starts there (2), or between (1)."""
+root's coordinate (role 0), at the other end of the chain (2), or between (1). Chains of BROADCAST start at the root's
+coordinate, those of REDUCE end there. So with ``distance = (coordinate - root) mod size`` of a BROADCAST that goes up
+or a REDUCE that goes down, ``(root - coordinate) mod size`` of the other two, the role is 0 for a distance of 0, 2 for
+``size - 1``, and 1 for all others. Trailing dimensions of one rank may be left out of the table."""
 
 TRANSFER_FIELDS = (("position", POSITION_WIDTH), ("shard", 8), ("count", 8))
 """A fill or a drain: ``count`` pieces between slot places from ``position`` on and the shards of the buffer from
