@@ -7,7 +7,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <queue>
 #include <string>
 #include <vector>
@@ -29,6 +28,13 @@ struct MemoryOptions {
     double stall = 0;           // probability of a pause, per channel and cycle
     uint64_t seed = 1;
     uint64_t plant = 0;         // this R beat, from 1, has one wrong bit
+    uint64_t read_error = 0;    // this read burst, from 1, is answered with an error
+    uint64_t write_error = 0;   // the same of a write burst, of which nothing is stored
+};
+
+// What came since the beginning.
+struct MemoryCounts {
+    uint64_t read_bursts = 0, read_beats = 0, write_bursts = 0, write_beats = 0, write_bytes = 0;
 };
 
 // One write burst: where it went, and which bytes.
@@ -36,6 +42,7 @@ struct WriteBurst {
     uint32_t id = 0;
     uint64_t address = 0;
     unsigned beats = 0;
+    unsigned answer = 0;
     uint64_t bytes_enabled = 0;
     std::vector<uint8_t> data, enabled;
 };
@@ -43,11 +50,10 @@ struct WriteBurst {
 template <unsigned kBytes>
 class AxiMemory {
 public:
-    static constexpr unsigned kOkay = 0, kDecodeError = 3;
+    static constexpr unsigned kOkay = 0, kSlaveError = 2, kDecodeError = 3;
     static constexpr unsigned kStrobeBytes = kBytes / 8;
 
     SparseMemory bytes;
-    std::function<void(const WriteBurst&)> on_written;  // when B was taken
 
     // What goes to the pins in this cycle.
     struct Outputs {
@@ -63,6 +69,7 @@ public:
           read_ready_(targets_.size()) {}
 
     uint64_t strays() const { return strays_; }
+    const MemoryCounts& counts() const { return counts_; }
     const std::vector<Target>& targets() const { return targets_; }
 
     // Decides what this cycle shows.
@@ -82,7 +89,7 @@ public:
             const auto& burst = written_[answers_.top().what];
             out.bvalid = true;
             out.bid = burst.id;
-            out.bresp = target_of(burst.address) ? kOkay : kDecodeError;
+            out.bresp = burst.answer;
         }
     }
 
@@ -92,7 +99,8 @@ public:
         if (target) ready = serve(ready, target->read_free, beats, target->read_beats_per_cycle);
         ready = std::max(ready + jitter(), read_last_[id]);
         read_last_[id] = ready;
-        reads_[id].push_back({address, beats});
+        reads_[id].push_back({address, beats, ++counts_.read_bursts == options_.read_error});
+        counts_.read_beats += beats;
         read_waiting_[target ? target - targets_.data() : 0].push({ready, sequence_++, id});
     }
 
@@ -122,13 +130,15 @@ public:
         }
     }
 
-    void answer_taken() {
+    // Calls `written(burst)` when its bytes are visible.
+    template <class Written>
+    void answer_taken(Written written) {
         out.bvalid = false;
         const uint32_t place = answers_.top().what;
         answers_.pop();
         WriteBurst& burst = written_[place];
-        store(burst);
-        if (on_written) on_written(burst);
+        if (burst.answer != kSlaveError) store(burst);
+        written(burst);
         spare_.push_back(std::move(burst.data));
         free_places_.push_back(place);
     }
@@ -137,6 +147,7 @@ private:
     struct Read {
         uint64_t address;
         unsigned beats;
+        bool error;
     };
     struct Address {
         uint32_t id;
@@ -189,7 +200,7 @@ private:
             ++strays_;
         }
         if (++beats_read_ == options_.plant) out.rdata[read.address % kBytes] ^= 1;
-        out.rresp = from ? kOkay : kDecodeError;
+        out.rresp = !from ? kDecodeError : read.error ? kSlaveError : kOkay;
         out.rlast = read.beats == 1;
         out.rvalid = true;
     }
@@ -216,6 +227,10 @@ private:
             for (const uint8_t strobe : burst.enabled) burst.bytes_enabled += __builtin_popcount(strobe);
             if (burst.data.size() != size_t{burst.beats} * kBytes) ++strays_;
             Target* target = target_of(burst.address);
+            const bool fails = ++counts_.write_bursts == options_.write_error;
+            burst.answer = !target ? kDecodeError : fails ? kSlaveError : kOkay;
+            counts_.write_beats += burst.beats;
+            counts_.write_bytes += burst.bytes_enabled;
             uint64_t time = cycle + (target ? target->write_latency : 1);
             if (target) time = serve(time, target->write_free, burst.beats, target->write_beats_per_cycle);
             time = std::max(time + jitter(), write_last_[burst.id]);
@@ -257,6 +272,7 @@ private:
     MemoryOptions options_;
     Random random_;
     uint64_t sequence_ = 0, beats_read_ = 0, strays_ = 0;
+    MemoryCounts counts_;
 
     std::vector<std::deque<Read>> reads_;  // by ID
     std::vector<uint64_t> read_last_, write_last_;

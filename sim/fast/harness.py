@@ -20,7 +20,7 @@ from sim.program import Program, build_program
 
 __all__ = ["Flow", "Harness", "HarnessFailed", "Target", "build_harness"]
 
-_SOURCES = ("traffic.h", "engine.h", "axi_memory.h", "memory.h")
+_SOURCES = ("traffic.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
 
 
 class HarnessFailed(UserError):

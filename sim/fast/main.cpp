@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdlib>
+#include <functional>
 #include <map>
 
 #include "traffic.h"
