@@ -1,0 +1,95 @@
+"""The accelerator's SRAM: every chunk that is here, a beat a word, in banks interleaved by the lowest address bits.
+
+Receive, Transmit, Drain <- Sram <- Receive, Fill.  Latency: 2 cycles from a read to its data.  Throughput: one beat
+per cycle for each of three readers and two writers, as long as no two of a kind want the same bank.
+"""
+
+from amaranth import *
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.dma_engine.table import BLOCK_RAM
+
+__all__ = ["Sram", "SramReadSignature", "SramWriteSignature"]
+
+
+class SramReadSignature(wiring.Signature):
+    """A reader's side: a beat is asked for with ``valid`` and ``address`` until ``ready``; ``data`` has it
+    :attr:`Sram.LATENCY` cycles later, for one cycle."""
+
+    def __init__(self, config):
+        super().__init__({
+            "valid": Out(1), "ready": In(1), "address": Out(config.sram_bits), "data": In(config.data_width)})
+
+
+class SramWriteSignature(wiring.Signature):
+    """A writer's side: the whole beat is written in the cycle of ``valid`` and ``ready``, and seen by every read
+    that is accepted later."""
+
+    def __init__(self, config):
+        super().__init__({
+            "valid": Out(1), "ready": In(1), "address": Out(config.sram_bits), "data": Out(config.data_width)})
+
+
+class Sram(wiring.Component):
+    """Banks of one read and one write port each; of those who want the same bank, the first in order has it.
+
+    Those refused try the next cycle. Streams that walk through addresses then follow each other from bank to bank,
+    and none is refused again. ``ready`` depends on what those before ask for, not on one's own ``valid``.
+
+    A beat may not be read in the cycle in which it is written: either value may come.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    reads : ``In(SramReadSignature).array(3)``
+        The first is never refused.
+    writes : ``In(SramWriteSignature).array(2)``
+        The first is never refused.
+    """
+
+    LATENCY = 2
+    BANK_BITS = 2
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "reads": In(SramReadSignature(config)).array(3),
+            "writes": In(SramWriteSignature(config)).array(2),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        for users in (self.reads, self.writes):
+            for number, user in enumerate(users):
+                earlier = [other.valid & (self._bank(other) == self._bank(user)) for other in list(users)[:number]]
+                m.d.comb += user.ready.eq(~Cat(earlier).any())
+
+        outputs = []
+        for number in range(1 << self.BANK_BITS):
+            m.submodules[f"bank_{number}"] = bank = memory.Memory(
+                shape=unsigned(self.config.data_width), depth=self.config.sram_beats >> self.BANK_BITS, init=[],
+                attrs=BLOCK_RAM)
+            read, write = bank.read_port(), bank.write_port()
+            for port, users in ((read, self.reads), (write, self.writes)):
+                # Later assignments win: the first user comes last.
+                for user in reversed(list(users)):
+                    with m.If(user.valid & (self._bank(user) == number)):
+                        m.d.comb += [port.en.eq(1), port.addr.eq(user.address[self.BANK_BITS:])]
+                        if port is write:
+                            m.d.comb += port.data.eq(user.data)
+            outputs.append(read.data)
+
+        # A bank's word passes the multiplexer of whoever asked for it, into a register of its own.
+        for number, user in enumerate(self.reads):
+            chosen = Signal(self.BANK_BITS, name=f"chosen_{number}", reset_less=True)
+            word = Signal(self.config.data_width, name=f"word_{number}", reset_less=True)
+            m.d.sync += [chosen.eq(self._bank(user)), word.eq(Array(outputs)[chosen])]
+            m.d.comb += user.data.eq(word)
+        return m
+
+    def _bank(self, user):
+        return user.address[:self.BANK_BITS]
