@@ -118,7 +118,8 @@ def _divided(bits, ranks, dtype):
         return (np.sign(wide) * (np.abs(wide) // ranks)).astype(values.dtype).view(bits.dtype)
     with np.errstate(all="ignore"):
         quotient = (values.astype(np.float32) / np.float32(ranks)).astype(values.dtype).view(bits.dtype)
-    return np.where(np.isnan(values), bits.dtype.type(FLOATS[dtype].nan), quotient)
+        nan = np.isnan(values)
+    return np.where(nan, bits.dtype.type(FLOATS[dtype].nan), quotient)
 
 
 def _converted(bits, from_type, to_type):

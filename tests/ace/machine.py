@@ -1,0 +1,290 @@
+"""Runs the words of all ranks of a communicator, packet by packet in random order.
+
+It knows the rules of programs (needs, grants) and nothing of how a schedule was made. What is forbidden is an
+AssertionError: reading or combining what nobody wrote, landing unasked or on what is still to be sent, standing still
+before the end.
+"""
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from hw.ace.formats import DType, Op, width
+from hw.ace.model_numerics import combine
+from hw.ace.words import ROOTED, Collective, HeaderWord, PhaseWord, RoleWord, SendWord, TransferWord
+
+__all__ = ["Machine"]
+
+
+class Machine:
+    """All ranks of a communicator, with what ``assemble`` made for each of them, in rank order."""
+
+    def __init__(self, config, shape, dimensions, assemblies, rng):
+        self.config, self.shape, self.dimensions, self.rng = config, shape, dimensions, rng
+        self.neighbours = {(rank, port): self._neighbour(rank, port) for rank in range(prod(shape))
+                           for dimension in dimensions for port in (2 * dimension, 2 * dimension + 1)}
+        self.memories = [dict(enumerate(one.words, one.base)) for one in assemblies]
+        self.directories = [one.directory for one in assemblies]
+
+    def run(self, collective, inputs, *, dtype=DType.INT8, count=0, op=Op.SUM, root=None, widen=False):
+        """Receive buffers in rank order; None where nothing was written."""
+        ranks, inside = range(prod(self.shape)), DType.FP32 if widen else dtype
+        outputs = [None for _ in ranks]
+        header = self._read(0, collective, root, True).header
+        size = width(dtype) // 8
+        shard = 64 * -(-count * size // (64 * header.shards)) if header.split else count * size
+        total = count * size if header.split else shard * header.shards
+        for up, column, length in self._cuts(collective, header, shard, widen):
+            programs = [self._read(rank, collective, root, up) for rank in ranks]
+            beats = -(-length * (2 if widen else 1) // self.config.beat_bytes)
+            chunk = _Chunk(self, programs, beats, inside, op, trust=collective == Collective.BARRIER)
+            cut = _Cut(shard, total, column, length, size, chunk.piece)
+            for rank in ranks:
+                for buffer, slot in cut.parts(programs[rank].fills, programs[rank].header.src_whole):
+                    chunk.slots[rank][slot] = _converted(inputs[rank][buffer], dtype, inside)
+            chunk.run()
+            for rank in ranks:
+                whole = programs[rank].header.dst_whole
+                for buffer, slot in cut.parts(programs[rank].drains, whole):
+                    if outputs[rank] is None:
+                        outputs[rank] = np.zeros((total if whole else shard) // size, f"u{size}")
+                    assert chunk.held[rank][slot].all(), f"rank {rank} keeps what nobody wrote"
+                    outputs[rank][buffer] = _converted(chunk.slots[rank][slot], inside, dtype)
+        return outputs
+
+    def _neighbour(self, rank, port):
+        coordinates = list(np.unravel_index(rank, self.shape))
+        dimension = self.dimensions.index(port // 2)
+        coordinates[dimension] = (coordinates[dimension] + (-1 if port % 2 else 1)) % self.shape[dimension]
+        return int(np.ravel_multi_index(coordinates, self.shape))
+
+    def _cuts(self, collective, header, shard, widen):
+        """Direction, first column and length of each chunk."""
+        if collective == Collective.BARRIER:
+            return [(True, 0, 1)]
+        half = min(64 * -(-shard // 128), shard) if self.directories[0][collective].both else shard
+        piece = header.piece * 64 >> widen
+        return [(up, column, min(piece, end - column)) for up, first, end in ((True, 0, half), (False, half, shard))
+                for column in range(first, end, piece)]
+
+    def _read(self, rank, collective, root, up):
+        memory, entry = self.memories[rank], self.directories[rank][collective]
+        address = entry.plus if up else entry.minus
+        if collective in ROOTED:
+            number = 0
+            for dimension, size in enumerate(self.shape):
+                ahead = int(np.unravel_index(rank, self.shape)[dimension]) - root[dimension]
+                distance = ahead if up == (collective == Collective.BROADCAST) else -ahead
+                number += 3 ** dimension * ([0] + [1] * (size - 2) + [2] * (size > 1))[distance % size]
+            address = RoleWord.unpack(memory[address + number]).program
+        words = iter(range(address, address + len(memory)))
+        header = HeaderWord.unpack(memory[next(words)])
+        fills, drains = ([TransferWord.unpack(memory[next(words)]) for _ in range(count)]
+                         for count in (header.fills, header.drains))
+        phases, sends = [], []
+        for _ in range(header.phases):
+            phases.append(PhaseWord.unpack(memory[next(words)]))
+            sends.append([SendWord.unpack(memory[next(words)]) for _ in range(phases[-1].sends)])
+        return _Read(header, fills, drains, phases, sends)
+
+
+@dataclass
+class _Read:
+    """A program as it is in memory."""
+
+    header: HeaderWord
+    fills: list
+    drains: list
+    phases: list
+    sends: list
+
+
+@dataclass
+class _Cut:
+    """A range of columns. All in bytes, but ``piece``: elements between one place of a slot and the next."""
+
+    shard: int
+    total: int
+    column: int
+    length: int
+    size: int
+    piece: int
+
+    def parts(self, transfers, whole):
+        """Elements in the buffer and in the slot, of each piece that is not beyond the end."""
+        for transfer in transfers:
+            for number in range(transfer.count):
+                assert whole or transfer.shard + number == 0
+                first = (transfer.shard + number) * self.shard + self.column
+                end = min(first + self.length, self.total)
+                slot = (transfer.position + number) * self.piece
+                if first < end:
+                    yield slice(first // self.size, end // self.size), slice(slot, slot + (end - first) // self.size)
+
+
+def _converted(elements, from_type, to_type):
+    return elements if from_type == to_type else combine(Op.MAX, elements, elements, a_type=from_type, o_type=to_type)
+
+
+@dataclass
+class _Rank:
+    """Where a rank is in its program. ``part``: elements of the receive under way."""
+
+    phase: int = -1
+    sent: int = 0
+    packets: int = 0
+    received: int = 0
+    part: int = 0
+    promised: int = 0
+    granted: dict = field(default_factory=dict)
+
+
+class _Chunk:
+    """A chunk in all ranks. Packets of a link stay in order; between links and ranks, anything goes.
+
+    Actors are ranks that start or send, and links that deliver data or grants. ``ready`` are those that may be able
+    to; of a random few of them the most eager has its turn, so that others fall far behind.
+    """
+
+    def __init__(self, machine, programs, beats, dtype, op, *, trust):
+        self.machine, self.rng, self.programs = machine, machine.rng, programs
+        self.dtype, self.op, self.trust = dtype, op, trust
+        beat = machine.config.beat_bytes * 8 // width(dtype)
+        self.piece = beats * beat
+        self.packet = beat * int(self.rng.choice([1, 2, 3, 8]))
+        longest = machine.config.chunk_beats * beat
+        self.slots = [np.full(longest, 0xA5, f"u{width(dtype) // 8}") for _ in programs]
+        self.held = [np.zeros(longest, bool) for _ in programs]
+        self.ranks = [_Rank() for _ in programs]
+        self.links, self.signals = {}, {}
+        self.crowd = int(self.rng.choice([1, 3, 24]))
+        self.eagerness, self.ready, self.waiting = {}, [], set()
+        for rank, program in enumerate(programs):
+            for fill in program.fills:
+                self.held[rank][fill.position * self.piece:(fill.position + fill.count) * self.piece] = True
+
+    def run(self):
+        acts = {"start": self._start, "send": self._send, "land": self._land, "tell": self._tell}
+        for number in range(len(self.ranks)):
+            self._wake("start", number)
+        while self.ready:
+            at = int(self.rng.random() * len(self.ready))
+            if self.crowd > 1:
+                others = range(len(self.ready)) if self.crowd > len(self.ready) else \
+                    [int(one * len(self.ready)) for one in self.rng.random(self.crowd)]
+                at = max(others, key=lambda one: self.eagerness[self.ready[one]])
+            act, key = actor = self.ready[at]
+            if not acts[act](key):
+                self.ready[at] = self.ready[-1]
+                self.ready.pop()
+                self.waiting.remove(actor)
+        for number, rank in enumerate(self.ranks):
+            assert rank.phase == len(self.programs[number].phases), f"rank {number} stands still: {rank}"
+        assert not any(self.links.values())
+
+    def _wake(self, act, key):
+        actor = act, key
+        if actor not in self.waiting:
+            self.waiting.add(actor)
+            self.ready.append(actor)
+            self.eagerness.setdefault(actor, self.rng.random())
+
+    def _start(self, number):
+        if self.ranks[number].phase < 0:
+            self._enter(number, 0)
+        return False
+
+    def _enter(self, number, phase):
+        rank, phases = self.ranks[number], self.programs[number].phases
+        rank.phase, rank.sent, rank.packets, rank.received, rank.part, rank.promised = phase, 0, 0, 0, 0, 0
+        if phase < len(phases):
+            self._grant(number, phases[phase].granted)
+            self._wake("send", number)
+            self._leave(number)
+        else:
+            # Whoever leaves a barrier knows that all have come.
+            assert not self.trust or all(rank.phase >= 0 for rank in self.ranks)
+
+    def _leave(self, number):
+        rank = self.ranks[number]
+        phase = self.programs[number].phases[rank.phase]
+        if rank.sent == phase.sends and rank.received == phase.receives:
+            self._enter(number, rank.phase + 1)
+
+    def _grant(self, number, more):
+        rank = self.ranks[number]
+        phase = self.programs[number].phases[rank.phase]
+        rank.promised += more
+        assert rank.promised <= phase.receives
+        if more:
+            link = number, self.machine.neighbours[number, phase.port ^ 1]
+            self.signals.setdefault(link, []).append((rank.phase, phase.port, rank.promised))
+            self._wake("tell", link)
+
+    def _tell(self, link):
+        if not self.signals[link]:
+            return False
+        phase, port, granted = self.signals[link].pop(0)
+        assert self.programs[link[1]].phases[phase].port == port
+        self.ranks[link[1]].granted[phase] = granted
+        self._wake("send", link[1])
+        return True
+
+    def _send(self, number):
+        rank, program = self.ranks[number], self.programs[number]
+        if not 0 <= rank.phase < len(program.phases) or rank.sent == program.phases[rank.phase].sends or \
+                rank.sent >= rank.granted.get(rank.phase, 0):
+            return False
+        phase, send = program.phases[rank.phase], program.sends[rank.phase][rank.sent]
+        length = phase.span * self.piece
+        first = rank.packets * self.packet
+        last = min(first + self.packet, length)
+        # The last receive that it needs, as far as that has come; all before are complete.
+        if rank.received < send.need and (rank.received < send.need - 1 or rank.part < last):
+            return False
+        source = slice(send.source * self.piece + first, send.source * self.piece + last)
+        target = slice(send.target * self.piece + first, send.target * self.piece + last)
+        assert self.trust or self.held[number][source].all(), f"rank {number} sends what nobody wrote: {send}"
+        payload = self.slots[number][source].copy()
+        self.links.setdefault((number, phase.port), []).append((rank.phase, target, payload, send.reduce))
+        self._wake("land", (number, phase.port))
+        rank.packets += 1
+        if last == length:
+            rank.sent, rank.packets = rank.sent + 1, 0
+            self._grant(number, send.grants)
+            self._leave(number)
+        return True
+
+    def _land(self, link):
+        if not self.links[link]:
+            return False
+        number, target, payload = self._arrived(link, *self.links[link].pop(0))
+        rank = self.ranks[number]
+        self.slots[number][target], self.held[number][target] = payload, True
+        rank.part += len(payload)
+        if rank.part == self.programs[number].phases[rank.phase].span * self.piece:
+            rank.received, rank.part = rank.received + 1, 0
+        self._wake("send", number)
+        self._leave(number)
+        return True
+
+    def _arrived(self, link, in_phase, target, payload, reduce):
+        """Rank, place and new content, if the packet may land now."""
+        number = self.machine.neighbours[link]
+        rank, program = self.ranks[number], self.programs[number]
+        assert rank.phase == in_phase, f"rank {number} is not at phase {in_phase}: {rank}"
+        phase, sends = program.phases[in_phase], program.sends[in_phase]
+        assert phase.port == link[1]
+        assert rank.received < rank.promised, f"rank {number} did not ask for it: {rank}"
+        assert target.stop <= len(self.slots[number])
+        for send in range(rank.sent, phase.sends if not self.trust else 0):
+            if sends[send].need > rank.received:
+                break
+            first = sends[send].source * self.piece + (rank.packets * self.packet if send == rank.sent else 0)
+            last = (sends[send].source + phase.span) * self.piece
+            assert target.stop <= first or last <= target.start, f"rank {number} has yet to send {sends[send]}: {rank}"
+        if not reduce:
+            return number, target, payload
+        assert self.held[number][target].all(), f"rank {number} combines with what nobody wrote: {rank}"
+        return number, target, combine(self.op, self.slots[number][target], payload, a_type=self.dtype)
