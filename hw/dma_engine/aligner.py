@@ -8,6 +8,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.axi.lanes import rotate_up
 from hw.stream import Queue
 
 from .buffer import buffered_layout
@@ -80,7 +81,7 @@ class Aligner(wiring.Component):
                          word.eq(step.word), is_word.eq(step.completion)]
         with m.If(advance & step_valid):
             m.d.sync += [
-                before.eq(now), now.eq(_rotate_up(self.beat.data, step.shift, opposite)), failed.eq(failing),
+                before.eq(now), now.eq(rotate_up(self.beat.data, step.shift, opposite)), failed.eq(failing),
             ]
             m.d.sync += [
                 below[lane].eq(lane < step.shift)
@@ -103,28 +104,3 @@ class Aligner(wiring.Component):
             advance.eq(~emit | out.i.ready),
         ]
         return m
-
-
-def _rotate_up(beat, lanes, opposite):
-    """``beat`` with every byte moved up by ``lanes`` places, round the end.
-
-    By two bits of ``lanes`` at a time: one of four bytes is a LUT for each bit of data. Bytes that could share half of
-    their choice with each other are chosen by ``lanes`` or by its inverse, which is a register of its own: else
-    synthesis makes that half a LUT too, and takes half as many again.
-    """
-    found = [beat[at:at + 8] for at in range(0, len(beat), 8)]
-    for low in range(0, len(lanes), 2):
-        before, found, unit = found, [], 1 << low
-        for index in range(len(before)):
-            choice = [before[(index - unit * number) % len(before)] for number in range(4)]
-            if low + 1 == len(lanes):
-                found.append(Mux(lanes[low], choice[1], choice[0]))
-            elif index // unit & 2:
-                found.append(_one_of_four(opposite[low:low + 2], choice[::-1]))
-            else:
-                found.append(_one_of_four(lanes[low:low + 2], choice))
-    return Cat(found)
-
-
-def _one_of_four(number, values):
-    return Mux(number[1], Mux(number[0], values[3], values[2]), Mux(number[0], values[1], values[0]))
