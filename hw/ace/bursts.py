@@ -1,0 +1,110 @@
+"""From moves to the bursts that they take on ``m_axi``.
+
+Move -> Bursts -> Fill, Drain.  Latency: 2 cycles.  Throughput: one burst per cycle, also when every move is just one.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import ADDR_WIDTH
+from .formats import TYPE_WIDTH
+from .layouts import move_layout
+
+__all__ = ["Bursts", "burst_bytes", "burst_layout"]
+
+
+def burst_bytes(config):
+    """Bursts end where an address is a multiple of this: of a move, only the first and the last are shorter.
+
+    A power of two below 4 KiB, which no burst crosses then; of at most 32 beats, for all that a burst reads has a place
+    before it is asked for.
+    """
+    return min(1024, 32 * config.beat_bytes)
+
+
+def burst_layout(config):
+    """A burst, and what is to be known of its move.
+
+    ``address``: of the first byte. ``len``: beats, less one. ``first``, ``last``: of its move. ``empty``: there
+    is none, for the last move of a chunk has no bytes. ``lane``, ``end_lane``: of the move's first and last byte.
+    ``extra``: the move has a beat more in memory than it would have from lane 0 on. ``short``: its last beat would be
+    at most half full there. ``sram``, ``slot``, ``dtype``, ``widen``: as in the move. ``ends``: the last burst of the
+    chunk's last move.
+    """
+    lane_bits = (config.beat_bytes - 1).bit_length()
+    return data.StructLayout({
+        "address": ADDR_WIDTH, "len": range(burst_bytes(config) // config.beat_bytes),
+        "first": 1, "last": 1, "empty": 1, "lane": lane_bits, "end_lane": lane_bits, "extra": 1, "short": 1,
+        "sram": config.sram_bits, "slot": config.slot_bits, "dtype": TYPE_WIDTH, "widen": 1, "ends": 1,
+    })
+
+
+class Bursts(wiring.Component):
+    """Cut moves where the address is a multiple of :func:`burst_bytes`.
+
+    A move without bytes gives an empty burst if it is the last of its chunk, and else nothing.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    i : ``In(stream.Signature(move_layout))``
+    o : ``Out(stream.Signature(burst_layout))``
+        From registers.
+    count : ``Out(range(chunk_bytes + 1))``
+        Bytes of the move that was taken in the cycle before, else 0.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "i": In(stream.Signature(move_layout(config))),
+            "o": Out(stream.Signature(burst_layout(config))),
+            "count": Out(range(config.chunk_bytes + 1)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, move, burst = self.config, self.i.payload, self.o.payload
+        longest = burst_bytes(config)
+        page_bits, lane_bits = (longest - 1).bit_length(), (config.beat_bytes - 1).bit_length()
+
+        # -- Stage 1: where the move ends, counted from the page it begins in.
+        rest = Signal(data.StructLayout({
+            "page": ADDR_WIDTH - page_bits, "place": page_bits, "end": page_bits,
+            "pages": range((config.chunk_bytes + longest - 2 >> page_bits) + 1), "fixed": burst_layout(config),
+        }), reset_less=True)
+        valid, advance, last = Signal(), Signal(), Signal()
+        m.d.comb += [last.eq(rest.pages == 0), self.i.ready.eq(~valid | (advance & last))]
+        m.d.sync += self.count.eq(Mux(self.i.valid & self.i.ready, move.bytes, 0))
+        with m.If(self.i.ready):
+            end, end_lane = move.bytes - 1 + move.address[:page_bits], Signal(lane_bits + 1)
+            m.d.comb += end_lane.eq(move.address[:lane_bits] + (move.bytes - 1)[:lane_bits])
+            m.d.sync += [
+                valid.eq(self.i.valid & (move.last | (move.bytes != 0))),
+                Cat(rest.place, rest.page).eq(move.address),
+                Cat(rest.end, rest.pages).eq(end),
+                rest.fixed.lane.eq(move.address), Cat(rest.fixed.end_lane, rest.fixed.extra).eq(end_lane),
+                rest.fixed.short.eq(~(move.bytes - 1)[lane_bits - 1]),
+                rest.fixed.empty.eq(move.bytes == 0), rest.fixed.first.eq(1), rest.fixed.ends.eq(move.last),
+            ]
+            m.d.sync += [rest.fixed[name].eq(move[name]) for name in ("sram", "slot", "dtype", "widen")]
+            with m.If(move.bytes == 0):
+                m.d.sync += rest.pages.eq(0)
+        with m.Elif(advance):
+            m.d.sync += [rest.page.eq(rest.page + 1), rest.place.eq(0), rest.pages.eq(rest.pages - 1),
+                         rest.fixed.first.eq(0)]
+
+        # -- Stage 2: the burst.
+        m.d.comb += advance.eq(~self.o.valid | self.o.ready)
+        with m.If(advance):
+            m.d.sync += [
+                self.o.valid.eq(valid), burst.eq(rest.fixed),
+                burst.address.eq(Cat(rest.place, rest.page)),
+                burst.len.eq(Mux(last, rest.end, longest - 1)[lane_bits:] - rest.place[lane_bits:]),
+                burst.last.eq(last), burst.ends.eq(rest.fixed.ends & last),
+            ]
+        return m

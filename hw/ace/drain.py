@@ -1,0 +1,238 @@
+"""From the SRAM to memory: bytes from lane 0 of a beat on, put at any address; and completion words between them.
+
+Move -> Bursts -> Drain -> AW; Sram -> Drain -> W; B -> Drain.  Latency: 4 cycles from a move to AWVALID, 6 from a read
+of the SRAM to WVALID.  Throughput: one beat of W per cycle, also when moves are short.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import Resp
+from hw.axi.lanes import rotate_up
+from hw.stream import CreditCounter, Queue
+
+from .bursts import Bursts, burst_bytes
+from .config import ADDR_WIDTH
+from .layouts import done_layout, move_layout
+from .sram import Sram, SramReadSignature
+
+__all__ = ["Drain", "word_layout"]
+
+WORD_BYTES = 8
+
+WRITES = 512
+"""Bursts whose response may be missing: as many as go out, of a beat each, in the time that a slow memory takes."""
+
+BURSTS = 32
+"""Bursts whose address may be ahead of their data."""
+
+MOVES = 4
+"""Moves that wait for their turn at the SRAM."""
+
+READS = 16
+"""Beats on their way from the SRAM or waiting behind it."""
+
+PLACES = 4
+"""Beats that may wait for W in LUT RAM, so that no path runs from WREADY to the stages before."""
+
+
+def word_layout():
+    """A completion word, and its address: a multiple of WORD_BYTES."""
+    return data.StructLayout({"address": ADDR_WIDTH, "data": 8 * WORD_BYTES})
+
+
+class Drain(wiring.Component):
+    """Read moves in order from the SRAM, rotate the beats, join each with the one before, and write them to memory.
+
+    Parameters
+    ----------
+    config : AceConfig
+    writes : int
+        Bursts without a response at most.
+
+    Members
+    -------
+    i : ``In(stream.Signature(move_layout))``
+    words : ``In(stream.Signature(word_layout))``
+        Taken between bursts, before moves.
+    word_done : ``Out(1)``
+        The response to the oldest completion word came in the cycle before.
+    read : ``Out(SramReadSignature)``
+    awaddr, awlen, awvalid, awready, wdata, wstrb, wlast, wvalid, wready, bresp, bvalid, bready
+        AW, W and B of ``m_axi``, of a single ID; AWSIZE is that of a beat.
+    done_valid : ``Out(1)``, done : ``Out(done_layout)``
+        The last response to a chunk's moves came in the cycle before.
+    count : ``Out(range(chunk_bytes + 1))``
+        Bytes of the move that was taken in the cycle before, else 0.
+    """
+
+    def __init__(self, config, *, writes=WRITES):
+        self.config = config
+        self.writes = writes
+        super().__init__({
+            "i": In(stream.Signature(move_layout(config))),
+            "words": In(stream.Signature(word_layout())), "word_done": Out(1),
+            "read": Out(SramReadSignature(config)),
+            "awaddr": Out(ADDR_WIDTH), "awlen": Out(8), "awvalid": Out(1), "awready": In(1),
+            "wdata": Out(config.data_width), "wstrb": Out(config.beat_bytes), "wlast": Out(1), "wvalid": Out(1),
+            "wready": In(1), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1),
+            "done_valid": Out(1), "done": Out(done_layout(config)),
+            "count": Out(range(config.chunk_bytes + 1)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, move = self.config, self.i.payload
+        lane_bits = (config.beat_bytes - 1).bit_length()
+        self._writing = data.StructLayout({
+            "len": range(burst_bytes(config) // config.beat_bytes), "first": 1, "last": 1, "extra": 1,
+            "lane": lane_bits, "end_lane": lane_bits, "word": 1,
+        })
+
+        # Each move goes two ways: to the SRAM, and to memory.
+        m.submodules.bursts = bursts = Bursts(config)
+        m.submodules.moves = moves = Queue(
+            data.StructLayout({"sram": config.sram_bits, "beats": range(config.chunk_beats)}), depth=MOVES)
+        m.d.comb += [
+            bursts.i.payload.eq(move), bursts.i.valid.eq(self.i.valid & moves.i.ready),
+            moves.i.payload.sram.eq(move.sram), moves.i.payload.beats.eq((move.bytes - 1) >> lane_bits),
+            moves.i.valid.eq(self.i.valid & bursts.i.ready & (move.bytes != 0)),
+            self.i.ready.eq(moves.i.ready & bursts.i.ready),
+            self.count.eq(bursts.count),
+        ]
+        beats = self._read(m, moves.o)
+        writing, texts, answers = self._issue(m, bursts.o)
+        self._write(m, writing, texts, beats)
+        self._respond(m, answers)
+        return m
+
+    def _read(self, m, moves):
+        """Read what there is a place for; what comes is in order."""
+        config = self.config
+        m.submodules.beats = beats = Queue(config.data_width, depth=READS)
+        m.submodules.credit = credit = CreditCounter(READS, max_take=1)
+
+        address, left, some, over = Signal(config.sram_bits), Signal(range(config.chunk_beats)), Signal(), Signal()
+        taken = Signal()
+        m.d.comb += [
+            over.eq(left == 0), self.read.valid.eq(some & (credit.available != 0)), self.read.address.eq(address),
+            taken.eq(self.read.valid & self.read.ready), credit.take.eq(1), credit.take_stb.eq(taken),
+            moves.ready.eq(~some | (taken & over)),
+        ]
+        with m.If(moves.ready):
+            m.d.sync += [some.eq(moves.valid), address.eq(moves.payload.sram), left.eq(moves.payload.beats)]
+        with m.Elif(taken):
+            m.d.sync += [address.eq(address + 1), left.eq(left - 1)]
+
+        coming = Signal(Sram.LATENCY)
+        m.d.sync += coming.eq(Cat(taken, coming))
+        m.d.comb += [
+            beats.i.valid.eq(coming[-1]), beats.i.payload.eq(self.read.data),
+            credit.give.eq(beats.o.valid & beats.o.ready),
+        ]
+        return beats.o
+
+    def _issue(self, m, bursts):
+        """One burst after the other to AW, to those whose data is to come, and to those whose response is."""
+        burst, word = bursts.payload, self.words.payload
+        m.submodules.writing = writing = Queue(self._writing, depth=BURSTS)
+        m.submodules.texts = texts = Queue(8 * WORD_BYTES, depth=BURSTS)
+        m.submodules.answers = answers = Queue(
+            data.StructLayout({"empty": 1, "word": 1, "ends": 1, "slot": self.config.slot_bits}), depth=self.writes)
+        empty, free, go, first = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            first.eq(self.words.valid),
+            empty.eq(burst.empty & ~first),
+            free.eq(answers.i.ready & (empty | ((~self.awvalid | self.awready) & writing.i.ready & texts.i.ready))),
+            go.eq(free & (first | bursts.valid)),
+            self.words.ready.eq(free), bursts.ready.eq(free & ~first),
+            answers.i.valid.eq(go), writing.i.valid.eq(go & ~empty), texts.i.valid.eq(go & first),
+            texts.i.payload.eq(word.data),
+            answers.i.payload.empty.eq(empty), answers.i.payload.word.eq(first),
+            answers.i.payload.ends.eq(burst.ends), answers.i.payload.slot.eq(burst.slot),
+        ]
+        with m.If(go & ~empty):
+            m.d.sync += [
+                self.awvalid.eq(1), self.awaddr.eq(Mux(first, word.address, burst.address)),
+                self.awlen.eq(Mux(first, 0, burst.len)),
+            ]
+        with m.Elif(self.awready):
+            m.d.sync += self.awvalid.eq(0)
+
+        entry = writing.i.payload
+        m.d.comb += [entry[name].eq(burst[name]) for name in ("len", "first", "last", "extra", "lane", "end_lane")]
+        m.d.comb += entry.word.eq(first)
+        with m.If(first):
+            m.d.comb += [
+                entry.len.eq(0), entry.first.eq(1), entry.last.eq(1), entry.extra.eq(0),
+                entry.lane.eq(word.address), entry.end_lane.eq(word.address[:len(entry.lane)] | WORD_BYTES - 1),
+            ]
+        return writing.o, texts.o, answers.o
+
+    def _write(self, m, writing, texts, beats):
+        """Beat by beat of the bursts: the next one of the SRAM rotated, joined with the one before, and strobes."""
+        config, lanes = self.config, self.config.beat_bytes
+        m.submodules.out = out = Queue(
+            data.StructLayout({"data": config.data_width, "strb": lanes, "last": 1}), depth=PLACES)
+
+        # -- Stage 1: the burst, and how far it is.
+        burst, some, number = Signal(self._writing), Signal(), Signal(range(burst_bytes(config) // lanes))
+        opposite = Signal.like(burst.lane)          # as ``lane``, every bit inverted
+        starts, final, over, take, step, advance = (Signal(name=name) for name in (
+            "starts", "final", "over", "take", "step", "advance"))
+        m.d.comb += [
+            starts.eq(burst.first & (number == 0)), final.eq(number == burst.len), over.eq(final & burst.last),
+            take.eq(~burst.word & ~(over & burst.extra)),
+            step.eq(some & (~take | beats.valid) & advance),
+            beats.ready.eq(some & take & advance), texts.ready.eq(step & burst.word),
+            writing.ready.eq(~some | (step & final)),
+        ]
+        with m.If(writing.ready):
+            m.d.sync += [some.eq(writing.valid), burst.eq(writing.payload), opposite.eq(~writing.payload.lane)]
+        with m.If(step):
+            m.d.sync += number.eq(Mux(final, 0, number + 1))
+
+        # -- Stage 2: the beat rotated, the one before it, and masks. A word leaves the beats as they are.
+        now, before = (Signal(config.data_width, reset_less=True, name=name) for name in ("now", "before"))
+        below = Signal(lanes, reset_less=True)      # lanes taken from the beat before
+        strobes = Signal(lanes, reset_less=True)
+        word, is_word = Signal(8 * WORD_BYTES, reset_less=True), Signal()
+        emit, last = Signal(), Signal()
+        with m.If(advance):
+            m.d.sync += emit.eq(step)
+        with m.If(step):
+            m.d.sync += [last.eq(final), is_word.eq(burst.word), word.eq(texts.payload)]
+            m.d.sync += [below[lane].eq(lane < burst.lane) for lane in range(lanes)]
+            m.d.sync += [strobes[lane].eq(~(starts & (lane < burst.lane)) & ~(over & (lane > burst.end_lane)))
+                         for lane in range(lanes)]
+            with m.If(~burst.word):
+                m.d.sync += [before.eq(now), now.eq(rotate_up(beats.payload, burst.lane, opposite))]
+
+        # -- Stage 3: joined, into the queue.
+        m.d.comb += [
+            advance.eq(~emit | out.i.ready), out.i.valid.eq(emit),
+            out.i.payload.data.eq(Mux(is_word, word.replicate(lanes // WORD_BYTES), Cat(
+                Mux(below[lane], before.word_select(lane, 8), now.word_select(lane, 8)) for lane in range(lanes)))),
+            out.i.payload.strb.eq(strobes), out.i.payload.last.eq(last),
+            self.wvalid.eq(out.o.valid), out.o.ready.eq(self.wready), self.wdata.eq(out.o.payload.data),
+            self.wstrb.eq(out.o.payload.strb), self.wlast.eq(out.o.payload.last),
+        ]
+
+    def _respond(self, m, answers):
+        """Responses come in the order of the addresses."""
+        answer = answers.payload
+        failed, error = Signal(), Signal()
+        m.d.comb += [
+            self.bready.eq(answers.valid & ~answer.empty),
+            answers.ready.eq(answer.empty | self.bvalid),
+            error.eq(failed | (self.bresp.as_value()[1] & ~answer.empty)),
+        ]
+        taken = answers.valid & answers.ready
+        with m.If(taken & ~answer.word):
+            m.d.sync += failed.eq(error & ~answer.ends)
+        m.d.sync += [
+            self.word_done.eq(taken & answer.word),
+            self.done_valid.eq(taken & ~answer.word & answer.ends),
+            self.done.slot.eq(answer.slot), self.done.error.eq(error),
+        ]

@@ -1,0 +1,197 @@
+"""From memory to the SRAM: bytes from any address, put from lane 0 of a beat on.
+
+Move -> Bursts -> AR; R -> Fill -> Sram.  Latency: 4 cycles from a move to ARVALID, 6 from a beat on R to its write.
+Throughput: one beat of R per cycle, also when moves are short.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import Resp
+from hw.axi.lanes import rotate_up
+from hw.stream import CreditCounter, Queue
+
+from .bursts import Bursts, burst_bytes
+from .config import ADDR_WIDTH
+from .layouts import done_layout, move_layout
+from .sram import SramWriteSignature
+
+__all__ = ["Fill"]
+
+READS = 512
+"""Beats that are kept in flight: as many as come in the time that a slow memory takes."""
+
+PLACES = 4
+"""Beats that may wait for the SRAM in LUT RAM, so that no path runs from its arbiter to the stages before."""
+
+
+class Fill(wiring.Component):
+    """Read moves in order, rotate the beats, join each with the next one, and write whole beats to the SRAM.
+
+    A place for each beat is reserved before it is asked for: R never waits. The last beat of a move does not wait for
+    the next move. Lanes behind a move's last byte are written too, with anything.
+
+    Parameters
+    ----------
+    config : AceConfig
+    reads : int
+        Beats in flight at most, and so the full rate as long as memory answers within as many cycles; a burst
+        at least.
+
+    Members
+    -------
+    i : ``In(stream.Signature(move_layout))``
+    araddr, arlen, arvalid, arready, rdata, rresp, rvalid, rready
+        AR and R of ``m_axi``, of a single ID; ARSIZE is that of a beat.
+    write : ``Out(SramWriteSignature)``
+    done_valid : ``Out(1)``, done : ``Out(done_layout)``
+        A chunk's last beat was written in the cycle before.
+    count : ``Out(range(chunk_bytes + 1))``
+        Bytes of the move that was taken in the cycle before, else 0.
+
+    Raises
+    ------
+    ValueError
+        If ``reads`` is less than the longest burst.
+    """
+
+    def __init__(self, config, *, reads=READS):
+        self.burst_beats = burst_bytes(config) // config.beat_bytes
+        if not isinstance(reads, int) or reads < self.burst_beats:
+            raise ValueError(f"Fill reads must be an integer of at least {self.burst_beats}, not {reads!r}")
+        self.config = config
+        self.reads = reads
+        super().__init__({
+            "i": In(stream.Signature(move_layout(config))),
+            "araddr": Out(ADDR_WIDTH), "arlen": Out(8), "arvalid": Out(1), "arready": In(1),
+            "rdata": In(config.data_width), "rresp": In(Resp), "rvalid": In(1), "rready": Out(1),
+            "write": Out(SramWriteSignature(config)),
+            "done_valid": Out(1), "done": Out(done_layout(config)),
+            "count": Out(range(config.chunk_bytes + 1)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        lane_bits = (config.beat_bytes - 1).bit_length()
+        m.submodules.bursts = bursts = Bursts(config)
+        wiring.connect(m, wiring.flipped(self.i), bursts.i)
+        m.d.comb += self.count.eq(bursts.count)
+
+        read = data.StructLayout({
+            "len": range(self.burst_beats), "first": 1, "last": 1, "empty": 1,
+            "lane": lane_bits, "shift": lane_bits, "opposite": lane_bits, "extra": 1,
+            "sram": config.sram_bits, "slot": config.slot_bits, "ends": 1,
+        })
+        m.submodules.waiting = waiting = Queue(read, depth=self.reads)
+        self._issue(m, bursts.o, waiting.i)
+        ahead = self._rotate(m, waiting.o)
+        self._join(m, *ahead)
+        return m
+
+    def _issue(self, m, bursts, waiting):
+        """Ask for a burst once all its beats have a place, and remember it."""
+        burst, entry = bursts.payload, waiting.payload
+        m.submodules.credit = self._credit = credit = CreditCounter(self.reads, max_take=self.burst_beats)
+        free, reads = Signal(), Signal()
+        m.d.comb += [
+            credit.take.eq(burst.len + 1),
+            free.eq((~self.arvalid | self.arready) & (credit.available > burst.len)),
+            waiting.valid.eq(bursts.valid & (burst.empty | free)),
+            bursts.ready.eq(waiting.ready & (burst.empty | free)),
+            reads.eq(bursts.valid & bursts.ready & ~burst.empty),
+            credit.take_stb.eq(reads),
+        ]
+        m.d.comb += [entry[name].eq(burst[name]) for name in (
+            "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends")]
+        m.d.comb += [entry.shift.eq(-burst.lane), entry.opposite.eq(burst.lane - 1)]
+        with m.If(reads):
+            m.d.sync += [self.arvalid.eq(1), self.araddr.eq(burst.address), self.arlen.eq(burst.len)]
+        with m.Elif(self.arready):
+            m.d.sync += self.arvalid.eq(0)
+
+    def _rotate(self, m, waiting):
+        """Each beat of R with the burst it belongs to, its first byte in lane 0. An empty burst goes on as a beat."""
+        config, burst = self.config, waiting.payload
+        m.submodules.beats = beats = Queue(
+            data.StructLayout({"data": config.data_width, "error": 1}), depth=self.reads)
+        m.d.comb += [
+            beats.i.valid.eq(self.rvalid), beats.i.payload.data.eq(self.rdata),
+            beats.i.payload.error.eq(self.rresp.as_value()[1]), self.rready.eq(1),
+        ]
+
+        number = Signal.like(burst.len)
+        valid, ready, final = Signal(), Signal(), Signal()
+        m.d.comb += [
+            final.eq(burst.empty | (number == burst.len)),
+            valid.eq(waiting.valid & (beats.o.valid | burst.empty)),
+            beats.o.ready.eq(waiting.valid & ~burst.empty & ready),
+            waiting.ready.eq(valid & ready & final),
+        ]
+        m.d.sync += self._credit.give.eq(beats.o.valid & beats.o.ready)
+
+        now, now_valid = Signal(self._beat_layout(), reset_less=True), Signal()
+        with m.If(ready):
+            m.d.sync += now_valid.eq(valid)
+        with m.If(ready & valid):
+            over = final & burst.last
+            m.d.sync += [
+                number.eq(Mux(final, 0, number + 1)),
+                now.data.eq(rotate_up(beats.o.payload.data, burst.shift, burst.opposite)),
+                now.error.eq(beats.o.payload.error & ~burst.empty),
+                now.lane.eq(burst.lane),
+                now.emits.eq(~burst.empty & ~(over & burst.extra)),
+                now.needs.eq(~over & burst.lane.any()),
+                now.address.eq(Mux(burst.first & (number == 0), burst.sram, now.address + 1)),
+                now.slot.eq(burst.slot), now.ends.eq(final & burst.ends),
+            ]
+        return now, now_valid, ready
+
+    def _join(self, m, now, now_valid, now_ready):
+        """Lanes that a beat lacks come from the next one, where the move has one."""
+        config, lanes = self.config, self.config.beat_bytes
+        m.submodules.out = out = Queue(data.StructLayout({
+            "data": config.data_width, "address": config.sram_bits, "write": 1, "ends": 1, "slot": config.slot_bits,
+            "error": 1,
+        }), depth=PLACES)
+        before, before_valid = Signal(self._beat_layout(), reset_less=True), Signal()
+        above = Signal(lanes, reset_less=True)      # lanes taken from the next beat
+        complete, advance, failed = Signal(), Signal(), Signal()
+        m.d.comb += [
+            complete.eq(~before.needs | now_valid),
+            advance.eq(~before_valid | (complete & out.i.ready)),
+            now_ready.eq(~now_valid | advance),
+        ]
+        with m.If(advance):
+            m.d.sync += [before_valid.eq(now_valid), before.eq(now)]
+            m.d.sync += [above[lane].eq(lane + now.lane >= lanes) for lane in range(lanes)]
+            with m.If(before_valid):
+                m.d.sync += failed.eq((failed | before.error) & ~before.ends)
+        m.d.comb += [
+            out.i.valid.eq(before_valid & complete & (before.emits | before.ends)),
+            out.i.payload.data.eq(Cat(
+                Mux(above[lane], now.data.word_select(lane, 8), before.data.word_select(lane, 8))
+                for lane in range(lanes))),
+            out.i.payload.address.eq(before.address), out.i.payload.write.eq(before.emits),
+            out.i.payload.ends.eq(before.ends), out.i.payload.slot.eq(before.slot),
+            out.i.payload.error.eq(failed | before.error),
+        ]
+
+        beat = out.o.payload
+        m.d.comb += [
+            self.write.valid.eq(out.o.valid & beat.write), self.write.address.eq(beat.address),
+            self.write.data.eq(beat.data), out.o.ready.eq(~beat.write | self.write.ready),
+        ]
+        m.d.sync += [
+            self.done_valid.eq(out.o.valid & out.o.ready & beat.ends),
+            self.done.slot.eq(beat.slot), self.done.error.eq(beat.error),
+        ]
+
+    def _beat_layout(self):
+        """A rotated beat. ``emits``: it is written to ``address``; with lanes of the next beat, if ``needs``."""
+        config = self.config
+        return data.StructLayout({
+            "data": config.data_width, "error": 1, "lane": (config.beat_bytes - 1).bit_length(), "emits": 1,
+            "needs": 1, "address": config.sram_bits, "slot": config.slot_bits, "ends": 1,
+        })

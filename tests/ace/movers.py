@@ -1,0 +1,153 @@
+"""What the tests of Fill and Drain have in common: a top with a protocol monitor, chunks of moves, memory."""
+
+import os
+import random
+import warnings
+from typing import NamedTuple
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out, connect, flipped
+from cocotb.utils import get_sim_steps
+
+from hw.ace.config import ADDR_WIDTH, PRESETS
+from hw.ace.layouts import done_layout, move_layout
+from hw.axi import AxiChecker, AxiSignature, Burst
+from sim.memory import PAGE_BYTES, Memory
+from tests.ace.streams import bits, reset
+
+__all__ = ["BASE_ADDRESS", "CheckedMover", "Move", "MoverBench", "config_of", "parameters"]
+
+BASE_ADDRESS = 0x7_1234_5000
+PAGES = 40
+# What cocotbext-axi uses of cocotb is on its way out; the version of cocotb is pinned.
+warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
+
+
+class CheckedMover(wiring.Component):
+    """A mover with a whole ``m_axi``, watched."""
+
+    def __init__(self, mover):
+        self._mover = mover
+        self.config = mover.config
+        bus = AxiSignature(addr_width=ADDR_WIDTH, data_width=self.config.data_width, id_width=1)
+        self._pins = mover.signature.members.keys() & bus.members.keys()
+        super().__init__({
+            **{name: member for name, member in mover.signature.members.items() if name not in self._pins},
+            "m_axi": Out(bus),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.mover = mover = self._mover
+        m.submodules.checker = checker = AxiChecker(self.m_axi.signature, name="m_axi")
+        m.d.comb += checker.observe(self.m_axi)
+        m.d.comb += [getattr(self.m_axi, f"{channel}{pin}").eq(value) for channel in ("ar", "aw") for pin, value in (
+            ("size", (self.config.beat_bytes - 1).bit_length()), ("burst", Burst.INCR), ("cache", 0b0011))]
+        for name, member in mover.signature.members.items():
+            ours, theirs = getattr(self.m_axi if name in self._pins else self, name), getattr(mover, name)
+            if member.is_signature:
+                connect(m, flipped(ours), theirs)
+            else:
+                m.d.comb += ours.eq(theirs) if member.flow == Out else theirs.eq(ours)
+        return m
+
+
+class Move(NamedTuple):
+    address: int
+    bytes: int
+    sram: int
+    slot: int
+    last: int
+    dtype: int = 0
+    widen: int = 0
+    divide: int = 0
+
+
+def parameters(**values):
+    """Environment that carries what a pytest function was called with."""
+    return {f"MOVER_{name.upper()}": value for name, value in values.items()}
+
+
+def parameter(name):
+    return os.environ[f"MOVER_{name.upper()}"]
+
+
+def config_of(dut):
+    return PRESETS[dut._name.rpartition("_")[2]]
+
+
+class MoverBench:
+    """Memory, moves, and what is to come of them."""
+
+    def __init__(self, dut, *, latency=8, stalls=None):
+        self.dut, self.config = dut, config_of(dut)
+        self.stalls = stalls or parameter("stalls")
+        self.seed = os.environ["COCOTB_RANDOM_SEED"]
+        self.rng = random.Random(f"{dut._name} {self.stalls} {self.seed}")
+        self.memory = Memory(dut, period=get_sim_steps(4, "ns"), latency=latency, seed=self.seed,
+                             stalls="none" if self.stalls == "none" else "random")
+        self.contents = bytearray(self.rng.randbytes(PAGES * PAGE_BYTES))
+        self.memory.write(BASE_ADDRESS, bytes(self.contents))
+        self.faulty = set()
+        self.counted = 0
+
+    async def start(self):
+        await reset(self.dut)
+
+    def fail(self, *pages, **response):
+        for page in pages:
+            self.memory.fail_page(BASE_ADDRESS + page * PAGE_BYTES, **response)
+            self.faulty.add(page)
+
+    def fails(self, move):
+        """Whether memory answers a part of the move with an error."""
+        first, end = move.address - BASE_ADDRESS, move.address - BASE_ADDRESS + move.bytes
+        return any(first < (page + 1) * PAGE_BYTES and end > page * PAGE_BYTES for page in self.faulty) and end > first
+
+    def place(self, move):
+        """The move's bytes as a slice of ``contents``."""
+        return slice(move.address - BASE_ADDRESS, move.address - BASE_ADDRESS + move.bytes)
+
+    def length(self):
+        rng, beat = self.rng, self.config.beat_bytes
+        return rng.choice((0, rng.randint(1, beat), 64, rng.randint(1, 200), rng.randint(1, 1100),
+                           rng.randint(900, 2200), beat * rng.randint(1, 8)))
+
+    def chunks(self, count, lengths=None, **fields):
+        """Moves of so many chunks. Each has a place of its own in memory, and in the SRAM its slot."""
+        rng, config, moves, cursor = self.rng, self.config, [], 100
+        for _ in range(count):
+            slot, left = rng.randrange(config.slots), config.chunk_bytes
+            mine, beat = rng.randint(1, 6), slot * config.chunk_beats
+            for number in range(mine):
+                size = min(self.length() if lengths is None else rng.choice(lengths), left)
+                extra = fields.get("widen", 0)
+                beats = -(-(size << extra) // config.beat_bytes)
+                left -= beats * config.beat_bytes >> extra
+                moves.append(Move(BASE_ADDRESS + cursor, size, beat, slot, number == mine - 1, **fields))
+                beat += beats
+                cursor += size
+                cursor += rng.choice((0, 0, rng.randrange(70), -cursor % config.beat_bytes))
+        assert cursor < PAGES * PAGE_BYTES, cursor
+        return moves
+
+    def beats(self, moves):
+        """Beats on ``m_axi``."""
+        size = self.config.beat_bytes
+        return sum((move.address + move.bytes - 1) // size - move.address // size + 1 for move in moves if move.bytes)
+
+    def words(self, moves):
+        """Moves as the stream carries them."""
+        return [bits(move_layout(self.config), move._asdict()) for move in moves]
+
+    def ended(self, moves):
+        """Payloads of ``done`` to be expected."""
+        expected, error = [], False
+        for move in moves:
+            error |= self.fails(move)
+            if move.last:
+                expected.append(bits(done_layout(self.config), {"slot": move.slot, "error": error}))
+                error = False
+        return expected
+

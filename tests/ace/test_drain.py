@@ -1,0 +1,167 @@
+"""Drain against bytes in memory: random moves and completion words, stalls everywhere, errors, and the rate."""
+
+import random
+from collections import deque
+
+import cocotb
+import pytest
+
+from hw.ace.config import PRESETS
+from hw.ace.drain import Drain, word_layout
+from hw.ace.sram import Sram
+from sim.memory import PAGE_BYTES
+from tests.ace.movers import BASE_ADDRESS, CheckedMover, Move, MoverBench, parameters
+from tests.ace.streams import Source, bits, run
+
+pytestmark = pytest.mark.rtl
+
+WORDS = 0x9_8765_4000
+
+
+@pytest.mark.parametrize("stalls", ["none", "mixed"])
+@pytest.mark.parametrize("config", ["tiny", "base"])
+def test_drain(simulate, config, stalls):
+    simulate(CheckedMover(Drain(PRESETS[config])), name=f"drain_{config}", env=parameters(stalls=stalls))
+
+
+class _Sram:
+    """Answers reads now and then; each must be the one that comes next. Data is there for one cycle."""
+
+    def __init__(self, bench, beats, stalls):
+        self.dut, self.beats, self.stalls = bench.dut, iter(beats), stalls
+        self.rng, self.width = random.Random(f"sram {bench.seed}"), bench.config.data_width
+        self.ready, self.waiting = False, None
+        self.coming = deque([None] * Sram.LATENCY)
+
+    def drive(self):
+        self.ready = not self.stalls or self.rng.random() < 0.7
+        self.dut.read__ready.value = int(self.ready)
+        data = self.coming[0]
+        self.dut.read__data.value = self.rng.getrandbits(self.width) if data is None else data
+
+    def sample(self, cycle):
+        address = int(self.dut.read__address.value) if self.dut.read__valid.value else None
+        assert self.waiting in (None, address)
+        self.waiting = None if self.ready else address
+        data = None
+        if self.ready and address is not None:
+            expected, data = next(self.beats)
+            assert address == expected
+        self.coming.append(data)
+        self.coming.popleft()
+
+
+class _Ends:
+    """Chunks and words that have ended, when all their bytes are in memory, and the cycles of W."""
+
+    def __init__(self, bench, chunks, words):
+        self.bench, self.chunks, self.words = bench, deque(chunks), deque(words)
+        self.beats = self.first = self.last = 0
+
+    def drive(self):
+        pass
+
+    def sample(self, cycle):
+        bench, dut = self.bench, self.bench.dut
+        bench.counted += int(dut.count.value)
+        if dut.done_valid.value:
+            ended, moves = self.chunks.popleft()
+            assert int(dut.done.value) == ended, moves
+            for move in moves:
+                if not bench.fails(move):
+                    assert bench.memory.read(move.address, move.bytes) == bench.contents[bench.place(move)], move
+        if dut.word_done.value:
+            address, data = self.words.popleft()
+            assert bench.memory.read(address, 8) == data.to_bytes(8, "little")
+        if dut.m_axi__wvalid.value and dut.m_axi__wready.value:
+            self.first, self.last = self.first or cycle, cycle
+            self.beats += 1
+
+
+async def drain(bench, moves, words=()):
+    """Send moves and words, and see that they arrive and nothing else does; returns the cycles of W."""
+    dut, rng, beat_bytes = bench.dut, bench.rng, bench.config.beat_bytes
+    beats, chunk, chunks = [], [], []
+    guard = bytes([0xAA]) * len(bench.contents)
+    bench.memory.write(BASE_ADDRESS, guard)
+    bench.contents = bytearray(guard)
+    ended = iter(bench.ended(moves))
+    for move in moves:
+        content = rng.randbytes(move.bytes)
+        bench.contents[bench.place(move)] = content
+        for beat, at in enumerate(range(0, move.bytes, beat_bytes)):
+            beats.append((move.sram + beat, int.from_bytes(content[at:at + beat_bytes], "little")))
+        chunk.append(move)
+        if move.last:
+            chunks.append((next(ended), chunk))
+            chunk = []
+    sources = [
+        Source(dut, "i", items=bench.words(moves), stalls=bench.stalls, seed=bench.seed),
+        Source(dut, "words", items=[bits(word_layout(), {"address": address, "data": word})
+                                    for address, word in words], stalls=bench.stalls, seed=bench.seed),
+    ]
+    ends = _Ends(bench, chunks, words)
+    actors = [*sources, _Sram(bench, beats, bench.stalls != "none"), ends]
+    await bench.start()
+    await run(dut, actors, until=lambda: not ends.chunks and not ends.words)
+    await run(dut, actors, until=lambda: True)
+    assert bench.counted == sum(move.bytes for move in moves)
+    for page in range(len(bench.contents) // PAGE_BYTES):
+        if page not in bench.faulty:
+            at = page * PAGE_BYTES
+            assert bench.memory.read(BASE_ADDRESS + at, PAGE_BYTES) == bench.contents[at:at + PAGE_BYTES], page
+    return ends
+
+
+def completion_words(bench, count):
+    return [(WORDS + 8 * number, bench.rng.getrandbits(64)) for number in range(count)]
+
+
+@cocotb.test()
+async def moves(dut):
+    bench = MoverBench(dut)
+    await drain(bench, bench.chunks(40), completion_words(bench, 60))
+
+
+@cocotb.test()
+async def errors(dut):
+    bench = MoverBench(dut)
+    bench.fail(0, 7, write="SLVERR")
+    bench.fail(3, write="DECERR")
+    await drain(bench, bench.chunks(20), completion_words(bench, 20))
+
+
+@cocotb.test()
+async def chunks_without_bytes(dut):
+    bench = MoverBench(dut)
+    await drain(bench, bench.chunks(20, lengths=[0, 0, 0, 1]), completion_words(bench, 5))
+
+
+@cocotb.test()
+async def full_rate(dut):
+    """Responses after 450 cycles do not slow it down."""
+    if (bench := MoverBench(dut, latency=450)).stalls == "none":
+        moves = bench.chunks(8, lengths=[1024, 2048, 4096])
+        beats = bench.beats(moves)
+        ends = await drain(bench, moves)
+        assert ends.beats == beats
+        assert ends.last - ends.first + 1 <= 1.02 * beats
+
+
+async def _short(dut, lane, beats):
+    """Moves of a beat each, one behind the other."""
+    if (bench := MoverBench(dut, latency=450)).stalls == "none":
+        size = bench.config.beat_bytes
+        moves = [Move(BASE_ADDRESS + number * size + lane, size, number, 0, 1) for number in range(400)]
+        ends = await drain(bench, moves)
+        assert ends.last - ends.first + 1 <= beats * len(moves) + 5
+
+
+@cocotb.test()
+async def short_moves(dut):
+    await _short(dut, 0, 1)
+
+
+@cocotb.test()
+async def short_moves_across_beats(dut):
+    await _short(dut, 3, 2)

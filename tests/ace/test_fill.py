@@ -1,0 +1,141 @@
+"""Fill against bytes in memory: random moves with stalls everywhere, errors, and the rate of short and long ones."""
+
+import random
+
+import cocotb
+import pytest
+
+from hw.ace.config import PRESETS
+from hw.ace.fill import Fill
+from tests.ace.movers import BASE_ADDRESS, CheckedMover, Move, MoverBench, parameters
+from tests.ace.streams import Source, run
+
+pytestmark = pytest.mark.rtl
+
+
+@pytest.mark.parametrize("stalls", ["none", "mixed"])
+@pytest.mark.parametrize("config", ["tiny", "base"])
+def test_fill(simulate, config, stalls):
+    # With stalls, so few reads that all places are taken now and then.
+    fill = Fill(PRESETS[config], **({} if stalls == "none" else {"reads": 40}))
+    simulate(CheckedMover(fill), name=f"fill_{config}", env=parameters(stalls=stalls))
+
+
+class _Sram:
+    """Takes writes now and then; each must be the one that comes next."""
+
+    def __init__(self, bench, expected, stalls):
+        self.dut, self.expected, self.stalls = bench.dut, expected, stalls
+        self.rng = random.Random(f"sram {bench.seed}")
+        self.index, self.rate = 0, 1.0
+        self.ready, self.waiting = False, None
+        self.first = self.last = None
+
+    def drive(self):
+        if self.stalls and self.rng.random() < 0.02:
+            self.rate = self.rng.choice((0.1, 0.6, 1.0))
+        self.ready = self.rng.random() < self.rate
+        self.dut.write__ready.value = int(self.ready)
+
+    def sample(self, cycle):
+        if not self.dut.write__valid.value:
+            assert self.waiting is None
+            return
+        seen = int(self.dut.write__address.value), int(self.dut.write__data.value)
+        assert self.waiting in (None, seen)
+        self.waiting = None if self.ready else seen
+        if self.ready:
+            address, data, mask, chunk = self.expected[self.index]
+            assert seen[0] == address and seen[1] & mask == data, (chunk, self.index, hex(seen[1]), hex(data))
+            self.index += 1
+            self.first, self.last = self.first or cycle, cycle
+
+
+class _Done:
+    """What has ended, and how many writes were before that."""
+
+    def __init__(self, bench, sram, expected, writes):
+        self.bench, self.sram, self.expected, self.writes = bench, sram, expected, writes
+        self.seen = 0
+
+    def drive(self):
+        pass
+
+    def sample(self, cycle):
+        dut = self.bench.dut
+        assert dut.m_axi__rready.value
+        self.bench.counted += int(dut.count.value)
+        if dut.done_valid.value:
+            assert int(dut.done.value) == self.expected[self.seen], self.seen
+            # A write of the next chunk may be in the same cycle.
+            assert self.sram.index >= self.writes[self.seen]
+            self.seen += 1
+
+
+async def fill(bench, moves):
+    """Send moves and see that they are written; returns the cycles from the first write to the last."""
+    dut, beat_bytes, expected, writes = bench.dut, bench.config.beat_bytes, [], []
+    for move in moves:
+        data = bench.contents[bench.place(move)]
+        for beat, at in enumerate(range(0, move.bytes, beat_bytes)):
+            lanes = data[at:at + beat_bytes]
+            mask = 0 if bench.fails(move) else (1 << 8 * len(lanes)) - 1
+            expected.append((move.sram + beat, int.from_bytes(lanes, "little") & mask, mask, move))
+        if move.last:
+            writes.append(len(expected))
+    source = Source(dut, "i", items=bench.words(moves), stalls=bench.stalls, seed=bench.seed)
+    sram = _Sram(bench, expected, bench.stalls != "none")
+    done = _Done(bench, sram, bench.ended(moves), writes)
+    await bench.start()
+    await run(dut, [source, sram, done], until=lambda: done.seen == len(writes))
+    await run(dut, [source, sram, done], until=lambda: True)
+    assert sram.index == len(expected)
+    assert bench.counted == sum(move.bytes for move in moves)
+    return sram.last - sram.first + 1
+
+
+@cocotb.test()
+async def moves(dut):
+    bench = MoverBench(dut)
+    await fill(bench, bench.chunks(40))
+
+
+@cocotb.test()
+async def errors(dut):
+    bench = MoverBench(dut)
+    bench.fail(0, 7, read="SLVERR")
+    bench.fail(3, read="DECERR")
+    await fill(bench, bench.chunks(20))
+
+
+@cocotb.test()
+async def chunks_without_bytes(dut):
+    bench = MoverBench(dut)
+    await fill(bench, bench.chunks(20, lengths=[0, 0, 0, 1]))
+
+
+@cocotb.test()
+async def full_rate(dut):
+    """A memory that answers after 450 cycles gives a beat in each."""
+    if (bench := MoverBench(dut, latency=450)).stalls == "none":
+        moves = bench.chunks(8, lengths=[1024, 2048, 4096])
+        beats = bench.beats(moves)
+        assert await fill(bench, moves) <= 1.02 * beats
+
+
+async def _short(dut, lane, cycles):
+    """Moves of a beat each, one behind the other."""
+    if (bench := MoverBench(dut)).stalls == "none":
+        size = bench.config.beat_bytes
+        moves = [Move(BASE_ADDRESS + number * size + lane, size, number, 0, 1) for number in range(200)]
+        assert await fill(bench, moves) <= cycles * len(moves) + 5
+
+
+@cocotb.test()
+async def short_moves(dut):
+    await _short(dut, 0, 1)
+
+
+@cocotb.test()
+async def short_moves_across_beats(dut):
+    await _short(dut, 3, 2)
