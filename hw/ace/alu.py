@@ -17,6 +17,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .convert import Narrow, Widen
+from .delay import delayed
 from .formats import OP_WIDTH, TYPE_WIDTH, WORD_WIDTH, DType
 from .fp_add import FpAdd, unpacked_layout
 from .integer import IntegerAlu
@@ -75,18 +76,18 @@ class Lane(wiring.Component):
             control.packed.eq((self.a_type == self.b_type) & (self.a_type == self.o_type)),
         ]
 
-        op = _delayed(m, self.op, 1, name="op")
+        op = delayed(m, self.op, 1, name="op")
         low = self._half(m, "low", FpAdd(), op, mixed=True)
         high = self._half(m, "high", FpAdd(precision=UPPER_PRECISION, rounding="odd"), op, mixed=False)
 
         m.submodules.integer = integer = IntegerAlu()
         m.d.comb += [integer.a.eq(self.a), integer.b.eq(self.b), integer.dtype.eq(self.o_type), integer.op.eq(self.op)]
         added = 1 + FpAdd.LATENCY
-        whole = _delayed(m, integer.o, added - IntegerAlu.LATENCY, name="integer")
+        whole = delayed(m, integer.o, added - IntegerAlu.LATENCY, name="integer")
 
         # The sum as it is, beside the narrowed ones.
         now = Signal(controls)
-        m.d.comb += now.eq(_delayed(m, control, added, name="control"))
+        m.d.comb += now.eq(delayed(m, control, added, name="control"))
         m.d.comb += [low.dtype.eq(now.dtype), high.dtype.eq(now.dtype)]
         word, last = Signal(WORD_WIDTH, reset_less=True), Signal(controls, reset_less=True)
         m.d.sync += [word.eq(Mux(now.integer, whole, low.i)), last.eq(now)]
@@ -108,12 +109,3 @@ class Lane(wiring.Component):
         m.submodules[f"{name}_narrow"] = narrow = Narrow(precision=adder.precision)
         m.d.comb += narrow.i.eq(adder.o)
         return narrow
-
-
-def _delayed(m, value, cycles, *, name):
-    """``value`` of ``cycles`` cycles ago; without reset, so that it can become shift-register LUTs."""
-    for number in range(1, cycles + 1):
-        later = Signal(Value.cast(value).shape(), name=f"{name}_{number}", reset_less=True)
-        m.d.sync += later.eq(value)
-        value = later
-    return value

@@ -4,13 +4,14 @@ looked at in its middle."""
 import random
 from collections import deque
 
+from amaranth.lib import data
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 
-__all__ = ["Sink", "Source", "bits", "random_fields", "reset", "run"]
+__all__ = ["Sink", "Source", "bits", "fields", "random_fields", "reset", "run"]
 
-STALLS = {"none": (), "random": (0.5,), "mixed": (0.1, 0.5, 0.9)}
-"""Probabilities that a source or a sink pauses, each for a while."""
+STALLS = {"none": (), "mixed": (0.1, 0.5, 0.9)}
+"""Probabilities that a source or a sink pauses, each for a while; a number is one that stays."""
 _WHILE = 50
 
 
@@ -19,9 +20,23 @@ def bits(layout, fields):
     return layout.const(fields).as_bits()
 
 
+def fields(layout, port):
+    """What a port carries, as a dictionary of numbers."""
+    value, found = int(port.value), {}
+    for name, field in layout:
+        found[name] = value >> field.offset & ((1 << field.width) - 1)
+    return found
+
+
 def random_fields(rng, layout, **fixed):
     """Random value of each field of ``layout`` that is not given."""
-    return {name: fixed.get(name, rng.getrandbits(field.width)) for name, field in layout}
+    return {name: fixed[name] if name in fixed else _random(rng, field) for name, field in layout}
+
+
+def _random(rng, field):
+    if isinstance(field.shape, data.StructLayout):
+        return random_fields(rng, field.shape)
+    return rng.getrandbits(field.width)
 
 
 async def reset(dut):
@@ -51,7 +66,7 @@ class _Stalls:
     """Whether to pause in this cycle."""
 
     def __init__(self, kind, rng):
-        self.rates, self.rng = STALLS[kind], rng
+        self.rates, self.rng = STALLS.get(kind) or ((kind,) if isinstance(kind, float) else ()), rng
         self.rate, self.left = 0.0, 0
 
     def __call__(self):
@@ -83,7 +98,8 @@ class Source(_Port):
         self._offered = False
 
     def drive(self):
-        if not self._offered and self.items and not self.stalls():
+        pause = self.stalls()
+        if not self._offered and self.items and not pause:
             self.payload.value = self.items[0]
             self._offered = True
         self.valid.value = int(self._offered)

@@ -1,0 +1,206 @@
+"""What comes in at the ports: payload to the SRAM, alone or combined with what is there; GRANTs to the FSMs.
+
+LinkPort -> Receive -> Sram, pool.  Latency: 12 cycles from a beat on a port to its write, and as many more as
+AluArray takes for its slices; 1 cycle from a GRANT on a port to ``grants``.  Throughput: one beat per cycle over all
+ports, whatever the packets' lengths; reduced ones, one per :attr:`AluArray.slices` cycles.
+
+::
+
+    cycle  0                1             2             3      4 ... 11   12
+           choose a port    look up the   ask for the   (SRAM) lanes      write, tell the FSM
+                            chunk         operand
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.dma_engine.table import Table
+from hw.stream import RoundRobin
+
+from .alu_array import AluArray
+from .config import SEQUENCE_WIDTH
+from .delay import delayed
+from .layouts import (
+    PacketKind,
+    arithmetic_layout,
+    flit_layout,
+    grant_layout,
+    landed_layout,
+    place_layout,
+)
+from .sram import Sram, SramReadSignature, SramWriteSignature
+
+__all__ = ["Receive", "lookup_layout"]
+
+
+def lookup_layout():
+    """The chunk that is looked for."""
+    return data.StructLayout({"communicator": 4, "sequence": SEQUENCE_WIDTH})
+
+
+def _packet_layout(config):
+    """A DATA packet of which beats are to come: where the next one goes, and what is known from its header."""
+    return data.StructLayout({
+        "slot": config.slot_bits, "beat": config.chunk_beat_bits, "arithmetic": arithmetic_layout(), "reduce": 1,
+        "dropped": 1, "landed": landed_layout(config)})
+
+
+class Receive(wiring.Component):
+    """Take beats from ports in turns, and change the SRAM with them.
+
+    A port keeps its turn until its packet ends, or until it has no beat; then others go on with theirs. So a slow
+    link holds up nobody.
+
+    A packet that would go beyond the end of its slot is dropped.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    ports : ``In(stream.Signature(flit_layout)).array(ports)``
+        DATA and GRANT packets.
+    lookup : ``Out(lookup_layout)``, place : ``In(place_layout)``
+        The chunk of a packet, and in the next cycle where it is.
+    read : ``Out(SramReadSignature)``, write : ``Out(SramWriteSignature)``
+        Of the SRAM; never refused.
+    grants : ``Out``; ``valid``, ``payload``
+        A GRANT has come.
+    landed : ``Out``; ``valid``, ``payload``
+        The last beat of a packet is being written: reads accepted in later cycles have all of it.
+    reduced, copied : ``Out(1)``
+        A beat is being written.
+    fault : ``Out(1)``
+        A packet is dropped.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "ports": In(stream.Signature(flit_layout(config))).array(config.ports),
+            "lookup": Out(lookup_layout()), "place": In(place_layout(config)),
+            "read": Out(SramReadSignature(config)), "write": Out(SramWriteSignature(config)),
+            "grants": Out(wiring.Signature({"valid": Out(1), "payload": Out(grant_layout(config))})),
+            "landed": Out(wiring.Signature({"valid": Out(1), "payload": Out(landed_layout(config))})),
+            "reduced": Out(1), "copied": Out(1), "fault": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        tag_layout = data.StructLayout({
+            "address": self.config.sram_bits, "reduce": 1, "last": 1, "landed": landed_layout(self.config)})
+        m.submodules.alus = alus = AluArray(self.config, tag_layout)
+        valid, port, flit = self._choose(m, slices=alus.slices)
+
+        # A GRANT is told at once; of a DATA packet, the first beat asks where its chunk is.
+        header, is_data = flit.header, Signal()
+        m.d.comb += [
+            is_data.eq(~flit.first | (header.kind == PacketKind.DATA)),
+            self.grants.valid.eq(valid & flit.first & (header.kind == PacketKind.GRANT)),
+            *(self.grants.payload[name].eq(header[name]) for name, _ in grant_layout(self.config)),
+            *(self.lookup[name].eq(header[name]) for name, _ in lookup_layout()),
+        ]
+
+        # The answer is here: read the operand.
+        known, last = Signal(), Signal(reset_less=True)
+        m.d.sync += [known.eq(valid & is_data), last.eq(flit.last)]
+        packet = self._packet(m, known, port, flit)
+        live = known & ~packet.dropped
+        tag = Signal(tag_layout)
+        m.d.comb += [
+            tag.address.eq(Cat(packet.beat, packet.slot)), tag.reduce.eq(packet.reduce), tag.last.eq(last),
+            tag.landed.eq(packet.landed),
+            self.read.valid.eq(live & packet.reduce), self.read.address.eq(tag.address),
+        ]
+
+        # Both operands meet.
+        m.d.comb += [
+            alus.valid.eq(delayed(m, live, Sram.LATENCY, name="live", reset_less=False)),
+            alus.reduce.eq(delayed(m, packet.reduce, Sram.LATENCY, name="reduce")),
+            alus.arithmetic.eq(delayed(m, packet.arithmetic, Sram.LATENCY, name="arithmetic")),
+            alus.tag.eq(delayed(m, tag, Sram.LATENCY, name="tag")),
+            alus.a.eq(self.read.data),
+            alus.b.eq(delayed(m, flit.data, 1 + Sram.LATENCY, name="data")),
+        ]
+
+        done = alus.o_tag
+        m.d.comb += [
+            self.write.valid.eq(alus.o_valid), self.write.address.eq(done.address), self.write.data.eq(alus.o),
+            self.landed.valid.eq(alus.o_valid & done.last), self.landed.payload.eq(done.landed),
+            self.reduced.eq(alus.o_valid & done.reduce), self.copied.eq(alus.o_valid & ~done.reduce),
+        ]
+        return m
+
+    def _choose(self, m, *, slices):
+        """Take a beat from a port; return it, registered, with ``valid`` and the number of the port."""
+        ports = list(self.ports)
+        m.submodules.turn = turn = RoundRobin(len(ports))
+        ready, stays = Signal(len(ports)), Signal(len(ports))   # with a beat; whose turn it still is
+        m.d.comb += [
+            ready.eq(Cat(port.valid for port in ports) & ~self._paced(m, turn, slices)),
+            turn.requests.eq(Mux((ready & stays).any(), ready & stays, ready)), turn.advance.eq(1),
+            *(port.ready.eq(granted) for port, granted in zip(ports, turn.grant_onehot, strict=True)),
+        ]
+
+        valid, number = Signal(), Signal(range(len(ports)), reset_less=True)
+        flit = Signal(flit_layout(self.config), reset_less=True)
+        now = Signal(flit_layout(self.config))
+        m.d.comb += now.eq(_select([port.payload for port in ports], turn.grant))
+        m.d.sync += [valid.eq(turn.valid), number.eq(turn.grant), flit.eq(now)]
+        with m.If(turn.valid):
+            m.d.sync += stays.eq(Mux(now.last, 0, turn.grant_onehot))
+        return valid, number, flit
+
+    def _paced(self, m, turn, slices):
+        """Ports that may have no turn now, because their next beat is to be reduced and another one still is."""
+        if slices == 1:
+            return C(0, len(self.ports))
+        reduces, reducing, left = Signal(len(self.ports)), Signal(len(self.ports)), Signal(range(slices))
+        for number, port in enumerate(self.ports):
+            flit = port.payload
+            m.d.comb += reducing[number].eq(Mux(
+                flit.first, flit.header.reduce & (flit.header.kind == PacketKind.DATA), reduces[number]))
+            with m.If(turn.grant_onehot[number]):
+                m.d.sync += reduces[number].eq(reducing[number])
+        with m.If((turn.grant_onehot & reducing).any()):
+            m.d.sync += left.eq(slices - 1)
+        with m.Elif(left != 0):
+            m.d.sync += left.eq(left - 1)
+        return reducing & (left != 0).replicate(len(self.ports))
+
+    def _packet(self, m, known, port, flit):
+        """The packet of the beat that was looked up, ``beat`` being where that beat goes."""
+        config = self.config
+        # Of each port, the packet that is coming in.
+        m.submodules.packets = packets = Table(
+            _packet_layout(config), depth=1 << (config.ports - 1).bit_length(), reads=1, init=None)
+        beyond = Signal()
+        m.d.comb += beyond.eq((flit.header.offset + flit.header.beats)[config.chunk_beat_bits:].any())
+        # What the header says, one cycle later.
+        number = Signal.like(port, reset_less=True)
+        said = Signal(data.StructLayout({"first": 1, "beat": config.chunk_beat_bits, "beats": 7, "reduce": 1,
+                                         "beyond": 1}), reset_less=True)
+        m.d.sync += [number.eq(port), said.first.eq(flit.first), said.beat.eq(flit.header.offset),
+                     said.beats.eq(flit.header.beats), said.reduce.eq(flit.header.reduce), said.beyond.eq(beyond),
+                     self.fault.eq(known & said.first & said.beyond)]
+
+        begun, packet, after = (Signal(_packet_layout(config), name=name) for name in ("begun", "packet", "after"))
+        m.d.comb += [
+            begun.slot.eq(self.place.slot), begun.beat.eq(said.beat), begun.arithmetic.eq(self.place.arithmetic),
+            begun.reduce.eq(said.reduce), begun.dropped.eq(said.beyond),
+            begun.landed.fsm.eq(self.place.fsm), begun.landed.beats.eq(said.beats),
+            packets.read[0].addr.eq(number), packet.eq(Mux(said.first, begun, packets.read[0].data)),
+            after.eq(packet), after.beat.eq(packet.beat + 1),
+            packets.write.en.eq(known), packets.write.addr.eq(number), packets.write.data.eq(after),
+        ]
+        return packet
+
+
+def _select(values, number):
+    """The one of ``values`` with this number, two bits of it at a time: a multiplexer of four takes one LUT."""
+    if len(values) == 1:
+        return values[0]
+    groups = [values[at:at + 4] for at in range(0, len(values), 4)]
+    return _select([Array(group)[number[:2]] for group in groups], number[2:])

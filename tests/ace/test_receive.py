@@ -1,0 +1,305 @@
+# amaranth: UnusedElaboratable=no
+"""Receive, its lanes and the SRAM together against a dictionary of what the SRAM holds.
+
+What a packet changed is read back as soon as it is told to have landed.
+"""
+
+import os
+import random
+from collections import Counter, deque
+from dataclasses import replace
+
+import cocotb
+import numpy as np
+import pytest
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, connect, flipped
+
+from hw.ace.config import TINY
+from hw.ace.formats import DType, Op
+from hw.ace.layouts import PacketKind, flit_layout, grant_layout, landed_layout, packet_layout, place_layout
+from hw.ace.model_numerics import combine_words
+from hw.ace.receive import Receive, lookup_layout
+from hw.ace.sram import Sram, SramReadSignature, SramWriteSignature
+from tests.ace.streams import Source, bits, fields, random_fields, reset, run
+
+pytestmark = pytest.mark.rtl
+
+SMALL = replace(TINY, fsms=8, chunk_bytes=1024, packet_bytes=128)
+CONFIGS = {"whole": SMALL, "quarters": replace(SMALL, data_width=128, lanes=1)}
+LATENCY = {"whole": 12, "quarters": 15}
+"""Cycles from a beat on a port to ``landed``."""
+
+
+class ReceiveBench(wiring.Component):
+    """Receive at its SRAM, with Transmit's reader and Fill's writer for the test."""
+
+    def __init__(self, config):
+        self.config = config
+        members = dict(Receive(config).signature.members)
+        del members["read"], members["write"]
+        super().__init__(members | {
+            "reads": In(SramReadSignature(config)), "fill": In(SramWriteSignature(config))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.receive = receive = Receive(self.config)
+        m.submodules.sram = sram = Sram(self.config)
+        connect(m, receive.read, sram.reads[0])
+        connect(m, receive.write, sram.writes[0])
+        connect(m, flipped(self.reads), sram.reads[1])
+        connect(m, flipped(self.fill), sram.writes[1])
+        for name in receive.signature.members:
+            if name == "ports":
+                for outer, inner in zip(self.ports, receive.ports, strict=True):
+                    connect(m, flipped(outer), inner)
+            elif name in ("grants", "landed"):
+                connect(m, getattr(receive, name), flipped(getattr(self, name)))
+            elif name == "place":
+                m.d.comb += receive.place.eq(self.place)
+            elif name not in ("read", "write"):
+                m.d.comb += getattr(self, name).eq(getattr(receive, name))
+        return m
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_receive(simulate, config):
+    simulate(ReceiveBench(CONFIGS[config]), name="receive", env={"CONFIG": config})
+
+
+class _Packet:
+    """A DATA packet for some beats of a chunk."""
+
+    def __init__(self, rng, config, key, place, *, beats, offset, reduce):
+        self.place, self.reduce = place, reduce
+        self.start = place["slot"] * config.chunk_beats + offset
+        self.payload = [rng.getrandbits(config.data_width) for _ in range(beats)]
+        self.addresses = range(self.start, self.start + beats)
+        header = random_fields(rng, packet_layout(config), kind=PacketKind.DATA, **key, offset=offset, beats=beats - 1,
+                               reduce=reduce)
+        self.flits = [_flit(rng, config, word, header, number == 0, number == beats - 1)
+                      for number, word in enumerate(self.payload)]
+
+
+def _flit(rng, config, word, header, first, last):
+    # The header of later beats is noise.
+    if not first:
+        header = random_fields(rng, packet_layout(config), kind=rng.choice(list(PacketKind)))
+    return bits(flit_layout(config), {"data": word, "header": header, "first": first, "last": last})
+
+
+class _Bench:
+    """Chunks of eight FSMs, each of which receives at one port; packets and what they are to change.
+
+    A place that a packet is for is left alone until it was read back.
+    """
+
+    def __init__(self, dut, *, stalls="none", conflicts=False):
+        self.dut, self.config = dut, CONFIGS[os.environ["CONFIG"]]
+        self.rng = rng = random.Random(cocotb.RANDOM_SEED)
+        self.conflicts = conflicts
+        self.cycle = 0
+        slots = rng.sample(range(self.config.slots), self.config.fsms)
+        self.chunks = {}        # communicator and sequence -> place
+        while len(self.chunks) < 4 * self.config.fsms:
+            fsm = len(self.chunks) % self.config.fsms
+            self.chunks[rng.getrandbits(4), rng.getrandbits(16)] = {
+                "fsm": fsm, "slot": slots[fsm], "arithmetic": {"dtype": rng.choice(list(DType)),
+                                                               "op": rng.choice(list(Op))}}
+        self.contents = {}
+        self.ports = [Source(dut, f"ports__{port}", stalls=stalls, seed=cocotb.RANDOM_SEED)
+                      for port in range(self.config.ports)]
+        self.coming = [deque() for _ in range(self.config.fsms)]
+        self.busy = set()
+        self.to_fill, self.to_read, self.answers = deque(), deque(), {}
+        self.filling = self.reading = None
+        self.grants, self.told = Counter(), Counter()
+        self.place, self.landed, self.faults, self.expected_faults = 0, [], 0, 0
+        self.written = Counter()
+
+    @property
+    def actors(self):
+        return [*self.ports, self]
+
+    async def start(self):
+        """Fill the whole SRAM with noise."""
+        for name in ("fill", "reads"):
+            getattr(self.dut, f"{name}__valid").value = 0
+        await reset(self.dut)
+        self.to_fill.extend((address, self.rng.getrandbits(self.config.data_width))
+                            for address in range(self.config.sram_beats))
+        await run(self.dut, self.actors, until=lambda: not self.to_fill)
+
+    async def finish(self):
+        """Wait until all is done, and look at the whole SRAM."""
+        def done():
+            return not (any(port.items for port in self.ports) or any(self.coming) or self.to_read or self.answers)
+
+        await run(self.dut, self.actors, until=done)
+        assert self.grants == self.told
+        assert self.faults == self.expected_faults
+        self.conflicts = False
+        self.to_read.extend((address, True) for address in range(self.config.sram_beats))
+        await run(self.dut, self.actors, until=done)
+
+    # What is sent
+
+    def packet(self, port, **given):
+        """Send a packet of some FSM that receives at this port, if there is room for it now."""
+        rng, config = self.rng, self.config
+        key = rng.choice([key for key, place in self.chunks.items() if place["fsm"] % config.ports == port])
+        beats = given.get("beats") or rng.choice((1, 1, 2, rng.randint(1, config.packet_beats)))
+        choice = {"beats": beats, "offset": rng.randint(0, config.chunk_beats - beats), "reduce": rng.randint(0, 1)}
+        packet = _Packet(rng, config, dict(zip(("communicator", "sequence"), key, strict=True)), self.chunks[key],
+                         **choice | given)
+        if self.busy.isdisjoint(packet.addresses):
+            self.busy.update(packet.addresses)
+            self.coming[packet.place["fsm"]].append(packet)
+            self.ports[port].items.extend(packet.flits)
+            return packet
+        return None
+
+    def beyond(self, port):
+        """A packet that does not end within its slot, and is to be dropped."""
+        beats = self.rng.randint(2, self.config.packet_beats)
+        key, place = self.rng.choice(list(self.chunks.items()))
+        packet = _Packet(self.rng, self.config, dict(zip(("communicator", "sequence"), key, strict=True)), place,
+                         beats=beats, offset=self.config.chunk_beats - self.rng.randint(1, beats - 1), reduce=1)
+        self.ports[port].items.extend(packet.flits)
+        self.expected_faults += 1
+
+    def grant(self, port):
+        header = random_fields(self.rng, packet_layout(self.config), kind=PacketKind.GRANT)
+        self.ports[port].items.append(_flit(self.rng, self.config, 0, header, True, True))
+        self.grants[bits(grant_layout(self.config), {name: header[name] for name, _ in grant_layout(self.config)})] += 1
+
+    # What is done in a cycle
+
+    def drive(self):
+        dut = self.dut
+        dut.place.value = self.place
+        if self.filling is None and self.to_fill:
+            self.filling = self.to_fill.popleft()
+        dut.fill__valid.value = int(self.filling is not None)
+        if self.filling is not None:
+            dut.fill__address.value, dut.fill__data.value = self.filling
+        if self.reading is None:
+            if self.to_read:
+                self.reading = self.to_read.popleft()
+            elif self.conflicts:
+                self.reading = self.rng.randrange(self.config.sram_beats), False
+        dut.reads__valid.value = int(self.reading is not None)
+        if self.reading is not None:
+            dut.reads__address.value = self.reading[0]
+
+    def sample(self, cycle):
+        self.cycle += 1
+        dut = self.dut
+        if self.cycle in self.answers:
+            address, word = self.answers.pop(self.cycle)
+            got = int(dut.reads__data.value)
+            assert got == word, f"{address:#x} holds {got:#x}, not {word:#x}"
+            self.busy.discard(address)
+        if self.reading is not None and dut.reads__ready.value:
+            address, counts = self.reading
+            if counts:
+                self.answers[self.cycle + Sram.LATENCY] = address, self.contents[address]
+            self.reading = None
+        if self.filling is not None and dut.fill__ready.value:
+            self.contents[self.filling[0]] = self.filling[1]
+            self.filling = None
+        asked = fields(lookup_layout(), dut.lookup)
+        place = self.chunks.get((asked["communicator"], asked["sequence"]))
+        self.place = bits(place_layout(self.config), place or random_fields(self.rng, place_layout(self.config)))
+        if dut.grants__valid.value:
+            self.told[int(dut.grants__payload.value)] += 1
+        if dut.landed__valid.value:
+            self._land(fields(landed_layout(self.config), dut.landed__payload))
+        self.faults += int(dut.fault.value)
+        self.written["reduced"] += int(dut.reduced.value)
+        self.written["copied"] += int(dut.copied.value)
+
+    def _land(self, landed):
+        packet = self.coming[landed["fsm"]].popleft()
+        assert landed["beats"] == len(packet.payload) - 1
+        for address, word in zip(packet.addresses, packet.payload, strict=True):
+            if packet.reduce:
+                word = _combine(self.config, packet.place["arithmetic"], self.contents[address], word)
+            self.contents[address] = word
+            self.to_read.append((address, True))
+        self.landed.append((self.cycle, packet))
+
+
+def _combine(config, arithmetic, a, b):
+    a, b = (np.frombuffer(word.to_bytes(config.beat_bytes, "little"), "<u4") for word in (a, b))
+    made = combine_words(arithmetic["op"], a, b, a_type=arithmetic["dtype"])
+    return int.from_bytes(made.astype("<u4").tobytes(), "little")
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=["none", "mixed"])
+async def random_packets(dut, stalls):
+    bench = _Bench(dut, stalls=stalls, conflicts=stalls != "none")
+    await bench.start()
+    rng = bench.rng
+    for _ in range(60):
+        for port in range(bench.config.ports):
+            for _ in range(rng.randint(0, 3)):
+                rng.choices((bench.packet, bench.grant, bench.beyond), (12, 3, 1))[0](port)
+        end = bench.cycle + rng.randint(1, 60)
+        await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
+    await bench.finish()
+    assert len(bench.landed) > 150 and bench.faults > 3 and sum(bench.told.values()) > 30
+    reduced, copied = (sum(len(packet.payload) for _, packet in bench.landed if packet.reduce == reduce)
+                       for reduce in (1, 0))
+    assert bench.written == {"reduced": reduced, "copied": copied}
+
+
+@cocotb.test()
+async def latency(dut):
+    """Of a packet alone."""
+    bench = _Bench(dut)
+    await bench.start()
+    for reduce in (0, 1):
+        for beats in (1, 4):
+            packet = bench.packet(beats, beats=beats, reduce=reduce)
+            start = bench.cycle + 1
+            await run(dut, bench.actors, until=lambda: not any(bench.coming))
+            pace = LATENCY[os.environ["CONFIG"]] - LATENCY["whole"] + 1 if reduce else 1
+            assert bench.landed[-1] == (start + LATENCY[os.environ["CONFIG"]] + (beats - 1) * pace, packet)
+    await bench.finish()
+
+
+async def _rate(dut, bench, *, beats, reduce):
+    """Beats written per cycle while packets wait at all ports."""
+    for _ in range(60):
+        for port in range(bench.config.ports):
+            bench.packet(port, beats=beats, reduce=reduce)
+    await run(dut, bench.actors, until=lambda: bench.written.total())
+    cycle, written = bench.cycle, bench.written.total()
+    await run(dut, bench.actors, until=lambda: not all(port.items for port in bench.ports))
+    rate = (bench.written.total() - written) / (bench.cycle - cycle)
+    await bench.finish()
+    bench.written.clear()
+    return rate
+
+
+@cocotb.test()
+async def full_rate(dut):
+    """Packets of any length follow each other without a gap."""
+    pace = LATENCY[os.environ["CONFIG"]] - LATENCY["whole"] + 1
+    bench = _Bench(dut)
+    await bench.start()
+    for beats in (1, 3, 8):
+        for reduce in (0, 1):
+            rate = await _rate(dut, bench, beats=beats, reduce=reduce)
+            assert rate == pytest.approx(1 / pace if reduce else 1, rel=0.02)
+
+
+@cocotb.test()
+async def slow_links(dut):
+    """Each port has a beat in one cycle of five: together they still fill the way to the SRAM."""
+    bench = _Bench(dut, stalls=0.8)
+    await bench.start()
+    assert await _rate(dut, bench, beats=8, reduce=0) > 0.85
