@@ -1,25 +1,18 @@
 """Register-level driver of the DMA engine: what a kernel driver does, over any bus.
 
-The names and bits come from the register map. Nothing here knows about simulation: a bus is an object with
-``async read(offset) -> int`` and ``async write(offset, value)`` for 32-bit registers.
+The names and bits come from the register map. Nothing here knows about simulation: a bus is a
+:class:`sim.registers.Bus`.
 """
 
 from contextlib import nullcontext
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from hw.dma_engine.config import HISTOGRAM_BINS, PAGE_BYTES, SMALL_PAGE_BITS
-from hw.dma_engine.registers import ID_VALUE, VERSION, register_map
+from hw.dma_engine.registers import register_map
 from hw.dma_engine.words import Command, QueueMode, Status
+from sim.registers import RegisterDriver
 
-__all__ = ["Bus", "DmaDriver", "LogRecord", "QueueCounters", "QueueState"]
-
-
-class Bus(Protocol):
-    """32-bit registers at byte offsets."""
-
-    async def read(self, offset: int) -> int: ...
-
-    async def write(self, offset: int, value: int) -> None: ...
+__all__ = ["DmaDriver", "LogRecord", "QueueCounters", "QueueState"]
 
 
 class QueueState(NamedTuple):
@@ -55,7 +48,7 @@ class QueueCounters(NamedTuple):
     stalls: int
 
 
-class DmaDriver:
+class DmaDriver(RegisterDriver):
     """Drives one engine.
 
     Parameters
@@ -69,37 +62,12 @@ class DmaDriver:
     """
 
     def __init__(self, bus, config, *, lock=nullcontext):
-        self.bus, self.config, self._lock = bus, config, lock
-        self.map = register_map(config)
-
-    # Registers
-
-    async def read(self, register):
-        """Fields of a register, by name."""
-        described = self.map[register]
-        return described.unpack(await self.bus.read(described.offset))
-
-    async def write(self, register, **fields):
-        """Write a register; fields that are not named become 0."""
-        described = self.map[register]
-        await self.bus.write(described.offset, described.pack(**fields))
-
-    async def _write_pair(self, name, value):
-        await self.write(f"{name}_LO", value=value & 0xFFFF_FFFF)
-        await self.write(f"{name}_HI", value=value >> 32)
+        super().__init__(bus, register_map(config), lock=lock)
+        self.config = config
 
     async def check_identity(self):
         """Raise RuntimeError unless this is an engine that the driver knows, of the expected sizes."""
-        found = (await self.read("ID"))["value"], (await self.read("VERSION"))["value"]
-        if found != (ID_VALUE, VERSION):
-            raise RuntimeError(f"ID and VERSION are {found[0]:#x} and {found[1]}, "
-                               f"not {ID_VALUE:#x} and {VERSION}")
-        expected, sizes = {}, {}
-        for name in ("SIZES", "SIZES_2"):
-            expected |= self.map[name].unpack(self.map[name].reset)
-            sizes |= await self.read(name)
-        if sizes != expected:
-            raise RuntimeError(f"The engine's sizes are {sizes}, not {expected}")
+        await self._check_identity("SIZES", "SIZES_2")
 
     # Tables
 
@@ -239,18 +207,9 @@ class DmaDriver:
         """Entries of the error log that were lost."""
         return (await self.read("ERROR_LOG_LOST"))["count"]
 
-    async def enable_interrupts(self, *, error=False, completion=False):
-        await self.write("IRQ_ENABLE", error=int(error), completion=int(completion))
-
     async def moderate_interrupts(self, *, count=0, cycles=0):
         """Let ``count`` requests, or ``cycles`` after the first of them, share a completion interrupt."""
         await self.write("IRQ_MODERATION", count=count, cycles=cycles)
-
-    async def interrupts(self):
-        return await self.read("IRQ_STATUS")
-
-    async def acknowledge(self, *, error=False, completion=False):
-        await self.write("IRQ_STATUS", error=int(error), completion=int(completion))
 
     async def counters(self):
         """All free-running counters, name -> value."""

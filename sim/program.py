@@ -41,8 +41,8 @@ class Program:
         return self.path.parent
 
 
-def build_program(component, *, name, main, sources=(), generated=None, defines=None, checked=False, shared=False,
-                  status: Callable[[str, int, int], None] | None = None):
+def build_program(component, *, name, main, sources=(), generated=None, defines=None, includes=(), checked=False,
+                  shared=False, status: Callable[[str, int, int], None] | None = None):
     """Build ``component`` with ``main`` unless that was done before, and return a :class:`Program`.
 
     Parameters
@@ -59,6 +59,8 @@ def build_program(component, *, name, main, sources=(), generated=None, defines=
         Name -> text of headers that are written for this build.
     defines : dict
         Name -> value of macros for ``main``.
+    includes : sequence of :class:`Path`
+        Folders where ``main`` finds its ``sources``, besides its own.
     checked : bool
         With the assertions of the design, which stop the program; not optimised.
     shared : bool
@@ -95,7 +97,8 @@ def build_program(component, *, name, main, sources=(), generated=None, defines=
         execute([verilator.path, *verilating, "--top-module", name, "-Mdir", "cpp", f"{name}.v"], env=verilator.env(),
                 folder=folder, log=folder / "verilator.log")
         link(folder, main=(main, _MAIN), product=product, status=status, fast=fast, options=options,
-             main_options=(*defines, f"-I{folder}"), libraries=("-shared",) if shared else ())
+             main_options=(*defines, *(f"-I{include}" for include in (folder, *includes))),
+             libraries=("-shared",) if shared else ())
 
     reused, seconds = once(folder, make, product=product, name=name)
     return Program(folder / product, reused, seconds)

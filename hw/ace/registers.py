@@ -82,8 +82,8 @@ def _communicators(config):
         Register("COMMUNICATOR_ROOT", [
             Field(f"width_{number}", 4, RW, doc=f"Bits of the root's coordinate in dimension {number}.")
             for number in range(DIMENSIONS)
-        ], doc=f"How the {ROOT_WIDTH} bits of a command's root are cut; the last dimension of more than one rank is "
-               "lowest."),
+        ] + [Field("ranks", 8, RW, lsb=16, doc="Ranks in all; what averages are divided by.")],
+            doc=f"How the {ROOT_WIDTH} bits of a command's root are cut; the last dimension is lowest."),
         Register("COMMUNICATOR_COMMIT", [
             Field("communicator", config.communicator_bits, PULSE, doc="Entry to write.")],
             doc="Writes the staged communicator. Nothing of it may be waiting or under way; its chunks count from 0."),

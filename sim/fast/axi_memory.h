@@ -28,8 +28,6 @@ struct MemoryOptions {
     double stall = 0;           // probability of a pause, per channel and cycle
     uint64_t seed = 1;
     uint64_t plant = 0;         // this R beat, from 1, has one wrong bit
-    uint64_t read_error = 0;    // this read burst, from 1, is answered with an error
-    uint64_t write_error = 0;   // the same of a write burst, of which nothing is stored
 };
 
 // What came since the beginning.
@@ -72,6 +70,10 @@ public:
     const MemoryCounts& counts() const { return counts_; }
     const std::vector<Target>& targets() const { return targets_; }
 
+    // The burst of this number, 1 for the next, is answered with an error; of a write, nothing is stored.
+    void fail_read(uint64_t number) { failing_read_ = counts_.read_bursts + number; }
+    void fail_write(uint64_t number) { failing_write_ = counts_.write_bursts + number; }
+
     // Decides what this cycle shows.
     void drive(uint64_t cycle) {
         out.arready = !random_.chance(options_.stall);
@@ -99,7 +101,7 @@ public:
         if (target) ready = serve(ready, target->read_free, beats, target->read_beats_per_cycle);
         ready = std::max(ready + jitter(), read_last_[id]);
         read_last_[id] = ready;
-        reads_[id].push_back({address, beats, ++counts_.read_bursts == options_.read_error});
+        reads_[id].push_back({address, beats, ++counts_.read_bursts == failing_read_});
         counts_.read_beats += beats;
         read_waiting_[target ? target - targets_.data() : 0].push({ready, sequence_++, id});
     }
@@ -227,7 +229,7 @@ private:
             for (const uint8_t strobe : burst.enabled) burst.bytes_enabled += __builtin_popcount(strobe);
             if (burst.data.size() != size_t{burst.beats} * kBytes) ++strays_;
             Target* target = target_of(burst.address);
-            const bool fails = ++counts_.write_bursts == options_.write_error;
+            const bool fails = ++counts_.write_bursts == failing_write_;
             burst.answer = !target ? kDecodeError : fails ? kSlaveError : kOkay;
             counts_.write_beats += burst.beats;
             counts_.write_bytes += burst.bytes_enabled;
@@ -273,6 +275,7 @@ private:
     Random random_;
     uint64_t sequence_ = 0, beats_read_ = 0, strays_ = 0;
     MemoryCounts counts_;
+    uint64_t failing_read_ = 0, failing_write_ = 0;  // 0 for none
 
     std::vector<std::deque<Read>> reads_;  // by ID
     std::vector<uint64_t> read_last_, write_last_;

@@ -1,0 +1,230 @@
+// A cluster as a library of C functions, for Python's ctypes.
+//
+// Functions return a number of at least 0, or -1 where something is wrong: cluster_error() says what, as a sentence.
+
+#include "cluster.h"
+
+#include <cstdio>
+
+#define API extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+struct LinkParameters {
+    uint32_t latency;
+    double bytes_per_cycle, stall;
+};
+
+struct MemoryParameters {
+    uint32_t read_latency, write_latency, jitter, out_of_order;
+    double read_rate, write_rate, stall;
+};
+
+struct Parameters {
+    uint32_t shape[kDimensions];
+    LinkParameters links[kDimensions];
+    uint64_t seed;
+    uint32_t threads;
+};
+
+thread_local std::string error;
+
+template <class Body>
+auto guarded(Body body) -> decltype(body()) {
+    try {
+        return body();
+    } catch (const std::exception& wrong) {
+        error = wrong.what();
+        return decltype(body())(-1);
+    }
+}
+
+std::string statistics;
+
+enum Reason { kLimit, kDone, kInterrupt };
+
+}  // namespace
+
+API const char* cluster_error() { return error.c_str(); }
+
+API Cluster* cluster_create(const Parameters* parameters, const MemoryParameters* memories) {
+    try {
+        const Shape shape{{parameters->shape[0], parameters->shape[1], parameters->shape[2]}};
+        std::array<LinkOptions, kDimensions> links;
+        for (unsigned dimension = 0; dimension < kDimensions; ++dimension) {
+            const LinkParameters& link = parameters->links[dimension];
+            links[dimension] = {link.latency, link.bytes_per_cycle, link.stall};
+        }
+        std::vector<Target> targets(shape.ranks());
+        std::vector<MemoryOptions> options(shape.ranks());
+        for (unsigned rank = 0; rank < shape.ranks(); ++rank) {
+            const MemoryParameters& memory = memories[rank];
+            targets[rank].size = ~uint64_t{0};
+            targets[rank].read_latency = memory.read_latency;
+            targets[rank].write_latency = memory.write_latency;
+            targets[rank].read_beats_per_cycle = memory.read_rate;
+            targets[rank].write_beats_per_cycle = memory.write_rate;
+            options[rank].jitter = memory.jitter;
+            options[rank].out_of_order = memory.out_of_order != 0;
+            options[rank].stall = memory.stall;
+        }
+        return new Cluster(shape, links, targets, options, parameters->seed, parameters->threads);
+    } catch (const std::exception& wrong) {
+        error = wrong.what();
+        return nullptr;
+    }
+}
+
+API void cluster_destroy(Cluster* cluster) { delete cluster; }
+
+API uint64_t cluster_cycle(const Cluster* cluster) { return cluster->cycle; }
+
+// Memory. What is stored, and what is mapped, exists from then on, in pages of 64 KiB; the rest of a new page is `fill`.
+
+API int cluster_map(Cluster* cluster, uint32_t rank, uint64_t address, uint64_t count, uint32_t fill) {
+    return guarded([&] {
+        (*cluster)[rank].memory.bytes.map(address, count, static_cast<uint8_t>(fill));
+        return 0;
+    });
+}
+
+API int cluster_store(Cluster* cluster, uint32_t rank, uint64_t address, const uint8_t* bytes, uint64_t count) {
+    return guarded([&] {
+        auto& memory = (*cluster)[rank].memory.bytes;
+        memory.map(address, count, 0);
+        memory.each_run(address, count, [&](uint8_t* at, uint64_t run, uint64_t) {
+            std::memcpy(at, bytes, run);
+            bytes += run;
+        });
+        return 0;
+    });
+}
+
+API int cluster_load(Cluster* cluster, uint32_t rank, uint64_t address, uint8_t* bytes, uint64_t count) {
+    return guarded([&] {
+        (*cluster)[rank].memory.bytes.each_run(address, count, [&](const uint8_t* at, uint64_t run, uint64_t) {
+            if (!at) throw std::runtime_error("There is no memory at one of the addresses.");
+            std::memcpy(bytes, at, run);
+            bytes += run;
+        });
+        return 0;
+    });
+}
+
+API int cluster_fail_burst(Cluster* cluster, uint32_t rank, uint32_t write, uint64_t number) {
+    return guarded([&] {
+        auto& memory = (*cluster)[rank].memory;
+        if (write) memory.fail_write(number);
+        else memory.fail_read(number);
+        return 0;
+    });
+}
+
+// Registers and doorbells. They wait for one another, and for cluster_settle or cluster_run.
+
+API int cluster_write_register(Cluster* cluster, uint32_t rank, uint32_t offset, uint32_t value) {
+    return guarded([&] {
+        (*cluster)[rank].post_write(offset, value);
+        return 0;
+    });
+}
+
+API int cluster_read_register(Cluster* cluster, uint32_t rank, uint32_t offset) {
+    return guarded([&] {
+        (*cluster)[rank].post_read(offset);
+        return 0;
+    });
+}
+
+API int64_t cluster_take_value(Cluster* cluster, uint32_t rank) {
+    return guarded([&]() -> int64_t {
+        auto& values = (*cluster)[rank].values;
+        if (values.empty()) throw std::runtime_error("No register was read.");
+        const uint32_t value = values.front();
+        values.pop_front();
+        return value;
+    });
+}
+
+// Not before `delay` cycles from now, and after all earlier ones of the endpoint.
+API int cluster_doorbell(Cluster* cluster, uint32_t rank, uint64_t delay, uint32_t address, const uint8_t* bytes) {
+    return guarded([&] {
+        Store store{0, address, {{}}};
+        std::memcpy(store.words.data(), bytes, 16);
+        (*cluster)[rank].post_at(cluster->cycle + delay, std::move(store));
+        return 0;
+    });
+}
+
+// Until all registers have answered: 1, or 0 if they have not after so many cycles.
+API int cluster_settle(Cluster* cluster, uint64_t cycles) {
+    return guarded([&]() -> int {
+        const bool done = cluster->run(cycles, [cluster] {
+            for (size_t rank = 0; rank < cluster->size(); ++rank)
+                if ((*cluster)[rank].accesses_waiting()) return false;
+            return true;
+        });
+        for (size_t rank = 0; rank < cluster->size(); ++rank)
+            if ((*cluster)[rank].refused_accesses)
+                throw std::runtime_error("Endpoint " + std::to_string(rank) + " answered a register access with an error.");
+        return done;
+    });
+}
+
+// Running. A watched word is waited for until its lower half is at least `count`, modulo 2^32, or one of the bits
+// `failed` is set.
+
+API int cluster_watch(Cluster* cluster, uint32_t rank, uint64_t address, uint32_t count, uint64_t failed) {
+    return guarded([&] {
+        (*cluster)[rank].watch(cluster->cycle, {address, failed, count, Endpoint::kNever});
+        return 0;
+    });
+}
+
+API int cluster_forget_watches(Cluster* cluster) {
+    for (size_t rank = 0; rank < cluster->size(); ++rank) (*cluster)[rank].watches.clear();
+    return 0;
+}
+
+// Cycle in which the endpoint's watch was met, or all bits set.
+API uint64_t cluster_watch_met(Cluster* cluster, uint32_t rank, uint32_t number) {
+    return guarded([&] { return (*cluster)[rank].watches.at(number).met; });
+}
+
+// Cycle in which irq rose that is high, or all bits set.
+API uint64_t cluster_interrupted(Cluster* cluster, uint32_t rank) {
+    return guarded([&] { return (*cluster)[rank].interrupted; });
+}
+
+// Until all watches are met, or one irq is high if that is asked for, or for so many cycles: a Reason.
+API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_interrupt) {
+    return guarded([&]() -> int {
+        int reason = kLimit;
+        cluster->run(cycles, [&] {
+            bool some = false, all = true;
+            for (size_t rank = 0; rank < cluster->size(); ++rank) {
+                const Endpoint& endpoint = (*cluster)[rank];
+                if (until_interrupt && endpoint.interrupted != Endpoint::kNever) reason = kInterrupt;
+                for (const Watch& watch : endpoint.watches) {
+                    some = true;
+                    all &= watch.met != Endpoint::kNever;
+                }
+            }
+            if (some && all) reason = kDone;
+            return reason != kLimit;
+        });
+        for (size_t rank = 0; rank < cluster->size(); ++rank) {
+            const Endpoint& endpoint = (*cluster)[rank];
+            const std::string name = "Endpoint " + std::to_string(rank);
+            if (endpoint.memory.strays()) throw std::runtime_error(name + " used memory that it may not.");
+            if (endpoint.lost_beats) throw std::runtime_error(name + " sent at a port without a neighbour.");
+        }
+        return reason;
+    });
+}
+
+// JSON, valid until the next call.
+API const char* cluster_statistics(const Cluster* cluster) {
+    statistics = cluster->statistics();
+    return statistics.c_str();
+}

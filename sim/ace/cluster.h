@@ -1,0 +1,133 @@
+// N endpoints on a torus.
+//
+// Nothing that an endpoint sends arrives before the latency of the link, so that each endpoint runs that many cycles
+// at a time, and what it needs stays in the cache.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "endpoint.h"
+#include "workers.h"
+
+constexpr unsigned kDimensions = kPorts / 2;
+
+struct Shape {
+    std::array<unsigned, kDimensions> sizes;
+
+    unsigned ranks() const { return sizes[0] * sizes[1] * sizes[2]; }
+
+    // The last dimension's coordinate is the fastest.
+    unsigned stride(unsigned dimension) const {
+        unsigned product = 1;
+        for (unsigned later = dimension + 1; later < kDimensions; ++later) product *= sizes[later];
+        return product;
+    }
+
+    // Who is at a port: 2 * d leads to the next higher coordinate, 2 * d + 1 to the next lower.
+    unsigned neighbour(unsigned rank, unsigned port) const {
+        const unsigned dimension = port / 2, size = sizes[dimension], step = stride(dimension);
+        const unsigned here = rank / step % size, there = (here + (port % 2 ? size - 1 : 1)) % size;
+        return rank + there * step - here * step;
+    }
+};
+
+class Cluster {
+public:
+    static constexpr uint64_t kLongest = 64;  // cycles of an endpoint at a time
+
+    uint64_t cycle = 0;
+
+    // `links` by dimension, `memories` and `options` by endpoint.
+    Cluster(const Shape& shape, const std::array<LinkOptions, kDimensions>& links, const std::vector<Target>& memories,
+            std::vector<MemoryOptions> options, uint64_t seed, unsigned threads)
+        : shape_(shape), workers_(threads, [this, threads](unsigned part) { work(part, threads); }) {
+        const unsigned ranks = shape.ranks();
+        context_.fatalOnError(false);
+        for (unsigned rank = 0; rank < ranks; ++rank) {
+            options[rank].seed = seed * ranks + rank;
+            endpoints_.push_back(std::make_unique<Endpoint>(&context_, memories[rank], options[rank]));
+        }
+        for (unsigned rank = 0; rank < ranks; ++rank)
+            for (unsigned port = 0; port < kPorts; ++port) {
+                const LinkOptions& link = links[port / 2];
+                if (shape.sizes[port / 2] < 2) continue;
+                made_.push_back({rank, port, std::make_unique<EndpointLink>(
+                    link, kFormat, (seed * ranks + rank) * kPorts + port)});
+                EndpointLink* made = made_.back().link.get();
+                endpoints_[rank]->out[port] = made;
+                endpoints_[shape.neighbour(rank, port)]->in[port ^ 1] = made;
+                quantum_ = std::min<uint64_t>(quantum_, link.latency);
+            }
+    }
+
+    size_t size() const { return endpoints_.size(); }
+    Endpoint& operator[](size_t rank) { return *endpoints_.at(rank); }
+
+    // Goes on for so many cycles, or until `done()`, which is asked now and then.
+    template <class Done>
+    bool run(uint64_t cycles, Done done) {
+        const uint64_t end = cycle + cycles;
+        while (!done()) {
+            if (cycle == end) return false;
+            until_ = std::min(end, cycle + quantum_);
+            workers_.run();
+            for (const Made& made : made_) made.link->carry();
+            if (context_.gotError())
+                throw std::runtime_error("An assertion of the hardware failed; its message is on standard output.");
+            cycle = until_;
+        }
+        return true;
+    }
+
+    std::string statistics() const {
+        std::string text = "{\"cycle\": " + std::to_string(cycle) + ", \"memories\": [";
+        const char* comma = "";
+        for (const auto& endpoint : endpoints_) {
+            const MemoryCounts& counts = endpoint->memory.counts();
+            text += comma + object({{"read_bursts", counts.read_bursts}, {"read_beats", counts.read_beats},
+                                    {"write_bursts", counts.write_bursts}, {"write_beats", counts.write_beats},
+                                    {"write_bytes", counts.write_bytes}, {"read_stalls", endpoint->read_stalls},
+                                    {"write_stalls", endpoint->write_stalls}}) + "}";
+            comma = ", ";
+        }
+        text += "], \"links\": [";
+        comma = "";
+        for (const Made& made : made_) {
+            const LinkCounts& counts = made.link->counts;
+            text += comma + object({{"rank", made.rank}, {"port", made.port},
+                                    {"to", shape_.neighbour(made.rank, made.port)}, {"credits", counts.packets[0]},
+                                    {"data", counts.packets[1]}, {"grants", counts.packets[2]},
+                                    {"others", counts.packets[3]}, {"header_bytes", counts.header_bytes},
+                                    {"payload_bytes", counts.payload_bytes}, {"waited", counts.waited},
+                                    {"held", counts.held}}) + ", \"busy\": " + std::to_string(counts.busy) + "}";
+            comma = ", ";
+        }
+        return text + "]}";
+    }
+
+private:
+    struct Made {
+        unsigned rank, port;
+        std::unique_ptr<EndpointLink> link;
+    };
+
+    static std::string object(const std::vector<std::pair<const char*, uint64_t>>& members) {
+        std::string text = "{";
+        for (const auto& [name, value] : members)
+            text += (text.size() > 1 ? ", \"" : "\"") + std::string(name) + "\": " + std::to_string(value);
+        return text;
+    }
+
+    void work(unsigned part, unsigned parts) {
+        Verilated::threadContextp(&context_);
+        for (size_t rank = part; rank < endpoints_.size(); rank += parts) endpoints_[rank]->run(cycle, until_);
+    }
+
+    Shape shape_;
+    VerilatedContext context_;
+    std::vector<std::unique_ptr<Endpoint>> endpoints_;
+    std::vector<Made> made_;
+    uint64_t quantum_ = kLongest, until_ = 0;
+    Workers workers_;
+};

@@ -1,0 +1,137 @@
+// One endpoint of a cluster: the Verilated accelerator, its memory, its registers and its ends of links.
+#pragma once
+
+#include <memory>
+
+#include "Vtop.h"
+#include "beat.h"
+#include "link.h"
+#include "ports.h"
+#include "verilated.h"
+
+constexpr unsigned kPorts = 6;
+constexpr unsigned kLinkBytes = sizeof(std::declval<Vtop>().tx___05F0___05Fpayload);
+using EndpointLink = Link<kLinkBytes>;
+
+constexpr BeatFormat kFormat{ACE_BEAT_FIRST, ACE_BEAT_KIND, ACE_BEAT_KIND_WIDTH, ACE_BEAT_KIND_DATA,
+                             ACE_BEAT_HEADER_BYTES, ACE_DATA_BYTES};
+
+// A word of memory that someone waits for: at least `count` in its lower half, modulo 2^32, or a bit of `failed`.
+struct Watch {
+    uint64_t address, failed;
+    uint32_t count;
+    uint64_t met;  // cycle, or kNever
+};
+
+class Endpoint : public Ports<ACE_DATA_BYTES>, private Observer {
+public:
+    static constexpr uint64_t kNever = ~uint64_t{0};
+
+    // Links by port, or null where there is none.
+    std::array<EndpointLink*, kPorts> out{}, in{};
+    uint64_t lost_beats = 0;  // sent where no link is
+    uint64_t interrupted = kNever;  // when irq rose
+    std::vector<Watch> watches;
+
+    Endpoint(VerilatedContext* context, const Target& target, const MemoryOptions& options)
+        : Ports({target}, options, 1), top_(std::make_unique<Vtop>(context)) {
+        observer = this;
+        connect();
+        prepare(*top_);
+        top_->rst = 1;
+        for (int count = 0; count < 4; ++count) clock();
+        top_->rst = 0;
+        clock();
+    }
+    ~Endpoint() { top_->final(); }
+
+    // Posts when it is time; stores leave in the order of these calls.
+    void post_at(uint64_t cycle, Store store) { later_.emplace_back(cycle, std::move(store)); }
+
+    void run(uint64_t from, uint64_t to) {
+        for (uint64_t cycle = from; cycle < to; ++cycle) tick(cycle);
+    }
+
+    void watch(uint64_t cycle, const Watch& wanted) {
+        watches.push_back(wanted);
+        look(watches.back(), cycle);
+    }
+
+private:
+    struct LinkPins {
+        const CData *tx_valid, *rx_ready;
+        CData *tx_ready, *rx_valid;
+        const void* tx_payload;
+        void* rx_payload;
+    };
+
+    void connect() {
+#define LINK_PINS(number)                                                                                        \
+    pins_[number] = {&top_->tx___05F##number##___05Fvalid,   &top_->rx___05F##number##___05Fready,                \
+                     &top_->tx___05F##number##___05Fready,   &top_->rx___05F##number##___05Fvalid,                \
+                     &top_->tx___05F##number##___05Fpayload, &top_->rx___05F##number##___05Fpayload}
+        LINK_PINS(0);
+        LINK_PINS(1);
+        LINK_PINS(2);
+        LINK_PINS(3);
+        LINK_PINS(4);
+        LINK_PINS(5);
+#undef LINK_PINS
+    }
+
+    void clock() {
+        top_->clk = 0;
+        top_->eval();
+        top_->clk = 1;
+        top_->eval();
+    }
+
+    // The edge that brings the inputs to the endpoint (ClockedInputs) begins the cycle.
+    void tick(uint64_t cycle) {
+        while (!later_.empty() && later_.front().first <= cycle) {
+            post(std::move(later_.front().second));
+            later_.pop_front();
+        }
+        drive(*top_, cycle);
+        for (unsigned port = 0; port < kPorts; ++port) {
+            const LinkPins& pins = pins_[port];
+            *pins.tx_ready = !out[port] || out[port]->ready(cycle);
+            const uint8_t* beat = in[port] ? in[port]->offer(cycle) : nullptr;
+            *pins.rx_valid = beat != nullptr;
+            if (beat) std::memcpy(pins.rx_payload, beat, kLinkBytes);
+        }
+        clock();
+        sample(*top_, cycle);
+        for (unsigned port = 0; port < kPorts; ++port) {
+            const LinkPins& pins = pins_[port];
+            if (*pins.tx_valid) {
+                if (!out[port]) ++lost_beats;
+                else if (*pins.tx_ready) out[port]->take(pins.tx_payload, cycle);
+                else ++out[port]->counts.waited;
+            }
+            if (*pins.rx_valid) {
+                if (*pins.rx_ready) in[port]->taken();
+                else ++in[port]->counts.held;
+            }
+        }
+        if (!top_->irq) interrupted = kNever;
+        else if (interrupted == kNever) interrupted = cycle;
+    }
+
+    void written(uint64_t cycle, const WriteBurst& burst) override {
+        const uint64_t end = burst.address / ACE_DATA_BYTES * ACE_DATA_BYTES + uint64_t{burst.beats} * ACE_DATA_BYTES;
+        for (Watch& watch : watches)
+            if (watch.met == kNever && watch.address < end && watch.address + 8 > burst.address) look(watch, cycle);
+    }
+
+    void look(Watch& watch, uint64_t cycle) {
+        uint64_t word = 0;
+        if (const uint8_t* at = memory.bytes.at(watch.address)) std::memcpy(&word, at, 8);
+        if (static_cast<int32_t>(static_cast<uint32_t>(word) - watch.count) >= 0 || (word & watch.failed))
+            watch.met = cycle;
+    }
+
+    std::unique_ptr<Vtop> top_;
+    std::deque<std::pair<uint64_t, Store>> later_;
+    std::array<LinkPins, kPorts> pins_;
+};

@@ -1,0 +1,293 @@
+"""Endpoints on a torus as Python sees them: memory, registers, time.
+
+::
+
+    with Endpoints(TINY, (4, 2), link=Link(latency=50), seed=1) as endpoints:
+        driver = AceDriver(endpoints.bus(3), TINY)
+        endpoints.do(driver.check_identity())
+        endpoints.run(1000)
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from math import prod
+
+import numpy as np
+
+from hw.ace.config import DIMENSIONS, MAX_RANKS
+from hw.errors import UserError
+from sim.ace.library import ClusterFailed, LinkParameters, MemoryParameters, Parameters, build_library
+
+__all__ = ["Endpoints", "Link", "Memory", "Reason"]
+
+_NEVER = (1 << 64) - 1
+
+
+class Reason(IntEnum):
+    """Why a run ended."""
+
+    LIMIT = 0
+    DONE = 1
+    INTERRUPT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Both directions of the links of a dimension.
+
+    Parameters
+    ----------
+    latency : int
+        Cycles from the end of a beat at the sender to its arrival, at least 1. The longer, the faster the simulation.
+    bytes_per_cycle : float
+        Of payload and headers together; 0 for a beat per cycle, whatever it holds.
+    stall : float
+        Probability that the link pauses, at each end and in each cycle.
+    """
+
+    latency: int = 20
+    bytes_per_cycle: float = 0
+    stall: float = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """An endpoint's memory.
+
+    Parameters
+    ----------
+    read_latency, write_latency : int
+        Cycles from AR to the first R beat that it can give, and from the last W beat to B.
+    read_rate, write_rate : float
+        Beats per cycle; 0 for any number.
+    jitter : int
+        Up to so many cycles more for each burst.
+    out_of_order : bool
+        Bursts of different IDs that are due are answered in any order.
+    stall : float
+        Probability that a channel pauses in a cycle.
+    """
+
+    read_latency: int = 100
+    write_latency: int = 100
+    read_rate: float = 0
+    write_rate: float = 0
+    jitter: int = 0
+    out_of_order: bool = False
+    stall: float = 0
+
+
+class Endpoints:
+    """A cluster without software.
+
+    Parameters
+    ----------
+    config : :class:`AceConfig`
+        Sizes of each endpoint.
+    shape : tuple of int
+        Ranks along each dimension, 1 to 3 of them. Rank numbers count the last dimension fastest.
+    link : :class:`Link`, or one for each dimension
+    memory : :class:`Memory`, or one for each rank
+    seed : int
+        Of all that is random; with the same, the same cycles.
+    threads : int
+        That share the work; results do not depend on it. More than one pays where endpoints are many and links slow.
+    library : optional
+        From :func:`sim.ace.library.build_library`, if not that of the accelerator as it comes.
+    status : callable or None
+        Receives ``(what, done, total)`` as the library is built.
+    """
+
+    def __init__(self, config, shape, *, link: Link | Sequence[Link] = Link(),
+                 memory: Memory | Sequence[Memory] = Memory(), seed=1, threads=1, library=None,
+                 status: Callable[[str, int, int], None] | None = None):
+        self._handle = None
+        self.config, self.shape = config, _shape(shape)
+        links = [link] * len(self.shape) if isinstance(link, Link) else list(link)
+        memories = [memory] * self.size if isinstance(memory, Memory) else list(memory)
+        _check(self.shape, links, memories, threads)
+        self._library = library or build_library(config, status=status)
+        ones = DIMENSIONS - len(self.shape)
+        parameters = Parameters((*self.shape, *[1] * ones), tuple(LinkParameters(**asdict(one)) for one in links),
+                                seed, threads)
+        self._handle = self._library.create(
+            parameters, (MemoryParameters * self.size)(*(MemoryParameters(**asdict(one)) for one in memories)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        self.close()
+
+    def close(self):
+        """Give the memory back; nothing else can be done from then on."""
+        if self._handle is not None:
+            self._library.destroy(self._handle)
+            self._handle = None
+
+    # Ranks
+
+    @property
+    def size(self):
+        return prod(self.shape)
+
+    def coordinates(self, rank):
+        """Of a rank, in each dimension."""
+        return tuple(int(place) for place in np.unravel_index(rank, self.shape))
+
+    # Memory
+
+    def write_memory(self, rank, address, data):
+        """Store bytes or an array. Memory exists from then on, in pages of 64 KiB; the rest of a new one is 0."""
+        data = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data)
+        self._library.store(self._handle, rank, address, data.ctypes.data, data.nbytes)
+
+    def read_memory(self, rank, address, count):
+        """``count`` bytes as an array."""
+        data = np.empty(count, np.uint8)
+        self._library.load(self._handle, rank, address, data.ctypes.data, count)
+        return data
+
+    def fail_read(self, rank, number=1):
+        """Let the memory answer the ``number``-th read burst from now on with an error."""
+        self._library.fail_burst(self._handle, rank, 0, number)
+
+    def fail_write(self, rank, number=1):
+        """The same of a write burst, of which nothing is stored."""
+        self._library.fail_burst(self._handle, rank, 1, number)
+
+    # Registers
+
+    def bus(self, rank):
+        """The :class:`sim.ace.driver.AceBus` of an endpoint."""
+        return _EndpointBus(self._library, self._handle, rank)
+
+    def do(self, *coroutines):
+        """Run coroutines that use buses, all at the same time, and return their results in a list."""
+        results, waiting = [None] * len(coroutines), list(enumerate(coroutines))
+        try:
+            while waiting:
+                still = []
+                for number, coroutine in waiting:
+                    try:
+                        coroutine.send(None)
+                        still.append((number, coroutine))
+                    except StopIteration as ended:
+                        results[number] = ended.value
+                waiting = still
+                self._settle()
+        finally:
+            for coroutine in coroutines:
+                coroutine.close()
+        return results
+
+    def _settle(self, limit=1_000_000):
+        if not self._library.settle(self._handle, limit):
+            raise ClusterFailed(f"A register access was not answered within {limit:,} cycles.")
+
+    # Time
+
+    @property
+    def cycle(self):
+        """Cycles since reset."""
+        return self._library.cycle(self._handle)
+
+    def watch(self, rank, address, count, *, failed=0):
+        """Wait for a word of 8 bytes too: until its lower half is at least ``count``, modulo 2 ** 32, or one of the
+        bits ``failed`` is set. Returns the number of the watch."""
+        return self._library.watch(self._handle, rank, address, count, failed)
+
+    def watch_met(self, rank, number):
+        """Cycle in which the endpoint's watch of that number was met, or None."""
+        met = self._library.watch_met(self._handle, rank, number)
+        return None if met == _NEVER else met
+
+    def forget_watches(self):
+        self._library.forget_watches(self._handle)
+
+    def interrupted(self, rank):
+        """Cycle in which ``irq`` rose; None while it is low."""
+        cycle = self._library.interrupted(self._handle, rank)
+        return None if cycle == _NEVER else cycle
+
+    def run(self, cycles, *, until_interrupt=False, progress: Callable[[int], None] | None = None):
+        """Go on for so many cycles, or until all watches are met, if there are any, and some cycles more.
+
+        Parameters
+        ----------
+        until_interrupt : bool
+            End when the ``irq`` of an endpoint is high, too.
+        progress : callable or None
+            Receives the cycle, a few times a second.
+
+        Returns
+        -------
+        :class:`Reason`
+        """
+        end = self.cycle + cycles
+        # Python looks after signals between slices.
+        longest = max(64, 100_000 // self.size)
+        while True:
+            part = min(longest, end - self.cycle)
+            reason = Reason(self._library.run(self._handle, part, int(until_interrupt)))
+            if progress is not None:
+                progress(self.cycle)
+            if reason != Reason.LIMIT or self.cycle == end:
+                return reason
+
+    def statistics(self):
+        """Counts since reset: ``memories`` by rank, ``links`` by rank and port at which they begin."""
+        return json.loads(self._library.statistics(self._handle))
+
+
+class _EndpointBus:
+    def __init__(self, library, handle, rank):
+        self._library, self._at = library, (handle, rank)
+
+    async def write(self, offset, value):
+        self._library.write_register(*self._at, offset, value)
+
+    async def read(self, offset):
+        self._library.read_register(*self._at, offset)
+        await _Answered()
+        return self._library.take_value(*self._at)
+
+    async def store(self, address, data, *, delay=0):
+        """Not before ``delay`` cycles from now, and after all earlier stores."""
+        self._library.doorbell(*self._at, delay, address, data)
+
+
+class _Answered:
+    def __await__(self):
+        yield
+
+
+def _shape(shape):
+    shape = tuple(shape)
+    if not 1 <= len(shape) <= DIMENSIONS or not all(isinstance(size, int) and size >= 1 for size in shape) \
+            or prod(shape) > MAX_RANKS:
+        raise UserError(f"A torus must have 1 to {DIMENSIONS} dimensions and 1 to {MAX_RANKS} ranks, "
+                        f"not a shape of {shape!r}.")
+    return shape
+
+
+def _check(shape, links, memories, threads):
+    if len(links) != len(shape):
+        raise UserError(f"A torus of {len(shape)} dimensions must have as many kinds of links, not {len(links)}.")
+    if len(memories) != prod(shape):
+        raise UserError(f"A torus of {prod(shape)} ranks must have as many memories, not {len(memories)}.")
+    for link in links:
+        if not 1 <= link.latency <= 100_000:
+            raise UserError(f"The latency of a link must be from 1 to 100,000 cycles, not {link.latency}.")
+        if link.bytes_per_cycle < 0:
+            raise UserError(f"The bandwidth of a link must not be negative, but is {link.bytes_per_cycle}.")
+    for part in (*links, *memories):
+        if not 0 <= part.stall < 1:
+            raise UserError(f"The probability of a pause must be at least 0 and less than 1, not {part.stall}.")
+    if threads < 1:
+        raise UserError(f"There must be a thread at least, not {threads}.")

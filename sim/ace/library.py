@@ -1,0 +1,143 @@
+"""The library of a cluster: built once for each configuration of the endpoint, and called through ctypes."""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from amaranth.hdl import Shape
+
+from hw.ace.config import DIMENSIONS, WIRE_HEADER_BYTES
+from hw.ace.layouts import PacketKind, link_layout
+from hw.errors import UserError
+from sim.fast.clocked import ClockedInputs
+from sim.program import build_program
+
+__all__ = ["ClusterFailed", "LinkParameters", "MemoryParameters", "Parameters", "build_library"]
+
+_HERE = Path(__file__).parent
+_SOURCES = (*(_HERE / name for name in ("cluster.h", "endpoint.h", "link.h", "workers.h")),
+            *(_HERE.parent / "fast" / name for name in ("ports.h", "axi_memory.h", "memory.h")))
+
+_Handle, _Rank, _Number, _Address = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64
+_Text, _Bytes = ctypes.c_char_p, ctypes.c_void_p
+
+
+class ClusterFailed(UserError):
+    """The cluster did something wrong, or could not be run."""
+
+    status = 1
+
+
+class LinkParameters(ctypes.Structure):
+    """Of one dimension."""
+
+    _fields_ = [("latency", ctypes.c_uint32), ("bytes_per_cycle", ctypes.c_double), ("stall", ctypes.c_double)]
+
+
+class MemoryParameters(ctypes.Structure):
+    """Of one endpoint."""
+
+    _fields_ = [(name, ctypes.c_uint32) for name in ("read_latency", "write_latency", "jitter", "out_of_order")]
+    _fields_ += [(name, ctypes.c_double) for name in ("read_rate", "write_rate", "stall")]
+
+
+class Parameters(ctypes.Structure):
+    """Of a cluster."""
+
+    _fields_ = [("shape", ctypes.c_uint32 * DIMENSIONS), ("links", LinkParameters * DIMENSIONS),
+                ("seed", ctypes.c_uint64), ("threads", ctypes.c_uint32)]
+
+
+# Function -> result and arguments; a result of less than 0 is an error.
+_FUNCTIONS = {
+    "create": (_Handle, ctypes.POINTER(Parameters), ctypes.POINTER(MemoryParameters)),
+    "destroy": (None, _Handle),
+    "error": (_Text,),
+    "cycle": (ctypes.c_uint64, _Handle),
+    "map": (ctypes.c_int, _Handle, _Rank, _Address, ctypes.c_uint64, _Number),
+    "store": (ctypes.c_int, _Handle, _Rank, _Address, _Bytes, ctypes.c_uint64),
+    "load": (ctypes.c_int, _Handle, _Rank, _Address, _Bytes, ctypes.c_uint64),
+    "fail_burst": (ctypes.c_int, _Handle, _Rank, _Number, ctypes.c_uint64),
+    "write_register": (ctypes.c_int, _Handle, _Rank, _Number, _Number),
+    "read_register": (ctypes.c_int, _Handle, _Rank, _Number),
+    "take_value": (ctypes.c_int64, _Handle, _Rank),
+    "doorbell": (ctypes.c_int, _Handle, _Rank, ctypes.c_uint64, _Number, _Text),
+    "settle": (ctypes.c_int, _Handle, ctypes.c_uint64),
+    "watch": (ctypes.c_int, _Handle, _Rank, _Address, _Number, ctypes.c_uint64),
+    "forget_watches": (ctypes.c_int, _Handle),
+    "watch_met": (ctypes.c_uint64, _Handle, _Rank, _Number),
+    "interrupted": (ctypes.c_uint64, _Handle, _Rank),
+    "run": (ctypes.c_int, _Handle, ctypes.c_uint64, _Number),
+    "statistics": (_Text, _Handle),
+}
+
+
+class Library:
+    """The functions of ``cluster.cpp`` without their prefix; they raise :class:`ClusterFailed`."""
+
+    def __init__(self, program):
+        self.program = program
+        loaded = ctypes.CDLL(str(program.path))
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = loaded[f"cluster_{name}"]
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, self._checked(function))
+
+    def _checked(self, function):
+        def call(*arguments):
+            result = function(*arguments)
+            if result is None if function.restype is _Handle else isinstance(result, int) and result < 0:
+                raise ClusterFailed(self.error().decode())
+            return result
+
+        return call
+
+
+def build_library(config, *, component=None, checked=False,
+                  status: Callable[[str, int, int], None] | None = None):
+    """Build a cluster of ``AceEngine(config)`` unless that was done before, and return a :class:`Library`.
+
+    Parameters
+    ----------
+    config : :class:`AceConfig`
+        The endpoint's sizes.
+    component : :class:`amaranth.lib.wiring.Component`
+        An endpoint with the same ports instead.
+    checked : bool
+        With the assertions of the design, which end the run; slower.
+    status : callable or None
+        Receives ``(what, done, total)`` as the build goes on.
+    """
+    if component is None:
+        # Imported here: a stub in its place has no need of it.
+        from hw.ace.engine import AceEngine
+        component = AceEngine(config)
+    made = build_program(ClockedInputs(component), name="ace_cluster_checked" if checked else "ace_cluster",
+                         main=_HERE / "cluster.cpp", sources=_SOURCES, generated={"beat.h": _beat_header(config)},
+                         includes=(_HERE.parent / "fast",), checked=checked, shared=True, status=status)
+    return _load(made)
+
+
+@cache
+def _load(program):
+    return Library(program)
+
+
+def _beat_header(config):
+    """``beat.h``: sizes, and where the link model finds what it looks at in a beat."""
+    layout = link_layout(config)
+    first, kind = _place(layout, "flit", "first"), _place(layout, "flit", "header", "kind")
+    values = {
+        "DATA_BYTES": config.beat_bytes, "BEAT_HEADER_BYTES": WIRE_HEADER_BYTES, "BEAT_FIRST": first.start,
+        "BEAT_KIND": kind.start, "BEAT_KIND_WIDTH": len(kind), "BEAT_KIND_DATA": PacketKind.DATA.value,
+    }
+    return "".join(f"#define ACE_{name} {value}\n" for name, value in values.items())
+
+
+def _place(layout, *path):
+    """Bits of a field of a field, as a range."""
+    start = 0
+    for name in path:
+        start, layout = start + layout[name].offset, layout[name].shape
+    return range(start, start + Shape.cast(layout).width)

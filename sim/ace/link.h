@@ -1,0 +1,105 @@
+// One direction of a link between two endpoints: latency, bandwidth, and what passed.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "memory.h"
+
+// The bits of a field of a beat as a port holds it: words of 32 bits, little endian.
+inline unsigned field(const uint8_t* beat, unsigned lsb, unsigned width) {
+    unsigned value = 0;
+    for (unsigned bit = 0; bit < width; ++bit) value |= (beat[(lsb + bit) / 8] >> (lsb + bit) % 8 & 1u) << bit;
+    return value;
+}
+
+struct LinkOptions {
+    unsigned latency = 1;        // cycles, from a beat's last byte to its arrival
+    double bytes_per_cycle = 0;  // 0: a beat per cycle, whatever it holds
+    double stall = 0;            // probability of a pause, at each end and in each cycle
+};
+
+// Where things are in a beat, and what they take on the link.
+struct BeatFormat {
+    unsigned first, kind, kind_width, data_kind, header_bytes, beat_bytes;
+};
+
+struct LinkCounts {
+    std::array<uint64_t, 4> packets{};  // by kind
+    uint64_t header_bytes = 0, payload_bytes = 0;
+    double busy = 0;      // cycles
+    uint64_t waited = 0;  // cycles in which the sender had a beat that the link did not take
+    uint64_t held = 0;    // cycles in which the receiver did not take one
+};
+
+// The sender's and the receiver's side may be in different threads between two calls of `carry`.
+template <size_t kSize>
+class Link {
+public:
+    LinkCounts counts;
+
+    Link(const LinkOptions& options, const BeatFormat& format, uint64_t seed)
+        : options_(options), format_(format), sending_(2 * seed), receiving_(2 * seed + 1) {}
+
+    unsigned latency() const { return options_.latency; }
+
+    // Sender: whether a beat may come in this cycle, and the beat. A packet's header goes with its first.
+    bool ready(uint64_t cycle) { return free_ < static_cast<double>(cycle + 1) && !sending_.chance(options_.stall); }
+
+    void take(const void* beat, uint64_t cycle) {
+        Beat& taken = sent_.emplace_back();
+        std::memcpy(taken.bytes, beat, kSize);
+        unsigned cost = 0;
+        if (field(taken.bytes, format_.first, 1)) {
+            kind_ = field(taken.bytes, format_.kind, format_.kind_width);
+            ++counts.packets[kind_];
+            cost = format_.header_bytes;
+            counts.header_bytes += cost;
+        }
+        if (kind_ == format_.data_kind) {
+            cost += format_.beat_bytes;
+            counts.payload_bytes += format_.beat_bytes;
+        }
+        const double cycles = options_.bytes_per_cycle > 0 ? cost / options_.bytes_per_cycle : 1;
+        free_ = std::max(free_, static_cast<double>(cycle)) + cycles;
+        counts.busy += cycles;
+        const auto gone = static_cast<uint64_t>(std::ceil(free_ - 1e-6));
+        taken.due = std::max(gone, cycle + 1) - 1 + options_.latency;
+    }
+
+    // Receiver: the beat that is there, or null; it stays until it is taken.
+    const uint8_t* offer(uint64_t cycle) {
+        if (offered_) return coming_.front().bytes;
+        offered_ = !coming_.empty() && coming_.front().due <= cycle && !receiving_.chance(options_.stall);
+        return offered_ ? coming_.front().bytes : nullptr;
+    }
+
+    void taken() {
+        coming_.pop_front();
+        offered_ = false;
+    }
+
+    // Nothing that was sent is seen before this; it may come as rarely as once in `latency` cycles.
+    void carry() {
+        coming_.insert(coming_.end(), sent_.begin(), sent_.end());
+        sent_.clear();
+    }
+
+private:
+    struct Beat {
+        uint64_t due;
+        uint8_t bytes[kSize];
+    };
+
+    LinkOptions options_;
+    BeatFormat format_;
+    Random sending_, receiving_;
+    double free_ = 0;
+    unsigned kind_ = 0;
+    bool offered_ = false;
+    std::vector<Beat> sent_;
+    std::deque<Beat> coming_;
+};

@@ -1,0 +1,72 @@
+"""What the drivers share: registers by name, over any bus.
+
+The names and bits come from a register map. Nothing here knows about simulation.
+"""
+
+from contextlib import nullcontext
+from typing import Protocol
+
+__all__ = ["Bus", "RegisterDriver"]
+
+
+class Bus(Protocol):
+    """32-bit registers at byte offsets."""
+
+    async def read(self, offset: int) -> int: ...
+
+    async def write(self, offset: int, value: int) -> None: ...
+
+
+class RegisterDriver:
+    """Reads and writes the registers of one engine.
+
+    Parameters
+    ----------
+    bus : :class:`Bus`
+        Access to the registers.
+    register_map : :class:`RegisterMap`
+        With constant registers ``ID`` and ``VERSION``.
+    lock : callable returning an async context manager, optional
+        Held around sequences of accesses that belong together, where several tasks use the driver.
+    """
+
+    def __init__(self, bus, register_map, *, lock=nullcontext):
+        self.bus, self.map, self._lock = bus, register_map, lock
+
+    async def read(self, register):
+        """Fields of a register, by name."""
+        described = self.map[register]
+        return described.unpack(await self.bus.read(described.offset))
+
+    async def write(self, register, **fields):
+        """Write a register; fields that are not named become 0."""
+        described = self.map[register]
+        await self.bus.write(described.offset, described.pack(**fields))
+
+    async def _write_pair(self, name, value):
+        await self.write(f"{name}_LO", value=value & 0xFFFF_FFFF)
+        await self.write(f"{name}_HI", value=value >> 32)
+
+    async def _check_identity(self, *sizes):
+        """Raise RuntimeError unless ID, VERSION and the registers of sizes are as the map has them."""
+        names = ("ID", "VERSION")
+        expected = [self.map[name].reset for name in names]
+        found = [(await self.read(name))["value"] for name in names]
+        if found != expected:
+            raise RuntimeError(f"ID and VERSION are {found[0]:#x} and {found[1]}, "
+                               f"not {expected[0]:#x} and {expected[1]}")
+        expected, found = {}, {}
+        for name in sizes:
+            expected |= self.map[name].unpack(self.map[name].reset)
+            found |= await self.read(name)
+        if found != expected:
+            raise RuntimeError(f"The engine's sizes are {found}, not {expected}")
+
+    async def enable_interrupts(self, *, error=False, completion=False):
+        await self.write("IRQ_ENABLE", error=int(error), completion=int(completion))
+
+    async def interrupts(self):
+        return await self.read("IRQ_STATUS")
+
+    async def acknowledge(self, *, error=False, completion=False):
+        await self.write("IRQ_STATUS", error=int(error), completion=int(completion))
