@@ -8,7 +8,7 @@ from amaranth.lib import data
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 
-__all__ = ["Sink", "Source", "bits", "fields", "random_fields", "reset", "run"]
+__all__ = ["Sink", "Source", "bits", "random_fields", "reset", "run", "unpack"]
 
 STALLS = {"none": (), "mixed": (0.1, 0.5, 0.9)}
 """Probabilities that a source or a sink pauses, each for a while; a number is one that stays."""
@@ -20,12 +20,9 @@ def bits(layout, fields):
     return layout.const(fields).as_bits()
 
 
-def fields(layout, port):
-    """What a port carries, as a dictionary of numbers."""
-    value, found = int(port.value), {}
-    for name, field in layout:
-        found[name] = value >> field.offset & ((1 << field.width) - 1)
-    return found
+def unpack(layout, number):
+    """``number`` that a port carries, as a dictionary of numbers."""
+    return {name: number >> field.offset & ((1 << field.width) - 1) for name, field in layout}
 
 
 def random_fields(rng, layout, **fixed):
@@ -113,11 +110,12 @@ class Source(_Port):
 
 
 class Sink(_Port):
-    """Take items; ``got(item, cycle)`` is called for each. An item offered must stay until it is taken."""
+    """Take items; ``got(item, cycle)`` is called for each. An item offered must stay until it is taken, as far as its
+    bits in ``mask(item)`` go."""
 
-    def __init__(self, dut, name, got, *, stalls="none", seed=0):
+    def __init__(self, dut, name, got, *, stalls="none", seed=0, mask=lambda item: -1):
         super().__init__(dut, name, stalls, seed)
-        self.got = got
+        self.got, self.mask = got, mask
         self._waiting = None
         self._ready = False
 
@@ -127,7 +125,8 @@ class Sink(_Port):
 
     def sample(self, cycle):
         item = int(self.payload.value) if self.valid.value else None
-        assert self._waiting in (None, item), f"{self.name} changed before it was taken"
+        if self._waiting is not None:
+            assert item is not None and not (self._waiting ^ item) & self.mask(item), f"{self.name} changed its offer"
         self._waiting = None if self._ready else item
         if self._ready and item is not None:
             self.got(item, cycle)

@@ -22,7 +22,7 @@ from hw.ace.layouts import PacketKind, flit_layout, grant_layout, landed_layout,
 from hw.ace.model_numerics import combine_words
 from hw.ace.receive import Receive, lookup_layout
 from hw.ace.sram import Sram, SramReadSignature, SramWriteSignature
-from tests.ace.streams import Source, bits, fields, random_fields, reset, run
+from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
 
 pytestmark = pytest.mark.rtl
 
@@ -209,13 +209,13 @@ class _Bench:
         if self.filling is not None and dut.fill__ready.value:
             self.contents[self.filling[0]] = self.filling[1]
             self.filling = None
-        asked = fields(lookup_layout(), dut.lookup)
+        asked = unpack(lookup_layout(), int(dut.lookup.value))
         place = self.chunks.get((asked["communicator"], asked["sequence"]))
         self.place = bits(place_layout(self.config), place or random_fields(self.rng, place_layout(self.config)))
         if dut.grants__valid.value:
             self.told[int(dut.grants__payload.value)] += 1
         if dut.landed__valid.value:
-            self._land(fields(landed_layout(self.config), dut.landed__payload))
+            self._land(unpack(landed_layout(self.config), int(dut.landed__payload.value)))
         self.faults += int(dut.fault.value)
         self.written["reduced"] += int(dut.reduced.value)
         self.written["copied"] += int(dut.copied.value)

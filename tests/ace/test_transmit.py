@@ -1,0 +1,218 @@
+# amaranth: UnusedElaboratable=no
+"""Transmit against lists of what each port is to bring, with an SRAM that answers late and now and then refuses."""
+
+import os
+import random
+from collections import deque
+from dataclasses import replace
+
+import cocotb
+import pytest
+
+from hw.ace.config import TINY
+from hw.ace.layouts import PacketKind, flit_layout, packet_layout, send_layout, signal_layout
+from hw.ace.sram import Sram
+from hw.ace.transmit import Transmit
+from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unpack
+
+pytestmark = pytest.mark.rtl
+
+# Queues of 32 beats in LUT RAM, and of 128 in block RAM.
+CONFIGS = {"short": replace(TINY, packet_bytes=64), "long": TINY}
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_transmit(simulate, config):
+    simulate(Transmit(CONFIGS[config]), env={"CONFIG": config})
+
+
+class _Bench:
+    """Sends and GRANTs with what they are to become."""
+
+    def __init__(self, dut, *, stalls="none", refuse=0.0, polite=True):
+        self.dut, self.config = dut, CONFIGS[os.environ["CONFIG"]]
+        self.transmit = Transmit(self.config)
+        self.rng = random.Random(cocotb.RANDOM_SEED)
+        self.memory = [self.rng.getrandbits(self.config.data_width) for _ in range(self.config.sram_beats)]
+        self.refuse, self.polite, self.cycle = refuse, polite, 0
+        self.sends = Source(dut, "sends", stalls=stalls, seed=cocotb.RANDOM_SEED, taken=self._send_taken)
+        self.signals = Source(dut, "signals", stalls=stalls, seed=cocotb.RANDOM_SEED, taken=self._signal_taken)
+        ports = range(self.config.ports)
+        self.ports = [Sink(dut, f"ports__{port}", self._flit(port), stalls=stalls, seed=cocotb.RANDOM_SEED,
+                           mask=self._mask) for port in ports]
+        self.packets, self.grants = [deque() for _ in ports], [deque() for _ in ports]
+        self.waiting_sends, self.waiting_signals = deque(), deque()
+        self.answers, self.to_be_sent = {}, deque()
+        self.log = []           # (cycle, what, port)
+        self.beats, self.counted = [0 for _ in ports], [0 for _ in ports]
+        self.begun = [None for _ in ports]
+
+    @property
+    def actors(self):
+        return [self.sends, self.signals, *self.ports, self]
+
+    def send(self, port=None, beats=None):
+        config, rng = self.config, self.rng
+        beats = beats or rng.choice((1, 1, 2, rng.randint(1, config.packet_beats)))
+        header = random_fields(rng, packet_layout(config), kind=PacketKind.DATA, beats=beats - 1)
+        slot, offset = rng.randrange(config.slots), rng.randint(0, config.chunk_beats - beats)
+        self.waiting_sends.append(random_fields(
+            rng, send_layout(config), port=rng.randrange(config.ports) if port is None else port,
+            address=slot * config.chunk_beats + offset, header=header))
+
+    def grant(self, port=None):
+        header = random_fields(self.rng, packet_layout(self.config), kind=PacketKind.GRANT)
+        port = self.rng.randrange(self.config.ports) if port is None else port
+        self.waiting_signals.append({"port": port, "header": header})
+
+    async def finish(self):
+        def done():
+            return not (self.waiting_sends or self.waiting_signals or self.sends.items or self.signals.items
+                        or any(self.packets) or any(self.begun) or any(self.grants) or self.to_be_sent)
+
+        await run(self.dut, self.actors, until=done)
+        end = self.cycle + 2
+        await run(self.dut, self.actors, until=lambda: self.cycle == end)
+        assert self.counted == self.beats
+
+    # What is done in a cycle
+
+    def drive(self):
+        dut = self.dut
+        dut.read__data.value = self.answers.pop(self.cycle + 1, 0)
+        self.granting = self.rng.random() >= self.refuse
+        dut.read__ready.value = int(self.granting)
+
+    def sample(self, cycle):
+        self.cycle += 1
+        dut = self.dut
+        if dut.sent__valid.value:
+            # Not before the last read, and in order.
+            fsm, left = self.to_be_sent.popleft()
+            assert (int(dut.sent__fsm.value), left) == (fsm, 0)
+        if self.granting and dut.read__valid.value:
+            self.answers[self.cycle + Sram.LATENCY] = self.memory[int(dut.read__address.value)]
+            self.to_be_sent[0][1] -= 1
+        for port in range(self.config.ports):
+            self.counted[port] += int(dut.beats.value) >> port & 1
+        # A send is chosen by what is known now, and offered in the next cycle.
+        for waiting, source, room, layout in (
+                (self.waiting_sends, self.sends, dut.room, send_layout(self.config)),
+                (self.waiting_signals, self.signals, dut.signal_room, signal_layout(self.config))):
+            if waiting and not source.items:
+                allowed = int(room.value)
+                chosen = next((item for item in waiting if not self.polite or allowed >> item["port"] & 1), None)
+                if chosen:
+                    waiting.remove(chosen)
+                    source.items.append(bits(layout, chosen))
+
+    def _send_taken(self, item, cycle):
+        send = unpack(send_layout(self.config), item)
+        header = unpack(packet_layout(self.config), send["header"])
+        words = self.memory[send["address"]:send["address"] + header["beats"] + 1]
+        self.packets[send["port"]].append((send["header"], words))
+        self.to_be_sent.append([send["fsm"], len(words)])
+        self.log.append((self.cycle + 1, "send", send["port"]))
+
+    def _signal_taken(self, item, cycle):
+        signal = unpack(signal_layout(self.config), item)
+        self.grants[signal["port"]].append(signal["header"])
+        self.log.append((self.cycle + 1, "signal", signal["port"]))
+
+    def _mask(self, item):
+        """What counts of a flit: a GRANT has no data."""
+        flit = unpack(flit_layout(self.config), item)
+        kind = unpack(packet_layout(self.config), flit["header"])["kind"]
+        return -1 << self.config.data_width if flit["first"] and kind == PacketKind.GRANT.value else -1
+
+    def _flit(self, port):
+        def got(item, cycle):
+            flit = unpack(flit_layout(self.config), item)
+            header = unpack(packet_layout(self.config), flit["header"])
+            if self.begun[port] is None and header["kind"] == PacketKind.GRANT.value:
+                assert flit["header"] == self.grants[port].popleft()
+                assert flit["first"] and flit["last"]
+                self.log.append((self.cycle + 1, "grant", port))
+                return
+            if self.begun[port] is None:
+                self.begun[port] = self.packets[port].popleft()
+                assert flit["first"] and flit["header"] == self.begun[port][0]
+            else:
+                assert not flit["first"]
+            words = self.begun[port][1]
+            assert flit["data"] == words.pop(0)
+            assert flit["last"] == (not words)
+            if not words:
+                self.begun[port] = None
+            self.beats[port] += 1
+            self.log.append((self.cycle + 1, "beat", port))
+        return got
+
+    def cycles(self, what):
+        return [cycle for cycle, kind, _ in self.log if kind == what]
+
+
+
+async def _start(dut, **options):
+    await reset(dut)
+    return _Bench(dut, **options)
+
+
+@cocotb.test()
+@cocotb.parametrize(stalls=["none", "mixed"], polite=[True, False])
+async def random_packets(dut, stalls, polite):
+    """Also from a user who does not look at ``room``: ports then wait for each other, and nothing is lost."""
+    bench = await _start(dut, stalls=stalls, polite=polite, refuse=0.2)
+    for _ in range(400):
+        bench.send()
+        if bench.rng.random() < 0.5:
+            bench.grant()
+    await bench.finish()
+    assert len(bench.cycles("send")) == 400
+
+
+@cocotb.test()
+async def latency(dut):
+    bench = await _start(dut)
+    for beats in (1, 3):
+        bench.send(beats=beats)
+        await bench.finish()
+        first = bench.cycles("send")[-1] + bench.transmit.latency
+        assert bench.cycles("beat")[-beats:] == list(range(first, first + beats))
+    bench.grant()
+    await bench.finish()
+    assert bench.cycles("grant")[-1] == bench.cycles("signal")[-1] + 1
+
+
+@cocotb.test()
+async def full_rate(dut):
+    """A beat per cycle, whatever the lengths of the packets and wherever they go."""
+    bench = await _start(dut)
+    for ports, beats in ((range(6), 1), (range(6), 5), ((3,), 1), ((3,), 7), ((0, 5), 2)):
+        for number in range(60):
+            bench.send(ports[number % len(ports)], beats)
+        await bench.finish()
+        cycles = bench.cycles("beat")[-60 * beats:]
+        assert cycles[-1] - cycles[0] == 60 * beats - 1
+
+
+@cocotb.test()
+async def full_port(dut):
+    """A port that takes nothing holds up nobody, and its GRANTs come before all but the packet that was offered."""
+    bench = await _start(dut)
+    blocked = bench.ports[2]
+    blocked.stalls = lambda: True
+    for _ in range(200):
+        for port in range(bench.config.ports):
+            bench.send(port, 1)
+    others = 200 * (bench.config.ports - 1)
+    await run(dut, bench.actors, until=lambda: len(bench.cycles("beat")) == others)
+    cycles = bench.cycles("beat")
+    assert cycles[-1] - cycles[0] < others + bench.transmit.queue_beats
+    for _ in range(5):
+        bench.grant(2)
+    await run(dut, bench.actors, until=lambda: len(bench.cycles("signal")) == 5)
+    blocked.stalls = lambda: False
+    await bench.finish()
+    assert [kind for _, kind, port in bench.log if port == 2 and kind in ("grant", "beat")][:7] == [
+        "beat", *5 * ["grant"], "beat"]
