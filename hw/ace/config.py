@@ -181,7 +181,12 @@ class AceConfig:
     extended, extended_bits = 1, 0
     """No queue is driven by a descriptor ring."""
 
-    window, extended_window, tags, buffer_beats, pages, connections = 1, 1, 1, 1, 1, 1
+    window, extended_window, buffer_beats, pages, connections = 1, 1, 1, 1, 1
+
+    @property
+    def tags(self):
+        """Rows of the longest table that the sweep after reset clears."""
+        return max(PHASES * self.fsms, 8 * self.communicators, self.slots)
 
     @property
     def doorbell_addr_width(self):

@@ -11,9 +11,8 @@ from .words import COMMAND_FIELDS, HEADER_FIELDS, PHASE_FIELDS, SEND_FIELDS, TRA
 
 __all__ = [
     "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "PacketKind", "PhaseLayout", "SendLayout", "TransferLayout",
-    "arithmetic_layout", "chunk_layout", "done_layout", "flit_layout", "grant_layout", "landed_layout", "link_layout", "move_layout",
-    "packet_layout",
-    "place_layout", "send_layout", "signal_layout",
+    "arithmetic_layout", "chunk_layout", "done_layout", "flit_layout", "grant_layout", "landed_layout", "link_layout",
+    "move_layout", "packet_layout", "place_layout", "send_layout", "signal_layout",
 ]
 
 CommandLayout = data.StructLayout(dict(COMMAND_FIELDS))

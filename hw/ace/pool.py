@@ -1,0 +1,244 @@
+"""The pool of FSMs, and what they share: the way to their programs, GRANTs, and the turns at the ports.
+
+Chunker -> FsmPool -> Transmit, and Receive -> FsmPool.  Latency: 4 cycles from a step asked for to its word, 2 from
+an offer to the packet.  Throughput: one step, one packet and one GRANT per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.dma_engine.layouts import InitSignature
+from hw.dma_engine.table import Table
+from hw.stream import RoundRobin
+
+from .communicators import own, share_layout
+from .config import SEQUENCE_WIDTH, STEP_WIDTH
+from .fsm import Fsm, StepKind, fetched_layout, state_layout
+from .layouts import (
+    PHASE_WIDTH,
+    PhaseLayout,
+    SendLayout,
+    chunk_layout,
+    grant_layout,
+    landed_layout,
+    place_layout,
+    send_layout,
+    signal_layout,
+)
+from .programs import ProgramRead
+
+__all__ = ["FsmPool"]
+
+
+class FsmPool(wiring.Component):
+    """``fsms`` FSMs. A packet is from the FSM that sent the one before until its message is over or it has to wait.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    chunks : ``In(stream.Signature(chunk_layout))``
+        Waits while the chunk's FSM is busy.
+    busy : ``Out(fsms)``
+    done : ``Out(stream.Signature(slot))``
+        Slots whose chunk is through.
+    program : ``Out(ProgramRead)``, program_data : ``In``
+    lookup_share, grant_share : ``Out(communicator)``, ``In(share_layout)``
+        Look-ups in the communicator table.
+    lookup : ``In``; ``communicator``, ``sequence``; place : ``Out(place_layout)``
+        Of the chunk that was asked for in the cycle before.
+    grant : ``In``; ``valid``, ``payload``: a GRANT that has come
+    landed : ``In``; ``valid``, ``payload``: data that has come
+    sends : ``Out(stream.Signature(send_layout))``, room : ``In(ports)``
+    read : ``In``; ``valid``, ``fsm``: a packet has been read
+    signals : ``Out(stream.Signature(signal_layout))``, signal_room : ``In(ports)``
+    select : ``In``, state : ``Out(state_layout)``
+    starved : ``Out(1)``
+        Some FSM has something to send and none may.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        share = wiring.Signature({"number": Out(config.communicator_bits), "share": In(share_layout(config))})
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "chunks": In(stream.Signature(chunk_layout(config))), "busy": Out(config.fsms),
+            "done": Out(stream.Signature(config.slot_bits)),
+            "program": Out(ProgramRead(config)), "program_data": In(PhaseLayout.size),
+            "lookup_share": Out(share), "grant_share": Out(share),
+            "lookup": In(data.StructLayout({"communicator": 4, "sequence": SEQUENCE_WIDTH})),
+            "place": Out(place_layout(config)),
+            "grant": In(wiring.Signature({"valid": Out(1), "payload": Out(grant_layout(config))})),
+            "landed": In(wiring.Signature({"valid": Out(1), "payload": Out(landed_layout(config))})),
+            "sends": Out(stream.Signature(send_layout(config))), "room": In(config.ports),
+            "read": In(wiring.Signature({"valid": Out(1), "fsm": Out(config.fsm_bits)})),
+            "signals": Out(stream.Signature(signal_layout(config))), "signal_room": In(config.ports),
+            "select": In(config.fsm_bits), "state": Out(state_layout(config)),
+            "starved": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        fsms = [Fsm(self.config) for _ in range(self.config.fsms)]
+        for number, fsm in enumerate(fsms):
+            m.submodules[f"fsm_{number}"] = fsm
+        self._chunks(m, fsms)
+        entered = self._steps(m, fsms)
+        self._grants(m, fsms, entered)
+        self._sends(m, fsms)
+        self._signals(m, fsms)
+
+        found = Signal(self.config.fsm_bits)
+        places, states = Array(_place(self.config, fsm, m) for fsm in fsms), Array(fsm.state for fsm in fsms)
+        m.d.comb += [
+            self.lookup_share.number.eq(self.lookup.communicator),
+            found.eq(own(self.lookup_share.share, self.lookup.sequence)[0]),
+            self.state.eq(states[self.select]),
+            self.busy.eq(Cat(fsm.busy for fsm in fsms)),
+        ]
+        m.d.sync += [self.place.eq(places[found]), self.place.fsm.eq(found)]
+        return m
+
+    def _chunks(self, m, fsms):
+        m.d.comb += self.chunks.ready.eq(~self.busy.bit_select(self.chunks.payload.fsm, 1))
+        for number, fsm in enumerate(fsms):
+            m.d.comb += [
+                fsm.chunk.eq(self.chunks.payload),
+                fsm.start.eq(self.chunks.valid & ~fsm.busy & (self.chunks.payload.fsm == number)),
+                fsm.landed.eq(self.landed.valid & (self.landed.payload.fsm == number)),
+                fsm.beats.eq(self.landed.payload.beats),
+                fsm.read.eq(self.read.valid & (self.read.fsm == number)),
+            ]
+
+    def _steps(self, m, fsms):
+        """Words of programs for the FSMs, with places turned into beats. Returns who enters a phase."""
+        config = self.config
+        m.submodules.step_turn = turn = RoundRobin(config.fsms)
+        kinds, addresses, slots, pieces = (Array(values) for values in zip(
+            *((fsm.step_kind, fsm.step_address, fsm.slot, fsm.piece_beats) for fsm in fsms), strict=True))
+        finishing, taken = Signal(), Signal()
+        m.d.comb += [
+            turn.requests.eq(Cat(fsm.step for fsm in fsms)),
+            finishing.eq(kinds[turn.grant] == StepKind.FINISH),
+            self.program.valid.eq(turn.valid & ~finishing),
+            self.program.address.eq(addresses[turn.grant]),
+            self.done.valid.eq(turn.valid & finishing),
+            self.done.payload.eq(slots[turn.grant]),
+            taken.eq(Mux(finishing, self.done.valid & self.done.ready, self.program.valid & self.program.ready)),
+            turn.advance.eq(taken),
+        ]
+        for number, fsm in enumerate(fsms):
+            m.d.comb += fsm.step_taken.eq(taken & turn.grant_onehot[number])
+
+        # Read; the word; products; delivered.
+        asked = data.StructLayout({
+            "fsm": config.fsm_bits, "is_send": 1, "slot": config.slot_bits, "piece": config.chunk_beat_bits + 1})
+        valid = Signal(3)
+        first, second, third = (Signal(asked, name=name, reset_less=True) for name in ("first", "second", "third"))
+        word = Signal(PhaseLayout.size, reset_less=True)
+        phase, send = data.View(PhaseLayout, word), data.View(SendLayout, word[:SendLayout.size])
+        fetched = Signal(fetched_layout(config), reset_less=True)
+        m.d.sync += [
+            valid.eq(Cat(taken & ~finishing, valid[:-1])),
+            first.fsm.eq(turn.grant), first.is_send.eq(kinds[turn.grant] == StepKind.SEND),
+            first.slot.eq(slots[turn.grant]), first.piece.eq(pieces[turn.grant]),
+            second.eq(first), third.eq(second),
+            word.eq(self.program_data),
+            fetched.port.eq(phase.port), fetched.sends.eq(phase.sends), fetched.receives.eq(phase.receives),
+            fetched.granted.eq(phase.granted), fetched.span.eq(phase.span * second.piece),
+            fetched.source.eq((second.slot << config.chunk_beat_bits) + send.source * second.piece),
+            fetched.target.eq(send.target * second.piece),
+            fetched.need.eq(send.need), fetched.grants.eq(send.grants), fetched.reduce.eq(send.reduce),
+        ]
+        for number, fsm in enumerate(fsms):
+            arrived = valid[2] & (third.fsm == number)
+            m.d.comb += [fsm.fetched.eq(fetched), fsm.send_valid.eq(arrived & third.is_send),
+                         fsm.phase_valid.eq(arrived & ~third.is_send)]
+        entered = Signal(config.fsm_bits)
+        m.d.sync += entered.eq(third.fsm)
+        return entered
+
+    def _grants(self, m, fsms, entered):
+        """GRANTs are kept by FSM and phase until they are needed, and handed on at once where they are.
+
+        Before a row is written for another chunk, its FSM upstream has had all of the earlier one's receives in that
+        phase, so nothing of the row is needed any more.
+        """
+        config = self.config
+        row_layout = data.StructLayout({"sequence": SEQUENCE_WIDTH, "granted": STEP_WIDTH})
+        m.submodules.grants = table = Table(
+            row_layout, depth=config.fsms << PHASE_WIDTH, reads=1, init=InitSignature(config))
+        wiring.connect(m, wiring.flipped(self.init), table.init)
+        came, valid = Signal(grant_layout(config), reset_less=True), Signal()
+        number = Signal(config.fsm_bits, reset_less=True)
+        m.d.comb += self.grant_share.number.eq(self.grant.payload.communicator)
+        m.d.sync += [valid.eq(self.grant.valid), came.eq(self.grant.payload),
+                     number.eq(own(self.grant_share.share, self.grant.payload.sequence)[0])]
+        m.d.comb += [
+            table.write.en.eq(valid), table.write.addr.eq(Cat(came.phase, number)),
+            table.write.data.sequence.eq(came.sequence), table.write.data.granted.eq(came.granted),
+        ]
+        phases, sequences = (Array(fsm.state[name] for fsm in fsms) for name in ("phase", "sequence"))
+        row = table.read[0].data
+        m.d.comb += table.read[0].addr.eq(Cat(phases[entered], entered))
+        for index, fsm in enumerate(fsms):
+            now = (valid & (number == index) & (came.phase == fsm.state.phase)
+                   & (came.sequence == fsm.state.sequence))
+            known = fsm.entered & (row.sequence == sequences[entered])
+            m.d.comb += [fsm.granted_valid.eq(now | known), fsm.granted.eq(Mux(now, came.granted, row.granted))]
+
+    def _sends(self, m, fsms):
+        config = self.config
+        m.submodules.send_turn = turn = RoundRobin(config.fsms)
+        open_ = Signal(config.fsms)             # with an offer for a port that has room
+        last = Signal(config.fsms)              # whose packet was the latest
+        packets = Signal(range(config.message_packets + 1))
+        stays, chosen = Signal(), Signal(config.fsms)
+        send, valid, free = Signal(send_layout(config), reset_less=True), Signal(), Signal()
+        m.d.comb += [
+            open_.eq(Cat(fsm.offer & self.room.bit_select(fsm.port, 1) for fsm in fsms)),
+            turn.requests.eq(open_),
+            stays.eq((open_ & last).any() & (packets != config.message_packets)),
+            chosen.eq(Mux(stays, last, turn.grant_onehot)),
+            free.eq(~valid | self.sends.ready),
+            turn.advance.eq(free & ~stays),
+            self.sends.valid.eq(valid), self.sends.payload.eq(send),
+            self.starved.eq(Cat(fsm.state.wants for fsm in fsms).any() & ~Cat(fsm.offer for fsm in fsms).any()),
+        ]
+        with m.If(free):
+            m.d.sync += valid.eq(open_.any())
+            with m.If(open_.any()):
+                m.d.sync += [last.eq(chosen), packets.eq(Mux(stays, packets, 0) + 1)]
+        for number, fsm in enumerate(fsms):
+            m.d.comb += fsm.taken.eq(free & chosen[number])
+            with m.If(free & chosen[number]):
+                m.d.sync += [send.port.eq(fsm.port), send.fsm.eq(number), send.address.eq(fsm.address),
+                             send.header.eq(fsm.header)]
+
+    def _signals(self, m, fsms):
+        config = self.config
+        m.submodules.signal_turn = turn = RoundRobin(config.fsms)
+        signal, valid, free = Signal(signal_layout(config), reset_less=True), Signal(), Signal()
+        m.d.comb += [
+            turn.requests.eq(Cat(
+                fsm.signal & self.signal_room.bit_select(fsm.signal_payload.port, 1) for fsm in fsms)),
+            free.eq(~valid | self.signals.ready),
+            turn.advance.eq(free),
+            self.signals.valid.eq(valid), self.signals.payload.eq(signal),
+        ]
+        with m.If(free):
+            m.d.sync += valid.eq(turn.valid)
+        for number, fsm in enumerate(fsms):
+            m.d.comb += fsm.signal_taken.eq(free & turn.grant_onehot[number])
+            with m.If(free & turn.grant_onehot[number]):
+                m.d.sync += signal.eq(fsm.signal_payload)
+
+
+def _place(config, fsm, m):
+    place = Signal(place_layout(config))
+    m.d.comb += [place.slot.eq(fsm.slot), place.arithmetic.eq(fsm.arithmetic)]
+    return place

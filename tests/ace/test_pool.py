@@ -1,0 +1,269 @@
+"""FSM pools of several ranks, with Python for everything between them: SRAMs, links, and their delays."""
+
+import random
+from collections import deque
+from itertools import product
+from math import prod
+
+import pytest
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.sim import Simulator
+
+from hw.ace.communicators import Communicators, share_layout
+from hw.ace.config import TINY
+from hw.ace.layouts import (
+    PacketKind,
+    chunk_layout,
+    grant_layout,
+    landed_layout,
+    send_layout,
+    signal_layout,
+)
+from hw.ace.pool import FsmPool
+from hw.ace.programs import Programs
+from hw.ace.schedule import encode, plan, role_of
+from hw.ace.words import PROGRAM_WIDTH, ROOTED, Collective
+
+CONFIG = TINY
+FSM_MASK, SLOT_MASK = CONFIG.fsms - 1, CONFIG.slots - 1
+LIMIT = 20_000
+
+
+class _Rank(wiring.Component):
+    """A pool with its programs, and one communicator that has everything."""
+
+    def __init__(self):
+        def event(layout):
+            return In(wiring.Signature({"valid": Out(1), "payload": Out(layout)}))
+
+        super().__init__({
+            "write": In(1), "address": In(CONFIG.program_bits), "word": In(PROGRAM_WIDTH),
+            "chunks": In(stream.Signature(chunk_layout(CONFIG))),
+            "done": Out(stream.Signature(CONFIG.slot_bits)),
+            "sends": Out(stream.Signature(send_layout(CONFIG))),
+            "signals": Out(stream.Signature(signal_layout(CONFIG))),
+            "grant": event(grant_layout(CONFIG)), "landed": event(landed_layout(CONFIG)),
+            "read": event(CONFIG.fsm_bits),
+            "room": In(CONFIG.ports), "signal_room": In(CONFIG.ports),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.pool = pool = FsmPool(CONFIG)
+        m.submodules.programs = programs = Programs(CONFIG, clients=1)
+        m.submodules.communicators = communicators = Communicators(CONFIG, shares=2)
+        connect(m, pool.program, programs.reads[0])
+        for name in ("chunks", "done", "sends", "signals"):
+            connect(m, getattr(pool, name), flipped(getattr(self, name)))
+        for look, port in zip(communicators.share_reads, (pool.lookup_share, pool.grant_share), strict=True):
+            m.d.comb += [look.number.eq(port.number), port.share.eq(look.share)]
+        m.d.comb += [
+            programs.write.eq(self.write), programs.write_address.eq(self.address),
+            programs.write_data.eq(self.word), pool.program_data.eq(programs.data),
+            communicators.write.eq(self.write),
+            communicators.share.eq(share_layout(CONFIG).const({"fsm_mask": FSM_MASK, "slot_mask": SLOT_MASK})),
+            pool.grant.valid.eq(self.grant.valid), pool.grant.payload.eq(self.grant.payload),
+            pool.landed.valid.eq(self.landed.valid), pool.landed.payload.eq(self.landed.payload),
+            pool.read.valid.eq(self.read.valid), pool.read.fsm.eq(self.read.payload),
+            pool.room.eq(self.room), pool.signal_room.eq(self.signal_room),
+        ]
+        return m
+
+
+class _World:
+    """All ranks of a torus, beat by beat; a beat is a number, and to reduce is to add."""
+
+    def __init__(self, shape, programs, chunks, *, seed, slow):
+        self.rng = random.Random(seed)
+        self.shape, self.programs, self.chunks, self.slow = shape, programs, chunks, slow
+        self.ranks = [_Rank() for _ in programs]
+        self.srams = [{} for _ in programs]
+        self.reading = [deque() for _ in programs]
+        self.links = {}                     # (rank, its port) -> what is on its way there
+        self.through = [[] for _ in programs]
+
+    def neighbour(self, rank, port):
+        places = list(product(*map(range, self.shape)))
+        place = list(places[rank])
+        dimension = port // 2
+        place[dimension] = (place[dimension] + (-1 if port % 2 else 1)) % self.shape[dimension]
+        return places.index(tuple(place))
+
+    def run(self):
+        top = Module()
+        for number, rank in enumerate(self.ranks):
+            top.submodules[f"rank_{number}"] = rank
+        sim = Simulator(top)
+        sim.add_clock(1e-6)
+        sim.add_testbench(self._live)
+        sim.run()
+
+    async def _live(self, ctx):
+        for rank, words in zip(self.ranks, self.programs, strict=True):
+            ctx.set(rank.write, 1)
+            for address, word in enumerate(words):
+                ctx.set(rank.address, address)
+                ctx.set(rank.word, word)
+                await ctx.tick()
+            ctx.set(rank.write, 0)
+        waiting = [deque(chunks) for chunks in self.chunks]
+        for now in range(LIMIT):
+            if all(len(done) == len(chunks) for done, chunks in zip(self.through, self.chunks, strict=True)):
+                return
+            for number, rank in enumerate(self.ranks):
+                self._rank(ctx, now, number, rank, waiting[number])
+            await ctx.tick()
+        states = [[chunk["sequence"] for chunk in left] for left in waiting]
+        raise AssertionError(f"Not done in {LIMIT} cycles: through {self.through}, waiting {states}")
+
+    def _delay(self):
+        return self.rng.randint(1, 60) if self.slow else 2
+
+    def _rank(self, ctx, now, number, rank, waiting):
+        """One cycle of one rank: what it offers now, and what it is told at the next edge."""
+        # Chunks begin when their slot is free: here that is when the one before it is through.
+        offered = bool(waiting) and waiting[0]["sequence"] - len(self.through[number]) < CONFIG.fsms
+        ctx.set(rank.chunks.valid, offered)
+        if offered:
+            ctx.set(rank.chunks.payload, waiting[0])
+            if ctx.get(rank.chunks.ready):
+                waiting.popleft()
+        ctx.set(rank.done.ready, 1)
+        if ctx.get(rank.done.valid):
+            self.through[number].append(ctx.get(rank.done.payload))
+        ctx.set(rank.room, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
+        ctx.set(rank.signal_room, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
+
+        busy = len(self.reading[number]) > 3
+        ctx.set(rank.sends.ready, not busy)
+        if ctx.get(rank.sends.valid) and not busy:
+            send = ctx.get(rank.sends.payload)
+            before = self.reading[number][-1][0] if self.reading[number] else now
+            self.reading[number].append((before + self.rng.randint(1, 20 if self.slow else 2), send))
+        ctx.set(rank.signals.ready, 1)
+        if ctx.get(rank.signals.valid):
+            signal = ctx.get(rank.signals.payload)
+            self._put(number, now, signal.port, signal.header, None)
+
+        ctx.set(rank.read.valid, 0)
+        if self.reading[number] and self.reading[number][0][0] <= now:
+            _, send = self.reading[number].popleft()
+            ctx.set(rank.read.valid, 1)
+            ctx.set(rank.read.payload, send.fsm)
+            beats = [self.srams[number].pop(send.address + beat, None) for beat in range(send.header.beats + 1)]
+            for beat, value in enumerate(beats):
+                assert value is not None, "A beat that never came is sent"
+                self.srams[number][send.address + beat] = value
+            self._put(number, now, send.port, send.header, beats)
+
+        ctx.set(rank.grant.valid, 0)
+        ctx.set(rank.landed.valid, 0)
+        for port in range(CONFIG.ports):
+            link = self.links.get((number, port))
+            if link and link[0][0] <= now:
+                _, header, beats = link.popleft()
+                if header.kind == PacketKind.GRANT:
+                    ctx.set(rank.grant.valid, 1)
+                    ctx.set(rank.grant.payload, {name: header[name] for name in (
+                        "communicator", "sequence", "phase", "granted")})
+                else:
+                    self._land(ctx, number, rank, header, beats)
+                break
+
+    def _put(self, number, now, port, header, beats):
+        to = (self.neighbour(number, port), port ^ 1)
+        link = self.links.setdefault(to, deque())
+        link.append((max(now + self._delay(), link[-1][0] if link else 0), header, beats))
+
+    def _land(self, ctx, number, rank, header, beats):
+        slot = header.sequence & SLOT_MASK
+        for beat, value in enumerate(beats):
+            at = slot * CONFIG.chunk_beats + header.offset + beat
+            here = self.srams[number].get(at)
+            if header.reduce:
+                assert here is not None, "A beat is reduced where nothing is"
+                value += here
+            self.srams[number][at] = value
+        ctx.set(rank.landed.valid, 1)
+        ctx.set(rank.landed.payload, {"fsm": header.sequence & FSM_MASK, "beats": len(beats) - 1})
+
+
+def _program(collective, shape, place, root, up):
+    dimensions = tuple(range(len(shape)))
+    if collective in ROOTED:
+        role = tuple(role_of(collective, here, there, size, up=up)
+                     for here, there, size in zip(place, root, shape, strict=True))
+        return plan(collective, shape, dimensions, place, up=up, role=role)
+    return plan(collective, shape, dimensions, place, up=up)
+
+
+def _expected(collective, values, rank, root, ranks):
+    """Shard -> value that a rank must end with."""
+    return {
+        Collective.ALL_REDUCE: {s: sum(values[r][s] for r in range(ranks)) for s in range(ranks)},
+        Collective.REDUCE_SCATTER: {0: sum(values[r][rank] for r in range(ranks))},
+        Collective.ALL_GATHER: {s: values[s][0] for s in range(ranks)},
+        Collective.ALL_TO_ALL: {s: values[s][rank] for s in range(ranks)},
+        Collective.BROADCAST: {0: values[root][0]},
+        Collective.REDUCE: {0: sum(values[r][0] for r in range(ranks))} if rank == root else {},
+    }[collective]
+
+
+@pytest.mark.parametrize("shape, slow", [
+    ((2,), True), ((3, 2), True), pytest.param((4,), False, marks=pytest.mark.soak),
+    pytest.param((2, 2), True, marks=pytest.mark.soak)], ids=str)
+@pytest.mark.parametrize("collective", [one for one in Collective if one != Collective.BARRIER], ids=lambda c: c.name)
+def test_collectives(collective, shape, slow):
+    rng = random.Random(f"{collective} {shape} {slow}")
+    ranks = prod(shape)
+    places = list(product(*map(range, shape)))
+    root = rng.randrange(ranks)
+    chunk_count = 6
+    up = [bool(rng.randrange(2)) for _ in range(chunk_count)]
+    pieces = [rng.choice((1, 3, CONFIG.packet_beats, CONFIG.packet_beats + 5)) for _ in range(chunk_count)]
+    words, chunks, begins = [], [], []
+    programs = {}
+    for rank, place in enumerate(places):
+        mine = []
+        starts = {}
+        for way in (True, False):
+            programs[rank, way] = program = _program(collective, shape, place, places[root], way)
+            starts[way] = len(mine) + 1 + len(program.fills) + len(program.drains)
+            mine += encode(program, CONFIG)
+        words.append(mine)
+        begins.append(starts)
+    worst = max(program.places for program in programs.values())
+    pieces = [min(piece, CONFIG.chunk_beats // worst) for piece in pieces]
+    for rank in range(ranks):
+        chunks.append([{
+            "communicator": 0, "sequence": number, "fsm": number & FSM_MASK, "slot": number & SLOT_MASK,
+            "arithmetic": {"dtype": 0, "op": 0}, "piece_beats": pieces[number],
+            "program": begins[rank][up[number]], "phases": len(programs[rank, up[number]].phases),
+        } for number in range(chunk_count)])
+    world = _World(shape, words, chunks, seed=f"{collective} {shape}", slow=slow)
+
+    values = {}                             # of each chunk: rank -> shard -> value of each of its beats
+    for number in range(chunk_count):
+        values[number] = [[rng.randrange(1 << 20) for _ in range(ranks)] for _ in range(ranks)]
+        for rank in range(ranks):
+            for run in programs[rank, up[number]].fills:
+                for index in range(run.count):
+                    for beat in range(pieces[number]):
+                        at = (number & SLOT_MASK) * CONFIG.chunk_beats + (
+                            run.position + index) * pieces[number] + beat
+                        world.srams[rank][at] = values[number][rank][run.shard + index] + (beat << 32)
+    world.run()
+
+    for number in range(chunk_count):
+        for rank in range(ranks):
+            want = _expected(collective, values[number], rank, root, ranks)
+            found = {}
+            for run in programs[rank, up[number]].drains:
+                for index in range(run.count):
+                    for beat in range(pieces[number]):
+                        at = (number & SLOT_MASK) * CONFIG.chunk_beats + (
+                            run.position + index) * pieces[number] + beat
+                        found.setdefault(run.shard + index, set()).add(world.srams[rank][at] & 0xFFFF_FFFF)
+            assert {shard: {value} for shard, value in want.items()} == found, (number, rank)
