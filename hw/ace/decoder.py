@@ -1,0 +1,268 @@
+"""What a command means: checks it against the tables and works out the numbers that its chunks have in common.
+
+Intake -> Decoder -> Operations.  Latency: 20 to 60 cycles, most of them for a division of the count by the ranks.
+Throughput: one command in that time; a collective of one chunk takes longer.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.dma_engine.config import DOMAIN_WIDTH
+from hw.dma_engine.layouts import InitSignature, RegionEntry
+from hw.dma_engine.table import Table
+
+from .communicators import shape_layout
+from .config import COLUMN_BYTES, COUNT_WIDTH, DIMENSIONS, LENGTH_WIDTH, ROOT_WIDTH
+from .formats import DType, Op, Reduction
+from .intake import waiting_layout
+from .layouts import HeaderLayout
+from .operations import verdict_layout
+from .programs import ProgramRead
+from .words import ROOTED, Collective, CommandFlag, Status
+
+__all__ = ["Decoder", "directory_layout"]
+
+_REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
+_COLUMN_BITS = (COLUMN_BYTES - 1).bit_length()
+_UNITS = COUNT_WIDTH + 2 - _COLUMN_BITS + 1
+"""Bits of a buffer's length in columns of 64 bytes."""
+
+
+def directory_layout(config):
+    """Where a collective's programs are, or their tables of roles."""
+    return data.StructLayout({"plus": config.program_bits, "minus": config.program_bits, "both": 1, "valid": 1})
+
+
+class Decoder(wiring.Component):
+    """Look at one command at a time.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    i : ``In(stream.Signature(waiting_layout))``
+    directory_write : ``In(1)``, directory_number, directory_entry : ``In``
+        Number: collective from bit 0, communicator from bit 3.
+    domain_write : ``In(1)``, domain_queue, domain : ``In``
+    shape_number : ``Out``, shape : ``In(shape_layout)``
+    program : ``Out(ProgramRead)``, program_data : ``In``
+    src_id, dst_id : ``Out``, src, dst : ``In(RegionEntry)``
+        Regions, one cycle later.
+    o : ``Out(stream.Signature(verdict_layout))``
+    pending : ``Out(queues)``
+        The queue whose command is being looked at.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "i": In(stream.Signature(waiting_layout(config))),
+            "directory_write": In(1), "directory_number": In(3 + config.communicator_bits),
+            "directory_entry": In(directory_layout(config)),
+            "domain_write": In(1), "domain_queue": In(config.queue_bits), "domain": In(DOMAIN_WIDTH),
+            "shape_number": Out(config.communicator_bits), "shape": In(shape_layout()),
+            "program": Out(ProgramRead(config)), "program_data": In(HeaderLayout.size),
+            "src_id": Out(config.region_bits), "src": In(RegionEntry),
+            "dst_id": Out(config.region_bits), "dst": In(RegionEntry),
+            "o": Out(stream.Signature(verdict_layout(config))), "pending": Out(config.queues),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, init = self.config, InitSignature(self.config)
+        m.submodules.directory = directory = Table(
+            directory_layout(config), depth=8 * config.communicators, reads=1, init=init)
+        m.submodules.domains = domains = Table(DOMAIN_WIDTH, depth=config.queues, reads=1, init=init)
+        for table in (directory, domains):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        command = Signal(waiting_layout(config), reset_less=True)
+        word = command.word
+        entry = Signal(directory_layout(config), reset_less=True)
+        shape = Signal(shape_layout(), reset_less=True)
+        header = Signal(HeaderLayout, reset_less=True)
+        status = Signal(8)
+        verdict = self.o.payload
+        operation = verdict.operation
+        m.d.comb += [
+            directory.write.en.eq(self.directory_write), directory.write.addr.eq(self.directory_number),
+            directory.write.data.eq(self.directory_entry),
+            domains.write.en.eq(self.domain_write), domains.write.addr.eq(self.domain_queue),
+            domains.write.data.eq(self.domain),
+            directory.read[0].addr.eq(Cat(word.collective[:3], word.communicator[:config.communicator_bits])),
+            domains.read[0].addr.eq(command.queue),
+            self.shape_number.eq(word.communicator), self.src_id.eq(word.src_region),
+            self.dst_id.eq(word.dst_region),
+        ]
+        reducing, rooted, barrier = (Signal(name=name) for name in ("reducing", "rooted", "barrier"))
+        m.d.comb += [
+            reducing.eq(_any(word.collective, _REDUCING)), rooted.eq(_any(word.collective, ROOTED)),
+            barrier.eq(word.collective == Collective.BARRIER),
+        ]
+        size = Signal(2)                                            # log2 of bytes per element
+        m.d.comb += size.eq(Mux(word.dtype == DType.INT8, 0, Mux(
+            (word.dtype == DType.FP16) | (word.dtype == DType.BF16), 1, 2)))
+        roles, outside = self._roles(m, word, shape, mirrored=word.collective == Collective.REDUCE)
+
+        length = Signal(LENGTH_WIDTH, reset_less=True)              # count elements
+        quotient, rest = Signal(_UNITS, reset_less=True), Signal(9, reset_less=True)
+        steps = Signal(range(max(_UNITS, 9) + 1))
+        shard = Signal(LENGTH_WIDTH, reset_less=True)
+        whole, addend, factor = (Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True),
+                                 Signal(8, reset_less=True))        # all shards
+        limits = {side: Signal(LENGTH_WIDTH, name=f"{side}_limit") for side in ("src", "dst")}
+        halfway = (shard + (2 * COLUMN_BYTES - 1))[_COLUMN_BITS + 1:] << _COLUMN_BITS
+        uses = {"src": header.fills != 0, "dst": header.drains != 0}
+        some = Signal()
+
+        with m.FSM() as fsm:
+            with m.State("IDLE"):
+                m.d.comb += self.i.ready.eq(~self.init.active)
+                m.d.sync += [command.eq(self.i.payload), status.eq(Status.OK)]
+                with m.If(self.i.valid & ~self.init.active):
+                    m.next = "TABLES"
+            with m.State("TABLES"):
+                m.d.sync += [entry.eq(directory.read[0].data), shape.eq(self.shape)]
+                m.next = "FORM"
+            with m.State("FORM"):
+                types = [int(dtype) for dtype in DType]
+                m.d.sync += length.eq(word.count << size)
+                with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
+                          | (word.flags & ~(sum(CommandFlag)) & 0xF).any()
+                          | (~barrier & (~_any(word.dtype, types) | (word.op > max(Reduction))
+                                         | (word.widen & (size != 1)) | (rooted & outside)))):
+                    m.d.sync += status.eq(Status.MALFORMED)
+                    m.next = "SAY"
+                with m.Elif(~entry.valid | ~shape.valid | (shape.domain != domains.read[0].data)
+                            | word.communicator[config.communicator_bits:].any()):
+                    m.d.sync += status.eq(Status.COMMUNICATOR)
+                    m.next = "SAY"
+                with m.Elif(rooted):
+                    m.next = "ROLE_UP"
+                with m.Else():
+                    m.next = "HEADER"
+            for name, field, after in (("UP", "plus", "ROLE_DOWN"), ("DOWN", "minus", "HEADER")):
+                with m.State(f"ROLE_{name}"):
+                    m.d.comb += [self.program.valid.eq(1), self.program.address.eq(entry[field] + roles[field])]
+                    with m.If(self.program.ready):
+                        m.next = f"ROLE_{name}_WORD"
+                with m.State(f"ROLE_{name}_WORD"):
+                    m.d.sync += entry[field].eq(self.program_data)
+                    m.next = after
+            with m.State("HEADER"):
+                m.d.comb += [self.program.valid.eq(1), self.program.address.eq(entry.plus)]
+                with m.If(self.program.ready):
+                    m.next = "HEADER_WORD"
+            with m.State("HEADER_WORD"):
+                m.d.sync += [header.eq(self.program_data), rest.eq(0), steps.eq(_UNITS),
+                             quotient.eq((length + (COLUMN_BYTES - 1))[_COLUMN_BITS:])]
+                m.next = "SHARD"
+            with m.State("SHARD"):
+                with m.If(barrier):
+                    m.d.sync += shard.eq(config.beat_bytes)
+                    m.next = "MULTIPLY"
+                with m.Elif(~header.split):
+                    m.d.sync += shard.eq(length)
+                    m.next = "MULTIPLY"
+                with m.Elif(header.shards == 1):
+                    m.d.sync += shard.eq(quotient << _COLUMN_BITS)
+                    m.next = "MULTIPLY"
+                with m.Else():
+                    m.next = "DIVIDE"
+            with m.State("DIVIDE"):
+                # A restoring division, a bit each cycle; what is left over makes the shards one column longer.
+                with m.If(steps == 0):
+                    m.d.sync += shard.eq((quotient + (rest != 0)) << _COLUMN_BITS)
+                    m.next = "MULTIPLY"
+                with m.Else():
+                    more = Signal(10)
+                    m.d.comb += more.eq(Cat(quotient[-1], rest))
+                    m.d.sync += [
+                        steps.eq(steps - 1), quotient.eq(Cat(more >= header.shards, quotient[:-1])),
+                        rest.eq(Mux(more >= header.shards, more - header.shards, more)),
+                    ]
+            with m.State("MULTIPLY"):
+                m.d.sync += [whole.eq(0), addend.eq(shard), factor.eq(header.shards)]
+                m.next = "MULTIPLYING"
+            with m.State("MULTIPLYING"):
+                with m.If(factor[0]):
+                    m.d.sync += whole.eq(whole + addend)
+                m.d.sync += [addend.eq(addend << 1), factor.eq(factor >> 1)]
+                with m.If(factor == 0):
+                    m.next = "LIMITS"
+            with m.State("LIMITS"):
+                for side, limit in limits.items():
+                    m.d.sync += limit.eq(Mux(header.split, length, Mux(header[f"{side}_whole"], whole, shard)))
+                m.next = "BOUNDS"
+            with m.State("BOUNDS"):
+                with m.If(~barrier & some):
+                    for side in ("dst", "src"):  # the later assignment wins: sources are judged first
+                        region = getattr(self, side)
+                        right = region.readable if side == "src" else region.writable
+                        ends = (word[f"{side}_offset"] << size) + limits[side]
+                        named = word[f"{side}_region"][config.region_bits:].any()
+                        found = Mux(~region.valid | named, Status[f"{side.upper()}_REGION"],
+                                    Mux(region.domain != domains.read[0].data, Status[f"{side.upper()}_DOMAIN"],
+                                        Mux(~right, Status[f"{side.upper()}_RIGHTS"],
+                                            Mux(ends > region.length, Status[f"{side.upper()}_BOUNDS"], Status.OK))))
+                        with m.If(uses[side] & (found != Status.OK)):
+                            m.d.sync += status.eq(found)
+                m.next = "SAY"
+            with m.State("SAY"):
+                m.d.comb += self.o.valid.eq(1)
+                with m.If(self.o.ready):
+                    m.next = "IDLE"
+
+        m.d.comb += [
+            self.pending.eq(Mux(fsm.ongoing("IDLE"), 0, 1 << command.queue)),
+            some.eq(word.count != 0),
+            verdict.queue.eq(command.queue), verdict.flags.eq(word.flags),
+            verdict.communicator.eq(word.communicator), verdict.status.eq(status),
+            verdict.chunks.eq(barrier | some),
+            operation.src_base.eq(Cat(Const(0, 12), self.src.base_page) + (word.src_offset << size)),
+            operation.dst_base.eq(Cat(Const(0, 12), self.dst.base_page) + (word.dst_offset << size)),
+            operation.src_limit.eq(limits["src"]), operation.dst_limit.eq(limits["dst"]),
+            operation.shard_bytes.eq(shard),
+            operation.half.eq(Mux(entry.both & ~barrier & (halfway < shard), halfway, shard)),
+            operation.piece.eq(Mux(word.widen & ~barrier, header.piece, header.piece << 1)),
+            operation.plus.eq(entry.plus), operation.minus.eq(entry.minus),
+            operation.dtype.eq(word.dtype), operation.widen.eq(word.widen & ~barrier),
+            operation.divide.eq(Mux(reducing & (word.op == Reduction.AVG), shape.ranks, 0)),
+            operation.arithmetic.dtype.eq(Mux(word.widen, DType.FP32, word.dtype)),
+            operation.arithmetic.op.eq(Mux(word.op == Reduction.AVG, Op.SUM, word.op)),
+        ]
+        return m
+
+    def _roles(self, m, word, shape, *, mirrored):
+        """Offsets in the two tables of roles, and whether the root is no rank of the communicator."""
+        at, root = 0, []
+        shifts = [Signal(range(2 * ROOT_WIDTH), name=f"shift_{number}") for number in range(DIMENSIONS)]
+        for number in reversed(range(DIMENSIONS)):
+            m.d.comb += shifts[number].eq(at)
+            width = shape.root_widths[number]
+            root.insert(0, (word.root >> shifts[number]) & ((1 << width) - 1))
+            at = shifts[number] + width
+        outside = Signal()
+        m.d.comb += outside.eq(Cat(where > shape.sizes[number] for number, where in enumerate(root)).any())
+        found = {}
+        for field in ("plus", "minus"):
+            role = 0
+            for number, where in enumerate(root):
+                place, last = shape.place[number], shape.sizes[number]
+                away = mirrored if field == "plus" else ~mirrored    # counted downward
+                difference = Mux(away, where - place, place - where)
+                distance = Signal(8, name=f"{field}_{number}")
+                m.d.comb += distance.eq(Mux(difference < 0, difference + last + 1, difference))
+                role += 3 ** number * Mux(distance == 0, 0, Mux(distance == last, 2, 1))
+            found[field] = Signal(5, name=f"{field}_role")
+            m.d.comb += found[field].eq(role)
+        return found, outside
+
+
+def _any(value, among):
+    """Whether ``value`` is one of them."""
+    return Cat(value == int(one) for one in among).any()

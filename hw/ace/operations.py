@@ -1,0 +1,285 @@
+"""Collectives that have begun, from their command until their completion word.
+
+Decoder -> Operations -> chunker, and back; Operations -> Drain (completion words).  Latency: 4 cycles from the end of
+the last chunk to the completion word if its queue has nothing older.  Throughput: one begins, one chunk begins and one
+ends per cycle; a queue is looked at every ``queues`` cycles.
+
+Each communicator has two rows: the chunks of its next collective are cut while those of the one before are under way.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.dma_engine.layouts import CompletionLayout, InitSignature
+from hw.dma_engine.table import Table
+
+from .config import ADDR_WIDTH, LENGTH_WIDTH
+from .formats import TYPE_WIDTH
+from .layouts import arithmetic_layout
+from .words import CommandFlag, Status
+
+__all__ = ["ROWS", "Operations", "operation_layout", "verdict_layout"]
+
+ROWS = 2
+"""Collectives of a communicator that have begun, at most."""
+
+ACTIVE = 4
+"""Of a queue."""
+
+STATUS_WIDTH = 8
+
+
+def operation_layout(config):
+    """A collective, ready to be cut into chunks.
+
+    ``shard_bytes``: of columns. ``half``: columns before it go up, the others down. ``piece``: columns of a chunk at
+    most, in units of 32 bytes. ``plus``, ``minus``: programs. ``src_limit``, ``dst_limit``: bytes of the buffers.
+    """
+    return data.StructLayout({
+        "src_base": ADDR_WIDTH, "dst_base": ADDR_WIDTH, "src_limit": LENGTH_WIDTH, "dst_limit": LENGTH_WIDTH,
+        "shard_bytes": LENGTH_WIDTH, "half": LENGTH_WIDTH, "piece": 12,
+        "plus": config.program_bits, "minus": config.program_bits,
+        "dtype": TYPE_WIDTH, "widen": 1, "divide": 8, "arithmetic": arithmetic_layout(),
+    })
+
+
+def verdict_layout(config):
+    """A command that has been looked at: in which row it begins, or why it does not; ``chunks`` is 0 if none comes."""
+    return data.StructLayout({
+        "queue": config.queue_bits, "flags": 4, "communicator": config.communicator_bits, "status": STATUS_WIDTH,
+        "chunks": 1, "operation": operation_layout(config),
+    })
+
+
+class Operations(wiring.Component):
+    """Keep the rows, count their chunks, and end the commands of each queue in order.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+    i : ``In(stream.Signature(verdict_layout))``
+        The communicator has a free row and the queue a free place.
+    free : ``Out(communicators)``, places : ``Out(queues)``
+        Communicators with a free row, queues with a free place.
+    begun : ``Out(communicators)``, row_number : ``Out``
+        Communicators with a collective whose chunks are to be cut; in which of their rows.
+    reads : array of ``In``; ``row`` in, ``operation`` out
+    issued : ``In(1)``, issued_row, issued_last : ``In``
+        A chunk was cut.
+    ended : ``In(1)``, ended_row, ended_status : ``In``
+        A chunk is over.
+    configure : ``In(1)``, configure_queue, sc_address, sc_enable : ``In``
+    refused : ``In(1)``, refused_queue, refused_status : ``In``
+        A word was refused; its queue is in error when all before has ended.
+    pending : ``In(queues)``
+        Queues with commands that have not come here yet.
+    clear : ``In(1)``, clear_queue : ``In``
+    held : ``Out(queues)``
+        Queues in error.
+    words : ``Out(stream.Signature({address, data}))``
+    select : ``In``, count, status, active : ``Out``
+    irq_error, irq_completion : ``Out(1)``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue, communicator = config.queue_bits, config.communicator_bits
+        self.row_bits = communicator + (ROWS - 1).bit_length()
+        super().__init__({
+            "init": In(InitSignature(config)),
+            "i": In(stream.Signature(verdict_layout(config))),
+            "free": Out(config.communicators), "places": Out(config.queues),
+            "begun": Out(config.communicators), "row_number": Out(config.communicators),
+            "reads": In(wiring.Signature({
+                "row": Out(self.row_bits), "operation": In(operation_layout(config))})).array(2),
+            "issued": In(1), "issued_row": In(self.row_bits), "issued_last": In(1),
+            "ended": In(1), "ended_row": In(self.row_bits), "ended_status": In(STATUS_WIDTH),
+            "configure": In(1), "configure_queue": In(queue), "sc_address": In(ADDR_WIDTH), "sc_enable": In(1),
+            "refused": In(1), "refused_queue": In(queue), "refused_status": In(STATUS_WIDTH),
+            "pending": In(config.queues), "clear": In(1), "clear_queue": In(queue),
+            "held": Out(config.queues),
+            "words": Out(stream.Signature(data.StructLayout({"address": ADDR_WIDTH, "data": 64}))),
+            "select": In(queue), "count": Out(32), "status": Out(STATUS_WIDTH), "active": Out(range(ACTIVE + 1)),
+            "irq_error": Out(1), "irq_completion": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        self._queues(m, *self._rows(m))
+        return m
+
+    def _rows(self, m):
+        """Rows are taken alternately; chunks of the older are cut before those of the newer."""
+        config = self.config
+        rows = config.communicators * ROWS
+        m.submodules.operations = table = Table(operation_layout(config), depth=rows, reads=len(self.reads), init=None)
+        new = self.i.payload
+        to, cutting = Signal(config.communicators), Signal(config.communicators)    # which of the two rows
+        taken, whole, empty = Signal(rows), Signal(rows), Signal(rows)              # in use; cut; have none
+        statuses = Array(Signal(STATUS_WIDTH, name=f"status_{row}") for row in range(rows))
+        chunks = Array(Signal(config.slot_bits + 1, name=f"chunks_{row}") for row in range(rows))
+        row = Cat(to.bit_select(new.communicator, 1), new.communicator)
+        begins = Signal()
+        m.d.comb += [
+            self.i.ready.eq(1),
+            begins.eq(self.i.valid & (new.status == Status.OK)),
+            table.write.en.eq(begins), table.write.addr.eq(row), table.write.data.eq(new.operation),
+            self.row_number.eq(cutting),
+        ]
+        for port, read in zip(self.reads, table.read, strict=True):
+            m.d.comb += [read.addr.eq(port.row), port.operation.eq(read.data)]
+        for number in range(config.communicators):
+            first = number * ROWS
+            m.d.comb += [
+                self.free[number].eq(~taken.bit_select(first + to[number], 1)),
+                self.begun[number].eq((taken & ~whole).bit_select(first + cutting[number], 1)),
+            ]
+            for place in range(ROWS):
+                with m.If(empty[first + place] & (cutting[number] == place)):
+                    m.d.sync += [empty[first + place].eq(0), cutting[number].eq(~cutting[number])]
+        over = Signal(rows)
+        for number in range(rows):
+            cut, ended = self.issued & (self.issued_row == number), self.ended & (self.ended_row == number)
+            starts = begins & (row == number)
+            m.d.comb += over[number].eq(whole[number] & (chunks[number] == 0))
+            m.d.sync += chunks[number].eq(chunks[number] + cut - ended)
+            with m.If(cut & self.issued_last):
+                m.d.sync += [whole[number].eq(1), cutting[number // ROWS].eq(~cutting[number // ROWS])]
+            with m.If(ended & (statuses[number] == Status.OK)):
+                m.d.sync += statuses[number].eq(self.ended_status)
+            with m.If(starts):
+                m.d.sync += [taken[number].eq(1), whole[number].eq(~new.chunks), statuses[number].eq(Status.OK),
+                             empty[number].eq(~new.chunks), to[number // ROWS].eq(~to[number // ROWS])]
+        return row, taken, over, statuses
+
+    def _queues(self, m, begin_row, taken, over, statuses):
+        config, init = self.config, InitSignature(self.config)
+        queues, new = config.queues, self.i.payload
+        entry_layout = data.StructLayout({
+            "row": self.row_bits, "status": STATUS_WIDTH, "flags": 4})
+        m.submodules.active = active = Table(
+            entry_layout, depth=queues * ACTIVE, reads=1, init=None)
+        m.submodules.addresses = addresses = Table(ADDR_WIDTH - 3, depth=queues, reads=1, init=init)
+        m.submodules.ends = ends = Table(CompletionLayout, depth=queues, reads=2, init=init)
+        for table in (addresses, ends):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        place_bits = (ACTIVE - 1).bit_length()
+        heads, tails = ([Signal(place_bits + 1, name=f"{name}_{queue}") for queue in range(queues)]
+                        for name in ("head", "tail"))
+        enabled, refused = Signal(queues), Signal(queues)
+        failing = Signal(queues)            # a command that cannot be done waits for those before it to end
+        reasons = [Signal(STATUS_WIDTH, name=f"reason_{queue}") for queue in range(queues)]
+
+        m.d.comb += [
+            addresses.write.en.eq(self.configure), addresses.write.addr.eq(self.configure_queue),
+            addresses.write.data.eq(self.sc_address[3:]),
+            active.write.en.eq(self.i.valid),
+            active.write.addr.eq(Cat(Array(tails)[new.queue][:place_bits], new.queue)),
+            active.write.data.row.eq(begin_row), active.write.data.status.eq(new.status),
+            active.write.data.flags.eq(new.flags),
+        ]
+        for queue in range(queues):
+            held_in = (tails[queue] - heads[queue])[:place_bits + 1]
+            m.d.comb += self.places[queue].eq((held_in < ACTIVE - 1) & ~self.held[queue] & ~failing[queue])
+            with m.If(self.configure & (self.configure_queue == queue)):
+                m.d.sync += enabled[queue].eq(self.sc_enable)
+            with m.If(self.i.valid & (new.queue == queue)):
+                m.d.sync += [tails[queue].eq(tails[queue] + 1), failing[queue].eq(new.status != Status.OK)]
+            with m.If(self.refused & (self.refused_queue == queue) & ~refused[queue]):
+                m.d.sync += [refused[queue].eq(1), reasons[queue].eq(self.refused_status)]
+
+        # -- One queue after the other: is its oldest command over?
+        queue = Signal(config.queue_bits)
+        entry = Signal(entry_layout)
+        word, address = Signal(CompletionLayout), Signal(ADDR_WIDTH)
+        result = Signal(STATUS_WIDTH)
+        due, some = Signal(), Signal()
+        clearing = Signal(queues)
+        publishes = Signal()
+        m.d.comb += [
+            active.read[0].addr.eq(Cat(Array(heads)[queue][:place_bits], queue)),
+            addresses.read[0].addr.eq(queue), ends.read[0].addr.eq(queue),
+        ]
+        for number in range(queues):
+            with m.If(self.clear & (self.clear_queue == number)):
+                m.d.sync += clearing[number].eq(self.held[number])
+        m.d.comb += self.words.payload.eq(Cat(address, word))
+        with m.FSM():
+            with m.State("LOOK"):
+                m.d.comb += some.eq(Array(heads)[queue] != Array(tails)[queue])
+                m.d.sync += [
+                    entry.eq(active.read[0].data), word.eq(ends.read[0].data),
+                    address.eq(addresses.read[0].data << 3),
+                ]
+                with m.If(clearing.bit_select(queue, 1)):
+                    m.next = "CLEAR"
+                with m.Elif(self.held.bit_select(queue, 1) | self.init.active):
+                    m.d.sync += queue.eq(queue + 1)
+                with m.Elif(some):
+                    m.next = "JUDGE"
+                with m.Elif(refused.bit_select(queue, 1) & ~self.pending.bit_select(queue, 1)):
+                    m.d.sync += [entry.flags.eq(CommandFlag.SC), result.eq(Array(reasons)[queue])]
+                    m.next = "FAIL"
+                with m.Else():
+                    m.d.sync += queue.eq(queue + 1)
+            with m.State("JUDGE"):
+                m.d.sync += result.eq(Mux(entry.status != Status.OK, entry.status, statuses[entry.row]))
+                with m.If(entry.status != Status.OK):
+                    m.next = "FAIL"
+                with m.Elif(over.bit_select(entry.row, 1)):
+                    for number in range(len(over)):
+                        with m.If(entry.row == number):
+                            m.d.sync += taken[number].eq(0)
+                    m.next = "END"
+                with m.Else():
+                    m.d.sync += queue.eq(queue + 1)
+                    m.next = "LOOK"
+            with m.State("END"):
+                with m.If(result != Status.OK):
+                    m.next = "FAIL"
+                with m.Else():
+                    m.d.comb += self.irq_completion.eq((entry.flags & CommandFlag.IRQ).any())
+                    for number in range(queues):
+                        with m.If(queue == number):
+                            m.d.sync += heads[number].eq(heads[number] + 1)
+                    m.d.sync += [word.count.eq(word.count + 1), publishes.eq((entry.flags & CommandFlag.SC).any())]
+                    m.next = "STORE"
+            with m.State("FAIL"):
+                m.d.comb += self.irq_error.eq(1)
+                m.d.sync += [word.failed.eq(word.failed + 1), word.status.eq(result), publishes.eq(1),
+                             self.held.bit_select(queue, 1).eq(1)]
+                m.next = "STORE"
+            with m.State("CLEAR"):
+                # A refused word was never a command; any other failed one counts now.
+                m.d.sync += [clearing.bit_select(queue, 1).eq(0), self.held.bit_select(queue, 1).eq(0),
+                             failing.bit_select(queue, 1).eq(0),
+                             word.status.eq(Status.OK), publishes.eq(1)]
+                m.d.comb += some.eq(Array(heads)[queue] != Array(tails)[queue])
+                with m.If(some):
+                    m.d.sync += word.count.eq(word.count + 1)
+                    for number in range(queues):
+                        with m.If(queue == number):
+                            m.d.sync += heads[number].eq(heads[number] + 1)
+                with m.Else():
+                    m.d.sync += refused.bit_select(queue, 1).eq(0)
+                m.next = "STORE"
+            with m.State("STORE"):
+                m.d.comb += [ends.write.en.eq(1), ends.write.addr.eq(queue), ends.write.data.eq(word)]
+                m.next = "PUBLISH"
+            with m.State("PUBLISH"):
+                m.d.comb += due.eq(publishes & enabled.bit_select(queue, 1))
+                m.d.comb += self.words.valid.eq(due)
+                with m.If(~due | self.words.ready):
+                    m.d.sync += queue.eq(queue + 1)
+                    m.next = "LOOK"
+
+        m.d.comb += [
+            ends.read[1].addr.eq(self.select), self.count.eq(ends.read[1].data.count),
+            self.status.eq(ends.read[1].data.status),
+            self.active.eq((Array(tails)[self.select] - Array(heads)[self.select])[:place_bits + 1]),
+        ]

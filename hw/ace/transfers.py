@@ -1,0 +1,123 @@
+"""Addresses of a chunk's pieces: from a program's fills or drains to moves.
+
+Chunker -> Transfers -> Fill or Drain.  Latency: 5 cycles from a job to its first move, and 8 more for a run that does
+not begin at shard 0.  Throughput: one move per cycle within a run.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .config import ADDR_WIDTH, LENGTH_WIDTH
+from .formats import TYPE_WIDTH
+from .layouts import TransferLayout, move_layout
+from .programs import ProgramRead
+
+__all__ = ["Transfers", "job_layout"]
+
+
+def job_layout(config):
+    """The pieces of one chunk to be moved.
+
+    ``list``: address of ``runs`` TransferWords. ``base``: where shard 0 is. ``shard_bytes``: from one shard to the
+    next. ``column``, ``piece_bytes``: which bytes of each shard. ``limit``: bytes in all shards; what lies beyond is
+    not moved. ``piece_beats``: from one piece to the next in the slot.
+    """
+    return data.StructLayout({
+        "list": config.program_bits, "runs": 8, "base": ADDR_WIDTH, "shard_bytes": LENGTH_WIDTH,
+        "column": LENGTH_WIDTH, "limit": LENGTH_WIDTH, "piece_bytes": range(config.chunk_bytes + 1),
+        "piece_beats": config.chunk_beat_bits + 1, "slot": config.slot_bits,
+        "dtype": TYPE_WIDTH, "widen": 1, "divide": 8,
+    })
+
+
+class Transfers(wiring.Component):
+    """Make one move of each piece; of a job without runs, one without bytes that is the last.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    i : ``In(stream.Signature(job_layout))``
+    program : ``Out(ProgramRead)``, program_data : ``In``
+    o : ``Out(stream.Signature(move_layout))``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "i": In(stream.Signature(job_layout(config))),
+            "program": Out(ProgramRead(config)), "program_data": In(TransferLayout.size),
+            "o": Out(stream.Signature(move_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        job = Signal(job_layout(config), reset_less=True)
+        runs = Signal(8)
+        entry = Signal(TransferLayout, reset_less=True)
+        offset = Signal(LENGTH_WIDTH, reset_less=True)      # of the piece from shard 0, column 0
+        step = Signal(LENGTH_WIDTH, reset_less=True)
+        sram = Signal(config.sram_bits, reset_less=True)
+        pieces = Signal(8)
+        move, valid = Signal(move_layout(config), reset_less=True), Signal()
+        left = Signal(signed(LENGTH_WIDTH + 1))
+        m.d.comb += [
+            self.program.address.eq(job.list),
+            left.eq(job.limit - offset - job.column),
+            self.o.valid.eq(valid), self.o.payload.eq(move),
+        ]
+        with m.If(self.o.ready):
+            m.d.sync += valid.eq(0)
+        free = ~valid | self.o.ready
+        whole = [move.slot.eq(job.slot), move.dtype.eq(job.dtype), move.widen.eq(job.widen), move.divide.eq(job.divide)]
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.i.ready.eq(1)
+                with m.If(self.i.valid):
+                    m.d.sync += [job.eq(self.i.payload), runs.eq(self.i.payload.runs)]
+                    m.next = "RUN"
+            with m.State("RUN"):
+                with m.If(runs == 0):
+                    with m.If(free):
+                        m.d.sync += [*whole, move.bytes.eq(0), move.last.eq(1), valid.eq(1)]
+                        m.next = "IDLE"
+                with m.Else():
+                    m.d.comb += self.program.valid.eq(1)
+                    with m.If(self.program.ready):
+                        m.next = "WORD"
+            with m.State("WORD"):
+                word = data.View(TransferLayout, self.program_data)
+                m.d.sync += [entry.eq(self.program_data), pieces.eq(word.count), offset.eq(0),
+                             step.eq(job.shard_bytes), job.list.eq(job.list + 1)]
+                m.next = "START"
+            with m.State("START"):
+                # The offset of the first shard, bit by bit; most runs begin at shard 0.
+                m.d.sync += sram.eq((job.slot << config.chunk_beat_bits) + entry.position * job.piece_beats)
+                with m.If(entry.shard == 0):
+                    m.next = "MOVE"
+                with m.Else():
+                    with m.If(entry.shard[0]):
+                        m.d.sync += offset.eq(offset + step)
+                    m.d.sync += [step.eq(step << 1), entry.shard.eq(entry.shard >> 1)]
+            with m.State("MOVE"):
+                with m.If(free):
+                    last = (pieces == 1) & (runs == 1)
+                    m.d.sync += [
+                        *whole, valid.eq(1), move.last.eq(last), move.sram.eq(sram),
+                        move.address.eq(job.base + offset + job.column),
+                        move.bytes.eq(Mux(left <= 0, 0, Mux(left < job.piece_bytes, left, job.piece_bytes))),
+                        offset.eq(offset + job.shard_bytes), sram.eq(sram + job.piece_beats),
+                        pieces.eq(pieces - 1),
+                    ]
+                    with m.If(pieces == 1):
+                        m.d.sync += runs.eq(runs - 1)
+                        with m.If(runs == 1):
+                            m.next = "IDLE"
+                        with m.Else():
+                            m.next = "RUN"
+        return m

@@ -1,0 +1,94 @@
+"""Moves of a chunk's pieces, against what the docstrings of programs and jobs say."""
+
+import random
+
+import pytest
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.ace.config import TINY
+from hw.ace.layouts import move_layout
+from hw.ace.programs import Programs
+from hw.ace.transfers import Transfers, job_layout
+from hw.ace.words import PROGRAM_WIDTH, TransferWord
+from tests.stream.bench import exercise
+
+WORDS = 64
+
+
+class _Bench(wiring.Component):
+    """Transfers with its own memory of programs."""
+
+    def __init__(self, words):
+        self.words = words
+        super().__init__({"i": In(stream.Signature(job_layout(TINY))), "o": Out(stream.Signature(move_layout(TINY)))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.programs = programs = Programs(TINY, clients=1)
+        m.submodules.transfers = transfers = Transfers(TINY)
+        connect(m, transfers.program, programs.reads[0])
+        connect(m, flipped(self.i), transfers.i)
+        connect(m, transfers.o, flipped(self.o))
+        m.d.comb += transfers.program_data.eq(programs.data)
+        # Written before the first job comes.
+        count = Signal(range(len(self.words) + 1))
+        table = Array(Const(word, PROGRAM_WIDTH) for word in self.words)
+        with m.If(count != len(self.words)):
+            m.d.comb += [programs.write.eq(1), programs.write_address.eq(count), programs.write_data.eq(table[count]),
+                         transfers.i.valid.eq(0), self.i.ready.eq(0)]
+            m.d.sync += count.eq(count + 1)
+        return m
+
+
+def _moves(job, words):
+    """``(address, bytes, sram)`` of each piece, and whether it is the last."""
+    runs = [TransferWord.unpack(word) for word in words[job["list"]:job["list"] + job["runs"]]]
+    pieces = [(run.position + index, run.shard + index) for run in runs for index in range(run.count)]
+    if not pieces:
+        return [(None, 0, None, 1)]
+    moves = []
+    for number, (position, shard) in enumerate(pieces):
+        offset = shard * job["shard_bytes"] + job["column"]
+        count = min(max(job["limit"] - offset, 0), job["piece_bytes"])
+        moves.append((job["base"] + offset, count, job["slot"] * TINY.chunk_beats + position * job["piece_beats"],
+                      int(number == len(pieces) - 1)))
+    return moves
+
+
+@pytest.mark.parametrize("stalls", [(0.0, 0.0), (0.4, 0.6)])
+def test_moves(stalls):
+    rng = random.Random(f"transfers {stalls}")
+    words = [TransferWord(rng.randrange(4), rng.choice((0, 0, rng.randrange(64))), rng.randint(1, 8)).pack()
+             for _ in range(WORDS)]
+    jobs = []
+    for _ in range(40):
+        shard = rng.randint(1, 40_000)
+        column = rng.randrange(shard)
+        jobs.append({
+            "list": rng.randrange(WORDS - 4), "runs": rng.randrange(4), "base": rng.getrandbits(48),
+            "shard_bytes": shard, "column": column, "limit": rng.choice((1 << 36, rng.randint(1, 70 * shard))),
+            "piece_bytes": rng.randint(1, 256), "piece_beats": 32, "slot": rng.randrange(TINY.slots),
+            "dtype": rng.choice((0, 1, 2, 8, 9)), "widen": rng.randrange(2), "divide": rng.randrange(128),
+        })
+    expected = [(job, move) for job in jobs for move in _moves(job, words)]
+    dut = _Bench(words)
+    _, got = exercise(dut, [(dut.i, jobs)], [dut.o], expect=len(expected), stalls=stalls)
+    for (_, move), (job, (address, count, sram, last)) in zip(got, expected, strict=True):
+        assert (move["bytes"], move["last"], move["slot"]) == (count, last, job["slot"])
+        if address is not None:
+            assert (move["address"], move["sram"]) == (address, sram)
+            assert [move[name] for name in ("dtype", "widen", "divide")] == [
+                job[name] for name in ("dtype", "widen", "divide")]
+
+
+def test_rate():
+    """Within a run, a move each cycle."""
+    words = [TransferWord(0, 0, 64).pack()]
+    job = {"list": 0, "runs": 1, "base": 4096, "shard_bytes": 64, "column": 0, "limit": 1 << 20, "piece_bytes": 64,
+           "piece_beats": 8, "slot": 1, "dtype": 0, "widen": 0, "divide": 0}
+    dut = _Bench(words)
+    _, got = exercise(dut, [(dut.i, [job])], [dut.o], expect=64)
+    cycles = [cycle for cycle, _ in got]
+    assert cycles[-1] - cycles[0] == 63
