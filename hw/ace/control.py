@@ -1,0 +1,140 @@
+"""The registers, taken apart: tables to write, what software looks at, interrupts and counters.
+
+s_axil -> Control -> all tables.
+"""
+
+from amaranth import *
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.axi import AxiLiteSignature
+from hw.dma_engine.config import DOMAIN_WIDTH
+from hw.dma_engine.layouts import InitSignature, RegionEntry
+from hw.regs import RegisterBank
+
+from .communicators import shape_layout, share_layout
+from .config import ADDR_WIDTH, DIMENSIONS
+from .decoder import directory_layout
+from .fsm import state_layout
+from .registers import COUNTERS, register_map
+from .words import PROGRAM_WIDTH
+
+__all__ = ["Control", "counts_layout"]
+
+
+def counts_layout(config):
+    """By how much each counter rises in this cycle."""
+    return data.StructLayout({
+        name.lower(): (range(config.chunk_bytes + 1) if name.endswith("_BYTES") else 1) for name, _ in COUNTERS})
+
+
+class Control(wiring.Component):
+    """The register map's hardware side.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    init : ``In(InitSignature)``
+        Software waits until the sweep is over.
+    bus : ``In(AxiLiteSignature)``
+    region_write, region_id, region : ``Out``
+    communicator_write, communicator, share, shape : ``Out``
+    program_write, program_address, program_word : ``Out``
+    directory_write, directory_number, directory_entry : ``Out``
+    queue_write, queue, domain, sc_address, sc_enable, enabled : ``Out``
+    clear, clear_queue : ``Out``
+    select : ``Out``; status, count, active, waiting : ``In``
+        The queue that software looks at.
+    fsm_select : ``Out``, fsm : ``In(state_layout)``
+    counts : ``In(counts_layout)``
+    error, completion : ``In(1)``
+    irq : ``Out(1)``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue = config.queue_bits
+        super().__init__({
+            "init": In(InitSignature(config)), "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
+            "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
+            "communicator_write": Out(1), "communicator": Out(config.communicator_bits),
+            "share": Out(share_layout(config)), "shape": Out(shape_layout()),
+            "program_write": Out(1), "program_address": Out(config.program_bits), "program_word": Out(PROGRAM_WIDTH),
+            "directory_write": Out(1), "directory_number": Out(3 + config.communicator_bits),
+            "directory_entry": Out(directory_layout(config)),
+            "queue_write": Out(1), "queue": Out(queue), "domain": Out(DOMAIN_WIDTH), "sc_address": Out(ADDR_WIDTH),
+            "sc_enable": Out(1), "enabled": Out(1),
+            "clear": Out(1), "clear_queue": Out(queue),
+            "select": Out(queue), "status": In(8), "count": In(32), "active": In(8), "waiting": In(8),
+            "fsm_select": Out(config.fsm_bits), "fsm": In(state_layout(config)),
+            "counts": In(counts_layout(config)), "error": In(1), "completion": In(1), "irq": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.bank = bank = RegisterBank(register_map(self.config))
+        connect(m, flipped(self.bus), bank.bus)
+        for channel in ("aw", "w", "ar"):
+            with m.If(self.init.active):
+                m.d.comb += [getattr(bank.bus, f"{channel}valid").eq(0), getattr(self.bus, f"{channel}ready").eq(0)]
+        self._tables(m, bank)
+        self._watch(m, bank)
+        for name, _ in COUNTERS:
+            low, high = (getattr(bank, f"count_{name.lower()}_{half}") for half in ("lo", "hi"))
+            counter, upper = Signal(48, name=f"count_{name.lower()}"), Signal(16, name=f"upper_{name.lower()}")
+            m.d.sync += counter.eq(counter + self.counts[name.lower()])
+            m.d.comb += [low.value.eq(counter), high.value.eq(upper)]
+            with m.If(low.read_stb):
+                m.d.sync += upper.eq(counter[32:])
+        return m
+
+    def _tables(self, m, bank):
+        access, share, roots = bank.region_access, bank.communicator_share, bank.communicator_root
+        entry = bank.directory_entry
+        m.d.comb += [
+            self.region_write.eq(bank.region_commit.written_stb), self.region_id.eq(bank.region_commit.region),
+            self.region.base_page.eq(Cat(bank.region_base_lo.value, bank.region_base_hi.value)[12:]),
+            self.region.length.eq(Cat(bank.region_length_lo.value, bank.region_length_hi.value)),
+            self.region.domain.eq(access.domain), self.region.readable.eq(access.readable),
+            self.region.writable.eq(access.writable), self.region.valid.eq(access.valid),
+            self.communicator_write.eq(bank.communicator_commit.written_stb),
+            self.communicator.eq(bank.communicator_commit.communicator),
+            self.share.fsm_first.eq(share.fsm_first), self.share.fsm_mask.eq((1 << share.fsm_bits) - 1),
+            self.share.slot_first.eq(share.slot_first), self.share.slot_mask.eq((1 << share.slot_bits) - 1),
+            self.shape.valid.eq(share.valid), self.shape.domain.eq(share.domain), self.shape.ranks.eq(roots.ranks),
+            *(self.shape.sizes[number].eq(getattr(bank.communicator_shape, f"size_{number}"))
+              for number in range(DIMENSIONS)),
+            *(self.shape.place[number].eq(getattr(bank.communicator_place, f"rank_{number}"))
+              for number in range(DIMENSIONS)),
+            *(self.shape.root_widths[number].eq(getattr(roots, f"width_{number}")) for number in range(DIMENSIONS)),
+            self.program_write.eq(bank.program_commit.written_stb),
+            self.program_address.eq(bank.program_commit.address),
+            self.program_word.eq(Cat(bank.program_word_lo.value, bank.program_word_hi.value)),
+            self.directory_write.eq(bank.directory_commit.written_stb),
+            self.directory_number.eq(Cat(bank.directory_commit.collective, bank.directory_commit.communicator)),
+            self.directory_entry.plus.eq(entry.plus), self.directory_entry.minus.eq(entry.minus),
+            self.directory_entry.both.eq(entry.both), self.directory_entry.valid.eq(entry.valid),
+            self.queue_write.eq(bank.queue_commit.written_stb), self.queue.eq(bank.queue_commit.queue),
+            self.domain.eq(bank.queue_config.domain), self.sc_enable.eq(bank.queue_config.sc_enable),
+            self.enabled.eq(bank.queue_config.enabled),
+            self.sc_address.eq(Cat(bank.queue_sc_lo.value, bank.queue_sc_hi.value)),
+            self.clear.eq(bank.queue_clear.written_stb), self.clear_queue.eq(bank.queue_clear.queue),
+        ]
+
+    def _watch(self, m, bank):
+        state, steps, fsm, queue = bank.fsm_state, bank.fsm_steps, self.fsm, bank.queue_state
+        m.d.comb += [
+            self.select.eq(bank.queue_select.queue), queue.status.eq(self.status), queue.waiting.eq(self.waiting),
+            queue.active.eq(self.active), bank.queue_count.count.eq(self.count),
+            self.fsm_select.eq(bank.fsm_select.fsm),
+            state.busy.eq(fsm.busy), state.wants.eq(fsm.wants), state.granted.eq(fsm.granted),
+            state.ready.eq(fsm.ready), state.phase.eq(fsm.phase), state.port.eq(fsm.port),
+            state.communicator.eq(fsm.communicator), state.sequence.eq(fsm.sequence),
+            steps.sent.eq(fsm.sent), steps.received.eq(fsm.received),
+            bank.irq_status.error_set.eq(self.error), bank.irq_status.completion_set.eq(self.completion),
+        ]
+        m.d.sync += self.irq.eq((bank.irq_status.error & bank.irq_enable.error)
+                                | (bank.irq_status.completion & bank.irq_enable.completion))
