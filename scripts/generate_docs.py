@@ -8,17 +8,22 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 sys.path.insert(0, str(DOCS.parent))
 
 from fpga.report import page  # noqa: E402
-from hw.dma_engine.config import BASE  # noqa: E402
-from hw.dma_engine.registers import register_map  # noqa: E402
+from hw.ace import config as ace_config  # noqa: E402
+from hw.ace import registers as ace_registers  # noqa: E402
+from hw.ace import words_page  # noqa: E402
+from hw.dma_engine import config as dma_config  # noqa: E402
+from hw.dma_engine import registers as dma_registers  # noqa: E402
 from hw.regs import to_markdown  # noqa: E402
+
+HEAD = "<!-- Written by scripts/generate_docs.py for the preset `base`; do not edit. -->\n\n"
 
 
 def pages():
     """File name -> text of every generated page."""
     return {
-        "dma_engine_registers.md":
-            "<!-- Written by scripts/generate_docs.py for the preset `base`; do not edit. -->\n\n"
-            + to_markdown(register_map(BASE)),
+        "dma_engine_registers.md": HEAD + to_markdown(dma_registers.register_map(dma_config.BASE)),
+        "ace_registers.md": HEAD + to_markdown(ace_registers.register_map(ace_config.BASE)),
+        "ace_words.md": HEAD + words_page.page(ace_config.BASE),
         "area.md": page(json.loads((DOCS / "area.json").read_text(encoding="utf-8"))),
     }
 

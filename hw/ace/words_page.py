@@ -1,0 +1,209 @@
+"""The page of all words, packets and codes, from the tables that the hardware uses.
+
+What is said of each of them is here; a field or a code of which nothing is said is a KeyError.
+"""
+
+from amaranth.hdl import Shape
+
+from hw.dma_engine.words import COMPLETION_FIELDS
+
+from .config import COLUMN_BYTES
+from .formats import DType, Reduction
+from .layouts import PacketKind, link_layout, packet_layout
+from .words import (
+    COMMAND_FIELDS,
+    HEADER_FIELDS,
+    PHASE_FIELDS,
+    PROGRAM_WIDTH,
+    ROLE_FIELDS,
+    SEND_FIELDS,
+    TRANSFER_FIELDS,
+    Collective,
+    CommandFlag,
+    Status,
+    field_positions,
+)
+
+__all__ = ["page"]
+
+_COMMAND = {
+    "collective": "what to do; see [collectives](#collectives)",
+    "flags": "bit 0 SC, bit 1 IRQ; others zero",
+    "communicator": "entry of the communicator table",
+    "dtype": "type of the elements, in both buffers",
+    "op": "what is made of the ranks' elements, of a collective that reduces; else 0",
+    "widen": "16-bit floats are FP32 in the SRAM and on the links; else 0",
+    "root": "the root's coordinates, each in ceil(log2(size)) bits, the last dimension's lowest: the root's rank "
+            "where all sizes are powers of two",
+    "src_region": "region of the send buffer",
+    "src_offset": "where it begins, in elements",
+    "dst_region": "region of the receive buffer",
+    "dst_offset": "where it begins, in elements",
+    "count": "elements, as NCCL counts them; 0 ends at once",
+}
+
+_COMPLETION = {
+    "count": "commands of the queue that have ended, in order",
+    "failed": "failures",
+    "status": "the latest failure's, until QUEUE_CLEAR",
+}
+
+_HEADER = {
+    "phases": "phases, with empty ones",
+    "fills": "TRANSFER words of the fills",
+    "drains": "TRANSFER words of the drains",
+    "split": "1: the count is cut into `shards` shards; 0: each shard has `count` elements",
+    "shards": "shards that a buffer is seen as",
+    "src_whole": "the send buffer has all shards; else one",
+    "dst_whole": "the receive buffer has all shards; else one",
+    "piece": f"longest range of columns in a chunk, in units of {COLUMN_BYTES} bytes of the SRAM",
+}
+
+_TRANSFER = {
+    "position": "first place in the slot",
+    "shard": "first shard in the buffer",
+    "count": "how many of both, one after the other",
+}
+
+_PHASE = {
+    "port": "where sends leave; receives come in at `port ^ 1`",
+    "span": "places of each send, and of each receive",
+    "sends": "SEND words that follow",
+    "receives": "how many come",
+    "granted": "of these, how many are safe when the phase begins",
+}
+
+_SEND = {
+    "source": "first place in the slot here",
+    "target": "first place in the receiver's slot of the same chunk",
+    "need": "receives of this phase that must have come first; packet i of the last of them is enough for packet i",
+    "grants": "receives that become safe when this send is done",
+    "reduce": "1: the receiver combines it with what its places hold; 0: it is copied there",
+}
+
+_PACKET = {
+    "kind": "see below",
+    "communicator": "whose chunk; the same number on all its ranks",
+    "sequence": "which of its chunks",
+    "phase": "which phase of the chunk's program",
+    "offset": "DATA: first beat in the receiver's slot",
+    "beats": "DATA: beats of payload, less one",
+    "reduce": "DATA: combine with what is there",
+    "granted": "GRANT: receives of the phase that are safe, counted from its beginning",
+}
+
+_LINK = {
+    "data": "payload of a DATA packet: words of the SRAM, the beat's first byte lowest",
+    "header": "see above; counts on the first beat of a packet",
+    "first": "first beat of a packet",
+    "last": "last beat of a packet",
+    "credit": "beats that this port has taken out of its receive buffer since reset, modulo 65,536; counts on the "
+              "first beat",
+}
+
+_COLLECTIVES = {
+    Collective.ALL_REDUCE: "every rank gets the reduction of all",
+    Collective.REDUCE_SCATTER: "rank r gets block r of the reduction",
+    Collective.ALL_GATHER: "every rank gets all blocks, in rank order",
+    Collective.ALL_TO_ALL: "rank r gets block r of every rank, in rank order",
+    Collective.BROADCAST: "every rank gets the root's buffer",
+    Collective.REDUCE: "the root gets the reduction of all",
+    Collective.BARRIER: "nobody's ends before everybody's has begun",
+}
+
+_FLAGS = {
+    CommandFlag.SC: "publish the queue's completion word when the collective has ended here",
+    CommandFlag.IRQ: "raise the completion interrupt then",
+}
+
+_TYPES = {
+    DType.FP32: "IEEE 754-2019 binary32",
+    DType.FP16: "IEEE 754-2019 binary16",
+    DType.BF16: "upper half of a binary32",
+    DType.INT32: "two's complement, sums wrap",
+    DType.INT8: "two's complement, sums wrap",
+}
+
+_REDUCTIONS = {
+    Reduction.SUM: "rounded to nearest, ties to even",
+    Reduction.MIN: "IEEE 754-2019 `minimum`: NaN if either is; -0 is less than +0",
+    Reduction.MAX: "IEEE 754-2019 `maximum`",
+    Reduction.AVG: "the sum, divided once by the number of ranks; integers are cut towards zero",
+}
+
+_KINDS = {
+    PacketKind.CREDIT: "one beat, nothing but `credit`; from port to port, takes no room in the receive buffer",
+    PacketKind.DATA: "a piece of a send",
+    PacketKind.GRANT: "one beat, no payload: from the receiver of sends to their sender",
+}
+
+_STATUS = {
+    Status.OK: ("everything went well", ""),
+    Status.MALFORMED: ("unknown collective, type, operation or flag; `widen` with a type that is not a 16-bit float; a "
+                       "root outside the communicator; a store of fewer than 16 bytes", "mend the command"),
+    Status.OVERFLOW: ("a word came to a full queue. It and all later ones are refused until QUEUE_CLEAR",
+                      "post no more than `queue_depth` words that have not begun; QUEUE_CLEAR, post again"),
+    Status.DISABLED: ("a word came to a queue that is not enabled", "QUEUE_CONFIG, QUEUE_COMMIT, QUEUE_CLEAR"),
+    Status.COMMUNICATOR: ("not in the table, without a program for the collective, or of another domain than the queue",
+                          "set it up; what `assemble` left out, and why, is in its `left_out`"),
+    Status.SRC_REGION: ("the send buffer's region is not in the table", "set it up"),
+    Status.SRC_DOMAIN: ("it belongs to another domain than the queue", "take one of the queue's own"),
+    Status.SRC_RIGHTS: ("it may not be read", "set `readable`"),
+    Status.SRC_BOUNDS: ("the send buffer ends beyond it", "mend offset or count: both are in elements"),
+    Status.READ_ERROR: ("the memory answered a read with an error; the collective went on with other data, and the "
+                        "other ranks do not know", "do not use the result of any rank"),
+    Status.DST_REGION: ("as for the send buffer", ""),
+    Status.DST_DOMAIN: ("as for the send buffer", ""),
+    Status.DST_RIGHTS: ("it may not be written", "set `writable`"),
+    Status.DST_BOUNDS: ("as for the send buffer", ""),
+    Status.WRITE_ERROR: ("the memory answered a write with an error", "do not use the result of this rank"),
+}
+
+
+def page(config):
+    """Markdown; what depends on the sizes is that of ``config``."""
+    lines = ["# Words, packets and codes: ace", "", "All words are little endian.", ""]
+    lines += ["## The command word", "", "128 bits, one aligned 16-byte store anywhere in a queue's doorbell page.", ""]
+    lines += _fields(field_positions(COMMAND_FIELDS), _COMMAND)
+    for title, codes, doc in (("Collectives", _COLLECTIVES, "`collective`"), ("Flags", _FLAGS, "`flags`"),
+                              ("Types", _TYPES, "`dtype`"), ("Operations", _REDUCTIONS, "`op`")):
+        lines += [f"### {title}", "", *_codes(codes, doc)]
+    lines += ["## The completion word", "", "64 bits in memory at the queue's QUEUE_SC.", ""]
+    lines += _fields(field_positions(COMPLETION_FIELDS), _COMPLETION)
+    lines += ["## Status codes", "", "| code | status | when | what to do |", "|---|---|---|---|"]
+    lines += [f"| {status:02x} | {status.name} | {' | '.join(_STATUS[status])} |" for status in Status]
+    lines += ["", "## Words of a program", "",
+              f"{PROGRAM_WIDTH} bits each. A program is a HEADER, its fills, its drains, and its phases, each with its "
+              "SENDs behind it. Of collectives with a root, the directory names a table of ROLE words, one for each "
+              "role in each dimension: number role[0] + 3 role[1] + 9 role[2].", ""]
+    for name, fields, meanings in (
+            ("HEADER", HEADER_FIELDS, _HEADER), ("TRANSFER: a fill or a drain", TRANSFER_FIELDS, _TRANSFER),
+            ("PHASE", PHASE_FIELDS, _PHASE), ("SEND", SEND_FIELDS, _SEND),
+            ("ROLE", ROLE_FIELDS, {"program": "address of the role's HEADER"})):
+        lines += [f"### {name}", "", *_fields(field_positions(fields), meanings)]
+    lines += ["## The packet header", "", "Beside the first beat of a packet.", "",
+              *_fields(_placed(packet_layout(config)), _PACKET), "### Kinds", "", *_codes(_KINDS, "`kind`"),
+              "## The beat on a link", ""]
+    link = link_layout(config)
+    flit = {name: (link["flit"].offset + lsb, width) for name, (lsb, width) in _placed(link["flit"].shape).items()}
+    others = {name: place for name, place in _placed(link).items() if name != "flit"}
+    return "\n".join([*lines, *_fields(flit | others, _LINK)])
+
+
+def _fields(positions, meanings):
+    lines = ["| bits | field | meaning |", "|---|---|---|"]
+    for name, (lsb, width) in positions.items():
+        bits = f"{lsb}" if width == 1 else f"{lsb + width - 1}:{lsb}"
+        lines.append(f"| {bits} | {name} | {meanings[name]} |")
+    return [*lines, ""]
+
+
+def _placed(layout):
+    """Name -> lowest bit and width."""
+    return {name: (field.offset, Shape.cast(field.shape).width) for name, field in layout}
+
+
+def _codes(meanings, doc):
+    codes = type(next(iter(meanings)))
+    lines = [f"| {doc} | name | meaning |", "|---|---|---|"]
+    return [*lines, *(f"| {code.value} | {code.name} | {meanings[code]} |" for code in codes), ""]
