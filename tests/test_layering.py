@@ -40,6 +40,7 @@ SHARED = {
     "hw.ace.formats": set(),
     "hw.ace.words": {"hw.ace.config", "hw.ace.formats", "hw.dma_engine.words"},
     "hw.ace.registers": {"hw.ace.config", "hw.ace.words", "hw.dma_engine.config", "hw.regs"},
+    "hw.ace.header": {"hw.ace.formats", "hw.ace.registers", "hw.ace.words", "hw.dma_engine.header", "hw.regs"},
     "hw.ace.model_numerics": {"hw.ace.formats"},
     "hw.ace.schedule": {"hw.ace.config", "hw.ace.words"},
     "hw.ace.model": {"hw.ace.config", "hw.ace.formats", "hw.ace.model_numerics", "hw.ace.words"},

@@ -23,7 +23,7 @@ from .words import (
     field_positions,
 )
 
-__all__ = ["c_header"]
+__all__ = ["c_header", "code_lines", "field_lines"]
 
 PREFIX = "DMACE_DMA"
 
@@ -43,12 +43,12 @@ def c_header(config):
     tables = [
         to_c_header(register_map(config), PREFIX),
         *_sizes(config),
-        *(line for name, codes, doc in _CODES for line in _code_lines(name, codes, doc)),
-        *_fields("WORD", NATIVE_FIELDS, "Native word: 16 bytes, `lo` at the lower address, each little endian."),
-        *_fields("ARK", ARK_FIELDS, "ARK word: 8 bytes, little endian."),
-        *_fields("COMPLETION", COMPLETION_FIELDS, "SC and RC words: 8 bytes, little endian."),
-        *_fields("DESCRIPTOR", HEADER_FIELDS, "First 4 bytes of a descriptor, little endian."),
-        *_fields("RECORD", RECORD_FIELDS, "Completion record of a ring: 8 bytes, little endian."),
+        *(line for name, codes, doc in _CODES for line in code_lines(name, codes, doc)),
+        *field_lines("WORD", NATIVE_FIELDS, "Native word: 16 bytes, `lo` at the lower address, each little endian."),
+        *field_lines("ARK", ARK_FIELDS, "ARK word: 8 bytes, little endian."),
+        *field_lines("COMPLETION", COMPLETION_FIELDS, "SC and RC words: 8 bytes, little endian."),
+        *field_lines("DESCRIPTOR", HEADER_FIELDS, "First 4 bytes of a descriptor, little endian."),
+        *field_lines("RECORD", RECORD_FIELDS, "Completion record of a ring: 8 bytes, little endian."),
     ]
     text = Path(__file__).with_name("dmace.h.in").read_text(encoding="utf-8")
     for place, made in (("@TABLES@", "\n".join(tables).rstrip()), ("@PACK@", _packed()), ("@ARK@", _ark()),
@@ -57,8 +57,8 @@ def c_header(config):
     return text
 
 
-def _define(name, value, doc=None):
-    return f"#define {PREFIX}_{name} {value}" + (f" /* {doc} */" if doc else "")
+def _define(name, value, doc=None, prefix=PREFIX):
+    return f"#define {prefix}_{name} {value}" + (f" /* {doc} */" if doc else "")
 
 
 def _sizes(config):
@@ -74,19 +74,21 @@ def _sizes(config):
     ]
 
 
-def _code_lines(kind, codes, doc):
-    return [f"/* {doc} */", *(_define(f"{kind}_{code.name}", f"0x{int(code):02x}u") for code in codes), ""]
+def code_lines(kind, codes, doc, prefix=PREFIX):
+    """A definition for each code of an enum, below a comment."""
+    return [f"/* {doc} */",
+            *(_define(f"{kind}_{code.name}", f"0x{int(code):02x}u", prefix=prefix) for code in codes), ""]
 
 
-def _fields(kind, fields, doc):
+def field_lines(kind, fields, doc, prefix=PREFIX):
     """Shift and mask of each field within its 64-bit half; the mask is not shifted."""
     lines = [f"/* {doc} */"]
     for name, (lsb, width) in field_positions(fields).items():
         half = "hi" if lsb >= 64 else "lo"
         where = f"in {half}" if sum(width for _, width in fields) > 64 else None
         name = f"{kind}_{name.upper()}"
-        lines += [_define(f"{name}_SHIFT", f"{lsb % 64}u", where),
-                  _define(f"{name}_MASK", f"UINT64_C(0x{(1 << width) - 1:x})")]
+        lines += [_define(f"{name}_SHIFT", f"{lsb % 64}u", where, prefix),
+                  _define(f"{name}_MASK", f"UINT64_C(0x{(1 << width) - 1:x})", prefix=prefix)]
     return [*lines, ""]
 
 
