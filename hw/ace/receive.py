@@ -146,11 +146,10 @@ class Receive(wiring.Component):
 
         valid, number = Signal(), Signal(range(len(ports)), reset_less=True)
         flit = Signal(flit_layout(self.config), reset_less=True)
-        now = Signal(flit_layout(self.config))
-        m.d.comb += now.eq(_select([port.payload for port in ports], turn.grant))
-        m.d.sync += [valid.eq(turn.valid), number.eq(turn.grant), flit.eq(now)]
+        m.d.sync += [valid.eq(turn.valid), number.eq(turn.grant),
+                     flit.eq(_select([port.payload for port in ports], turn.grant))]
         with m.If(turn.valid):
-            m.d.sync += stays.eq(Mux(now.last, 0, turn.grant_onehot))
+            m.d.sync += stays.eq(turn.grant_onehot & ~Cat(port.payload.last for port in ports))
         return valid, number, flit
 
     def _paced(self, m, turn, slices):

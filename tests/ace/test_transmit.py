@@ -164,7 +164,7 @@ async def random_packets(dut, stalls, polite):
     """Also from a user who does not look at ``room``: ports then wait for each other, and nothing is lost."""
     bench = await _start(dut, stalls=stalls, polite=polite, refuse=0.2)
     for _ in range(400):
-        bench.send()
+        bench.send(None if polite or bench.rng.random() < 0.2 else 0)
         if bench.rng.random() < 0.5:
             bench.grant()
     await bench.finish()
