@@ -1,7 +1,7 @@
 """From the SRAM to memory: bytes from lane 0 of a beat on, put at any address; and completion words between them.
 
-Move -> Bursts -> Drain -> AW; Sram -> Drain -> W; B -> Drain.  Latency: 4 cycles from a move to AWVALID, 6 from a read
-of the SRAM to WVALID.  Throughput: one beat of W per cycle, also when moves are short.
+Move -> Bursts -> Drain -> AW; Sram -> NarrowBeats -> Drain -> W; B -> Drain.  Latency: 4 cycles from a move to AWVALID,
+8 from a read of the SRAM to WVALID.  Throughput: one beat of the SRAM or of W per cycle, also when moves are short.
 """
 
 from amaranth import *
@@ -14,7 +14,10 @@ from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
 from .config import ADDR_WIDTH
+from .delay import delayed
+from .formats import TYPE_WIDTH
 from .layouts import done_layout, move_layout
+from .narrow_beats import NarrowBeats, kind_layout
 from .sram import Sram, SramReadSignature
 
 __all__ = ["Drain", "word_layout"]
@@ -44,6 +47,8 @@ def word_layout():
 
 class Drain(wiring.Component):
     """Read moves in order from the SRAM, rotate the beats, join each with the one before, and write them to memory.
+
+    Of a move with ``widen``, FP32 becomes 16-bit floats first, and ``bytes`` is what is left.
 
     Parameters
     ----------
@@ -92,11 +97,15 @@ class Drain(wiring.Component):
 
         # Each move goes two ways: to the SRAM, and to memory.
         m.submodules.bursts = bursts = Bursts(config)
-        m.submodules.moves = moves = Queue(
-            data.StructLayout({"sram": config.sram_bits, "beats": range(config.chunk_beats)}), depth=MOVES)
+        self._reading = data.StructLayout({
+            "address": config.sram_bits, "left": range(config.chunk_beats), "widen": 1, "dtype": TYPE_WIDTH,
+        })
+        m.submodules.moves = moves = Queue(self._reading, depth=MOVES)
         m.d.comb += [
             bursts.i.payload.eq(move), bursts.i.valid.eq(self.i.valid & moves.i.ready),
-            moves.i.payload.sram.eq(move.sram), moves.i.payload.beats.eq((move.bytes - 1) >> lane_bits),
+            moves.i.payload.address.eq(move.sram),
+            moves.i.payload.left.eq(Mux(move.widen, (move.bytes - 1) >> lane_bits - 1, (move.bytes - 1) >> lane_bits)),
+            moves.i.payload.widen.eq(move.widen), moves.i.payload.dtype.eq(move.dtype),
             moves.i.valid.eq(self.i.valid & bursts.i.ready & (move.bytes != 0)),
             self.i.ready.eq(moves.i.ready & bursts.i.ready),
             self.count.eq(bursts.count),
@@ -108,27 +117,34 @@ class Drain(wiring.Component):
         return m
 
     def _read(self, m, moves):
-        """Read what there is a place for; what comes is in order."""
+        """Read what there is a place for, and make of it what memory is to have."""
         config = self.config
         m.submodules.beats = beats = Queue(config.data_width, depth=READS)
         m.submodules.credit = credit = CreditCounter(READS, max_take=1)
+        m.submodules.narrow = narrow = NarrowBeats(config)
 
-        address, left, some, over = Signal(config.sram_bits), Signal(range(config.chunk_beats)), Signal(), Signal()
-        taken = Signal()
+        # A lower half of a beat needs no place of its own, for its upper half has one.
+        move, some, upper, over, taken = Signal(self._reading), Signal(), Signal(), Signal(), Signal()
+        kind = Signal(kind_layout())
         m.d.comb += [
-            over.eq(left == 0), self.read.valid.eq(some & (credit.available != 0)), self.read.address.eq(address),
-            taken.eq(self.read.valid & self.read.ready), credit.take.eq(1), credit.take_stb.eq(taken),
+            over.eq(move.left == 0),
+            kind.narrow.eq(move.widen), kind.upper.eq(upper), kind.dtype.eq(move.dtype),
+            kind.complete.eq(~move.widen | upper | over),
+            self.read.valid.eq(some & (credit.available != 0)), self.read.address.eq(move.address),
+            taken.eq(self.read.valid & self.read.ready), credit.take.eq(1), credit.take_stb.eq(taken & kind.complete),
             moves.ready.eq(~some | (taken & over)),
         ]
+        with m.If(taken):
+            m.d.sync += upper.eq(~upper & ~over)
         with m.If(moves.ready):
-            m.d.sync += [some.eq(moves.valid), address.eq(moves.payload.sram), left.eq(moves.payload.beats)]
+            m.d.sync += [some.eq(moves.valid), move.eq(moves.payload)]
         with m.Elif(taken):
-            m.d.sync += [address.eq(address + 1), left.eq(left - 1)]
+            m.d.sync += [move.address.eq(move.address + 1), move.left.eq(move.left - 1)]
 
-        coming = Signal(Sram.LATENCY)
-        m.d.sync += coming.eq(Cat(taken, coming))
         m.d.comb += [
-            beats.i.valid.eq(coming[-1]), beats.i.payload.eq(self.read.data),
+            narrow.valid.eq(delayed(m, taken, Sram.LATENCY, name="taken", reset_less=False)),
+            narrow.kind.eq(delayed(m, kind, Sram.LATENCY, name="kind")), narrow.i.eq(self.read.data),
+            beats.i.valid.eq(narrow.o_valid), beats.i.payload.eq(narrow.o),
             credit.give.eq(beats.o.valid & beats.o.ready),
         ]
         return beats.o

@@ -1,6 +1,7 @@
 """From memory to the SRAM: bytes from any address, put from lane 0 of a beat on.
 
-Move -> Bursts -> AR; R -> Fill -> Sram.  Latency: 4 cycles from a move to ARVALID, 6 from a beat on R to its write.
+Move -> Bursts -> AR; R -> Fill -> WidenBeats -> Sram.  Latency: 4 cycles from a move to ARVALID, 7 from a beat on R to
+its write.
 Throughput: one beat of R per cycle, also when moves are short.
 """
 
@@ -14,8 +15,10 @@ from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
 from .config import ADDR_WIDTH
+from .formats import DType
 from .layouts import done_layout, move_layout
 from .sram import SramWriteSignature
+from .widen_beats import WidenBeats, filled_layout
 
 __all__ = ["Fill"]
 
@@ -30,7 +33,8 @@ class Fill(wiring.Component):
     """Read moves in order, rotate the beats, join each with the next one, and write whole beats to the SRAM.
 
     A place for each beat is reserved before it is asked for: R never waits. The last beat of a move does not wait for
-    the next move. Lanes behind a move's last byte are written too, with anything.
+    the next move. Lanes behind a move's last byte are written too, with anything. Of a move with ``widen``, 16-bit
+    floats become FP32, which takes twice the beats; the last of them only if it has any bytes.
 
     Parameters
     ----------
@@ -82,7 +86,7 @@ class Fill(wiring.Component):
         read = data.StructLayout({
             "len": range(self.burst_beats), "first": 1, "last": 1, "empty": 1,
             "lane": lane_bits, "shift": lane_bits, "opposite": lane_bits, "extra": 1,
-            "sram": config.sram_bits, "slot": config.slot_bits, "ends": 1,
+            "sram": config.sram_bits, "slot": config.slot_bits, "ends": 1, "short": 1, "widen": 1, "half": 1,
         })
         m.submodules.waiting = waiting = Queue(read, depth=self.reads)
         self._issue(m, bursts.o, waiting.i)
@@ -104,7 +108,8 @@ class Fill(wiring.Component):
             credit.take_stb.eq(reads),
         ]
         m.d.comb += [entry[name].eq(burst[name]) for name in (
-            "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends")]
+            "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends", "short", "widen")]
+        m.d.comb += entry.half.eq(burst.dtype == DType.FP16)
         m.d.comb += [entry.shift.eq(-burst.lane), entry.opposite.eq(burst.lane - 1)]
         with m.If(reads):
             m.d.sync += [self.arvalid.eq(1), self.araddr.eq(burst.address), self.arlen.eq(burst.len)]
@@ -143,18 +148,18 @@ class Fill(wiring.Component):
                 now.lane.eq(burst.lane),
                 now.emits.eq(~burst.empty & ~(over & burst.extra)),
                 now.needs.eq(~over & burst.lane.any()),
-                now.address.eq(Mux(burst.first & (number == 0), burst.sram, now.address + 1)),
-                now.slot.eq(burst.slot), now.ends.eq(final & burst.ends),
+                now.address.eq(Mux(burst.first & (number == 0), burst.sram, now.address + 1 + burst.widen)),
+                now.over.eq(over), now.ends.eq(final & burst.ends),
             ]
+            m.d.sync += [now[name].eq(burst[name]) for name in ("slot", "extra", "short", "widen", "half")]
         return now, now_valid, ready
 
     def _join(self, m, now, now_valid, now_ready):
         """Lanes that a beat lacks come from the next one, where the move has one."""
         config, lanes = self.config, self.config.beat_bytes
-        m.submodules.out = out = Queue(data.StructLayout({
-            "data": config.data_width, "address": config.sram_bits, "write": 1, "ends": 1, "slot": config.slot_bits,
-            "error": 1,
-        }), depth=PLACES)
+        m.submodules.out = out = Queue(filled_layout(config), depth=PLACES)
+        m.submodules.widen = widen = WidenBeats(config)
+        wiring.connect(m, out.o, widen.i)
         before, before_valid = Signal(self._beat_layout(), reset_less=True), Signal()
         above = Signal(lanes, reset_less=True)      # lanes taken from the next beat
         complete, advance, failed = Signal(), Signal(), Signal()
@@ -176,22 +181,26 @@ class Fill(wiring.Component):
             out.i.payload.address.eq(before.address), out.i.payload.write.eq(before.emits),
             out.i.payload.ends.eq(before.ends), out.i.payload.slot.eq(before.slot),
             out.i.payload.error.eq(failed | before.error),
+            out.i.payload.widen.eq(before.widen & before.emits), out.i.payload.half.eq(before.half),
+            out.i.payload.single.eq(before.short & (before.over | (now.over & before.extra))),
         ]
 
-        beat = out.o.payload
+        beat = widen.o.payload
         m.d.comb += [
-            self.write.valid.eq(out.o.valid & beat.write), self.write.address.eq(beat.address),
-            self.write.data.eq(beat.data), out.o.ready.eq(~beat.write | self.write.ready),
+            self.write.valid.eq(widen.o.valid & beat.write), self.write.address.eq(beat.address),
+            self.write.data.eq(beat.data), widen.o.ready.eq(~beat.write | self.write.ready),
         ]
         m.d.sync += [
-            self.done_valid.eq(out.o.valid & out.o.ready & beat.ends),
+            self.done_valid.eq(widen.o.valid & widen.o.ready & beat.ends),
             self.done.slot.eq(beat.slot), self.done.error.eq(beat.error),
         ]
 
     def _beat_layout(self):
-        """A rotated beat. ``emits``: it is written to ``address``; with lanes of the next beat, if ``needs``."""
+        """A rotated beat. ``emits``: it is written to ``address``; with lanes of the next beat, if ``needs``. ``over``:
+        the last one of its move."""
         config = self.config
         return data.StructLayout({
             "data": config.data_width, "error": 1, "lane": (config.beat_bytes - 1).bit_length(), "emits": 1,
-            "needs": 1, "address": config.sram_bits, "slot": config.slot_bits, "ends": 1,
+            "needs": 1, "address": config.sram_bits, "over": 1, "extra": 1, "short": 1, "widen": 1, "half": 1,
+            "slot": config.slot_bits, "ends": 1,
         })

@@ -11,15 +11,18 @@ from amaranth.lib.wiring import Out, connect, flipped
 from cocotb.utils import get_sim_steps
 
 from hw.ace.config import ADDR_WIDTH, PRESETS
+from hw.ace.formats import DType
 from hw.ace.layouts import done_layout, move_layout
 from hw.axi import AxiChecker, AxiSignature, Burst
 from sim.memory import PAGE_BYTES, Memory
 from tests.ace.streams import bits, reset
 
-__all__ = ["BASE_ADDRESS", "CheckedMover", "Move", "MoverBench", "config_of", "parameters"]
+__all__ = ["BASE_ADDRESS", "WIDENED", "CheckedMover", "Move", "MoverBench", "config_of", "parameters"]
 
 BASE_ADDRESS = 0x7_1234_5000
 PAGES = 40
+WIDENED = ({}, {"dtype": DType.FP16, "widen": 1}, {"dtype": DType.BF16, "widen": 1})
+"""Moves that are converted, and some that are not."""
 # What cocotbext-axi uses of cocotb is on its way out; the version of cocotb is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 
@@ -114,19 +117,20 @@ class MoverBench:
         return rng.choice((0, rng.randint(1, beat), 64, rng.randint(1, 200), rng.randint(1, 1100),
                            rng.randint(900, 2200), beat * rng.randint(1, 8)))
 
-    def chunks(self, count, lengths=None, **fields):
+    def chunks(self, count, lengths=None, kinds=({},)):
         """Moves of so many chunks. Each has a place of its own in memory, and in the SRAM its slot."""
         rng, config, moves, cursor = self.rng, self.config, [], 100
         for _ in range(count):
             slot, left = rng.randrange(config.slots), config.chunk_bytes
             mine, beat = rng.randint(1, 6), slot * config.chunk_beats
             for number in range(mine):
-                size = min(self.length() if lengths is None else rng.choice(lengths), left)
-                extra = fields.get("widen", 0)
-                beats = -(-(size << extra) // config.beat_bytes)
-                left -= beats * config.beat_bytes >> extra
-                moves.append(Move(BASE_ADDRESS + cursor, size, beat, slot, number == mine - 1, **fields))
+                kind = rng.choice(kinds)
+                twice = kind.get("widen", 0)
+                size = min(self.length() if lengths is None else rng.choice(lengths), left >> twice) & -1 - twice
+                beats = -(-(size << twice) // config.beat_bytes)
+                moves.append(Move(BASE_ADDRESS + cursor, size, beat, slot, number == mine - 1, **kind))
                 beat += beats
+                left -= beats * config.beat_bytes
                 cursor += size
                 cursor += rng.choice((0, 0, rng.randrange(70), -cursor % config.beat_bytes))
         assert cursor < PAGES * PAGE_BYTES, cursor

@@ -4,13 +4,16 @@ import random
 from collections import deque
 
 import cocotb
+import numpy as np
 import pytest
 
 from hw.ace.config import PRESETS
 from hw.ace.drain import Drain, word_layout
+from hw.ace.formats import DType, Op
+from hw.ace.model_numerics import combine
 from hw.ace.sram import Sram
 from sim.memory import PAGE_BYTES
-from tests.ace.movers import BASE_ADDRESS, CheckedMover, Move, MoverBench, parameters
+from tests.ace.movers import BASE_ADDRESS, WIDENED, CheckedMover, Move, MoverBench, parameters
 from tests.ace.streams import Source, bits, run
 
 pytestmark = pytest.mark.rtl
@@ -78,6 +81,14 @@ class _Ends:
             self.beats += 1
 
 
+def converted(move, content):
+    """What memory gets of the SRAM's bytes."""
+    if move.widen:
+        values = np.frombuffer(content, np.uint32)
+        content = combine(Op.MAX, values, values, a_type=DType.FP32, o_type=move.dtype).tobytes()
+    return content
+
+
 async def drain(bench, moves, words=()):
     """Send moves and words, and see that they arrive and nothing else does; returns the cycles of W."""
     dut, rng, beat_bytes = bench.dut, bench.rng, bench.config.beat_bytes
@@ -87,9 +98,9 @@ async def drain(bench, moves, words=()):
     bench.contents = bytearray(guard)
     ended = iter(bench.ended(moves))
     for move in moves:
-        content = rng.randbytes(move.bytes)
-        bench.contents[bench.place(move)] = content
-        for beat, at in enumerate(range(0, move.bytes, beat_bytes)):
+        content = rng.randbytes(move.bytes << move.widen)
+        bench.contents[bench.place(move)] = converted(move, content)
+        for beat, at in enumerate(range(0, len(content), beat_bytes)):
             beats.append((move.sram + beat, int.from_bytes(content[at:at + beat_bytes], "little")))
         chunk.append(move)
         if move.last:
@@ -124,6 +135,12 @@ async def moves(dut):
 
 
 @cocotb.test()
+async def narrowed(dut):
+    bench = MoverBench(dut)
+    await drain(bench, bench.chunks(40, kinds=WIDENED))
+
+
+@cocotb.test()
 async def errors(dut):
     bench = MoverBench(dut)
     bench.fail(0, 7, write="SLVERR")
@@ -146,6 +163,15 @@ async def full_rate(dut):
         ends = await drain(bench, moves)
         assert ends.beats == beats
         assert ends.last - ends.first + 1 <= 1.02 * beats
+
+
+@cocotb.test()
+async def full_rate_narrowed(dut):
+    """The SRAM is read in every cycle."""
+    if (bench := MoverBench(dut)).stalls == "none":
+        moves = bench.chunks(8, lengths=[512, 1024], kinds=WIDENED[1:])
+        ends = await drain(bench, moves)
+        assert ends.last - ends.first <= 1.02 * sum(-(-2 * move.bytes // bench.config.beat_bytes) for move in moves)
 
 
 async def _short(dut, lane, beats):

@@ -3,11 +3,13 @@
 import random
 
 import cocotb
+import numpy as np
 import pytest
 
 from hw.ace.config import PRESETS
 from hw.ace.fill import Fill
-from tests.ace.movers import BASE_ADDRESS, CheckedMover, Move, MoverBench, parameters
+from hw.ace.model_numerics import numpy_type
+from tests.ace.movers import BASE_ADDRESS, WIDENED, CheckedMover, Move, MoverBench, parameters
 from tests.ace.streams import Source, run
 
 pytestmark = pytest.mark.rtl
@@ -77,7 +79,9 @@ async def fill(bench, moves):
     dut, beat_bytes, expected, writes = bench.dut, bench.config.beat_bytes, [], []
     for move in moves:
         data = bench.contents[bench.place(move)]
-        for beat, at in enumerate(range(0, move.bytes, beat_bytes)):
+        if move.widen:
+            data = np.frombuffer(data, numpy_type(move.dtype)).astype(np.float32).tobytes()
+        for beat, at in enumerate(range(0, len(data), beat_bytes)):
             lanes = data[at:at + beat_bytes]
             mask = 0 if bench.fails(move) else (1 << 8 * len(lanes)) - 1
             expected.append((move.sram + beat, int.from_bytes(lanes, "little") & mask, mask, move))
@@ -101,6 +105,12 @@ async def moves(dut):
 
 
 @cocotb.test()
+async def widened(dut):
+    bench = MoverBench(dut)
+    await fill(bench, bench.chunks(40, kinds=WIDENED))
+
+
+@cocotb.test()
 async def errors(dut):
     bench = MoverBench(dut)
     bench.fail(0, 7, read="SLVERR")
@@ -121,6 +131,14 @@ async def full_rate(dut):
         moves = bench.chunks(8, lengths=[1024, 2048, 4096])
         beats = bench.beats(moves)
         assert await fill(bench, moves) <= 1.02 * beats
+
+
+@cocotb.test()
+async def full_rate_widened(dut):
+    """The SRAM is written in every cycle."""
+    if (bench := MoverBench(dut)).stalls == "none":
+        moves = bench.chunks(8, lengths=[512, 1024], kinds=WIDENED[1:])
+        assert await fill(bench, moves) <= 1.02 * sum(-(-2 * move.bytes // bench.config.beat_bytes) for move in moves)
 
 
 async def _short(dut, lane, cycles):
