@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 extra="${1:-}"
 key="$( (pwd; cat pyproject.toml) | cksum | cut -d' ' -f1)"
 [[ -f .venv/.installed-dev-$key || -f .venv/.installed-$extra-$key ]] && exit 0
+[[ -z $extra ]] && compgen -G ".venv/.installed-*-$key" >/dev/null && exit 0
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -1,0 +1,229 @@
+"""Handwritten digits, learned by four ranks that average their gradients with the collectives accelerator, in its RTL.
+
+Data-parallel stochastic gradient descent: each rank computes the gradient of its quarter of a batch, an ALL_REDUCE
+averages them, and each rank takes the same step. Gradient and loss are one buffer of 2,411 FP32 elements per rank. The
+same is done with the golden model in place of the RTL, which must give the same losses bit for bit, and without
+ranks, on whole batches. Data: the 1,797 digits that scikit-learn brings; network: 64 pixels, 32 ReLUs, 10 classes.
+"""
+
+import argparse
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hw.ace.config import PRESETS
+from hw.ace.formats import DType, Reduction
+from hw.ace.model import results
+from hw.ace.words import Collective
+from hw.errors import UserError
+
+RANKS = 4
+BATCH = 64
+RATE = 0.5
+TESTED = 360
+PIXELS, HIDDEN, CLASSES = 64, 32, 10
+SHAPES = ((PIXELS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,))
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images of pixels from 0 to 1, and what they show."""
+
+    images: np.ndarray
+    labels: np.ndarray
+
+    def __getitem__(self, part):
+        return Digits(self.images[part], self.labels[part])
+
+
+def load():
+    """Digits to learn from and digits to be tested with."""
+    try:
+        from sklearn.datasets import load_digits
+    except ModuleNotFoundError:
+        raise UserError("scikit-learn is not installed, whose digits this takes; run scripts/setup.sh train.") from None
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(1).permutation(len(labels))
+    digits = Digits((images[order] / 16).astype(np.float32), labels[order])
+    return digits[TESTED:], digits[:TESTED]
+
+
+def initial():
+    """Weights of all layers, one behind the other."""
+    rng = np.random.default_rng(2)
+    layers = [rng.standard_normal(shape) * sqrt(2 / shape[0]) if len(shape) == 2 else np.zeros(shape)
+              for shape in SHAPES]
+    return np.concatenate([layer.reshape(-1) for layer in layers]).astype(np.float32)
+
+
+def layers(weights):
+    """The arrays that weights, or a gradient, consist of."""
+    ends = np.cumsum([np.prod(shape) for shape in SHAPES])
+    return [part.reshape(shape) for part, shape in zip(np.split(weights, ends[:-1]), SHAPES, strict=True)]
+
+
+def forward(weights, images):
+    """What the hidden layer and the last one make of images."""
+    into, bias, out, out_bias = layers(weights)
+    hidden = np.maximum(images @ into + bias, 0)
+    return hidden, hidden @ out + out_bias
+
+
+def gradient(weights, digits):
+    """Mean gradient of the cross entropy of some digits, and behind it the mean cross entropy itself."""
+    hidden, found = forward(weights, digits.images)
+    found -= found.max(axis=1, keepdims=True)
+    logarithms = found - np.log(np.exp(found).sum(axis=1, keepdims=True))
+    rows = np.arange(len(digits.labels))
+    error = np.exp(logarithms)
+    error[rows, digits.labels] -= 1
+    error /= np.float32(len(rows))
+    behind = (error @ layers(weights)[2].T) * (hidden > 0)
+    loss = -logarithms[rows, digits.labels].mean(keepdims=True)
+    return np.concatenate([(digits.images.T @ behind).reshape(-1), behind.sum(axis=0),
+                           (hidden.T @ error).reshape(-1), error.sum(axis=0), loss])
+
+
+def accuracy(weights, digits):
+    """Share of digits that are told right."""
+    return float((forward(weights, digits.images)[1].argmax(axis=1) == digits.labels).mean())
+
+
+def train(digits, ranks, average, steps, tell):
+    """Losses of all steps, as FP32, and the weights of each rank in the end.
+
+    ``average`` takes a list of the ranks' buffers and returns one of their averages, one for each rank. ``tell`` is
+    called after each step with its loss.
+    """
+    weights, losses = [initial() for _ in range(ranks)], []
+    rng = np.random.default_rng(3)
+    for _ in range(steps):
+        batch = digits[rng.choice(len(digits.labels), BATCH, replace=False)]
+        parts = [batch[rank * BATCH // ranks:(rank + 1) * BATCH // ranks] for rank in range(ranks)]
+        averages = average([gradient(*one) for one in zip(weights, parts, strict=True)])
+        weights = [own - np.float32(RATE) * mean[:-1] for own, mean in zip(weights, averages, strict=True)]
+        losses.append(averages[0][-1])
+        tell(losses[-1])
+    return np.array(losses), weights
+
+
+def golden(buffers):
+    """Averages as the golden model has them."""
+    bits = results(Collective.ALL_REDUCE, (RANKS,), [one.view(np.uint32) for one in buffers], dtype=DType.FP32,
+                   count=len(buffers[0]), op=Reduction.AVG)
+    return [one.view(np.float32) for one in bits]
+
+
+def alone(buffers):
+    """The average of one."""
+    return buffers
+
+
+@contextmanager
+def hardware(config, status):
+    """``with`` averages as the RTL of ``RANKS`` accelerators on a ring makes them, and the list of cycles they took."""
+    from sim.ace.cluster import Cluster
+
+    cycles = []
+    with Cluster(config, (RANKS,), status=status) as cluster:
+        def average(buffers):
+            outcome = cluster.collective(Collective.ALL_REDUCE, buffers, op=Reduction.AVG)
+            cycles.append(outcome.cycles)
+            return outcome.outputs
+
+        yield average, cycles
+
+
+def run(args, progress):
+    """Way of averaging -> (losses, weights of all ranks), and the cycles of each step in RTL."""
+    learned, _ = load()
+    found, task = {}, progress.add_task("", total=None, note="")
+
+    def go(name, ranks, average):
+        progress.reset(task, description=name, total=args.steps)
+        found[name] = train(learned, ranks, average, args.steps,
+                            lambda loss: progress.update(task, advance=1, note=f"loss {loss:.4f}"))
+
+    def building(what, done, total):
+        progress.update(task, description="building", completed=done, total=total or None, note=what)
+
+    cycles = []
+    if not args.golden:
+        with hardware(PRESETS[args.config], building) as (average, cycles):
+            go("RTL", RANKS, average)
+    go("golden model", RANKS, golden)
+    go("one process", 1, alone)
+    return found, cycles
+
+
+def show(found, cycles):
+    """Print what came of it; returns whether the ranks, and RTL and golden model, agree bit for bit."""
+    console, (_, tested) = Console(), load()
+    table = Table(title=f"{len(tested.labels)} digits that were not learned from")
+    for column in ("averages by", "ranks", "first loss", "last loss", "told right"):
+        table.add_column(column, justify="left" if column == "averages by" else "right")
+    for name, (losses, weights) in found.items():
+        table.add_row(name, str(len(weights)), f"{losses[0]:.6f}", f"{losses[-1]:.6f}",
+                      f"{accuracy(weights[0], tested):.2%}")
+    console.print(table)
+    for name, (_, weights) in found.items():
+        if any((one.view(np.uint32) != weights[0].view(np.uint32)).any() for one in weights):
+            console.print(f"Ranks have different weights: {name}.", highlight=False)
+            return False
+    if "RTL" not in found:
+        return True
+    hard, model = (found[name][0].view(np.uint32) for name in ("RTL", "golden model"))
+    console.print(f"{sum(cycles):,} cycles in {len(cycles):,} collectives, {np.mean(cycles):,.0f} each.",
+                  highlight=False)
+    if (hard != model).any():
+        console.print(f"RTL and golden model differ from step {int((hard != model).argmax())} on.", highlight=False)
+        return False
+    console.print(f"All {len(hard):,} losses of RTL and golden model are equal bit for bit.", highlight=False)
+    return True
+
+
+def draw(found, name):
+    """Write the losses as PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axis = figure.subplots()
+    for (label, (losses, _)), style in zip(found.items(), ("-", "--", ":"), strict=False):
+        axis.plot(losses, style, label=label)
+    axis.set_xlabel("step")
+    axis.set_ylabel("loss")
+    axis.grid(alpha=0.3)
+    axis.legend()
+    figure.savefig(name, dpi=150, metadata={"Software": None})
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--golden", action="store_true", help="do without the RTL")
+    parser.add_argument("--config", default="tiny", choices=list(PRESETS), help="preset (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=300, help="batches to learn from (default: %(default)s)")
+    parser.add_argument("--plot", metavar="FILE", help="draw the losses, as PNG")
+    args = parser.parse_args(argv)
+    try:
+        if args.steps < 1:
+            raise UserError(f"--steps must be at least 1, not {args.steps}.")
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+                   TextColumn("{task.fields[note]}"))
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            found, cycles = run(args, progress)
+        if args.plot:
+            draw(found, args.plot)
+        return 0 if show(found, cycles) else 1
+    except UserError as error:
+        print(f"train_digits: {error}", file=sys.stderr)
+        return error.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
