@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -41,6 +42,11 @@ int main(void)
 """
 
 
+def _write(folder, config=BASE):
+    (folder / "dmace.h").write_text(dma_header.c_header(dma_config.BASE))
+    (folder / "dmace_ace.h").write_text(header.c_header(config))
+
+
 def _compile(folder, standard, config):
     checks = "\n".join(f'static_assert(DMACE_ACE_{kind}_{code.name} == {int(code)}, "");'
                        for kind, codes in CODES.items() for code in codes)
@@ -49,8 +55,7 @@ def _compile(folder, standard, config):
                         ("@ARGUMENTS@", ", ".join(f"&command.{name}" for name in NAMES)), ("@COUNT@", str(len(NAMES))),
                         *([("_Alignas", "alignas")] if standard != "c11" else [])):
         source = source.replace(place, made)
-    (folder / "dmace.h").write_text(dma_header.c_header(dma_config.BASE))
-    (folder / "dmace_ace.h").write_text(header.c_header(config))
+    _write(folder, config)
     (folder / "main.src").write_text(source)
     language = "c" if standard == "c11" else "c++"
     command = [*find_compiler().command, "-x", language, f"-std={standard}", *STRICT, "main.src", "-o", "program"]
@@ -80,3 +85,24 @@ def test_tells_the_sizes(preset):
     sizes = int(re.search(r"#define DMACE_ACE_SIZES_RESET (\w+)u\n", text)[1], 16)
     place = int(re.search(r"#define DMACE_ACE_SIZES_QUEUE_BITS_SHIFT (\d+)u ", text)[1])
     assert sizes >> place & 0xF == config.queue_bits
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc on PATH: dmace_ace.h is not tried as CUDA")
+def test_a_gpu_thread_posts_with_one_store_behind_a_fence(tmp_path):
+    _write(tmp_path)
+    (tmp_path / "kernel.cu").write_text("""#include "dmace_ace.h"
+
+extern "C" __global__ void sum(dmace_queue queue, uint32_t region, uint32_t count)
+{
+    dmace_ace_command command = {};
+    command.collective = DMACE_ACE_COLLECTIVE_ALL_REDUCE;
+    command.src_region = command.dst_region = region;
+    command.count = count;
+    dmace_ace_post(&queue, &command);
+}
+""")
+    done = subprocess.run(["nvcc", "-arch=sm_80", "-ptx", "kernel.cu", "-o", "kernel.ptx"], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (tmp_path / "kernel.ptx").read_text()
+    assert re.findall(r"\b(st\.(?!param)\S+|membar\.sys)", text) == ["membar.sys", "st.relaxed.sys.global.b128"]
