@@ -7,14 +7,37 @@ from hw.errors import UserError
 
 __all__ = ["configure", "run", "write"]
 
-_DESIGNS = ("dma_engine",)
+_PRESETS = ("tiny", "base", "wide")
+
+
+def _dma_engine(preset):
+    """Register map, top, C header and its name."""
+    from hw.dma_engine import DmaEngine
+    from hw.dma_engine.config import PRESETS
+    from hw.dma_engine.header import c_header
+    from hw.dma_engine.registers import register_map
+
+    config = PRESETS[preset]
+    return register_map(config), DmaEngine(config), "dmace.h", c_header(config)
+
+
+def _ace(preset):
+    """The same of the collectives accelerator."""
+    from hw.ace.config import PRESETS
+    from hw.ace.engine import AceEngine
+    from hw.ace.header import c_header
+    from hw.ace.registers import register_map
+
+    config = PRESETS[preset]
+    return register_map(config), AceEngine(config), "dmace_ace.h", c_header(config)
+
+
+_DESIGNS = {"dma_engine": _dma_engine, "ace": _ace}
 
 
 def configure(parser):
-    parser.add_argument("design", choices=_DESIGNS, metavar="DESIGN", help=f"one of {', '.join(_DESIGNS)}")
-    from hw.dma_engine.config import PRESETS
-
-    parser.add_argument("--config", choices=tuple(PRESETS), default="base", help="preset (default: base)")
+    parser.add_argument("design", choices=tuple(_DESIGNS), metavar="DESIGN", help=f"one of {', '.join(_DESIGNS)}")
+    parser.add_argument("--config", choices=_PRESETS, default="base", help="preset (default: base)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path,
                         help="folder to write to (default: DESIGN-CONFIG)")
     parser.add_argument("--no-assertions", action="store_true",
@@ -23,32 +46,26 @@ def configure(parser):
 
 def run(args):
     folder = args.output or Path(f"{args.design}-{args.config}")
-    for path in write(args.config, folder, assertions=not args.no_assertions):
+    for path in write(args.design, args.config, folder, assertions=not args.no_assertions):
         print(path)
     return 0
 
 
-def write(preset, folder, *, assertions=True):
-    """Write the DMA engine of ``preset`` to ``folder`` and return the paths."""
+def write(design, preset, folder, *, assertions=True):
+    """Write a design of ``preset`` to ``folder`` and return the paths."""
     from hw import emit
-    from hw.dma_engine import DmaEngine
-    from hw.dma_engine.config import PRESETS
-    from hw.dma_engine.header import c_header
-    from hw.dma_engine.registers import register_map
     from hw.regs import to_json, to_markdown, to_systemrdl
 
-    config = PRESETS[preset]
-    registers = register_map(config)
-    engine = DmaEngine(config)
-    text = emit.verilog(engine, name="dma_engine", assertions=assertions)
+    registers, engine, header_name, header = _DESIGNS[design](preset)
+    text = emit.verilog(engine, name=design, assertions=assertions)
     files = {
-        "dma_engine.v": text,
-        "pins.json": json.dumps({"module": "dma_engine", "config": preset, **emit.pins(engine, text=text)},
+        f"{design}.v": text,
+        "pins.json": json.dumps({"module": design, "config": preset, **emit.pins(engine, text=text)},
                                 indent=1) + "\n",
         "registers.json": to_json(registers),
         "registers.md": to_markdown(registers),
         "registers.rdl": to_systemrdl(registers),
-        "dmace.h": c_header(config),
+        header_name: header,
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ LAYERS = {
     "hw.regs": {"hw.axi", "hw.stream"},
     "hw.dma_engine": {"hw.axi", "hw.regs", "hw.stream"},
     "hw.ace": {"hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
-    "hw": {"hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
+    "hw": {"hw.ace", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
     "sim": {"hw", "hw.ace", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
     "fpga": {"hw", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream", "sim"},
 }

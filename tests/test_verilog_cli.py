@@ -116,3 +116,14 @@ def test_folder_that_may_not_be_written(tmp_path):
     (tmp_path / "closed").mkdir(mode=0o555)
     done = _dmace("verilog", "dma_engine", "--config", "tiny", "-o", "closed/new", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, "dmace: Cannot write to closed/new: Permission denied.\n")
+
+
+def test_ace(tmp_path):
+    """The accelerator's files are as those of the DMA engine, with a port to each neighbour."""
+    assert main(["verilog", "ace", "--config", "tiny", "-o", str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "ace.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace_ace.h"}
+    pins = {pin["name"]: pin["direction"] for pin in json.loads((tmp_path / "pins.json").read_text())["pins"]}
+    for port in range(6):
+        assert (pins[f"tx__{port}__valid"], pins[f"tx__{port}__ready"]) == ("output", "input")
+        assert (pins[f"rx__{port}__valid"], pins[f"rx__{port}__ready"]) == ("input", "output")

@@ -1,0 +1,225 @@
+"""The collectives accelerator: collectives beside the compute, each payload byte read and written once.
+
+::
+
+    s_axi_db -> doorbell -> intake -> decoder -> operations -> chunker
+                                                                 |
+    m_axi.R -> fill -> SRAM -> transmit -> links -> receive -> SRAM -> drain -> m_axi.W
+                                 ^                     |
+                                 +----- FSM pool <-----+
+
+After ACE (Rashidi et al., ISCA'21). Latency and throughput of each part are told in its file; payload moves one beat
+per cycle in each of fill, receive, transmit and drain.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.axi import AxiLiteSignature, AxiSignature, Burst
+from hw.dma_engine.doorbell import Doorbell
+from hw.dma_engine.layouts import InitSignature
+from hw.dma_engine.regions import RegionTable
+
+from .chunker import Chunker
+from .communicators import Communicators
+from .config import ADDR_WIDTH
+from .control import Control
+from .decoder import Decoder
+from .drain import Drain
+from .fill import Fill
+from .intake import Intake
+from .layouts import link_layout
+from .link import LinkPort
+from .operations import Operations
+from .pool import FsmPool
+from .programs import Programs
+from .receive import Receive
+from .sram import Sram
+from .transfers import Transfers
+from .transmit import Transmit
+
+__all__ = ["AceEngine"]
+
+
+class AceEngine(wiring.Component):
+    """One endpoint's collectives accelerator.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    s_axil : ``In(AxiLiteSignature)``
+        Registers: ``registers.register_map``.
+    s_axi_db : ``In(AxiSignature)``
+        Doorbells: a 4 KiB page per queue, a command in each store of 16 bytes.
+    m_axi : ``Out(AxiSignature)``
+        Memory.
+    tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
+        Links; port ``2 * d`` is on the side of rising coordinates of dimension ``d``, ``2 * d + 1`` on the other.
+    irq : ``Out(1)``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        link = stream.Signature(link_layout(config))
+        super().__init__({
+            "s_axil": In(AxiLiteSignature(addr_width=12, data_width=32)),
+            "s_axi_db": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=128,
+                                        id_width=config.doorbell_id_width)),
+            "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width, id_width=1)),
+            "tx": Out(link).array(config.ports), "rx": In(link).array(config.ports),
+            "irq": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        m.submodules.control = control = Control(config)
+        m.submodules.doorbell = doorbell = Doorbell(config)
+        m.submodules.intake = intake = Intake(config)
+        m.submodules.decoder = decoder = Decoder(config)
+        m.submodules.operations = operations = Operations(config)
+        m.submodules.chunker = chunker = Chunker(config)
+        m.submodules.communicators = communicators = Communicators(config, shares=4)
+        m.submodules.regions = regions = RegionTable(config)
+        m.submodules.programs = programs = Programs(config, clients=5)
+        m.submodules.fills = fills = Transfers(config)
+        m.submodules.drains = drains = Transfers(config)
+        m.submodules.pool = pool = FsmPool(config)
+        m.submodules.sram = sram = Sram(config)
+        m.submodules.receive = receive = Receive(config)
+        m.submodules.transmit = transmit = Transmit(config)
+        m.submodules.fill = fill = Fill(config)
+        m.submodules.drain = drain = Drain(config)
+
+        # -- The sweep over all tables after reset.
+        init = InitSignature(config).create()
+        bits = init.address.shape().width
+        done = Signal(bits + 1)
+        m.d.comb += [init.active.eq(~done[bits]), init.address.eq(done[:bits])]
+        with m.If(init.active):
+            m.d.sync += done.eq(done + 1)
+        for part in (control, doorbell, decoder, operations, chunker, communicators, regions, pool):
+            m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
+
+        # -- Commands.
+        connect(m, flipped(self.s_axil), control.bus)
+        connect(m, flipped(self.s_axi_db), doorbell.bus)
+        connect(m, doorbell.o, intake.i)
+        connect(m, intake.o, decoder.i)
+        connect(m, decoder.o, operations.i)
+        m.d.comb += [
+            doorbell.refused.eq(intake.refused), doorbell.rings.eq(0),
+            intake.free.eq(operations.free), intake.places.eq(operations.places),
+            operations.refused.eq(intake.refused), operations.refused_queue.eq(intake.refused_queue),
+            operations.refused_status.eq(intake.refused_status),
+            operations.pending.eq(intake.some | decoder.pending),
+            decoder.shape.eq(communicators.shape_read), communicators.shape_number.eq(decoder.shape_number),
+            regions.src_id.eq(decoder.src_id), regions.dst_id.eq(decoder.dst_id),
+            decoder.src.eq(regions.src), decoder.dst.eq(regions.dst),
+            self.irq.eq(control.irq), control.error.eq(operations.irq_error),
+            control.completion.eq(operations.irq_completion),
+        ]
+
+        # -- Tables.
+        m.d.comb += [
+            regions.write.eq(control.region_write), regions.write_id.eq(control.region_id),
+            regions.write_data.eq(control.region),
+            communicators.write.eq(control.communicator_write), communicators.number.eq(control.communicator),
+            communicators.share.eq(control.share), communicators.shape.eq(control.shape),
+            programs.write.eq(control.program_write), programs.write_address.eq(control.program_address),
+            programs.write_data.eq(control.program_word),
+            decoder.directory_write.eq(control.directory_write),
+            decoder.directory_number.eq(control.directory_number),
+            decoder.directory_entry.eq(control.directory_entry),
+            decoder.domain_write.eq(control.queue_write), decoder.domain_queue.eq(control.queue),
+            decoder.domain.eq(control.domain),
+            operations.configure.eq(control.queue_write), operations.configure_queue.eq(control.queue),
+            operations.sc_address.eq(control.sc_address), operations.sc_enable.eq(control.sc_enable),
+            intake.configure.eq(control.queue_write), intake.configure_queue.eq(control.queue),
+            intake.enabled.eq(control.enabled),
+            *(part.clear.eq(control.clear) for part in (intake, operations)),
+            *(part.clear_queue.eq(control.clear_queue) for part in (intake, operations)),
+            *(part.select.eq(control.select) for part in (intake, operations)),
+            control.status.eq(operations.status), control.count.eq(operations.count),
+            control.active.eq(operations.active), control.waiting.eq(intake.waiting),
+            pool.select.eq(control.fsm_select), control.fsm.eq(pool.state),
+        ]
+        # The FSMs first: what they wait for holds up a link.
+        for client, part in zip(programs.reads, (pool, drains, fills, chunker, decoder), strict=True):
+            connect(m, part.program, client)
+            m.d.comb += part.program_data.eq(programs.data)
+        for look, port in zip(communicators.share_reads, (
+                pool.lookup_share, pool.grant_share, chunker.cut_share, chunker.start_share), strict=True):
+            m.d.comb += [look.number.eq(port.number), port.share.eq(look.share)]
+
+        # -- Chunks.
+        m.d.comb += [
+            chunker.begun.eq(operations.begun), chunker.row_number.eq(operations.row_number),
+            *(port.row.eq(row) for port, row in zip(operations.reads, (chunker.row, chunker.drain_row), strict=True)),
+            chunker.operation.eq(operations.reads[0].operation),
+            chunker.drain_operation.eq(operations.reads[1].operation),
+            operations.issued.eq(chunker.issued), operations.issued_row.eq(chunker.issued_row),
+            operations.issued_last.eq(chunker.issued_last),
+            operations.ended.eq(chunker.ended), operations.ended_row.eq(chunker.ended_row),
+            operations.ended_status.eq(chunker.ended_status),
+            chunker.busy.eq(pool.busy),
+            chunker.filled.valid.eq(fill.done_valid), chunker.filled.payload.eq(fill.done),
+            chunker.drained.valid.eq(drain.done_valid), chunker.drained.payload.eq(drain.done),
+        ]
+        connect(m, chunker.fills, fills.i)
+        connect(m, chunker.drains, drains.i)
+        connect(m, chunker.chunks, pool.chunks)
+        connect(m, pool.done, chunker.through)
+        connect(m, fills.o, fill.i)
+        connect(m, drains.o, drain.i)
+        connect(m, operations.words, drain.words)
+
+        # -- Data.
+        connect(m, receive.read, sram.reads[0])
+        connect(m, transmit.read, sram.reads[1])
+        connect(m, drain.read, sram.reads[2])
+        connect(m, receive.write, sram.writes[0])
+        connect(m, fill.write, sram.writes[1])
+        self._memory(m, fill, drain)
+
+        # -- Links.
+        m.d.comb += [
+            pool.lookup.eq(receive.lookup), receive.place.eq(pool.place),
+            pool.grant.valid.eq(receive.grants.valid), pool.grant.payload.eq(receive.grants.payload),
+            pool.landed.valid.eq(receive.landed.valid), pool.landed.payload.eq(receive.landed.payload),
+            pool.room.eq(transmit.room), pool.signal_room.eq(transmit.signal_room),
+            pool.read.valid.eq(transmit.sent.valid), pool.read.fsm.eq(transmit.sent.fsm),
+        ]
+        connect(m, pool.sends, transmit.sends)
+        connect(m, pool.signals, transmit.signals)
+        for number in range(config.ports):
+            m.submodules[f"link_{number}"] = link = LinkPort(config)
+            connect(m, transmit.ports[number], link.i)
+            connect(m, link.o, receive.ports[number])
+            connect(m, link.tx, flipped(self.tx[number]))
+            connect(m, flipped(self.rx[number]), link.rx)
+
+        counts = control.counts
+        m.d.comb += [
+            counts.read_bytes.eq(fill.count), counts.write_bytes.eq(drain.count),
+            counts.reduced_beats.eq(receive.reduced), counts.copied_beats.eq(receive.copied),
+            counts.chunks.eq(drain.done_valid), counts.active_cycles.eq(chunker.active),
+            counts.starved_cycles.eq(pool.starved),
+            *(counts[f"sent_beats_{number}"].eq(transmit.beats[number]) for number in range(config.ports)),
+        ]
+        return m
+
+    def _memory(self, m, fill, drain):
+        """Reads are the fill's, writes the drain's; each has one ID, so that answers come in order."""
+        bus, size = self.m_axi, (self.config.beat_bytes - 1).bit_length()
+        for part, taken, given in (
+                (fill, ("arready", "rdata", "rresp", "rvalid"), ("araddr", "arlen", "arvalid", "rready")),
+                (drain, ("awready", "wready", "bresp", "bvalid"),
+                 ("awaddr", "awlen", "awvalid", "wdata", "wstrb", "wlast", "wvalid", "bready"))):
+            m.d.comb += [getattr(part, name).eq(getattr(bus, name)) for name in taken]
+            m.d.comb += [getattr(bus, name).eq(getattr(part, name)) for name in given]
+        m.d.comb += [bus.arsize.eq(size), bus.awsize.eq(size), bus.arburst.eq(Burst.INCR), bus.awburst.eq(Burst.INCR)]
