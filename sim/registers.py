@@ -32,15 +32,16 @@ class RegisterDriver:
 
     def __init__(self, bus, register_map, *, lock=nullcontext):
         self.bus, self.map, self._lock = bus, register_map, lock
+        self._named = {register.name: register for register in register_map.registers}
 
     async def read(self, register):
         """Fields of a register, by name."""
-        described = self.map[register]
+        described = self._named[register]
         return described.unpack(await self.bus.read(described.offset))
 
     async def write(self, register, **fields):
         """Write a register; fields that are not named become 0."""
-        described = self.map[register]
+        described = self._named[register]
         await self.bus.write(described.offset, described.pack(**fields))
 
     async def _write_pair(self, name, value):

@@ -163,9 +163,9 @@ class AceDriver(RegisterDriver):
             await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None), enabled=int(enabled))
             await self.write("QUEUE_COMMIT", queue=queue)
 
-    async def post(self, queue, command):
-        """Store a :class:`CommandWord` to a queue."""
-        await self.bus.store(queue * PAGE_BYTES, command.to_bytes())
+    async def post(self, queue, command, **options):
+        """Store a :class:`CommandWord` to a queue; options are for the bus."""
+        await self.bus.store(queue * PAGE_BYTES, command.to_bytes(), **options)
 
     async def clear(self, queue):
         """Let a queue whose command failed go on."""

@@ -98,6 +98,8 @@ def build_library(config, *, component=None, checked=False,
                   status: Callable[[str, int, int], None] | None = None):
     """Build a cluster of ``AceEngine(config)`` unless that was done before, and return a :class:`Library`.
 
+    That of an accelerator is described once per process.
+
     Parameters
     ----------
     config : :class:`AceConfig`
@@ -110,9 +112,24 @@ def build_library(config, *, component=None, checked=False,
         Receives ``(what, done, total)`` as the build goes on.
     """
     if component is None:
-        # Imported here: a stub in its place has no need of it.
-        from hw.ace.engine import AceEngine
-        component = AceEngine(config)
+        return _build_engine(config, checked, status)
+    return _build(config, component, checked, status)
+
+
+_engines = {}
+
+
+def _build_engine(config, checked, status):
+    # Imported here: a stub in its place has no need of it.
+    from hw.ace.engine import AceEngine
+
+    key = config, checked
+    if key not in _engines:
+        _engines[key] = _build(config, AceEngine(config), checked, status)
+    return _engines[key]
+
+
+def _build(config, component, checked, status):
     made = build_program(ClockedInputs(component), name="ace_cluster_checked" if checked else "ace_cluster",
                          main=_HERE / "cluster.cpp", sources=_SOURCES, generated={"beat.h": _beat_header(config)},
                          includes=(_HERE.parent / "fast",), checked=checked, shared=True, status=status)

@@ -1,0 +1,126 @@
+"""Send and receive buffers in the memories of endpoints, with guards around them."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hw.ace.words import Collective
+from hw.dma_engine.config import PAGE_BYTES
+from hw.errors import UserError
+from sim.ace.library import ClusterFailed
+
+__all__ = ["REGIONS", "Buffers", "Place", "Placement"]
+
+_SEND, _RECEIVE = 0, 1
+
+REGIONS = {_SEND: {"base": 1 << 32, "length": 1 << 32, "writable": False},
+           _RECEIVE: {"base": 2 << 32, "length": 1 << 32}}
+"""Number -> what :meth:`AceDriver.define_region` is told. Collectives in place use the second alone."""
+
+_GUARD = np.full(64, 0xA5, np.uint8)
+_BEFORE = 0x5A
+
+
+class Place(NamedTuple):
+    """A byte of a region."""
+
+    region: int
+    offset: int
+
+    @property
+    def address(self):
+        return REGIONS[self.region]["base"] + self.offset
+
+
+@dataclass(frozen=True)
+class _Image:
+    """What was in memory from a place on."""
+
+    place: Place
+    data: np.ndarray
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a rank's buffers are, and what of ``written`` bytes from ``dst`` on may change; None for nothing at all."""
+
+    src: Place
+    dst: Place
+    written: int | None
+    images: tuple
+
+
+class Buffers:
+    """Those of collectives that are under way.
+
+    Parameters
+    ----------
+    endpoints : :class:`Endpoints`
+    """
+
+    def __init__(self, endpoints):
+        self._endpoints = endpoints
+        self._ends = {}
+
+    def place(self, rank, collective, data, *, received, own, writes, skews, in_place):
+        """Fill a rank's buffers and return their :class:`Placement`.
+
+        Parameters
+        ----------
+        data : array of bytes
+            What is sent.
+        received : int
+            Bytes of the receive buffer.
+        own : int
+            First byte of the rank's part of a buffer that holds a part of each rank.
+        writes : bool
+            The rank's receive buffer is written.
+        skews : pair of int
+            Bytes from a multiple of 4096 to the send and to the receive buffer.
+        in_place : bool
+            Let them overlap as NCCL does.
+        """
+        written = received if writes else None
+        before = np.full(received, _BEFORE, np.uint8)
+        if not in_place:
+            source, target = self._put(rank, _SEND, data, skews[0]), self._put(rank, _RECEIVE, before, skews[1])
+            src, dst = (Place(image.place.region, image.place.offset + len(_GUARD)) for image in (source, target))
+            return Placement(src, dst, written, (source, target))
+        if collective == Collective.ALL_GATHER:
+            before[own:own + len(data)] = data
+            data = before
+        image = self._put(rank, _RECEIVE, data, skews[1])
+        first = image.place.offset + len(_GUARD)
+        return Placement(Place(_RECEIVE, first + (own if collective == Collective.ALL_GATHER else 0)),
+                         Place(_RECEIVE, first + (own if collective == Collective.REDUCE_SCATTER else 0)),
+                         written, (image,))
+
+    def _put(self, rank, region, data, skew):
+        offset = self._ends.get((rank, region), 0) + PAGE_BYTES + skew - len(_GUARD)
+        image = _Image(Place(region, offset), np.concatenate([_GUARD, data, _GUARD]))
+        end = offset + len(image.data)
+        if end > REGIONS[region]["length"]:
+            raise UserError(f"The buffers of rank {rank} do not fit a region of {REGIONS[region]['length']:,} bytes.")
+        self._ends[rank, region] = -(-end // PAGE_BYTES) * PAGE_BYTES
+        self._endpoints.write_memory(rank, image.place.address, image.data)
+        return image
+
+    def result(self, rank, placement):
+        """Bytes of the receive buffer, or None. Raises :class:`ClusterFailed` where anything else has changed."""
+        for image in placement.images:
+            start = image.place.address
+            changed = self._endpoints.read_memory(rank, start, len(image.data)) != image.data
+            if placement.written and placement.dst.region == image.place.region:
+                may = placement.dst.address - start
+                changed[may:may + placement.written] = False
+            if changed.any():
+                raise ClusterFailed(f"Memory of rank {rank} changed at {start + int(changed.argmax()):#x}, which is no "
+                                    "part of its receive buffer.")
+        if placement.written is None:
+            return None
+        return self._endpoints.read_memory(rank, placement.dst.address, placement.written)
+
+    def free(self):
+        """Begin from the start again; what was placed before does not count any more."""
+        self._ends = {}

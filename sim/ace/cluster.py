@@ -1,0 +1,342 @@
+"""A cluster with software on it: communicators, buffers, and collectives with what they give.
+
+::
+
+    with Cluster(TINY, (4, 2), link=Link(latency=50)) as cluster:
+        outcome = cluster.collective(Collective.ALL_REDUCE, [np.ones(1000, np.float32)] * 8)
+        outcome.outputs[0], outcome.cycles
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from hw.ace.config import COUNT_WIDTH
+from hw.ace.formats import DType, Reduction, width
+from hw.ace.model_numerics import numpy_type
+from hw.ace.words import ROOTED, Collective, CommandFlag, CommandWord, Status
+from hw.dma_engine.words import COMPLETION_FIELDS, CompletionWord, field_positions
+from hw.errors import UserError
+from sim.ace.buffers import REGIONS, Buffers
+from sim.ace.driver import AceDriver, Share, root_code
+from sim.ace.endpoints import Endpoints, Reason
+from sim.ace.library import ClusterFailed
+
+__all__ = ["Cluster", "CollectiveFailed", "Communicator", "Outcome", "Pending", "default_communicators"]
+
+_WORDS, _WORD_PITCH = 0x1_0000, 64
+_STATUS_LSB, _STATUS_WIDTH = field_positions(COMPLETION_FIELDS)["status"]
+_FAILED = (1 << _STATUS_WIDTH) - 1 << _STATUS_LSB
+_SHOWN = 12
+
+C = Collective
+
+
+class CollectiveFailed(ClusterFailed):
+    """A collective ended with an error; ``statuses`` has each rank's :class:`Status`, None where it did not end."""
+
+    def __init__(self, message, statuses):
+        super().__init__(message)
+        self.statuses = statuses
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """Ranks of all coordinates in these dimensions of the torus, and what each has for it; there is one for each choice
+    of the other coordinates."""
+
+    dimensions: tuple[int, ...]
+    share: Share
+
+
+def default_communicators(config, shape):
+    """The whole torus with half of all FSMs and slots, and a communicator for each dimension, as far as the rest goes;
+    of a single ring, one that has all."""
+    rings = [dimension for dimension, size in enumerate(shape) if size > 1]
+    rings = rings[:min(config.fsms // 2, config.communicators - 1)] if len(rings) > 1 else []
+    whole = tuple(range(len(shape)))
+    if not rings:
+        return [Communicator(whole, Share(0, config.fsms, 0, config.slots))]
+    fsms, slots = (1 << (half // len(rings)).bit_length() - 1 for half in (config.fsms // 2, config.slots // 2))
+    made = [Communicator(whole, Share(0, config.fsms // 2, 0, config.slots // 2))]
+    for number, dimension in enumerate(rings):
+        made.append(Communicator((dimension,), Share(config.fsms // 2 + number * fsms, fsms,
+                                                     config.slots // 2 + number * slots, slots)))
+    return made
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a collective gave.
+
+    Attributes
+    ----------
+    outputs : list
+        Each rank's receive buffer as an array of the inputs' type, or None where nothing was to be written.
+    ended : list of int
+        Cycles from the posting of the commands until each rank could see that it had ended.
+    statistics : dict
+        As :meth:`Endpoints.statistics`, of the time from the posting until all was waited for.
+    """
+
+    outputs: list
+    ended: list
+    statistics: dict
+
+    @property
+    def cycles(self):
+        return max(self.ended)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A collective that was posted."""
+
+    collective: Collective
+    queue: int
+    number: int
+    posted: int
+    element: np.dtype
+    placements: list
+    before: dict
+
+
+class Cluster(Endpoints):
+    """Endpoints that are set up to work together.
+
+    Parameters
+    ----------
+    config, shape, link, memory, seed, threads, library, status
+        Of :class:`Endpoints`.
+    communicators : sequence of :class:`Communicator`, optional
+        Number 0 first; else :func:`default_communicators`.
+    both : bool
+        Send half of all columns each way.
+
+    Attributes
+    ----------
+    drivers : list of :class:`AceDriver`
+        By rank.
+    left_out : list of dict
+        By communicator: collective -> why there is no program for it.
+    """
+
+    def __init__(self, config, shape, *, communicators: Sequence[Communicator] | None = None, both=True, **options):
+        super().__init__(config, shape, **options)
+        self.communicators = list(default_communicators(config, self.shape) if communicators is None
+                                  else communicators)
+        self.drivers = [AceDriver(self.bus(rank), config) for rank in range(self.size)]
+        self._buffers = Buffers(self)
+        self._posted = [0] * config.queues
+        self._waiting = 0
+        for rank in range(self.size):
+            self.write_memory(rank, _WORDS, bytes(_WORD_PITCH * config.queues))
+        self.left_out = self.do(*(self._set_up(rank, both) for rank in range(self.size)))[0]
+
+    async def _set_up(self, rank, both):
+        driver, place = self.drivers[rank], self.coordinates(rank)
+        await driver.check_identity()
+        for number, region in REGIONS.items():
+            await driver.define_region(number, **region)
+        for queue in range(self.config.queues):
+            await driver.configure_queue(queue, sc=_WORDS + _WORD_PITCH * queue)
+        left_out = []
+        for number, communicator in enumerate(self.communicators):
+            left_out.append(await driver.define_communicator(
+                number, shape=self.communicator_shape(number), dimensions=communicator.dimensions,
+                coordinates=[place[dimension] for dimension in communicator.dimensions], share=communicator.share,
+                both=both))
+        return left_out
+
+    # Communicators
+
+    def communicator_shape(self, communicator):
+        return tuple(self.shape[dimension] for dimension in self.communicators[communicator].dimensions)
+
+    def groups(self, communicator=0):
+        """Lists of ranks that work together, each in the order of their ranks in the communicator."""
+        inside = self.communicators[communicator].dimensions
+        outside = [dimension for dimension in range(len(self.shape)) if dimension not in inside]
+
+        def ranks(fixed):
+            for moving in product(*(range(self.shape[dimension]) for dimension in inside)):
+                place = dict(zip((*outside, *inside), (*fixed, *moving), strict=True))
+                yield int(np.ravel_multi_index([place[dimension] for dimension in range(len(self.shape))], self.shape))
+
+        return [list(ranks(fixed)) for fixed in product(*(range(self.shape[dimension]) for dimension in outside))]
+
+    # Collectives
+
+    def collective(self, collective, inputs=None, *, limit=1_000_000, progress=None, **options):
+        """Post a collective on all ranks, wait until it has ended everywhere, and return its :class:`Outcome`.
+
+        Parameters
+        ----------
+        limit : int
+            Cycles to wait.
+        progress : callable or None
+            Receives the cycle, a few times a second.
+        collective, inputs, **options
+            Of :meth:`submit`.
+
+        Raises
+        ------
+        CollectiveFailed
+            If it failed on any rank.
+        ClusterFailed
+            If it has not ended within ``limit`` cycles, with what each FSM waits for, or memory was written beside the
+            receive buffers.
+        """
+        outcome, = self.wait(self.submit(collective, inputs, **options), limit=limit, progress=progress)
+        return outcome
+
+    def submit(self, collective, inputs=None, *, count=None, dtype=None, op=Reduction.SUM, root=None, widen=False,
+               communicator=0, queue=0, src_skew=0, dst_skew=0, in_place=False, delay=0, flags=CommandFlag.SC):
+        """Fill buffers and post a collective on all ranks; it begins with :meth:`wait`. Returns a :class:`Pending`.
+
+        Parameters
+        ----------
+        inputs : sequence of arrays
+            Each rank's send buffer; of the root alone counts what is in it in a broadcast. None of a barrier.
+        count : int
+            As NCCL has it; by default what fits the inputs.
+        dtype : DType
+            If the arrays' type does not tell it: arrays may hold the elements' bits.
+        root : int or tuple of int
+            Rank in the communicator, or its coordinates there.
+        src_skew, dst_skew : int, or one for each rank
+            Elements from an address that is a multiple of 4096 to the first of the buffer.
+        in_place : bool
+            Let send and receive buffer overlap as NCCL does.
+        delay : int, or one for each rank
+            Cycles from now until the command is stored to the doorbell.
+        """
+        shape = self.communicator_shape(communicator)
+        ranks = prod(shape)
+        if why := self.left_out[communicator].get(collective):
+            raise UserError(f"Communicator {communicator} has no program for {collective.name}: {why}.")
+        if collective == C.BARRIER:
+            inputs, dtype, count = [np.zeros(0, np.uint8)] * self.size, DType.INT8, 0
+        inputs = [np.ascontiguousarray(one) for one in inputs]
+        dtype = _dtype(inputs[0].dtype) if dtype is None else dtype
+        parts = ranks if collective in (C.REDUCE_SCATTER, C.ALL_TO_ALL) else 1
+        count = len(inputs[0]) // parts if count is None else count
+        _check(collective, inputs, dtype, count, parts, self.size, root, in_place)
+        root = np.unravel_index(root, shape) if isinstance(root, int) else root
+        code = 0 if root is None else root_code(shape, map(int, root))
+        size, received = width(dtype) // 8, count * (ranks if collective in (C.ALL_GATHER, C.ALL_TO_ALL) else 1)
+        placements, stores = [None] * self.size, []
+        pending = Pending(collective, queue, self._posted[queue] + 1, self.cycle, inputs[0].dtype, placements,
+                          self.statistics())
+        for local, rank in (pair for group in self.groups(communicator) for pair in enumerate(group)):
+            idle = collective == C.BARRIER or (collective == C.REDUCE and local != np.ravel_multi_index(root, shape))
+            placements[rank] = place = self._buffers.place(
+                rank, collective, inputs[rank].view(np.uint8), received=received * size, own=local * count * size,
+                writes=not idle, skews=[_of(skew, rank) * size for skew in (src_skew, dst_skew)], in_place=in_place)
+            command = CommandWord(collective, flags, communicator, dtype, op, int(widen), code, place.src.region,
+                                  place.src.offset // size, place.dst.region, place.dst.offset // size, count)
+            stores.append(self.drivers[rank].post(queue, command, delay=_of(delay, rank)))
+        self.do(*stores)
+        self._posted[queue] += 1
+        self._waiting += 1
+        return pending
+
+    def wait(self, *pendings, limit=1_000_000, progress: Callable[[int], None] | None = None):
+        """Wait until collectives have ended everywhere; a list of each one's :class:`Outcome`. Raises as
+        :meth:`collective`."""
+        self.forget_watches()
+        numbers = [[self.watch(rank, _WORDS + _WORD_PITCH * pending.queue, pending.number % (1 << 32), failed=_FAILED)
+                    for rank in range(self.size)] for pending in pendings]
+        reason = self.run(limit, progress=progress)
+        self._waiting -= len(pendings)
+        if not self._waiting:
+            self._buffers.free()
+        for pending in pendings:
+            self._check_status(pending)
+        if reason != Reason.DONE:
+            names = " and ".join(pending.collective.name for pending in pendings)
+            raise ClusterFailed(f"{names} had not ended everywhere after {limit:,} cycles.\n{self.waits()}")
+        after, outcomes = self.statistics(), []
+        for pending, watches in zip(pendings, numbers, strict=True):
+            ended = [self.watch_met(rank, number) - pending.posted for rank, number in enumerate(watches)]
+            outcomes.append(Outcome([self._output(pending, rank) for rank in range(self.size)], ended,
+                                    _since(pending.before, after)))
+        return outcomes
+
+    def completion(self, rank, queue=0):
+        """The :class:`CompletionWord` in memory."""
+        word = self.read_memory(rank, _WORDS + _WORD_PITCH * queue, 8)
+        return CompletionWord.unpack(int.from_bytes(word.tobytes(), "little"))
+
+    def clear(self, queue=0):
+        """Let a queue go on on all ranks where its command failed."""
+        self.do(*(self.drivers[rank].clear(queue) for rank in range(self.size)
+                  if self.completion(rank, queue).status != Status.OK))
+
+    def _check_status(self, pending):
+        words = [self.completion(rank, pending.queue) for rank in range(self.size)]
+        if not any(word.status for word in words):
+            return
+        statuses = [Status(word.status) if word.status or word.count == pending.number % (1 << 32) else None
+                    for word in words]
+        failed = [f"{status.name} at rank {rank}" for rank, status in enumerate(statuses) if status]
+        others = [rank for rank, status in enumerate(statuses) if status is None]
+        more = f" and it did not end at ranks {', '.join(map(str, others))}" if others else ""
+        raise CollectiveFailed(f"{pending.collective.name} failed: {', '.join(failed)}{more}.", statuses)
+
+    def _output(self, pending, rank):
+        found = self._buffers.result(rank, pending.placements[rank])
+        return None if found is None else found.view(pending.element)
+
+    def waits(self):
+        """What each FSM that has a chunk waits for, as lines of text."""
+        fsms = range(self.config.fsms)
+
+        async def states(driver):
+            return [await driver.fsm_state(fsm) for fsm in fsms]
+
+        lines = [f"  rank {rank}, FSM {fsm}: {state}"
+                 for rank, found in enumerate(self.do(*map(states, self.drivers)))
+                 for fsm, state in zip(fsms, found, strict=True) if state.busy]
+        more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        return "\n".join([*lines[:_SHOWN], *more]) or "  No FSM has a chunk."
+
+
+
+def _dtype(element):
+    for dtype in DType:
+        if numpy_type(dtype) == element:
+            return dtype
+    raise UserError(f"Arrays of {element} do not tell which DType they are.")
+
+
+def _of(option, rank):
+    return option if isinstance(option, int) else int(option[rank])
+
+
+def _check(collective, inputs, dtype, count, parts, ranks, root, in_place):
+    if len(inputs) != ranks:
+        raise UserError(f"There must be an array for each of {ranks} ranks, not {len(inputs)}.")
+    for data in inputs:
+        if data.dtype != inputs[0].dtype or 8 * data.dtype.itemsize != width(dtype):
+            raise UserError(f"Arrays must be of one type with elements as large as {dtype.name}, not {data.dtype}.")
+        if len(data) != count * parts:
+            raise UserError(f"A send buffer of {collective.name} must have {count * parts} elements, not {len(data)}.")
+    if not 0 <= count < 1 << COUNT_WIDTH:
+        raise UserError(f"A count must be less than 2 ** {COUNT_WIDTH}, not {count}.")
+    if (root is not None) != (collective in ROOTED):
+        raise UserError(f"{collective.name} {'needs a' if collective in ROOTED else 'has no'} root.")
+    if in_place and collective == C.ALL_TO_ALL:
+        raise UserError("ALL_TO_ALL cannot be done in place.")
+
+
+def _since(before, after):
+    """Statistics of the time between; what says where a link is stays as it is."""
+    def rows(name):
+        for old, new in zip(before[name], after[name], strict=True):
+            yield {key: value if key in ("rank", "port", "to") else value - old[key] for key, value in new.items()}
+
+    return {"cycle": after["cycle"] - before["cycle"], **{name: list(rows(name)) for name in ("memories", "links")}}

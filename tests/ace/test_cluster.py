@@ -1,0 +1,187 @@
+"""Collectives on a small cluster against the golden model; what goes wrong is told."""
+
+from functools import cache
+from math import prod
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from hw.ace import model
+from hw.ace.config import TINY
+from hw.ace.formats import DType, Reduction
+from hw.ace.model_numerics import numpy_type
+from hw.ace.words import Collective, Status
+from hw.errors import UserError
+from sim.ace.cluster import Cluster, CollectiveFailed, Communicator
+from sim.ace.driver import Share
+from sim.ace.endpoints import Link, Memory
+from sim.ace.library import ClusterFailed, build_library
+
+pytestmark = pytest.mark.rtl
+
+C = Collective
+PARTS = {C.REDUCE_SCATTER, C.ALL_TO_ALL}
+
+
+@cache
+def library():
+    return build_library(TINY)
+
+
+def _cluster(shape, **options):
+    return Cluster(TINY, shape, library=library(), **options)
+
+
+def _inputs(rng, collective, ranks, group, count, dtype):
+    """Each rank's elements, any bits at all."""
+    length = count * group if collective in PARTS else count
+    bits = np.dtype(f"u{numpy_type(dtype).itemsize}")
+    return [rng.integers(0, 1 << 8 * bits.itemsize, length, np.uint64).astype(bits) for _ in range(ranks)]
+
+
+def _compare(cluster, collective, rng, *, count, dtype, communicator=0, root=None, op=Reduction.SUM, widen=False,
+             **options):
+    """Run a collective with random inputs and compare every rank's output."""
+    shape = cluster.communicator_shape(communicator)
+    inputs = _inputs(rng, collective, cluster.size, prod(shape), count, dtype)
+    outcome = cluster.collective(collective, inputs, dtype=dtype, count=count, op=op, root=root, widen=widen,
+                                 communicator=communicator, limit=200_000, **options)
+    if collective == C.BARRIER:
+        return outcome
+    for group in cluster.groups(communicator):
+        expected = model.results(collective, shape, [inputs[rank] for rank in group], dtype=dtype, count=count, op=op,
+                                 root=root, widen=widen)
+        for rank, wanted in zip(group, expected, strict=True):
+            found = outcome.outputs[rank]
+            assert found is None if wanted is None else np.array_equal(found, wanted), f"rank {rank}"
+    return outcome
+
+
+def _root(rng, collective, shape):
+    return tuple(int(rng.integers(size)) for size in shape) if collective in (C.BROADCAST, C.REDUCE) else None
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (5,), (2, 3), (2, 2, 2)], ids=lambda shape: "x".join(map(str, shape)))
+def test_every_collective(shape, seed):
+    rng = np.random.default_rng(seed)
+    with _cluster(shape, link=Link(latency=5), seed=seed) as cluster:
+        for collective in Collective:
+            for dtype in rng.permutation(list(DType))[:2]:
+                dtype = DType(dtype)
+                in_place = collective != C.ALL_TO_ALL and bool(rng.integers(2))
+                _compare(cluster, collective, rng, count=int(rng.integers(1, 700)), dtype=dtype, in_place=in_place,
+                         root=_root(rng, collective, shape), op=Reduction(rng.integers(3)),
+                         widen=dtype in (DType.FP16, DType.BF16) and bool(rng.integers(2)),
+                         src_skew=rng.integers(0, 70, cluster.size), dst_skew=rng.integers(0, 70, cluster.size),
+                         delay=rng.integers(0, 300, cluster.size))
+
+
+def test_arrays_come_back_as_they_are():
+    with _cluster((3,)) as cluster:
+        for dtype in (np.float32, ml_dtypes.bfloat16, np.int8):
+            outcome = cluster.collective(C.ALL_REDUCE, [np.full(50, rank + 1, dtype) for rank in range(3)])
+            assert all(output.dtype == dtype and (output == 6).all() for output in outcome.outputs)
+
+
+def test_pauses_everywhere(seed):
+    rng = np.random.default_rng(seed)
+    link = Link(latency=9, bytes_per_cycle=6, stall=0.2)
+    memory = Memory(read_latency=40, write_latency=60, stall=0.2, jitter=30, out_of_order=True)
+    with _cluster((2, 3), link=link, memory=memory, seed=seed) as cluster:
+        for collective in Collective:
+            _compare(cluster, collective, rng, count=500, dtype=DType.FP32, root=_root(rng, collective, (2, 3)))
+
+
+def test_each_byte_is_read_and_written_once():
+    with _cluster((4,)) as cluster:
+        outcome = cluster.collective(C.ALL_REDUCE, [np.ones(4096, np.float32)] * 4)
+        for memory in outcome.statistics["memories"]:
+            # And the completion word.
+            assert memory["read_beats"] * TINY.beat_bytes == 4096 * 4
+            assert memory["write_bytes"] == 4096 * 4 + 8
+        # Each rank sends 3 of 4 shards in each of two rounds, half of them each way.
+        assert {link["payload_bytes"] for link in outcome.statistics["links"]} == {4096 * 4 * 3 // 4}
+
+
+def test_communicators_work_at_the_same_time(seed):
+    rng = np.random.default_rng(seed)
+    communicators = [Communicator((0, 1), Share(0, 2, 0, 4)), Communicator((1,), Share(2, 2, 4, 4))]
+    with _cluster((2, 3), communicators=communicators) as cluster:
+        assert cluster.groups(0) == [[0, 1, 2, 3, 4, 5]] and cluster.groups(1) == [[0, 1, 2], [3, 4, 5]]
+        _compare(cluster, C.ALL_REDUCE, rng, count=300, dtype=DType.INT32, communicator=1)
+        inputs = [np.full(2000, rank + 1, np.int32) for rank in range(6)]
+        whole, rows = cluster.wait(cluster.submit(C.ALL_REDUCE, inputs),
+                                   cluster.submit(C.ALL_REDUCE, inputs, communicator=1, queue=1))
+        alone = cluster.collective(C.ALL_REDUCE, inputs)
+    assert all((output == 21).all() for output in whole.outputs)
+    assert [set(output) for output in rows.outputs] == [{6}] * 3 + [{15}] * 3
+    assert max(whole.cycles, rows.cycles) < 2 * alone.cycles
+
+
+def test_same_seed_same_cycles(seed):
+    def outcome(**options):
+        with _cluster((2, 2), link=Link(latency=11, stall=0.1), memory=Memory(jitter=20), **options) as cluster:
+            made = cluster.collective(C.ALL_TO_ALL, [np.arange(800, dtype=np.int32)] * 4)
+            return made.ended, made.statistics
+
+    assert outcome(seed=seed) == outcome(seed=seed) == outcome(seed=seed, threads=2) != outcome(seed=seed + 1)
+
+
+@pytest.mark.parametrize(("write", "status"), [(False, Status.READ_ERROR), (True, Status.WRITE_ERROR)],
+                         ids=["read", "write"])
+def test_an_error_of_the_memory_is_told(write, status):
+    with _cluster((2,)) as cluster:
+        (cluster.fail_write if write else cluster.fail_read)(1)
+        with pytest.raises(CollectiveFailed, match=rf"^ALL_GATHER failed: {status.name} at rank 1") as caught:
+            cluster.collective(C.ALL_GATHER, [np.ones(100, np.int8)] * 2, limit=20_000)
+        assert caught.value.statuses[1] == status
+        assert cluster.completion(1).failed == 1
+        cluster.clear()
+        outcome = cluster.collective(C.ALL_GATHER, [np.full(100, rank + 1, np.int8) for rank in range(2)])
+        assert all((output.reshape(2, 100) == [[1], [2]]).all() for output in outcome.outputs)
+
+
+def test_who_waits_for_whom_is_told():
+    with _cluster((3,)) as cluster:
+        with pytest.raises(ClusterFailed) as caught:
+            cluster.collective(C.ALL_REDUCE, [np.ones(100, np.int8)] * 3, delay=[0, 1_000_000, 0], limit=3000)
+        first, *lines = str(caught.value).splitlines()
+        assert first == "ALL_REDUCE had not ended everywhere after 3,000 cycles."
+        assert any(line.startswith("  rank 0, FSM 0: chunk 0 of communicator 0, phase 0, waits ") for line in lines)
+        assert not any("rank 1" in line for line in lines)
+
+
+@pytest.mark.parametrize("where", [-1, 400])
+def test_bytes_beside_the_receive_buffer_are_looked_at(where):
+    with _cluster((2,)) as cluster:
+        pending = cluster.submit(C.ALL_REDUCE, [np.ones(100, np.int32)] * 2)
+        address = pending.placements[1].dst.address + where
+        cluster.write_memory(1, address, b"?")
+        with pytest.raises(ClusterFailed, match=rf"^Memory of rank 1 changed at {address:#x}, which is no part of its "
+                                                r"receive buffer\.$"):
+            cluster.wait(pending)
+
+
+@pytest.mark.parametrize(("collective", "inputs", "options", "sentence"), [
+    (C.ALL_REDUCE, [np.ones(4, np.int8)], {}, "There must be an array for each of 2 ranks, not 1."),
+    (C.ALL_REDUCE, [np.ones(4)] * 2, {}, "Arrays of float64 do not tell which DType they are."),
+    (C.ALL_REDUCE, [np.ones(4, np.int8)] * 2, {"dtype": DType.FP16},
+     "Arrays must be of one type with elements as large as FP16, not int8."),
+    (C.ALL_TO_ALL, [np.ones(5, np.int8)] * 2, {}, "A send buffer of ALL_TO_ALL must have 4 elements, not 5."),
+    (C.REDUCE, [np.ones(4, np.int8)] * 2, {}, "REDUCE needs a root."),
+    (C.ALL_REDUCE, [np.ones(4, np.int8)] * 2, {"root": 0}, "ALL_REDUCE has no root."),
+    (C.ALL_TO_ALL, [np.ones(4, np.int8)] * 2, {"in_place": True}, "ALL_TO_ALL cannot be done in place."),
+])
+def test_wrong_options(collective, inputs, options, sentence):
+    with _cluster((2,)) as cluster, pytest.raises(UserError) as caught:
+        cluster.submit(collective, inputs, **options)
+    assert str(caught.value) == sentence
+
+
+def test_a_collective_without_program_is_told():
+    with _cluster((2, 2, 2), communicators=[Communicator((0, 1, 2), Share(0, 4, 0, 8))]) as cluster:
+        left_out, = cluster.left_out
+        for collective in left_out:
+            with pytest.raises(UserError, match=rf"^Communicator 0 has no program for {collective.name}: "):
+                cluster.submit(collective, [np.ones(8, np.int8)] * 8)
