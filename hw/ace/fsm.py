@@ -69,6 +69,8 @@ class Fsm(wiring.Component):
         The word it asked for.
     entered : ``Out(1)``
         In the first cycle of a phase: GRANTs that came before are to be looked up.
+    inside : ``Out(1)``
+        In a phase: GRANTs for it are to be told at once.
     granted_valid : ``In(1)``, granted : ``In``
         Receives of this phase that the receiver has granted.
     offer : ``Out(1)``, port, address, header : ``Out``, taken : ``In(1)``
@@ -90,7 +92,7 @@ class Fsm(wiring.Component):
             "piece_beats": Out(config.chunk_beat_bits + 1),
             "step": Out(1), "step_kind": Out(StepKind), "step_address": Out(config.program_bits), "step_taken": In(1),
             "phase_valid": In(1), "send_valid": In(1), "fetched": In(fetched_layout(config)),
-            "entered": Out(1), "granted_valid": In(1), "granted": In(STEP_WIDTH),
+            "entered": Out(1), "inside": Out(1), "granted_valid": In(1), "granted": In(STEP_WIDTH),
             "offer": Out(1), "port": Out(range(config.ports)), "address": Out(config.sram_bits),
             "header": Out(packet_layout(config)), "taken": In(1), "read": In(1),
             "landed": In(1), "beats": In(7),
@@ -228,7 +230,11 @@ class Fsm(wiring.Component):
                 m.d.comb += [self.step.eq(1), self.step_kind.eq(StepKind.FINISH)]
                 with m.If(self.step_taken):
                     m.next = "IDLE"
-        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+        m.d.comb += [
+            self.busy.eq(~fsm.ongoing("IDLE")),
+            self.inside.eq(Cat(fsm.ongoing(state) for state in (
+                "ENTER", "SEND", "SEND_WAIT", "SENDING", "SETTLE", "ENDING")).any()),
+        ]
 
         state = self.state
         m.d.comb += [

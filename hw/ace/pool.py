@@ -163,10 +163,10 @@ class FsmPool(wiring.Component):
         return entered
 
     def _grants(self, m, fsms, entered):
-        """GRANTs are kept by FSM and phase until they are needed, and handed on at once where they are.
+        """A GRANT for a phase in which its FSM is not yet is kept until the FSM enters it; else it is told at once.
 
-        Before a row is written for another chunk, its FSM upstream has had all of the earlier one's receives in that
-        phase, so nothing of the row is needed any more.
+        Before one comes for another chunk of the same FSM, the receiver has had all of the earlier one's sends in that
+        phase: no row is needed twice at a time.
         """
         config = self.config
         row_layout = data.StructLayout({"sequence": SEQUENCE_WIDTH, "granted": STEP_WIDTH})
@@ -178,18 +178,29 @@ class FsmPool(wiring.Component):
         m.d.comb += self.grant_share.number.eq(self.grant.payload.communicator)
         m.d.sync += [valid.eq(self.grant.valid), came.eq(self.grant.payload),
                      number.eq(own(self.grant_share.share, self.grant.payload.sequence)[0])]
+        kept = Signal(config.fsms << PHASE_WIDTH)
+        place, told = Signal(range(len(kept))), Signal(config.fsms)
         m.d.comb += [
-            table.write.en.eq(valid), table.write.addr.eq(Cat(came.phase, number)),
+            place.eq(Cat(came.phase, number)),
+            table.write.en.eq(valid & ~told.any()), table.write.addr.eq(place),
             table.write.data.sequence.eq(came.sequence), table.write.data.granted.eq(came.granted),
         ]
         phases, sequences = (Array(fsm.state[name] for fsm in fsms) for name in ("phase", "sequence"))
         row = table.read[0].data
-        m.d.comb += table.read[0].addr.eq(Cat(phases[entered], entered))
+        found = Signal(range(len(kept)))
+        m.d.comb += [found.eq(Cat(phases[entered], entered)), table.read[0].addr.eq(found)]
+        with m.If(table.write.en):
+            m.d.sync += kept.bit_select(place, 1).eq(1)
         for index, fsm in enumerate(fsms):
-            now = (valid & (number == index) & (came.phase == fsm.state.phase)
-                   & (came.sequence == fsm.state.sequence))
-            known = fsm.entered & (row.sequence == sequences[entered])
-            m.d.comb += [fsm.granted_valid.eq(now | known), fsm.granted.eq(Mux(now, came.granted, row.granted))]
+            known = fsm.entered & kept.bit_select(found, 1) & (row.sequence == sequences[entered])
+            m.d.comb += [
+                told[index].eq(valid & fsm.inside & (number == index) & (came.phase == fsm.state.phase)
+                               & (came.sequence == fsm.state.sequence)),
+                fsm.granted_valid.eq(told[index] | known),
+                fsm.granted.eq(Mux(told[index], came.granted, row.granted)),
+            ]
+            with m.If(known):
+                m.d.sync += kept.bit_select(found, 1).eq(0)
 
     def _sends(self, m, fsms):
         config = self.config
