@@ -7,10 +7,11 @@ PYTHON := .venv/bin/python
 # Of all random tests; any number will do. `make test SEED=` takes a new one.
 SEED ?= 1198034105
 
-.PHONY: help demo test lint clean distclean
+.PHONY: help demo demo-train test lint clean distclean
 
 help:
 	@echo "make demo       install into .venv and simulate the DMA engine"
+	@echo "make demo-train learn handwritten digits on four ranks, gradients added up by the accelerators' RTL"
 	@echo "make test       check the style and run all tests (ARGS='-k name' for pytest)"
 	@echo "make lint       check the style only"
 	@echo "make clean      remove what was built"
@@ -20,6 +21,10 @@ demo:
 	@scripts/setup.sh
 	@.venv/bin/dmace doctor --brief
 	@.venv/bin/dmace sim dma
+
+demo-train:
+	@scripts/setup.sh train
+	@$(PYTHON) examples/train_digits.py
 
 lint:
 	@scripts/setup.sh dev

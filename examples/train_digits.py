@@ -1,9 +1,10 @@
-"""Handwritten digits, learned by four ranks that average their gradients with the collectives accelerator, in its RTL.
+"""Handwritten digits, learned by four ranks that add up their gradients with the collectives accelerator, in its RTL.
 
-Data-parallel stochastic gradient descent: each rank computes the gradient of its quarter of a batch, an ALL_REDUCE
-averages them, and each rank takes the same step. Gradient and loss are one buffer of 2,411 FP32 elements per rank. The
-same is done with the golden model in place of the RTL, which must give the same losses bit for bit, and without
-ranks, on whole batches. Data: the 1,797 digits that scikit-learn brings; network: 64 pixels, 32 ReLUs, 10 classes.
+Data-parallel stochastic gradient descent: each rank computes what its quarter of a batch adds to the gradient, an
+ALL_REDUCE makes the sum, and each rank takes the same step. Gradient and loss are one buffer of 2,411 FP32 elements per
+rank. The same is done with the golden model in place of the RTL, which must give the same losses bit for bit, and
+in one process, on whole batches. Data: the 1,797 digits that scikit-learn brings; network: 64 pixels, 32 ReLUs, 10
+classes.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from hw.ace.config import PRESETS
-from hw.ace.formats import DType, Reduction
+from hw.ace.formats import DType
 from hw.ace.model import results
 from hw.ace.words import Collective
 from hw.errors import UserError
@@ -76,16 +77,16 @@ def forward(weights, images):
 
 
 def gradient(weights, digits):
-    """Mean gradient of the cross entropy of some digits, and behind it the mean cross entropy itself."""
+    """What digits add to the gradient of a batch's mean cross entropy, and behind it what to that itself."""
     hidden, found = forward(weights, digits.images)
     found -= found.max(axis=1, keepdims=True)
     logarithms = found - np.log(np.exp(found).sum(axis=1, keepdims=True))
     rows = np.arange(len(digits.labels))
     error = np.exp(logarithms)
     error[rows, digits.labels] -= 1
-    error /= np.float32(len(rows))
+    error /= BATCH
     behind = (error @ layers(weights)[2].T) * (hidden > 0)
-    loss = -logarithms[rows, digits.labels].mean(keepdims=True)
+    loss = -logarithms[rows, digits.labels].sum(keepdims=True) / BATCH
     return np.concatenate([(digits.images.T @ behind).reshape(-1), behind.sum(axis=0),
                            (hidden.T @ error).reshape(-1), error.sum(axis=0), loss])
 
@@ -95,59 +96,59 @@ def accuracy(weights, digits):
     return float((forward(weights, digits.images)[1].argmax(axis=1) == digits.labels).mean())
 
 
-def train(digits, ranks, average, steps, tell):
+def train(digits, ranks, add, steps, tell):
     """Losses of all steps, as FP32, and the weights of each rank in the end.
 
-    ``average`` takes a list of the ranks' buffers and returns one of their averages, one for each rank. ``tell`` is
-    called after each step with its loss.
+    ``add`` takes a list of the ranks' buffers and returns their sum as each rank has it. ``tell`` is called after each
+    step with its loss.
     """
     weights, losses = [initial() for _ in range(ranks)], []
     rng = np.random.default_rng(3)
     for _ in range(steps):
         batch = digits[rng.choice(len(digits.labels), BATCH, replace=False)]
         parts = [batch[rank * BATCH // ranks:(rank + 1) * BATCH // ranks] for rank in range(ranks)]
-        averages = average([gradient(*one) for one in zip(weights, parts, strict=True)])
-        weights = [own - np.float32(RATE) * mean[:-1] for own, mean in zip(weights, averages, strict=True)]
-        losses.append(averages[0][-1])
+        sums = add([gradient(*one) for one in zip(weights, parts, strict=True)])
+        weights = [own - np.float32(RATE) * whole[:-1] for own, whole in zip(weights, sums, strict=True)]
+        losses.append(sums[0][-1])
         tell(losses[-1])
     return np.array(losses), weights
 
 
 def golden(buffers):
-    """Averages as the golden model has them."""
+    """Sums as the golden model has them."""
     bits = results(Collective.ALL_REDUCE, (RANKS,), [one.view(np.uint32) for one in buffers], dtype=DType.FP32,
-                   count=len(buffers[0]), op=Reduction.AVG)
+                   count=len(buffers[0]))
     return [one.view(np.float32) for one in bits]
 
 
 def alone(buffers):
-    """The average of one."""
+    """The sum of one."""
     return buffers
 
 
 @contextmanager
 def hardware(config, status):
-    """``with`` averages as the RTL of ``RANKS`` accelerators on a ring makes them, and the list of cycles they took."""
+    """``with`` sums as the RTL of ``RANKS`` accelerators on a ring makes them, and the list of cycles they took."""
     from sim.ace.cluster import Cluster
 
     cycles = []
     with Cluster(config, (RANKS,), status=status) as cluster:
-        def average(buffers):
-            outcome = cluster.collective(Collective.ALL_REDUCE, buffers, op=Reduction.AVG)
+        def add(buffers):
+            outcome = cluster.collective(Collective.ALL_REDUCE, buffers)
             cycles.append(outcome.cycles)
             return outcome.outputs
 
-        yield average, cycles
+        yield add, cycles
 
 
 def run(args, progress):
-    """Way of averaging -> (losses, weights of all ranks), and the cycles of each step in RTL."""
+    """By what makes the sums: losses, and weights of all ranks; and the cycles of each step in RTL."""
     learned, _ = load()
     found, task = {}, progress.add_task("", total=None, note="")
 
-    def go(name, ranks, average):
+    def go(name, ranks, add):
         progress.reset(task, description=name, total=args.steps)
-        found[name] = train(learned, ranks, average, args.steps,
+        found[name] = train(learned, ranks, add, args.steps,
                             lambda loss: progress.update(task, advance=1, note=f"loss {loss:.4f}"))
 
     def building(what, done, total):
@@ -155,8 +156,8 @@ def run(args, progress):
 
     cycles = []
     if not args.golden:
-        with hardware(PRESETS[args.config], building) as (average, cycles):
-            go("RTL", RANKS, average)
+        with hardware(PRESETS[args.config], building) as (add, cycles):
+            go("RTL", RANKS, add)
     go("golden model", RANKS, golden)
     go("one process", 1, alone)
     return found, cycles
@@ -166,8 +167,8 @@ def show(found, cycles):
     """Print what came of it; returns whether the ranks, and RTL and golden model, agree bit for bit."""
     console, (_, tested) = Console(), load()
     table = Table(title=f"{len(tested.labels)} digits that were not learned from")
-    for column in ("averages by", "ranks", "first loss", "last loss", "told right"):
-        table.add_column(column, justify="left" if column == "averages by" else "right")
+    for column in ("sums by", "ranks", "first loss", "last loss", "told right"):
+        table.add_column(column, justify="left" if column == "sums by" else "right")
     for name, (losses, weights) in found.items():
         table.add_row(name, str(len(weights)), f"{losses[0]:.6f}", f"{losses[-1]:.6f}",
                       f"{accuracy(weights[0], tested):.2%}")

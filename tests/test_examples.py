@@ -22,8 +22,8 @@ def train_digits():
 def test_ranks_learn_what_one_process_learns(train_digits):
     learned, tested = train_digits.load()
     (losses, weights), (alone, own) = (
-        train_digits.train(learned, ranks, average, 300, lambda loss: None)
-        for ranks, average in ((train_digits.RANKS, train_digits.golden), (1, train_digits.alone)))
+        train_digits.train(learned, ranks, add, 300, lambda loss: None)
+        for ranks, add in ((train_digits.RANKS, train_digits.golden), (1, train_digits.alone)))
     assert all((one == weights[0]).all() for one in weights)
     assert (losses != alone).any()
     assert np.allclose(losses, alone, rtol=1e-3)
@@ -46,12 +46,18 @@ def test_golden_run(train_digits, capsys, tmp_path):
     assert (tmp_path / "losses.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.rtl
+def test_rtl_run(train_digits, capsys):
+    assert train_digits.main(["--steps", "8"]) == 0
+    assert "All 8 losses of RTL and golden model are equal bit for bit." in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("wrong, sentence", [
-    (lambda means: [*means[:-1], means[-1] * np.float32(1.5)], "Ranks have different weights: RTL."),
-    (lambda means: [mean * np.float32(1 + 2 ** -20) for mean in means],
+    (lambda sums: [*sums[:-1], sums[-1] * np.float32(1.5)], "Ranks have different weights: RTL."),
+    (lambda sums: [one * np.float32(1 + 2 ** -20) for one in sums],
      "RTL and golden model differ from step 0 on."),
 ])
-def test_wrong_averages_are_told(train_digits, monkeypatch, capsys, wrong, sentence):
+def test_wrong_sums_are_told(train_digits, monkeypatch, capsys, wrong, sentence):
     class Hardware:
         def __init__(self, *_):
             pass

@@ -1,10 +1,14 @@
-"""ACE, the collectives accelerator.  So far its arithmetic: the rest is not here yet.
+"""ACE, the collectives accelerator.
 
 ::
 
-    two words -> alu.Lane: convert.Widen -> fp_add -> convert.Narrow -> one word
-                           integer ----------------/
+    s_axi_db -> doorbell -> intake -> decoder -> operations -> chunker -> transfers
+    s_axil -> control -> communicators, programs, regions                     |
+                                                                              v
+    m_axi.R -> fill -> SRAM -> transmit -> links -> receive, alu_array -> SRAM -> drain -> m_axi.W
+                                 ^                     |
+                                 +-- pool of FSMs <----+
 
-``formats`` is what software sees too; ``model_numerics`` is the golden model of a lane, ``model`` that of a whole
-collective. ``schedule`` makes the step tables that software writes.
+``config``, ``formats``, ``words`` and ``registers`` are what software sees too; ``schedule`` makes the step tables that
+it writes. ``model`` is the golden model of a collective, ``model_numerics`` that of a lane.
 """
