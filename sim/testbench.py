@@ -97,6 +97,8 @@ class DmaTestbench:
         self.posted = 0
         #: Queue -> requests that had ended when its registers were last read.
         self.known = Counter()
+        self._classes = Counter()           # queue -> priority
+        self._states, self._moved = {}, Counter()   # queue -> what was seen of it, cycle of its last change
         self._popped = Counter()
         self._places = defaultdict(int)     # (queue, kind) -> index in the queue's history
         self._earlier = defaultdict(set)    # queue -> words that were legal before its RESET
@@ -161,6 +163,7 @@ class DmaTestbench:
 
     async def configure_queue(self, queue, **values):
         self.model.configure_queue(queue, **values)
+        self._classes[queue] = values.get("priority", 0)
         for kind in ("sc", "rc"):
             self.poller.watch(queue, kind, getattr(self.model.queues[queue], kind))
         if (ark := self.model.queues[queue].ark) is not None and ark.sc is not None:
@@ -250,6 +253,7 @@ class DmaTestbench:
 
     def _written(self, writes):
         for queue, kind, word in self.poller.take(writes):
+            self._moved[queue] = self.cycle
             self._check_word(queue, kind, word)
             if self.on_word is not None:
                 self.on_word(queue, kind, word)
@@ -344,29 +348,35 @@ class DmaTestbench:
         """:class:`QueueState` of a queue."""
         state = await self.driver.state(queue)
         self.known[queue] = state.count
+        if state != self._states.get(queue):
+            self._states[queue], self._moved[queue] = state, self.cycle
         self.trace(f"{state} of queue {queue}")
         return state
+
+    def _last_move(self, queue):
+        """Cycle in which the queue, or one that may go before it, was last seen to change."""
+        return max(self._moved[other] for other in range(self.config.queues)
+                   if self._classes[other] >= self._classes[queue])
 
     async def settle(self, queue, *, patience=20_000):
         """Wait until a queue shows what the model does, and its words stand in memory.
 
-        ``patience`` is the number of cycles without any change after which the wait ends with a mismatch.
+        ``patience`` is the number of cycles without any change after which the wait ends with a mismatch. Changes
+        of other queues count unless their class is lower: while those have something to do, this one may have to wait.
         Returns whether it got there.
         """
         q = self.model.queues[queue]
-        last, since = None, self.cycle
+        start = self.cycle
         while True:
             # The words are cheap to look at, the registers are not.
-            if self._words_missing(queue) is None or self.cycle - since > 256:
+            if self._words_missing(queue) is None or self.cycle - max(start, self._moved[queue]) > 256:
                 state = await self.state(queue)
                 # What has begun behind a failed request stays in flight until the queue is cleared.
                 moving = state.in_flight and q.held is None and not self.memory.withheld
                 if self.difference(queue, state) is None and not moving and not self._words_missing(queue):
                     self.check_moved(queue, q.count, f"queue {queue} came to rest")
                     return True
-                if state != last:
-                    last, since = state, self.cycle
-                elif self.cycle - since > patience:
+                if self.cycle - max(start, self._last_move(queue)) > patience:
                     what = self.difference(queue, state) or self._words_missing(queue) or "still in flight"
                     self.mismatch(f"queue {queue} stands still: {what} (in flight {state.in_flight}, waiting "
                                   f"{state.waiting}, running {state.running}).")

@@ -1,0 +1,70 @@
+"""What the testbench takes for a queue that stands still, and what for one that has to wait."""
+
+import cocotb
+import pytest
+
+from hw.dma_engine.words import Command
+from tests.dma_engine.bench import DOMAIN, Bench, session_seed
+from tests.dma_engine.jobs import Job
+
+pytestmark = pytest.mark.rtl
+
+PATIENCE = 1500
+LOWER, HIGHER = 2, 0
+"""Queues. That of the higher class is an extended one, whose window is longer than the pipeline up to AR."""
+
+
+def test_patience(engine):
+    engine("tiny", ["the_lower_class_waits", "the_higher_class_does_not", "nobody_moves"])
+
+
+async def _busy(dut, busy, other):
+    """A bench where one queue has work for more than twice ``PATIENCE``, with a word for the other."""
+    bench = Bench(dut, seed=session_seed("patience"), latency=100)
+    *words, word = await bench.lay_out([Job(1024, 0, 0)] * 8 + [Job(8, 0, 0)])
+    for queue, priority in ((LOWER, 0), (HIGHER, 1)):
+        sc, rc = bench.words_of(queue)
+        await bench.configure_queue(queue, domain=DOMAIN, sc=sc, rc=rc, priority=priority)
+    # One segment after the other, so that the pipeline is full and the queue always asks.
+    await bench.driver.set_ablation(single_read=True)
+    # The model is not told.
+    await bench.driver.command(other, Command.PAUSE)
+    await bench.post(busy, *words)
+    await bench.post(other, word)
+    return bench
+
+
+@cocotb.test()
+async def the_lower_class_waits(dut):
+    """A queue may wait for longer than anybody's patience while those of a higher class are seen to move."""
+    bench = await _busy(dut, HIGHER, LOWER)
+    await bench.driver.command(LOWER, Command.START)
+    higher, start = cocotb.start_soon(bench.settle(HIGHER, patience=PATIENCE)), bench.cycle
+    assert await bench.settle(LOWER, patience=PATIENCE), bench.mismatches
+    assert bench.cycle - start > 2 * PATIENCE, "the queue had not to wait for long"
+    assert await higher
+    await bench.end()
+
+
+@cocotb.test()
+async def the_higher_class_does_not(dut):
+    """That a queue of a lower class moves is no excuse."""
+    bench = await _busy(dut, LOWER, HIGHER)
+    lower, start = cocotb.start_soon(bench.settle(LOWER, patience=PATIENCE)), bench.cycle
+    assert not await bench.settle(HIGHER, patience=PATIENCE)
+    assert PATIENCE < bench.cycle - start < 2 * PATIENCE
+    [sentence] = bench.mismatches
+    assert f"queue {HIGHER} stands still: count is 0 instead of 1" in sentence
+    assert await lower
+
+
+@cocotb.test()
+async def nobody_moves(dut):
+    """Nor is a queue of a higher class that stands still itself."""
+    bench = await _busy(dut, HIGHER, LOWER)
+    for queue in (LOWER, HIGHER):
+        await bench.driver.command(queue, Command.PAUSE)
+    higher = cocotb.start_soon(bench.settle(HIGHER, patience=PATIENCE))
+    assert not await bench.settle(LOWER, patience=PATIENCE)
+    assert not await higher
+    assert len(bench.mismatches) == 2
