@@ -1,9 +1,10 @@
-"""``dmace bench dma``: how fast the DMA engine is, measured under the fast harness."""
+"""``dmace bench``: how fast a design is. Here the DMA engine, measured under the fast harness."""
 
 from rich.console import Console
 
 from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
+from sim.ace import bench_cli as ace
 from sim.terminal import add_config, add_json, add_seed, check_file, fast_harness, integer, write_json
 
 __all__ = ["configure", "run"]
@@ -29,9 +30,15 @@ def configure(parser):
     add_json(dma)
     dma.add_argument("--plot", metavar="FILE", help="draw as PNG: shares of the "
                      "bus beside other engines', FILE-ablation and FILE-latency")
+    dma.set_defaults(bench=_run_dma)
+    ace.configure(designs)
 
 
 def run(args):
+    return args.bench(args)
+
+
+def _run_dma(args):
     config = PRESETS[args.config]
     queues = min(16, config.queues) if args.queues is None else args.queues
     latencies, sizes = _integers("--latency", args.latency), _integers("--sizes", args.sizes)

@@ -14,7 +14,7 @@ from hw.errors import UserError
 from sim.verilate import build
 
 __all__ = ["add_config", "add_json", "add_latency", "add_seed", "check_file", "check_range", "fast_harness", "integer",
-           "simulate_dma", "write_json"]
+           "measuring", "simulate_dma", "write_json"]
 
 
 def integer(text):
@@ -67,10 +67,9 @@ def write_json(name, result):
 
 
 @contextmanager
-def fast_harness(name):
-    """``with`` the fast harness of a preset, and ``tell(note, total=None)``, which shows a step of so many."""
-    from sim.fast import build_harness
-
+def measuring(name):
+    """``with`` a progress bar: ``building``, which takes the status of a build, and ``tell(note, total=None,
+    advance=1)``, which shows a step of so many."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
                TextColumn("{task.fields[note]}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -79,11 +78,20 @@ def fast_harness(name):
         def building(what, done, total):
             progress.update(task, completed=done, total=total or None, note=what)
 
-        def tell(note, total=None):
+        def tell(note, total=None, advance=1):
             if total is not None:
                 progress.reset(task, description=f"measuring {name}", total=total)
-            progress.update(task, advance=1, note=note)
+            progress.update(task, advance=advance, note=note)
 
+        yield building, tell
+
+
+@contextmanager
+def fast_harness(name):
+    """``with`` the fast harness of a preset, and ``tell`` of :func:`measuring`."""
+    from sim.fast import build_harness
+
+    with measuring(name) as (building, tell):
         yield build_harness(PRESETS[name], status=building), tell
 
 

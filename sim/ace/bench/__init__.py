@@ -1,0 +1,13 @@
+"""What the benchmark of the collectives accelerator measures.
+
+=============  ====================================================================================================
+throughput     a large all-reduce: traffic of the memory, cycles beside the bound, what each resource was used
+latency        small all-reduces on rings of 2, 4 and 8 ranks: what a hop costs besides the link's latency
+sweep          throughput over FSMs and slots
+=============  ====================================================================================================
+"""
+
+from . import latency, sweep, throughput
+from .runner import Bench
+
+__all__ = ["Bench", "latency", "sweep", "throughput"]

@@ -1,0 +1,132 @@
+"""All-reduces on a cluster of their own, checked and counted."""
+
+from math import prod
+
+import numpy as np
+
+from hw.ace import model
+from hw.ace.config import WIRE_HEADER_BYTES
+from hw.ace.formats import DType
+from hw.ace.words import Collective
+from sim.ace.bench.traffic import bound, hops
+from sim.ace.cluster import Cluster, Communicator
+from sim.ace.driver import Share
+from sim.ace.endpoints import Link, Memory
+from sim.ace.library import ClusterFailed
+
+__all__ = ["MEMORY_LATENCY", "TYPES", "Bench", "differences"]
+
+TYPES = {"fp32": DType.FP32, "int32": DType.INT32}
+MEMORY_LATENCY = 100
+
+_WORD_BYTES = 8
+"""Of the completion word, which the memory counts and ``COUNT_WRITE_BYTES`` does not."""
+
+
+class Bench:
+    """Runs all-reduces.
+
+    Parameters
+    ----------
+    config : AceConfig
+    library
+        Of :func:`sim.ace.library.build_library`.
+    link_rate : float
+        Beats per cycle that a link carries, headers included.
+    link_latency : int
+    dtype : DType
+        FP32 or INT32.
+    seed : int
+    tell : callable
+        Receives the cycle of the run that is under way.
+
+    Attributes
+    ----------
+    cycles : int
+        Simulated so far.
+    """
+
+    def __init__(self, config, library, *, link_rate, link_latency, dtype=DType.FP32, seed=1,
+                 tell=lambda cycle: None):
+        self.config, self.library = config, library
+        self.link_rate, self.link_latency = link_rate, link_latency
+        self.dtype, self.seed, self.tell = dtype, seed, tell
+        self.cycles = 0
+
+    def run(self, shape, size, *, fsms=None, slots=None):
+        """All-reduce ``size`` bytes per rank with so many FSMs and slots, by default all there are.
+
+        Returns
+        -------
+        dict
+            ``cycles`` from the doorbells until the last rank has seen the end; ``counters``, a dict for each rank;
+            ``memories`` and ``links`` of :meth:`Endpoints.statistics`.
+
+        Raises
+        ------
+        ClusterFailed
+            If a result is not the model's, or two counts of the same thing differ.
+        """
+        config = self.config
+        share = Share(0, fsms or config.fsms, 0, slots or config.slots)
+        whole = Communicator(tuple(range(len(shape))), share)
+        link = Link(latency=self.link_latency, bytes_per_cycle=self.link_rate * config.beat_bytes)
+        memory = Memory(read_latency=MEMORY_LATENCY, write_latency=MEMORY_LATENCY)
+        inputs = self._inputs(prod(shape), size)
+        with Cluster(config, shape, communicators=[whole], link=link, memory=memory, seed=self.seed,
+                     library=self.library) as cluster:
+            outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=self.dtype,
+                                         limit=self._limit(shape, size), progress=self.tell)
+            counters = cluster.do(*(driver.counters() for driver in cluster.drivers))
+            self.cycles += cluster.cycle
+        self._check_results(shape, inputs, outcome.outputs)
+        found = {"cycles": outcome.cycles, "counters": counters, "memories": outcome.statistics["memories"],
+                 "links": outcome.statistics["links"]}
+        if wrong := differences(config, found):
+            raise ClusterFailed(wrong[0])
+        return found
+
+    def _inputs(self, ranks, size):
+        rng = np.random.default_rng(self.seed)
+        if self.dtype == DType.INT32:
+            return [rng.integers(0, 1 << 32, size // 4, np.uint32) for _ in range(ranks)]
+        return [rng.standard_normal(size // 4, np.float32).view(np.uint32) for _ in range(ranks)]
+
+    def _limit(self, shape, size):
+        """Cycles that one FSM with chunks one after the other would not need."""
+        chunks = 2 + size // self.config.chunk_bytes
+        waits = chunks * (hops(shape) + 2) * (2 * self.link_latency + 1000)
+        return 100_000 + waits + int(10 * sum(bound(self.config, shape, size, self.link_rate)))
+
+    def _check_results(self, shape, inputs, outputs):
+        expected = model.results(Collective.ALL_REDUCE, shape, inputs, dtype=self.dtype, count=len(inputs[0]))
+        for rank, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
+            if not np.array_equal(found, wanted):
+                element = int(np.flatnonzero(found != wanted)[0])
+                raise ClusterFailed(f"Element {element} of rank {rank} is {found[element]:#010x}, "
+                                    f"but the model has {wanted[element]:#010x}.")
+
+
+def differences(config, found):
+    """Sentences on what the accelerator's counters and those of memories and links do not agree on."""
+    sentences = []
+    payloads = {(link["rank"], link["port"]): link["payload_bytes"] for link in found["links"]}
+    headers = sum(link["header_bytes"] for link in found["links"])
+    packets = sum(link[kind] for link in found["links"] for kind in ("credits", "data", "grants", "others"))
+    received = [0] * len(found["counters"])
+    for link in found["links"]:
+        received[link["to"]] += link["payload_bytes"]
+    for rank, (count, memory) in enumerate(zip(found["counters"], found["memories"], strict=True)):
+        witnesses = [
+            ("bytes read", count["read_bytes"], "the memory", memory["read_beats"] * config.beat_bytes),
+            ("bytes written", count["write_bytes"], "the memory", memory["write_bytes"] - _WORD_BYTES),
+            ("bytes received", (count["reduced_beats"] + count["copied_beats"]) * config.beat_bytes, "the links",
+             received[rank]),
+            *((f"bytes sent at port {port}", count[f"sent_beats_{port}"] * config.beat_bytes, "the link",
+               payloads.get((rank, port), 0)) for port in range(config.ports)),
+        ]
+        sentences += [f"Rank {rank} counts {one:,} {what}, but {who} {other:,}."
+                      for what, one, who, other in witnesses if one != other]
+    if headers != packets * WIRE_HEADER_BYTES:
+        sentences.append(f"The links carried {headers:,} bytes of headers, but {packets:,} packets.")
+    return sentences

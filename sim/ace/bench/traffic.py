@@ -1,0 +1,35 @@
+"""Bytes of an all-reduce on a torus, in closed form: what a link carries, and what memory is read.
+
+The first dimension of more than one rank scatters, and at last gathers, the whole buffer of ``size`` bytes; each other
+one all-reduces a rank's own part of it.
+"""
+
+from hw.ace.config import WIRE_HEADER_BYTES
+
+__all__ = ["bound", "conventional_ratio", "hops", "one_way"]
+
+
+def one_way(shape, size):
+    """Bytes of payload that each direction of a rank's links has to carry, by dimension."""
+    first = next((dimension for dimension, ranks in enumerate(shape) if ranks > 1), 0)
+    return [size * (ranks - 1) / ranks / (1 if dimension == first else shape[first])
+            for dimension, ranks in enumerate(shape)]
+
+
+def bound(config, shape, size, link_rate):
+    """Cycles that the links of each dimension need, with packets as long as they may be."""
+    share = config.packet_bytes / (config.packet_bytes + WIRE_HEADER_BYTES)
+    return [carried / (link_rate * config.beat_bytes * share) for carried in one_way(shape, size)]
+
+
+def hops(shape):
+    """Times that something has to cross a link, one after the other: all there is for a short message."""
+    return sum(2 * (ranks - 1) for ranks in shape)
+
+
+def conventional_ratio(shape):
+    """Bytes that an endpoint reads that keeps partial sums in memory, over those of the buffer.
+
+    It reads two for each that it sends in a reduce-scatter, own and partial sum, and one in an all-gather.
+    """
+    return sum(3 * carried for carried in one_way(shape, 1))
