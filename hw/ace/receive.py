@@ -138,21 +138,23 @@ class Receive(wiring.Component):
         ports = list(self.ports)
         m.submodules.turn = turn = RoundRobin(len(ports))
         ready, stays = Signal(len(ports)), Signal(len(ports))   # with a beat; whose turn it still is
-        m.d.comb += [
-            ready.eq(Cat(port.valid for port in ports) & ~self._paced(m, turn, slices)),
-            turn.requests.eq(Mux((ready & stays).any(), ready & stays, ready)), turn.advance.eq(1),
-            *(port.ready.eq(granted) for port, granted in zip(ports, turn.grant_onehot, strict=True)),
-        ]
-
+        staying, granted = Signal(), Signal(len(ports))
         valid, number = Signal(), Signal(range(len(ports)), reset_less=True)
+        chosen = Signal.like(number)
+        m.d.comb += [
+            ready.eq(Cat(port.valid for port in ports) & ~self._paced(m, granted, slices)),
+            staying.eq((ready & stays).any()),
+            turn.requests.eq(ready), turn.advance.eq(~staying),
+            granted.eq(Mux(staying, stays, turn.grant_onehot)), chosen.eq(Mux(staying, number, turn.grant)),
+            *(port.ready.eq(has) for port, has in zip(ports, granted, strict=True)),
+        ]
         flit = Signal(flit_layout(self.config), reset_less=True)
-        m.d.sync += [valid.eq(turn.valid), number.eq(turn.grant),
-                     flit.eq(_select([port.payload for port in ports], turn.grant))]
+        m.d.sync += [valid.eq(turn.valid), flit.eq(_select([port.payload for port in ports], chosen))]
         with m.If(turn.valid):
-            m.d.sync += stays.eq(turn.grant_onehot & ~Cat(port.payload.last for port in ports))
+            m.d.sync += [number.eq(chosen), stays.eq(granted & ~Cat(port.payload.last for port in ports))]
         return valid, number, flit
 
-    def _paced(self, m, turn, slices):
+    def _paced(self, m, granted, slices):
         """Ports that may have no turn now, because their next beat is to be reduced and another one still is."""
         if slices == 1:
             return C(0, len(self.ports))
@@ -161,9 +163,9 @@ class Receive(wiring.Component):
             flit = port.payload
             m.d.comb += reducing[number].eq(Mux(
                 flit.first, flit.header.reduce & (flit.header.kind == PacketKind.DATA), reduces[number]))
-            with m.If(turn.grant_onehot[number]):
+            with m.If(granted[number]):
                 m.d.sync += reduces[number].eq(reducing[number])
-        with m.If((turn.grant_onehot & reducing).any()):
+        with m.If((granted & reducing).any()):
             m.d.sync += left.eq(slices - 1)
         with m.Elif(left != 0):
             m.d.sync += left.eq(left - 1)

@@ -104,7 +104,7 @@ class Transmit(wiring.Component):
                 signals.i.valid.eq(signal_taken & (self.signals.payload.port == number)),
                 signals.i.payload.eq(self.signals.payload.header),
                 signal_fits[number].eq(signals.i.ready),
-                self.signal_room[number].eq(signals.level <= SIGNALS - 2),
+                self.signal_room[number].eq(signals.level < SIGNALS - 1),
             ]
             m.d.sync += self.beats[number].eq(queue.o.valid & queue.o.ready)
             self._merge(m, queue.o, signals.o, port, name=f"stays_{number}")
