@@ -1,7 +1,8 @@
 """From the SRAM to memory: bytes from lane 0 of a beat on, put at any address; and completion words between them.
 
-Move -> Bursts -> Drain -> AW; Sram -> NarrowBeats -> Drain -> W; B -> Drain.  Latency: 4 cycles from a move to AWVALID,
-8 from a read of the SRAM to WVALID.  Throughput: one beat of the SRAM or of W per cycle, also when moves are short.
+Move -> Bursts -> Drain -> AW; Sram -> Divide -> NarrowBeats -> Drain -> W; B -> Drain.  Latency: 3 cycles from a move
+to AWVALID, 27 from a read of the SRAM to WVALID.  Throughput: one beat of the SRAM or of W per cycle, also when moves
+are short.
 """
 
 from amaranth import *
@@ -15,7 +16,8 @@ from hw.stream import CreditCounter, Queue
 from .bursts import Bursts, burst_bytes
 from .config import ADDR_WIDTH
 from .delay import delayed
-from .formats import TYPE_WIDTH
+from .divide import DIVISOR_WIDTH, Divide
+from .formats import TYPE_WIDTH, DType
 from .layouts import done_layout, move_layout
 from .narrow_beats import NarrowBeats, kind_layout
 from .sram import Sram, SramReadSignature
@@ -33,8 +35,8 @@ BURSTS = 32
 MOVES = 4
 """Moves that wait for their turn at the SRAM."""
 
-READS = 16
-"""Beats on their way from the SRAM or waiting behind it."""
+READS = 32
+"""Beats on their way from the SRAM, which takes 26 cycles, or waiting behind it."""
 
 PLACES = 4
 """Beats that may wait for W in LUT RAM, so that no path runs from WREADY to the stages before."""
@@ -48,7 +50,8 @@ def word_layout():
 class Drain(wiring.Component):
     """Read moves in order from the SRAM, rotate the beats, join each with the one before, and write them to memory.
 
-    Of a move with ``widen``, FP32 becomes 16-bit floats first, and ``bytes`` is what is left.
+    Elements are divided first, if the move has ``divide``. Then FP32 becomes 16-bit floats, if it has ``widen``, and
+    its ``bytes`` is what is left.
 
     Parameters
     ----------
@@ -99,13 +102,14 @@ class Drain(wiring.Component):
         m.submodules.bursts = bursts = Bursts(config)
         self._reading = data.StructLayout({
             "address": config.sram_bits, "left": range(config.chunk_beats), "widen": 1, "dtype": TYPE_WIDTH,
+            "divide": DIVISOR_WIDTH,
         })
         m.submodules.moves = moves = Queue(self._reading, depth=MOVES)
         m.d.comb += [
             bursts.i.payload.eq(move), bursts.i.valid.eq(self.i.valid & moves.i.ready),
             moves.i.payload.address.eq(move.sram),
             moves.i.payload.left.eq(Mux(move.widen, (move.bytes - 1) >> lane_bits - 1, (move.bytes - 1) >> lane_bits)),
-            moves.i.payload.widen.eq(move.widen), moves.i.payload.dtype.eq(move.dtype),
+            *(moves.i.payload[name].eq(move[name]) for name in ("widen", "dtype", "divide")),
             moves.i.valid.eq(self.i.valid & bursts.i.ready & (move.bytes != 0)),
             self.i.ready.eq(moves.i.ready & bursts.i.ready),
             self.count.eq(bursts.count),
@@ -121,6 +125,7 @@ class Drain(wiring.Component):
         config = self.config
         m.submodules.beats = beats = Queue(config.data_width, depth=READS)
         m.submodules.credit = credit = CreditCounter(READS, max_take=1)
+        m.submodules.divide = divide = Divide(config.data_width)
         m.submodules.narrow = narrow = NarrowBeats(config)
 
         # A lower half of a beat needs no place of its own, for its upper half has one.
@@ -141,9 +146,14 @@ class Drain(wiring.Component):
         with m.Elif(taken):
             m.d.sync += [move.address.eq(move.address + 1), move.left.eq(move.left - 1)]
 
+        # The divisor is wanted a cycle before the beat.
+        ahead, behind = Sram.LATENCY - 1, Sram.LATENCY + Divide.LATENCY
         m.d.comb += [
-            narrow.valid.eq(delayed(m, taken, Sram.LATENCY, name="taken", reset_less=False)),
-            narrow.kind.eq(delayed(m, kind, Sram.LATENCY, name="kind")), narrow.i.eq(self.read.data),
+            divide.divisor.eq(delayed(m, move.divide, ahead, name="divide")),
+            divide.dtype.eq(delayed(m, Mux(move.widen, DType.FP32, move.dtype), ahead, name="dtype")),
+            divide.i.eq(self.read.data),
+            narrow.valid.eq(delayed(m, taken, behind, name="taken", reset_less=False)),
+            narrow.kind.eq(delayed(m, kind, behind, name="kind")), narrow.i.eq(divide.o),
             beats.i.valid.eq(narrow.o_valid), beats.i.payload.eq(narrow.o),
             credit.give.eq(beats.o.valid & beats.o.ready),
         ]

@@ -1,6 +1,6 @@
 """From memory to the SRAM: bytes from any address, put from lane 0 of a beat on.
 
-Move -> Bursts -> AR; R -> Fill -> WidenBeats -> Sram.  Latency: 4 cycles from a move to ARVALID, 7 from a beat on R to
+Move -> Bursts -> AR; R -> Fill -> WidenBeats -> Sram.  Latency: 3 cycles from a move to ARVALID, 6 from a beat on R to
 its write.
 Throughput: one beat of R per cycle, also when moves are short.
 """

@@ -17,8 +17,8 @@ def filled_layout(config):
     """A beat for the SRAM, if ``write``.
 
     ``widen``: of 16-bit floats, FP16 if ``half``, else BF16, that are to be FP32 there: the lower half of the lanes
-    goes to ``address``, the upper half to the next one, unless ``single``. ``ends``: nothing more comes for the chunk of
-    ``slot``; ``error``: then, whether anything went wrong.
+    goes to ``address``, the upper half to the next one, unless ``single``. ``ends``: nothing more comes for the chunk
+    of ``slot``; ``error``: then, whether anything went wrong.
     """
     return data.StructLayout({
         "data": config.data_width, "address": config.sram_bits, "write": 1, "widen": 1, "half": 1, "single": 1,

@@ -37,9 +37,10 @@ def control(op, a_type, b_type=None, o_type=None):
 
 @dataclass(frozen=True)
 class Lanes:
-    """A lane that was built."""
+    """A lane that was built; its results come ``latency`` cycles after the operands."""
 
     program: Program
+    latency: int
 
     def run(self, a, b, controls):
         """Words that the lane makes of ``a`` and ``b``, one pair each cycle.
@@ -61,7 +62,7 @@ class Lanes:
         with tempfile.TemporaryDirectory(prefix="dmace-lanes-") as folder:
             source, made = Path(folder) / "operands", Path(folder) / "results"
             records.tofile(source)
-            done = subprocess.run([self.program.path, source, made, str(Lane.LATENCY)], capture_output=True,
+            done = subprocess.run([self.program.path, source, made, str(self.latency)], capture_output=True,
                                   text=True, check=False)
             if done.returncode:
                 raise LanesFailed(f"The harness of the lane ended with status {done.returncode}. {done.stderr}".strip())
@@ -76,10 +77,11 @@ def build_lanes(component=None, *, status: Callable[[str, int, int], None] | Non
 
     Parameters
     ----------
-    component : Lane
-        The design, if not one as it comes.
+    component : Component
+        The design, if not a :class:`Lane` as it comes; with the same ports and a ``LATENCY``.
     status : callable or None
         Receives ``(what, done, total)`` as the build goes on.
     """
     component = Lane() if component is None else component
-    return Lanes(build_program(component, name="ace_lane", main=Path(__file__).with_name("lanes.cpp"), status=status))
+    main = Path(__file__).with_name("lanes.cpp")
+    return Lanes(build_program(component, name="ace_lane", main=main, status=status), component.LATENCY)

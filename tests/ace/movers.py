@@ -17,12 +17,16 @@ from hw.axi import AxiChecker, AxiSignature, Burst
 from sim.memory import PAGE_BYTES, Memory
 from tests.ace.streams import bits, reset
 
-__all__ = ["BASE_ADDRESS", "WIDENED", "CheckedMover", "Move", "MoverBench", "config_of", "parameters"]
+__all__ = ["BASE_ADDRESS", "DIVIDED", "WIDENED", "CheckedMover", "Move", "MoverBench", "config_of", "parameters"]
 
 BASE_ADDRESS = 0x7_1234_5000
 PAGES = 40
 WIDENED = ({}, {"dtype": DType.FP16, "widen": 1}, {"dtype": DType.BF16, "widen": 1})
 """Moves that are converted, and some that are not."""
+DIVIDED = ({}, {"dtype": DType.FP16, "widen": 1, "divide": 8}, {"dtype": DType.BF16, "divide": 3},
+           {"dtype": DType.FP32, "divide": 128}, {"dtype": DType.INT8, "divide": 5},
+           {"dtype": DType.INT32, "divide": 12})
+"""Moves that are divided, and some that are not; of each type, in any order."""
 # What cocotbext-axi uses of cocotb is on its way out; the version of cocotb is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 
@@ -126,7 +130,9 @@ class MoverBench:
             for number in range(mine):
                 kind = rng.choice(kinds)
                 twice = kind.get("widen", 0)
-                size = min(self.length() if lengths is None else rng.choice(lengths), left >> twice) & -1 - twice
+                size = min(self.length() if lengths is None else rng.choice(lengths), left >> twice)
+                # Whole elements of what is converted.
+                size -= size % 4 if kind else 0
                 beats = -(-(size << twice) // config.beat_bytes)
                 moves.append(Move(BASE_ADDRESS + cursor, size, beat, slot, number == mine - 1, **kind))
                 beat += beats

@@ -9,11 +9,12 @@ import pytest
 
 from hw.ace.config import PRESETS
 from hw.ace.drain import Drain, word_layout
-from hw.ace.formats import DType, Op
+from hw.ace.formats import DType, Op, width
 from hw.ace.model_numerics import combine
 from hw.ace.sram import Sram
 from sim.memory import PAGE_BYTES
-from tests.ace.movers import BASE_ADDRESS, WIDENED, CheckedMover, Move, MoverBench, parameters
+from tests.ace.movers import BASE_ADDRESS, DIVIDED, WIDENED, CheckedMover, Move, MoverBench, parameters
+from tests.ace.quotients import quotients
 from tests.ace.streams import Source, bits, run
 
 pytestmark = pytest.mark.rtl
@@ -83,6 +84,10 @@ class _Ends:
 
 def converted(move, content):
     """What memory gets of the SRAM's bytes."""
+    if move.divide:
+        dtype = DType.FP32 if move.widen else move.dtype
+        values = np.frombuffer(content, f"u{width(dtype) // 8}")
+        content = quotients(dtype, values, np.full(len(values), move.divide)).tobytes()
     if move.widen:
         values = np.frombuffer(content, np.uint32)
         content = combine(Op.MAX, values, values, a_type=DType.FP32, o_type=move.dtype).tobytes()
@@ -138,6 +143,12 @@ async def moves(dut):
 async def narrowed(dut):
     bench = MoverBench(dut)
     await drain(bench, bench.chunks(40, kinds=WIDENED))
+
+
+@cocotb.test()
+async def divided(dut):
+    bench = MoverBench(dut)
+    await drain(bench, bench.chunks(40, kinds=DIVIDED))
 
 
 @cocotb.test()
