@@ -241,7 +241,7 @@ class _Word:
         return s.as_value()
 
     def _step(self, remainder, bit, divisor):
-        """The remainder of one digit more: less the divisor, or more if it was negative. Its sign inverted is the digit.
+        """The remainder of one digit more, negative if that is 0: less the divisor, or more if it was negative.
 
         One bit of the sum is found apart: so there is room for the carry in a chain of eight. As a difference it takes
         a LUT for each bit; of a sum, synthesis would make the second operand too.
