@@ -1,4 +1,4 @@
-"""``dmace sim dma``: a file through the DMA engine in RTL simulation, compared byte for byte."""
+"""``dmace sim``: your data through a design in RTL simulation, and compared bit for bit."""
 
 from pathlib import Path
 
@@ -8,6 +8,8 @@ from rich.table import Table
 from hw.dma_engine.config import LENGTH_WIDTH, PRESETS
 from hw.errors import UserError
 from sim import gradients
+from sim.ace.sim_cli import configure as configure_ace
+from sim.ace.sim_cli import run as run_ace
 from sim.memory import STALLS
 from sim.terminal import (
     add_config,
@@ -45,9 +47,14 @@ def configure(parser):
     dma.add_argument("--plot", metavar="FILE", help=f"draw that for the first {MOST_SEGMENTS} segments, as PNG")
     dma.add_argument("--waves", metavar="FILE", help="write every signal")
     add_json(dma)
+    ace = designs.add_parser("ace", help="the collectives accelerator", description="Run one collective on a cluster "
+                             "of accelerators, and compare each rank's buffer with the model bit by bit.")
+    configure_ace(ace)
 
 
 def run(args):
+    if args.design == "ace":
+        return run_ace(args)
     config = PRESETS[args.config]
     queues = min(8, config.queues) if args.queues is None else args.queues
     check_range("--queues", queues, 1, config.queues, f" in {args.config}")

@@ -1,8 +1,10 @@
-"""``dmace compare dma``: random requests, good and bad, on the hardware and on the reference model."""
+"""``dmace compare``: what is asked for at random, of the hardware and of the reference model."""
 
 from rich.console import Console
 from rich.table import Table
 
+from sim.ace.compare_cli import configure as configure_ace
+from sim.ace.compare_cli import run as run_ace
 from sim.memory import STALLS
 from sim.terminal import (
     add_config,
@@ -33,9 +35,14 @@ def configure(parser):
     add_latency(dma, 20)
     dma.add_argument("--waves", metavar="FILE", help="write a trace of every signal")
     add_json(dma)
+    ace = designs.add_parser("ace", help="the collectives accelerator", description="Run random collectives on "
+                             "clusters of 2 to 16 ranks, and compare each rank's buffers with the model.")
+    configure_ace(ace)
 
 
 def run(args):
+    if args.design == "ace":
+        return run_ace(args)
     check_range("--requests", args.requests, 1, MOST_REQUESTS)
     result = simulate_dma(args.config, "sim.compare", {
         "requests": args.requests, "stalls": args.stalls, "latency": args.latency,

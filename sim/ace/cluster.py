@@ -118,6 +118,8 @@ class Cluster(Endpoints):
 
     Attributes
     ----------
+    both : bool
+        As given.
     drivers : list of :class:`AceDriver`
         By rank.
     left_out : list of dict
@@ -126,6 +128,7 @@ class Cluster(Endpoints):
 
     def __init__(self, config, shape, *, communicators: Sequence[Communicator] | None = None, both=True, **options):
         super().__init__(config, shape, **options)
+        self.both = both
         self.communicators = list(default_communicators(config, self.shape) if communicators is None
                                   else communicators)
         self.drivers = [AceDriver(self.bus(rank), config) for rank in range(self.size)]

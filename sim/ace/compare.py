@@ -1,0 +1,166 @@
+"""Random collectives on clusters in RTL, each rank's buffers against the golden model.
+
+Shapes, links, memories, types, operations, counts, places of buffers, communicators, and when each rank posts are by
+chance; so are the pauses on every channel. Several collectives are under way at a time.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from hw.ace.formats import DType, Reduction, width
+from hw.ace.model import results
+from hw.ace.words import ROOTED, Collective
+from sim.ace.cluster import Cluster, CollectiveFailed
+from sim.ace.endpoints import Link, Memory
+from sim.ace.library import ClusterFailed
+
+__all__ = ["SHAPES", "compare"]
+
+SHAPES = ((2,), (3,), (4,), (5,), (8,), (2, 2), (3, 2), (4, 2), (1, 4), (2, 2, 2), (4, 2, 2), (3, 1, 2), (16,))
+"""Of 2 to 16 ranks."""
+
+PER_CLUSTER = 20
+"""Collectives on one cluster, before there is another."""
+
+LIMIT = 2_000_000
+MOST_SENTENCES = 20
+
+_REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
+
+
+def compare(config, *, collectives, seed, stalls=True, library=None, shapes=SHAPES,
+            tell: Callable[[int, int, str], None] | None = None):
+    """Run so many collectives and say what was different.
+
+    Parameters
+    ----------
+    config : AceConfig
+    collectives : int
+        How many at least.
+    seed : int
+    stalls : bool
+        Pauses on all links and channels, on most of the clusters.
+    tell : callable or None
+        Receives ``(done, total, note)``.
+
+    Returns
+    -------
+    dict
+        ``collectives``, ``mismatches``, ``hangs``, ``cycles``; ``kinds``, ``types``, ``operations``, ``shapes``: how
+        many of each; ``first_mismatches``: sentences.
+    """
+    rng = random.Random(seed)
+    found = {"collectives": 0, "mismatches": 0, "hangs": 0, "cycles": 0}
+    counts = {name: Counter() for name in ("kinds", "types", "operations", "shapes")}
+    sentences = []
+    for number in range(-(-collectives // PER_CLUSTER)):
+        shape = shapes[number % len(shapes)]
+        with Cluster(config, shape, library=library, seed=rng.getrandbits(32), both=rng.random() < 0.8,
+                     **_surroundings(rng, shape, stalls)) as cluster:
+            done = 0
+            while done < PER_CLUSTER:
+                try:
+                    done += _round(cluster, rng, counts, found, sentences, shape)
+                except CollectiveFailed as error:
+                    found["mismatches"] += 1
+                    sentences.append(f"On {_name(shape)}: {error}")
+                    break
+                except ClusterFailed as error:
+                    found["hangs"] += 1
+                    sentences.append(f"On {_name(shape)}: {error}")
+                    break
+                if tell:
+                    tell(found["collectives"], collectives, f"{_name(shape)} {found['mismatches']} mismatches")
+            found["cycles"] += cluster.cycle
+    return {**found, **{name: dict(sorted(counter.items())) for name, counter in counts.items()},
+            "first_mismatches": sentences[:MOST_SENTENCES]}
+
+
+def _surroundings(rng, shape, stalls):
+    def link():
+        return Link(latency=rng.choice((1, 5, 20, 100)), bytes_per_cycle=rng.choice((0, 0, 2.5, 6)),
+                    stall=rng.choice((0, 0.1, 0.5)) if stalls else 0)
+
+    def memory():
+        return Memory(read_latency=rng.choice((2, 30, 200)), write_latency=rng.choice((2, 30, 200)),
+                      jitter=rng.choice((0, 20)), read_rate=rng.choice((0, 0, 0.5)),
+                      stall=rng.choice((0, 0.1, 0.5)) if stalls else 0)
+
+    ranks = int(np.prod(shape))
+    return {"link": [link() for _ in shape], "memory": [memory() for _ in range(ranks)]}
+
+
+def _round(cluster, rng, counts, found, sentences, shape):
+    """One to three collectives at a time, each on a queue of its own, all on one communicator or on several."""
+    expected, pendings = [], []
+    queues = rng.sample(range(cluster.config.queues), rng.randint(1, min(3, cluster.config.queues)))
+    numbers = rng.sample(range(len(cluster.communicators)), min(len(queues), len(cluster.communicators)))
+    # Commands of one communicator must come in the same order on all ranks: they share a queue.
+    for queue, communicator in zip(queues, numbers, strict=False):
+        for _ in range(rng.choice((1, 1, 2))):
+            made = _one(cluster, rng, communicator, counts)
+            if made is None:
+                continue
+            what, options, want = made
+            delays = [rng.choice((0, 0, rng.randrange(300))) for _ in range(cluster.size)]
+            pendings.append(cluster.submit(**options, communicator=communicator, queue=queue, delay=delays))
+            expected.append((what, want))
+            counts["shapes"][_name(shape)] += 1
+    if not pendings:
+        return 0
+    for (what, want), outcome in zip(expected, cluster.wait(*pendings, limit=LIMIT), strict=True):
+        found["collectives"] += 1
+        wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, want, strict=True))
+                 if (got is None) != (right is None) or (got is not None and not np.array_equal(got, right))]
+        if wrong:
+            found["mismatches"] += 1
+            sentences.append(f"On {_name(shape)}: {what} is wrong at ranks {', '.join(map(str, wrong[:8]))}.")
+    return len(pendings)
+
+
+def _one(cluster, rng, communicator, counts):
+    """``(sentence, options of submit, each rank's right buffer)``, or None where there is no program for it."""
+    inner = cluster.communicator_shape(communicator)
+    ranks = int(np.prod(inner))
+    collective = rng.choice([one for one in Collective if one not in cluster.left_out[communicator]])
+    if collective == Collective.BARRIER:
+        counts["kinds"][collective.name] += 1
+        return collective.name, {"collective": collective}, [None] * cluster.size
+    dtype, op = rng.choice(list(DType)), rng.choice(list(Reduction))
+    widen = dtype in (DType.FP16, DType.BF16) and rng.random() < 0.4
+    count = rng.choice((0, 1, 2, rng.randint(1, 100), rng.randint(1, 1000), rng.randint(1, 6000) // ranks + 1))
+    bits = np.random.default_rng(rng.getrandbits(32))
+    kind = np.dtype(f"u{width(dtype) // 8}")
+    many = count * (ranks if collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL) else 1)
+    inputs = [_elements(bits, kind, many, dtype) for _ in range(cluster.size)]
+    root = tuple(rng.randrange(size) for size in inner) if collective in ROOTED else None
+    want = [None] * cluster.size
+    for group in cluster.groups(communicator):
+        made = results(collective, inner, [inputs[rank] for rank in group], dtype=dtype, count=count, op=op, root=root,
+                       widen=widen, both=cluster.both)
+        for rank, right in zip(group, made, strict=True):
+            want[rank] = right
+    options = {"collective": collective, "inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
+               "widen": widen, "src_skew": rng.choice((0, rng.randrange(64))),
+               "dst_skew": rng.choice((0, rng.randrange(64))),
+               "in_place": collective != Collective.ALL_TO_ALL and rng.random() < 0.3}
+    counts["kinds"][collective.name] += 1
+    counts["types"][dtype.name] += 1
+    if collective in _REDUCING:
+        counts["operations"][op.name] += 1
+    what = f"{collective.name} of {count} {dtype.name}{' widened' if widen else ''}, {op.name}, among {_name(inner)}"
+    return what, options, want
+
+
+def _elements(bits, kind, count, dtype):
+    """Any bits: half of the time numbers near each other, whose sums round and cancel."""
+    if dtype == DType.FP32 and bits.random() < 0.5:
+        return bits.standard_normal(count, np.float32).view(kind)
+    return bits.integers(0, 1 << 8 * kind.itemsize, count, dtype=np.uint64).astype(kind)
+
+
+def _name(shape):
+    return "x".join(map(str, shape))

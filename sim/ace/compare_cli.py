@@ -1,0 +1,57 @@
+"""``dmace compare ace``: random collectives on clusters in RTL and by the golden model."""
+
+from rich.console import Console
+from rich.table import Table
+
+from hw.ace.config import PRESETS
+from sim.ace.terminal import add_config, at_work
+from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
+
+__all__ = ["configure", "run"]
+
+MOST_COLLECTIVES = 1_000_000
+
+
+def configure(parser):
+    add_config(parser)
+    parser.add_argument("--collectives", type=integer, default=200, metavar="N",
+                        help="how many at least (default: 200)")
+    add_seed(parser)
+    parser.add_argument("--no-stalls", action="store_true", help="no pauses on links and memories")
+    add_json(parser)
+
+
+def run(args):
+    check_range("--collectives", args.collectives, 1, MOST_COLLECTIVES)
+    check_range("--seed", args.seed, 0, (1 << 63) - 1)
+    check_file("--json", args.json)
+    # Imported here, so that a wrong option is told at once.
+    from sim.ace.compare import compare
+
+    with at_work(args.config) as (library, tell):
+        result = compare(PRESETS[args.config], collectives=args.collectives, seed=args.seed,
+                         stalls=not args.no_stalls, library=library, tell=tell)
+    result = {"config": args.config, "seed": args.seed, **result}
+    write_json(args.json, result)
+    if args.json != "-":
+        _show(result)
+    return 1 if result["mismatches"] or result["hangs"] else 0
+
+
+def _show(result):
+    console = Console()
+    table = Table(title=f"Accelerators {result['config']} and their model, seed {result['seed']}")
+    table.add_column("what")
+    table.add_column("number", justify="right")
+    for name in ("collectives", "cycles"):
+        table.add_row(name, f"{result[name]:,}")
+    for name in ("kinds", "types", "operations", "shapes"):
+        table.add_section()
+        for key, value in result[name].items():
+            table.add_row(key, f"{value:,}")
+    table.add_section()
+    for name in ("mismatches", "hangs"):
+        table.add_row(name, f"{result[name]:,}")
+    console.print(table)
+    for sentence in result["first_mismatches"]:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)

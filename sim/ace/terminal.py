@@ -1,0 +1,50 @@
+"""What the verbs that run a cluster share: options, and the library with a progress bar."""
+
+import re
+from contextlib import contextmanager
+from math import prod
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from hw.ace.config import DIMENSIONS, MAX_RANKS, PRESETS
+from hw.errors import UserError
+
+__all__ = ["add_config", "at_work", "nodes"]
+
+
+def add_config(parser, default="tiny"):
+    parser.add_argument("--config", default=default, choices=list(PRESETS), metavar="C",
+                        help=f"preset of the accelerator: {', '.join(PRESETS)} (default: {default})")
+
+
+def nodes(text):
+    """``4x2x2`` as a tuple. Raises :class:`UserError` if that is no torus."""
+    if not re.fullmatch(r"\d+(x\d+)*", text):
+        raise UserError(f"--nodes must be sizes of dimensions such as 4 or 4x2x2, not {text!r}.")
+    shape = tuple(map(int, text.split("x")))
+    if len(shape) > DIMENSIONS:
+        raise UserError(f"--nodes must have at most {DIMENSIONS} dimensions, not {len(shape)}.")
+    if not all(shape) or prod(shape) > MAX_RANKS:
+        raise UserError(f"--nodes must have 1 to {MAX_RANKS} ranks in all, not {prod(shape):,}.")
+    return shape
+
+
+@contextmanager
+def at_work(config):
+    """``with`` the library of a preset, and ``tell(done, total, note)``."""
+    from sim.ace.library import build_library
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+               TextColumn("{task.fields[note]}"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(f"building {config}", total=None, note="")
+
+        def building(what, done, total):
+            progress.update(task, completed=done, total=total or None, note=what)
+
+        def tell(done, total, note):
+            progress.update(task, description=f"simulating {config}", completed=done, total=total, note=note)
+
+        yield build_library(PRESETS[config], status=building), tell

@@ -1,0 +1,95 @@
+"""``dmace sim ace`` and ``dmace compare ace``: what they find, and what they say to wrong arguments."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from hw.ace.config import TINY
+from hw.cli import main
+from sim.ace import compare as compare_module
+from sim.ace.terminal import nodes
+
+pytestmark = pytest.mark.rtl
+
+
+def test_compare(tmp_path, seed):
+    file = tmp_path / "result.json"
+    assert main(["compare", "ace", "--collectives", "60", "--seed", str(seed), "--json", str(file)]) == 0
+    result = json.loads(file.read_text())
+    assert result["collectives"] >= 60 and result["mismatches"] == result["hangs"] == 0
+    assert sum(result["kinds"].values()) == result["collectives"]
+
+
+def test_compare_tells_wrong_bits(monkeypatch):
+    """A model that is wrong in one bit of one rank is told, each time."""
+    true = compare_module.results
+
+    def bent(*arguments, **options):
+        made = true(*arguments, **options)
+        if len(made[0] if made[0] is not None else ()):
+            made[0] = made[0].copy()
+            made[0][-1] ^= 1
+        return made
+
+    monkeypatch.setattr(compare_module, "results", bent)
+    result = compare_module.compare(TINY, collectives=20, seed=3, shapes=((2,),))
+    assert result["mismatches"] > 5
+    assert all("is wrong at ranks 0" in sentence for sentence in result["first_mismatches"])
+
+
+def test_sim_with_arrays(tmp_path, capsys):
+    """Arrays of any real type are rounded to the type asked for; what comes out is the model's, and near the sum."""
+    random = np.random.default_rng(5)
+    arrays = {f"rank_{number}": random.standard_normal(700) for number in range(4)}
+    np.savez(tmp_path / "in.npz", **arrays)
+    assert main(["sim", "ace", "--nodes", "2x2", "--dtype", "bf16", "--input", str(tmp_path / "in.npz"), "--widen",
+                 "--output", str(tmp_path / "out.npz")]) == 0
+    assert "Every rank has the model's bits" in capsys.readouterr().out
+    with np.load(tmp_path / "out.npz") as found:
+        rounded = sum(one.astype(ml_dtypes.bfloat16).astype(np.float64) for one in arrays.values())
+        for number in range(4):
+            assert np.array_equal(found[f"out_{number}"], found[f"golden_{number}"])
+            assert np.allclose(found[f"out_{number}"], rounded, rtol=2**-8, atol=1e-6)
+
+
+def test_sim_of_a_barrier(tmp_path):
+    file = tmp_path / "result.json"
+    assert main(["sim", "ace", "--collective", "barrier", "--nodes", "3", "--json", str(file)]) == 0
+    assert json.loads(file.read_text())["mismatches"] == 0
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (["--nodes", "4x"], "--nodes must be sizes of dimensions"),
+    (["--nodes", "2x2x2x2"], "at most 3 dimensions"),
+    (["--nodes", "0"], "1 to 128 ranks"),
+    (["--nodes", "16x16"], "1 to 128 ranks"),
+    (["--collective", "allreduce"], "--collective must be one of"),
+    (["--dtype", "fp64"], "--dtype must be one of"),
+    (["--root", "4"], "--root must be from 0 to 3"),
+    (["--widen"], "--widen is for fp16 and bf16"),
+    (["--count", "-1"], "--count must be from 0"),
+    (["--input", "nowhere.npz"], "there is no file nowhere.npz"),
+    (["--input", "text"], "is no NPZ file"),
+    (["--input", "three.npz"], "has 3 arrays"),
+    (["--input", "uneven.npz"], "must be equally long"),
+    (["--input", "words.npz"], "must be of real numbers"),
+    (["--input", "four.npz", "--collective", "reduce_scatter", "--count", "3"], "4 times as many elements"),
+    (["--stall", "1"], "--stall must be at least 0"),
+    (["--json", "none/file"], "there is no folder"),
+], ids=str)
+def test_sim_says_what_is_wrong(arguments, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("nothing")
+    np.savez("three.npz", *[np.zeros(2)] * 3)
+    np.savez("four.npz", *[np.zeros(2)] * 4)
+    np.savez("uneven.npz", *[np.zeros(2)] * 3, np.zeros(3))
+    np.savez("words.npz", *[np.array(["a"])] * 4)
+    assert main(["sim", "ace", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert told in error and "Traceback" not in error and len(error.splitlines()) == 1
+
+
+def test_nodes():
+    assert nodes("4") == (4,) and nodes("4x1x2") == (4, 1, 2)
