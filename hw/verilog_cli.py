@@ -11,25 +11,28 @@ _PRESETS = ("tiny", "base", "wide")
 
 
 def _dma_engine(preset):
-    """Register map, top, C header and its name."""
+    """Register map, top, and C headers by name."""
     from hw.dma_engine import DmaEngine
     from hw.dma_engine.config import PRESETS
     from hw.dma_engine.header import c_header
     from hw.dma_engine.registers import register_map
 
     config = PRESETS[preset]
-    return register_map(config), DmaEngine(config), "dmace.h", c_header(config)
+    return register_map(config), DmaEngine(config), {"dmace.h": c_header(config)}
 
 
 def _ace(preset):
-    """The same of the collectives accelerator."""
+    """The same of the collectives accelerator, whose header includes that of the DMA engine."""
     from hw.ace.config import PRESETS
     from hw.ace.engine import AceEngine
     from hw.ace.header import c_header
     from hw.ace.registers import register_map
+    from hw.dma_engine.config import PRESETS as DMA_PRESETS
+    from hw.dma_engine.header import c_header as dma_header
 
     config = PRESETS[preset]
-    return register_map(config), AceEngine(config), "dmace_ace.h", c_header(config)
+    return register_map(config), AceEngine(config), {
+        "dmace_ace.h": c_header(config), "dmace.h": dma_header(DMA_PRESETS[preset])}
 
 
 _DESIGNS = {"dma_engine": _dma_engine, "ace": _ace}
@@ -56,7 +59,7 @@ def write(design, preset, folder, *, assertions=True):
     from hw import emit
     from hw.regs import to_json, to_markdown, to_systemrdl
 
-    registers, engine, header_name, header = _DESIGNS[design](preset)
+    registers, engine, headers = _DESIGNS[design](preset)
     text = emit.verilog(engine, name=design, assertions=assertions)
     files = {
         f"{design}.v": text,
@@ -65,7 +68,7 @@ def write(design, preset, folder, *, assertions=True):
         "registers.json": to_json(registers),
         "registers.md": to_markdown(registers),
         "registers.rdl": to_systemrdl(registers),
-        header_name: header,
+        **headers,
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -122,7 +122,7 @@ def test_ace(tmp_path):
     """The accelerator's files are as those of the DMA engine, with a port to each neighbour."""
     assert main(["verilog", "ace", "--config", "tiny", "-o", str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
-        "ace.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace_ace.h"}
+        "ace.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace_ace.h", "dmace.h"}
     pins = {pin["name"]: pin["direction"] for pin in json.loads((tmp_path / "pins.json").read_text())["pins"]}
     for port in range(6):
         assert (pins[f"tx__{port}__valid"], pins[f"tx__{port}__ready"]) == ("output", "input")

@@ -46,6 +46,8 @@ class Chunker(wiring.Component):
     issued : ``Out(1)``, issued_row, issued_last : ``Out``
     ended : ``Out(1)``, ended_row, ended_status : ``Out``
     cut_share, start_share : ``Out(communicator)``, ``In(share_layout)``
+    restart : ``In(1)``, restart_number : ``In``
+        Count a communicator's chunks from 0 again; none of them is under way.
     program : ``Out(ProgramRead)``, program_data : ``In``
     fills, drains : ``Out(stream.Signature(job_layout))``
     filled, drained : ``In``; ``valid``, ``payload``: done_layout
@@ -70,6 +72,7 @@ class Chunker(wiring.Component):
             "issued": Out(1), "issued_row": Out(row), "issued_last": Out(1),
             "ended": Out(1), "ended_row": Out(row), "ended_status": Out(8),
             "cut_share": Out(share), "start_share": Out(share),
+            "restart": In(1), "restart_number": In(config.communicator_bits),
             "program": Out(ProgramRead(config)), "program_data": In(HeaderLayout.size),
             "fills": Out(stream.Signature(job_layout(config))), "drains": Out(stream.Signature(job_layout(config))),
             "filled": In(done), "drained": In(done),
@@ -187,9 +190,9 @@ class Chunker(wiring.Component):
                     m.d.sync += now.up.eq(now.up + piece)
                 m.next = "STORE"
             with m.State("STORE"):
-                m.d.comb += [slot.eq(own(self.cut_share.share, sequence)[1]), self.fills.valid.eq(1),
+                m.d.comb += [slot.eq(own(self.cut_share.share, sequence)[1]), self.fills.valid.eq(~self.restart),
                              last.eq(~up_left & ~down_left)]
-                with m.If(self.fills.ready):
+                with m.If(self.fills.ready & ~self.restart):
                     m.d.comb += [
                         starts.write.en.eq(1), ends.write.en.eq(1), owners.write.en.eq(1),
                         sequences.write.en.eq(1), columns.write.en.eq(1), self.issued.eq(1),
@@ -215,6 +218,12 @@ class Chunker(wiring.Component):
             sequences.write.addr.eq(number), sequences.write.data.eq(sequence + 1),
             columns.write.addr.eq(number), columns.write.data.eq(now),
         ]
+
+        self._restart(m, sequences)
+
+    def _restart(self, m, table):
+        with m.If(self.restart):
+            m.d.comb += [table.write.en.eq(1), table.write.addr.eq(self.restart_number), table.write.data.eq(0)]
 
     def _start(self, m, full, starts):
         """A filled slot goes to its FSM when that is free, in the order of its communicator."""
@@ -244,7 +253,7 @@ class Chunker(wiring.Component):
                     chunk.slot.eq(slot), chunk.arithmetic.eq(row.arithmetic), chunk.piece_beats.eq(row.piece_beats),
                     chunk.program.eq(row.program), chunk.phases.eq(row.phases),
                 ]
-                with m.If(ready & ~self.init.active):
+                with m.If(ready & ~self.init.active & ~self.restart):
                     m.d.comb += started.write.en.eq(1)
                     for place in range(config.slots):
                         with m.If(slot == place):
@@ -256,6 +265,7 @@ class Chunker(wiring.Component):
                 m.d.comb += self.chunks.valid.eq(1)
                 with m.If(self.chunks.ready):
                     m.next = "LOOK"
+        self._restart(m, started)
 
     def _drain(self, m, ends):
         config = self.config

@@ -167,6 +167,7 @@ class AceEngine(wiring.Component):
             operations.ended.eq(chunker.ended), operations.ended_row.eq(chunker.ended_row),
             operations.ended_status.eq(chunker.ended_status),
             chunker.busy.eq(pool.busy),
+            chunker.restart.eq(control.communicator_write), chunker.restart_number.eq(control.communicator),
             chunker.filled.valid.eq(fill.done_valid), chunker.filled.payload.eq(fill.done),
             chunker.drained.valid.eq(drain.done_valid), chunker.drained.payload.eq(drain.done),
         ]
