@@ -40,6 +40,7 @@ auto guarded(Body body) -> decltype(body()) {
 }
 
 std::string statistics;
+std::vector<uint64_t> rows;
 
 enum Reason { kLimit, kDone, kInterrupt };
 
@@ -221,6 +222,25 @@ API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_interrupt)
         }
         return reason;
     });
+}
+
+// The log of packets and bursts: begins, forgetting what was there, or ends.
+API int cluster_log(Cluster* cluster, uint32_t on) {
+    cluster->log(on);
+    return 0;
+}
+
+// Numbers of all rows one after the other, valid until the next call of either, and how many; see Cluster.
+API int64_t cluster_packets(const Cluster* cluster, const uint64_t** numbers) {
+    rows = cluster->packets();
+    *numbers = rows.data();
+    return static_cast<int64_t>(rows.size());
+}
+
+API int64_t cluster_bursts(const Cluster* cluster, const uint64_t** numbers) {
+    rows = cluster->bursts();
+    *numbers = rows.data();
+    return static_cast<int64_t>(rows.size());
 }
 
 // JSON, valid until the next call.

@@ -80,6 +80,42 @@ public:
         return true;
     }
 
+    // Notes packets and bursts from now on, or no more; those noted before are forgotten when it begins.
+    void log(bool on) {
+        for (const Made& made : made_)
+            for (PacketLog* log : {&made.link->left, &made.link->come}) {
+                if (on) log->packets.clear();
+                log->on = on;
+            }
+        for (const auto& endpoint : endpoints_) {
+            if (on) endpoint->bursts.clear();
+            endpoint->logged_from = on ? cycle : Endpoint::kNever;
+        }
+    }
+
+    // Rows of rank, port, whether it came rather than left, first and last cycle, header.
+    std::vector<uint64_t> packets() const {
+        std::vector<uint64_t> rows;
+        const auto add = [&rows](uint64_t rank, uint64_t port, bool came, const PacketLog& log) {
+            for (const PacketLog::Packet& packet : log.packets)
+                rows.insert(rows.end(), {rank, port, came, packet.begin, packet.end, packet.header});
+        };
+        for (const Made& made : made_) {
+            add(made.rank, made.port, false, made.link->left);
+            add(shape_.neighbour(made.rank, made.port), made.port ^ 1, true, made.link->come);
+        }
+        return rows;
+    }
+
+    // Rows of rank, whether it is a write, first and last cycle, address, beats.
+    std::vector<uint64_t> bursts() const {
+        std::vector<uint64_t> rows;
+        for (uint64_t rank = 0; rank < endpoints_.size(); ++rank)
+            for (const Burst& burst : endpoints_[rank]->bursts)
+                rows.insert(rows.end(), {rank, burst.write, burst.begin, burst.end, burst.address, burst.beats});
+        return rows;
+    }
+
     std::string statistics() const {
         std::string text = "{\"cycle\": " + std::to_string(cycle) + ", \"memories\": [";
         const char* comma = "";

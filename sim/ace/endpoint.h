@@ -9,18 +9,25 @@
 #include "ports.h"
 #include "verilated.h"
 
-constexpr unsigned kPorts = 6;
+constexpr unsigned kPorts = 6, kIdBits = 1;
 constexpr unsigned kLinkBytes = sizeof(std::declval<Vtop>().tx___05F0___05Fpayload);
 using EndpointLink = Link<kLinkBytes>;
 
-constexpr BeatFormat kFormat{ACE_BEAT_FIRST, ACE_BEAT_KIND, ACE_BEAT_KIND_WIDTH, ACE_BEAT_KIND_DATA,
-                             ACE_BEAT_HEADER_BYTES, ACE_DATA_BYTES};
+constexpr BeatFormat kFormat{ACE_BEAT_FIRST,  ACE_BEAT_KIND,         ACE_BEAT_KIND_WIDTH,   ACE_BEAT_KIND_DATA,
+                             ACE_BEAT_HEADER, ACE_BEAT_HEADER_WIDTH, ACE_BEAT_HEADER_BYTES, ACE_DATA_BYTES};
 
 // A word of memory that someone waits for: at least `count` in its lower half, modulo 2^32, or a bit of `failed`.
 struct Watch {
     uint64_t address, failed;
     uint32_t count;
     uint64_t met;  // cycle, or kNever
+};
+
+// A burst at the memory, from AR or AW to the last R or to B.
+struct Burst {
+    uint64_t begin, end, address;
+    unsigned beats;
+    bool write;
 };
 
 class Endpoint : public Ports<ACE_DATA_BYTES>, private Observer {
@@ -32,9 +39,11 @@ public:
     uint64_t lost_beats = 0;  // sent where no link is
     uint64_t interrupted = kNever;  // when irq rose
     std::vector<Watch> watches;
+    uint64_t logged_from = kNever;  // bursts that begin from this cycle on
+    std::vector<Burst> bursts;
 
     Endpoint(VerilatedContext* context, const Target& target, const MemoryOptions& options)
-        : Ports({target}, options, 1), top_(std::make_unique<Vtop>(context)) {
+        : Ports({target}, options, kIdBits), top_(std::make_unique<Vtop>(context)) {
         observer = this;
         connect();
         prepare(*top_);
@@ -92,6 +101,7 @@ private:
             post(std::move(later_.front().second));
             later_.pop_front();
         }
+        cycle_ = cycle;
         drive(*top_, cycle);
         for (unsigned port = 0; port < kPorts; ++port) {
             const LinkPins& pins = pins_[port];
@@ -110,7 +120,7 @@ private:
                 else ++out[port]->counts.waited;
             }
             if (*pins.rx_valid) {
-                if (*pins.rx_ready) in[port]->taken();
+                if (*pins.rx_ready) in[port]->taken(cycle);
                 else ++in[port]->counts.held;
             }
         }
@@ -118,7 +128,28 @@ private:
         else if (interrupted == kNever) interrupted = cycle;
     }
 
+    void read_issued(uint64_t cycle, uint64_t address) override {
+        reading_[top_->m_axi___05Farid].push_back({cycle, cycle, address, top_->m_axi___05Farlen + 1u, false});
+    }
+
+    void read_beat() override {
+        if (memory.out.rlast) ended(reading_[memory.out.rid], cycle_);
+    }
+
+    void write_issued(uint64_t cycle, uint32_t id, uint64_t address) override {
+        writing_[id].push_back({cycle, cycle, address, top_->m_axi___05Fawlen + 1u, true});
+    }
+
+    // Bursts of one ID end in order.
+    void ended(std::deque<Burst>& open, uint64_t cycle) {
+        Burst burst = open.front();
+        open.pop_front();
+        burst.end = cycle;
+        if (burst.begin >= logged_from) bursts.push_back(burst);
+    }
+
     void written(uint64_t cycle, const WriteBurst& burst) override {
+        ended(writing_[burst.id], cycle);
         const uint64_t end = burst.address / ACE_DATA_BYTES * ACE_DATA_BYTES + uint64_t{burst.beats} * ACE_DATA_BYTES;
         for (Watch& watch : watches)
             if (watch.met == kNever && watch.address < end && watch.address + 8 > burst.address) look(watch, cycle);
@@ -134,4 +165,6 @@ private:
     std::unique_ptr<Vtop> top_;
     std::deque<std::pair<uint64_t, Store>> later_;
     std::array<LinkPins, kPorts> pins_;
+    uint64_t cycle_ = 0;
+    std::array<std::deque<Burst>, 1 << kIdBits> reading_, writing_;  // not ended, by ID
 };

@@ -10,6 +10,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from math import prod
@@ -18,6 +19,7 @@ import numpy as np
 
 from hw.ace.config import DIMENSIONS, MAX_RANKS
 from hw.errors import UserError
+from sim.ace import log as logs
 from sim.ace.library import ClusterFailed, LinkParameters, MemoryParameters, Parameters, build_library
 
 __all__ = ["Endpoints", "Link", "Memory", "Reason"]
@@ -243,6 +245,19 @@ class Endpoints:
     def statistics(self):
         """Counts since reset: ``memories`` by rank, ``links`` by rank and port at which they begin."""
         return json.loads(self._library.statistics(self._handle))
+
+    @contextmanager
+    def log(self):
+        """A :class:`sim.ace.log.Log` of the packets and bursts that begin inside; it is filled when that ends."""
+        self._library.log(self._handle, 1)
+        log = logs.Log(self.cycle)
+        try:
+            yield log
+        finally:
+            self._library.log(self._handle, 0)
+            packets, bursts = (self._library.rows(name, self._handle, 6).tolist() for name in ("packets", "bursts"))
+            log.packets = logs.packets(self.config, packets)
+            log.bursts = [logs.Burst(rank, bool(write), *others) for rank, write, *others in bursts]
 
 
 class _EndpointBus:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 from amaranth.hdl import Shape
 
 from hw.ace.config import DIMENSIONS, WIRE_HEADER_BYTES
@@ -21,6 +22,7 @@ _SOURCES = (*(_HERE / name for name in ("cluster.h", "endpoint.h", "link.h", "wo
 
 _Handle, _Rank, _Number, _Address = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64
 _Text, _Bytes = ctypes.c_char_p, ctypes.c_void_p
+_Rows = ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64))
 
 
 class ClusterFailed(UserError):
@@ -69,6 +71,9 @@ _FUNCTIONS = {
     "watch_met": (ctypes.c_uint64, _Handle, _Rank, _Number),
     "interrupted": (ctypes.c_uint64, _Handle, _Rank),
     "run": (ctypes.c_int, _Handle, ctypes.c_uint64, _Number),
+    "log": (ctypes.c_int, _Handle, _Number),
+    "packets": (ctypes.c_int64, _Handle, _Rows),
+    "bursts": (ctypes.c_int64, _Handle, _Rows),
     "statistics": (_Text, _Handle),
 }
 
@@ -83,6 +88,14 @@ class Library:
             function = loaded[f"cluster_{name}"]
             function.restype, function.argtypes = result, arguments
             setattr(self, name, self._checked(function))
+
+    def rows(self, name, handle, columns):
+        """What ``packets`` or ``bursts`` tells, as an array."""
+        numbers = ctypes.POINTER(ctypes.c_uint64)()
+        count = getattr(self, name)(handle, ctypes.byref(numbers))
+        if not count:
+            return np.empty((0, columns), np.uint64)
+        return np.ctypeslib.as_array(numbers, (count,)).copy().reshape(-1, columns)
 
     def _checked(self, function):
         def call(*arguments):
@@ -144,10 +157,12 @@ def _load(program):
 def _beat_header(config):
     """``beat.h``: sizes, and where the link model finds what it looks at in a beat."""
     layout = link_layout(config)
-    first, kind = _place(layout, "flit", "first"), _place(layout, "flit", "header", "kind")
+    first, header = _place(layout, "flit", "first"), _place(layout, "flit", "header")
+    kind = _place(layout, "flit", "header", "kind")
     values = {
         "DATA_BYTES": config.beat_bytes, "BEAT_HEADER_BYTES": WIRE_HEADER_BYTES, "BEAT_FIRST": first.start,
         "BEAT_KIND": kind.start, "BEAT_KIND_WIDTH": len(kind), "BEAT_KIND_DATA": PacketKind.DATA.value,
+        "BEAT_HEADER": header.start, "BEAT_HEADER_WIDTH": len(header),
     }
     return "".join(f"#define ACE_{name} {value}\n" for name, value in values.items())
 

@@ -10,9 +10,10 @@
 #include "memory.h"
 
 // The bits of a field of a beat as a port holds it: words of 32 bits, little endian.
-inline unsigned field(const uint8_t* beat, unsigned lsb, unsigned width) {
-    unsigned value = 0;
-    for (unsigned bit = 0; bit < width; ++bit) value |= (beat[(lsb + bit) / 8] >> (lsb + bit) % 8 & 1u) << bit;
+inline uint64_t field(const uint8_t* beat, unsigned lsb, unsigned width) {
+    uint64_t value = 0;
+    for (unsigned bit = 0; bit < width; ++bit)
+        value |= uint64_t{beat[(lsb + bit) / 8] >> (lsb + bit) % 8 & 1u} << bit;
     return value;
 }
 
@@ -24,7 +25,26 @@ struct LinkOptions {
 
 // Where things are in a beat, and what they take on the link.
 struct BeatFormat {
-    unsigned first, kind, kind_width, data_kind, header_bytes, beat_bytes;
+    unsigned first, kind, kind_width, data_kind, header, header_width, header_bytes, beat_bytes;
+};
+
+// Packets as they pass one end of a link, of those that begin while it is on.
+class PacketLog {
+public:
+    struct Packet {
+        uint64_t begin, end, header;  // cycles of the first and the last beat, the header's bits
+    };
+
+    bool on = false;
+    std::vector<Packet> packets;
+
+    void beat(const BeatFormat& format, const uint8_t* bytes, uint64_t cycle) {
+        if (!on) return;
+        if (field(bytes, format.first, 1))
+            packets.push_back({cycle, cycle, field(bytes, format.header, format.header_width)});
+        else if (!packets.empty())
+            packets.back().end = cycle;
+    }
 };
 
 struct LinkCounts {
@@ -40,6 +60,7 @@ template <size_t kSize>
 class Link {
 public:
     LinkCounts counts;
+    PacketLog left, come;  // at the sender, at the receiver
 
     Link(const LinkOptions& options, const BeatFormat& format, uint64_t seed)
         : options_(options), format_(format), sending_(2 * seed), receiving_(2 * seed + 1) {}
@@ -52,6 +73,7 @@ public:
     void take(const void* beat, uint64_t cycle) {
         Beat& taken = sent_.emplace_back();
         std::memcpy(taken.bytes, beat, kSize);
+        left.beat(format_, taken.bytes, cycle);
         unsigned cost = 0;
         if (field(taken.bytes, format_.first, 1)) {
             kind_ = field(taken.bytes, format_.kind, format_.kind_width);
@@ -77,7 +99,8 @@ public:
         return offered_ ? coming_.front().bytes : nullptr;
     }
 
-    void taken() {
+    void taken(uint64_t cycle) {
+        come.beat(format_, coming_.front().bytes, cycle);
         coming_.pop_front();
         offered_ = false;
     }

@@ -1,6 +1,7 @@
 """``dmace sim ace``: one collective on a cluster of accelerators in RTL, compared with the golden model bit by bit."""
 
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,8 @@ def configure(parser):
                         "become elements of --dtype (default: random)")
     parser.add_argument("--output", metavar="FILE.npz", help="write inputs, results and the model's, as in_0, out_0, "
                         "golden_0 ...; 16-bit types that NumPy lacks as FP32")
+    parser.add_argument("--trace", metavar="FILE", help="write each packet, each chunk's phases and the memories' "
+                        "bursts, as JSON for Perfetto or chrome://tracing")
     add_config(parser)
     parser.add_argument("--link-latency", type=integer, default=20, metavar="CYCLES",
                         help="of all links (default: 20)")
@@ -69,12 +72,14 @@ def run(args):
         raise UserError(f"--widen is for fp16 and bf16, not for {args.dtype}.")
     check_file("--json", args.json)
     check_file("--output", args.output)
+    check_file("--trace", args.trace)
     parts = ranks if collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL) else 1
     inputs, count = _inputs(args, ranks, parts, dtype)
     root = tuple(map(int, np.unravel_index(args.root, shape))) if collective in ROOTED else None
     # Imported here, so that a wrong option is told at once.
     from sim.ace.cluster import Cluster
     from sim.ace.endpoints import Link, Memory
+    from sim.ace.trace import traced
 
     barrier = collective == Collective.BARRIER
     with at_work(args.config) as (library, tell), Cluster(
@@ -82,10 +87,11 @@ def run(args):
             link=Link(latency=args.link_latency, bytes_per_cycle=args.link_rate, stall=args.stall),
             memory=Memory(read_latency=args.latency, write_latency=args.latency, stall=args.stall)) as cluster:
         tell(0, None, "")
-        outcome = cluster.collective(
-            collective, limit=LIMIT, progress=lambda cycle: tell(cycle, None, f"{cycle:,} cycles"),
-            **({} if barrier else {"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
-                                   "widen": args.widen}))
+        with traced(cluster, args.trace) if args.trace else nullcontext():
+            outcome = cluster.collective(
+                collective, limit=LIMIT, progress=lambda cycle: tell(cycle, None, f"{cycle:,} cycles"),
+                **({} if barrier else {"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
+                                       "widen": args.widen}))
     golden = [None] * ranks if barrier else results(
         collective, shape, inputs, dtype=dtype, count=count, op=op, root=root, widen=args.widen)
     wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, golden, strict=True))
@@ -100,7 +106,7 @@ def run(args):
     }
     write_json(args.json, result)
     if args.json != "-":
-        _show(result, args.output)
+        _show(result, args.output, args.trace)
     return 1 if wrong else 0
 
 
@@ -151,7 +157,7 @@ def _write(name, dtype, inputs, outputs, golden):
     np.savez(Path(name), **arrays)
 
 
-def _show(result, output):
+def _show(result, output, trace):
     console = Console()
     table = Table(title=f"{result['collective']} of {result['count']:,} {result['dtype']} on {result['nodes']} "
                   f"accelerators {result['config']}", title_justify="left")
@@ -165,5 +171,6 @@ def _show(result, output):
         console.print(f"Ranks {ranks} do not have what the model has.", highlight=False)
     else:
         console.print("Every rank has the model's bits, and nothing else changed.", highlight=False)
-    if output:
-        console.print(f"Arrays: {output}", markup=False, highlight=False, soft_wrap=True)
+    for what, name in (("Arrays", output), ("Trace", trace)):
+        if name:
+            console.print(f"{what}: {name}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,57 @@
+"""What :meth:`Endpoints.log` gives: the packets and the bursts of a while, as they passed the pins."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hw.ace.layouts import PacketKind, packet_layout
+
+__all__ = ["Burst", "Log", "Packet", "packets"]
+
+
+class Packet(NamedTuple):
+    """A packet as it left at a port, or as it came: cycles of its first and last beat, and its header's fields."""
+
+    rank: int
+    port: int
+    came: bool
+    begin: int
+    end: int
+    kind: PacketKind
+    communicator: int
+    sequence: int
+    phase: int
+    offset: int
+    beats: int
+    """Of payload, less one, as the header has it."""
+    reduce: int
+    granted: int
+
+
+class Burst(NamedTuple):
+    """A burst at a memory: cycles of AR or AW, and of the last R or B."""
+
+    rank: int
+    write: bool
+    begin: int
+    end: int
+    address: int
+    beats: int
+
+
+@dataclass
+class Log:
+    """Packets that began from cycle ``begin`` on, in order of their ends of links; bursts that began then and ended."""
+
+    begin: int
+    packets: list = field(default_factory=list)
+    bursts: list = field(default_factory=list)
+
+
+def packets(config, rows):
+    """A :class:`Packet` of each row that ends with the bits of a header."""
+    places = [(name, place.offset, (1 << place.width) - 1) for name, place in packet_layout(config)]
+    made = []
+    for rank, port, came, begin, end, header in rows:
+        fields = {name: header >> lsb & mask for name, lsb, mask in places}
+        made.append(Packet(rank, port, bool(came), begin, end, PacketKind(fields.pop("kind")), **fields))
+    return made
