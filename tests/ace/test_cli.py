@@ -36,7 +36,7 @@ def test_compare_tells_wrong_bits(monkeypatch):
     monkeypatch.setattr(compare_module, "results", bent)
     result = compare_module.compare(TINY, collectives=20, seed=3, shapes=((2,),))
     assert result["mismatches"] > 5
-    assert all("is wrong at ranks 0" in sentence for sentence in result["first_mismatches"])
+    assert all("is wrong at ranks 0." in sentence for sentence in result["first_mismatches"])
 
 
 def test_sim_with_arrays(tmp_path, capsys):

@@ -71,7 +71,7 @@ def test_every_collective(shape, seed):
                 dtype = DType(dtype)
                 in_place = collective != C.ALL_TO_ALL and bool(rng.integers(2))
                 _compare(cluster, collective, rng, count=int(rng.integers(1, 700)), dtype=dtype, in_place=in_place,
-                         root=_root(rng, collective, shape), op=Reduction(rng.integers(3)),
+                         root=_root(rng, collective, shape), op=Reduction(rng.integers(4)),
                          widen=dtype in (DType.FP16, DType.BF16) and bool(rng.integers(2)),
                          src_skew=rng.integers(0, 70, cluster.size), dst_skew=rng.integers(0, 70, cluster.size),
                          delay=rng.integers(0, 300, cluster.size))
