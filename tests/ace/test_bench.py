@@ -108,9 +108,9 @@ def test_latency_over_hops():
 @pytest.mark.rtl
 def test_more_fsms_and_slots_are_faster():
     shares = {(row["fsms"], row["slots"]): row["bound_share"] for row in (case() for _, case in sweep.cases(
-        _bench(link_latency=200), 32768, shapes=((4,),), fsms=(1, 4), slots=(1, 2, 8)))}
-    assert list(shares) == [(1, 1), (1, 2), (1, 8), (4, 8)]
-    assert shares[1, 1] < shares[1, 2] < shares[4, 8]
+        _bench(link_latency=200), 32768, shapes=((4,),), fsms=(1, 4)))}
+    assert list(shares) == [(1, 1), (1, 2), (1, 4), (4, 4), (4, 8)]
+    assert shares[1, 1] < shares[1, 2] < shares[4, 4] < shares[4, 8]
 
 
 @pytest.mark.rtl
@@ -118,7 +118,7 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(latency, "SIZES", (64,))
     monkeypatch.setattr(sweep, "largest", lambda config: config)
-    monkeypatch.setattr(sweep.cases, "__kwdefaults__", {"shapes": ((2,),), "fsms": (2,), "slots": (2, 4)})
+    monkeypatch.setattr(sweep.cases, "__kwdefaults__", {"shapes": ((2,),), "fsms": (2,)})
     out, plot = tmp_path / "bench.json", tmp_path / "bench.png"
     status = cli.main(["bench", "ace", "--nodes", "2x2", "--bytes", "8192", "--latency", "10", "--sweep", "--type",
                        "int32", "--json", str(out), "--plot", str(plot)])
@@ -131,7 +131,7 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, monkeypatch):
     assert {"memory_read_ratio", "bound_share", "cycles", "counted", "witnesses", "busy", "latency",
             "hop"} <= set(result)
     assert result["nodes"] == [2, 2] and result["bytes"] == 8192 and result["memory_read_ratio"] == 2.25
-    assert [row["sram_bytes"] for row in result["sweep"]] == [8192, 16384]
+    assert [row["sram_bytes"] for row in result["sweep"]] == [8192, 16384, 32768]
 
 
 @pytest.mark.parametrize(("options", "sentence"), [

@@ -7,6 +7,8 @@ from pathlib import Path
 
 __all__ = ["draw", "names"]
 
+_MARKERS = "os^Dv"
+
 
 def names(path, *, swept):
     """Files that :func:`draw` writes."""
@@ -78,10 +80,10 @@ def _sweep(result):
     axes = figure.subplots(1, len(shapes), sharey=True, squeeze=False)[0]
     for axis, shape in zip(axes, shapes, strict=True):
         rows = [row for row in result["sweep"] if tuple(row["nodes"]) == shape]
-        for fsms in sorted({row["fsms"] for row in rows}):
+        for index, fsms in enumerate(sorted({row["fsms"] for row in rows})):
             points = sorted((row["sram_bytes"] / 1024, row["bound_share"]) for row in rows if row["fsms"] == fsms)
-            axis.plot(*zip(*points, strict=True), "o-", markersize=4,
-                      label=f"{fsms} FSMs" if fsms > 1 else "1 FSM")
+            axis.plot(*zip(*points, strict=True), f"{_MARKERS[index % len(_MARKERS)]}-", markersize=9 - 1.2 * index,
+                      alpha=0.8, label=f"{fsms} FSMs" if fsms > 1 else "1 FSM")
         axis.set_xscale("log", base=2)
         axis.xaxis.set_major_locator(FixedLocator(sorted({row["sram_bytes"] / 1024 for row in rows})))
         axis.xaxis.set_minor_locator(NullLocator())

@@ -10,26 +10,30 @@ from rich.table import Table
 
 from sim.ace.bench.traffic import bound
 
-__all__ = ["FSMS", "SHAPES", "SLOTS", "cases", "largest", "show"]
+__all__ = ["cases", "largest", "show"]
 
 SHAPES = ((8,), (4, 2, 2))
 FSMS = (1, 2, 4, 8, 16)
-SLOTS = (1, 2, 4, 8, 16, 32)
+SLOTS_PER_FSM = (1, 2, 4)
+MOST_SLOTS = 32
 
 
 def largest(config):
     """The accelerator that has all that is swept."""
-    return replace(config, fsms=max(config.fsms, *FSMS), slots=max(config.slots, *SLOTS))
+    return replace(config, fsms=max(config.fsms, *FSMS), slots=max(config.slots, MOST_SLOTS))
 
 
-def cases(bench, size, *, shapes=SHAPES, fsms=FSMS, slots=SLOTS):
-    """``(note, case)`` for each number of FSMs and at least as many slots; ``case()`` is a row."""
+def cases(bench, size, *, shapes=SHAPES, fsms=FSMS):
+    """``(note, case)`` for each number of FSMs, with as many slots, or more; ``case()`` is a row.
+
+    Few FSMs are slow, and have less than ``size`` bytes to do.
+    """
     for shape in shapes:
         for one in fsms:
-            for other in slots:
-                if other >= one:
-                    yield f"{one} FSMs, {other} slots", lambda shape=shape, one=one, other=other: _point(
-                        bench, shape, size, one, other)
+            part = size * min(one, 4) // 4
+            for slots in (one * times for times in SLOTS_PER_FSM if one * times <= min(MOST_SLOTS, bench.config.slots)):
+                yield f"{one} FSMs, {slots} slots", lambda shape=shape, one=one, slots=slots, part=part: _point(
+                    bench, shape, part, one, slots)
 
 
 def _point(bench, shape, size, fsms, slots):
@@ -48,7 +52,7 @@ def show(result, console):
         table = Table(title=f"Share of the bound on {'x'.join(map(str, shape))}, over FSMs and SRAM")
         table.add_column("FSMs", justify="right")
         for slots, size in sorted(sram.items()):
-            table.add_column(f"{size // 1024} KiB,\n{slots} slots", justify="right")
+            table.add_column(f"{size // 1024} KiB,\n{slots} slot{'s' * (slots > 1)}", justify="right")
         for fsms in sorted({fsms for fsms, _ in rows}):
             table.add_row(f"{fsms}", *(f"{rows[fsms, slots]['bound_share']:.3f}" if (fsms, slots) in rows else ""
                                        for slots in sorted(sram)))
