@@ -48,7 +48,7 @@ def run(args):
     # Imported here, so that a wrong option is told at once.
     from sim.ace.bench import Bench, latency, sweep, throughput
     from sim.ace.bench.runner import MEMORY_LATENCY, TYPES
-    from sim.ace.library import build_library
+    from sim.ace.shared_library import build_library
 
     with measuring(f"ace {args.config}") as (building, tell):
         many = sweep.largest(config)

@@ -8,7 +8,7 @@ import numpy as np
 from hw.ace.words import Collective
 from hw.dma_engine.config import PAGE_BYTES
 from hw.errors import UserError
-from sim.ace.library import ClusterFailed
+from sim.ace.shared_library import ClusterFailed
 
 __all__ = ["REGIONS", "Buffers", "Place", "Placement"]
 

@@ -23,7 +23,7 @@ from hw.errors import UserError
 from sim.ace.buffers import REGIONS, Buffers
 from sim.ace.driver import AceDriver, Share, root_code
 from sim.ace.endpoints import Endpoints, Reason
-from sim.ace.library import ClusterFailed
+from sim.ace.shared_library import ClusterFailed
 
 __all__ = ["Cluster", "CollectiveFailed", "Communicator", "Outcome", "Pending", "default_communicators"]
 
@@ -306,7 +306,6 @@ class Cluster(Endpoints):
                  for fsm, state in zip(fsms, found, strict=True) if state.busy]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         return "\n".join([*lines[:_SHOWN], *more]) or "  No FSM has a chunk."
-
 
 
 def _dtype(element):

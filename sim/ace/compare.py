@@ -15,7 +15,7 @@ from hw.ace.model import results
 from hw.ace.words import ROOTED, Collective
 from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.endpoints import Link, Memory
-from sim.ace.library import ClusterFailed
+from sim.ace.shared_library import ClusterFailed
 
 __all__ = ["SHAPES", "compare"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from hw.ace.config import DIMENSIONS, MAX_RANKS
 from hw.errors import UserError
 from sim.ace import log as logs
-from sim.ace.library import ClusterFailed, LinkParameters, MemoryParameters, Parameters, build_library
+from sim.ace.shared_library import ClusterFailed, LinkParameters, MemoryParameters, Parameters, build_library
 
 __all__ = ["Endpoints", "Link", "Memory", "Reason"]
 
@@ -97,7 +97,7 @@ class Endpoints:
     threads : int
         That share the work; results do not depend on it. More than one pays where endpoints are many and links slow.
     library : optional
-        From :func:`sim.ace.library.build_library`, if not that of the accelerator as it comes.
+        From :func:`sim.ace.shared_library.build_library`, if not that of the accelerator as it comes.
     status : callable or None
         Receives ``(what, done, total)`` as the library is built.
     """

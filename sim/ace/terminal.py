@@ -33,7 +33,7 @@ def nodes(text):
 @contextmanager
 def at_work(config):
     """``with`` the library of a preset, and ``tell(done, total, note)``."""
-    from sim.ace.library import build_library
+    from sim.ace.shared_library import build_library
 
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),

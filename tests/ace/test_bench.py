@@ -16,7 +16,7 @@ from hw.ace.words import Collective
 from sim.ace.bench import Bench, latency, sweep, throughput
 from sim.ace.bench.runner import differences
 from sim.ace.bench.traffic import bound, conventional_ratio, hops, one_way
-from sim.ace.library import ClusterFailed, build_library
+from sim.ace.shared_library import ClusterFailed, build_library
 
 
 @cache

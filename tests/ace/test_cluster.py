@@ -16,7 +16,7 @@ from hw.errors import UserError
 from sim.ace.cluster import Cluster, CollectiveFailed, Communicator
 from sim.ace.driver import Share
 from sim.ace.endpoints import Link, Memory
-from sim.ace.library import ClusterFailed, build_library
+from sim.ace.shared_library import ClusterFailed, build_library
 
 pytestmark = pytest.mark.rtl
 

@@ -11,7 +11,7 @@ from hw.ace.layouts import PacketKind
 from hw.errors import UserError
 from sim.ace.driver import AceDriver
 from sim.ace.endpoints import Endpoints, Link, Memory, Reason
-from sim.ace.library import ClusterFailed, build_library
+from sim.ace.shared_library import ClusterFailed, build_library
 from tests.ace.stub import INBOX, WORDS, StubEndpoint, errand
 
 pytestmark = pytest.mark.rtl

@@ -15,8 +15,8 @@ from hw.cli import main
 from sim.ace.cluster import Cluster
 from sim.ace.driver import Share
 from sim.ace.endpoints import Link, Memory
-from sim.ace.library import ClusterFailed, build_library
 from sim.ace.log import Log, Packet
+from sim.ace.shared_library import ClusterFailed, build_library
 from sim.ace.trace import FSMS, PORTS, chrome, phases, traced
 
 pytestmark = pytest.mark.rtl

@@ -12,7 +12,7 @@ from sim.ace.bench.traffic import bound, hops
 from sim.ace.cluster import Cluster, Communicator
 from sim.ace.driver import Share
 from sim.ace.endpoints import Link, Memory
-from sim.ace.library import ClusterFailed
+from sim.ace.shared_library import ClusterFailed
 
 __all__ = ["MEMORY_LATENCY", "TYPES", "Bench", "differences"]
 
@@ -30,7 +30,7 @@ class Bench:
     ----------
     config : AceConfig
     library
-        Of :func:`sim.ace.library.build_library`.
+        Of :func:`sim.ace.shared_library.build_library`.
     link_rate : float
         Beats per cycle that a link carries, headers included.
     link_latency : int
@@ -48,7 +48,7 @@ class Bench:
 
     def __init__(self, config, library, *, link_rate, link_latency, dtype=DType.FP32, seed=1,
                  tell=lambda cycle: None):
-        self.config, self.library = config, library
+        self.config, self._built = config, library
         self.link_rate, self.link_latency = link_rate, link_latency
         self.dtype, self.seed, self.tell = dtype, seed, tell
         self.cycles = 0
@@ -74,7 +74,7 @@ class Bench:
         memory = Memory(read_latency=MEMORY_LATENCY, write_latency=MEMORY_LATENCY)
         inputs = self._inputs(prod(shape), size)
         with Cluster(config, shape, communicators=[whole], link=link, memory=memory, seed=self.seed,
-                     library=self.library) as cluster:
+                     library=self._built) as cluster:
             outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=self.dtype,
                                          limit=self._limit(shape, size), progress=self.tell)
             counters = cluster.do(*(driver.counters() for driver in cluster.drivers))
