@@ -155,7 +155,6 @@ class Chunker(wiring.Component):
         goes_down = Signal()
         with m.FSM():
             with m.State("LOOK"):
-                m.d.comb += slot.eq(0)
                 m.d.sync += [operation.eq(self.operation), sequence.eq(sequences.read[0].data),
                              now.eq(columns.read[0].data)]
                 mine = Signal(config.slot_bits)

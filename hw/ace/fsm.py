@@ -5,7 +5,8 @@ which other FSMs use.
 
 ::
 
-    IDLE -> PHASE -> PHASE_WAIT -> SEND -> SEND_WAIT -> SENDING -> (SETTLE) -> SEND ... -> ENDING -> PHASE ... -> FINISH
+    IDLE -> NEXT -> PHASE -> PHASE_WAIT -> ENTER -> SEND -> SEND_WAIT -> SENDING -> (SETTLE) -> SEND ... -> ENDING
+            NEXT -> ... -> NEXT -> FINISH -> IDLE
 """
 
 from amaranth import *

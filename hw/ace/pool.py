@@ -93,14 +93,16 @@ class FsmPool(wiring.Component):
         self._signals(m, fsms)
 
         found = Signal(self.config.fsm_bits)
-        places, states = Array(_place(self.config, fsm, m) for fsm in fsms), Array(fsm.state for fsm in fsms)
+        slots, arithmetics, states = (
+            Array(getattr(fsm, name) for fsm in fsms) for name in ("slot", "arithmetic", "state"))
         m.d.comb += [
             self.lookup_share.number.eq(self.lookup.communicator),
             found.eq(own(self.lookup_share.share, self.lookup.sequence)[0]),
             self.state.eq(states[self.select]),
             self.busy.eq(Cat(fsm.busy for fsm in fsms)),
         ]
-        m.d.sync += [self.place.eq(places[found]), self.place.fsm.eq(found)]
+        m.d.sync += [self.place.fsm.eq(found), self.place.slot.eq(slots[found]),
+                     self.place.arithmetic.eq(arithmetics[found])]
         return m
 
     def _chunks(self, m, fsms):
@@ -247,9 +249,3 @@ class FsmPool(wiring.Component):
             m.d.comb += fsm.signal_taken.eq(free & turn.grant_onehot[number])
             with m.If(free & turn.grant_onehot[number]):
                 m.d.sync += signal.eq(fsm.signal_payload)
-
-
-def _place(config, fsm, m):
-    place = Signal(place_layout(config))
-    m.d.comb += [place.slot.eq(fsm.slot), place.arithmetic.eq(fsm.arithmetic)]
-    return place

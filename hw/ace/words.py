@@ -179,8 +179,6 @@ receiver combines it with what its places hold; else it is copied there.
 """
 
 
-
-
 def _word(name, fields, doc):
     """Named tuple of one kind of program word."""
     def pack(self):
