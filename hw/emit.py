@@ -37,11 +37,24 @@ def verilog(component, *, name, assertions=True):
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
     with _builtin_yosys(), _uncollected():
-        if assertions:
-            return backend.convert(component, name=name, emit_src=False, strip_internal_attrs=True)
-        text = rtlil.convert(component, name=name, emit_src=False)
-        text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
+        text = _without_large_zeros(rtlil.convert(component, name=name, emit_src=False))
+        if not assertions:
+            text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
         return backend._convert_rtlil_text(text, strip_internal_attrs=True)
+
+
+LARGE_BITS = 1 << 21
+"""Memories of so many bits have no initial zeros in Verilog. Nothing of theirs is read before it was written, UltraRAM
+could not hold them, and they would be most of the text."""
+
+
+def _without_large_zeros(text):
+    """RTLIL without the initial contents of large memories, where these are zeros."""
+    def keep(cell):
+        zeros = re.search(r"^    connect \\DATA (\d+)'0+$", cell[0], flags=re.MULTILINE)
+        return "" if zeros and int(zeros[1]) >= LARGE_BITS else cell[0]
+
+    return re.sub(r"^  cell \$meminit_v2 .*?^  end\n", keep, text, flags=re.MULTILINE | re.DOTALL)
 
 
 def pins(component, *, text=None):

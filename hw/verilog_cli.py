@@ -1,6 +1,7 @@
 """``dmace verilog DESIGN``: everything another project needs to take a design into its own SoC."""
 
 import json
+import sys
 from pathlib import Path
 
 from hw.errors import UserError
@@ -49,6 +50,8 @@ def configure(parser):
 
 def run(args):
     folder = args.output or Path(f"{args.design}-{args.config}")
+    if args.config == "wide":
+        print(f"Making the Verilog of {args.design}, wide: up to a minute.", file=sys.stderr)
     for path in write(args.design, args.config, folder, assertions=not args.no_assertions):
         print(path)
     return 0

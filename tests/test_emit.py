@@ -3,7 +3,7 @@
 import pytest
 from amaranth import *
 from amaranth.hdl import Assert, Format
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw import emit
@@ -89,3 +89,32 @@ def test_other_domains_are_pins():
 def test_name_must_be_an_identifier(name):
     with pytest.raises(ValueError, match=f"^Module name must be a Verilog identifier, not {name!r}$"):
         emit.verilog(None, name=name)
+
+
+class Keep(wiring.Component):
+    """A memory of 64-bit words that begin with ``first``."""
+
+    i: In(16)
+    o: Out(64)
+
+    def __init__(self, depth, first=0):
+        self.depth, self.first = depth, first
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.kept = kept = memory.Memory(shape=64, depth=self.depth, init=[self.first])
+        read, write = kept.read_port(), kept.write_port()
+        m.d.comb += [read.addr.eq(self.i), read.en.eq(1), self.o.eq(read.data), write.addr.eq(self.i), write.en.eq(1)]
+        return m
+
+
+def test_large_memories_have_no_initial_zeros():
+    words = emit.LARGE_BITS // 64
+    assert "initial begin" in emit.verilog(Keep(16), name="top")
+    text = emit.verilog(Keep(words), name="top")
+    assert f"[{words - 1}:0]" in text and "initial begin" not in text
+
+
+def test_other_contents_of_large_memories_stay():
+    assert "initial begin" in emit.verilog(Keep(emit.LARGE_BITS // 64, first=5), name="top")
