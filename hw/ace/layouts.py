@@ -3,6 +3,7 @@
 Command -> Operation -> Chunk -> Move (fill) -> Send, Flit, Landed -> Move (drain) -> Done, in the order of the data.
 """
 
+from amaranth.hdl import Shape
 from amaranth.lib import data, enum
 
 from .config import ADDR_WIDTH, PHASES, SEQUENCE_WIDTH, STEP_WIDTH
@@ -24,7 +25,7 @@ SendLayout = data.StructLayout(dict(SEND_FIELDS))
 PHASE_WIDTH = (PHASES - 1).bit_length()
 
 
-class PacketKind(enum.Enum, shape=2):
+class PacketKind(enum.Enum, shape=3):
     """What a packet is."""
 
     CREDIT = 0
@@ -33,19 +34,37 @@ class PacketKind(enum.Enum, shape=2):
     """A piece of a send, with payload."""
     GRANT = 2
     """So many receives of a chunk's phase are safe; no payload."""
+    ABORT = 3
+    """A communicator's work ends with an error. No part of the engine sends or takes it."""
+    PUT = 4
+    """A piece of a DMA write to the neighbour's memory. No part of the engine sends or takes it."""
+    PUT_DONE = 5
+    """A DMA write has ended. No part of the engine sends or takes it."""
 
 
 def packet_layout(config):
-    """Header of a packet, on its first beat.
+    """Header of a packet, on its first beat. What only one kind has shares its bits with what only others have.
 
-    ``communicator``, ``sequence``: the chunk. ``phase``: which of its program. ``offset``: beat of the slot where its
-    payload begins. ``beats``: of payload, less one. ``reduce``: combine with what is there. ``granted``: of a GRANT,
-    how many receives of the phase are safe in all.
+    ``communicator``, ``sequence``: the chunk. ``epoch``: of the communicator. ``phase``: which of its program. Of DATA,
+    ``offset``: beat of the slot where its payload begins; ``beats``: of payload, less one; ``reduce``: combine with
+    what is there. Of a GRANT, ``granted``: how many receives of the phase are safe in all.
     """
-    return data.StructLayout({
-        "kind": PacketKind, "communicator": 4, "sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH,
-        "offset": config.chunk_beat_bits, "beats": 7, "reduce": 1, "granted": STEP_WIDTH,
-    })
+    return _overlaid(
+        {"kind": PacketKind, "communicator": 4, "epoch": 4, "sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH},
+        {"offset": config.chunk_beat_bits, "beats": 7, "reduce": 1},
+        {"granted": STEP_WIDTH})
+
+
+def _overlaid(common, *kinds):
+    """Fields that all packets have, and above them in the same bits those of each kind."""
+    fields, begin, end = {}, 0, 0
+    for part in (common, *kinds):
+        at = begin
+        for name, shape in part.items():
+            fields[name] = data.Field(shape, at)
+            at += Shape.cast(shape).width
+        begin, end = begin or at, max(end, at)
+    return data.FlexibleLayout(end, fields)
 
 
 def flit_layout(config):

@@ -84,6 +84,7 @@ _SEND = {
 _PACKET = {
     "kind": "see below",
     "communicator": "whose chunk; the same number on all its ranks",
+    "epoch": "of the communicator; 0",
     "sequence": "which of its chunks",
     "phase": "which phase of the chunk's program",
     "offset": "DATA: first beat in the receiver's slot",
@@ -135,6 +136,9 @@ _KINDS = {
     PacketKind.CREDIT: "one beat, nothing but `credit`; from port to port, takes no room in the receive buffer",
     PacketKind.DATA: "a piece of a send",
     PacketKind.GRANT: "one beat, no payload: from the receiver of sends to their sender",
+    PacketKind.ABORT: "reserved",
+    PacketKind.PUT: "reserved",
+    PacketKind.PUT_DONE: "reserved",
 }
 
 _STATUS = {

@@ -4,6 +4,7 @@
 // at a time, and what it needs stays in the cache.
 #pragma once
 
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -134,7 +135,7 @@ public:
             text += comma + object({{"rank", made.rank}, {"port", made.port},
                                     {"to", shape_.neighbour(made.rank, made.port)}, {"credits", counts.packets[0]},
                                     {"data", counts.packets[1]}, {"grants", counts.packets[2]},
-                                    {"others", counts.packets[3]}, {"header_bytes", counts.header_bytes},
+                                    {"others", std::accumulate(counts.packets.begin() + 3, counts.packets.end(), uint64_t{0})}, {"header_bytes", counts.header_bytes},
                                     {"payload_bytes", counts.payload_bytes}, {"waited", counts.waited},
                                     {"held", counts.held}}) + ", \"busy\": " + std::to_string(counts.busy) + "}";
             comma = ", ";

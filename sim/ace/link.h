@@ -48,7 +48,7 @@ public:
 };
 
 struct LinkCounts {
-    std::array<uint64_t, 4> packets{};  // by kind
+    std::array<uint64_t, 8> packets{};  // by kind
     uint64_t header_bytes = 0, payload_bytes = 0;
     double busy = 0;      // cycles
     uint64_t waited = 0;  // cycles in which the sender had a beat that the link did not take

@@ -9,7 +9,8 @@ __all__ = ["Burst", "Log", "Packet", "packets"]
 
 
 class Packet(NamedTuple):
-    """A packet as it left at a port, or as it came: cycles of its first and last beat, and its header's fields."""
+    """A packet as it left at a port, or as it came: cycles of its first and last beat, and its header's fields, of
+    which each kind has its own."""
 
     rank: int
     port: int
@@ -18,6 +19,7 @@ class Packet(NamedTuple):
     end: int
     kind: PacketKind
     communicator: int
+    epoch: int
     sequence: int
     phase: int
     offset: int

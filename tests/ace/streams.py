@@ -26,12 +26,19 @@ def unpack(layout, number):
 
 
 def random_fields(rng, layout, **fixed):
-    """Random value of each field of ``layout`` that is not given."""
+    """Random value of each field of ``layout`` that is not given; where fields overlap, those given count."""
+    if isinstance(layout, data.FlexibleLayout):
+        number = rng.getrandbits(layout.size)
+        for name, value in fixed.items():
+            field = layout[name]
+            number &= ~((1 << field.width) - 1 << field.offset)
+            number |= int(getattr(value, "value", value)) << field.offset
+        return unpack(layout, number)
     return {name: fixed[name] if name in fixed else _random(rng, field) for name, field in layout}
 
 
 def _random(rng, field):
-    if isinstance(field.shape, data.StructLayout):
+    if isinstance(field.shape, data.Layout):
         return random_fields(rng, field.shape)
     return rng.getrandbits(field.width)
 

@@ -21,7 +21,7 @@ ERRAND = {"address": ADDR_WIDTH, "port": 3, "kind": PacketKind, "beats": 8}
 
 def errand(*, port, address=0, beats=1, kind=PacketKind.DATA):
     """A doorbell word: send a packet at ``port``; of a data packet, so many beats from memory."""
-    return (address | port << 64 | kind.value << 67 | beats << 69).to_bytes(16, "little")
+    return (address | port << 64 | kind.value << 67 | beats << 70).to_bytes(16, "little")
 
 
 class StubEndpoint(wiring.Component):

@@ -141,7 +141,7 @@ def test_what_failed_is_traced(tmp_path):
 
 
 def _packet(begin, sequence, phase=0, *, kind=PacketKind.DATA, came=False, port=0):
-    return Packet(0, port, came, begin, begin + 3, kind, 0, sequence, phase, 0, 3, 0, 0)
+    return Packet(0, port, came, begin, begin + 3, kind, 0, 0, sequence, phase, 0, 3, 0, 0)
 
 
 def test_phases_of_an_fsm_follow_one_another():
