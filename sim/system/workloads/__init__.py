@@ -1,0 +1,56 @@
+"""Training steps to predict: given tables, models made from their public shapes, and a user's own files.
+
+::
+
+    load("resnet50")             a table of this folder
+    load("gnmt", batch=64)       made from shapes, see the function of that name for what can be set
+    load("mine.csv")             see csv_file
+"""
+
+import inspect
+from pathlib import Path
+
+from hw.errors import UserError
+
+from . import csv_file
+from .dlrm import dlrm
+from .gnmt import gnmt
+from .layer import Exchange, Layer, Pass, Processor, Work, Workload
+from .resnet50 import resnet50
+
+__all__ = ["MADE", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Processor", "Work", "Workload", "load"]
+
+TABLES = Path(__file__).parent / "tables"
+
+MADE = {"gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
+"""Name -> function that makes the workload."""
+
+NAMES = (*sorted(path.stem for path in TABLES.glob("*.csv")), *MADE)
+
+
+def load(name, **settings):
+    """A :class:`Workload` by name, or of a file that ends in ``.csv``.
+
+    Parameters
+    ----------
+    name : str
+    **settings
+        For a workload that is made: ``batch``, ``element``, ...
+    """
+    if name in MADE:
+        known = inspect.signature(MADE[name]).parameters
+        for key, value in settings.items():
+            if key not in known:
+                raise UserError(f"the workload {name} has no setting {key!r}; it has {', '.join(known)}.")
+            if isinstance(known[key].default, bool) != isinstance(value, bool) or not 0 <= value < 1 << 20:
+                raise UserError(f"{key} of the workload {name} must be like {known[key].default}, not {value!r}.")
+            if not isinstance(value, bool) and value < 1:
+                raise UserError(f"{key} of the workload {name} must be 1 or more, not {value}.")
+        return MADE[name](**settings)
+    if settings:
+        raise UserError(f"the workload {name} is a table and has no settings, so not {', '.join(settings)} either.")
+    if name in NAMES:
+        return csv_file.read(TABLES / f"{name}.csv")
+    if not name.endswith(".csv"):
+        raise UserError(f"a workload must be one of {', '.join(NAMES)} or a file that ends in .csv, not {name!r}.")
+    return csv_file.read(name)

@@ -1,0 +1,206 @@
+"""What a training step is made of: layers, the work of their three passes, and what they exchange."""
+
+from dataclasses import dataclass, field, replace
+
+from hw.ace.words import Collective
+from hw.errors import UserError
+
+__all__ = ["BACKWARD", "GROUPS", "PASSES", "Exchange", "Layer", "Pass", "Processor", "Work", "Workload"]
+
+PASSES = ("forward", "input_grad", "weight_grad")
+"""Of a layer, in the order of a column of a CSV file."""
+
+GROUPS = ("all", "model", "data")
+"""Who takes part in an exchange: every rank, those that share a model, those that have the same piece of it."""
+
+BACKWARD = ("weight-first", "input-first")
+"""Which of a layer's two gradients is computed first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processor:
+    """What computes.
+
+    Parameters
+    ----------
+    flops : float
+        Peak rate, operations/s; an addition and a multiplication are two.
+    efficiency : float
+        Share of the peak that matrix products reach, above 0 and at most 1.
+    memory : float
+        Bandwidth of the memory, bytes/s.
+    """
+
+    flops: float = 120e12
+    efficiency: float = 1.0
+    memory: float = 900e9
+
+    def __post_init__(self):
+        for name, value in (("flops", self.flops), ("memory", self.memory)):
+            if not 0 < value < float("inf"):
+                raise UserError(f"the processor's {name} must be above 0, not {value!r}.")
+        if not 0 < self.efficiency <= 1:
+            raise UserError(f"the processor's efficiency must be above 0 and at most 1, not {self.efficiency!r}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Compute of a pass: either how long it takes when nothing disturbs it, or what it does.
+
+    Parameters
+    ----------
+    seconds : float or None
+        Alone. None: by the roofline of a :class:`Processor`.
+    flops : int
+        Operations.
+    memory_bytes : int
+        Read from memory and written to it. 0 with ``seconds``: nobody knows.
+    """
+
+    seconds: float | None = None
+    flops: int = 0
+    memory_bytes: int = 0
+
+    def alone(self, processor):
+        """Seconds when nothing disturbs it: the slower of arithmetic and memory."""
+        if self.seconds is not None:
+            return self.seconds
+        return max(self.flops / (processor.flops * processor.efficiency), self.memory_bytes / processor.memory)
+
+    def arithmetic(self, processor):
+        """Seconds with a memory that is never waited for; all of it where the traffic is not known."""
+        if self.seconds is not None:
+            return self.seconds
+        return self.flops / (processor.flops * processor.efficiency)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """A collective that a pass asks for.
+
+    Parameters
+    ----------
+    collective : Collective
+    bytes : int
+        Of the whole vector at each rank; of an all-gather, of the rank's own part.
+    group : str
+        One of :data:`GROUPS`.
+    """
+
+    collective: Collective
+    bytes: int
+    group: str = "all"
+
+    def __post_init__(self):
+        if self.bytes < 1:
+            raise UserError(f"an exchange must have 1 byte or more, not {self.bytes}.")
+        if self.group not in GROUPS:
+            raise UserError(f"the group of an exchange must be one of {', '.join(GROUPS)}, not {self.group!r}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One of a layer's three.
+
+    Parameters
+    ----------
+    work : Work
+    exchange : Exchange or None
+        Asked for when the work is done.
+    other : str
+        Name of a layer. Forward: before whose forward pass the exchange must have ended (default: before anything
+        else). Input gradient: after whose input gradient the exchange is asked for (default: after the layer's own).
+    """
+
+    work: Work = field(default_factory=Work)
+    exchange: Exchange | None = None
+    other: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A layer.
+
+    Parameters
+    ----------
+    forward, input_grad, weight_grad : Pass
+        The exchange of the weight gradient runs beside what follows, and must have ended ``update`` seconds before
+        the layer's next forward pass.
+    update : float
+        Seconds from reduced gradients to new weights.
+    """
+
+    name: str
+    forward: Pass = field(default_factory=Pass)
+    input_grad: Pass = field(default_factory=Pass)
+    weight_grad: Pass = field(default_factory=Pass)
+    update: float = 0.0
+
+    def passes(self):
+        """Name and :class:`Pass` of each."""
+        return [(name, getattr(self, name)) for name in PASSES]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A training step of one rank.
+
+    Parameters
+    ----------
+    name, source : str
+        What it is, and where its figures are from.
+    layers : tuple of Layer
+    model_parallel : int
+        Ranks that share a model, those of the first dimensions; 0: all.
+    backward : str
+        One of :data:`BACKWARD`.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    source: str = ""
+    model_parallel: int = 1
+    backward: str = "weight-first"
+
+    def __post_init__(self):
+        if not self.layers:
+            raise UserError(f"the workload {self.name} has no layers.")
+        if self.model_parallel < 0:
+            raise UserError(f"the workload {self.name}: model_parallel must be 0 or more, not {self.model_parallel}.")
+        if self.backward not in BACKWARD:
+            raise UserError(f"the workload {self.name}: backward must be one of {', '.join(BACKWARD)}, "
+                            f"not {self.backward!r}.")
+        numbers = {}
+        for number, layer in enumerate(self.layers):
+            if numbers.setdefault(layer.name, number) != number:
+                raise UserError(f"the workload {self.name} has two layers {layer.name!r}.")
+        for number, layer in enumerate(self.layers):
+            for name, one in layer.passes():
+                if not one.other:
+                    continue
+                if one.other not in numbers:
+                    raise UserError(f"the workload {self.name}: {name} of {layer.name} names a layer {one.other!r}, "
+                                    "which it does not have.")
+                if name == "weight_grad" or numbers[one.other] <= number:
+                    raise UserError(f"the workload {self.name}: {name} of {layer.name} cannot name {one.other}; only a "
+                                    "forward pass and an input gradient can, and only a later layer.")
+
+    def bytes(self, collective=None, name=None):
+        """Bytes of all exchanges, or of those of a collective or a pass."""
+        return sum(one.exchange.bytes for layer in self.layers for which, one in layer.passes()
+                   if one.exchange and collective in (None, one.exchange.collective) and name in (None, which))
+
+    def seconds(self, processor, name=None):
+        """Compute of a step when nothing disturbs it, or of one pass."""
+        return sum(one.work.alone(processor) for layer in self.layers for which, one in layer.passes()
+                   if name in (None, which))
+
+    def scaled(self, factor):
+        """The same with compute ``factor`` times as fast."""
+        def faster(one):
+            work = one.work
+            return replace(one, work=Work(seconds=None if work.seconds is None else work.seconds / factor,
+                                          flops=round(work.flops / factor),
+                                          memory_bytes=round(work.memory_bytes / factor)))
+        return replace(self, layers=tuple(
+            replace(layer, **{name: faster(one) for name, one in layer.passes()}) for layer in self.layers))
