@@ -15,10 +15,10 @@ from hw.errors import UserError
 from . import csv_file
 from .dlrm import dlrm
 from .gnmt import gnmt
-from .layer import Exchange, Layer, Pass, Processor, Work, Workload
+from .layer import GROUPS, Exchange, Layer, Pass, Processor, Work, Workload
 from .resnet50 import resnet50
 
-__all__ = ["MADE", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Processor", "Work", "Workload", "load"]
+__all__ = ["GROUPS", "MADE", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Processor", "Work", "Workload", "load"]
 
 TABLES = Path(__file__).parent / "tables"
 

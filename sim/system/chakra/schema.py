@@ -1,0 +1,86 @@
+"""Messages of MLCommons Chakra's execution traces, as much of them as training steps need.
+
+Public schema: https://github.com/mlcommons/chakra, schema/protobuf/et_def.proto, package ChakraProtoMsg. Numbers of
+fields and of enumerators are those of the schema; fields that are not here are kept by protobuf when a message is
+read.
+"""
+
+import enum
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+__all__ = ["VERSION", "AttributeProto", "CollectiveType", "GlobalMetadata", "NodeProto", "NodeType"]
+
+VERSION = "0.0.4"
+_PACKAGE = "ChakraProtoMsg"
+
+
+class NodeType(enum.IntEnum):
+    METADATA = 1
+    MEM_LOAD = 2
+    MEM_STORE = 3
+    COMP = 4
+    COMM_SEND = 5
+    COMM_RECV = 6
+    COMM_COLL = 7
+
+
+class CollectiveType(enum.IntEnum):
+    ALL_REDUCE = 0
+    REDUCE = 1
+    ALL_GATHER = 2
+    GATHER = 3
+    SCATTER = 4
+    BROADCAST = 5
+    ALL_TO_ALL = 6
+    REDUCE_SCATTER = 7
+    REDUCE_SCATTER_BLOCK = 8
+    BARRIER = 9
+
+
+_MESSAGES = {
+    "BoolList": [("values", 1, "bool", "repeated")],
+    "AttributeProto": [
+        ("name", 1, "string"), ("doc_string", 2, "string"), ("double_val", 3, "double", "value"),
+        ("float_val", 5, "float", "value"), ("int32_val", 7, "int32", "value"), ("int64_val", 9, "int64", "value"),
+        ("uint32_val", 11, "uint32", "value"), ("uint64_val", 13, "uint64", "value"),
+        ("sint32_val", 15, "sint32", "value"), ("sint64_val", 17, "sint64", "value"),
+        ("fixed32_val", 19, "fixed32", "value"), ("fixed64_val", 21, "fixed64", "value"),
+        ("sfixed32_val", 23, "sfixed32", "value"), ("sfixed64_val", 25, "sfixed64", "value"),
+        ("bool_val", 27, "bool", "value"), ("bool_list", 28, "BoolList", "value"),
+        ("string_val", 29, "string", "value"),
+        ("bytes_val", 31, "bytes", "value")],
+    "GlobalMetadata": [("version", 1, "string"), ("attr", 2, "AttributeProto", "repeated")],
+    # The type is an enumeration of the schema; on the wire that is an int32.
+    "Node": [
+        ("id", 1, "uint64"), ("name", 2, "string"), ("type", 3, "int32"), ("ctrl_deps", 4, "uint64", "repeated"),
+        ("data_deps", 5, "uint64", "repeated"), ("start_time_micros", 6, "uint64"), ("duration_micros", 7, "uint64"),
+        ("attr", 10, "AttributeProto", "repeated")],
+}
+"""Fields: name, number, type, and ``repeated`` or the ``oneof`` that they are in."""
+
+
+def _classes():
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="et_def_subset.proto", package=_PACKAGE, syntax="proto3")
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind, *where in fields:
+            made = message.field.add(name=field, number=number, label=kinds.LABEL_OPTIONAL)
+            if kind in _MESSAGES:
+                made.type, made.type_name = kinds.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+            else:
+                made.type = getattr(kinds, f"TYPE_{kind.upper()}")
+            if where == ["repeated"]:
+                made.label = kinds.LABEL_REPEATED
+            elif where:
+                if not message.oneof_decl:
+                    message.oneof_decl.add(name=where[0])
+                made.oneof_index = 0
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return [message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+            for name in ("AttributeProto", "GlobalMetadata", "Node")]
+
+
+AttributeProto, GlobalMetadata, NodeProto = _classes()

@@ -1,0 +1,177 @@
+"""A training run as a graph: what is computed and exchanged, and what has to have ended before.
+
+Each rank runs the same graph. Its processor computes one node at a time, in the order of their numbers; collectives
+begin when what they need has ended, and run beside the processor.
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+from .workloads import Exchange, Work, Workload
+
+__all__ = ["URGENT", "Graph", "Kind", "Node", "unroll"]
+
+URGENT = 1
+"""Priority of exchanges that the next compute waits for; those of weight gradients have 0."""
+
+
+class Kind(enum.Enum):
+    COMPUTE = "compute"
+    """Takes the processor."""
+    DELAY = "delay"
+    """Takes time only."""
+    COLLECTIVE = "collective"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A piece of a run.
+
+    Parameters
+    ----------
+    number : int
+        Place in the graph.
+    kind : Kind
+    step : int
+        Iteration.
+    layer, part : str
+        What it belongs to; ``part`` is a pass of the layer, or ``update``.
+    previous : int or None
+        Of compute: the node before on the processor.
+    after : tuple of int
+        Nodes that must have ended.
+    work : Work
+        Of compute and delays.
+    exchange : Exchange or None
+        Of a collective.
+    priority : int
+        Of a collective.
+    """
+
+    number: int
+    kind: Kind
+    step: int = 0
+    layer: str = ""
+    part: str = ""
+    previous: int | None = None
+    after: tuple[int, ...] = ()
+    work: Work = field(default_factory=Work)
+    exchange: Exchange | None = None
+    priority: int = 0
+
+    @property
+    def needs(self):
+        """Numbers of all nodes that must have ended."""
+        return self.after if self.previous is None else (self.previous, *self.after)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """Nodes, each of which needs only earlier ones; ``steps`` iterations of ``name``."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    steps: int = 1
+    model_parallel: int = 1
+    source: str = ""
+
+    def __post_init__(self):
+        for number, node in enumerate(self.nodes):
+            if node.number != number or any(not 0 <= need < number for need in node.needs):
+                raise ValueError(f"Node {node.number} at place {number} needs {node.needs}, which must be earlier ones")
+
+
+def unroll(workload: Workload, steps=2, *, overlap=True):
+    """:class:`Graph` of ``steps`` iterations of a workload.
+
+    Forward passes go up the layers. The exchange of a forward pass holds the next compute, or the layer that it names.
+    Backwards, a layer computes its two gradients in the workload's order; the exchange of an input gradient holds the
+    next layer. Exchanges of weight gradients, and the updates after them, hold the layer's next forward pass.
+
+    Parameters
+    ----------
+    workload : Workload
+    steps : int
+        Iterations.
+    overlap : bool
+        Exchange weight gradients as they come; else all of them after the last compute of a step.
+    """
+    return Graph(name=workload.name, nodes=tuple(_Unrolling(workload, overlap).run(steps)), steps=steps,
+                 model_parallel=workload.model_parallel, source=workload.source)
+
+
+class _Unrolling:
+    def __init__(self, workload, overlap):
+        self.layers, self.backward, self.overlap = workload.layers, workload.backward, overlap
+        self.nodes, self.last, self.step = [], None, 0
+        # What holds the next compute, and what holds the next forward pass of a layer.
+        self.held, self.gates = set(), {}
+
+    def run(self, steps):
+        for self.step in range(steps):
+            for layer in self.layers:
+                self.forward(layer)
+            late = []
+            for layer in reversed(self.layers):
+                late += self.backwards(layer)
+            for layer, exchange in late:
+                self.reduce(layer, exchange)
+        return self.nodes
+
+    def add(self, kind, layer, part, after, **more):
+        number = len(self.nodes)
+        self.nodes.append(Node(number=number, kind=kind, step=self.step, layer=layer.name, part=part,
+                               after=tuple(sorted(set(after))), **more))
+        return number
+
+    def compute(self, layer, part):
+        work = getattr(layer, part).work
+        if work == Work() or work.seconds == 0:
+            return
+        held = self.held - {self.last}
+        self.last = self.add(Kind.COMPUTE, layer, part, held, previous=self.last, work=work)
+        self.held = set()
+
+    def exchange(self, layer, part, exchange, priority=0):
+        # What still holds the next compute holds what would come after it too.
+        after = self.held | ({self.last} if self.last is not None else set())
+        return self.add(Kind.COLLECTIVE, layer, part, after, exchange=exchange, priority=priority)
+
+    def forward(self, layer):
+        self.held |= self.gates.pop(layer.name, set())
+        self.compute(layer, "forward")
+        one = layer.forward
+        if one.exchange:
+            number = self.exchange(layer, "forward", one.exchange, URGENT)
+            if one.other:
+                self.gates.setdefault(one.other, set()).add(number)
+            else:
+                self.held.add(number)
+
+    def backwards(self, layer):
+        """Exchanges of weight gradients that are to come later."""
+        self.held |= self.gates.pop(layer.name, set())
+        late, asked = [], []
+        for part in ("weight_grad", "input_grad") if self.backward == "weight-first" else ("input_grad", "weight_grad"):
+            self.compute(layer, part)
+            one = getattr(layer, part)
+            if part == "weight_grad" and one.exchange:
+                if self.overlap:
+                    self.reduce(layer, one.exchange)
+                else:
+                    late.append((layer, one.exchange))
+            if part == "input_grad":
+                if one.exchange and not one.other:
+                    asked.append(self.exchange(layer, part, one.exchange, URGENT))
+                for earlier in self.layers:
+                    if earlier.input_grad.exchange and earlier.input_grad.other == layer.name:
+                        number = self.exchange(earlier, part, earlier.input_grad.exchange, URGENT)
+                        self.gates.setdefault(earlier.name, set()).add(number)
+        self.held |= set(asked)
+        return late
+
+    def reduce(self, layer, exchange):
+        number = self.exchange(layer, "weight_grad", exchange)
+        if layer.update:
+            number = self.add(Kind.DELAY, layer, "update", (number,), work=Work(seconds=layer.update))
+        self.gates.setdefault(layer.name, set()).add(number)
