@@ -1,0 +1,221 @@
+"""A training run on a machine: each node of a graph begins when what it needs has ended.
+
+::
+
+    run = train(unroll(load("resnet50"), 2), Machine(MachineConfig(shape=(4, 4, 4), endpoint="ace")))
+    run.seconds, run.exposed
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
+
+from hw.ace.words import Collective
+from hw.errors import UserError
+
+from .graph import Graph, Kind, Node
+from .workloads import Processor
+
+__all__ = ["LayerTimes", "Run", "Span", "count_bytes", "dimensions_of", "train"]
+
+
+@dataclass(frozen=True)
+class Span:
+    """When a node of the graph began and ended, in seconds, and for how long the processor waited for it to begin."""
+
+    node: Node
+    begin: float
+    end: float
+    waited: float = 0.0
+    culprit: int | None = None
+    """The node that ended last of those that it waited for."""
+
+    @property
+    def seconds(self):
+        return self.end - self.begin
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """A layer's share of a step: means over the steps, in seconds."""
+
+    layer: str
+    forward: float
+    input_grad: float
+    weight_grad: float
+    exchange: float
+    """From asking for each of its collectives until it has ended, added up."""
+    exposed: float
+    """The processor's waits for the layer's collectives and updates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What happened.
+
+    Parameters
+    ----------
+    graph : Graph
+    spans : tuple of Span
+        Of each node.
+    seconds : float
+        Until everything had ended.
+    computed : float
+        For which the processor was busy.
+    alone : float
+        What that would have been with nothing else going on.
+    statistics : dict
+        Of the machine.
+    """
+
+    graph: Graph
+    spans: tuple[Span, ...]
+    seconds: float
+    computed: float
+    alone: float
+    statistics: dict = field(default_factory=dict)
+
+    @property
+    def step(self):
+        """Seconds of an iteration, as a mean."""
+        return self.seconds / self.graph.steps
+
+    @property
+    def exposed(self):
+        """Seconds for which nothing was computed: communication that was waited for."""
+        return self.seconds - self.computed
+
+    @property
+    def communicating(self):
+        """Seconds for which a collective had begun and not ended."""
+        busy, until = 0.0, float("-inf")
+        for span in sorted((span for span in self.spans if span.node.kind == Kind.COLLECTIVE), key=lambda s: s.begin):
+            busy += max(0.0, span.end - max(span.begin, until))
+            until = max(until, span.end)
+        return busy
+
+    def layers(self):
+        """:class:`LayerTimes` of each layer, in the order of their first nodes."""
+        times = defaultdict(lambda: defaultdict(float))
+        for span in self.spans:
+            mine = times[span.node.layer]
+            if span.node.kind == Kind.COMPUTE:
+                mine[span.node.part] += span.seconds
+            elif span.node.kind == Kind.COLLECTIVE:
+                mine["exchange"] += span.seconds
+            if span.culprit is not None:
+                times[self.spans[span.culprit].node.layer]["exposed"] += span.waited
+        last = max(self.spans, key=lambda span: span.end)
+        busy_until = max((span.end for span in self.spans if span.node.kind == Kind.COMPUTE), default=0.0)
+        times[last.node.layer]["exposed"] += last.end - busy_until
+        names = ("forward", "input_grad", "weight_grad", "exchange", "exposed")
+        return [LayerTimes(layer, *(mine[name] / self.graph.steps for name in names)) for layer, mine in times.items()]
+
+
+def dimensions_of(group, shape, model_parallel):
+    """Dimensions of the torus along which a group communicates; none for a group of one rank.
+
+    Parameters
+    ----------
+    group : str
+        ``all``, ``model`` or ``data``.
+    shape : tuple of int
+    model_parallel : int
+        Ranks that share a model, those of the first dimensions; 0: all.
+    """
+    size = model_parallel or prod(shape)
+    split = next((number for number in range(len(shape) + 1) if prod(shape[:number]) == size), None)
+    if group == "all":
+        first, last = 0, len(shape)
+    elif split is None:
+        raise UserError(f"a model that {model_parallel} ranks share needs first dimensions of as many ranks, which "
+                        f"{'x'.join(map(str, shape))} does not have.")
+    else:
+        first, last = (0, split) if group == "model" else (split, len(shape))
+    return tuple(number for number in range(first, last) if shape[number] > 1)
+
+
+def count_bytes(exchange, ranks):
+    """Bytes of an exchange as NCCL counts them: of what a rank gets from a reduce-scatter, of what it has for each rank
+    in an all-to-all, rounded up; of the whole buffer otherwise."""
+    if exchange.collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL):
+        return -(-exchange.bytes // ranks)
+    return exchange.bytes
+
+
+def train(graph, machine, *, processor=None):
+    """Run a :class:`Graph` on a machine that has not run yet, and return a :class:`Run`.
+
+    Parameters
+    ----------
+    graph : Graph
+    machine : Machine
+    processor : Processor or None
+        Of each rank, for its roofline; by default the machine's.
+    """
+    npu = machine.config.npu
+    processor = processor or Processor(flops=npu.flops, memory=npu.memory_bytes_per_s)
+    return _Training(graph, machine, processor).run()
+
+
+class _Training:
+    def __init__(self, graph, machine, processor):
+        self.graph, self.machine, self.processor = graph, machine, processor
+        self.missing = [len(set(node.needs)) for node in graph.nodes]
+        self.users = defaultdict(list)
+        for node in graph.nodes:
+            for need in set(node.needs):
+                self.users[need].append(node.number)
+        self.begin, self.end = {}, {}
+
+    def run(self):
+        for node in self.graph.nodes:
+            if not node.needs:
+                self.start(node)
+        self.machine.run()
+        if len(self.end) != len(self.graph.nodes):
+            stuck = next(node for node in self.graph.nodes if node.number not in self.end)
+            raise RuntimeError(f"{stuck.part} of {stuck.layer} in step {stuck.step} has not ended")
+        spans = tuple(self.span(node) for node in self.graph.nodes)
+        computed = [span for span in spans if span.node.kind == Kind.COMPUTE]
+        return Run(graph=self.graph, spans=spans, seconds=max(self.end.values(), default=0.0),
+                   computed=sum(span.seconds for span in computed),
+                   alone=sum(span.node.work.alone(self.processor) for span in computed),
+                   statistics=self.machine.statistics())
+
+    def start(self, node):
+        self.begin[node.number] = self.machine.now
+        done = partial(self.ended, node)
+        tag = f"{node.layer} {node.part} {node.step}"
+        if node.kind == Kind.COMPUTE:
+            self.machine.compute(node.work.arithmetic(self.processor), memory_bytes=node.work.memory_bytes, tag=tag,
+                                 done=done)
+        elif node.kind == Kind.DELAY:
+            time = self.machine.now + node.work.alone(self.processor)
+            self.machine.at(time, partial(done, time))
+        else:
+            shape = self.machine.config.shape
+            dimensions = dimensions_of(node.exchange.group, shape, self.graph.model_parallel)
+            if not dimensions:
+                self.machine.at(self.machine.now, partial(done, self.machine.now))
+                return
+            count = count_bytes(node.exchange, prod(shape[number] for number in dimensions))
+            self.machine.issue(node.exchange.collective, count, dimensions=dimensions, priority=node.priority, tag=tag,
+                               done=done)
+
+    def ended(self, node, time):
+        self.end[node.number] = time
+        for number in self.users[node.number]:
+            self.missing[number] -= 1
+            if not self.missing[number]:
+                self.start(self.graph.nodes[number])
+
+    def span(self, node):
+        begin, end = self.begin[node.number], self.end[node.number]
+        if node.kind != Kind.COMPUTE or not node.after:
+            return Span(node, begin, end)
+        free = 0.0 if node.previous is None else self.end[node.previous]
+        culprit = max(node.after, key=lambda number: self.end[number])
+        waited = max(0.0, self.end[culprit] - free)
+        return Span(node, begin, end, waited, culprit if waited else None)
