@@ -85,7 +85,7 @@ def role_of(collective, coordinate, root, size, *, up):
     return 0 if distance == 0 else 2 if distance == size - 1 else 1
 
 
-def plan(collective, shape, dimensions, coordinates, *, up=True, role=None):
+def plan(collective, shape, dimensions, coordinates, *, up=True, role=None, max_ranks=MAX_RANKS):
     """Program of one rank for the chunks that go one way.
 
     Parameters
@@ -102,8 +102,10 @@ def plan(collective, shape, dimensions, coordinates, *, up=True, role=None):
         Send to rising coordinates; else to falling ones.
     role : tuple of int
         With a root: :func:`role_of` in each dimension. Then the coordinates make no difference.
+    max_ranks : int
+        Above :data:`~.config.MAX_RANKS` the words of a program have no room for it: for those who only look ahead.
     """
-    _check(shape, dimensions, coordinates)
+    _check(shape, dimensions, coordinates, max_ranks)
     if (role is not None) != (collective in ROOTED) or (role is not None and len(role) != len(shape)):
         raise ValueError(f"A program for {collective.name} in {len(shape)} dimensions cannot have the role {role!r}")
     rings = [_Ring(shape, number, coordinates, dimensions[number], up) for number, size in enumerate(shape) if size > 1]
@@ -197,11 +199,11 @@ _ROLES = {1: (0,), 2: (0, 2), 3: (0, 1, 2)}
 """Roles that there are in a dimension of so many ranks, or more."""
 
 
-def _check(shape, dimensions, coordinates):
+def _check(shape, dimensions, coordinates, max_ranks=MAX_RANKS):
     if not 1 <= len(shape) <= DIMENSIONS:
         raise ValueError(f"A communicator must have 1 to {DIMENSIONS} dimensions, not {len(shape)}")
-    if not all(isinstance(size, int) and size >= 1 for size in shape) or prod(shape) > MAX_RANKS:
-        raise ValueError(f"A communicator must have 1 to {MAX_RANKS} ranks, not a shape of {shape!r}")
+    if not all(isinstance(size, int) and size >= 1 for size in shape) or prod(shape) > max_ranks:
+        raise ValueError(f"A communicator must have 1 to {max_ranks} ranks, not a shape of {shape!r}")
     if len(set(dimensions)) != len(shape) or len(dimensions) != len(shape) or \
             not set(dimensions) <= set(range(DIMENSIONS)):
         raise ValueError(f"Dimensions of the torus for a shape of {tuple(shape)!r} must be as many different numbers "

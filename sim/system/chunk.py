@@ -1,0 +1,48 @@
+"""A chunk of a collective at a rank, on its way through the phases of its route."""
+
+__all__ = ["Chunk"]
+
+
+class Chunk:
+    """
+    Attributes
+    ----------
+    operation, index
+        Whose, and which: the same numbers on all ranks.
+    key : tuple
+        Of age: smaller ones go first.
+    turn : int
+        Number of its FSM.
+    leg, sent, came : int
+        Phase; grains of it that have been chosen, and that have come.
+    granted : int or None
+        Receives that the neighbour has granted; None where none are needed.
+    """
+
+    __slots__ = (
+        "came",
+        "endpoint",
+        "grains",
+        "granted",
+        "index",
+        "inside",
+        "key",
+        "leg",
+        "number",
+        "offered",
+        "operation",
+        "route",
+        "safe",
+        "sent",
+        "turn",
+    )
+
+    def __init__(self, endpoint, operation, index, route, key, number):
+        self.endpoint, self.operation, self.index, self.route = endpoint, operation, index, route
+        self.key, self.number, self.turn = key, number, number
+        self.leg, self.sent, self.came, self.granted, self.safe = -1, 0, 0, None, 0
+        self.grains, self.inside, self.offered = (), False, False
+
+    def take(self):
+        """The next grain, for a port: it has been chosen."""
+        return self.endpoint.take(self)

@@ -1,0 +1,277 @@
+"""A rank's communication: chunks from memory through their phases and back.
+
+A chunk is filled into a slot, waits for its FSM, goes through the legs of its route, and is drained. A slot and an FSM
+follow from its number, as in the accelerator. Endpoints without SRAM have no slots, fills and drains: each grain is
+read from memory before it is sent and written to memory when it has come.
+"""
+
+from .chunk import Chunk
+from .kernel import Server
+from .memory import Reads
+from .port import Port
+
+__all__ = ["Endpoint"]
+
+_FILL, _RUN, _DRAIN, _READ, _RECEIVE, _PORT = range(6)         # order of decisions
+
+
+class Endpoint:
+    """One rank's engine.
+
+    Parameters
+    ----------
+    machine
+        With ``kernel``, ``config``, ``calibration``, ``agreed`` (the list of chunks in the order in which ranks begin
+        them).
+    rank : int
+
+    Attributes
+    ----------
+    neighbours : list
+        By port, the endpoint at the other end of its link. Set by the machine.
+    active : int
+        Picoseconds in which a collective was under way here.
+    """
+
+    def __init__(self, machine, rank):
+        self.machine, self.rank = machine, rank
+        self.kernel, self.config = kernel, config = machine.kernel, machine.config
+        self.kind, npu = config.endpoint, config.npu
+        self.cycles = machine.calibration
+        self._cycle = 1e12 / config.clock_hz
+        self.sram, self.ideal = self.kind.engine == "sram", self.kind.engine == "ideal"
+        wait = self._wait = {name: self._ticks(getattr(machine.calibration, name) if self.sram else 0) for name in (
+            "receive_cycles", "transmit_cycles", "send_cycles", "phase_cycles", "grant_cycles", "start_cycles",
+            "chunk_cycles", "fill_cycles", "drain_cycles", "turn_cycles", "end_cycles")}
+        depth = machine.calibration.queue_packets if config.whole_packets else 1
+        self.ports = [Port(kernel, config, link, key=self._key(_PORT + side + 2 * dimension), depth=depth,
+                           delay=wait["transmit_cycles"]) for dimension, link in enumerate(config.links)
+                      for side in range(2)]
+        limits = [self.kind.memory_bytes_per_s, None if self.ideal else npu.bus_bytes_per_s]
+        if self.kind.engine == "memory":
+            limits.append(self.kind.sms * npu.sm_bytes * npu.clock_hz)
+        elif self.sram:
+            limits.append(machine.calibration.beat_bytes * config.clock_hz if config.whole_packets else None)
+        rate = min((limit for limit in limits if limit), default=None)
+        self.fills, self.drains = Server(kernel, rate), Server(kernel, rate)
+        self.reads, self.writes = Reads(kernel, rate, key=self._key(_READ)), Server(kernel, rate)
+        lanes = self.kind.receive_bytes
+        self.lanes = Server(kernel, lanes * config.clock_hz if lanes and self.sram else None)
+        self.latency = machine.memory_latency if self.sram else 0
+        self._tasks = []                       # operations with chunks that have not begun
+        self._agreed = 0                       # how far this rank is in the machine's list
+        self._chunks, self._early, self._grants = {}, {}, {}
+        self._begun = self._run = 0            # chunks that have got a slot, and an FSM
+        self._slots, self._fsms = {}, set()
+        self._filled, self._arrived, self._finished_chunks = {}, [], []
+        self._under_way, self._since, self.active = 0, 0, 0
+
+    def _ticks(self, cycles):
+        return round(cycles * self._cycle)
+
+    def _key(self, resource):
+        return resource << 16 | self.rank
+
+    # -- Collectives
+
+    def begin(self, operation):
+        """The rank's command is here."""
+        if not self._under_way:
+            self._since = self.kernel.now
+        self._under_way += 1
+        self.kernel.at(self.kernel.now + self._wait["start_cycles"], self._begin, operation)
+
+    def _begin(self, operation):
+        if not operation.chunks:
+            self._finish(operation)
+            return
+        self._tasks.append(operation)
+        self.kernel.decide(self._key(_FILL), self._fill)
+
+    def _finish(self, operation):
+        end = self.kernel.now + self._wait["end_cycles"] + self.latency
+        self.kernel.at(end, self._finished, operation)
+
+    def _finished(self, operation):
+        self._under_way -= 1
+        if not self._under_way:
+            self.active += self.kernel.now - self._since
+        operation.finished(self.rank)
+
+    # -- Chunks begin
+
+    def _fill(self):
+        """Begin as many chunks as there is room for, in the order on which all ranks agree."""
+        slots, agreed, wait = self.config.slots if self.sram else None, self.machine.agreed, self._wait
+        while True:
+            while self._agreed < len(agreed) and self.rank not in agreed[self._agreed][0].members:
+                self._agreed += 1
+            if slots is not None and self._begun % slots in self._slots:
+                return
+            if self._agreed < len(agreed):
+                operation, index = agreed[self._agreed]
+                if operation not in self._tasks:
+                    return
+            elif self._tasks:
+                operation = self.machine.next_operation(self._tasks)
+                index = operation.begun[self.rank]
+                agreed.append((operation, index))
+            else:
+                return
+            self._agreed += 1
+            operation.begun[self.rank] = index + 1
+            if index + 1 == operation.chunks:
+                self._tasks.remove(operation)
+            route, piece = operation.route(self.rank, index)
+            chunk = Chunk(self, operation, index, route, (*operation.key, index), self._begun)
+            self._begun += 1
+            self._chunks[operation.number, index] = chunk
+            if not self.sram:
+                self._is_filled(chunk)
+                continue
+            if slots is not None:
+                self._slots[chunk.number % slots] = chunk
+            read = self.fills.serve(route.fills * piece, extra=wait["chunk_cycles"])
+            self.kernel.at(read + wait["fill_cycles"] + (self.latency if route.fills else 0), self._is_filled, chunk)
+
+    def _is_filled(self, chunk):
+        self._filled[chunk.number] = chunk
+        self.kernel.decide(self._key(_RUN), self._turn)
+
+    def _turn(self):
+        """Filled chunks get their FSMs, one after the other."""
+        fsms = self.kind.fsms
+        while (chunk := self._filled.get(self._run)) is not None:
+            if fsms is not None:
+                chunk.turn = self._run % fsms
+                if chunk.turn in self._fsms:
+                    return
+                self._fsms.add(chunk.turn)
+            del self._filled[self._run]
+            self._run += 1
+            self.kernel.at(self.kernel.now + self._wait["turn_cycles"], self._enter, chunk)
+
+    # -- Phases
+
+    def _enter(self, chunk):
+        chunk.leg += 1
+        if chunk.leg == len(chunk.route.legs):
+            self._through(chunk)
+            return
+        leg = chunk.route.legs[chunk.leg]
+        place = (chunk.operation.number, chunk.index, chunk.leg)
+        chunk.grains, chunk.sent, chunk.inside = leg.grains, 0, True
+        chunk.came = self._early.pop(place, 0)
+        chunk.granted = self._grants.pop(place, 0) if self.sram else None
+        chunk.safe = leg.granted
+        if self.sram and leg.granted:
+            self._grant(chunk, leg)
+        self._go_on(chunk, leg)
+
+    def _grant(self, chunk, leg):
+        upstream = self.neighbours[leg.port ^ 1]
+        self.ports[leg.port ^ 1].signal(upstream.grant_comes, (
+            chunk.operation.number, chunk.index, chunk.leg, chunk.safe))
+
+    def grant_comes(self, *grant):
+        self.kernel.at(self.kernel.now + self._wait["grant_cycles"], self._granted, *grant)
+
+    def _granted(self, number, index, leg, granted):
+        chunk = self._chunks.get((number, index))
+        if chunk is not None and chunk.inside and chunk.leg == leg:
+            chunk.granted = granted
+            self._go_on(chunk, chunk.route.legs[leg])
+        else:
+            self._grants[number, index, leg] = granted
+
+    def _go_on(self, chunk, leg):
+        """Offer the next grain if it may go; else see whether the phase is over."""
+        grains, sent = leg.grains, chunk.sent
+        if sent == len(grains):
+            if chunk.came == leg.comes and chunk.inside and not chunk.offered:
+                chunk.inside = False
+                self.kernel.at(self.kernel.now + self._wait["phase_cycles"], self._enter, chunk)
+            return
+        if chunk.offered:
+            return
+        grain = grains[sent]
+        if grain.need > chunk.came or (chunk.granted is not None and grain.send >= chunk.granted):
+            return
+        chunk.offered = True
+        if self.sram or self.ideal:
+            self.ports[leg.port].offer(chunk)
+        else:
+            self.reads.request(chunk.key, grain.size * (2 if grain.reduce else 1), self.ports[leg.port].offer, chunk)
+
+    def take(self, chunk):
+        """A port has chosen the chunk: its next grain, and where it goes."""
+        leg = chunk.route.legs[chunk.leg]
+        grain = leg.grains[chunk.sent]
+        chunk.sent += 1
+        if grain.grants:
+            chunk.safe += grain.grants
+            self._grant(chunk, leg)
+        pause = self._wait["send_cycles"] if grain.ends and chunk.sent < len(leg.grains) else 0
+        self.kernel.at(self.kernel.now + pause, self._may_offer, chunk)
+        peer = self.neighbours[leg.port]
+        return grain.size, grain.packets, peer.comes, (chunk.operation.number, chunk.index, chunk.leg, grain)
+
+    def _may_offer(self, chunk):
+        chunk.offered = False
+        self._go_on(chunk, chunk.route.legs[chunk.leg])
+
+    def comes(self, number, index, leg, grain):
+        """A grain's last byte is here."""
+        if self.ideal:
+            self._landed(number, index, leg)
+            return
+        self._arrived.append((number, index, leg, grain.size))
+        self.kernel.decide(self._key(_RECEIVE), self._receive)
+
+    def _receive(self):
+        """Those that have come at the same time, the oldest first."""
+        server, wait = self.lanes if self.sram else self.writes, self._wait["receive_cycles"]
+        self._arrived.sort()
+        for number, index, leg, size in self._arrived:
+            self.kernel.at(server.serve(size) + wait, self._landed, number, index, leg)
+        self._arrived.clear()
+
+    def _landed(self, number, index, leg):
+        chunk = self._chunks.get((number, index))
+        if chunk is None or chunk.leg != leg or not chunk.inside:
+            place = (number, index, leg)
+            self._early[place] = self._early.get(place, 0) + 1
+            return
+        chunk.came += 1
+        self._go_on(chunk, chunk.route.legs[leg])
+
+    # -- Chunks end
+
+    def _through(self, chunk):
+        if self.kind.fsms is not None:
+            self._fsms.discard(chunk.turn)
+            self.kernel.decide(self._key(_RUN), self._turn)
+        if not self.sram:
+            self._ended(chunk)
+            return
+        self._finished_chunks.append((chunk.number, chunk))
+        self.kernel.decide(self._key(_DRAIN), self._drain)
+
+    def _drain(self):
+        self._finished_chunks.sort()
+        for _, chunk in self._finished_chunks:
+            piece = chunk.operation.route(self.rank, chunk.index)[1]
+            written = self.drains.serve(chunk.route.drains * piece)
+            self.kernel.at(written + self._wait["drain_cycles"] + (self.latency if chunk.route.drains else 0),
+                           self._ended, chunk)
+        self._finished_chunks.clear()
+
+    def _ended(self, chunk):
+        operation = chunk.operation
+        del self._chunks[operation.number, chunk.index]
+        if self.sram and self.config.slots is not None:
+            del self._slots[chunk.number % self.config.slots]
+            self.kernel.decide(self._key(_FILL), self._fill)
+        operation.ended[self.rank] += 1
+        if operation.ended[self.rank] == operation.chunks:
+            self._finish(operation)

@@ -1,0 +1,106 @@
+"""Events in order of time, and decisions once all that happens at a time is known.
+
+Time is an integer number of picoseconds. Handlers of events of the same time may run in any order, so they only note
+what has happened; who goes next is decided after all of them. So results do not depend on the order in which ranks
+are looked at, and one rank can stand for all of a symmetric machine.
+"""
+
+from heapq import heappop, heappush
+
+__all__ = ["SECOND", "Kernel", "Server", "picoseconds", "ticks_per_byte"]
+
+SECOND = 1_000_000_000_000
+"""Picoseconds."""
+
+
+def picoseconds(seconds):
+    """Nearest number of picoseconds."""
+    return round(seconds * SECOND)
+
+
+def ticks_per_byte(bytes_per_s):
+    """Picoseconds for a byte, as a float; 0 without a limit (None)."""
+    return 0.0 if bytes_per_s is None else SECOND / bytes_per_s
+
+
+class Kernel:
+    """An event queue.
+
+    Attributes
+    ----------
+    now : int
+        Picoseconds.
+    """
+
+    def __init__(self):
+        self.now = 0
+        self._events = []
+        self._number = 0
+        self._undecided = {}
+
+    def at(self, time, handler, *arguments):
+        """Call ``handler(*arguments)`` at a time that is not past."""
+        self._number += 1
+        heappush(self._events, (time, self._number, handler, arguments))
+
+    def decide(self, key, decision):
+        """Call ``decision()`` when all events of this time are over; once for each ``key``, smaller keys first."""
+        self._undecided[key] = decision
+
+    @property
+    def idle(self):
+        return not self._events and not self._undecided
+
+    def run(self, until=None):
+        """Run until nothing is left, or to the end of time ``until``."""
+        events, undecided = self._events, self._undecided
+        while True:
+            now = self.now
+            while events and events[0][0] <= now:
+                _, _, handler, arguments = heappop(events)
+                handler(*arguments)
+            if undecided:
+                if len(undecided) == 1:
+                    undecided.popitem()[1]()
+                else:
+                    keys = sorted(undecided)
+                    for decision in [undecided.pop(key) for key in keys]:
+                        decision()
+                continue
+            if not events or (until is not None and events[0][0] > until):
+                break
+            self.now = events[0][0]
+        if until is not None and until > self.now:
+            self.now = until
+
+
+class Server:
+    """Serves one request after the other at a rate: a memory's read or write side, a pipeline.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    bytes_per_s : float or None
+        None serves everything at once.
+
+    Attributes
+    ----------
+    bytes : int
+        Served or begun.
+    busy : int
+        Picoseconds.
+    """
+
+    def __init__(self, kernel, bytes_per_s):
+        self._kernel = kernel
+        self.per_byte = ticks_per_byte(bytes_per_s)
+        self.free = 0
+        self.bytes = self.busy = 0
+
+    def serve(self, size, extra=0):
+        """Time at which ``size`` bytes, and ``extra`` picoseconds that they need besides, will have been served."""
+        ticks = round(size * self.per_byte) + extra
+        self.bytes += size
+        self.busy += ticks
+        self.free = max(self.free, self._kernel.now) + ticks
+        return self.free

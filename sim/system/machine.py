@@ -1,0 +1,294 @@
+"""A cluster over time: collectives, computations and puts, with what they take from each other.
+
+::
+
+    machine = Machine(MachineConfig(shape=(4, 4, 4), endpoint="ace"))
+    machine.issue(Collective.ALL_REDUCE, 64 << 20, done=lambda time: print(time))
+    machine.run()
+    machine.statistics()
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from hw.ace.words import ROOTED, Collective
+from hw.errors import UserError
+
+from .calibration import Calibration
+from .compute import Compute
+from .configuration import MachineConfig
+from .endpoint import Endpoint
+from .kernel import SECOND, Kernel, picoseconds
+from .operation import Operation
+from .puts import Puts
+from .routes import program, route
+from .statistics import summary
+
+__all__ = ["Handle", "Machine"]
+
+
+@dataclass
+class Handle:
+    """Something that was asked for.
+
+    Attributes
+    ----------
+    tag : str
+        As given.
+    begin, end : float
+        Seconds; ``end`` is None until it is over everywhere.
+    ends : dict
+        Rank -> seconds, of those that are through. A folded machine has rank 0 only.
+    """
+
+    tag: str
+    begin: float
+    end: float | None = None
+    ends: dict = None
+
+
+class Machine:
+    """
+    Parameters
+    ----------
+    config : MachineConfig
+
+    Attributes
+    ----------
+    log : list or None
+        Put a list here before anything is asked for, and it receives ``(what, rank, begin, end, tag)`` of each
+        collective, computation and put that ends, with ``what`` of ``collective``, ``compute``, ``put``.
+    """
+
+    def __init__(self, config: MachineConfig):
+        self.config, self.log = config, None
+        self.kernel = Kernel()
+        self.calibration = config.calibration or Calibration.load()
+        self.memory_latency = picoseconds(config.npu.memory_latency_s)
+        self.agreed = []
+        self._routes, self._programs = {}, {}
+        self._issued, self._open = 0, set()
+        self.endpoints = [Endpoint(self, rank) for rank in range(1 if config.fold else config.ranks)]
+        for endpoint in self.endpoints:
+            endpoint.neighbours = [self.endpoints[self.neighbour(endpoint.rank, port)]
+                                   for port in range(2 * len(config.shape))]
+        self.computes = [Compute(self, endpoint) for endpoint in self.endpoints]
+        self._puts = Puts(self)
+
+    # -- Places
+
+    def place(self, rank, dimensions):
+        """Coordinates of a rank in these dimensions."""
+        place = np.unravel_index(rank, self.config.shape)
+        return tuple(int(place[dimension]) for dimension in dimensions)
+
+    def neighbour(self, rank, port):
+        """Rank at the other end of a port's link: port ``2 d`` is on the side of rising coordinates of dimension d."""
+        if self.config.fold:
+            return 0
+        place = list(np.unravel_index(rank, self.config.shape))
+        place[port // 2] = (place[port // 2] + (-1 if port % 2 else 1)) % self.config.shape[port // 2]
+        return int(np.ravel_multi_index(place, self.config.shape))
+
+    # -- Time
+
+    @property
+    def now(self):
+        """Seconds."""
+        return self.kernel.now / SECOND
+
+    def at(self, time, callback):
+        """Call ``callback()`` at a time in seconds, or now if that is past."""
+        self.kernel.at(max(picoseconds(time), self.kernel.now), callback)
+
+    def run(self, until=None):
+        """Run until nothing is left to do, or to a time in seconds.
+
+        Raises
+        ------
+        UserError
+            If something can never end: a rank has not issued what others wait for.
+        """
+        self.kernel.run(None if until is None else picoseconds(until))
+        if until is None and self._open:
+            names = ", ".join(sorted({operation.collective.name for operation in self._open}))
+            raise UserError(f"{len(self._open)} collectives never end ({names}): not all of their ranks have issued "
+                            "them.")
+
+    # -- Requests
+
+    def issue(self, collective, size, *, dimensions=None, priority=0, ranks=None, root=None, delays=None, tag="",
+              done=None):
+        """Begin a collective on all ranks.
+
+        Parameters
+        ----------
+        collective : Collective or str
+            ``Collective.ALL_REDUCE`` or ``"ALL_REDUCE"``, for example.
+        size : int
+            Bytes: NCCL's ``count`` times the size of an element. That is the whole buffer of an all-reduce, a broadcast
+            or a reduce; of a reduce-scatter, an all-gather or an all-to-all it is *one block*: the buffer over the
+            ranks.
+        dimensions : tuple of int, optional
+            Rings and tori along these dimensions, each on its own; by default the whole machine.
+        priority : int
+            Larger ones go first, with ``order="priority"``.
+        ranks : iterable of int, optional
+            Only the groups of these ranks; whole groups.
+        root : tuple of int, optional
+            Coordinates of a broadcast's or a reduce's root in the dimensions; by default all 0.
+        delays : dict, optional
+            Rank -> seconds from now until it takes part; 0 for those that are not in it.
+        done : callable, optional
+            Receives the time in seconds when it has ended on the last rank.
+
+        Returns
+        -------
+        Handle
+        """
+        collective, dimensions = self._check(collective, size, dimensions, ranks, root, delays)
+        members = self._members(dimensions, ranks)
+        number = self._issued
+        self._issued += 1
+        key = {"fifo": (number,), "lifo": (-number,), "priority": (-priority, number)}[self.config.order]
+        handle = self.handle(tag)
+
+        def ended(rank, last):
+            if last:
+                self._open.discard(operation)
+            self.over(handle, "collective", rank, tag or collective.name, done, last)
+
+        root = tuple(root or (0,) * len(dimensions)) if collective in ROOTED else None
+        operation = Operation(self, number, key, collective, size, dimensions, members, root, ended)
+        self._open.add(operation)
+        for rank in members:
+            delay = picoseconds((delays or {}).get(rank, 0))
+            self.kernel.at(self.kernel.now + delay, self.endpoints[rank].begin, operation)
+        return handle
+
+    def compute(self, seconds_alone, *, memory_bytes=0, rank=None, tag="", done=None):
+        """Compute on a rank, or on all, for what takes so many seconds with all cores and the whole memory.
+
+        Parameters
+        ----------
+        memory_bytes : int
+            That it reads: it takes at least as long as the memory, less what communication has, needs for them.
+        done : callable, optional
+            Receives the time in seconds when it has ended on the last rank.
+        """
+        if not seconds_alone >= 0 or not memory_bytes >= 0:
+            raise UserError("A computation must take 0 seconds or more and read 0 bytes or more, not "
+                            f"{seconds_alone!r} and {memory_bytes!r}.")
+        return self._compute_on(self._which(rank), seconds_alone, memory_bytes, tag, done)
+
+    def put(self, source, target, size, *, engine="hardware", tag="", done=None):
+        """Move bytes from one rank's memory to another's, or within one (``source == target``), by a DMA request.
+
+        Parameters
+        ----------
+        engine : str
+            Who is told of events, and how: ``cpu``, ``software`` or ``hardware``; costs are in :mod:`.puts`.
+        done : callable, optional
+            Receives the time in seconds when the target can see that it has all.
+
+        On a folded machine every rank does the same, to the rank that is as far away.
+        """
+        return self._puts.put(source, target, size, engine, tag, done)
+
+    def statistics(self):
+        """What was carried and how busy it was: see :func:`.statistics.summary`."""
+        return summary(self)
+
+    # -- For endpoints
+
+    def handle(self, tag):
+        return Handle(tag, self.now, None, {})
+
+    def over(self, handle, what, rank, name, done, last=True):
+        """Something is over on a rank, or on the last one."""
+        handle.ends[rank] = self.now
+        if self.log is not None:
+            self.log.append((what, rank, handle.begin, self.now, name))
+        if last:
+            handle.end = self.now
+            if done is not None:
+                done(self.now)
+
+    def next_operation(self, operations):
+        """Whose chunk begins next."""
+        return min(operations, key=lambda operation: operation.key)
+
+    def program(self, collective, shape, dimensions, place, up):
+        key = collective, shape, dimensions, place, up
+        if key not in self._programs:
+            role = place if collective in ROOTED else None
+            self._programs[key] = program(self.config, collective, shape, dimensions,
+                                          (0,) * len(shape) if role else place, up=up, role=role)
+        return self._programs[key]
+
+    def route(self, made, piece):
+        key = id(made), piece
+        if key not in self._routes:
+            self._routes[key] = route(self.config, made, piece)
+        return self._routes[key]
+
+    # -- Checks
+
+    def _check(self, collective, size, dimensions, ranks, root, delays):
+        names = {one.name: one for one in Collective}
+        if not isinstance(collective, Collective):
+            if str(collective) not in names:
+                raise UserError(f"A collective must be one of {', '.join(names)}, not {collective!r}.")
+            collective = names[str(collective)]
+        if size != int(size) or size < 0:
+            raise UserError(f"A collective must have 0 bytes or more, not {size!r}.")
+        every = range(len(self.config.shape))
+        dimensions = tuple(every if dimensions is None else dimensions)
+        if not dimensions or len(set(dimensions)) != len(dimensions) or not set(dimensions) <= set(every):
+            raise UserError(f"Dimensions of a collective must be different ones of {', '.join(map(str, every))}, "
+                            f"not {dimensions!r}.")
+        if root is not None and (len(root) != len(dimensions) or not all(
+                0 <= at < self.config.shape[dimension] for at, dimension in zip(root, dimensions, strict=False))):
+            raise UserError(f"The root must have a coordinate in each of the dimensions {dimensions!r}, not {root!r}.")
+        if self.config.fold and (collective in ROOTED or ranks is not None or delays):
+            raise UserError(f"{collective.name} on some ranks, with delays or with a root needs a machine with "
+                            "fold=False.")
+        return collective, dimensions
+
+    def _members(self, dimensions, ranks):
+        if self.config.fold:
+            return (0,)
+        if ranks is None:
+            return range(self.config.ranks)
+        members = sorted(set(ranks))
+        chosen = set(members)
+        for rank in members:
+            place = list(np.unravel_index(rank, self.config.shape))
+            for inside in product(*(range(self.config.shape[dimension]) for dimension in dimensions)):
+                for dimension, at in zip(dimensions, inside, strict=True):
+                    place[dimension] = at
+                if (other := int(np.ravel_multi_index(place, self.config.shape))) not in chosen:
+                    raise UserError(f"Rank {rank} cannot take part without rank {other}, which is of its group.")
+        return members
+
+    def _which(self, rank):
+        if rank is None:
+            return range(len(self.endpoints))
+        if self.config.fold:
+            raise UserError("A computation on one rank needs a machine with fold=False.")
+        if not 0 <= rank < self.config.ranks:
+            raise UserError(f"There are ranks 0 to {self.config.ranks - 1}, not {rank!r}.")
+        return [rank]
+
+    def _compute_on(self, ranks, seconds, memory_bytes, tag, done):
+        handle, left = self.handle(tag), set(ranks)
+
+        def ended(rank):
+            left.discard(rank)
+            self.over(handle, "compute", rank, tag, done, not left)
+
+        for rank in list(left):
+            self.computes[rank].run(seconds, memory_bytes, ended)
+        return handle

@@ -1,0 +1,87 @@
+"""A collective that was issued: how it is cut into chunks, and how far each rank is."""
+
+from math import prod
+
+from hw.ace.config import COLUMN_BYTES
+from hw.ace.schedule import role_of
+from hw.ace.words import ROOTED, Collective
+
+from .routes import piece_bytes
+
+__all__ = ["Operation"]
+
+C = Collective
+
+
+class Operation:
+    """
+    Attributes
+    ----------
+    number : int
+        In the order of issue.
+    key : tuple
+        Of age at ports: what goes first has the smaller one.
+    members : container of int
+        Ranks that take part.
+    chunks : int
+        Of each rank.
+    begun, ended : dict
+        Chunks, by rank.
+    """
+
+    def __init__(self, machine, number, key, collective, size, dimensions, members, root, ended):
+        self.machine, self.number, self.key = machine, number, key
+        self.collective, self.size, self.dimensions, self.members = collective, size, dimensions, members
+        self.shape = tuple(machine.config.shape[dimension] for dimension in dimensions)
+        self.root = root
+        self.begun, self.ended = dict.fromkeys(members, 0), dict.fromkeys(members, 0)
+        self._left, self._told = len(members), ended
+        self._programs = {}
+        self._pieces = self._cut()
+        self.chunks = len(self._pieces)
+
+    def finished(self, rank):
+        self._left -= 1
+        self._told(rank, self._left == 0)
+
+    def route(self, rank, index):
+        """The :class:`Route` of a chunk, and the bytes in each of its places."""
+        up, piece = self._pieces[index]
+        return self.machine.route(self._program(rank, up), piece), piece
+
+    def _program(self, rank, up):
+        place = self.machine.place(rank, self.dimensions)
+        if self.collective in ROOTED:
+            place = tuple(role_of(self.collective, at, root, size, up=up)
+                          for at, root, size in zip(place, self.root, self.shape, strict=True))
+        if (place, up) not in self._programs:
+            self._programs[place, up] = self.machine.program(self.collective, self.shape, self.dimensions, place, up)
+        return self._programs[place, up]
+
+    def _cut(self):
+        """``(up, piece)`` of each chunk: columns of the upper and the lower half in turns, as the accelerator cuts."""
+        config, first = self.machine.config, next(iter(self.members))
+        if not self.size and self.collective != C.BARRIER:
+            return []
+        if prod(self.shape) == 1 and config.endpoint.engine != "sram":
+            return []
+        made = self._program(first, True)
+        longest = piece_bytes(config, made)
+        exact = config.endpoint.engine != "sram"
+        if self.collective == C.BARRIER:
+            return [(True, min(longest, config.packet_bytes))]
+        step = 1 if exact else COLUMN_BYTES
+        shards = made.shards if made.split else 1
+        shard = -(-self.size // (step * shards)) * step
+        half = -(-shard // (2 * step)) * step if config.both else shard
+        up, down, pieces, goes_down = half, shard - half, [], False
+        while up or down:
+            goes_down = bool(down) and (goes_down or not up)
+            piece = min(longest, down if goes_down else up)
+            pieces.append((not goes_down, piece))
+            if goes_down:
+                down -= piece
+            else:
+                up -= piece
+            goes_down = not goes_down
+        return pieces

@@ -1,0 +1,92 @@
+"""Other algorithms than the accelerator's: programs by which other simulators' rules are those of a configuration."""
+
+from math import prod
+
+from hw.ace.schedule import Phase, Program
+from hw.ace.words import Collective, SendWord, TransferWord
+from hw.errors import UserError
+
+__all__ = ["symbolic"]
+
+C = Collective
+
+
+def symbolic(algorithm, collective, shape, dimensions, *, up):
+    """A program with the places of :func:`hw.ace.schedule.plan`, of which only sizes and needs mean anything.
+
+    ``five-phase``: reduce-scatter in all dimensions but the last one of more than one rank, all-reduce there,
+    all-gathers back. ``flat``: a whole all-reduce in each dimension. ``hierarchical``: as the accelerator's. The
+    other collectives do not depend on it.
+    """
+    ranks = prod(shape)
+    rings = [(size, 2 * dimension + (not up)) for size, dimension in zip(shape, dimensions, strict=True) if size > 1]
+    makers = {C.ALL_REDUCE: _ALL_REDUCES[algorithm], C.REDUCE_SCATTER: _scatters, C.ALL_GATHER: _gathers,
+              C.ALL_TO_ALL: _exchanges}
+    if collective not in makers:
+        raise UserError(f"{collective.name} has no algorithm but the accelerator's own.")
+    one, every = (TransferWord(0, 0, 1),), (TransferWord(0, 0, ranks),)
+    return Program(places=ranks, shards=ranks, phases=tuple(makers[collective](rings, ranks)),
+                   fills=one if collective == C.ALL_GATHER else every,
+                   drains=one if collective == C.REDUCE_SCATTER else every)
+
+
+def _pass(size, port, span, *, scatter, gather):
+    """``scatter`` and ``gather``: whether the ring does that round."""
+    steps = [1] * (size - 1) * scatter + [0] * (size - 1) * gather
+    return _phase(port, span, [SendWord(0, 0, step, 0, reduce) for step, reduce in enumerate(steps)])
+
+
+def _phase(port, span, sends):
+    return Phase(port=port, span=span, sends=tuple(sends), receives=len(sends), granted=len(sends))
+
+
+def _scatters(rings, places):
+    for size, port in rings:
+        places //= size
+        yield _pass(size, port, places, scatter=True, gather=False)
+
+
+def _gathers(rings, places):
+    return [_pass(size, port, span, scatter=False, gather=True)
+            for (size, port), span in reversed(list(zip(rings, _spans(rings, places), strict=True)))]
+
+
+def _spans(rings, places):
+    for size, _ in rings:
+        places //= size
+        yield places
+
+
+def _five_phase(rings, places):
+    *outer, (size, port) = rings
+    last = places // prod(size for size, _ in outer)
+    return [*_scatters(outer, places), _pass(size, port, last // size, scatter=True, gather=True),
+            *_gathers(outer, places)]
+
+
+def _hierarchical(rings, places):
+    if len(rings) == 1:
+        return _five_phase(rings, places)
+    (first, port), *others = rings
+    span = places // first
+    return [_pass(first, port, span, scatter=True, gather=False),
+            *(_pass(size, other, span // size, scatter=True, gather=True) for size, other in others),
+            _pass(first, port, span, scatter=False, gather=True)]
+
+
+def _flat(rings, places):
+    return [_pass(size, port, places // size, scatter=True, gather=True) for size, port in rings]
+
+
+def _exchanges(rings, places):
+    """Blocks go on until they are where they should be: step ``k`` sends on what has come ``k - 1`` hops."""
+    for size, port in rings:
+        sends, before = [], 0
+        for step in range(1, size):
+            begin = len(sends)
+            sends += [SendWord(0, 0, before + block + 1 if step > 1 else 0, 0, 0) for block in range(size - step)]
+            before = begin
+        yield _phase(port, places // size, sends)
+
+
+_ALL_REDUCES = {"hierarchical": _hierarchical, "five-phase": _five_phase, "flat": _flat}

@@ -1,0 +1,156 @@
+"""What a rank sends of a chunk: the accelerator's step tables, cut into the runs of bytes that are simulated.
+
+A *grain* is a run of bytes on a link at a time: a packet, or several packets of a message.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hw.ace.config import COLUMN_BYTES
+from hw.ace.schedule import plan
+from hw.errors import UserError
+
+from .configuration import MAX_RANKS
+from .rings import symbolic
+
+__all__ = ["Grain", "Leg", "Route", "piece_bytes", "program", "route"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """
+    Attributes
+    ----------
+    size : int
+        Bytes of payload.
+    packets : int
+    need : int
+        Grains of this phase that must have come before.
+    send : int
+        Which send of the phase it belongs to; GRANTs count them.
+    ends : bool
+        It is the last of that send.
+    reduce : bool
+        It is combined with what is there.
+    grants : int
+        Receives that are safe once it has left.
+    """
+
+    size: int
+    packets: int
+    need: int
+    send: int
+    ends: bool
+    reduce: bool
+    grants: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A phase: ``comes`` is how many grains are received in it, ``granted`` how many receives are safe on entry."""
+
+    port: int
+    grains: tuple[Grain, ...]
+    comes: int
+    granted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """All of a chunk: pieces that are read from and written to memory, and the phases between."""
+
+    fills: int
+    drains: int
+    legs: tuple[Leg, ...]
+
+
+def program(config, collective, shape, dimensions, coordinates, *, up, role=None):
+    """Program of a rank, as :func:`hw.ace.schedule.plan` or, of other algorithms, :func:`.rings.symbolic` makes it."""
+    if config.algorithm == "hierarchical" and not config.blocking:
+        return plan(collective, shape, dimensions, coordinates, up=up, role=role, max_ranks=MAX_RANKS)
+    return symbolic(config.algorithm, collective, shape, dimensions, up=up)
+
+
+def piece_bytes(config, made):
+    """Bytes of a chunk in each place."""
+    piece = config.chunk_bytes // made.places
+    if config.endpoint.engine != "sram":
+        return max(1, piece)
+    if piece < COLUMN_BYTES:
+        raise UserError(f"{made.places} places of {COLUMN_BYTES} bytes do not fit a chunk of {config.chunk_bytes:,} "
+                        f"bytes; make chunk_bytes at least {made.places * COLUMN_BYTES:,}.")
+    return piece // COLUMN_BYTES * COLUMN_BYTES
+
+
+def route(config, made, piece):
+    """The :class:`Route` of a program for a chunk with ``piece`` bytes in each place."""
+    legs = tuple(_leg(config, phase, piece) for phase in made.phases)
+    return Route(sum(run.count for run in made.fills), sum(run.count for run in made.drains), legs)
+
+
+def _leg(config, phase, piece):
+    size = phase.span * piece
+    sends = phase.sends
+    groups = [[send] for send in range(len(sends))] if config.whole_packets or config.blocking else _steps(sends)
+    limit = config.packet_bytes if config.whole_packets else config.message_bytes
+    grains, ends = [], []                     # ends: bytes sent up to the end of each grain
+    for group in groups:
+        first, total = group[0] * size, len(group) * size
+        parts = -(-total // limit)
+        cuts = [min(limit * part, total) for part in range(parts + 1)] if config.whole_packets else \
+            [total * part // parts for part in range(parts + 1)]
+        for low, high in pairwise(cuts):
+            ends.append(first + high)
+            grains.append((first + low, first + high, group[-1]))
+    made, had = [], 0
+    for number, (low, high, last) in enumerate(grains):
+        send = min((high - 1) // size, len(sends) - 1) if size else last
+        bytes_needed = _needed(config, sends, size, send, high, last)
+        while had < len(ends) and (0 if not had else ends[had - 1]) < bytes_needed:
+            had += 1
+        need = had if bytes_needed else 0
+        if config.blocking:
+            need = max(need, number)
+        ended = high == (send + 1) * size
+        made.append(Grain(high - low, _packets(config, low, high, size), need, send, ended, bool(sends[send].reduce),
+                          sends[send].grants if ended and config.whole_packets else 0))
+    comes = len(made) if phase.receives == len(sends) else _count(config, phase.receives, size)
+    granted = phase.granted if config.whole_packets else phase.receives
+    return Leg(phase.port, tuple(made), comes, granted)
+
+
+def _needed(config, sends, size, send, high, last):
+    """Bytes that must have come before the grain that ends at byte ``high`` may go."""
+    if not config.cut_through:
+        return sends[last].need * size
+    need = sends[send].need
+    return (need - 1) * size + min(high - send * size, size) if need else 0
+
+
+def _steps(sends):
+    """Groups of sends, one after the other, that need nothing of each other: the steps of the ring."""
+    groups, first = [], 0
+    for number, send in enumerate(sends):
+        if number and send.need > first:
+            first = number
+        if first == number:
+            groups.append([])
+        groups[-1].append(number)
+    return groups
+
+
+def _packets(config, low, high, size):
+    """Packets between two byte positions; none goes across the end of a send's ``size`` bytes."""
+    count = 0
+    while low < high:
+        end = min(high, (low // size + 1) * size)
+        count += -(-(end - low) // config.packet_bytes)
+        low = end
+    return count
+
+
+def _count(config, receives, size):
+    """Grains of so many receives that are not like this rank's own sends: those of a chain."""
+    limit = config.packet_bytes if config.whole_packets else config.message_bytes
+    return receives * -(-size // limit)
+

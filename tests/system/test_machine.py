@@ -1,0 +1,73 @@
+"""Machines: one rank that stands for all, collectives beside each other, what cannot be asked for."""
+
+import re
+
+import pytest
+
+from hw.ace.words import Collective
+from hw.errors import UserError
+from sim.system import ENDPOINTS, Machine, MachineConfig
+
+C = Collective
+
+
+def ends(config, *issues):
+    """Picoseconds at which each of ``(when, collective, size, dimensions)`` ends, and the statistics."""
+    machine, found = Machine(config), {}
+    for number, (when, collective, size, dimensions) in enumerate(issues):
+        def issue(number=number, collective=collective, size=size, dimensions=dimensions):
+            machine.issue(collective, size, dimensions=dimensions,
+                          done=lambda _: found.update({number: machine.kernel.now}))
+        machine.at(when, issue)
+    machine.run()
+    return found, machine.statistics()
+
+
+MIXED = ((0, C.ALL_REDUCE, 300_000, None), (1e-6, C.ALL_TO_ALL, 5_000, None), (2e-6, C.REDUCE_SCATTER, 9_000, (1,)),
+         (2e-6, C.ALL_GATHER, 7_777, (2, 0)), (3e-6, C.ALL_REDUCE, 100_000, (2,)), (9e-6, C.BARRIER, 0, None))
+
+
+@pytest.mark.parametrize("order", ["fifo", "lifo", "priority"])
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_one_rank_stands_for_all(endpoint, order):
+    config = MachineConfig(shape=(4, 3, 2), endpoint=endpoint, order=order, chunk_bytes=8192)
+    folded, one = ends(config, *MIXED)
+    unfolded, all_of_them = ends(config.with_(fold=False), *MIXED)
+    assert folded == unfolded and len(folded) == len(MIXED)
+    links = {link["port"]: link for link in one["links"]}
+    for link in all_of_them["links"]:
+        assert link | {"rank": 0} == links[link["port"]]
+
+
+def test_what_is_not_symmetric_needs_all_ranks():
+    with pytest.raises(UserError, match=re.escape(
+            "BROADCAST on some ranks, with delays or with a root needs a machine with fold=False.")):
+        Machine(MachineConfig(shape=(4,))).issue(C.BROADCAST, 100)
+
+
+def test_a_rank_that_comes_late_holds_up_all():
+    times = {}
+    for late in (0, 1e-3):
+        machine = Machine(MachineConfig(shape=(4, 2), fold=False))
+        machine.issue(C.ALL_REDUCE, 1 << 20, delays={5: late}, done=lambda time, late=late: times.update({late: time}))
+        machine.run()
+    assert times[1e-3] >= 1e-3 + times[0] / 2
+
+
+def test_wrong_requests_are_sentences():
+    machine = Machine(MachineConfig(shape=(4, 2), fold=False))
+    for request, sentence in (
+            (lambda: machine.issue("SUM", 1), "A collective must be one of ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, "
+             "ALL_TO_ALL, BROADCAST, REDUCE, BARRIER, not 'SUM'."),
+            (lambda: machine.issue(C.ALL_REDUCE, -1), "A collective must have 0 bytes or more, not -1."),
+            (lambda: machine.issue(C.ALL_REDUCE, 8, dimensions=(0, 0)), "Dimensions of a collective must be different "
+             "ones of 0, 1, not (0, 0)."),
+            (lambda: machine.issue(C.ALL_REDUCE, 8, dimensions=(0,), ranks=[0]),
+             "Rank 0 cannot take part without rank 2, which is of its group."),
+            (lambda: machine.put(0, 8, 1), "There are ranks 0 to 7, not 8."),
+            (lambda: MachineConfig(shape=(2, 2, 2, 2)), "A machine must have one to 3 dimensions of 1 rank or more, "
+             "not the shape (2, 2, 2, 2)."),
+            (lambda: MachineConfig(shape=(4,), endpoint="gpu"), "The endpoint must be one of noovl, commopt, compopt, "
+             "ace, ideal, not 'gpu'.")):
+        with pytest.raises(UserError, match=f"^{re.escape(sentence)}$"):
+            request()
