@@ -42,7 +42,9 @@ SHARED = {
     "hw.ace.registers": {"hw.ace.config", "hw.ace.words", "hw.dma_engine.config", "hw.regs"},
     "hw.ace.header": {"hw.ace.formats", "hw.ace.registers", "hw.ace.words", "hw.dma_engine.header", "hw.regs"},
     "hw.ace.model_numerics": {"hw.ace.formats"},
-    "hw.ace.schedule": {"hw.ace.config", "hw.ace.words"},
+    "hw.ace.program": {"hw.ace.config", "hw.ace.words"},
+    "hw.ace.rank_order": {"hw.ace.program", "hw.ace.words"},
+    "hw.ace.schedule": {"hw.ace.config", "hw.ace.program", "hw.ace.rank_order", "hw.ace.words"},
     "hw.ace.model": {"hw.ace.config", "hw.ace.formats", "hw.ace.model_numerics", "hw.ace.words"},
 }
 

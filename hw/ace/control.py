@@ -17,7 +17,7 @@ from .config import ADDR_WIDTH, DIMENSIONS
 from .decoder import directory_layout
 from .fsm import state_layout
 from .registers import COUNTERS, register_map
-from .words import PROGRAM_WIDTH
+from .words import DIRECTORY_WIDTH, PROGRAM_WIDTH
 
 __all__ = ["Control", "counts_layout"]
 
@@ -63,7 +63,7 @@ class Control(wiring.Component):
             "communicator_write": Out(1), "communicator": Out(config.communicator_bits),
             "share": Out(share_layout(config)), "shape": Out(shape_layout()),
             "program_write": Out(1), "program_address": Out(config.program_bits), "program_word": Out(PROGRAM_WIDTH),
-            "directory_write": Out(1), "directory_number": Out(3 + config.communicator_bits),
+            "directory_write": Out(1), "directory_number": Out(DIRECTORY_WIDTH + config.communicator_bits),
             "directory_entry": Out(directory_layout(config)),
             "queue_write": Out(1), "queue": Out(queue), "domain": Out(DOMAIN_WIDTH), "sc_address": Out(ADDR_WIDTH),
             "sc_enable": Out(1), "enabled": Out(1),

@@ -19,11 +19,10 @@ from .intake import waiting_layout
 from .layouts import HeaderLayout
 from .operations import verdict_layout
 from .programs import ProgramRead
-from .words import ROOTED, Collective, CommandFlag, Status
+from .words import DIRECTORY_WIDTH, REDUCING, ROOTED, Collective, CommandFlag, Status
 
 __all__ = ["Decoder", "directory_layout"]
 
-_REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
 _COLUMN_BITS = (COLUMN_BYTES - 1).bit_length()
 _UNITS = COUNT_WIDTH + 2 - _COLUMN_BITS + 1
 """Bits of a buffer's length in columns of 64 bytes."""
@@ -46,7 +45,7 @@ class Decoder(wiring.Component):
     init : ``In(InitSignature)``
     i : ``In(stream.Signature(waiting_layout))``
     directory_write : ``In(1)``, directory_number, directory_entry : ``In``
-        Number: collective from bit 0, communicator from bit 3.
+        Number: collective from bit 0, rank order at bit 3, communicator from bit 4.
     domain_write : ``In(1)``, domain_queue, domain : ``In``
     shape_number : ``Out``, shape : ``In(shape_layout)``
     program : ``Out(ProgramRead)``, program_data : ``In``
@@ -62,7 +61,7 @@ class Decoder(wiring.Component):
         super().__init__({
             "init": In(InitSignature(config)),
             "i": In(stream.Signature(waiting_layout(config))),
-            "directory_write": In(1), "directory_number": In(3 + config.communicator_bits),
+            "directory_write": In(1), "directory_number": In(DIRECTORY_WIDTH + config.communicator_bits),
             "directory_entry": In(directory_layout(config)),
             "domain_write": In(1), "domain_queue": In(config.queue_bits), "domain": In(DOMAIN_WIDTH),
             "shape_number": Out(config.communicator_bits), "shape": In(shape_layout()),
@@ -76,7 +75,7 @@ class Decoder(wiring.Component):
         m = Module()
         config, init = self.config, InitSignature(self.config)
         m.submodules.directory = directory = Table(
-            directory_layout(config), depth=8 * config.communicators, reads=1, init=init)
+            directory_layout(config), depth=config.communicators << DIRECTORY_WIDTH, reads=1, init=init)
         m.submodules.domains = domains = Table(DOMAIN_WIDTH, depth=config.queues, reads=1, init=init)
         for table in (directory, domains):
             wiring.connect(m, wiring.flipped(self.init), table.init)
@@ -88,25 +87,27 @@ class Decoder(wiring.Component):
         status = Signal(8)
         verdict = self.o.payload
         operation = verdict.operation
+        ordered = (word.flags & CommandFlag.ORDERED).any()
         m.d.comb += [
             directory.write.en.eq(self.directory_write), directory.write.addr.eq(self.directory_number),
             directory.write.data.eq(self.directory_entry),
             domains.write.en.eq(self.domain_write), domains.write.addr.eq(self.domain_queue),
             domains.write.data.eq(self.domain),
-            directory.read[0].addr.eq(Cat(word.collective[:3], word.communicator[:config.communicator_bits])),
+            directory.read[0].addr.eq(Cat(
+                word.collective[:DIRECTORY_WIDTH - 1], ordered, word.communicator[:config.communicator_bits])),
             domains.read[0].addr.eq(command.queue),
             self.shape_number.eq(word.communicator), self.src_id.eq(word.src_region),
             self.dst_id.eq(word.dst_region),
         ]
         reducing, rooted, barrier = (Signal(name=name) for name in ("reducing", "rooted", "barrier"))
         m.d.comb += [
-            reducing.eq(_any(word.collective, _REDUCING)), rooted.eq(_any(word.collective, ROOTED)),
+            reducing.eq(_any(word.collective, REDUCING)), rooted.eq(_any(word.collective, ROOTED)),
             barrier.eq(word.collective == Collective.BARRIER),
         ]
         size = Signal(2)                                            # log2 of bytes per element
         m.d.comb += size.eq(Mux(word.dtype == DType.INT8, 0, Mux(
             (word.dtype == DType.FP16) | (word.dtype == DType.BF16), 1, 2)))
-        roles, outside = self._roles(m, word, shape, mirrored=word.collective == Collective.REDUCE)
+        roles, outside = self._roles(m, word, shape, mirrored=word.collective == Collective.REDUCE, ordered=ordered)
 
         length = Signal(LENGTH_WIDTH, reset_less=True)              # count elements
         quotient, rest = Signal(_UNITS, reset_less=True), Signal(9, reset_less=True)
@@ -132,7 +133,7 @@ class Decoder(wiring.Component):
                 types = [int(dtype) for dtype in DType]
                 m.d.sync += length.eq(word.count << size)
                 with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
-                          | (word.flags & ~(sum(CommandFlag)) & 0xF).any()
+                          | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
                           | (~barrier & (~_any(word.dtype, types) | (word.op > max(Reduction))
                                          | (word.widen & (size != 1)) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
@@ -237,7 +238,7 @@ class Decoder(wiring.Component):
         ]
         return m
 
-    def _roles(self, m, word, shape, *, mirrored):
+    def _roles(self, m, word, shape, *, mirrored, ordered):
         """Offsets in the two tables of roles, and whether the root is no rank of the communicator."""
         at, root = 0, []
         shifts = [Signal(range(2 * ROOT_WIDTH), name=f"shift_{number}") for number in range(DIMENSIONS)]
@@ -257,7 +258,8 @@ class Decoder(wiring.Component):
                 difference = Mux(away, where - place, place - where)
                 distance = Signal(8, name=f"{field}_{number}")
                 m.d.comb += distance.eq(Mux(difference < 0, difference + last + 1, difference))
-                role += 3 ** number * Mux(distance == 0, 0, Mux(distance == last, 2, 1))
+                far = Mux(ordered, place < where, distance == last)
+                role += 3 ** number * Mux(place == where, 0, Mux(far, 2, 1))
             found[field] = Signal(5, name=f"{field}_role")
             m.d.comb += found[field].eq(role)
         return found, outside

@@ -4,6 +4,7 @@ From what a collective means and from the documented order of additions, element
 moves and stores them makes no difference to it.
 """
 
+from functools import partial, reduce
 from math import prod
 
 import numpy as np
@@ -16,7 +17,8 @@ from .words import Collective
 __all__ = ["results"]
 
 
-def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=None, widen=False, both=True):
+def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=None, widen=False, both=True,
+            ordered=False):
     """Receive buffers, in rank order: arrays of elements as bits, None where nothing is written.
 
     Parameters
@@ -39,6 +41,8 @@ def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=N
         16-bit floats are FP32 on the way.
     both : bool
         Half of the columns go down.
+    ordered : bool
+        Combine in rank order.
     """
     ranks = prod(shape)
     if widen and (dtype not in FLOATS or width(dtype) != 16):
@@ -57,8 +61,9 @@ def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=N
 
     scatter = collective == Collective.REDUCE_SCATTER
     sent = np.stack([_sized(one, count * ranks if scatter else count) for one in inputs])
-    owners, upper = _owners(collective, shape, count, width(dtype) // 8, root, both)
-    reduced = _reduced(sent, shape, owners, upper, dtype, op, widen)
+    order = _in_rank_order if ordered else partial(
+        _round_rings, shape=shape, at=_owners(collective, shape, count, width(dtype) // 8, root, both))
+    reduced = _reduced(sent, order, dtype, op, widen)
     if scatter:
         return list(reduced.reshape(ranks, count))
     if collective == Collective.REDUCE:
@@ -89,25 +94,35 @@ def _owners(collective, shape, count, size, root, both):
     return np.unravel_index(shard, shape), column < half
 
 
-def _reduced(sent, shape, owners, upper, dtype, op, widen):
+def _reduced(sent, order, dtype, op, widen):
     """Results of all elements of ``sent``, which has a row for each rank."""
     inside = DType.FP32 if widen else dtype
-    values = (_converted(sent, dtype, inside) if widen else sent).reshape(*shape, -1)
-    made_by = Op.SUM if op == Reduction.AVG else Op(op)
+    values = order(_converted(sent, dtype, inside) if widen else sent,
+                   partial(combine, Op.SUM if op == Reduction.AVG else Op(op), a_type=inside))
+    if op == Reduction.AVG:
+        values = _divided(values, len(sent), inside)
+    return _converted(values, inside, dtype) if widen else values
+
+
+def _in_rank_order(values, combined):
+    """((x[0] + x[1]) + x[2]) + ... of each column."""
+    return reduce(combined, values)
+
+
+def _round_rings(values, combined, *, shape, at):
+    """Of each column, from the rank after its owner round to the owner, in one dimension after the other."""
+    values, (owners, upper) = values.reshape(*shape, -1), at
     for dimension, size in enumerate(shape):
-        def at(hops, values=values, dimension=dimension, size=size):
+        def away(hops, values=values, dimension=dimension, size=size):
             coordinate = (owners[dimension] + np.where(upper, hops, -hops)) % size
             index = coordinate.reshape(*[1] * len(shape), -1)
             return np.take_along_axis(values, index, axis=dimension)
 
-        made = at(1)
+        made = away(1)
         for hops in range(2, size + 1):
-            made = combine(made_by, made, at(hops), a_type=inside)
+            made = combined(made, away(hops))
         values = made
-    values = values.reshape(-1)
-    if op == Reduction.AVG:
-        values = _divided(values, prod(shape), inside)
-    return _converted(values, inside, dtype) if widen else values
+    return values.reshape(-1)
 
 
 def _divided(bits, ranks, dtype):

@@ -8,7 +8,7 @@ from hw.dma_engine.config import DOMAIN_WIDTH, OFFSET_WIDTH
 from hw.regs import Access, Field, Register, RegisterMap, register_pair
 
 from .config import ADDR_WIDTH, DIMENSIONS, ROOT_WIDTH
-from .words import PROGRAM_WIDTH, Status
+from .words import DIRECTORY_WIDTH, PROGRAM_WIDTH, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
 
@@ -97,7 +97,7 @@ def _communicators(config):
             Field("valid", 1, RW, doc="There is a program."),
         ], doc="Where a collective's programs are."),
         Register("DIRECTORY_COMMIT", [
-            Field("collective", 3, PULSE, doc="Collective."),
+            Field("collective", DIRECTORY_WIDTH, PULSE, doc="Collective; 8 more: in rank order."),
             Field("communicator", config.communicator_bits, PULSE, lsb=8, doc="Communicator."),
         ], doc="Writes the staged entry of the directory."),
     )

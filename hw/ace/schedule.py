@@ -1,6 +1,6 @@
 """Step tables: what each rank of a communicator sends, receives and adds, and when it is safe to.
 
-``plan`` makes a program, ``encode`` its words, ``assemble`` all programs of a rank and the directory that tells them.
+``plan`` makes a program, ``assemble`` the words of all programs of a rank and the directory that tells them.
 Pure functions: software runs them when it sets up a communicator.
 
 A slot has a place for each rank, in rank order. Along one dimension of ``n`` ranks, block ``b`` of a range of places
@@ -12,40 +12,17 @@ from itertools import groupby, product
 from math import prod
 from typing import NamedTuple
 
-from .config import COLUMN_BYTES, DIMENSIONS, MAX_RANKS
-from .words import ROOTED, Collective, HeaderWord, PhaseWord, RoleWord, SendWord, TransferWord
+from . import rank_order
+from .config import DIMENSIONS, MAX_RANKS
+from .program import Phase, Program, encode
+from .words import ROOTED, Collective, Ordered, RoleWord, SendWord, TransferWord
 
-__all__ = ["Assembly", "Entry", "Phase", "Program", "assemble", "encode", "plan", "role_of"]
+__all__ = ["ORDER", "Assembly", "Entry", "assemble", "plan", "role_of"]
 
 C = Collective
 
-ORDER = (C.ALL_REDUCE, C.REDUCE_SCATTER, C.ALL_GATHER, C.BROADCAST, C.REDUCE, C.BARRIER, C.ALL_TO_ALL)
+ORDER = (C.ALL_REDUCE, C.REDUCE_SCATTER, C.ALL_GATHER, C.BROADCAST, C.REDUCE, C.BARRIER, *Ordered, C.ALL_TO_ALL)
 """Which collective gets its words first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Phase:
-    """A ring pass. Fields are those of :data:`~.words.PHASE_FIELDS`, with the sends themselves."""
-
-    port: int
-    span: int
-    sends: tuple[SendWord, ...] = ()
-    receives: int = 0
-    granted: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Program:
-    """What a rank does with a chunk. Fields are those of :data:`~.words.HEADER_FIELDS`; ``places`` are of its slot."""
-
-    places: int
-    shards: int
-    split: bool = False
-    src_whole: bool = False
-    dst_whole: bool = False
-    fills: tuple[TransferWord, ...] = ()
-    drains: tuple[TransferWord, ...] = ()
-    phases: tuple[Phase, ...] = ()
 
 
 class Entry(NamedTuple):
@@ -67,19 +44,21 @@ class Assembly:
     words : tuple of int
         To be written from there on.
     directory : dict
-        Collective -> :class:`Entry`.
+        Collective or Ordered -> :class:`Entry`.
     left_out : dict
-        Collective -> why there is no program for it, as a sentence.
+        Collective or Ordered -> why there is no program for it, as a sentence.
     """
 
     base: int
     words: tuple[int, ...]
-    directory: dict[Collective, Entry]
-    left_out: dict[Collective, str]
+    directory: dict[Collective | Ordered, Entry]
+    left_out: dict[Collective | Ordered, str]
 
 
 def role_of(collective, coordinate, root, size, *, up):
     """Role in one dimension of a rank at ``coordinate``: see :data:`~.words.ROLE_FIELDS`."""
+    if collective in tuple(Ordered):
+        return rank_order.role_of(coordinate, root)
     behind = up == (collective == C.BROADCAST)
     distance = (coordinate - root if behind else root - coordinate) % size
     return 0 if distance == 0 else 2 if distance == size - 1 else 1
@@ -90,7 +69,7 @@ def plan(collective, shape, dimensions, coordinates, *, up=True, role=None, max_
 
     Parameters
     ----------
-    collective : Collective
+    collective : Collective or Ordered
         What it does.
     shape : tuple of int
         Ranks along each dimension of the communicator, 1 to 3 of them.
@@ -101,31 +80,17 @@ def plan(collective, shape, dimensions, coordinates, *, up=True, role=None, max_
     up : bool
         Send to rising coordinates; else to falling ones.
     role : tuple of int
-        With a root: :func:`role_of` in each dimension. Then the coordinates make no difference.
+        With a root: :func:`role_of` in each dimension. Then the coordinates make no difference, but in rank order.
     max_ranks : int
         Above :data:`~.config.MAX_RANKS` the words of a program have no room for it: for those who only look ahead.
     """
     _check(shape, dimensions, coordinates, max_ranks)
-    if (role is not None) != (collective in ROOTED) or (role is not None and len(role) != len(shape)):
+    if (role is not None) != _rooted(collective) or (role is not None and len(role) != len(shape)):
         raise ValueError(f"A program for {collective.name} in {len(shape)} dimensions cannot have the role {role!r}")
+    if collective in tuple(Ordered):
+        return rank_order.plan(collective, shape, dimensions, coordinates, role)
     rings = [_Ring(shape, number, coordinates, dimensions[number], up) for number, size in enumerate(shape) if size > 1]
     return _PLANS[collective](shape, coordinates, rings, role)
-
-
-def encode(program, config):
-    """48-bit words of a program. Raises ValueError when it does not fit a slot, or a number its field."""
-    piece = config.chunk_bytes // program.places // COLUMN_BYTES
-    if not piece:
-        raise ValueError(f"{program.places} places of {COLUMN_BYTES} bytes do not fit a slot of "
-                         f"{config.chunk_bytes} bytes")
-    words = [HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,
-                        program.src_whole, program.dst_whole, piece), *program.fills, *program.drains]
-    for phase in program.phases:
-        words += [PhaseWord(phase.port, phase.span, len(phase.sends), phase.receives, phase.granted), *phase.sends]
-    try:
-        return [word.pack() for word in words]
-    except ValueError as error:
-        raise ValueError(f"The program cannot be encoded: {error}") from error
 
 
 def assemble(config, shape, dimensions, coordinates, *, both=True, base=0, collectives=ORDER):
@@ -136,14 +101,14 @@ def assemble(config, shape, dimensions, coordinates, *, both=True, base=0, colle
     Parameters
     ----------
     both : bool
-        Send half of the columns each way. A barrier has one chunk, which goes up.
+        Send half of the columns each way. A barrier has one chunk, which goes up; in rank order all chunks do.
     base : int
         First word that is free.
     """
     _check(shape, dimensions, coordinates)
     store, directory, left_out = _Store(base, config.program_words), {}, {}
     for collective in collectives:
-        ways = (True, False) if both and collective != C.BARRIER else (True,)
+        ways = (True, False) if both and collective not in (C.BARRIER, *Ordered) else (True,)
         try:
             directory[collective], store = _assemble_one(store, config, collective, ways, shape, dimensions,
                                                          coordinates)
@@ -176,7 +141,7 @@ def _assemble_one(store, config, collective, ways, shape, dimensions, coordinate
     """A collective's directory entry, and the store with its programs."""
     addresses = []
     for up in ways:
-        if collective not in ROOTED:
+        if not _rooted(collective):
             address, store = store.put(encode(plan(collective, shape, dimensions, coordinates, up=up), config))
         else:
             # Trailing dimensions of one rank need no roles of their own.
@@ -184,7 +149,8 @@ def _assemble_one(store, config, collective, ways, shape, dimensions, coordinate
             table = []
             for falling in product(range(3), repeat=used):
                 role = (*reversed(falling), *(0,) * (len(shape) - used))
-                if all(one in _ROLES[min(size, 3)] for one, size in zip(role, shape, strict=True)):
+                if all(one in _roles(collective, at, size)
+                       for one, at, size in zip(role, coordinates, shape, strict=True)):
                     program = plan(collective, shape, dimensions, coordinates, up=up, role=role)
                     address, store = store.put(encode(program, config))
                     table.append(RoleWord(address).pack())
@@ -195,8 +161,13 @@ def _assemble_one(store, config, collective, ways, shape, dimensions, coordinate
     return Entry(addresses[0], addresses[-1], len(ways) == 2), store
 
 
-_ROLES = {1: (0,), 2: (0, 2), 3: (0, 1, 2)}
-"""Roles that there are in a dimension of so many ranks, or more."""
+def _rooted(collective):
+    return collective in (*ROOTED, Ordered.REDUCE)
+
+
+def _roles(collective, coordinate, size):
+    """Roles that a rank can have in a dimension of so many ranks."""
+    return {role_of(collective, coordinate, root, size, up=True) for root in range(size)}
 
 
 def _check(shape, dimensions, coordinates, max_ranks=MAX_RANKS):

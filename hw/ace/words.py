@@ -12,9 +12,9 @@ from .config import COUNT_WIDTH, OFFSET_WIDTH, PHASES, POSITION_WIDTH, ROOT_WIDT
 from .formats import OP_WIDTH, TYPE_WIDTH
 
 __all__ = [
-    "COMMAND_FIELDS", "HEADER_FIELDS", "PHASE_FIELDS", "PROGRAM_WIDTH", "ROLE_FIELDS", "ROOTED", "SEND_FIELDS",
-    "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "HeaderWord", "PhaseWord", "RoleWord", "SendWord",
-    "Status", "TransferWord", "field_positions",
+    "COMMAND_FIELDS", "DIRECTORY_WIDTH", "HEADER_FIELDS", "PHASE_FIELDS", "PROGRAM_WIDTH", "REDUCING", "ROLE_FIELDS",
+    "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "HeaderWord", "Ordered",
+    "PhaseWord", "RoleWord", "SendWord", "Status", "TransferWord", "field_positions",
 ]
 
 
@@ -33,6 +33,17 @@ class Collective(enum.IntEnum):
 ROOTED = (Collective.BROADCAST, Collective.REDUCE)
 """Those that have a root."""
 
+REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
+"""Those that combine elements."""
+
+
+class Ordered(enum.IntEnum):
+    """Those that combine elements, in rank order: their numbers in the directory, with bit 3 for the flag ORDERED."""
+
+    ALL_REDUCE = 8 | Collective.ALL_REDUCE
+    REDUCE_SCATTER = 8 | Collective.REDUCE_SCATTER
+    REDUCE = 8 | Collective.REDUCE
+
 
 class CommandFlag(enum.IntFlag):
     """Flags of a command."""
@@ -41,6 +52,8 @@ class CommandFlag(enum.IntFlag):
     """Publish the queue's completion word when the collective has ended here."""
     IRQ = 1 << 1
     """Raise the completion interrupt when it has ended."""
+    ORDERED = 1 << 2
+    """Combine every element strictly in rank order, 0 to n - 1."""
 
 
 class Status(enum.IntEnum):
@@ -119,6 +132,9 @@ class CommandWord(NamedTuple):
         return self.pack().to_bytes(16, "little")
 
 
+DIRECTORY_WIDTH = 4
+"""Bits of a number in the directory: a :class:`Collective`, or an :class:`Ordered`."""
+
 PROGRAM_WIDTH = 48
 """Bits of a word of the programs' memory."""
 
@@ -145,7 +161,9 @@ ROLE_FIELDS = (("program", 12),)
 root's coordinate (role 0), at the other end of the chain (2), or between (1). Chains of BROADCAST start at the root's
 coordinate, those of REDUCE end there. So with ``distance = (coordinate - root) mod size`` of a BROADCAST that goes up
 or a REDUCE that goes down, ``(root - coordinate) mod size`` of the other two, the role is 0 for a distance of 0, 2 for
-``size - 1``, and 1 for all others. Trailing dimensions of one rank may be left out of the table."""
+``size - 1``, and 1 for all others. Trailing dimensions of one rank may be left out of the table.
+
+Of a REDUCE in rank order, the role is 0 at the root's coordinate, 1 above it, 2 below it."""
 
 TRANSFER_FIELDS = (("position", POSITION_WIDTH), ("shard", 8), ("count", 8))
 """A fill or a drain: ``count`` pieces between slot places from ``position`` on and the shards of the buffer from

@@ -28,7 +28,7 @@ __all__ = ["page"]
 
 _COMMAND = {
     "collective": "what to do; see [collectives](#collectives)",
-    "flags": "bit 0 SC, bit 1 IRQ; others zero",
+    "flags": "see [flags](#flags); others zero",
     "communicator": "entry of the communicator table",
     "dtype": "type of the elements, in both buffers",
     "op": "what is made of the ranks' elements, of a collective that reduces; else 0",
@@ -115,6 +115,8 @@ _COLLECTIVES = {
 _FLAGS = {
     CommandFlag.SC: "publish the queue's completion word when the collective has ended here",
     CommandFlag.IRQ: "raise the completion interrupt then",
+    CommandFlag.ORDERED: "combine every element strictly in rank order, 0 to n - 1; of ALL_REDUCE, REDUCE_SCATTER and "
+                         "REDUCE, in communicators that are a line: at most one dimension of more than one rank",
 }
 
 _TYPES = {
@@ -143,12 +145,14 @@ _KINDS = {
 
 _STATUS = {
     Status.OK: ("everything went well", ""),
-    Status.MALFORMED: ("unknown collective, type, operation or flag; `widen` with a type that is not a 16-bit float; a "
-                       "root outside the communicator; a store of fewer than 16 bytes", "mend the command"),
+    Status.MALFORMED: ("unknown collective, type, operation or flag; ORDERED with a collective that combines nothing; "
+                       "`widen` with a type that is not a 16-bit float; a root outside the communicator; a store of "
+                       "fewer than 16 bytes", "mend the command"),
     Status.OVERFLOW: ("a word came to a full queue. It and all later ones are refused until QUEUE_CLEAR",
                       "post no more than `queue_depth` words that have not begun; QUEUE_CLEAR, post again"),
     Status.DISABLED: ("a word came to a queue that is not enabled", "QUEUE_CONFIG, QUEUE_COMMIT, QUEUE_CLEAR"),
-    Status.COMMUNICATOR: ("not in the table, without a program for the collective, or of another domain than the queue",
+    Status.COMMUNICATOR: ("not in the table, without a program for the collective, or for it in rank order, or of "
+                          "another domain than the queue",
                           "set it up; what `assemble` left out, and why, is in its `left_out`"),
     Status.SRC_REGION: ("the send buffer's region is not in the table", "set it up"),
     Status.SRC_DOMAIN: ("it belongs to another domain than the queue", "take one of the queue's own"),
@@ -179,7 +183,9 @@ def page(config):
     lines += ["", "## Words of a program", "",
               f"{PROGRAM_WIDTH} bits each. A program is a HEADER, its fills, its drains, and its phases, each with its "
               "SENDs behind it. Of collectives with a root, the directory names a table of ROLE words, one for each "
-              "role in each dimension: number role[0] + 3 role[1] + 9 role[2].", ""]
+              "role in each dimension: number role[0] + 3 role[1] + 9 role[2]: "
+              "0 at the root's coordinate, 2 at the other end of the chain, 1 between; of a REDUCE in rank order 0 "
+              "there, 1 above, 2 below.", ""]
     for name, fields, meanings in (
             ("HEADER", HEADER_FIELDS, _HEADER), ("TRANSFER: a fill or a drain", TRANSFER_FIELDS, _TRANSFER),
             ("PHASE", PHASE_FIELDS, _PHASE), ("SEND", SEND_FIELDS, _SEND),

@@ -1,12 +1,13 @@
 """``dmace bench ace``: how fast the collectives accelerator is, and how often it reads memory."""
 
+from dataclasses import replace
 from math import prod
 
 from rich.console import Console
 
 from hw.ace.config import DIMENSIONS, MAX_RANKS, PRESETS
 from hw.ace.schedule import assemble
-from hw.ace.words import Collective
+from hw.ace.words import Collective, Ordered
 from hw.errors import UserError
 from sim.terminal import add_json, add_seed, check_file, check_range, integer, measuring, write_json
 
@@ -31,6 +32,10 @@ def configure(designs):
                      help="of the links (default: %(default)s)")
     ace.add_argument("--type", default="fp32", choices=("fp32", "int32"), metavar="T",
                      help="of the elements: fp32, int32 (default: fp32)")
+    ace.add_argument("--fsms", type=integer, metavar="N", help="of each accelerator (default: as in the preset)")
+    ace.add_argument("--slots", type=integer, metavar="N", help="room for chunks (default: twice as many as --fsms, or "
+                     "as in the preset)")
+    ace.add_argument("--ordered", action="store_true", help="add in rank order; on a ring")
     ace.add_argument("--sweep", action="store_true", help="measure throughput over FSMs and SRAM, too: on a ring of 8 "
                      "and 4x2x2, with chunks as in the preset")
     add_seed(ace)
@@ -41,7 +46,7 @@ def configure(designs):
 
 
 def run(args):
-    config = PRESETS[args.config]
+    config = _config(args)
     shape = _shape(args.nodes)
     size = _default_bytes(config, shape) if args.bytes is None else args.bytes
     _check(args, config, shape, size)
@@ -54,14 +59,15 @@ def run(args):
         many = sweep.largest(config)
         libraries = {one: build_library(one, status=building) for one in ([config, many] if args.sweep else [config])}
         bench, wider = (Bench(one, libraries.get(one), link_rate=args.link_rate, link_latency=args.latency,
-                              dtype=TYPES[args.type], seed=args.seed,
+                              dtype=TYPES[args.type], seed=args.seed, ordered=args.ordered,
                               tell=lambda cycle: tell(f"{doing}: {cycle:,} cycles", advance=0))
                         for one in (config, many))
         lists = {"latency": list(latency.cases(bench, shape)),
                  "sweep": list(sweep.cases(wider, _default_bytes(config, (8,)))) if args.sweep else []}
         doing = "all-reduce"
         tell(doing, total=1 + sum(map(len, lists.values())))
-        result = {"config": args.config, "nodes": list(shape), "ranks": prod(shape), "bytes": size, "type": args.type,
+        result = {"config": args.config, "fsms": config.fsms, "slots": config.slots, "nodes": list(shape),
+                  "ranks": prod(shape), "bytes": size, "type": args.type, "ordered": args.ordered,
                   "data_width": config.data_width, "link_rate": args.link_rate, "link_latency": args.latency,
                   "memory_latency": MEMORY_LATENCY, "seed": args.seed, **throughput.measure(bench, shape, size)}
         for key, cases in lists.items():
@@ -80,6 +86,18 @@ def run(args):
             part.show(result, console)
         console.print(f"{bench.cycles + wider.cycles:,} cycles simulated.", highlight=False)
     return 0
+
+
+def _config(args):
+    """The preset, with what was asked for in its place."""
+    config = PRESETS[args.config]
+    if args.fsms is None and args.slots is None:
+        return config
+    fsms = config.fsms if args.fsms is None else args.fsms
+    try:
+        return replace(config, fsms=fsms, slots=2 * fsms if args.slots is None else args.slots)
+    except ValueError as error:
+        raise UserError(f"--fsms or --slots: {error}.") from error
 
 
 def _shape(nodes):
@@ -109,6 +127,10 @@ def _check(args, config, shape, size):
     check_file("--plot", args.plot)
     if args.plot is not None and not args.plot.lower().endswith(".png"):
         raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
-    made = assemble(config, shape, tuple(range(len(shape))), (0,) * len(shape), collectives=[Collective.ALL_REDUCE])
-    if why := made.left_out.get(Collective.ALL_REDUCE):
-        raise UserError(f"--nodes {args.nodes} is too large for {args.config}: {why}.")
+    if args.ordered and args.sweep:
+        raise UserError("--sweep is not for --ordered: it has shapes that rank order has no schedule for.")
+    wanted = Ordered.ALL_REDUCE if args.ordered else Collective.ALL_REDUCE
+    made = assemble(config, shape, tuple(range(len(shape))), (0,) * len(shape), collectives=[wanted])
+    if why := made.left_out.get(wanted):
+        raise UserError(f"--nodes {args.nodes} is not for --ordered: {why}." if args.ordered else
+                        f"--nodes {args.nodes} is too large for {args.config}: {why}.")

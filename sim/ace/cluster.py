@@ -17,7 +17,7 @@ import numpy as np
 from hw.ace.config import COUNT_WIDTH
 from hw.ace.formats import DType, Reduction, width
 from hw.ace.model_numerics import numpy_type
-from hw.ace.words import ROOTED, Collective, CommandFlag, CommandWord, Status
+from hw.ace.words import REDUCING, ROOTED, Collective, CommandFlag, CommandWord, Ordered, Status
 from hw.dma_engine.words import COMPLETION_FIELDS, CompletionWord, field_positions
 from hw.errors import UserError
 from sim.ace.buffers import REGIONS, Buffers
@@ -123,7 +123,7 @@ class Cluster(Endpoints):
     drivers : list of :class:`AceDriver`
         By rank.
     left_out : list of dict
-        By communicator: collective -> why there is no program for it.
+        By communicator: collective, or Ordered, -> why there is no program for it.
     """
 
     def __init__(self, config, shape, *, communicators: Sequence[Communicator] | None = None, both=True, **options):
@@ -197,7 +197,8 @@ class Cluster(Endpoints):
         return outcome
 
     def submit(self, collective, inputs=None, *, count=None, dtype=None, op=Reduction.SUM, root=None, widen=False,
-               communicator=0, queue=0, src_skew=0, dst_skew=0, in_place=False, delay=0, flags=CommandFlag.SC):
+               ordered=False, communicator=0, queue=0, src_skew=0, dst_skew=0, in_place=False, delay=0,
+               flags=CommandFlag.SC):
         """Fill buffers and post a collective on all ranks; it begins with :meth:`wait`. Returns a :class:`Pending`.
 
         Parameters
@@ -210,6 +211,8 @@ class Cluster(Endpoints):
             If the arrays' type does not tell it: arrays may hold the elements' bits.
         root : int or tuple of int
             Rank in the communicator, or its coordinates there.
+        ordered : bool
+            Combine in rank order.
         src_skew, dst_skew : int, or one for each rank
             Elements from an address that is a multiple of 4096 to the first of the buffer.
         in_place : bool
@@ -219,8 +222,11 @@ class Cluster(Endpoints):
         """
         shape = self.communicator_shape(communicator)
         ranks = prod(shape)
-        if why := self.left_out[communicator].get(collective):
-            raise UserError(f"Communicator {communicator} has no program for {collective.name}: {why}.")
+        if ordered and collective not in REDUCING:
+            raise UserError(f"{collective.name} combines nothing, in rank order or any other.")
+        if why := self.left_out[communicator].get(Ordered[collective.name] if ordered else collective):
+            raise UserError(f"Communicator {communicator} has no program for {collective.name}"
+                            f"{' in rank order' if ordered else ''}: {why}.")
         if collective == C.BARRIER:
             inputs, dtype, count = [np.zeros(0, np.uint8)] * self.size, DType.INT8, 0
         inputs = [np.ascontiguousarray(one) for one in inputs]
@@ -230,6 +236,7 @@ class Cluster(Endpoints):
         _check(collective, inputs, dtype, count, parts, self.size, root, in_place)
         root = np.unravel_index(root, shape) if isinstance(root, int) else root
         code = 0 if root is None else root_code(shape, map(int, root))
+        flags |= CommandFlag.ORDERED if ordered else 0
         size, received = width(dtype) // 8, count * (ranks if collective in (C.ALL_GATHER, C.ALL_TO_ALL) else 1)
         placements, stores = [None] * self.size, []
         pending = Pending(collective, queue, self._posted[queue] + 1, self.cycle, inputs[0].dtype, placements,

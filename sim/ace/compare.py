@@ -12,7 +12,7 @@ import numpy as np
 
 from hw.ace.formats import DType, Reduction, width
 from hw.ace.model import results
-from hw.ace.words import ROOTED, Collective
+from hw.ace.words import REDUCING, ROOTED, Collective, Ordered
 from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.endpoints import Link, Memory
 from sim.ace.shared_library import ClusterFailed
@@ -27,8 +27,6 @@ PER_CLUSTER = 20
 
 LIMIT = 2_000_000
 MOST_SENTENCES = 20
-
-_REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
 
 
 def compare(config, *, collectives, seed, stalls=True, library=None, shapes=SHAPES,
@@ -137,21 +135,24 @@ def _one(cluster, rng, communicator, counts):
     many = count * (ranks if collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL) else 1)
     inputs = [_elements(bits, kind, many, dtype) for _ in range(cluster.size)]
     root = tuple(rng.randrange(size) for size in inner) if collective in ROOTED else None
+    ordered = collective in REDUCING and rng.random() < 0.4 and \
+        Ordered[collective.name] not in cluster.left_out[communicator]
     want = [None] * cluster.size
     for group in cluster.groups(communicator):
         made = results(collective, inner, [inputs[rank] for rank in group], dtype=dtype, count=count, op=op, root=root,
-                       widen=widen, both=cluster.both)
+                       widen=widen, both=cluster.both, ordered=ordered)
         for rank, right in zip(group, made, strict=True):
             want[rank] = right
     options = {"collective": collective, "inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
-               "widen": widen, "src_skew": rng.choice((0, rng.randrange(64))),
+               "widen": widen, "ordered": ordered, "src_skew": rng.choice((0, rng.randrange(64))),
                "dst_skew": rng.choice((0, rng.randrange(64))),
                "in_place": collective != Collective.ALL_TO_ALL and rng.random() < 0.3}
-    counts["kinds"][collective.name] += 1
+    counts["kinds"][f"{collective.name}{' in rank order' if ordered else ''}"] += 1
     counts["types"][dtype.name] += 1
-    if collective in _REDUCING:
+    if collective in REDUCING:
         counts["operations"][op.name] += 1
-    what = f"{collective.name} of {count} {dtype.name}{' widened' if widen else ''}, {op.name}, among {_name(inner)}"
+    what = (f"{collective.name}{' in rank order' if ordered else ''} of {count} {dtype.name}"
+            f"{' widened' if widen else ''}, {op.name}, among {_name(inner)}")
     return what, options, want
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from hw.ace.config import DIMENSIONS
 from hw.ace.registers import COUNTERS, register_map
 from hw.ace.schedule import ORDER, assemble
-from hw.ace.words import Collective, Status
+from hw.ace.words import Collective, Ordered, Status
 from hw.dma_engine.config import PAGE_BYTES
 from sim.registers import Bus, RegisterDriver
 
@@ -122,13 +122,13 @@ class AceDriver(RegisterDriver):
             Which dimension of the torus each of the communicator's is; by default they are the same.
         both : bool
             Send half of all columns each way.
-        collectives : sequence of Collective
+        collectives : sequence of Collective and Ordered
             Which are wanted; the first ones have room first.
 
         Returns
         -------
         dict
-            Collective -> why there is no program for it, as a sentence.
+            Collective or Ordered -> why there is no program for it, as a sentence.
         """
         dimensions = tuple(range(len(shape)) if dimensions is None else dimensions)
         made = _assembled(self.config, tuple(shape), dimensions, tuple(coordinates), both, self._program_words,
@@ -139,7 +139,7 @@ class AceDriver(RegisterDriver):
             for address, word in enumerate(made.words, made.base):
                 await self._write_pair("PROGRAM_WORD", word)
                 await self.write("PROGRAM_COMMIT", address=address)
-            for collective in Collective:
+            for collective in (*Collective, *Ordered):
                 entry = made.directory.get(collective)
                 fields = {} if entry is None else {"plus": entry.plus, "minus": entry.minus, "both": int(entry.both),
                                                    "valid": 1}

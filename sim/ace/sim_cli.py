@@ -12,7 +12,7 @@ from hw.ace.config import PRESETS
 from hw.ace.formats import DType, Reduction, width
 from hw.ace.model import results
 from hw.ace.model_numerics import numpy_type
-from hw.ace.words import ROOTED, Collective
+from hw.ace.words import REDUCING, ROOTED, Collective
 from hw.errors import UserError
 from sim.ace.terminal import add_config, at_work, nodes
 from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
@@ -39,6 +39,7 @@ def configure(parser):
                         "what is in --input)")
     parser.add_argument("--root", type=integer, default=0, metavar="RANK", help="of broadcast and reduce (default: 0)")
     parser.add_argument("--widen", action="store_true", help="16-bit floats are FP32 in the SRAM and on the links")
+    parser.add_argument("--ordered", action="store_true", help="combine in rank order; on a ring")
     parser.add_argument("--input", metavar="FILE.npz", help="an array for each rank, in order of their names, which "
                         "become elements of --dtype (default: random)")
     parser.add_argument("--output", metavar="FILE.npz", help="write inputs, results and the model's, as in_0, out_0, "
@@ -70,6 +71,9 @@ def run(args):
         raise UserError(f"--stall must be at least 0 and less than 1, not {args.stall}.")
     if args.widen and dtype not in (DType.FP16, DType.BF16):
         raise UserError(f"--widen is for fp16 and bf16, not for {args.dtype}.")
+    if args.ordered and collective not in REDUCING:
+        raise UserError(f"--ordered is for {', '.join(one.name.lower() for one in REDUCING)}, "
+                        f"not for {args.collective}.")
     check_file("--json", args.json)
     check_file("--output", args.output)
     check_file("--trace", args.trace)
@@ -91,9 +95,10 @@ def run(args):
             outcome = cluster.collective(
                 collective, limit=LIMIT, progress=lambda cycle: tell(cycle, None, f"{cycle:,} cycles"),
                 **({} if barrier else {"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
-                                       "widen": args.widen}))
+                                       "widen": args.widen, "ordered": args.ordered}))
     golden = [None] * ranks if barrier else results(
-        collective, shape, inputs, dtype=dtype, count=count, op=op, root=root, widen=args.widen)
+        collective, shape, inputs, dtype=dtype, count=count, op=op, root=root, widen=args.widen,
+        ordered=args.ordered)
     wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, golden, strict=True))
              if (got is None) != (right is None) or (got is not None and not np.array_equal(got, right))]
     if args.output:
@@ -101,8 +106,8 @@ def run(args):
     memories = outcome.statistics["memories"]
     result = {
         "config": args.config, "nodes": args.nodes, "collective": args.collective, "dtype": args.dtype, "op": args.op,
-        "count": count, "seed": args.seed, "cycles": outcome.cycles, "mismatches": len(wrong), "wrong_ranks": wrong,
-        "memories": memories,
+        "ordered": args.ordered, "count": count, "seed": args.seed, "cycles": outcome.cycles,
+        "mismatches": len(wrong), "wrong_ranks": wrong, "memories": memories,
     }
     write_json(args.json, result)
     if args.json != "-":
@@ -159,7 +164,8 @@ def _write(name, dtype, inputs, outputs, golden):
 
 def _show(result, output, trace):
     console = Console()
-    table = Table(title=f"{result['collective']} of {result['count']:,} {result['dtype']} on {result['nodes']} "
+    order = " in rank order" if result["ordered"] else ""
+    table = Table(title=f"{result['collective']}{order} of {result['count']:,} {result['dtype']} on {result['nodes']} "
                   f"accelerators {result['config']}", title_justify="left")
     table.add_column("what")
     table.add_column("result", justify="right")

@@ -12,7 +12,7 @@ import numpy as np
 
 from hw.ace.formats import DType, Op, width
 from hw.ace.model_numerics import combine
-from hw.ace.words import ROOTED, Collective, HeaderWord, PhaseWord, RoleWord, SendWord, TransferWord
+from hw.ace.words import ROOTED, Collective, HeaderWord, Ordered, PhaseWord, RoleWord, SendWord, TransferWord
 
 __all__ = ["Machine"]
 
@@ -71,7 +71,12 @@ class Machine:
     def _read(self, rank, collective, root, up):
         memory, entry = self.memories[rank], self.directories[rank][collective]
         address = entry.plus if up else entry.minus
-        if collective in ROOTED:
+        if collective == Ordered.REDUCE:
+            here = map(int, np.unravel_index(rank, self.shape))
+            number = sum(3 ** dimension * (at > to) + 2 * 3 ** dimension * (at < to)
+                         for dimension, (at, to) in enumerate(zip(here, root, strict=True)))
+            address = RoleWord.unpack(memory[address + number]).program
+        elif collective in ROOTED:
             number = 0
             for dimension, size in enumerate(self.shape):
                 ahead = int(np.unravel_index(rank, self.shape)[dimension]) - root[dimension]

@@ -21,7 +21,7 @@ from hw.ace.operations import Operations
 from hw.ace.programs import Programs
 from hw.ace.schedule import assemble
 from hw.ace.transfers import job_layout
-from hw.ace.words import PROGRAM_WIDTH, Collective, CommandWord, HeaderWord, Status
+from hw.ace.words import DIRECTORY_WIDTH, PROGRAM_WIDTH, Collective, CommandWord, HeaderWord, Status
 from hw.dma_engine.layouts import RegionEntry, store_layout
 from hw.dma_engine.regions import RegionTable
 from hw.dma_engine.words import CompletionWord
@@ -44,7 +44,7 @@ class _Front(wiring.Component):
         super().__init__({
             "stores": In(stream.Signature(store_layout(CONFIG))),
             "program_write": In(1), "program_address": In(CONFIG.program_bits), "program_word": In(PROGRAM_WIDTH),
-            "directory_write": In(1), "directory_number": In(3 + CONFIG.communicator_bits),
+            "directory_write": In(1), "directory_number": In(DIRECTORY_WIDTH + CONFIG.communicator_bits),
             "directory_entry": In(directory_layout(CONFIG)),
             "communicator_write": In(1), "region_write": In(1), "region_id": In(CONFIG.region_bits),
             "region": In(RegionEntry), "queue_write": In(1), "queue": In(CONFIG.queue_bits), "sc": In(64),
@@ -294,7 +294,8 @@ def test_chunks(seed):
 @pytest.mark.parametrize("change, status", [
     ({"collective": 0}, Status.MALFORMED), ({"collective": 9}, Status.MALFORMED), ({"dtype": 5}, Status.MALFORMED),
     ({"op": 6}, Status.MALFORMED), ({"flags": 8}, Status.MALFORMED), ({"widen": 1}, Status.MALFORMED),
-    ({"collective": 5, "root": 7}, Status.MALFORMED),
+    ({"collective": 5, "root": 7}, Status.MALFORMED), ({"collective": 3, "flags": 5}, Status.MALFORMED),
+    ({"flags": 5}, Status.COMMUNICATOR),
     ({"communicator": 1}, Status.COMMUNICATOR), ({"communicator": 9}, Status.COMMUNICATOR),
     ({"src_region": 0}, Status.SRC_REGION), ({"src_region": 200}, Status.SRC_REGION),
     ({"src_region": 3}, Status.SRC_DOMAIN), ({"src_offset": LENGTH // 4 - 99}, Status.SRC_BOUNDS),

@@ -22,8 +22,9 @@ from hw.ace.layouts import (
     signal_layout,
 )
 from hw.ace.pool import FsmPool
+from hw.ace.program import encode
 from hw.ace.programs import Programs
-from hw.ace.schedule import encode, plan, role_of
+from hw.ace.schedule import plan, role_of
 from hw.ace.words import PROGRAM_WIDTH, ROOTED, Collective
 
 CONFIG = TINY

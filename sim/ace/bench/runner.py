@@ -36,6 +36,8 @@ class Bench:
     link_latency : int
     dtype : DType
         FP32 or INT32.
+    ordered : bool
+        Add in rank order.
     seed : int
     tell : callable
         Receives the cycle of the run that is under way.
@@ -46,11 +48,11 @@ class Bench:
         Simulated so far.
     """
 
-    def __init__(self, config, library, *, link_rate, link_latency, dtype=DType.FP32, seed=1,
+    def __init__(self, config, library, *, link_rate, link_latency, dtype=DType.FP32, ordered=False, seed=1,
                  tell=lambda cycle: None):
         self.config, self._built = config, library
         self.link_rate, self.link_latency = link_rate, link_latency
-        self.dtype, self.seed, self.tell = dtype, seed, tell
+        self.dtype, self.ordered, self.seed, self.tell = dtype, ordered, seed, tell
         self.cycles = 0
 
     def run(self, shape, size, *, fsms=None, slots=None):
@@ -75,7 +77,7 @@ class Bench:
         inputs = self._inputs(prod(shape), size)
         with Cluster(config, shape, communicators=[whole], link=link, memory=memory, seed=self.seed,
                      library=self._built) as cluster:
-            outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=self.dtype,
+            outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=self.dtype, ordered=self.ordered,
                                          limit=self._limit(shape, size), progress=self.tell)
             counters = cluster.do(*(driver.counters() for driver in cluster.drivers))
             self.cycles += cluster.cycle
@@ -96,10 +98,15 @@ class Bench:
         """Cycles that one FSM with chunks one after the other would not need."""
         chunks = 2 + size // self.config.chunk_bytes
         waits = chunks * (hops(shape) + 2) * (2 * self.link_latency + 1000)
-        return 100_000 + waits + int(10 * sum(bound(self.config, shape, size, self.link_rate)))
+        return 100_000 + waits + int(10 * sum(self.bound(shape, size)))
+
+    def bound(self, shape, size):
+        """Cycles that the links of each dimension need."""
+        return bound(self.config, shape, size, self.link_rate, ordered=self.ordered)
 
     def _check_results(self, shape, inputs, outputs):
-        expected = model.results(Collective.ALL_REDUCE, shape, inputs, dtype=self.dtype, count=len(inputs[0]))
+        expected = model.results(Collective.ALL_REDUCE, shape, inputs, dtype=self.dtype, count=len(inputs[0]),
+                                 ordered=self.ordered)
         for rank, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
             if not np.array_equal(found, wanted):
                 element = int(np.flatnonzero(found != wanted)[0])

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 from rich.table import Table
 
-from sim.ace.bench.traffic import bound
-
 __all__ = ["cases", "largest", "show"]
 
 SHAPES = ((8,), (4, 2, 2))
@@ -38,7 +36,7 @@ def cases(bench, size, *, shapes=SHAPES, fsms=FSMS):
 
 def _point(bench, shape, size, fsms, slots):
     cycles = bench.run(shape, size, fsms=fsms, slots=slots)["cycles"]
-    least = max(bound(bench.config, shape, size, bench.link_rate))
+    least = max(bench.bound(shape, size))
     return {"nodes": list(shape), "bytes": size, "fsms": fsms, "slots": slots,
             "sram_bytes": slots * bench.config.chunk_bytes, "cycles": cycles, "bound_share": round(least / cycles, 4)}
 

@@ -5,17 +5,17 @@ from math import prod
 from rich.table import Table
 
 from hw.ace.config import WIRE_HEADER_BYTES
-from sim.ace.bench.traffic import bound, conventional_ratio
+from sim.ace.bench.traffic import conventional_ratio
 
 __all__ = ["measure", "show", "summary"]
 
 
 def measure(bench, shape, size):
     """Everything that is counted of one all-reduce, as ``--json`` has it."""
-    return summary(bench.config, shape, size, bench.link_rate, bench.run(shape, size))
+    return summary(bench.config, shape, size, bench.bound(shape, size), bench.run(shape, size))
 
 
-def summary(config, shape, size, link_rate, found):
+def summary(config, shape, size, bounds, found):
     """The same of what :meth:`Bench.run` found."""
     ranks, cycles, beat = prod(shape), found["cycles"], config.beat_bytes
     total = {name: sum(counters[name] for counters in found["counters"]) for name in found["counters"][0]}
@@ -23,7 +23,6 @@ def summary(config, shape, size, link_rate, found):
     payload, header, data = (sum(link[name] for link in found["links"])
                              for name in ("payload_bytes", "header_bytes", "data"))
     conventional = (2 * total["reduced_beats"] + total["copied_beats"]) * beat
-    bounds = bound(config, shape, size, link_rate)
     data_header = WIRE_HEADER_BYTES * data
 
     def busy(count):

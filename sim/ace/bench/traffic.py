@@ -9,17 +9,20 @@ from hw.ace.config import WIRE_HEADER_BYTES
 __all__ = ["bound", "conventional_ratio", "hops", "one_way"]
 
 
-def one_way(shape, size):
-    """Bytes of payload that each direction of a rank's links has to carry, by dimension."""
+def one_way(shape, size, *, ordered=False):
+    """Bytes of payload that each direction of a rank's links has to carry, by dimension. In rank order, each direction
+    of those within the line carries all there is."""
+    if ordered:
+        return [size * (ranks > 1) for ranks in shape]
     first = next((dimension for dimension, ranks in enumerate(shape) if ranks > 1), 0)
     return [size * (ranks - 1) / ranks / (1 if dimension == first else shape[first])
             for dimension, ranks in enumerate(shape)]
 
 
-def bound(config, shape, size, link_rate):
+def bound(config, shape, size, link_rate, *, ordered=False):
     """Cycles that the links of each dimension need, with packets as long as they may be."""
     share = config.packet_bytes / (config.packet_bytes + WIRE_HEADER_BYTES)
-    return [carried / (link_rate * config.beat_bytes * share) for carried in one_way(shape, size)]
+    return [carried / (link_rate * config.beat_bytes * share) for carried in one_way(shape, size, ordered=ordered)]
 
 
 def hops(shape):
