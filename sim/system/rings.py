@@ -2,7 +2,7 @@
 
 from math import prod
 
-from hw.ace.schedule import Phase, Program
+from hw.ace.program import Phase, Program
 from hw.ace.words import Collective, SendWord, TransferWord
 from hw.errors import UserError
 
