@@ -24,6 +24,7 @@ VERBS = {
     "sim": ("sim.cli", "simulate a design under Verilator and check what it does"),
     "compare": ("sim.compare_cli", "check the hardware against the reference model"),
     "bench": ("sim.bench_cli", "measure throughput, latency and fairness of a design"),
+    "train": ("sim.system.train_cli", "predict the time of a training step on a cluster, and what communication costs"),
     "soak": ("sim.soak_cli", "copy at random for long under the fast harness, every byte checked"),
     "doctor": ("sim.doctor", "say what this machine lacks, and how to get it"),
 }

@@ -1,0 +1,142 @@
+"""One run of a workload on a machine, from plain values to plain values: what ``dmace train`` and ``dmace sweep``
+repeat."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from functools import cache
+from math import prod
+from pathlib import Path
+
+from hw.errors import UserError
+
+from . import settings as by_name
+from .graph import unroll
+from .training import dimensions_of, train
+from .workloads import Processor, load
+
+__all__ = ["Experiment", "parse_nodes", "row"]
+
+_PREFIXES = ("workload.", "processor.")
+
+
+def parse_nodes(text):
+    """Shape of ``4x4x4``."""
+    parts = str(text).lower().split("x")
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise UserError(f"nodes must be like 8, 4x2 or 4x2x2, not {text!r}.")
+    return tuple(map(int, parts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What to run.
+
+    Parameters
+    ----------
+    workload : str
+        Name of one of ours, a CSV file, or Chakra traces (``FILE.et`` or ``chakra:PREFIX``).
+    shape : tuple of int
+        Ranks along each dimension.
+    endpoint : str
+    steps : int
+        Iterations.
+    settings : dict
+        By name, for the machine; ``workload.NAME`` for a workload that is made from shapes; ``processor.efficiency``.
+    """
+
+    workload: str
+    shape: tuple[int, ...]
+    endpoint: str = "ace"
+    steps: int = 2
+    settings: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        if not isinstance(self.steps, int) or not 1 <= self.steps <= 1000:
+            raise UserError(f"steps must be from 1 to 1,000, not {self.steps}.")
+
+    def config(self):
+        """:class:`MachineConfig`."""
+        from .configuration import MachineConfig
+
+        mine = {name: value for name, value in self.settings.items() if not name.startswith(_PREFIXES)}
+        return by_name.apply(MachineConfig(shape=self.shape, endpoint=self.endpoint), mine)
+
+    def processor(self):
+        """:class:`Processor`: the machine's, with ``processor.efficiency``."""
+        npu = self.config().npu
+        mine = self._for("processor.")
+        if unknown := set(mine) - {"efficiency"}:
+            raise UserError(f"there is no setting 'processor.{min(unknown)}'; there is processor.efficiency.")
+        return replace(Processor(flops=npu.flops, memory=npu.memory_bytes_per_s), **mine)
+
+    def graph(self):
+        """:class:`Graph` of all steps."""
+        mine = self._for("workload.")
+        if self.workload.endswith(".et") or self.workload.startswith("chakra:"):
+            from . import chakra
+
+            if mine:
+                raise UserError(f"a trace has no settings, so not workload.{min(mine)} either.")
+            return chakra.read(self.workload.removeprefix("chakra:"))
+        return unroll(load(self.workload, **mine), self.steps, overlap=self.config().endpoint.overlap)
+
+    def _for(self, prefix):
+        return {name.removeprefix(prefix): value for name, value in self.settings.items() if name.startswith(prefix)}
+
+    def check(self):
+        """Raise :class:`UserError` if this cannot be run."""
+        graph, shape = self.graph(), self.config().shape
+        self.processor()
+        for group in {node.exchange.group for node in graph.nodes if node.exchange}:
+            dimensions_of(group, shape, graph.model_parallel)
+
+    def run(self):
+        """:class:`Run`."""
+        from .machine import Machine
+
+        return train(self.graph(), Machine(self.config()), processor=self.processor())
+
+    def inputs(self):
+        """All that the result depends on, as plain data."""
+        graph = self.graph()
+        return {"workload": self.workload, "source": graph.source, "nodes": "x".join(map(str, self.shape)),
+                "endpoint": self.endpoint, "steps": graph.steps, "settings": dict(sorted(self.settings.items())),
+                "processor": vars(self.processor()), "machine": self.config().inputs()}
+
+    def key(self):
+        """Hash of the inputs, of the workload's nodes and of the simulator's source: what a stored result is found
+        by."""
+        nodes = repr(self.graph())
+        text = json.dumps(self.inputs(), sort_keys=True, default=repr) + nodes + _source()
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@cache
+def _source():
+    """Hash of the simulator, as a result by another version is another result."""
+    here = Path(__file__).parent
+    paths = [*sorted(here.rglob("*.py")), *sorted(here.rglob("*.json")), here.parents[1] / "hw/ace/schedule.py"]
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def row(experiment, run):
+    """Headline figures of a run, as a flat dict: seconds, bytes and shares."""
+    statistics = run.statistics
+    dimensions = statistics.get("dimensions", [])
+    made = {
+        "workload": experiment.workload, "nodes": "x".join(map(str, experiment.shape)), "ranks": prod(experiment.shape),
+        "endpoint": experiment.endpoint, "steps": run.graph.steps, "step_seconds": run.step, "seconds": run.seconds,
+        "compute_seconds": run.computed, "compute_alone_seconds": run.alone, "exposed_seconds": run.exposed,
+        "communication_seconds": run.communicating,
+        "network_bytes_per_s": statistics.get("network_bytes_per_s", 0.0),
+        "link_utilisation": sum(dimensions) / len(dimensions) if dimensions else 0.0,
+        "memory_read_bytes": sum(one["read_bytes"] for one in statistics.get("memory", [])[:1]),
+        "memory_write_bytes": sum(one["write_bytes"] for one in statistics.get("memory", [])[:1]),
+    }
+    made |= {f"link_utilisation_{number}": value for number, value in enumerate(dimensions)}
+    return made | {name: value for name, value in experiment.settings.items()}
+

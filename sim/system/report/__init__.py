@@ -1,0 +1,5 @@
+"""A training prediction as one HTML file: tables and plots, nothing loaded from elsewhere."""
+
+from .page import write
+
+__all__ = ["write"]

@@ -1,0 +1,136 @@
+"""Plots of training predictions, as SVG texts."""
+
+import io
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from sim.system.graph import Kind
+
+__all__ = ["curves", "iterations", "layers", "links", "svg", "timeline"]
+
+COLOURS = {"forward": "#4477aa", "input_grad": "#66ccee", "weight_grad": "#228833", "update": "#bbbbbb"}
+MOST_LANES, MOST_LAYERS = 24, 20
+
+
+def svg(figure):
+    """The figure, to be put into HTML: text stays text, and the same figure gives the same bytes."""
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dmace"}):
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    text = out.getvalue()
+    return text[text.index("<svg"):]
+
+
+def _axes(height, width=9.0):
+    figure = Figure(figsize=(width, height))
+    axes = figure.subplots()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure, axes
+
+
+def iterations(rows):
+    """Bars: compute alone, what it is slowed by, and exposed communication of each endpoint."""
+    figure, axes = _axes(0.6 + 0.45 * len(rows))
+    names = [row["endpoint"] for row in rows]
+    left = [0.0] * len(rows)
+    parts = {"compute, alone": [row["compute_alone_seconds"] for row in rows],
+             "slower compute": [row["compute_seconds"] - row["compute_alone_seconds"] for row in rows],
+             "exposed communication": [row["exposed_seconds"] for row in rows]}
+    for (label, seconds), colour in zip(parts.items(), ("#4477aa", "#ccbb44", "#ee6677"), strict=True):
+        values = [value / row["steps"] * 1e6 for value, row in zip(seconds, rows, strict=True)]
+        axes.barh(names, values, left=left, label=label, color=colour)
+        left = [a + b for a, b in zip(left, values, strict=True)]
+    axes.invert_yaxis()
+    axes.set_xlabel("us of an iteration")
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.9 / len(rows)), ncols=3)
+    return svg(figure)
+
+
+def links(rows):
+    """Bars: utilisation of each dimension's links."""
+    figure, axes = _axes(2.4)
+    dimensions = sorted(int(name.rpartition("_")[2]) for name in rows[0] if name.startswith("link_utilisation_"))
+    width = 0.8 / max(1, len(rows))
+    for number, row in enumerate(rows):
+        places = [dimension + (number - (len(rows) - 1) / 2) * width for dimension in dimensions]
+        axes.bar(places, [row[f"link_utilisation_{dimension}"] * 100 for dimension in dimensions], width,
+                 label=row["endpoint"])
+    axes.set_xticks(dimensions, [f"dimension {dimension}" for dimension in dimensions])
+    axes.set_ylabel("busy, %")
+    axes.legend(frameon=False, ncols=len(rows), fontsize="small")
+    return svg(figure)
+
+
+def timeline(run):
+    """The last iteration: compute by pass, and below it collectives, those in flight together below each other."""
+    last = max(node.step for node in run.graph.nodes)
+    spans = [span for span in run.spans if span.node.step == last]
+    origin = min(span.begin for span in spans)
+    lanes, ends = [], []
+    for span in sorted((span for span in spans if span.node.kind == Kind.COLLECTIVE), key=lambda span: span.begin):
+        lane = next((number for number, end in enumerate(ends) if end <= span.begin), len(ends))
+        if lane == len(ends):
+            ends.append(0.0)
+        ends[lane] = span.end
+        if lane < MOST_LANES:
+            lanes.append((lane, span))
+    shown = min(len(ends), MOST_LANES)
+    figure, axes = _axes(0.9 + 0.14 * shown)
+    for span in spans:
+        if span.node.kind == Kind.COMPUTE:
+            axes.broken_barh([((span.begin - origin) * 1e6, span.seconds * 1e6)], (0.0, 1.6), linewidth=0,
+                             color=COLOURS.get(span.node.part, "#aa3377"))
+    for lane, span in lanes:
+        axes.broken_barh([((span.begin - origin) * 1e6, span.seconds * 1e6)], (-lane - 1.2, 0.8), linewidth=0,
+                         color="#ee6677" if span.node.priority else "#aa3377")
+    for part in ("forward", "input_grad", "weight_grad"):
+        axes.bar(0, 0, color=COLOURS[part], label=part.replace("_", " "))
+    axes.bar(0, 0, color="#aa3377", label="collectives")
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("us" + (f"; {len(ends)} collectives in flight, {shown} shown" if len(ends) > shown else ""))
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.6 / (1 + 0.14 * shown) + 0.35), ncols=4,
+                fontsize="small")
+    return svg(figure)
+
+
+def layers(runs):
+    """Bars: exposed communication by layer, the worst layers of all runs by name."""
+    times = {name: {one.layer: one.exposed for one in run.layers()} for name, run in runs.items()}
+    worst = {}
+    for mine in times.values():
+        for layer, seconds in mine.items():
+            worst[layer] = max(worst.get(layer, 0.0), seconds)
+    chosen = sorted((layer for layer in worst if worst[layer] > 0), key=lambda layer: -worst[layer])[:MOST_LAYERS]
+    figure, axes = _axes(1.0 + 0.22 * len(chosen))
+    height = 0.8 / len(times)
+    for number, (name, mine) in enumerate(times.items()):
+        axes.barh([place + (number - (len(times) - 1) / 2) * height for place in range(len(chosen))],
+                  [mine.get(layer, 0.0) * 1e6 for layer in chosen], height, label=name)
+    axes.set_yticks(range(len(chosen)), chosen, fontsize="small")
+    axes.invert_yaxis()
+    axes.set_xlabel("us exposed in an iteration")
+    axes.legend(frameon=False)
+    return svg(figure)
+
+
+def curves(rows, x, y, by, *, xlabel=None, ylabel=None, log=False):
+    """Lines of ``y`` over ``x``, one for each combination of values of the columns ``by``."""
+    figure, axes = _axes(3.4, 7.0)
+    groups = {}
+    for row in rows:
+        groups.setdefault(tuple(str(row.get(name)) for name in by), []).append((row[x], row[y]))
+    for name, points in groups.items():
+        points.sort(key=lambda point: (isinstance(point[0], str), point[0]))
+        axes.plot(*zip(*points, strict=True), marker="o", markersize=4, label=", ".join(name))
+    if log:
+        axes.set_xscale("log", base=2)
+    axes.set_xlabel(xlabel or x)
+    axes.set_ylabel(ylabel or y)
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    if len(groups) > 1:
+        axes.legend(frameon=False, fontsize="small")
+    return svg(figure)

@@ -1,0 +1,98 @@
+"""Values that a user sets by name: ``chunk_bytes=128KiB``, ``endpoint.fsms=8``, ``links.1.bytes_per_s=50GB/s``.
+
+A name is a path through the fields of a configuration; a number in it is a place in a tuple.
+"""
+
+import re
+from dataclasses import fields, is_dataclass, replace
+
+from hw.errors import UserError
+
+__all__ = ["apply", "flatten", "names", "parse_assignments", "quantity"]
+
+_PREFIXES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30,
+             "Ti": 2**40, "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12}
+_QUANTITY = re.compile(r"([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
+                       r"(Ki|Mi|Gi|Ti|[kKMGTmunp])?(B/s|B|Hz|s|FLOPS)?")
+
+
+def quantity(text):
+    """A number of ``64``, ``64KiB``, ``25GB/s``, ``402ns`` or ``1.245GHz``, in units without a prefix.
+
+    An integer where nothing is behind the point; None for ``none``, a bool for ``true`` and ``false``, else the text.
+    """
+    if not isinstance(text, str):
+        return text
+    word = text.strip()
+    if word.lower() in ("none", "true", "false"):
+        return {"none": None, "true": True, "false": False}[word.lower()]
+    found = _QUANTITY.fullmatch(word)
+    if not found:
+        return word
+    number, prefix = found[1].replace("_", ""), found[2] or ""
+    if re.fullmatch(r"[+-]?\d+", number) and isinstance(_PREFIXES[prefix], int):
+        return int(number) * _PREFIXES[prefix]
+    # 402e-9, and not 402 * 1e-9, is the number nearest to 402 ns.
+    exponents = {"k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "m": -3, "u": -6, "n": -9, "p": -12}
+    if prefix in exponents:
+        mantissa, _, exponent = number.lower().partition("e")
+        value = float(f"{mantissa}e{int(exponent or 0) + exponents[prefix]}")
+    else:
+        value = float(number) * _PREFIXES[prefix]
+    return int(value) if value == int(value) and abs(value) >= 1 and abs(value) < 1e15 else value
+
+
+def parse_assignments(texts, option="--set"):
+    """Dict of ``NAME=VALUE`` texts."""
+    made = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise UserError(f"{option} must be NAME=VALUE, not {text!r}.")
+        made[name.strip()] = quantity(value)
+    return made
+
+
+def flatten(config):
+    """Name -> value of all that :func:`apply` can change in a configuration."""
+    def value(at, path):
+        for part in path.split("."):
+            at = at[int(part)] if isinstance(at, tuple) else getattr(at, part)
+        return at
+    return {name: value(config, name) for name in names(config)}
+
+
+def names(config, prefix=""):
+    """Names of :func:`flatten`."""
+    found = []
+    items = enumerate(config) if isinstance(config, tuple) else (
+        (field.name, getattr(config, field.name)) for field in fields(config))
+    for name, value in items:
+        nested = is_dataclass(value) or (isinstance(value, tuple) and value and all(map(is_dataclass, value)))
+        found += names(value, f"{prefix}{name}.") if nested else [f"{prefix}{name}"]
+    return found
+
+
+def apply(config, settings):
+    """A copy of a configuration with these values: a dict of names and values."""
+    for name, value in settings.items():
+        known = names(config)
+        if name not in known:
+            raise UserError(f"there is no setting {name!r}; there are {', '.join(known)}.")
+        config = _set(config, name.split("."), value, name)
+    return config
+
+
+def _set(config, path, value, name):
+    here, *rest = path
+    if isinstance(config, tuple):
+        number = int(here)
+        return (*config[:number], _set(config[number], rest, value, name), *config[number + 1:])
+    old = getattr(config, here)
+    if rest:
+        return replace(config, **{here: _set(old, rest, value, name)})
+    kinds = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}.get(type(old), (int, float, str, type(None)))
+    wrong = not isinstance(value, (*kinds, type(None))) or (isinstance(value, bool) and bool not in kinds)
+    if wrong or (value is None and type(old) in (bool, str)):
+        raise UserError(f"{name} must be like {old!r}, not {value!r}.")
+    return replace(config, **{here: value})
