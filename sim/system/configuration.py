@@ -15,6 +15,7 @@ GB = 1e9
 ORDERS = ("lifo", "fifo", "priority")
 ALGORITHMS = ("hierarchical", "five-phase", "flat")
 TURNS = ("age", "message")
+SHARING = ("reserved", "demand")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +158,9 @@ class MachineConfig:
         Who goes first at a port: ``age`` (who began first), or ``message`` (in turns, a message each).
     whole_packets : bool
         Simulate each packet, never across the end of a place of the slot; else runs of up to ``message_bytes``.
+    sharing : str
+        What communication takes of cores and memory bandwidth it has always (``reserved``), or while a collective is
+        under way on the rank (``demand``).
     clock_hz : float
         Of the accelerator.
     calibration : Calibration or None
@@ -180,6 +184,7 @@ class MachineConfig:
     blocking: bool = False
     turns: str = "age"
     whole_packets: bool = False
+    sharing: str = "reserved"
     clock_hz: float = 1.245e9
     calibration: Calibration | None = None
     fold: bool = True
@@ -205,12 +210,19 @@ class MachineConfig:
         for link in self.links:
             if not link.bytes_per_s > 0 or not link.latency_s >= 0:
                 raise UserError(f"A link must have a bandwidth above 0 and a latency of 0 or more, not {link!r}.")
-        for name, choices in (("order", ORDERS), ("algorithm", ALGORITHMS), ("turns", TURNS)):
+        for name, choices in (("order", ORDERS), ("algorithm", ALGORITHMS), ("turns", TURNS),
+                              ("sharing", SHARING)):
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}.")
         for name, low in (("chunk_bytes", 64), ("message_bytes", 64), ("packet_bytes", 1), ("header_bytes", 0)):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < low:
                 raise UserError(f"{name} must be an integer of at least {low}, not {getattr(self, name)!r}.")
+        kind = self.endpoint
+        if kind.overlap and not (kind.sms < self.npu.sms and
+                                 (kind.memory_bytes_per_s or 0) < self.npu.memory_bytes_per_s):
+            raise UserError(f"The endpoint {kind.name} must leave some of {self.npu.sms} cores and of "
+                            f"{self.npu.memory_bytes_per_s:g} bytes/s of memory bandwidth to compute, not take "
+                            f"{kind.sms} and {kind.memory_bytes_per_s:g}.")
         if not self.clock_hz > 0:
             raise UserError(f"clock_hz must be more than 0, not {self.clock_hz!r}.")
         if self.endpoint.engine == "sram" and self.slots is not None and self.slots < 1:

@@ -78,6 +78,7 @@ class Endpoint:
         """The rank's command is here."""
         if not self._under_way:
             self._since = self.kernel.now
+            self.machine.communicating(self.rank, True)
         self._under_way += 1
         self.kernel.at(self.kernel.now + self._wait["start_cycles"], self._begin, operation)
 
@@ -96,6 +97,7 @@ class Endpoint:
         self._under_way -= 1
         if not self._under_way:
             self.active += self.kernel.now - self._since
+            self.machine.communicating(self.rank, False)
         operation.finished(self.rank)
 
     # -- Chunks begin

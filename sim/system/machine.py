@@ -216,6 +216,10 @@ class Machine:
             if done is not None:
                 done(self.now)
 
+    def communicating(self, rank, whether):
+        """A collective is under way on a rank, or none is any more."""
+        self.computes[rank].communicating(whether)
+
     def next_operation(self, operations):
         """Whose chunk begins next."""
         return min(operations, key=lambda operation: operation.key)
