@@ -25,8 +25,8 @@ def symbolic(algorithm, collective, shape, dimensions, *, up):
     if collective not in makers:
         raise UserError(f"{collective.name} has no algorithm but the accelerator's own.")
     one, every = (TransferWord(0, 0, 1),), (TransferWord(0, 0, ranks),)
-    return Program(places=ranks, shards=ranks, phases=tuple(makers[collective](rings, ranks)),
-                   fills=one if collective == C.ALL_GATHER else every,
+    return Program(places=ranks, shards=ranks, split=collective == C.ALL_REDUCE,
+                   phases=tuple(makers[collective](rings, ranks)), fills=one if collective == C.ALL_GATHER else every,
                    drains=one if collective == C.REDUCE_SCATTER else every)
 
 

@@ -1,0 +1,79 @@
+"""Other simulators' rules, and the closed forms of textbooks, as configurations of ours.
+
+All of them have endpoints that take no time, links without headers, one ring of twice the bandwidth in place of two
+directions, and steps that begin when the whole of the step before has come.
+"""
+
+from dataclasses import replace
+
+from hw.ace.words import Collective
+
+from .configuration import ENDPOINTS, LinkConfig, MachineConfig
+
+__all__ = ["GIB", "astra", "block", "closed_form", "plain", "simgrid"]
+
+GIB = 1 << 30
+C = Collective
+
+_UNLIMITED = 1 << 60
+
+
+def plain(shape, links, *, chunks=1, size=None, **rules):
+    """A machine of that kind. ``links``: ``(bytes_per_s, latency_s)`` for each dimension; ``chunks`` of a buffer of
+    ``size`` bytes."""
+    return MachineConfig(
+        shape=shape, endpoint=rules.pop("endpoint", ENDPOINTS["ideal"]), header_bytes=0, both=False, cut_through=False,
+        message_bytes=_UNLIMITED, packet_bytes=_UNLIMITED, order=rules.pop("order", "fifo"),
+        links=tuple(LinkConfig(bytes_per_s=rate, latency_s=latency) for rate, latency in links),
+        chunk_bytes=-(-size // chunks) if chunks > 1 else _UNLIMITED, **rules)
+
+
+def astra(shape, links, *, chunks=1, size=None, optimised=True):
+    """ASTRA-sim 1.0, analytical: five phases (or a whole all-reduce in each dimension), chunks one after the other, an
+    all-to-all's blocks too."""
+    one = replace(ENDPOINTS["ideal"], fsms=1)
+    return plain(shape, links, chunks=chunks, size=size, endpoint=one if len(shape) == 1 else ENDPOINTS["ideal"],
+                 blocking=True, algorithm="five-phase" if optimised else "flat")
+
+
+def simgrid(shape, links, *, algorithm="hierarchical"):
+    """SimGrid 3.32, a fluid model: chunks that begin together share each link evenly, so they stay together, as if they
+    were one."""
+    return plain(shape, links, algorithm=algorithm)
+
+
+def block(collective, size, ranks):
+    """Bytes as :meth:`Machine.issue` takes them, of a whole vector of ``size``."""
+    return size if collective == C.ALL_REDUCE else size // ranks
+
+
+def closed_form(collective, shape, size, links, *, algorithm="hierarchical", serial_blocks=False):
+    """Seconds of a collective of whole steps in one chunk, no two dimensions at once.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of the whole vector of a rank; of an all-gather what each has in the end.
+    links : sequence of (bytes_per_s, latency_s)
+        Of a ring in one direction.
+    serial_blocks : bool
+        The blocks of an all-to-all go one after the other, each with its latency; else those of a step together.
+    """
+    rings = [(n, *link) for n, link in zip(shape, links, strict=True) if n > 1]
+
+    def passes(count, n, part, rate, latency):
+        return count * (n - 1) * (part / n / rate + latency)
+
+    if collective == C.ALL_TO_ALL:
+        return sum(n * (n - 1) / 2 * (size / n / rate) + (n * (n - 1) / 2 if serial_blocks else n - 1) * latency
+                   for n, rate, latency in rings)
+    if collective == C.ALL_REDUCE and algorithm == "flat":
+        return sum(passes(2, n, size, rate, latency) for n, rate, latency in rings)
+    if collective == C.ALL_REDUCE and algorithm == "hierarchical" and len(rings) > 1:
+        (n, rate, latency), *others = rings
+        return passes(2, n, size, rate, latency) + sum(passes(2, m, size / n, *link) for m, *link in others)
+    total, part = 0.0, size
+    for n, rate, latency in rings:
+        total += passes(2 if collective == C.ALL_REDUCE else 1, n, part, rate, latency)
+        part /= n
+    return total
