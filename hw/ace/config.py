@@ -35,6 +35,9 @@ SEQUENCE_WIDTH = 16
 POSITION_WIDTH = 9
 """Of a piece's place in a slot, counted in pieces: 3 * MAX_RANKS fit."""
 
+DIRECTORY_WIDTH = 4
+"""Of a number in the directory: a collective, and whether in rank order."""
+
 STEP_WIDTH = 12
 """Of the number of a phase's sends and receives."""
 
@@ -67,7 +70,8 @@ class AceConfig:
     chunk_bytes : int
         Longest chunk, and so the length of a slot; power of two, 1 KiB to 64 KiB.
     message_bytes : int
-        Bytes that one chunk may send before another has its turn on the ports; power of two, from a packet to a chunk.
+        Bytes that one chunk may send before an older one has its turn on the ports; power of two, from a packet to a
+        chunk.
     packet_bytes : int
         Longest payload of a packet; power of two, 64 to 1024, and a multiple of a beat.
     link_beats : int
@@ -186,7 +190,7 @@ class AceConfig:
     @property
     def tags(self):
         """Rows of the longest table that the sweep after reset clears."""
-        return max(PHASES * self.fsms, 8 * self.communicators, self.slots)
+        return max(PHASES * self.fsms, self.communicators << DIRECTORY_WIDTH, self.slots)
 
     @property
     def doorbell_addr_width(self):

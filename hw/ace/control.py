@@ -13,11 +13,11 @@ from hw.dma_engine.layouts import InitSignature, RegionEntry
 from hw.regs import RegisterBank
 
 from .communicators import shape_layout, share_layout
-from .config import ADDR_WIDTH, DIMENSIONS
+from .config import ADDR_WIDTH, DIMENSIONS, DIRECTORY_WIDTH
 from .decoder import directory_layout
 from .fsm import state_layout
 from .registers import COUNTERS, register_map
-from .words import DIRECTORY_WIDTH, PROGRAM_WIDTH
+from .words import PROGRAM_WIDTH
 
 __all__ = ["Control", "counts_layout"]
 

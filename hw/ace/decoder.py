@@ -13,13 +13,13 @@ from hw.dma_engine.layouts import InitSignature, RegionEntry
 from hw.dma_engine.table import Table
 
 from .communicators import shape_layout
-from .config import COLUMN_BYTES, COUNT_WIDTH, DIMENSIONS, LENGTH_WIDTH, ROOT_WIDTH
+from .config import COLUMN_BYTES, COUNT_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, LENGTH_WIDTH, ROOT_WIDTH
 from .formats import DType, Op, Reduction
 from .intake import waiting_layout
 from .layouts import HeaderLayout
 from .operations import verdict_layout
 from .programs import ProgramRead
-from .words import DIRECTORY_WIDTH, REDUCING, ROOTED, Collective, CommandFlag, Status
+from .words import REDUCING, ROOTED, Collective, CommandFlag, Status
 
 __all__ = ["Decoder", "directory_layout"]
 

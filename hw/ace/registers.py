@@ -7,8 +7,8 @@ the staging registers, then write the entry's number to the COMMIT register; the
 from hw.dma_engine.config import DOMAIN_WIDTH, OFFSET_WIDTH
 from hw.regs import Access, Field, Register, RegisterMap, register_pair
 
-from .config import ADDR_WIDTH, DIMENSIONS, ROOT_WIDTH
-from .words import DIRECTORY_WIDTH, PROGRAM_WIDTH, Status
+from .config import ADDR_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, ROOT_WIDTH
+from .words import PROGRAM_WIDTH, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
 

@@ -12,7 +12,7 @@ from .config import COUNT_WIDTH, OFFSET_WIDTH, PHASES, POSITION_WIDTH, ROOT_WIDT
 from .formats import OP_WIDTH, TYPE_WIDTH
 
 __all__ = [
-    "COMMAND_FIELDS", "DIRECTORY_WIDTH", "HEADER_FIELDS", "PHASE_FIELDS", "PROGRAM_WIDTH", "REDUCING", "ROLE_FIELDS",
+    "COMMAND_FIELDS", "HEADER_FIELDS", "PHASE_FIELDS", "PROGRAM_WIDTH", "REDUCING", "ROLE_FIELDS",
     "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "HeaderWord", "Ordered",
     "PhaseWord", "RoleWord", "SendWord", "Status", "TransferWord", "field_positions",
 ]
@@ -131,9 +131,6 @@ class CommandWord(NamedTuple):
     def to_bytes(self):
         return self.pack().to_bytes(16, "little")
 
-
-DIRECTORY_WIDTH = 4
-"""Bits of a number in the directory: a :class:`Collective`, or an :class:`Ordered`."""
 
 PROGRAM_WIDTH = 48
 """Bits of a word of the programs' memory."""

@@ -36,6 +36,11 @@ class Table(wiring.Component):
         Unless that is None.
     write : ``In``; ``en``, ``addr``, ``data``
     read : array of ``In``; ``addr`` in, ``data`` out, combinational
+
+    Raises
+    ------
+    ValueError
+        If the sweep does not reach the last row.
     """
 
     def __init__(self, shape, *, depth, reads, init):
@@ -43,6 +48,8 @@ class Table(wiring.Component):
         self.depth = depth
         self.reads = reads
         self._swept = init is not None
+        if self._swept and depth > 1 << len(init.create().address):
+            raise ValueError(f"A table of {depth} rows is longer than the sweep after reset")
         super().__init__(({"init": In(init)} if self._swept else {}) | {
             "write": In(wiring.Signature({"en": wiring.Out(1), "addr": wiring.Out(range(depth)),
                                           "data": wiring.Out(shape)})),

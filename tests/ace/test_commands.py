@@ -12,7 +12,7 @@ from amaranth.sim import Simulator
 
 from hw.ace.chunker import Chunker
 from hw.ace.communicators import Communicators, shape_layout, share_layout
-from hw.ace.config import TINY
+from hw.ace.config import DIRECTORY_WIDTH, TINY
 from hw.ace.decoder import Decoder, directory_layout
 from hw.ace.formats import DType, Reduction, width
 from hw.ace.intake import Intake
@@ -21,7 +21,7 @@ from hw.ace.operations import Operations
 from hw.ace.programs import Programs
 from hw.ace.schedule import assemble
 from hw.ace.transfers import job_layout
-from hw.ace.words import DIRECTORY_WIDTH, PROGRAM_WIDTH, Collective, CommandWord, HeaderWord, Status
+from hw.ace.words import PROGRAM_WIDTH, Collective, CommandWord, HeaderWord, Status
 from hw.dma_engine.layouts import RegionEntry, store_layout
 from hw.dma_engine.regions import RegionTable
 from hw.dma_engine.words import CompletionWord
