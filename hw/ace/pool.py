@@ -26,13 +26,18 @@ from .layouts import (
     send_layout,
     signal_layout,
 )
+from .oldest import Oldest
 from .programs import ProgramRead
 
 __all__ = ["FsmPool"]
 
 
 class FsmPool(wiring.Component):
-    """``fsms`` FSMs. A packet is from the FSM that sent the one before until its message is over or it has to wait.
+    """``fsms`` FSMs.
+
+    A packet is from the FSM that sent the one before until its message is over or it has to wait; then it is the turn
+    of the oldest chunk that may send. So chunks follow each other through their phases and all dimensions have
+    something to do; with equal turns they would all go through a phase at the same time.
 
     Parameters
     ----------
@@ -206,7 +211,7 @@ class FsmPool(wiring.Component):
 
     def _sends(self, m, fsms):
         config = self.config
-        m.submodules.send_turn = turn = RoundRobin(config.fsms)
+        m.submodules.send_turn = turn = Oldest(config.fsms)
         open_ = Signal(config.fsms)             # with an offer for a port that has room
         last = Signal(config.fsms)              # whose packet was the latest
         packets = Signal(range(config.message_packets + 1))
@@ -218,7 +223,7 @@ class FsmPool(wiring.Component):
             stays.eq((open_ & last).any() & (packets != config.message_packets)),
             chosen.eq(Mux(stays, last, turn.grant_onehot)),
             free.eq(~valid | self.sends.ready),
-            turn.advance.eq(free & ~stays),
+            turn.started.eq(Cat(fsm.start for fsm in fsms)),
             self.sends.valid.eq(valid), self.sends.payload.eq(send),
             self.starved.eq(Cat(fsm.state.wants for fsm in fsms).any() & ~Cat(fsm.offer for fsm in fsms).any()),
         ]

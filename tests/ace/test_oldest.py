@@ -1,0 +1,35 @@
+"""The choice of the oldest, against a list in the order of starts."""
+
+import random
+
+import pytest
+from amaranth.sim import Simulator
+
+from hw.ace.oldest import Oldest
+
+
+@pytest.mark.parametrize("count", [2, 4, 7])
+def test_first_to_start_is_first_to_be_chosen(count, seed):
+    rng = random.Random(seed)
+    dut = Oldest(count)
+
+    async def testbench(ctx):
+        # After reset, in order of their numbers.
+        line = list(range(count))
+        for _ in range(300):
+            requests = {one for one in range(count) if rng.random() < 0.5}
+            ctx.set(dut.requests, sum(1 << one for one in requests))
+            await ctx.delay(1e-9)
+            first = next((one for one in line if one in requests), None)
+            assert ctx.get(dut.grant_onehot) == (0 if first is None else 1 << first)
+            starts = rng.choice([None, *range(count)])
+            ctx.set(dut.started, 0 if starts is None else 1 << starts)
+            await ctx.tick()
+            if starts is not None:
+                line.remove(starts)
+                line.append(starts)
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(testbench)
+    sim.run()
