@@ -6,7 +6,7 @@ from sim.system.settings import flatten
 
 from . import plots
 
-__all__ = ["page", "section", "table", "write"]
+__all__ = ["figure", "page", "section", "table", "write"]
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1100px; margin: 2em auto; padding: 0 1em; color: #222; }

@@ -1,0 +1,202 @@
+"""Many experiments: which ones, those that are stored already, and the rest on one core, many, or a Dask cluster.
+
+Each result is a file named by the hash of all that it depends on, so that a sweep that was stopped goes on where it
+was, and sweeps that overlap share what they have in common.
+"""
+
+import json
+import os
+import tomllib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from hw.errors import UserError
+
+from .configuration import ENDPOINTS
+from .experiment import Experiment, parse_nodes, row
+from .settings import quantity
+
+__all__ = ["Store", "experiments_of", "read_spec", "run_all", "run_one"]
+
+_FIXED = {"workload": "resnet50", "nodes": "4x4x4", "endpoint": "ace", "steps": 2}
+MOST_RUNS = 100_000
+
+
+def read_spec(path):
+    """Contents of a TOML file::
+
+        workload = "resnet50"            # or nodes, endpoint, steps: what is the same for all
+        [settings]                       # as --set of dmace train
+        order = "fifo"
+        [vary]                           # every combination of these
+        endpoint = ["ace", "ideal"]
+        "ace.fsms" = [4, 8, 16]          # of one endpoint only
+    """
+    try:
+        with Path(path).open("rb") as file:
+            spec = tomllib.load(file)
+    except OSError as error:
+        raise UserError(f"the sweep {path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"the sweep {path} is no TOML: {error}.") from None
+    known = {*_FIXED, "settings", "vary"}
+    if unknown := [key for key in spec if key not in known]:
+        raise UserError(f"the sweep {path} has a key {unknown[0]!r}; it can have {', '.join(sorted(known))}.")
+    for key in ("settings", "vary"):
+        if not isinstance(spec.setdefault(key, {}), dict):
+            raise UserError(f"{key} of the sweep {path} must be a table, not {spec[key]!r}.")
+        spec[key] = _flat(spec[key])
+    for name, values in spec["vary"].items():
+        if not isinstance(values, list) or not values:
+            raise UserError(f"{name} in vary of the sweep {path} must be a list of values, not {values!r}.")
+    return spec
+
+
+def _flat(table, prefix=""):
+    """A table in a table is a name with a point."""
+    made = {}
+    for name, value in table.items():
+        made |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return made
+
+
+def experiments_of(spec):
+    """``(experiment, varied)`` of each combination of a spec, each experiment once; ``varied`` has the values by
+    name."""
+    names, lists = list(spec["vary"]), list(spec["vary"].values())
+    total = 1
+    for values in lists:
+        total *= len(values)
+    if total > MOST_RUNS:
+        raise UserError(f"a sweep can have {MOST_RUNS:,} combinations, not {total:,}.")
+    found = {}
+    for values in product(*lists):
+        varied = {name: quantity(value) for name, value in zip(names, values, strict=True)}
+        fixed = {**_FIXED, **{name: spec[name] for name in _FIXED if name in spec}}
+        settings = {name: quantity(value) for name, value in spec["settings"].items()}
+        for name, value in varied.items():
+            if name in _FIXED:
+                fixed[name] = value
+            else:
+                settings[name] = value
+        if fixed["endpoint"] not in ENDPOINTS:
+            raise UserError(f"endpoint must be one of {', '.join(ENDPOINTS)}, not {fixed['endpoint']!r}.")
+        mine = {}
+        for name, value in settings.items():
+            first, _, rest = name.partition(".")
+            if first in ENDPOINTS:
+                if first != fixed["endpoint"]:
+                    varied.pop(name, None)
+                    continue
+                name = f"endpoint.{rest}"
+            mine[name] = value
+        experiment = Experiment(workload=str(fixed["workload"]), shape=parse_nodes(fixed["nodes"]),
+                                endpoint=fixed["endpoint"], steps=fixed["steps"], settings=mine)
+        found.setdefault(repr(experiment), (experiment, varied))
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of results.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    folder: Path
+
+    def get(self, key):
+        """The result of a key, or None; a file that is damaged counts as none."""
+        try:
+            return json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
+
+    def put(self, key, result):
+        """Store a result, all of it or nothing."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f".{key}.{os.getpid()}"
+        part.write_text(json.dumps(result, indent=1, default=repr) + "\n", encoding="utf-8")
+        part.replace(self.folder / f"{key}.json")
+
+
+def run_one(experiment):
+    """The result of an experiment, as plain data: ``row``, or ``error`` as a sentence."""
+    try:
+        result = {"row": row(experiment, experiment.run()), "inputs": experiment.inputs()}
+    except UserError as error:
+        return {"error": str(error)}
+    # As it is when it comes from the store.
+    return json.loads(json.dumps(result, default=repr))
+
+
+@contextmanager
+def _serial():
+    def each(experiments):
+        for key, experiment in experiments.items():
+            yield key, run_one(experiment)
+    yield each
+
+
+@contextmanager
+def _dask(scheduler, workers):
+    try:
+        from distributed import Client, LocalCluster, as_completed
+    except ModuleNotFoundError:
+        raise UserError("a sweep on several cores or machines needs the Python package distributed; run "
+                        "`pip install -e '.[sweep]'` in the checkout, or use --serial.") from None
+    cluster = None
+    try:
+        if scheduler is None:
+            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
+        try:
+            client = Client(cluster or scheduler, timeout="10s", set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise UserError(f"there is no Dask scheduler at {scheduler}: {error}.") from None
+        with client:
+            def each(experiments):
+                futures = {client.submit(run_one, experiment, key=f"dmace-{key}", pure=False): key
+                           for key, experiment in experiments.items()}
+                for future in as_completed(futures, loop=client.loop):
+                    if future.status == "finished":
+                        yield futures[future], future.result()
+                    else:
+                        yield futures[future], {"error": f"the worker failed: {future.exception()}"}
+            yield each
+    finally:
+        if cluster is not None:
+            cluster.close()
+
+
+def run_all(experiments, store, *, scheduler=None, workers=None, serial=False, progress=lambda done, total: None):
+    """Results of experiments by key: those that are stored, and the others run now. Errors are not stored.
+
+    Parameters
+    ----------
+    experiments : dict
+        Key -> :class:`Experiment`.
+    store : Store
+    scheduler : str or None
+        Address of a Dask scheduler, whose workers have dmace; None for a cluster on this machine.
+    workers : int or None
+        Of that cluster; None for one on each core.
+    serial : bool
+        In this process, without Dask.
+    progress : callable
+        Receives how many results there are, and of how many.
+    """
+    results = {key: found for key in experiments if (found := store.get(key)) is not None}
+    missing = {key: experiment for key, experiment in experiments.items() if key not in results}
+    progress(len(results), len(experiments))
+    if missing:
+        with _serial() if serial else _dask(scheduler, workers) as each:
+            for key, result in each(missing):
+                results[key] = result
+                if "error" not in result:
+                    store.put(key, result)
+                progress(len(results), len(experiments))
+    return results
