@@ -27,6 +27,7 @@ VERBS = {
     "train": ("sim.system.train_cli", "predict the time of a training step on a cluster, and what communication costs"),
     "validate": ("sim.system.validate_cli", "compare the system simulator with other models and the RTL"),
     "sweep": ("sim.system.sweep_cli", "predict training over every combination of values, on many cores or machines"),
+    "fused": ("sim.system.fused_cli", "predict what fusing computation with its communication saves"),
     "soak": ("sim.soak_cli", "copy at random for long under the fast harness, every byte checked"),
     "doctor": ("sim.doctor", "say what this machine lacks, and how to get it"),
 }

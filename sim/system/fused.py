@@ -1,0 +1,218 @@
+"""Compute fused with its communication: each slice of a result leaves when it is there, by a request of the GPU's own.
+
+After "Optimizing distributed ML communication with fused computation-collective operations" (arXiv 2305.06942): a
+kernel works on slices of its output; whoever finishes a slice posts it. Without fusion, all of the output is
+computed first.
+
+========================  =======================================================================
+embedding + all-to-all    pooled rows of tables go to the ranks of their samples: memory-bound
+GEMM + all-to-all         tokens go back from experts to their ranks: compute-bound
+GEMV + all-reduce         a token's tensor-parallel layer: memory-bound, a small all-reduce
+========================  =======================================================================
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from hw.ace.words import Collective
+from hw.errors import UserError
+
+from .machine import Machine
+from .puts import DMA_ENGINES
+
+__all__ = ["OPERATIONS", "ORDERS", "Fused", "FusedRun", "embedding", "gemm", "gemv", "run"]
+
+ORDERS = ("remote-first", "remote-last", "by-rank")
+"""Of slices: those for others before the rank's own, after them, or all in the order of their ranks."""
+
+MOST_UNFOLDED = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fused:
+    """A computation and what it sends.
+
+    Parameters
+    ----------
+    name : str
+    arithmetic : float
+        Seconds on the whole processor.
+    memory_bytes : int
+        That it reads.
+    output_bytes : int
+        Of a rank's result: in equal parts for each rank, or to be reduced.
+    collective : Collective
+        ``ALL_TO_ALL`` or ``ALL_REDUCE``.
+    """
+
+    name: str
+    arithmetic: float
+    memory_bytes: int
+    output_bytes: int
+    collective: Collective
+
+
+def embedding(npu, ranks, *, batch=1024, tables=64, width=92, pooling=70, element=4):
+    """Pooled embeddings of ``batch`` samples for ``tables`` tables of a rank; defaults of width and pooling are from
+    memory of the paper's DLRM. ``npu``: :class:`Npu`."""
+    rows = batch * tables * pooling
+    return Fused(name="embedding + all-to-all", arithmetic=2 * rows * width / npu.flops,
+                 memory_bytes=rows * width * element, output_bytes=batch * tables * width * element,
+                 collective=Collective.ALL_TO_ALL)
+
+
+def gemm(npu, ranks, *, tokens=4096, width=4096, hidden=14336, element=2):
+    """Second matrix of an expert: ``tokens`` of ``hidden`` to ``width``, which go back to the ranks they came from."""
+    return Fused(name="GEMM + all-to-all", arithmetic=2 * tokens * width * hidden / npu.flops,
+                 memory_bytes=element * (tokens * (width + hidden) + width * hidden),
+                 output_bytes=tokens * width * element, collective=Collective.ALL_TO_ALL)
+
+
+def gemv(npu, ranks, *, width=8192, hidden=28672, tokens=8, element=2):
+    """Second matrix of a layer that ``ranks`` share, for ``tokens`` tokens: each has ``hidden / ranks`` of its rows."""
+    mine = -(-hidden // ranks)
+    return Fused(name="GEMV + all-reduce", arithmetic=2 * tokens * width * mine / npu.flops,
+                 memory_bytes=element * (width * mine + tokens * (width + mine)), output_bytes=tokens * width * element,
+                 collective=Collective.ALL_REDUCE)
+
+
+OPERATIONS: dict[str, Callable] = {"embedding": embedding, "gemm": gemm, "gemv": gemv}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedRun:
+    """When it was over.
+
+    Parameters
+    ----------
+    seconds : float
+        Until the last rank has all that it gets.
+    computed : float
+        Until the last rank has computed all.
+    skew : float
+        Between the first rank to have all and the last, as a share of ``seconds``; 0 of a folded machine.
+    slice_bytes : int
+    """
+
+    seconds: float
+    computed: float
+    skew: float
+    slice_bytes: int
+
+
+def run(operation, config, *, slices=None, order=None, engine="hardware", per_slice=0.0):
+    """:class:`FusedRun` of an operation on an idle machine.
+
+    Parameters
+    ----------
+    operation : Fused
+    config : MachineConfig
+    slices : int or None
+        Of the part for each rank (all-to-all), or of the whole (all-reduce); None: not fused.
+    order : str
+        One of :data:`ORDERS`, for an all-to-all, by default the first; ``by-rank`` simulates every rank, and at most
+        32 of them.
+    engine : str
+        Who carries requests; see :data:`~.puts.DMA_ENGINES`. An all-reduce waits for as long for its start and its end.
+    per_slice : float
+        Seconds that a slice costs the processor besides, such as finding out that it is complete.
+    """
+    order = order or ORDERS[0]
+    if slices is not None and (not isinstance(slices, int) or not 1 <= slices <= 4096):
+        raise UserError(f"slices must be an integer from 1 to 4,096, not {slices!r}.")
+    if order not in ORDERS:
+        raise UserError(f"the order of slices must be one of {', '.join(ORDERS)}, not {order!r}.")
+    if engine not in DMA_ENGINES:
+        raise UserError(f"the engine must be one of {', '.join(DMA_ENGINES)}, not {engine!r}.")
+    ranks = prod(config.shape)
+    if order == "by-rank" and ranks > MOST_UNFOLDED:
+        raise UserError(f"slices in the order of ranks are simulated on at most {MOST_UNFOLDED} ranks, not on {ranks}.")
+    machine = Machine(config.with_(fold=order != "by-rank" or operation.collective != Collective.ALL_TO_ALL))
+    kind = _AllToAll if operation.collective == Collective.ALL_TO_ALL else _AllReduce
+    return kind(operation, machine, slices, order, engine, per_slice).run()
+
+
+class _Slices:
+    """Computes a rank's slices one after the other, and sends each when it may."""
+
+    def __init__(self, operation, machine, slices, order, engine, per_slice):
+        self.operation, self.machine, self.order, self.engine = operation, machine, order, engine
+        self.fused, self.slices, self.per_slice = slices is not None, slices or 1, per_slice
+        self.ranks = prod(machine.config.shape)
+        self.done = dict.fromkeys(range(len(machine.endpoints)), 0.0)
+        self.computed = dict(self.done)
+
+    def run(self):
+        for rank in self.done:
+            self.compute(rank, self.plan(rank), 0)
+        self.machine.run()
+        last, first = max(self.done.values()), min(self.done.values())
+        return FusedRun(seconds=last, computed=max(self.computed.values()), skew=(last - first) / last,
+                        slice_bytes=self.size)
+
+    def compute(self, rank, plan, number):
+        if number == len(plan):
+            self.computed[rank] = self.machine.now
+            self.had(rank, self.machine.now)
+            if not self.fused:
+                for target in plan:
+                    self.send(rank, target)
+            return
+        share = 1 / len(plan)
+
+        def computed(_):
+            if self.fused:
+                self.send(rank, plan[number])
+            self.compute(rank, plan, number + 1)
+
+        seconds = self.operation.arithmetic * share + (self.per_slice if self.fused else 0.0)
+        self.machine.compute(seconds, memory_bytes=self.operation.memory_bytes * share,
+                             rank=None if self.machine.config.fold else rank, done=computed)
+
+    def had(self, rank, time):
+        self.done[rank] = max(self.done[rank], time)
+
+
+class _AllToAll(_Slices):
+    @property
+    def size(self):
+        """Bytes of a slice."""
+        return -(-self.operation.output_bytes // self.ranks // self.slices)
+
+    def plan(self, rank):
+        """For whom each slice is: places relative to the rank, or ranks."""
+        if self.order == "by-rank":
+            return [target for target in range(self.ranks) for _ in range(self.slices)]
+        # In turns, so that all links are busy; a rank's own slices in one piece.
+        remote = [other for _ in range(self.slices) for other in range(1, self.ranks)]
+        own = [0] * self.slices
+        return remote + own if self.order == "remote-first" else own + remote
+
+    def send(self, rank, target):
+        source = rank
+        if self.machine.config.fold:
+            source = 0
+        if target == source:
+            return
+        # Rank 0 stands for all: from it, a place is a rank.
+        receiver = 0 if self.machine.config.fold else target
+        self.machine.put(source, target, self.size, engine=self.engine,
+                         done=lambda time: self.had(receiver, time))
+
+
+class _AllReduce(_Slices):
+    @property
+    def size(self):
+        return -(-self.operation.output_bytes // self.slices)
+
+    def plan(self, rank):
+        return [None] * self.slices
+
+    def send(self, rank, target):
+        costs, machine = DMA_ENGINES[self.engine], self.machine
+
+        def issue():
+            machine.issue(Collective.ALL_REDUCE, self.size, done=lambda time: self.had(rank, time + costs.complete_s))
+
+        machine.at(machine.now + costs.post_s, issue)
