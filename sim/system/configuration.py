@@ -12,7 +12,7 @@ __all__ = ["ENDPOINTS", "MAX_RANKS", "EndpointKind", "LinkConfig", "MachineConfi
 
 MAX_RANKS = 1024
 GB = 1e9
-ORDERS = ("lifo", "fifo", "priority")
+ORDERS = ("priority-lifo", "lifo", "fifo", "priority")
 ALGORITHMS = ("hierarchical", "five-phase", "flat")
 TURNS = ("age", "message")
 SHARING = ("reserved", "demand")
@@ -85,6 +85,9 @@ class EndpointKind:
         Of ``sram``: room for chunks; chunks on the links at a time. None: any number.
     receive_bytes : int or None
         Of ``sram``: bytes that its lanes take in a clock cycle, from all ports together; None for no limit.
+    per_dimension : int or None
+        Chunks in a phase of each dimension at a time, as in ASTRA-sim's queues; only of a folded machine. None for any
+        number.
     """
 
     name: str
@@ -95,11 +98,12 @@ class EndpointKind:
     sram_bytes: int | None = None
     fsms: int | None = None
     receive_bytes: int | None = None
+    per_dimension: int | None = None
 
     def __post_init__(self):
         if self.engine not in ("sram", "memory", "ideal"):
             raise UserError(f"The engine of an endpoint must be sram, memory or ideal, not {self.engine!r}.")
-        for name in ("memory_bytes_per_s", "sram_bytes", "fsms", "receive_bytes"):
+        for name in ("memory_bytes_per_s", "sram_bytes", "fsms", "receive_bytes", "per_dimension"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise UserError(f"{name} of the endpoint {self.name} must be more than 0, not {value!r}.")
 
@@ -137,8 +141,8 @@ class MachineConfig:
         500 cycles), from memory of the ACE paper. A single dimension has the first unless told.
     npu : Npu
     order : str
-        Which collective's chunks begin first: ``fifo``, ``lifo`` (the latest issued), or ``priority`` (the highest,
-        then the earliest).
+        Which collective's chunks begin first: ``fifo``, ``lifo`` (the latest issued), ``priority`` (the highest, then
+        the earliest), or ``priority-lifo`` (the highest, then the latest).
     chunk_bytes : int
         Of a buffer that are worked on together: the slot of the accelerator.
     message_bytes : int
@@ -173,7 +177,7 @@ class MachineConfig:
     endpoint: EndpointKind | str = "ace"
     links: tuple[LinkConfig, ...] | LinkConfig = field(default_factory=_default_links)
     npu: Npu = Npu()
-    order: str = "lifo"
+    order: str = "priority-lifo"
     chunk_bytes: int = 64 << 10
     message_bytes: int = 8 << 10
     packet_bytes: int = 256
@@ -223,6 +227,9 @@ class MachineConfig:
             raise UserError(f"The endpoint {kind.name} must leave some of {self.npu.sms} cores and of "
                             f"{self.npu.memory_bytes_per_s:g} bytes/s of memory bandwidth to compute, not take "
                             f"{kind.sms} and {kind.memory_bytes_per_s:g}.")
+        if self.endpoint.per_dimension is not None and not self.fold:
+            raise UserError("per_dimension of an endpoint needs a machine with fold=True: ranks could wait for each "
+                            "other.")
         if not self.clock_hz > 0:
             raise UserError(f"clock_hz must be more than 0, not {self.clock_hz!r}.")
         if self.endpoint.engine == "sram" and self.slots is not None and self.slots < 1:

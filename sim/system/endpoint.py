@@ -12,7 +12,8 @@ from .port import Port
 
 __all__ = ["Endpoint"]
 
-_FILL, _RUN, _DRAIN, _READ, _RECEIVE, _PORT = range(6)         # order of decisions
+_FILL, _RUN, _DRAIN, _READ, _RECEIVE, _PORT = range(6)
+_DIMENSION = _PORT + 6                                          # order of decisions
 
 
 class Endpoint:
@@ -63,6 +64,8 @@ class Endpoint:
         self._chunks, self._early, self._grants = {}, {}, {}
         self._begun = self._run = 0            # chunks that have got a slot, and an FSM
         self._slots, self._fsms = {}, set()
+        self._queues = [[] for _ in config.shape]   # chunks that wait for a phase, where only so many may be in one
+        self._inside = [0] * len(config.shape)
         self._filled, self._arrived, self._finished_chunks = {}, [], []
         self._under_way, self._since, self.active = 0, 0, 0
 
@@ -161,6 +164,22 @@ class Endpoint:
             self._through(chunk)
             return
         leg = chunk.route.legs[chunk.leg]
+        if self.kind.per_dimension is None:
+            self._begin_leg(chunk, leg)
+            return
+        self._queues[leg.port // 2].append((chunk.key, chunk))
+        self.kernel.decide(self._key(_DIMENSION + leg.port // 2), lambda: self._admit(leg.port // 2))
+
+    def _admit(self, dimension):
+        """Chunks may begin their phases in a dimension, as many as there may be, in the order of their collectives."""
+        queue = self._queues[dimension]
+        queue.sort()
+        while queue and self._inside[dimension] < self.kind.per_dimension:
+            self._inside[dimension] += 1
+            chunk = queue.pop(0)[1]
+            self._begin_leg(chunk, chunk.route.legs[chunk.leg])
+
+    def _begin_leg(self, chunk, leg):
         place = (chunk.operation.number, chunk.index, chunk.leg)
         chunk.grains, chunk.sent, chunk.inside = leg.grains, 0, True
         chunk.came = self._early.pop(place, 0)
@@ -192,6 +211,9 @@ class Endpoint:
         if sent == len(grains):
             if chunk.came == leg.comes and chunk.inside and not chunk.offered:
                 chunk.inside = False
+                if self.kind.per_dimension is not None:
+                    self._inside[leg.port // 2] -= 1
+                    self.kernel.decide(self._key(_DIMENSION + leg.port // 2), lambda: self._admit(leg.port // 2))
                 self.kernel.at(self.kernel.now + self._wait["phase_cycles"], self._enter, chunk)
             return
         if chunk.offered:

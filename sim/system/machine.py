@@ -134,7 +134,7 @@ class Machine:
         dimensions : tuple of int, optional
             Rings and tori along these dimensions, each on its own; by default the whole machine.
         priority : int
-            Larger ones go first, with ``order="priority"``.
+            Larger ones go first, with ``order="priority"`` or ``"priority-lifo"``.
         ranks : iterable of int, optional
             Only the groups of these ranks; whole groups.
         root : tuple of int, optional
@@ -152,7 +152,8 @@ class Machine:
         members = self._members(dimensions, ranks)
         number = self._issued
         self._issued += 1
-        key = {"fifo": (number,), "lifo": (-number,), "priority": (-priority, number)}[self.config.order]
+        key = {"fifo": (number,), "lifo": (-number,), "priority": (-priority, number),
+               "priority-lifo": (-priority, -number)}[self.config.order]
         handle = self.handle(tag)
 
         def ended(rank, last):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hw.ace.words import Collective
 
+from .astra_training import rows as training_rows
 from .machine import Machine
 from .rules import GIB, astra, block, closed_form, plain, simgrid
 
@@ -72,7 +73,14 @@ def simgrid_tori():
         yield _row("SimGrid", what, seconds(machine, C.ALL_REDUCE, size), float(row["time_ns"]) / 1e9, 0.005)
 
 
-CHECKS = {"closed": closed_forms, "astra-rings": astra_rings, "astra-tori": astra_tori, "simgrid": simgrid_tori}
+def astra_training():
+    """ASTRA-sim 1.0, two iterations of training, a chunk for each collective: total and compute."""
+    for what, ours, theirs in training_rows(REFERENCE / "training_v1.csv"):
+        yield _row("ASTRA-sim", what, ours, theirs, 0.005)
+
+
+CHECKS = {"closed": closed_forms, "astra-rings": astra_rings, "astra-tori": astra_tori, "simgrid": simgrid_tori,
+          "astra-training": astra_training}
 
 
 def _astra(row, shape, links, chunks, *, optimised):
