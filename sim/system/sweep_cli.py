@@ -9,6 +9,7 @@ from rich.table import Table
 from hw.errors import UserError
 from sim.terminal import check_file, check_range, integer, measuring
 
+from .speedups import speedups, summary
 from .sweep import Store, experiments_of, read_spec, run_all
 
 __all__ = ["configure", "run"]
@@ -133,6 +134,21 @@ def _report(args, rows, varied):
                                            section("All runs", table(shown))), encoding="utf-8")
 
 
+def _show_speedups(console, rows, varied):
+    """ACE beside the others, where several endpoints were run: means over the nodes."""
+    found = speedups(rows, varied)
+    by = [name for name in varied if name not in ("endpoint", "nodes")]
+    if not found:
+        return
+    table = Table(title="ACE over the best baseline: means over nodes", title_justify="left")
+    for column in (*by, "speed-up", "most", "of\nideal", "network over\nthe best's", "network over\ncompopt's"):
+        table.add_column(column, justify="right")
+    for one in summary(found, by):
+        table.add_row(*(str(one[name]) for name in by), *("" if one[name] is None else f"{one[name]:.3f}" for name in (
+            "speedup", "most", "of_ideal", "network", "network_same_memory")))
+    console.print(table)
+
+
 def _show(console, args, rows, varied, stored):
     table = Table(title=f"{Path(args.spec).name}: {len(rows):,} runs, {stored:,} of them stored before",
                   title_justify="left")
@@ -143,6 +159,7 @@ def _show(console, args, rows, varied, stored):
                       f"{one['exposed_seconds'] / one['steps'] * 1e6:,.1f}", f"{one['network_bytes_per_s'] / 1e9:.1f}",
                       f"{one['link_utilisation']:.1%}")
     console.print(table)
+    _show_speedups(console, rows, varied)
     if len(rows) > SHOWN:
         console.print(f"... and {len(rows) - SHOWN:,} more; --output writes all.", highlight=False)
     for what, name in (("Table", args.output), ("Report", args.report)):

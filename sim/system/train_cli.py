@@ -11,11 +11,10 @@ from sim.terminal import add_json, check_file, integer, measuring, write_json
 from .configuration import ENDPOINTS
 from .experiment import Experiment, parse_nodes, row
 from .settings import flatten, parse_assignments
+from .speedups import BASELINES
 from .workloads import NAMES
 
 __all__ = ["configure", "run"]
-
-BASELINES = ("noovl", "commopt", "compopt")
 
 
 def configure(parser):

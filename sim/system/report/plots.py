@@ -30,6 +30,11 @@ def _axes(height, width=9.0):
     return figure, axes
 
 
+def _legend(axes, columns):
+    """Above the plot, where no data are."""
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize="small")
+
+
 def iterations(rows):
     """Bars: compute alone, what it is slowed by, and exposed communication of each endpoint."""
     figure, axes = _axes(0.6 + 0.45 * len(rows))
@@ -44,7 +49,7 @@ def iterations(rows):
         left = [a + b for a, b in zip(left, values, strict=True)]
     axes.invert_yaxis()
     axes.set_xlabel("us of an iteration")
-    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.9 / len(rows)), ncols=3)
+    _legend(axes, 3)
     return svg(figure)
 
 
@@ -59,7 +64,7 @@ def links(rows):
                  label=row["endpoint"])
     axes.set_xticks(dimensions, [f"dimension {dimension}" for dimension in dimensions])
     axes.set_ylabel("busy, %")
-    axes.legend(frameon=False, ncols=len(rows), fontsize="small")
+    _legend(axes, len(rows))
     return svg(figure)
 
 
@@ -91,8 +96,7 @@ def timeline(run):
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("us" + (f"; {len(ends)} collectives in flight, {shown} shown" if len(ends) > shown else ""))
-    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.6 / (1 + 0.14 * shown) + 0.35), ncols=4,
-                fontsize="small")
+    _legend(axes, 4)
     return svg(figure)
 
 
@@ -112,7 +116,7 @@ def layers(runs):
     axes.set_yticks(range(len(chosen)), chosen, fontsize="small")
     axes.invert_yaxis()
     axes.set_xlabel("us exposed in an iteration")
-    axes.legend(frameon=False)
+    _legend(axes, len(times))
     return svg(figure)
 
 
@@ -132,5 +136,5 @@ def curves(rows, x, y, by, *, xlabel=None, ylabel=None, log=False):
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     if len(groups) > 1:
-        axes.legend(frameon=False, fontsize="small")
+        _legend(axes, 3)
     return svg(figure)

@@ -1,0 +1,70 @@
+"""Endpoints against each other: rows of runs that differ in nothing else, side by side."""
+
+from statistics import geometric_mean
+
+from .configuration import ENDPOINTS
+
+__all__ = ["BASELINES", "speedups", "summary"]
+
+BASELINES = ("noovl", "commopt", "compopt")
+"""Endpoints without an accelerator, as the ACE paper has them."""
+
+
+def speedups(rows, varied):
+    """A dict for each row of ``ace`` that has a baseline beside it.
+
+    Parameters
+    ----------
+    rows : list of dict
+        As :func:`.experiment.row` makes them, with the values of ``varied``.
+    varied : list of str
+        Names in which rows differ; those of one endpoint (``ace.fsms``) tell rows of that endpoint apart.
+
+    Returns
+    -------
+    list of dict
+        The values of ``varied``; ``best``, the baseline with the shortest iteration; ``speedup`` over it;
+        ``of_ideal``, the share of Ideal's speed, or None; ``network``, how much more payload a rank sends in a second
+        in which a collective is under way than with the best baseline; ``network_same_memory``, than with ``compopt``.
+    """
+    common = [name for name in varied if name != "endpoint" and name.partition(".")[0] not in ENDPOINTS]
+    groups = {}
+    for one in rows:
+        groups.setdefault(tuple(one.get(name) for name in common), []).append(one)
+    made = []
+    for group in groups.values():
+        best = min((one for one in group if one["endpoint"] in BASELINES), key=lambda one: one["step_seconds"],
+                   default=None)
+        if best is None:
+            continue
+        alone = {one["endpoint"]: one for one in group if one["endpoint"] in ("ideal", "compopt")}
+        for one in group:
+            if one["endpoint"] != "ace":
+                continue
+            made.append({name: one[name] for name in varied if name in one and name != "endpoint"} | {
+                "best": best["endpoint"], "speedup": best["step_seconds"] / one["step_seconds"],
+                "of_ideal": alone["ideal"]["step_seconds"] / one["step_seconds"] if "ideal" in alone else None,
+                "network": _ratio(one, best), "network_same_memory": _ratio(one, alone.get("compopt"))})
+    return made
+
+
+def _ratio(one, other):
+    if other is None or not other["network_bytes_per_s"]:
+        return None
+    return one["network_bytes_per_s"] / other["network_bytes_per_s"]
+
+
+def summary(rows, by):
+    """Rows of :func:`speedups` put together by the values of some names: geometric means, and the greatest speed-up."""
+    groups = {}
+    for one in rows:
+        groups.setdefault(tuple(one.get(name) for name in by), []).append(one)
+    made = []
+    for values, group in groups.items():
+        means = {}
+        for name in ("speedup", "of_ideal", "network", "network_same_memory"):
+            found = [one[name] for one in group if one[name]]
+            means[name] = geometric_mean(found) if found else None
+        made.append({**dict(zip(by, values, strict=True)), "runs": len(group), **means,
+                     "most": max(one["speedup"] for one in group)})
+    return made
