@@ -36,7 +36,22 @@ def _ace(preset):
         "dmace_ace.h": c_header(config), "dmace.h": dma_header(DMA_PRESETS[preset])}
 
 
-_DESIGNS = {"dma_engine": _dma_engine, "ace": _ace}
+def _endpoint(preset):
+    """Both on one memory port, with all registers in one map."""
+    from hw.ace.header import c_header as ace_header
+    from hw.dma_engine.header import c_header as dma_header
+    from hw.endpoint.config import PRESETS
+    from hw.endpoint.engine import Endpoint
+    from hw.endpoint.header import c_header
+    from hw.endpoint.registers import whole_map
+
+    config = PRESETS[preset]
+    return whole_map(config), Endpoint(config), {
+        "dmace_endpoint.h": c_header(config), "dmace_ace.h": ace_header(config.ace),
+        "dmace.h": dma_header(config.dma)}
+
+
+_DESIGNS = {"dma_engine": _dma_engine, "ace": _ace, "endpoint": _endpoint}
 
 
 def configure(parser):

@@ -13,6 +13,8 @@ from hw.ace import registers as ace_registers  # noqa: E402
 from hw.ace import words_page  # noqa: E402
 from hw.dma_engine import config as dma_config  # noqa: E402
 from hw.dma_engine import registers as dma_registers  # noqa: E402
+from hw.endpoint import config as endpoint_config  # noqa: E402
+from hw.endpoint import registers as endpoint_registers  # noqa: E402
 from hw.regs import to_markdown  # noqa: E402
 
 HEAD = "<!-- Written by scripts/generate_docs.py for the preset `base`; do not edit. -->\n\n"
@@ -23,6 +25,7 @@ def pages():
     return {
         "dma_engine_registers.md": HEAD + to_markdown(dma_registers.register_map(dma_config.BASE)),
         "ace_registers.md": HEAD + to_markdown(ace_registers.register_map(ace_config.BASE)),
+        "endpoint_registers.md": HEAD + to_markdown(endpoint_registers.register_map(endpoint_config.BASE)),
         "ace_words.md": HEAD + words_page.page(ace_config.BASE),
         "area.md": page(json.loads((DOCS / "area.json").read_text(encoding="utf-8"))),
     }

@@ -17,8 +17,9 @@ LAYERS = {
     "hw.regs": {"hw.axi", "hw.stream"},
     "hw.dma_engine": {"hw.axi", "hw.regs", "hw.stream"},
     "hw.ace": {"hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
-    "hw": {"hw.ace", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
-    "sim": {"hw", "hw.ace", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
+    "hw.endpoint": {"hw.ace", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
+    "hw": {"hw.ace", "hw.axi", "hw.dma_engine", "hw.endpoint", "hw.regs", "hw.stream"},
+    "sim": {"hw", "hw.ace", "hw.axi", "hw.dma_engine", "hw.endpoint", "hw.regs", "hw.stream"},
     "fpga": {"hw", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream", "sim"},
 }
 
@@ -41,6 +42,9 @@ SHARED = {
     "hw.ace.words": {"hw.ace.config", "hw.ace.formats", "hw.dma_engine.words"},
     "hw.ace.registers": {"hw.ace.config", "hw.ace.words", "hw.dma_engine.config", "hw.regs"},
     "hw.ace.header": {"hw.ace.formats", "hw.ace.registers", "hw.ace.words", "hw.dma_engine.header", "hw.regs"},
+    "hw.endpoint.config": {"hw.ace.config", "hw.dma_engine.config"},
+    "hw.endpoint.registers": {"hw.ace.registers", "hw.dma_engine.registers", "hw.endpoint.config", "hw.regs"},
+    "hw.endpoint.header": {"hw.endpoint.config", "hw.endpoint.registers", "hw.regs"},
     "hw.ace.model_numerics": {"hw.ace.formats"},
     "hw.ace.program": {"hw.ace.config", "hw.ace.words"},
     "hw.ace.rank_order": {"hw.ace.program", "hw.ace.words"},

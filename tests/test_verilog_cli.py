@@ -127,3 +127,25 @@ def test_ace(tmp_path):
     for port in range(6):
         assert (pins[f"tx__{port}__valid"], pins[f"tx__{port}__ready"]) == ("output", "input")
         assert (pins[f"rx__{port}__valid"], pins[f"rx__{port}__ready"]) == ("input", "output")
+
+
+def test_endpoint(tmp_path):
+    """One port of each kind for both engines; registers of all in one map, whose offsets the header has by window."""
+    assert main(["verilog", "endpoint", "--config", "tiny", "-o", str(tmp_path), "--no-assertions"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "endpoint.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace_endpoint.h", "dmace_ace.h",
+        "dmace.h"}
+    pins = {pin["name"]: pin["width"] for pin in json.loads((tmp_path / "pins.json").read_text())["pins"]}
+    assert {name.partition("__")[0] for name in pins} == {
+        "clk", "rst", "irq", "m_axi", "s_axi_db", "s_axil", "tx", "rx", "events"}
+    assert pins["s_axil__awaddr"] == 14 and pins["s_axi_db__awaddr"] == 12 + 3 and pins["m_axi__wdata"] == 64
+    registers = {register["name"]: register["offset"]
+                 for register in json.loads((tmp_path / "registers.json").read_text())["registers"]}
+    for name, header in (("DMA", "dmace.h"), ("ACE", "dmace_ace.h"), ("ENDPOINT", "dmace_endpoint.h")):
+        defined = dict(re.findall(rf"^#define DMACE_{name}_(\w+)_OFFSET 0x([0-9a-f]+)u",
+                                  (tmp_path / header).read_text(), re.MULTILINE))
+        windows = dict(re.findall(r"^#define DMACE_ENDPOINT_(\w+)_REGISTERS 0x([0-9a-f]+)u",
+                                  (tmp_path / "dmace_endpoint.h").read_text(), re.MULTILINE))
+        base = int(windows["OWN" if name == "ENDPOINT" else name], 16)
+        assert {f"{name}_{register}": base + int(offset, 16) for register, offset in defined.items()} == {
+            register: offset for register, offset in registers.items() if register.startswith(f"{name}_")}

@@ -11,9 +11,9 @@ from .formats import OP_WIDTH, TYPE_WIDTH
 from .words import COMMAND_FIELDS, HEADER_FIELDS, PHASE_FIELDS, SEND_FIELDS, TRANSFER_FIELDS
 
 __all__ = [
-    "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "PacketKind", "PhaseLayout", "SendLayout", "TransferLayout",
-    "arithmetic_layout", "chunk_layout", "done_layout", "flit_layout", "grant_layout", "landed_layout", "link_layout",
-    "move_layout", "packet_layout", "place_layout", "send_layout", "signal_layout",
+    "HEADER_WIDTH", "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "PacketKind", "PhaseLayout", "SendLayout",
+    "TransferLayout", "arithmetic_layout", "chunk_layout", "done_layout", "flit_layout", "grant_layout",
+    "landed_layout", "link_layout", "move_layout", "packet_layout", "place_layout", "send_layout", "signal_layout",
 ]
 
 CommandLayout = data.StructLayout(dict(COMMAND_FIELDS))
@@ -23,6 +23,9 @@ PhaseLayout = data.StructLayout(dict(PHASE_FIELDS))
 SendLayout = data.StructLayout(dict(SEND_FIELDS))
 
 PHASE_WIDTH = (PHASES - 1).bit_length()
+
+HEADER_WIDTH = 48
+"""Bits of a packet's header at least: as many as a PUT's takes."""
 
 
 class PacketKind(enum.Enum, shape=3):
@@ -43,7 +46,8 @@ class PacketKind(enum.Enum, shape=3):
 
 
 def packet_layout(config):
-    """Header of a packet, on its first beat. What only one kind has shares its bits with what only others have.
+    """Header of a packet, on its first beat. What only one kind has shares its bits with what only others have. The
+    headers of PUT and PUT_DONE are in :mod:`hw.endpoint.layouts`; only ``kind`` is where it is here.
 
     ``communicator``, ``sequence``: the chunk. ``epoch``: of the communicator. ``phase``: which of its program. Of DATA,
     ``offset``: beat of the slot where its payload begins; ``beats``: of payload, less one; ``reduce``: combine with
@@ -64,7 +68,7 @@ def _overlaid(common, *kinds):
             fields[name] = data.Field(shape, at)
             at += Shape.cast(shape).width
         begin, end = begin or at, max(end, at)
-    return data.FlexibleLayout(end, fields)
+    return data.FlexibleLayout(max(end, HEADER_WIDTH), fields)
 
 
 def flit_layout(config):

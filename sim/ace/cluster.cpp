@@ -177,8 +177,27 @@ API int cluster_settle(Cluster* cluster, uint64_t cycles) {
 
 API int cluster_watch(Cluster* cluster, uint32_t rank, uint64_t address, uint32_t count, uint64_t failed) {
     return guarded([&] {
-        (*cluster)[rank].watch(cluster->cycle, {address, failed, count, Endpoint::kNever});
+        (*cluster)[rank].watch(cluster->cycle, {address, failed, count, Endpoint::kNever, 0, 0, {}});
         return 0;
+    });
+}
+
+// Of a watch that is not met: keep so many bytes of memory as they are in the cycle in which it will be.
+API int cluster_watch_bytes(Cluster* cluster, uint32_t rank, uint32_t number, uint64_t address, uint64_t count) {
+    return guarded([&] {
+        Watch& watch = (*cluster)[rank].watches.at(number);
+        watch.begin = address;
+        watch.length = count;
+        return 0;
+    });
+}
+
+// Those bytes; how many.
+API int64_t cluster_watched_bytes(Cluster* cluster, uint32_t rank, uint32_t number, uint8_t* bytes) {
+    return guarded([&] {
+        const Watch& watch = (*cluster)[rank].watches.at(number);
+        std::memcpy(bytes, watch.kept.data(), watch.kept.size());
+        return static_cast<int64_t>(watch.kept.size());
     });
 }
 

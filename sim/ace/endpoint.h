@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 
 #include "Vtop.h"
 #include "beat.h"
@@ -9,11 +10,11 @@
 #include "ports.h"
 #include "verilated.h"
 
-constexpr unsigned kPorts = 6, kIdBits = 1;
+constexpr unsigned kPorts = 6, kIdBits = ACE_ID_BITS;
 constexpr unsigned kLinkBytes = sizeof(std::declval<Vtop>().tx___05F0___05Fpayload);
 using EndpointLink = Link<kLinkBytes>;
 
-constexpr BeatFormat kFormat{ACE_BEAT_FIRST,  ACE_BEAT_KIND,         ACE_BEAT_KIND_WIDTH,   ACE_BEAT_KIND_DATA,
+constexpr BeatFormat kFormat{ACE_BEAT_FIRST,  ACE_BEAT_KIND,         ACE_BEAT_KIND_WIDTH,   ACE_BEAT_PAYLOAD_KINDS,
                              ACE_BEAT_HEADER, ACE_BEAT_HEADER_WIDTH, ACE_BEAT_HEADER_BYTES, ACE_DATA_BYTES};
 
 // A word of memory that someone waits for: at least `count` in its lower half, modulo 2^32, or a bit of `failed`.
@@ -21,6 +22,8 @@ struct Watch {
     uint64_t address, failed;
     uint32_t count;
     uint64_t met;  // cycle, or kNever
+    uint64_t begin = 0, length = 0;  // what of memory is kept when it is met
+    std::vector<uint8_t> kept;
 };
 
 // A burst at the memory, from AR or AW to the last R or to B.
@@ -158,13 +161,19 @@ private:
     void look(Watch& watch, uint64_t cycle) {
         uint64_t word = 0;
         if (const uint8_t* at = memory.bytes.at(watch.address)) std::memcpy(&word, at, 8);
-        if (static_cast<int32_t>(static_cast<uint32_t>(word) - watch.count) >= 0 || (word & watch.failed))
-            watch.met = cycle;
+        if (static_cast<int32_t>(static_cast<uint32_t>(word) - watch.count) < 0 && !(word & watch.failed)) return;
+        watch.met = cycle;
+        watch.kept.assign(watch.length, 0);
+        uint8_t* to = watch.kept.data();
+        memory.bytes.each_run(watch.begin, watch.length, [&to](const uint8_t* at, uint64_t run, uint64_t) {
+            if (at) std::memcpy(to, at, run);
+            to += run;
+        });
     }
 
     std::unique_ptr<Vtop> top_;
     std::deque<std::pair<uint64_t, Store>> later_;
     std::array<LinkPins, kPorts> pins_;
     uint64_t cycle_ = 0;
-    std::array<std::deque<Burst>, 1 << kIdBits> reading_, writing_;  // not ended, by ID
+    std::unordered_map<uint32_t, std::deque<Burst>> reading_, writing_;  // not ended, by ID
 };

@@ -209,6 +209,15 @@ class Endpoints:
         met = self._library.watch_met(self._handle, rank, number)
         return None if met == _NEVER else met
 
+    def keep_bytes(self, rank, number, address, count):
+        """Of a watch that is not met: keep these bytes as they are in the very cycle in which it will be."""
+        self._library.watch_bytes(self._handle, rank, number, address, count)
+
+    def kept_bytes(self, rank, number, count):
+        """What :meth:`keep_bytes` asked for, as an array; empty where the watch was not met."""
+        data = np.zeros(count, np.uint8)
+        return data[:self._library.watched_bytes(self._handle, rank, number, data.ctypes.data)]
+
     def forget_watches(self):
         self._library.forget_watches(self._handle)
 

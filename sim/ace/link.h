@@ -25,7 +25,7 @@ struct LinkOptions {
 
 // Where things are in a beat, and what they take on the link.
 struct BeatFormat {
-    unsigned first, kind, kind_width, data_kind, header, header_width, header_bytes, beat_bytes;
+    unsigned first, kind, kind_width, payload_kinds, header, header_width, header_bytes, beat_bytes;
 };
 
 // Packets as they pass one end of a link, of those that begin while it is on.
@@ -81,7 +81,7 @@ public:
             cost = format_.header_bytes;
             counts.header_bytes += cost;
         }
-        if (kind_ == format_.data_kind) {
+        if (format_.payload_kinds >> kind_ & 1) {
             cost += format_.beat_bytes;
             counts.payload_bytes += format_.beat_bytes;
         }

@@ -67,6 +67,8 @@ _FUNCTIONS = {
     "doorbell": (ctypes.c_int, _Handle, _Rank, ctypes.c_uint64, _Number, _Text),
     "settle": (ctypes.c_int, _Handle, ctypes.c_uint64),
     "watch": (ctypes.c_int, _Handle, _Rank, _Address, _Number, ctypes.c_uint64),
+    "watch_bytes": (ctypes.c_int, _Handle, _Rank, _Number, _Address, ctypes.c_uint64),
+    "watched_bytes": (ctypes.c_int64, _Handle, _Rank, _Number, _Bytes),
     "forget_watches": (ctypes.c_int, _Handle),
     "watch_met": (ctypes.c_uint64, _Handle, _Rank, _Number),
     "interrupted": (ctypes.c_uint64, _Handle, _Rank),
@@ -144,8 +146,9 @@ def _build_engine(config, checked, status):
 
 def _build(config, component, checked, status):
     made = build_program(ClockedInputs(component), name="ace_cluster_checked" if checked else "ace_cluster",
-                         main=_HERE / "cluster.cpp", sources=_SOURCES, generated={"beat.h": _beat_header(config)},
-                         includes=(_HERE.parent / "fast",), checked=checked, shared=True, status=status)
+                         main=_HERE / "cluster.cpp", sources=_SOURCES,
+                         generated={"beat.h": _beat_header(config, component)}, includes=(_HERE.parent / "fast",),
+                         checked=checked, shared=True, status=status)
     return _load(made)
 
 
@@ -154,14 +157,16 @@ def _load(program):
     return Library(program)
 
 
-def _beat_header(config):
+def _beat_header(config, component):
     """``beat.h``: sizes, and where the link model finds what it looks at in a beat."""
     layout = link_layout(config)
     first, header = _place(layout, "flit", "first"), _place(layout, "flit", "header")
     kind = _place(layout, "flit", "header", "kind")
     values = {
-        "DATA_BYTES": config.beat_bytes, "BEAT_HEADER_BYTES": WIRE_HEADER_BYTES, "BEAT_FIRST": first.start,
-        "BEAT_KIND": kind.start, "BEAT_KIND_WIDTH": len(kind), "BEAT_KIND_DATA": PacketKind.DATA.value,
+        "ID_BITS": component.signature.members["m_axi"].signature.id_width, "DATA_BYTES": config.beat_bytes,
+        "BEAT_HEADER_BYTES": WIRE_HEADER_BYTES, "BEAT_FIRST": first.start,
+        "BEAT_KIND": kind.start, "BEAT_KIND_WIDTH": len(kind),
+        "BEAT_PAYLOAD_KINDS": sum(1 << kind.value for kind in (PacketKind.DATA, PacketKind.PUT)),
         "BEAT_HEADER": header.start, "BEAT_HEADER_WIDTH": len(header),
     }
     return "".join(f"#define ACE_{name} {value}\n" for name, value in values.items())

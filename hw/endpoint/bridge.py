@@ -1,0 +1,66 @@
+"""An AXI4 manager of the endpoint's own, as streams: bursts to read, beats to write with their addresses beside them.
+
+DmaEngine, AceEngine -> Bridge -> MemoryPort.  Latency: 0, all is combinational.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import AxiSignature
+
+from .config import ADDR_WIDTH
+from .layouts import answer_layout, read_beat_layout, read_layout, write_layout
+
+__all__ = ["Bridge"]
+
+
+class Bridge(wiring.Component):
+    """Join each burst's address with its first beat of data, so that a burst is never chosen before it has data.
+
+    Bursts are INCR, of whole beats.
+
+    Parameters
+    ----------
+    config : EndpointConfig
+    id_width : int
+        Of the manager.
+
+    Members
+    -------
+    bus : ``In(AxiSignature)``
+    reads : ``Out(stream.Signature(read_layout))``, beats : ``In(stream.Signature(read_beat_layout))``
+    writes : ``Out(stream.Signature(write_layout))``, answers : ``In(stream.Signature(answer_layout))``
+    """
+
+    def __init__(self, config, *, id_width):
+        self.config = config
+        super().__init__({
+            "bus": In(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width, id_width=id_width)),
+            "reads": Out(stream.Signature(read_layout(config))),
+            "beats": In(stream.Signature(read_beat_layout(config))),
+            "writes": Out(stream.Signature(write_layout(config))),
+            "answers": In(stream.Signature(answer_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        bus, inside = self.bus, Signal()
+        for channel, payload in (("ar", self.reads.payload), ("aw", self.writes.payload)):
+            m.d.comb += [payload[name].eq(getattr(bus, channel + name))
+                         for name in ("id", "addr", "len", "cache", "prot", "qos")]
+        m.d.comb += [self.writes.payload[name].eq(getattr(bus, f"w{name}")) for name in ("data", "strb", "last")]
+        m.d.comb += [
+            self.reads.valid.eq(bus.arvalid), bus.arready.eq(self.reads.ready),
+            self.writes.payload.first.eq(~inside),
+            self.writes.valid.eq(bus.wvalid & (inside | bus.awvalid)),
+            bus.wready.eq(self.writes.ready & (inside | bus.awvalid)),
+            bus.awready.eq(self.writes.ready & bus.wvalid & ~inside),
+            bus.rvalid.eq(self.beats.valid), self.beats.ready.eq(bus.rready),
+            bus.bvalid.eq(self.answers.valid), self.answers.ready.eq(bus.bready),
+        ]
+        m.d.comb += [getattr(bus, f"r{name}").eq(self.beats.payload[name]) for name in ("id", "data", "resp", "last")]
+        m.d.comb += [getattr(bus, f"b{name}").eq(self.answers.payload[name]) for name in ("id", "resp")]
+        with m.If(self.writes.valid & self.writes.ready):
+            m.d.sync += inside.eq(~bus.wlast)
+        return m

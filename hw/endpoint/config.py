@@ -1,0 +1,120 @@
+"""Sizes of an endpoint, validated once, and the three named presets."""
+
+from dataclasses import dataclass
+
+from hw.ace import config as ace
+from hw.dma_engine import config as dma
+
+__all__ = ["BASE", "PRESETS", "TINY", "WIDE", "EndpointConfig", "remote_address"]
+
+ADDR_WIDTH = 64
+
+MANAGERS = ("dma", "ace", "put")
+"""Who uses the memory port; their numbers stand in front of the IDs on ``m_axi``."""
+
+MANAGER_BITS = (len(MANAGERS) - 1).bit_length()
+
+WEIGHT_WIDTH = 4
+
+EXPORT_WIDTH = 5
+"""Of an exported span's number in a packet."""
+
+REMOTE_OFFSET_WIDTH = 32
+"""Of a place in an exported span."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointConfig:
+    """Sizes of one endpoint: a DMA engine and a collectives accelerator on one memory port.
+
+    Parameters
+    ----------
+    dma : DmaConfig
+    ace : AceConfig
+        With beats as wide as the DMA engine's.
+    exports : int
+        Spans of the own memory that neighbours may write; power of two, 2 to 32.
+    puts : int
+        Writes to a neighbour that may be in flight at a port; power of two, 2 to 512, the same on both sides. As many
+        as segments of the DMA engine fit in the time until one is answered.
+    """
+
+    dma: dma.DmaConfig
+    ace: ace.AceConfig
+    exports: int = 16
+    puts: int = 64
+
+    def __post_init__(self):
+        if not isinstance(self.dma, dma.DmaConfig) or not isinstance(self.ace, ace.AceConfig):
+            raise TypeError(f"An endpoint needs a DmaConfig and an AceConfig, not {self.dma!r} and {self.ace!r}")
+        if self.dma.data_width != self.ace.data_width:
+            raise ValueError("DMA engine and accelerator share a memory port and must have one data width, "
+                             f"not {self.dma.data_width} and {self.ace.data_width}")
+        for name, high in (("exports", 1 << EXPORT_WIDTH), ("puts", 512)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not 2 <= value <= high or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two from 2 to {high}, not {value!r}")
+
+    @property
+    def data_width(self):
+        return self.dma.data_width
+
+    @property
+    def beat_bytes(self):
+        return self.dma.beat_bytes
+
+    @property
+    def lane_bits(self):
+        """Bits of a byte position inside a beat."""
+        return self.dma.lane_bits
+
+    @property
+    def export_bits(self):
+        return (self.exports - 1).bit_length()
+
+    @property
+    def packet_beats(self):
+        """Beats of the longest put packet's payload; the accelerator's are as long."""
+        return self.ace.packet_beats
+
+    @property
+    def ports(self):
+        return self.ace.ports
+
+    @property
+    def source_id_width(self):
+        """Bits of the longest ID of a manager."""
+        return max(self.dma.axi_id_width, (self.ports - 1).bit_length())
+
+    @property
+    def axi_id_width(self):
+        """``m_axi`` ID bits: the manager's number, and below it the manager's ID."""
+        return MANAGER_BITS + self.source_id_width
+
+    @property
+    def doorbell_id_width(self):
+        return min(self.dma.doorbell_id_width, self.ace.doorbell_id_width)
+
+    @property
+    def doorbell_addr_width(self):
+        """Bits of ``s_axi_db`` addresses: the DMA engine's pages, then the accelerator's."""
+        return 12 + (self.dma.queues + self.ace.queues - 1).bit_length()
+
+
+REMOTE_PORT_LSB, REMOTE_EXPORT_LSB, REMOTE_BIT = 60, 52, 63
+"""Where an address in a neighbour's memory has its port, the number of the exported span, and what tells it from one in
+the own memory."""
+
+
+def remote_address(port, export, offset=0):
+    """Address of a byte of span ``export`` of the neighbour at ``port``, as tables of regions and queues take it."""
+    if not 0 <= offset < 1 << REMOTE_OFFSET_WIDTH:
+        raise ValueError(f"A place in an exported span must be less than 2 ** {REMOTE_OFFSET_WIDTH}, not {offset:#x}")
+    return 1 << REMOTE_BIT | port << REMOTE_PORT_LSB | export << REMOTE_EXPORT_LSB | offset
+
+
+TINY = EndpointConfig(dma=dma.TINY, ace=ace.TINY, exports=4, puts=32)
+BASE = EndpointConfig(dma=dma.BASE, ace=ace.BASE)
+WIDE = EndpointConfig(dma=dma.WIDE, ace=ace.WIDE, exports=32, puts=256)
+
+PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

@@ -1,0 +1,87 @@
+"""Payloads between the managers of the memory port and the port itself, sized by the configuration."""
+
+from amaranth import *
+from amaranth.lib import data
+
+from hw.ace.layouts import PacketKind, link_layout
+from hw.axi import Resp
+
+from .config import (
+    ADDR_WIDTH,
+    EXPORT_WIDTH,
+    REMOTE_BIT,
+    REMOTE_EXPORT_LSB,
+    REMOTE_OFFSET_WIDTH,
+    REMOTE_PORT_LSB,
+)
+
+__all__ = [
+    "DONE_WIDTH", "RemoteLayout", "answer_layout", "channel_layout", "done_layout", "export_layout", "header_view",
+    "put_layout", "read_beat_layout", "read_layout", "write_layout",
+]
+
+DONE_WIDTH = 8
+"""Of the number of writes that one packet tells the end of."""
+
+_ATTRIBUTES = {"cache": 4, "prot": 3, "qos": 4}
+
+
+def read_layout(config):
+    """A read burst: ``len`` is beats, less one."""
+    return data.StructLayout({"id": config.source_id_width, "addr": ADDR_WIDTH, "len": 8, **_ATTRIBUTES})
+
+
+def read_beat_layout(config):
+    """A beat read."""
+    return data.StructLayout({"id": config.source_id_width, "data": config.data_width, "resp": Resp, "last": 1})
+
+
+def write_layout(config):
+    """A beat to be written, and beside the first of a burst, its address."""
+    return data.StructLayout({
+        "id": config.source_id_width, "addr": ADDR_WIDTH, "len": 8, **_ATTRIBUTES,
+        "data": config.data_width, "strb": config.beat_bytes, "first": 1, "last": 1,
+    })
+
+
+def answer_layout(config):
+    """The response to a write burst."""
+    return data.StructLayout({"id": config.source_id_width, "resp": Resp})
+
+
+RemoteLayout = data.StructLayout({
+    "offset": REMOTE_OFFSET_WIDTH, "zero": REMOTE_EXPORT_LSB - REMOTE_OFFSET_WIDTH,
+    "export": REMOTE_PORT_LSB - REMOTE_EXPORT_LSB, "port": REMOTE_BIT - REMOTE_PORT_LSB, "remote": 1,
+})
+"""An address; where ``remote`` is 0, the others mean nothing."""
+
+
+def put_layout(config):
+    """Header of a PUT packet.
+
+    ``export``: number of the span. ``offset``: of the first byte in it. ``end_lane``: position in a beat of the last
+    byte. ``ends``: last packet of its write, which then is answered. ``void``: writes nothing.
+    """
+    return data.StructLayout({
+        "kind": PacketKind, "export": EXPORT_WIDTH, "offset": REMOTE_OFFSET_WIDTH, "end_lane": config.lane_bits,
+        "ends": 1, "void": 1})
+
+
+def done_layout(config):
+    """Header of a PUT_DONE packet: the ``puts`` oldest writes have ended; if ``failed``, the last with an error."""
+    return data.StructLayout({"kind": PacketKind, "puts": DONE_WIDTH, "failed": 1})
+
+
+def header_view(layout, flit):
+    """A flit's header as ``layout``."""
+    return data.View(layout, Value.cast(flit.header)[:layout.size])
+
+
+def export_layout():
+    """A span of the own memory that neighbours at some ports may write; its base is a multiple of 4096."""
+    return data.StructLayout({"base_page": ADDR_WIDTH - 12, "length": REMOTE_OFFSET_WIDTH + 1, "ports": 6})
+
+
+def channel_layout(config):
+    """A beat on a link that is shared: of collectives (0) or of puts (1)."""
+    return data.StructLayout({"beat": link_layout(config.ace), "channel": 1})

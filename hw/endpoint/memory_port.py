@@ -1,0 +1,201 @@
+"""The memory port: reads and writes of several managers on one AXI4 bus.
+
+Bridge, PutReceiver -> MemoryPort -> m_axi.  Latency: 1 cycle on each of the five channels.  Throughput: one beat per
+cycle on R and on W, whoever they are of.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import AxiSignature, Burst
+from hw.stream import RoundRobin, Skid
+
+from .config import ADDR_WIDTH, MANAGER_BITS, MANAGERS, WEIGHT_WIDTH
+from .layouts import answer_layout, read_beat_layout, read_layout, write_layout
+from .shares import Shares
+
+__all__ = ["READERS", "MemoryPort"]
+
+READERS = 2
+"""The first so many managers read, too."""
+
+AHEAD = 32
+"""Beats that may be asked for ahead of one per cycle, which is all that R can bring."""
+
+WINDOW_WIDTH = 16
+
+
+class MemoryPort(wiring.Component):
+    """Choose by weight, burst by burst; the manager's number goes in front of the ID, and takes the answer back.
+
+    *Writes*: a burst is chosen when its first beat of data is there, and sent whole; its address goes with that beat.
+    No manager ever has W before it has data. Shares are of beats on W.
+
+    *Reads*: shares are of beats asked for. As memories answer by and by what they are asked at once, they would give
+    everyone what he has in flight, not his share: so no more is asked for than R can bring, a beat per cycle and AHEAD
+    beats. A memory that brings less wants ``window``: with so many beats in flight no more are asked for.
+
+    Parameters
+    ----------
+    config : EndpointConfig
+
+    Members
+    -------
+    reads : array of ``In(stream.Signature(read_layout))``
+    beats : array of ``Out(stream.Signature(read_beat_layout))``
+        Of the first READERS managers, who take each beat at once: ``beats.ready`` is not looked at.
+    writes : array of ``In(stream.Signature(write_layout))``
+    answers : array of ``Out(stream.Signature(answer_layout))``
+        Of each manager.
+    read_weight, write_weight : arrays of ``In(WEIGHT_WIDTH)``
+    window : ``In(WINDOW_WIDTH)``
+        Beats in flight, or 0 for any number.
+    bus : ``Out(AxiSignature)``
+        From registers.
+    read, written : ``Out(READERS)``, ``Out(len(MANAGERS))``
+        Whose beat passed in the cycle before.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        managers = len(MANAGERS)
+        super().__init__({
+            "reads": In(stream.Signature(read_layout(config))).array(READERS),
+            "beats": Out(stream.Signature(read_beat_layout(config))).array(READERS),
+            "writes": In(stream.Signature(write_layout(config))).array(managers),
+            "answers": Out(stream.Signature(answer_layout(config))).array(managers),
+            "read_weight": In(WEIGHT_WIDTH).array(READERS), "write_weight": In(WEIGHT_WIDTH).array(managers),
+            "window": In(WINDOW_WIDTH),
+            "bus": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
+                                    id_width=config.axi_id_width)),
+            "read": Out(READERS), "written": Out(managers),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        size = (self.config.beat_bytes - 1).bit_length()
+        m.d.comb += [self.bus.arsize.eq(size), self.bus.awsize.eq(size),
+                     self.bus.arburst.eq(Burst.INCR), self.bus.awburst.eq(Burst.INCR)]
+        self._write(m)
+        self._answer(m)
+        self._ask(m)
+        self._read(m)
+        return m
+
+    def _write(self, m):
+        bus, count = self.bus, len(MANAGERS)
+        m.submodules.write_shares = shares = Shares(count)
+        m.submodules.write_choice = choice = RoundRobin(count)
+        m.submodules.addresses = addresses = Skid(_address_layout(self.config))
+        m.submodules.data = beats = Skid(data.StructLayout(
+            {"data": self.config.data_width, "strb": self.config.beat_bytes, "last": 1}))
+        inside, current, chosen, free = Signal(), Signal(count), Signal(count), Signal()
+        m.d.comb += [
+            shares.asking.eq(Cat(write.valid for write in self.writes)),
+            choice.requests.eq(shares.candidates), choice.advance.eq(free & ~inside),
+            chosen.eq(Mux(inside, current, choice.grant_onehot)),
+            free.eq(beats.i.ready & (inside | addresses.i.ready)),
+            beats.i.valid.eq((chosen & shares.asking).any() & free),
+            addresses.i.valid.eq(beats.i.valid & ~inside),
+            shares.charge.eq(Mux(beats.i.valid, chosen, 0)), shares.beats.eq(1),
+            *(write.ready.eq(one & free) for write, one in zip(self.writes, chosen, strict=True)),
+            *(mine.eq(weight) for mine, weight in zip(shares.weight, self.write_weight, strict=True)),
+        ]
+        taken = _chosen(write_layout(self.config), chosen, [write.payload for write in self.writes])
+        m.d.comb += [beats.i.payload[name].eq(taken[name]) for name in ("data", "strb", "last")]
+        _copy_address(m, addresses.i.payload, taken, _number(chosen))
+        with m.If(beats.i.valid):
+            m.d.sync += [inside.eq(~taken.last), current.eq(chosen)]
+        m.d.sync += self.written.eq(shares.charge)
+
+        _drive_address(m, bus, "aw", addresses.o)
+        m.d.comb += [bus.wdata.eq(beats.o.payload.data), bus.wstrb.eq(beats.o.payload.strb),
+                     bus.wlast.eq(beats.o.payload.last), bus.wvalid.eq(beats.o.valid), beats.o.ready.eq(bus.wready)]
+
+    def _answer(self, m):
+        bus, width = self.bus, self.config.source_id_width
+        layout = answer_layout(self.config)
+        m.submodules.responses = responses = Skid(data.StructLayout(
+            {"manager": MANAGER_BITS, "answer": layout}))
+        m.d.comb += [
+            responses.i.valid.eq(bus.bvalid), bus.bready.eq(responses.i.ready),
+            responses.i.payload.manager.eq(bus.bid[width:]), responses.i.payload.answer.id.eq(bus.bid[:width]),
+            responses.i.payload.answer.resp.eq(bus.bresp),
+        ]
+        # Nobody's answer is taken and forgotten.
+        m.d.comb += responses.o.ready.eq(1)
+        for number, answers in enumerate(self.answers):
+            m.d.comb += answers.payload.eq(responses.o.payload.answer)
+            with m.If(responses.o.payload.manager == number):
+                m.d.comb += [answers.valid.eq(responses.o.valid), responses.o.ready.eq(answers.ready)]
+
+    def _ask(self, m):
+        m.submodules.read_shares = shares = Shares(READERS)
+        m.submodules.read_choice = choice = RoundRobin(READERS)
+        m.submodules.read_addresses = addresses = Skid(_address_layout(self.config))
+        chosen = choice.grant_onehot
+        taken = _chosen(read_layout(self.config), chosen, [read.payload for read in self.reads])
+        ahead, flying = Signal(range(1 << 10)), Signal(WINDOW_WIDTH + 1)
+        open_, free, asked, asked_beats = Signal(), Signal(), Signal(), Signal(9)
+        m.d.comb += [
+            shares.asking.eq(Cat(read.valid for read in self.reads)),
+            free.eq(addresses.i.ready & open_ & ~asked),
+            choice.requests.eq(shares.candidates), choice.advance.eq(free),
+            addresses.i.valid.eq(choice.valid & free),
+            shares.charge.eq(Mux(addresses.i.valid, chosen, 0)), shares.beats.eq(taken.len + 1),
+            *(read.ready.eq(one & free) for read, one in zip(self.reads, chosen, strict=True)),
+            *(mine.eq(weight) for mine, weight in zip(shares.weight, self.read_weight, strict=True)),
+        ]
+        _copy_address(m, addresses.i.payload, taken, _number(chosen))
+        _drive_address(m, self.bus, "ar", addresses.o)
+
+        # What was asked for counts in the next cycle; in between, nothing more is, unless it is short.
+        arrived = Signal()
+        m.d.comb += arrived.eq(self.bus.rvalid & self.bus.rready)
+        m.d.sync += [
+            asked_beats.eq(Mux(addresses.i.valid, taken.len + 1, 0)), asked.eq(addresses.i.valid & taken.len.any()),
+            ahead.eq(ahead + asked_beats - (ahead != 0)), flying.eq(flying + asked_beats - arrived),
+            open_.eq((ahead < AHEAD) & ((self.window == 0) | (flying < self.window))),
+        ]
+
+    def _read(self, m):
+        bus, width = self.bus, self.config.source_id_width
+        beat, valid, manager = Signal(read_beat_layout(self.config), reset_less=True), Signal(), Signal(MANAGER_BITS)
+        m.d.comb += bus.rready.eq(1)
+        m.d.sync += [
+            valid.eq(bus.rvalid), manager.eq(bus.rid[width:]),
+            beat.id.eq(bus.rid[:width]), beat.data.eq(bus.rdata), beat.resp.eq(bus.rresp), beat.last.eq(bus.rlast),
+        ]
+        for number, beats in enumerate(self.beats):
+            m.d.comb += [beats.payload.eq(beat), beats.valid.eq(valid & (manager == number)),
+                         self.read[number].eq(beats.valid)]
+
+
+def _address_layout(config):
+    return data.StructLayout({"id": config.axi_id_width, "addr": ADDR_WIDTH, "len": 8, "cache": 4, "prot": 3, "qos": 4})
+
+
+def _copy_address(m, address, burst, manager):
+    m.d.comb += address.id.eq(Cat(burst.id, manager))
+    m.d.comb += [address[name].eq(burst[name]) for name in ("addr", "len", "cache", "prot", "qos")]
+
+
+def _drive_address(m, bus, channel, source):
+    m.d.comb += [getattr(bus, channel + name).eq(source.payload[name])
+                 for name in ("id", "addr", "len", "cache", "prot", "qos")]
+    m.d.comb += [getattr(bus, f"{channel}valid").eq(source.valid),
+                 source.ready.eq(getattr(bus, f"{channel}ready"))]
+
+
+def _chosen(layout, onehot, payloads):
+    found = 0
+    for one, payload in zip(onehot, payloads, strict=True):
+        found |= Mux(one, Value.cast(payload), 0)
+    return data.View(layout, found)
+
+
+def _number(onehot):
+    """Index of the only bit set."""
+    return Cat(Cat(onehot[index] for index in range(len(onehot)) if index >> bit & 1).any()
+               for bit in range(MANAGER_BITS))

@@ -1,0 +1,58 @@
+"""Packets of several streams on one, whole packets at a time.
+
+Latency: 0, combinational.  Throughput: one beat per cycle, also from packet to packet.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import RoundRobin
+
+__all__ = ["PacketMerge"]
+
+
+class PacketMerge(wiring.Component):
+    """Pass on a packet of one input, then one of the next that has any.
+
+    Parameters
+    ----------
+    shape : data.Layout
+        With a field ``last``.
+    n : int
+        Inputs.
+
+    Members
+    -------
+    i : ``In(stream.Signature(shape)).array(n)``
+    o : ``Out(stream.Signature(shape))``
+    source : ``Out(range(n))``
+        Whose beat is on ``o``.
+    """
+
+    def __init__(self, shape, n):
+        self.shape, self.n = shape, n
+        super().__init__({
+            "i": In(stream.Signature(shape)).array(n), "o": Out(stream.Signature(shape)), "source": Out(range(n)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.choice = choice = RoundRobin(self.n)
+        # Once a beat is offered its input stays, to the end of the packet.
+        held, current, chosen = Signal(), Signal(self.n), Signal(self.n)
+        m.d.comb += [
+            choice.requests.eq(Cat(i.valid for i in self.i)), choice.advance.eq(~held),
+            chosen.eq(Mux(held, current, choice.grant_onehot)),
+            self.o.valid.eq((chosen & choice.requests).any()),
+            self.source.eq(Cat(Cat(chosen[index] for index in range(self.n) if index >> bit & 1).any()
+                               for bit in range(len(self.source)))),
+        ]
+        found = 0
+        for i, one in zip(self.i, chosen, strict=True):
+            m.d.comb += i.ready.eq(one & self.o.ready)
+            found |= Mux(one, Value.cast(i.payload), 0)
+        m.d.comb += Value.cast(self.o.payload).eq(found)
+        with m.If(self.o.valid):
+            m.d.sync += [held.eq(~(self.o.ready & self.o.payload.last)), current.eq(chosen)]
+        return m

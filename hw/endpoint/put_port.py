@@ -1,0 +1,89 @@
+"""A link port's second channel: puts and the words of their ends, both ways.
+
+PutSender, PutReceiver -> PutPort -> ChannelMux -> link -> ChannelMux -> PutPort -> PutReceiver, PutSender.
+Latency: that of :class:`LinkPort`.  Throughput: one beat per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.ace.layouts import PacketKind, flit_layout, link_layout
+from hw.ace.link import LinkPort
+
+from .layouts import DONE_WIDTH, done_layout, header_view
+from .packet_merge import PacketMerge
+
+__all__ = ["PutPort"]
+
+
+class PutPort(wiring.Component):
+    """Send PUTs, and between them as few PUT_DONEs as tell all results; take those that come apart.
+
+    Parameters
+    ----------
+    config : EndpointConfig
+
+    Members
+    -------
+    puts : ``In(stream.Signature(flit_layout))``, come : ``Out(stream.Signature(flit_layout))``
+        PUT packets to the neighbour, and from it.
+    results : ``In(stream.Signature(1))``
+        A write of the neighbour's has ended; 1 is an error.
+    forget : ``In(1)``
+        Results that were not told are not wanted any more.
+    told : ``Out(stream.Signature(done_layout))``
+        PUT_DONEs that came.
+    tx : ``Out(stream.Signature(link_layout))``, rx : ``In(stream.Signature(link_layout))``
+        The channel.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        flits, link = stream.Signature(flit_layout(config.ace)), stream.Signature(link_layout(config.ace))
+        super().__init__({
+            "puts": In(flits), "come": Out(flits), "results": In(stream.Signature(1)), "forget": In(1),
+            "told": Out(stream.Signature(done_layout(config))), "tx": Out(link), "rx": In(link),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.link = link = LinkPort(self.config.ace)
+        connect(m, link.tx, flipped(self.tx))
+        connect(m, flipped(self.rx), link.rx)
+        m.submodules.merge = merge = PacketMerge(flit_layout(self.config.ace), 2)
+        connect(m, merge.o, link.i)
+        connect(m, flipped(self.puts), merge.i[1])
+
+        # Results add up until they are offered, or one of them is an error.
+        puts, failed, taken, moves = Signal(DONE_WIDTH), Signal(), Signal(), Signal()
+        offered, offered_puts, offered_failed = Signal(), Signal(DONE_WIDTH), Signal()
+        done = merge.i[0]
+        header = header_view(done_layout(self.config), done.payload)
+        m.d.comb += [
+            self.results.ready.eq(~failed & ~puts.all()), taken.eq(self.results.valid & self.results.ready),
+            done.valid.eq(offered), moves.eq(~offered | done.ready),
+            done.payload.first.eq(1), done.payload.last.eq(1),
+            header.kind.eq(PacketKind.PUT_DONE), header.puts.eq(offered_puts), header.failed.eq(offered_failed),
+        ]
+        m.d.sync += [
+            puts.eq(Mux(self.forget, 0, Mux(moves, 0, puts) + taken)),
+            failed.eq(~self.forget & ((failed & ~moves) | (taken & self.results.payload))),
+        ]
+        with m.If(moves):
+            m.d.sync += [offered.eq((puts != 0) & ~self.forget), offered_puts.eq(puts), offered_failed.eq(failed)]
+
+        # Of what comes, the first flit tells where the packet goes.
+        flit, told = link.o.payload, header_view(done_layout(self.config), link.o.payload)
+        is_put, before = Signal(), Signal()
+        m.d.comb += [
+            is_put.eq(Mux(flit.first, told.kind == PacketKind.PUT, before)),
+            self.come.payload.eq(flit), self.come.valid.eq(link.o.valid & is_put),
+            self.told.payload.eq(told), link.o.ready.eq(1),
+        ]
+        with m.If(is_put):
+            m.d.comb += link.o.ready.eq(self.come.ready)
+        with m.Elif(flit.first & (told.kind == PacketKind.PUT_DONE)):
+            m.d.comb += [self.told.valid.eq(link.o.valid), link.o.ready.eq(self.told.ready)]
+        m.d.sync += before.eq(is_put)
+        return m

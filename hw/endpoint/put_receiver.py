@@ -1,0 +1,198 @@
+"""Neighbours' writes: checked against the table of exported spans, then to memory.
+
+PutPort -> PutReceiver -> MemoryPort; MemoryPort -> PutReceiver -> PutPort.  Latency: 5 cycles from a packet's last flit
+to its first beat at the memory port.  Throughput: one beat per cycle, over all ports.
+"""
+
+from amaranth import *
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.ace.layouts import flit_layout
+from hw.stream import Queue, Skid
+
+from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_OFFSET_WIDTH
+from .layouts import answer_layout, export_layout, header_view, put_layout, write_layout
+from .packet_merge import PacketMerge
+
+__all__ = ["PutReceiver"]
+
+PACKETS = 8
+"""Packets that wait for the memory port, whole."""
+
+PACKETS_OF_BEATS = 4
+"""And the longest ones for which there are beats."""
+
+PAGE_BITS = 12
+
+
+class PutReceiver(wiring.Component):
+    """Write packets of all ports, each in one burst when it is whole, with the number of its port as ID.
+
+    A packet is refused, and writes nothing, if its span is not in the table, if the table does not let its port write
+    there, if it ends beyond the span, or if it crosses 4 KiB, which no packet of a :class:`PutSender` does. When the
+    last packet of a write has been answered by memory, or refused, its port gets a result.
+
+    Parameters
+    ----------
+    config : EndpointConfig
+
+    Members
+    -------
+    come : array of ``In(stream.Signature(flit_layout))``
+        PUT packets, by port.
+    results : array of ``Out(stream.Signature(1))``
+        Ends of writes, in the order of their packets; 1 is an error.
+    writes : ``Out(stream.Signature(write_layout))``, answers : ``In(stream.Signature(answer_layout))``
+        To the memory port.
+    commit : ``In(1)``, export, valid, entry : ``In``
+        An entry of the table of spans.
+    down : ``In(ports)``, forgets : ``Out(ports)``
+        Links that are down: what came over them ends without a result.
+    taken, refused : ``Out(1)``
+        A packet was looked at, or refused, in the cycle before.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "come": In(stream.Signature(flit_layout(config.ace))).array(config.ports),
+            "results": Out(stream.Signature(1)).array(config.ports),
+            "writes": Out(stream.Signature(write_layout(config))),
+            "answers": In(stream.Signature(answer_layout(config))),
+            "commit": In(1), "export": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
+            "down": In(config.ports), "forgets": Out(config.ports), "taken": Out(1), "refused": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        self._packet = data.StructLayout({
+            "port": range(config.ports), "export": EXPORT_WIDTH, "offset": REMOTE_OFFSET_WIDTH,
+            "beats": range(config.packet_beats), "end_lane": config.lane_bits, "ends": 1, "void": 1,
+        })
+        self._write = data.StructLayout({
+            "port": range(config.ports), "addr": ADDR_WIDTH, "beats": range(config.packet_beats),
+            "end_lane": config.lane_bits, "ends": 1, "void": 1, "refused": 1,
+        })
+        m.submodules.beats = beats = Queue(
+            config.data_width, depth=max(Queue.LUT_RAM_DEPTH, PACKETS_OF_BEATS * config.packet_beats))
+        m.submodules.packets = packets = Queue(self._packet, depth=PACKETS)
+        m.submodules.checked = checked = Skid(self._write)
+        self._gather(m, beats.i, packets.i)
+        self._check(m, packets.o, checked.i)
+        self._issue(m, beats.o, checked.o)
+        return m
+
+    def _gather(self, m, beats, packets):
+        """Packets of all ports, one after the other, into one buffer."""
+        m.submodules.merge = merge = PacketMerge(flit_layout(self.config.ace), self.config.ports)
+        for come, i in zip(self.come, merge.i, strict=True):
+            connect(m, flipped(come), i)
+        flit, packet = merge.o.payload, packets.payload
+        header = header_view(put_layout(self.config), flit)
+        known, number, go = Signal(self._packet, reset_less=True), Signal.like(packet.beats), Signal()
+        m.d.comb += [
+            merge.o.ready.eq(beats.ready & packets.ready), go.eq(merge.o.valid & merge.o.ready),
+            beats.valid.eq(go & ~packet.void), beats.payload.eq(flit.data), packets.valid.eq(go & flit.last),
+            packet.eq(known), packet.beats.eq(number),
+        ]
+        self._gathered, self._gathered_port = go & flit.last, packet.port
+        with m.If(flit.first):
+            m.d.comb += [packet.port.eq(merge.source),
+                         *(packet[name].eq(header[name]) for name in ("export", "offset", "end_lane", "ends", "void"))]
+        with m.If(go):
+            m.d.sync += [known.eq(packet), number.eq(Mux(flit.last, 0, number + 1))]
+
+    def _check(self, m, packets, checked):
+        """First the span, and where in it the packet ends; then whether it may, and where it begins in memory."""
+        config, lanes, packet = self.config, self.config.lane_bits, packets.payload
+        m.submodules.table = table = memory.Memory(shape=export_layout(), depth=config.exports, init=[])
+        write, read = table.write_port(), table.read_port(domain="comb")
+        known = Signal(config.exports)
+        m.d.comb += [write.addr.eq(self.export), write.data.eq(self.entry), write.en.eq(self.commit),
+                     read.addr.eq(packet.export)]
+        with m.If(self.commit):
+            m.d.sync += known.bit_select(self.export, 1).eq(self.valid)
+
+        now, span, valid = Signal(self._packet, reset_less=True), Signal(export_layout(), reset_less=True), Signal()
+        is_known, end, crosses = Signal(), Signal(REMOTE_OFFSET_WIDTH + 1 - lanes), Signal()
+        in_page = packet.offset[lanes:PAGE_BITS] + packet.beats
+        m.d.comb += packets.ready.eq(~valid | checked.ready)
+        with m.If(packets.ready):
+            m.d.sync += [
+                valid.eq(packets.valid), now.eq(packet), span.eq(read.data),
+                is_known.eq(known.bit_select(packet.export[:config.export_bits], 1)
+                            & ~(packet.export >> config.export_bits).any()),
+                end.eq(packet.offset[lanes:] + packet.beats), crosses.eq(in_page[PAGE_BITS - lanes:].any()),
+            ]
+        beyond = Cat(now.end_lane, end) >= span.length
+        short = (now.beats == 0) & (now.end_lane < now.offset[:lanes])
+        m.d.comb += [
+            checked.valid.eq(valid),
+            checked.payload.refused.eq(~is_known | crosses | beyond | short
+                                       | ~span.ports.bit_select(now.port, 1)),
+            checked.payload.addr.eq(Cat(now.offset[:PAGE_BITS], span.base_page + now.offset[PAGE_BITS:])),
+            *(checked.payload[name].eq(now[name]) for name in ("port", "beats", "end_lane", "ends", "void")),
+        ]
+
+    def _issue(self, m, beats, checked):
+        """A burst for each packet that may; those that may not are taken out, with their beats."""
+        config, now, beat = self.config, checked.payload, self.writes.payload
+        number, first, final, silent, room, step, done = (
+            Signal.like(now.beats), Signal(), Signal(), Signal(), Signal(), Signal(), Signal())
+        start = now.addr[:config.lane_bits]
+        m.d.comb += [
+            silent.eq(now.refused | now.void), first.eq(number == 0), final.eq(now.void | (number == now.beats)),
+            step.eq(checked.valid & (room | ~first) & (now.void | beats.valid) & (silent | self.writes.ready)),
+            self.writes.valid.eq(checked.valid & (room | ~first) & beats.valid & ~silent),
+            beats.ready.eq(step & ~now.void), done.eq(step & final), checked.ready.eq(done),
+            beat.id.eq(now.port), beat.addr.eq(now.addr), beat.len.eq(now.beats), beat.data.eq(beats.payload),
+            beat.first.eq(first), beat.last.eq(final),
+            *(beat.strb[lane].eq(~(first & (lane < start)) & ~(final & (lane > now.end_lane)))
+              for lane in range(config.beat_bytes)),
+        ]
+        with m.If(step):
+            m.d.sync += number.eq(Mux(final, 0, number + 1))
+        m.d.sync += [self.taken.eq(done), self.refused.eq(done & now.refused & ~now.void)]
+
+        m.d.comb += self.answers.ready.eq(1)
+        entry = data.StructLayout({"written": 1, "failed": 1, "ends": 1})
+        for port in range(config.ports):
+            m.submodules[f"flying_{port}"] = flying = Queue(entry, depth=config.puts)
+            m.submodules[f"results_{port}"] = results = Queue(1, depth=config.puts, ram="lut")
+            mine, named, stale = now.port == port, self.answers.payload.id == port, self.forgets[port]
+            head, failed, wrong, over = flying.o.payload, Signal(name=f"failed_{port}"), Signal(name=f"wrong_{port}"), \
+                Signal(name=f"over_{port}")
+            owed = Signal(range(config.puts + 1), name=f"owed_{port}")
+            begins, told, tells = (Signal(name=f"{name}_{port}") for name in ("begins", "told", "tells"))
+            with m.If(mine):
+                m.d.comb += room.eq(flying.i.ready)
+            inside = Signal(range(2 * PACKETS), name=f"inside_{port}")
+            comes = self._gathered & (self._gathered_port == port)
+            m.d.sync += inside.eq(inside + comes - (done & mine))
+            m.d.comb += [
+                flying.i.valid.eq(done & mine), flying.i.payload.written.eq(~silent),
+                # Who has more writes in flight than there may be is not told of them all.
+                tells.eq(now.ends & (owed != config.puts)),
+                flying.i.payload.failed.eq(now.refused & ~now.void), flying.i.payload.ends.eq(tells),
+                over.eq(flying.o.valid & (~head.written | (self.answers.valid & named))), flying.o.ready.eq(over),
+                wrong.eq(failed | head.failed | (head.written & self.answers.payload.resp.as_value()[1])),
+                results.i.valid.eq(over & head.ends & ~stale), results.i.payload.eq(wrong),
+                self.results[port].valid.eq(results.o.valid & ~stale), self.results[port].payload.eq(results.o.payload),
+                results.o.ready.eq(self.results[port].ready | stale),
+                begins.eq(done & mine & tells),
+                told.eq((results.o.valid & results.o.ready) | (stale & over & head.ends)),
+            ]
+            with m.If(named):
+                m.d.comb += self.answers.ready.eq(flying.o.valid & head.written)
+            with m.If(over):
+                m.d.sync += failed.eq(wrong & ~head.ends & ~stale)
+            m.d.sync += owed.eq(owed + begins - told)
+
+            # What came before the link went down ends unheard.
+            with m.If(self.down[port]):
+                m.d.sync += stale.eq(1)
+            with m.Elif((owed == 0) & (flying.level == 0) & (inside == 0) & ~self.come[port].valid):
+                m.d.sync += stale.eq(0)
+        return m

@@ -1,0 +1,214 @@
+"""Writes to neighbours: cut into packets, and answered when the neighbour has.
+
+RemoteSplit -> PutSender -> PutPort; PutPort -> PutSender -> RemoteSplit.  Latency: 1 cycle from a packet's last beat to
+its first flit, 2 where the buffer is block RAM; none from a PUT_DONE to its first answer.  Throughput: one beat per
+cycle, one answer per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.ace.layouts import PacketKind, flit_layout
+from hw.axi import Resp
+from hw.stream import Merge, Queue
+
+from .config import EXPORT_WIDTH, REMOTE_OFFSET_WIDTH
+from .layouts import DONE_WIDTH, RemoteLayout, answer_layout, header_view, put_layout, write_layout
+
+__all__ = ["PutSender", "told_layout"]
+
+PACKETS = 8
+"""Packets that wait to be sent, whole."""
+
+PACKETS_OF_BEATS = 4
+"""And the longest ones for which there are beats."""
+
+
+def told_layout(config):
+    """A PUT_DONE that came: at which port, and what it tells."""
+    return data.StructLayout({"port": range(config.ports), "puts": DONE_WIDTH, "failed": 1})
+
+
+class PutSender(wiring.Component):
+    """Send a packet when it is whole, so that no slow memory ever holds a link; answer each burst once.
+
+    Strobes of a burst are on from the byte of its address to some byte, and off behind it. A burst to an address that
+    no packet can name is answered DECERR, one whose link is down SLVERR, and neither is sent.
+
+    Parameters
+    ----------
+    config : EndpointConfig
+
+    Members
+    -------
+    writes : ``In(stream.Signature(write_layout))``
+    answers : ``Out(stream.Signature(answer_layout))``
+        In order among those of one port.
+    o : ``Out(stream.Signature(flit_layout))``, port : ``Out(range(ports))``
+        Packets, and at which port they leave.
+    told : ``In(stream.Signature(told_layout))``
+        PUT_DONEs. Taken in a bounded time, whatever goes on at the ports.
+    down : ``In(ports)``
+        Links that are down: all that was not answered failed.
+    sent : ``Out(1)``
+        A packet's last beat left in the cycle before.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "writes": In(stream.Signature(write_layout(config))),
+            "answers": Out(stream.Signature(answer_layout(config))),
+            "o": Out(stream.Signature(flit_layout(config.ace))), "port": Out(range(config.ports)),
+            "told": In(stream.Signature(told_layout(config))), "down": In(config.ports), "sent": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        self._packet = data.StructLayout({
+            "id": config.source_id_width, "port": range(config.ports), "bad": 1, "export": EXPORT_WIDTH,
+            "offset": REMOTE_OFFSET_WIDTH, "end_lane": config.lane_bits, "ends": 1, "void": 1,
+            "beats": range(config.packet_beats),
+        })
+        m.submodules.beats = beats = Queue(
+            config.data_width, depth=max(Queue.LUT_RAM_DEPTH, PACKETS_OF_BEATS * config.packet_beats))
+        m.submodules.packets = packets = Queue(self._packet, depth=PACKETS)
+        m.submodules.merge = merge = Merge(answer_layout(config), 3)
+        connect(m, merge.o, flipped(self.answers))
+        m.submodules.fly = fly = _InFlight(config)
+        connect(m, flipped(self.told), fly.told)
+        connect(m, fly.answers, merge.i[0])
+        connect(m, fly.lost, merge.i[1])
+        m.d.comb += fly.down.eq(self.down)
+        self._gather(m, beats.i, packets.i)
+        self._send(m, beats.o, packets.o, fly, merge.i[2])
+        return m
+
+    def _gather(self, m, beats, packets):
+        """Beats into the buffer, those without a byte left out; at the end of a packet, what is to be known of it."""
+        config, beat, packet = self.config, self.writes.payload, packets.payload
+        lanes, address = config.lane_bits, data.View(RemoteLayout, self.writes.payload.addr)
+        known, origin = Signal(self._packet, reset_less=True), Signal(self._packet)
+        place, number, kept = Signal(range(config.packet_beats)), Signal(range(config.packet_beats)), Signal()
+        some, full, go = Signal(), Signal(), Signal()
+        m.d.comb += [
+            origin.eq(known), some.eq(beat.strb.any() & ~origin.bad),
+            full.eq((place == config.packet_beats - 1) | beat.last),
+            self.writes.ready.eq(beats.ready & packets.ready), go.eq(self.writes.valid & self.writes.ready),
+            beats.valid.eq(go & some), beats.payload.eq(beat.data),
+            packet.eq(origin), packet.ends.eq(beat.last), packet.void.eq(~some & ~kept),
+            packet.beats.eq(Mux(some, number, number - 1)), packet.end_lane.eq(Mux(some, _top(beat.strb, lanes),
+                                                                                   known.end_lane)),
+            packets.valid.eq(go & full & (beat.last | some | kept)),
+        ]
+        with m.If(beat.first):
+            m.d.comb += [
+                origin.id.eq(beat.id), origin.port.eq(address.port), origin.export.eq(address.export),
+                origin.offset.eq(address.offset),
+                origin.bad.eq((address.port >= config.ports) | address.zero.any()
+                              | (address.export >> EXPORT_WIDTH).any()),
+            ]
+        with m.If(go):
+            m.d.sync += [
+                known.eq(origin), known.end_lane.eq(packet.end_lane), place.eq(Mux(full, 0, place + 1)),
+                number.eq(Mux(full, 0, number + some)), kept.eq(~full & (kept | some)),
+            ]
+            with m.If(full):
+                m.d.sync += known.offset.eq(Cat(
+                    C(0, lanes), (origin.offset[lanes:] + place + 1)[:REMOTE_OFFSET_WIDTH - lanes]))
+
+    def _send(self, m, beats, packets, fly, refused):
+        """Packet by packet; one for a link that is down, or for nowhere, is only taken out."""
+        packet, flit = packets.payload, self.o.payload
+        header = header_view(put_layout(self.config), flit)
+        number, final, silent, room = Signal.like(packet.beats), Signal(), Signal(), Signal()
+        begun, was_silent, step = Signal(), Signal(), Signal()
+        m.d.comb += [
+            silent.eq(packet.bad | Mux(begun, was_silent, fly.failing.bit_select(packet.port, 1))),
+            # The answer's place is there before the packet begins.
+            room.eq(Mux(packet.bad, refused.ready | ~packet.ends, fly.room.bit_select(packet.port, 1) | ~packet.ends)),
+            final.eq(packet.void | (number == packet.beats)),
+            self.o.valid.eq(packets.valid & ~silent & (beats.valid | packet.void) & (room | begun)),
+            self.port.eq(packet.port),
+            step.eq(packets.valid & (beats.valid | packet.void) & (room | begun) & (silent | self.o.ready)),
+            beats.ready.eq(step & ~packet.void), packets.ready.eq(step & final),
+            flit.data.eq(beats.payload), flit.first.eq(number == 0), flit.last.eq(final),
+            header.kind.eq(PacketKind.PUT), header.export.eq(packet.export), header.offset.eq(packet.offset),
+            header.end_lane.eq(packet.end_lane), header.ends.eq(packet.ends), header.void.eq(packet.void),
+            refused.valid.eq(packets.valid & packet.bad & packet.ends), refused.payload.id.eq(packet.id),
+            refused.payload.resp.eq(Resp.DECERR),
+            fly.push.eq(step & final & packet.ends & ~packet.bad), fly.head.eq(packets.valid),
+            fly.id.eq(packet.id), fly.port.eq(packet.port),
+        ]
+        with m.If(step):
+            m.d.sync += [number.eq(Mux(final, 0, number + 1)), begun.eq(~final), was_silent.eq(silent)]
+        # In the middle of a burst, a link that was down stays so for the rest of it.
+        with m.If(step & final):
+            m.d.sync += [fly.open.eq(~packet.ends & ~packet.bad), fly.open_port.eq(packet.port)]
+        m.d.sync += self.sent.eq(step & final & ~silent)
+
+
+class _InFlight(wiring.Component):
+    """Bursts that were sent, by port and in order, until they are answered or their link goes down.
+
+    A port whose link went down is ``failing`` until all that was on its way there is answered; ``head`` and ``open``
+    are the port of the packet that is sent, and of the burst that is not whole.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        answer = stream.Signature(answer_layout(config))
+        super().__init__({
+            "push": In(1), "id": In(config.source_id_width), "port": In(range(config.ports)), "head": In(1),
+            "open": In(1), "open_port": In(range(config.ports)),
+            "room": Out(config.ports), "failing": Out(config.ports),
+            "told": In(stream.Signature(told_layout(config))), "answers": Out(answer), "lost": Out(answer),
+            "down": In(config.ports),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, told = self.config, self.told.payload
+        count, over, taken, lost_id = Signal(DONE_WIDTH), Signal(), Signal(), Signal(config.source_id_width)
+        m.d.comb += [
+            over.eq(count == told.puts - 1), self.told.ready.eq(1), taken.eq(self.answers.valid & self.answers.ready),
+            self.answers.payload.resp.eq(Mux(over & told.failed, Resp.SLVERR, Resp.OKAY)),
+            self.lost.payload.resp.eq(Resp.SLVERR), self.lost.payload.id.eq(lost_id),
+        ]
+        with m.If(self.told.valid):
+            m.d.sync += count.eq(Mux(self.told.ready, 0, count + taken))
+        earlier = 0
+        for port in range(config.ports):
+            m.submodules[f"flying_{port}"] = flying = Queue(config.source_id_width, depth=config.puts)
+            failing, named, loses = self.failing[port], Signal(name=f"named_{port}"), Signal(name=f"loses_{port}")
+            m.d.comb += [
+                flying.i.valid.eq(self.push & (self.port == port)), flying.i.payload.eq(self.id),
+                self.room[port].eq(flying.i.ready), named.eq((told.port == port) & ~failing),
+                loses.eq(failing & flying.o.valid & ~earlier),
+                flying.o.ready.eq((loses & self.lost.ready) | (named & taken)),
+            ]
+            # A PUT_DONE tells nothing where nothing is in flight.
+            with m.If(named & (flying.level != 0)):
+                m.d.comb += [
+                    self.answers.valid.eq(self.told.valid & flying.o.valid),
+                    self.answers.payload.id.eq(flying.o.payload),
+                    self.told.ready.eq(taken & over),
+                ]
+            with m.If(loses):
+                m.d.comb += [self.lost.valid.eq(1), lost_id.eq(flying.o.payload)]
+            with m.If(self.down[port]):
+                m.d.sync += failing.eq(1)
+            with m.Elif((flying.level == 0) & ~(self.head & (self.port == port))
+                        & ~(self.open & (self.open_port == port))):
+                m.d.sync += failing.eq(0)
+            earlier = earlier | loses
+        return m
+
+
+def _top(bits, width):
+    """Index of the highest bit set."""
+    above = [bits[index + 1:].any() for index in range(len(bits) - 1)] + [C(0)]
+    only = Cat(bit & ~some for bit, some in zip(bits, above, strict=True))
+    return Cat(Cat(only[index] for index in range(len(bits)) if index >> bit & 1).any() for bit in range(width))

@@ -1,0 +1,57 @@
+"""Writes to the own memory and to neighbours' told apart, and their answers brought together.
+
+Bridge -> RemoteSplit -> MemoryPort, PutSender.  Latency: 0, combinational.  Throughput: one beat per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.stream import Merge
+
+from .layouts import RemoteLayout, answer_layout, write_layout
+
+__all__ = ["RemoteSplit"]
+
+
+class RemoteSplit(wiring.Component):
+    """Hand each burst to where its address is.
+
+    Bursts are handed on one after the other: a burst for the own memory is offered when all before it have gone, so
+    the memory port never waits for one that is behind a burst to a neighbour.
+
+    Parameters
+    ----------
+    config : EndpointConfig
+
+    Members
+    -------
+    i : ``In(stream.Signature(write_layout))``, answers : ``Out(stream.Signature(answer_layout))``
+    local, remote : ``Out(stream.Signature(write_layout))``
+    local_answers, remote_answers : ``In(stream.Signature(answer_layout))``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        write, answer = stream.Signature(write_layout(config)), stream.Signature(answer_layout(config))
+        super().__init__({
+            "i": In(write), "answers": Out(answer), "local": Out(write), "remote": Out(write),
+            "local_answers": In(answer), "remote_answers": In(answer),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        far, before = Signal(), Signal()
+        address = data.View(RemoteLayout, self.i.payload.addr)
+        m.d.comb += [
+            far.eq(Mux(self.i.payload.first, address.remote, before)),
+            self.local.payload.eq(self.i.payload), self.remote.payload.eq(self.i.payload),
+            self.local.valid.eq(self.i.valid & ~far), self.remote.valid.eq(self.i.valid & far),
+            self.i.ready.eq(Mux(far, self.remote.ready, self.local.ready)),
+        ]
+        m.d.sync += before.eq(far)
+        m.submodules.merge = merge = Merge(answer_layout(self.config), 2)
+        connect(m, flipped(self.local_answers), merge.i[0])
+        connect(m, flipped(self.remote_answers), merge.i[1])
+        connect(m, merge.o, flipped(self.answers))
+        return m

@@ -1,0 +1,1 @@
+"""Clusters of whole endpoints: DMA engine, collectives accelerator and puts over the same links."""

@@ -1,0 +1,77 @@
+"""The memory port and puts with a whole AXI4 bus for each manager, every bus watched."""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.axi import AxiChecker, AxiSignature
+from hw.endpoint.bridge import Bridge
+from hw.endpoint.config import ADDR_WIDTH, WEIGHT_WIDTH
+from hw.endpoint.layouts import export_layout
+from hw.endpoint.memory_port import WINDOW_WIDTH, MemoryPort
+from hw.endpoint.puts import Puts
+from hw.endpoint.remote import RemoteSplit
+
+__all__ = ["CheckedMemory"]
+
+ID_WIDTHS = (5, 1)
+
+
+class CheckedMemory(wiring.Component):
+    """Managers ``m0``, which may write to neighbours, and ``m1`` before the memory port and ``m_axi``.
+
+    Each of the ports is wired to the one beside it: who writes to the neighbour at port 0 writes to its own memory, by
+    way of port 1.
+    """
+
+    def __init__(self, config):
+        self.config = config
+
+        def bus(width):
+            return AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width, id_width=width)
+
+        super().__init__({
+            **{f"m{number}": In(bus(width)) for number, width in enumerate(ID_WIDTHS)},
+            "m_axi": Out(bus(config.axi_id_width)), "window": In(WINDOW_WIDTH),
+            "read_weight": In(WEIGHT_WIDTH).array(2), "write_weight": In(WEIGHT_WIDTH).array(3),
+            "commit": In(1), "export_": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
+            "down": In(config.ports), "cut": In(1), "sent": Out(1), "taken": Out(1), "refused": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.port = port = MemoryPort(self.config)
+        connect(m, port.bus, flipped(self.m_axi))
+        m.d.comb += [port.window.eq(self.window),
+                     *(to.eq(weight) for to, weight in zip(port.read_weight, self.read_weight, strict=True)),
+                     *(to.eq(weight) for to, weight in zip(port.write_weight, self.write_weight, strict=True))]
+        m.submodules.puts = puts = Puts(self.config)
+        m.submodules.split = split = RemoteSplit(self.config)
+        connect(m, split.remote, puts.writes)
+        connect(m, puts.answers, split.remote_answers)
+        connect(m, split.local, port.writes[0])
+        connect(m, port.answers[0], split.local_answers)
+        connect(m, puts.memory_writes, port.writes[2])
+        connect(m, port.answers[2], puts.memory_answers)
+        m.d.comb += [puts.commit.eq(self.commit), puts.export.eq(self.export_), puts.valid.eq(self.valid),
+                     puts.entry.eq(self.entry), puts.down.eq(self.down),
+                     self.sent.eq(puts.sent), self.taken.eq(puts.taken), self.refused.eq(puts.refused)]
+        for number, channel in enumerate(puts.channels):
+            # Over a link that is cut, nothing comes; what is sent is lost.
+            there = puts.channels[number ^ 1]
+            m.d.comb += [there.rx.valid.eq(channel.tx.valid & ~self.cut), there.rx.payload.eq(channel.tx.payload),
+                         channel.tx.ready.eq(1)]
+        for number, width in enumerate(ID_WIDTHS):
+            bus = getattr(self, f"m{number}")
+            m.submodules[f"bridge_{number}"] = bridge = Bridge(self.config, id_width=width)
+            connect(m, flipped(bus), bridge.bus)
+            connect(m, bridge.reads, port.reads[number])
+            connect(m, port.beats[number], bridge.beats)
+            writes, answers = (split.i, split.answers) if number == 0 else (port.writes[1], port.answers[1])
+            connect(m, bridge.writes, writes)
+            connect(m, answers, bridge.answers)
+            m.submodules[f"check_{number}"] = checker = AxiChecker(bus.signature, max_per_id=64, name=f"m{number}")
+            m.d.comb += checker.observe(bus)
+        m.submodules.check = checker = AxiChecker(self.m_axi.signature, max_per_id=64, name="m_axi")
+        m.d.comb += checker.observe(self.m_axi)
+        return m
