@@ -50,6 +50,7 @@ SHARED = {
     "hw.ace.rank_order": {"hw.ace.program", "hw.ace.words"},
     "hw.ace.schedule": {"hw.ace.config", "hw.ace.program", "hw.ace.rank_order", "hw.ace.words"},
     "hw.ace.model": {"hw.ace.config", "hw.ace.formats", "hw.ace.model_numerics", "hw.ace.words"},
+    "hw.ace.model_varying": {"hw.ace.model", "hw.ace.words"},
 }
 
 

@@ -150,6 +150,7 @@ class Chunker(wiring.Component):
             job.list.eq(program + 1), job.runs.eq(header.fills), job.base.eq(operation.src_base),
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(column), job.limit.eq(operation.src_limit),
             job.piece_bytes.eq(piece), job.piece_beats.eq(beats), job.slot.eq(slot),
+            job.varying.eq(operation.varying), job.row.eq(operation.row), job.size.eq(operation.size),
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(0),
         ]
         goes_down = Signal()
@@ -277,6 +278,7 @@ class Chunker(wiring.Component):
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(row.column), job.limit.eq(operation.dst_limit),
             job.piece_bytes.eq(row.piece_bytes), job.piece_beats.eq(row.piece_beats),
             job.slot.eq(waiting.o.payload),
+            job.varying.eq(operation.varying), job.row.eq(operation.row), job.size.eq(operation.size),
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(operation.divide),
             self.drains.valid.eq(waiting.o.valid), waiting.o.ready.eq(self.drains.ready),
         ]

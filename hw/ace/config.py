@@ -38,6 +38,9 @@ POSITION_WIDTH = 9
 DIRECTORY_WIDTH = 4
 """Of a number in the directory: a collective, and whether in rank order."""
 
+EXTENT_ALIGNMENT = 16
+"""A command names the first row of its extents as a multiple of this."""
+
 STEP_WIDTH = 12
 """Of the number of a phase's sends and receives."""
 
@@ -86,6 +89,8 @@ class AceConfig:
         Entries of the communicator table; power of two, 2 to 16.
     program_words : int
         Words of the step tables' memory; power of two, 256 to 4096.
+    extent_rows : int
+        Rows of the extents table, one for each rank of a VARYING collective; power of two, 16 to 4096.
     """
 
     data_width: int = 512
@@ -101,6 +106,7 @@ class AceConfig:
     regions: int = 64
     communicators: int = 8
     program_words: int = 2048
+    extent_rows: int = 512
 
     def __post_init__(self):
         def need(name, low, high):
@@ -120,6 +126,7 @@ class AceConfig:
         need("regions", 2, 256)
         need("communicators", 2, 16)
         need("program_words", 256, 4096)
+        need("extent_rows", EXTENT_ALIGNMENT, 4096)
 
     @property
     def beat_bytes(self):
@@ -180,6 +187,10 @@ class AceConfig:
     def program_bits(self):
         return (self.program_words - 1).bit_length()
 
+    @property
+    def extent_bits(self):
+        return (self.extent_rows - 1).bit_length()
+
     # What the doorbell port and the region table, which are the DMA engine's, ask of a configuration.
 
     extended, extended_bits = 1, 0
@@ -203,11 +214,11 @@ class AceConfig:
 
 
 TINY = AceConfig(data_width=64, lanes=2, fsms=4, slots=8, chunk_bytes=4096, message_bytes=1024, link_beats=128,
-                 queues=2, queue_depth=4, regions=16, communicators=4, program_words=1024)
+                 queues=2, queue_depth=4, regions=16, communicators=4, program_words=1024, extent_rows=64)
 """Fits a small ECP5: 32 KiB of SRAM."""
 
 BASE = AceConfig(data_width=256, lanes=8, fsms=8, slots=16, chunk_bytes=16384, message_bytes=4096, link_beats=64,
-                 queues=4, regions=32)
+                 queues=4, regions=32, extent_rows=256)
 """256 KiB of SRAM."""
 
 WIDE = AceConfig()

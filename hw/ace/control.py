@@ -15,6 +15,7 @@ from hw.regs import RegisterBank
 from .communicators import shape_layout, share_layout
 from .config import ADDR_WIDTH, DIMENSIONS, DIRECTORY_WIDTH
 from .decoder import directory_layout
+from .extents import ExtentLayout
 from .fsm import state_layout
 from .registers import COUNTERS, register_map
 from .words import PROGRAM_WIDTH
@@ -43,6 +44,7 @@ class Control(wiring.Component):
     region_write, region_id, region : ``Out``
     communicator_write, communicator, share, shape : ``Out``
     program_write, program_address, program_word : ``Out``
+    extent_write, extent_row, send_extent, receive_extent : ``Out``
     directory_write, directory_number, directory_entry : ``Out``
     queue_write, queue, domain, sc_address, sc_enable, enabled : ``Out``
     clear, clear_queue : ``Out``
@@ -63,6 +65,8 @@ class Control(wiring.Component):
             "communicator_write": Out(1), "communicator": Out(config.communicator_bits),
             "share": Out(share_layout(config)), "shape": Out(shape_layout()),
             "program_write": Out(1), "program_address": Out(config.program_bits), "program_word": Out(PROGRAM_WIDTH),
+            "extent_write": Out(1), "extent_row": Out(config.extent_bits),
+            "send_extent": Out(ExtentLayout), "receive_extent": Out(ExtentLayout),
             "directory_write": Out(1), "directory_number": Out(DIRECTORY_WIDTH + config.communicator_bits),
             "directory_entry": Out(directory_layout(config)),
             "queue_write": Out(1), "queue": Out(queue), "domain": Out(DOMAIN_WIDTH), "sc_address": Out(ADDR_WIDTH),
@@ -113,6 +117,11 @@ class Control(wiring.Component):
             self.program_write.eq(bank.program_commit.written_stb),
             self.program_address.eq(bank.program_commit.address),
             self.program_word.eq(Cat(bank.program_word_lo.value, bank.program_word_hi.value)),
+            self.extent_write.eq(bank.extent_commit.written_stb), self.extent_row.eq(bank.extent_commit.row),
+            self.send_extent.count.eq(bank.extent_send_count.count),
+            self.send_extent.displacement.eq(bank.extent_send_place.displacement),
+            self.receive_extent.count.eq(bank.extent_receive_count.count),
+            self.receive_extent.displacement.eq(bank.extent_receive_place.displacement),
             self.directory_write.eq(bank.directory_commit.written_stb),
             self.directory_number.eq(Cat(bank.directory_commit.collective, bank.directory_commit.communicator)),
             self.directory_entry.plus.eq(entry.plus), self.directory_entry.minus.eq(entry.minus),

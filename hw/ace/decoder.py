@@ -1,6 +1,7 @@
 """What a command means: checks it against the tables and works out the numbers that its chunks have in common.
 
-Intake -> Decoder -> Operations.  Latency: 20 to 60 cycles, most of them for a division of the count by the ranks.
+Intake -> Decoder -> Operations.  Latency: 20 to 60 cycles, most of them for a division of the count by the ranks; 3
+more for each part of a VARYING collective's buffers.
 Throughput: one command in that time; a collective of one chunk takes longer.
 """
 
@@ -13,13 +14,22 @@ from hw.dma_engine.layouts import InitSignature, RegionEntry
 from hw.dma_engine.table import Table
 
 from .communicators import shape_layout
-from .config import COLUMN_BYTES, COUNT_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, LENGTH_WIDTH, ROOT_WIDTH
+from .config import (
+    COLUMN_BYTES,
+    COUNT_WIDTH,
+    DIMENSIONS,
+    DIRECTORY_WIDTH,
+    EXTENT_ALIGNMENT,
+    LENGTH_WIDTH,
+    ROOT_WIDTH,
+)
+from .extents import ExtentRead
 from .formats import DType, Op, Reduction
 from .intake import waiting_layout
 from .layouts import HeaderLayout
 from .operations import verdict_layout
 from .programs import ProgramRead
-from .words import REDUCING, ROOTED, Collective, CommandFlag, Status
+from .words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, Status
 
 __all__ = ["Decoder", "directory_layout"]
 
@@ -51,6 +61,7 @@ class Decoder(wiring.Component):
     program : ``Out(ProgramRead)``, program_data : ``In``
     src_id, dst_id : ``Out``, src, dst : ``In(RegionEntry)``
         Regions, one cycle later.
+    send_extents, receive_extents : ``Out(ExtentRead)``
     o : ``Out(stream.Signature(verdict_layout))``
     pending : ``Out(queues)``
         The queue whose command is being looked at.
@@ -68,6 +79,7 @@ class Decoder(wiring.Component):
             "program": Out(ProgramRead(config)), "program_data": In(HeaderLayout.size),
             "src_id": Out(config.region_bits), "src": In(RegionEntry),
             "dst_id": Out(config.region_bits), "dst": In(RegionEntry),
+            "send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config)),
             "o": Out(stream.Signature(verdict_layout(config))), "pending": Out(config.queues),
         })
 
@@ -87,7 +99,7 @@ class Decoder(wiring.Component):
         status = Signal(8)
         verdict = self.o.payload
         operation = verdict.operation
-        ordered = (word.flags & CommandFlag.ORDERED).any()
+        ordered, varying = ((word.flags & flag).any() for flag in (CommandFlag.ORDERED, CommandFlag.VARYING))
         m.d.comb += [
             directory.write.en.eq(self.directory_write), directory.write.addr.eq(self.directory_number),
             directory.write.data.eq(self.directory_entry),
@@ -119,6 +131,14 @@ class Decoder(wiring.Component):
         halfway = (shard + (2 * COLUMN_BYTES - 1))[_COLUMN_BITS + 1:] << _COLUMN_BITS
         uses = {"src": header.fills != 0, "dst": header.drains != 0}
         some = Signal()
+        checked = {side: Signal(name=f"{side}_checked", init=1) for side in limits}
+        extents = {"src": self.send_extents, "dst": self.receive_extents}
+        first_row = word.root << (EXTENT_ALIGNMENT - 1).bit_length()
+        row, rows_left = Signal(config.extent_bits), Signal(8)
+        beyond = Signal()
+        m.d.comb += [
+            beyond.eq(first_row + shape.ranks > config.extent_rows), *(port.row.eq(row) for port in extents.values()),
+        ]
 
         with m.FSM() as fsm:
             with m.State("IDLE"):
@@ -134,6 +154,7 @@ class Decoder(wiring.Component):
                 m.d.sync += length.eq(word.count << size)
                 with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
                           | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
+                          | (varying & (beyond | ~_any(word.collective, PARTED)))
                           | (~barrier & (~_any(word.dtype, types) | (word.op > max(Reduction))
                                          | (word.widen & (size != 1)) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
@@ -197,10 +218,29 @@ class Decoder(wiring.Component):
                     m.next = "LIMITS"
             with m.State("LIMITS"):
                 for side, limit in limits.items():
-                    m.d.sync += limit.eq(Mux(header.split, length, Mux(header[f"{side}_whole"], whole, shard)))
+                    m.d.sync += [limit.eq(Mux(header.split, length, Mux(header[f"{side}_whole"], whole, shard))),
+                                 checked[side].eq(~varying)]
                 m.next = "BOUNDS"
+                with m.If(varying & some):
+                    m.next = "SRC_ROWS"
+            for side, port in extents.items():
+                with m.State(f"{side.upper()}_ROWS"):
+                    m.d.sync += [row.eq(first_row), rows_left.eq(Mux(header[f"{side}_whole"], shape.ranks, 1)),
+                                 checked["src"].eq(side == "src"), checked["dst"].eq(side == "dst")]
+                    m.next = f"{side.upper()}_ROW"
+                with m.State(f"{side.upper()}_ROW"):
+                    m.d.comb += port.valid.eq(1)
+                    with m.If(port.ready):
+                        m.d.sync += [row.eq(row + 1), rows_left.eq(rows_left - 1)]
+                        m.next = f"{side.upper()}_EXTENT"
+                with m.State(f"{side.upper()}_EXTENT"):
+                    ends = (port.extent.displacement + port.extent.count) << size
+                    m.d.sync += limits[side].eq(Mux(port.extent.count == 0, 0, ends))
+                    with m.If((port.extent.count > word.count) & (status == Status.OK)):
+                        m.d.sync += status.eq(Status.MALFORMED)
+                    m.next = "BOUNDS"
             with m.State("BOUNDS"):
-                with m.If(~barrier & some):
+                with m.If(~barrier & some & (status == Status.OK)):
                     for side in ("dst", "src"):  # the later assignment wins: sources are judged first
                         region = getattr(self, side)
                         right = region.readable if side == "src" else region.writable
@@ -210,9 +250,15 @@ class Decoder(wiring.Component):
                                     Mux(region.domain != domains.read[0].data, Status[f"{side.upper()}_DOMAIN"],
                                         Mux(~right, Status[f"{side.upper()}_RIGHTS"],
                                             Mux(ends > region.length, Status[f"{side.upper()}_BOUNDS"], Status.OK))))
-                        with m.If(uses[side] & (found != Status.OK)):
+                        with m.If(uses[side] & checked[side] & (found != Status.OK)):
                             m.d.sync += status.eq(found)
                 m.next = "SAY"
+                with m.If(varying & some & (rows_left != 0)):
+                    m.next = "DST_ROW"
+                    with m.If(checked["src"]):
+                        m.next = "SRC_ROW"
+                with m.Elif(varying & some & checked["src"]):
+                    m.next = "DST_ROWS"
             with m.State("SAY"):
                 m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):
@@ -231,6 +277,7 @@ class Decoder(wiring.Component):
             operation.half.eq(Mux(entry.both & ~barrier & (halfway < shard), halfway, shard)),
             operation.piece.eq(Mux(word.widen & ~barrier, header.piece, header.piece << 1)),
             operation.plus.eq(entry.plus), operation.minus.eq(entry.minus),
+            operation.varying.eq(varying), operation.row.eq(first_row), operation.size.eq(size),
             operation.dtype.eq(word.dtype), operation.widen.eq(word.widen & ~barrier),
             operation.divide.eq(Mux(reducing & (word.op == Reduction.AVG), shape.ranks, 0)),
             operation.arithmetic.dtype.eq(Mux(word.widen, DType.FP32, word.dtype)),

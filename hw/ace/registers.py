@@ -4,10 +4,11 @@ Tables (regions, queues, communicators, programs) are written through a window, 
 the staging registers, then write the entry's number to the COMMIT register; the whole entry changes in one cycle.
 """
 
-from hw.dma_engine.config import DOMAIN_WIDTH, OFFSET_WIDTH
+from hw.dma_engine.config import DOMAIN_WIDTH
+from hw.dma_engine.config import OFFSET_WIDTH as REGION_WIDTH
 from hw.regs import Access, Field, Register, RegisterMap, register_pair
 
-from .config import ADDR_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, ROOT_WIDTH
+from .config import ADDR_WIDTH, COUNT_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, OFFSET_WIDTH, ROOT_WIDTH
 from .words import PROGRAM_WIDTH, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
@@ -51,7 +52,7 @@ def _regions(config):
     return (
         *register_pair("REGION_BASE", ADDR_WIDTH, RW,
                        doc="First byte of the region; a multiple of 4096, lower bits are ignored"),
-        *register_pair("REGION_LENGTH", OFFSET_WIDTH + 1, RW, doc="Bytes in the region"),
+        *register_pair("REGION_LENGTH", REGION_WIDTH + 1, RW, doc="Bytes in the region"),
         Register("REGION_ACCESS", [
             Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain whose queues may use the region."),
             Field("readable", 1, RW, doc="May be a send buffer."),
@@ -100,6 +101,21 @@ def _communicators(config):
             Field("collective", DIRECTORY_WIDTH, PULSE, doc="Collective; 8 more: in rank order."),
             Field("communicator", config.communicator_bits, PULSE, lsb=8, doc="Communicator."),
         ], doc="Writes the staged entry of the directory."),
+    )
+
+
+def _extents(config):
+    def part(side, buffer):
+        return (
+            Register(f"EXTENT_{side}_COUNT", [Field("count", COUNT_WIDTH, RW, doc="Elements.")],
+                     doc=f"How long a part of the {buffer} buffer is."),
+            Register(f"EXTENT_{side}_PLACE", [
+                Field("displacement", OFFSET_WIDTH, RW, doc="Elements before it.")], doc="Where it begins."))
+
+    return (
+        *part("SEND", "send"), *part("RECEIVE", "receive"),
+        Register("EXTENT_COMMIT", [Field("row", config.extent_bits, PULSE, doc="Row to write.")],
+                 doc="Writes the staged extents, of one rank, to both halves of a row. No collective may be using it."),
     )
 
 
@@ -166,5 +182,6 @@ def register_map(config):
         ], doc="How far the selected FSM is."),
     )
     return RegisterMap("ace", [
-        *_identity(config), *_regions(config), *_communicators(config), *_queues(config), *watch, *counters,
+        *_identity(config), *_regions(config), *_communicators(config), *_extents(config), *_queues(config), *watch,
+        *counters,
     ], addr_width=12, doc="Registers of the dmace collectives accelerator.")

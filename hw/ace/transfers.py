@@ -1,7 +1,8 @@
 """Addresses of a chunk's pieces: from a program's fills or drains to moves.
 
 Chunker -> Transfers -> Fill or Drain.  Latency: 5 cycles from a job to its first move, and 8 more for a run that does
-not begin at shard 0.  Throughput: one move per cycle within a run.
+not begin at shard 0.  Throughput: one move per cycle within a run; one per 3 cycles where shards are of different
+lengths.
 """
 
 from amaranth import *
@@ -9,6 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import ADDR_WIDTH, LENGTH_WIDTH
+from .extents import ExtentRead
 from .formats import TYPE_WIDTH
 from .layouts import TransferLayout, move_layout
 from .programs import ProgramRead
@@ -21,13 +23,15 @@ def job_layout(config):
 
     ``list``: address of ``runs`` TransferWords. ``base``: where shard 0 is. ``shard_bytes``: from one shard to the
     next. ``column``, ``piece_bytes``: which bytes of each shard. ``limit``: bytes in all shards; what lies beyond is
-    not moved. ``piece_beats``: from one piece to the next in the slot.
+    not moved. ``piece_beats``: from one piece to the next in the slot. ``varying``: shards are those of rows from
+    ``row`` on of the extents table, of elements of 2 ** ``size`` bytes; ``shard_bytes`` and ``limit`` do not count.
     """
     return data.StructLayout({
         "list": config.program_bits, "runs": 8, "base": ADDR_WIDTH, "shard_bytes": LENGTH_WIDTH,
         "column": LENGTH_WIDTH, "limit": LENGTH_WIDTH, "piece_bytes": range(config.chunk_bytes + 1),
         "piece_beats": config.chunk_beat_bits + 1, "slot": config.slot_bits,
         "dtype": TYPE_WIDTH, "widen": 1, "divide": 8,
+        "varying": 1, "row": config.extent_bits, "size": 2,
     })
 
 
@@ -42,6 +46,7 @@ class Transfers(wiring.Component):
     -------
     i : ``In(stream.Signature(job_layout))``
     program : ``Out(ProgramRead)``, program_data : ``In``
+    extents : ``Out(ExtentRead)``
     o : ``Out(stream.Signature(move_layout))``
     """
 
@@ -50,6 +55,7 @@ class Transfers(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(job_layout(config))),
             "program": Out(ProgramRead(config)), "program_data": In(TransferLayout.size),
+            "extents": Out(ExtentRead(config)),
             "o": Out(stream.Signature(move_layout(config))),
         })
 
@@ -63,10 +69,11 @@ class Transfers(wiring.Component):
         step = Signal(LENGTH_WIDTH, reset_less=True)
         sram = Signal(config.sram_bits, reset_less=True)
         pieces = Signal(8)
+        row = Signal(config.extent_bits, reset_less=True)
         move, valid = Signal(move_layout(config), reset_less=True), Signal()
         left = Signal(signed(LENGTH_WIDTH + 1))
         m.d.comb += [
-            self.program.address.eq(job.list),
+            self.program.address.eq(job.list), self.extents.row.eq(row),
             left.eq(job.limit - offset - job.column),
             self.o.valid.eq(valid), self.o.payload.eq(move),
         ]
@@ -93,17 +100,29 @@ class Transfers(wiring.Component):
             with m.State("WORD"):
                 word = data.View(TransferLayout, self.program_data)
                 m.d.sync += [entry.eq(self.program_data), pieces.eq(word.count), offset.eq(0),
-                             step.eq(job.shard_bytes), job.list.eq(job.list + 1)]
+                             step.eq(job.shard_bytes), job.list.eq(job.list + 1), row.eq(job.row + word.shard)]
                 m.next = "START"
             with m.State("START"):
                 # The offset of the first shard, bit by bit; most runs begin at shard 0.
                 m.d.sync += sram.eq((job.slot << config.chunk_beat_bits) + entry.position * job.piece_beats)
-                with m.If(entry.shard == 0):
+                with m.If(job.varying):
+                    m.next = "ROW"
+                with m.Elif(entry.shard == 0):
                     m.next = "MOVE"
                 with m.Else():
                     with m.If(entry.shard[0]):
                         m.d.sync += offset.eq(offset + step)
                     m.d.sync += [step.eq(step << 1), entry.shard.eq(entry.shard >> 1)]
+            with m.State("ROW"):
+                m.d.comb += self.extents.valid.eq(1)
+                with m.If(self.extents.ready):
+                    m.d.sync += row.eq(row + 1)
+                    m.next = "EXTENT"
+            with m.State("EXTENT"):
+                extent = self.extents.extent
+                m.d.sync += [offset.eq(extent.displacement << job.size),
+                             job.limit.eq((extent.displacement + extent.count) << job.size)]
+                m.next = "MOVE"
             with m.State("MOVE"):
                 with m.If(free):
                     last = (pieces == 1) & (runs == 1)
@@ -120,4 +139,6 @@ class Transfers(wiring.Component):
                             m.next = "IDLE"
                         with m.Else():
                             m.next = "RUN"
+                    with m.Elif(job.varying):
+                        m.next = "ROW"
         return m

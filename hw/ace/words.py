@@ -12,7 +12,7 @@ from .config import COUNT_WIDTH, OFFSET_WIDTH, PHASES, POSITION_WIDTH, ROOT_WIDT
 from .formats import OP_WIDTH, TYPE_WIDTH
 
 __all__ = [
-    "COMMAND_FIELDS", "HEADER_FIELDS", "PHASE_FIELDS", "PROGRAM_WIDTH", "REDUCING", "ROLE_FIELDS",
+    "COMMAND_FIELDS", "HEADER_FIELDS", "PARTED", "PHASE_FIELDS", "PROGRAM_WIDTH", "REDUCING", "ROLE_FIELDS",
     "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "HeaderWord", "Ordered",
     "PhaseWord", "RoleWord", "SendWord", "Status", "TransferWord", "field_positions",
 ]
@@ -32,6 +32,9 @@ class Collective(enum.IntEnum):
 
 ROOTED = (Collective.BROADCAST, Collective.REDUCE)
 """Those that have a root."""
+
+PARTED = (Collective.REDUCE_SCATTER, Collective.ALL_GATHER, Collective.ALL_TO_ALL)
+"""Those of whose buffers one or both have a part for each rank, and may be VARYING."""
 
 REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
 """Those that combine elements."""
@@ -54,6 +57,8 @@ class CommandFlag(enum.IntFlag):
     """Raise the completion interrupt when it has ended."""
     ORDERED = 1 << 2
     """Combine every element strictly in rank order, 0 to n - 1."""
+    VARYING = 1 << 3
+    """Parts of the buffers have counts and displacements of their own, as the extents table tells."""
 
 
 class Status(enum.IntEnum):
@@ -100,7 +105,9 @@ COMMAND_FIELDS = (
 
 ``count`` and the offsets are in elements; ``count`` means what NCCL's does. ``root`` holds the coordinates of the root,
 each in as many bits as the largest of its dimension needs, the last dimension's lowest: the root's rank where all
-sizes are powers of two. With ``widen``, 16-bit floats are FP32 in the SRAM and on the links.
+sizes are powers of two. Of a VARYING collective, ``root`` is a sixteenth of the first row of the extents table that it
+uses, and ``count`` the largest of all counts of all ranks. With ``widen``, 16-bit floats are FP32 in the SRAM and on
+the links.
 """
 
 

@@ -7,7 +7,7 @@ from amaranth.hdl import Shape
 
 from hw.dma_engine.words import COMPLETION_FIELDS
 
-from .config import COLUMN_BYTES
+from .config import COLUMN_BYTES, EXTENT_ALIGNMENT
 from .formats import DType, Reduction
 from .layouts import PacketKind, link_layout, packet_layout
 from .words import (
@@ -34,12 +34,14 @@ _COMMAND = {
     "op": "what is made of the ranks' elements, of a collective that reduces; else 0",
     "widen": "16-bit floats are FP32 in the SRAM and on the links; else 0",
     "root": "the root's coordinates, each in ceil(log2(size)) bits, the last dimension's lowest: the root's rank "
-            "where all sizes are powers of two",
+            "where all sizes are powers of two. With VARYING: the first row of the extents table, divided by "
+            f"{EXTENT_ALIGNMENT}",
     "src_region": "region of the send buffer",
     "src_offset": "where it begins, in elements",
     "dst_region": "region of the receive buffer",
     "dst_offset": "where it begins, in elements",
-    "count": "elements, as NCCL counts them; 0 ends at once",
+    "count": "elements, as NCCL counts them; 0 ends at once. With VARYING: the largest of all counts of all ranks, the "
+             "same on each",
 }
 
 _COMPLETION = {
@@ -117,6 +119,8 @@ _FLAGS = {
     CommandFlag.IRQ: "raise the completion interrupt then",
     CommandFlag.ORDERED: "combine every element strictly in rank order, 0 to n - 1; of ALL_REDUCE, REDUCE_SCATTER and "
                          "REDUCE, in communicators that are a line: at most one dimension of more than one rank",
+    CommandFlag.VARYING: "parts of the buffers have counts and displacements of their own, as the extents table tells; "
+                         "of REDUCE_SCATTER, ALL_GATHER and ALL_TO_ALL",
 }
 
 _TYPES = {
@@ -146,6 +150,8 @@ _KINDS = {
 _STATUS = {
     Status.OK: ("everything went well", ""),
     Status.MALFORMED: ("unknown collective, type, operation or flag; ORDERED with a collective that combines nothing; "
+                       "VARYING with one whose buffers have no parts, with rows beyond the extents table, or with a "
+                       "count in them above the command's; "
                        "`widen` with a type that is not a 16-bit float; a root outside the communicator; a store of "
                        "fewer than 16 bytes", "mend the command"),
     Status.OVERFLOW: ("a word came to a full queue. It and all later ones are refused until QUEUE_CLEAR",

@@ -10,7 +10,7 @@ from hw.dma_engine.config import PAGE_BYTES
 from hw.errors import UserError
 from sim.ace.shared_library import ClusterFailed
 
-__all__ = ["REGIONS", "Buffers", "Place", "Placement"]
+__all__ = ["BEFORE", "REGIONS", "Buffers", "Place", "Placement"]
 
 _SEND, _RECEIVE = 0, 1
 
@@ -19,7 +19,8 @@ REGIONS = {_SEND: {"base": 1 << 32, "length": 1 << 32, "writable": False},
 """Number -> what :meth:`AceDriver.define_region` is told. Collectives in place use the second alone."""
 
 _GUARD = np.full(64, 0xA5, np.uint8)
-_BEFORE = 0x5A
+BEFORE = 0x5A
+"""Each byte of a receive buffer, before."""
 
 
 class Place(NamedTuple):
@@ -82,7 +83,7 @@ class Buffers:
             Let them overlap as NCCL does.
         """
         written = received if writes else None
-        before = np.full(received, _BEFORE, np.uint8)
+        before = np.full(received, BEFORE, np.uint8)
         if not in_place:
             source, target = self._put(rank, _SEND, data, skews[0]), self._put(rank, _RECEIVE, before, skews[1])
             src, dst = (Place(image.place.region, image.place.offset + len(_GUARD)) for image in (source, target))

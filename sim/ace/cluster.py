@@ -14,10 +14,10 @@ from math import prod
 
 import numpy as np
 
-from hw.ace.config import COUNT_WIDTH
+from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT
 from hw.ace.formats import DType, Reduction, width
 from hw.ace.model_numerics import numpy_type
-from hw.ace.words import REDUCING, ROOTED, Collective, CommandFlag, CommandWord, Ordered, Status
+from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, CommandWord, Ordered, Status
 from hw.dma_engine.words import COMPLETION_FIELDS, CompletionWord, field_positions
 from hw.errors import UserError
 from sim.ace.buffers import REGIONS, Buffers
@@ -134,7 +134,7 @@ class Cluster(Endpoints):
         self.drivers = [AceDriver(self.bus(rank), config) for rank in range(self.size)]
         self._buffers = Buffers(self)
         self._posted = [0] * config.queues
-        self._waiting = 0
+        self._waiting, self._extent_rows = 0, 0
         for rank in range(self.size):
             self.write_memory(rank, _WORDS, bytes(_WORD_PITCH * config.queues))
         self.left_out = self.do(*(self._set_up(rank, both) for rank in range(self.size)))[0]
@@ -197,7 +197,7 @@ class Cluster(Endpoints):
         return outcome
 
     def submit(self, collective, inputs=None, *, count=None, dtype=None, op=Reduction.SUM, root=None, widen=False,
-               ordered=False, communicator=0, queue=0, src_skew=0, dst_skew=0, in_place=False, delay=0,
+               ordered=False, extents=None, communicator=0, queue=0, src_skew=0, dst_skew=0, in_place=False, delay=0,
                flags=CommandFlag.SC):
         """Fill buffers and post a collective on all ranks; it begins with :meth:`wait`. Returns a :class:`Pending`.
 
@@ -213,6 +213,10 @@ class Cluster(Endpoints):
             Rank in the communicator, or its coordinates there.
         ordered : bool
             Combine in rank order.
+        extents : :class:`sim.ace.varying.Extents`, optional
+            Parts of the buffers are of different lengths: ``inputs`` are the whole send buffers, outputs the receive
+            buffers, with what was there before in places of no part. ``count`` is theirs. Written to rows of the table
+            that no collective under way uses.
         src_skew, dst_skew : int, or one for each rank
             Elements from an address that is a multiple of 4096 to the first of the buffer.
         in_place : bool
@@ -232,10 +236,13 @@ class Cluster(Endpoints):
         inputs = [np.ascontiguousarray(one) for one in inputs]
         dtype = _dtype(inputs[0].dtype) if dtype is None else dtype
         parts = ranks if collective in (C.REDUCE_SCATTER, C.ALL_TO_ALL) else 1
-        count = len(inputs[0]) // parts if count is None else count
-        _check(collective, inputs, dtype, count, parts, self.size, root, in_place)
+        count = extents.count if extents else len(inputs[0]) // parts if count is None else count
+        _check(collective, inputs, dtype, count, parts, self.size, root, in_place, extents)
         root = np.unravel_index(root, shape) if isinstance(root, int) else root
         code = 0 if root is None else root_code(shape, map(int, root))
+        if extents:
+            code = self._define_extents(extents, self.groups(communicator)) // EXTENT_ALIGNMENT
+            flags |= CommandFlag.VARYING
         flags |= CommandFlag.ORDERED if ordered else 0
         size, received = width(dtype) // 8, count * (ranks if collective in (C.ALL_GATHER, C.ALL_TO_ALL) else 1)
         placements, stores = [None] * self.size, []
@@ -244,7 +251,8 @@ class Cluster(Endpoints):
         for local, rank in (pair for group in self.groups(communicator) for pair in enumerate(group)):
             idle = collective == C.BARRIER or (collective == C.REDUCE and local != np.ravel_multi_index(root, shape))
             placements[rank] = place = self._buffers.place(
-                rank, collective, inputs[rank].view(np.uint8), received=received * size, own=local * count * size,
+                rank, collective, inputs[rank].view(np.uint8), own=local * count * size,
+                received=_length(extents.receive[local]) * size if extents else received * size,
                 writes=not idle, skews=[_of(skew, rank) * size for skew in (src_skew, dst_skew)], in_place=in_place)
             command = CommandWord(collective, flags, communicator, dtype, op, int(widen), code, place.src.region,
                                   place.src.offset // size, place.dst.region, place.dst.offset // size, count)
@@ -253,6 +261,18 @@ class Cluster(Endpoints):
         self._posted[queue] += 1
         self._waiting += 1
         return pending
+
+    def _define_extents(self, extents, groups):
+        """Write all ranks' extents, and return the first row."""
+        first = self._extent_rows
+        rows = -(-len(groups[0]) // EXTENT_ALIGNMENT) * EXTENT_ALIGNMENT
+        if first + rows > self.config.extent_rows:
+            raise UserError(f"The extents of collectives that are under way need more than the table's "
+                            f"{self.config.extent_rows} rows.")
+        self._extent_rows += rows
+        self.do(*(self.drivers[rank].define_extents(first, extents.rows(local))
+                  for group in groups for local, rank in enumerate(group)))
+        return first
 
     def wait(self, *pendings, limit=1_000_000, progress: Callable[[int], None] | None = None):
         """Wait until collectives have ended everywhere; a list of each one's :class:`Outcome`. Raises as
@@ -264,6 +284,7 @@ class Cluster(Endpoints):
         self._waiting -= len(pendings)
         if not self._waiting:
             self._buffers.free()
+            self._extent_rows = 0
         for pending in pendings:
             self._check_status(pending)
         if reason != Reason.DONE:
@@ -326,18 +347,27 @@ def _of(option, rank):
     return option if isinstance(option, int) else int(option[rank])
 
 
-def _check(collective, inputs, dtype, count, parts, ranks, root, in_place):
+def _length(parts):
+    """Elements of a buffer that has these parts."""
+    return max((count + displacement for count, displacement in parts if count), default=0)
+
+
+def _check(collective, inputs, dtype, count, parts, ranks, root, in_place, extents):
     if len(inputs) != ranks:
         raise UserError(f"There must be an array for each of {ranks} ranks, not {len(inputs)}.")
     for data in inputs:
         if data.dtype != inputs[0].dtype or 8 * data.dtype.itemsize != width(dtype):
             raise UserError(f"Arrays must be of one type with elements as large as {dtype.name}, not {data.dtype}.")
-        if len(data) != count * parts:
+        if not extents and len(data) != count * parts:
             raise UserError(f"A send buffer of {collective.name} must have {count * parts} elements, not {len(data)}.")
     if not 0 <= count < 1 << COUNT_WIDTH:
         raise UserError(f"A count must be less than 2 ** {COUNT_WIDTH}, not {count}.")
     if (root is not None) != (collective in ROOTED):
         raise UserError(f"{collective.name} {'needs a' if collective in ROOTED else 'has no'} root.")
+    if extents and collective not in PARTED:
+        raise UserError(f"{collective.name} has no parts of different lengths.")
+    if extents and in_place:
+        raise UserError("A collective with parts of different lengths cannot be done in place here.")
     if in_place and collective == C.ALL_TO_ALL:
         raise UserError("ALL_TO_ALL cannot be done in place.")
 

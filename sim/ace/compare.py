@@ -10,12 +10,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hw.ace.config import EXTENT_ALIGNMENT
 from hw.ace.formats import DType, Reduction, width
 from hw.ace.model import results
-from hw.ace.words import REDUCING, ROOTED, Collective, Ordered
+from hw.ace.model_varying import blocks_received
+from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, Ordered
+from sim.ace.buffers import BEFORE
 from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.endpoints import Link, Memory
 from sim.ace.shared_library import ClusterFailed
+from sim.ace.varying import extents, placed, scattered, skewed
 
 __all__ = ["SHAPES", "compare"]
 
@@ -27,6 +31,9 @@ PER_CLUSTER = 20
 
 LIMIT = 2_000_000
 MOST_SENTENCES = 20
+
+MOST_QUEUES, MOST_OF_A_QUEUE = 3, 2
+"""Of collectives under way at a time."""
 
 
 def compare(config, *, collectives, seed, stalls=True, library=None, shapes=SHAPES,
@@ -94,11 +101,11 @@ def _surroundings(rng, shape, stalls):
 def _round(cluster, rng, counts, found, sentences, shape):
     """One to three collectives at a time, each on a queue of its own, all on one communicator or on several."""
     expected, pendings = [], []
-    queues = rng.sample(range(cluster.config.queues), rng.randint(1, min(3, cluster.config.queues)))
+    queues = rng.sample(range(cluster.config.queues), rng.randint(1, min(MOST_QUEUES, cluster.config.queues)))
     numbers = rng.sample(range(len(cluster.communicators)), min(len(queues), len(cluster.communicators)))
     # Commands of one communicator must come in the same order on all ranks: they share a queue.
     for queue, communicator in zip(queues, numbers, strict=False):
-        for _ in range(rng.choice((1, 1, 2))):
+        for _ in range(rng.choice((1, 1, MOST_OF_A_QUEUE))):
             made = _one(cluster, rng, communicator, counts)
             if made is None:
                 continue
@@ -127,6 +134,9 @@ def _one(cluster, rng, communicator, counts):
     if collective == Collective.BARRIER:
         counts["kinds"][collective.name] += 1
         return collective.name, {"collective": collective}, [None] * cluster.size
+    rows = -(-ranks // EXTENT_ALIGNMENT) * EXTENT_ALIGNMENT * MOST_OF_A_QUEUE * min(MOST_QUEUES, cluster.config.queues)
+    if collective in PARTED and rows <= cluster.config.extent_rows and rng.random() < 0.4:
+        return _varying(cluster, rng, communicator, counts, collective)
     dtype, op = rng.choice(list(DType)), rng.choice(list(Reduction))
     widen = dtype in (DType.FP16, DType.BF16) and rng.random() < 0.4
     count = rng.choice((0, 1, 2, rng.randint(1, 100), rng.randint(1, 1000), rng.randint(1, 6000) // ranks + 1))
@@ -152,6 +162,37 @@ def _one(cluster, rng, communicator, counts):
     if collective in REDUCING:
         counts["operations"][op.name] += 1
     what = (f"{collective.name}{' in rank order' if ordered else ''} of {count} {dtype.name}"
+            f"{' widened' if widen else ''}, {op.name}, among {_name(inner)}")
+    return what, options, want
+
+
+def _varying(cluster, rng, communicator, counts, collective):
+    """The same as :func:`_one` of parts of different lengths, in any places."""
+    inner = cluster.communicator_shape(communicator)
+    ranks = int(np.prod(inner))
+    dtype, op = rng.choice(list(DType)), rng.choice(list(Reduction))
+    widen = dtype in (DType.FP16, DType.BF16) and rng.random() < 0.4
+    ordered = collective in REDUCING and rng.random() < 0.4 and \
+        Ordered[collective.name] not in cluster.left_out[communicator]
+    most = rng.choice((1, 20, 300, 3000 // ranks + 1))
+    lengths = [skewed(rng, ranks, most) for _ in range(ranks)] if collective == Collective.ALL_TO_ALL else \
+        skewed(rng, ranks, most)
+    parts = extents(collective, lengths, scattered(rng))
+    bits, kind = np.random.default_rng(rng.getrandbits(32)), np.dtype(f"u{width(dtype) // 8}")
+    before = np.full(kind.itemsize, BEFORE, np.uint8).view(kind)[0]
+    inputs, want = [None] * cluster.size, [None] * cluster.size
+    for group in cluster.groups(communicator):
+        blocks = [[_elements(bits, kind, count, dtype) for count, _ in row] for row in parts.send]
+        made = blocks_received(collective, inner, blocks, lengths, dtype=dtype, op=op, widen=widen, both=cluster.both,
+                               ordered=ordered)
+        for local, rank in enumerate(group):
+            inputs[rank] = placed(blocks[local], parts.send[local], before)
+            want[rank] = placed(made[local], parts.receive[local], before)
+    options = {"collective": collective, "inputs": inputs, "extents": parts, "dtype": dtype, "op": op, "widen": widen,
+               "ordered": ordered, "src_skew": rng.randrange(64), "dst_skew": rng.randrange(64)}
+    counts["kinds"][f"{collective.name} of different lengths"] += 1
+    counts["types"][dtype.name] += 1
+    what = (f"{collective.name}{' in rank order' if ordered else ''} of {lengths} {dtype.name}"
             f"{' widened' if widen else ''}, {op.name}, among {_name(inner)}")
     return what, options, want
 

@@ -156,6 +156,16 @@ class AceDriver(RegisterDriver):
         self._program_words += len(made.words)
         return made.left_out
 
+    async def define_extents(self, first, rows):
+        """Write rows of the extents table, from ``first`` on: ``((count, displacement), (count, displacement))`` of a
+        rank's part of the send buffer and of the receive buffer."""
+        async with self._lock():
+            for number, parts in enumerate(rows, first):
+                for side, (count, displacement) in zip(("SEND", "RECEIVE"), parts, strict=True):
+                    await self.write(f"EXTENT_{side}_COUNT", count=count)
+                    await self.write(f"EXTENT_{side}_PLACE", displacement=displacement)
+                await self.write("EXTENT_COMMIT", row=number)
+
     async def configure_queue(self, queue, *, domain=0, sc=None, enabled=True):
         """Give a queue its domain and the address of its completion word (None for no such word)."""
         async with self._lock():

@@ -14,6 +14,7 @@ from hw.ace.chunker import Chunker
 from hw.ace.communicators import Communicators, shape_layout, share_layout
 from hw.ace.config import DIRECTORY_WIDTH, TINY
 from hw.ace.decoder import Decoder, directory_layout
+from hw.ace.extents import ExtentLayout, Extents
 from hw.ace.formats import DType, Reduction, width
 from hw.ace.intake import Intake
 from hw.ace.layouts import chunk_layout, done_layout
@@ -32,6 +33,15 @@ RANKS, RANK = 6, 5
 BASES = {1: 0x10_0000, 2: 0x40_0000}
 LENGTH = 0x20_0000
 SC = {0: 0x1000, 1: 0x2008}
+WORDS = LENGTH // 4
+EXTENTS = {
+    **{row: ((10, 10 * row), (10, 10 * row)) for row in range(6)},
+    # The last part of the send buffer, or of the receive buffer, ends a word beyond the region; the first is too long.
+    **{16 + row: ((10, WORDS - 9 if row == 5 else 0), (10, 0)) for row in range(6)},
+    **{32 + row: ((0, WORDS), (10, WORDS - 9 if row == 5 else 0)) for row in range(6)},
+    **{48 + row: ((11 if row == 0 else 10, 0), (10, 0)) for row in range(6)},
+}
+"""First row -> what the rows from there on have of send and receive buffer."""
 
 
 class _Front(wiring.Component):
@@ -46,6 +56,8 @@ class _Front(wiring.Component):
             "program_write": In(1), "program_address": In(CONFIG.program_bits), "program_word": In(PROGRAM_WIDTH),
             "directory_write": In(1), "directory_number": In(DIRECTORY_WIDTH + CONFIG.communicator_bits),
             "directory_entry": In(directory_layout(CONFIG)),
+            "extent_write": In(1), "extent_row": In(CONFIG.extent_bits),
+            "send_extent": In(ExtentLayout), "receive_extent": In(ExtentLayout),
             "communicator_write": In(1), "region_write": In(1), "region_id": In(CONFIG.region_bits),
             "region": In(RegionEntry), "queue_write": In(1), "queue": In(CONFIG.queue_bits), "sc": In(64),
             "domain": In(8), "clear": In(1), "clear_queue": In(CONFIG.queue_bits),
@@ -65,6 +77,9 @@ class _Front(wiring.Component):
         m.submodules.communicators = communicators = Communicators(CONFIG, shares=2)
         m.submodules.regions = regions = RegionTable(CONFIG)
         m.submodules.programs = programs = Programs(CONFIG, clients=2)
+        m.submodules.extents = extents = Extents(CONFIG)
+        for ports, part in ((extents.sends, decoder.send_extents), (extents.receives, decoder.receive_extents)):
+            connect(m, part, ports[1])
         for name, part in (("stores", intake.i), ("fills", chunker.fills), ("drains", chunker.drains),
                            ("chunks", chunker.chunks), ("words", operations.words), ("through", chunker.through)):
             if name in ("stores", "through"):
@@ -87,6 +102,8 @@ class _Front(wiring.Component):
             communicators.shape.eq(shape_layout().const({
                 "valid": 1, "domain": 7, "sizes": [2, 1, 0], "place": [*PLACE, 0], "root_widths": [2, 1, 0],
                 "ranks": RANKS})),
+            extents.write.eq(self.extent_write), extents.write_row.eq(self.extent_row),
+            extents.write_send.eq(self.send_extent), extents.write_receive.eq(self.receive_extent),
             decoder.directory_write.eq(self.directory_write), decoder.directory_number.eq(self.directory_number),
             decoder.directory_entry.eq(self.directory_entry),
             decoder.domain_write.eq(self.queue_write), decoder.domain_queue.eq(self.queue),
@@ -156,6 +173,10 @@ class _Host:
             await pulse("directory_write", directory_number=int(collective), directory_entry={
                 "plus": entry.plus, "minus": entry.minus, "both": entry.both, "valid": 1})
         await pulse("communicator_write")
+        for row, (send, receive) in EXTENTS.items():
+            await pulse("extent_write", extent_row=row, **{
+                f"{side}_extent": {"count": count, "displacement": displacement}
+                for side, (count, displacement) in (("send", send), ("receive", receive))})
         for number, base in BASES.items():
             await pulse("region_write", region_id=number, region={
                 "base_page": base >> 12, "length": LENGTH, "domain": 7, "readable": 1, "writable": number == 2,
@@ -188,7 +209,7 @@ class _Host:
                     job = ctx.get(port.payload)
                     log.append({field: job[field] for field in (
                         "list", "runs", "base", "shard_bytes", "column", "limit", "piece_bytes", "piece_beats", "slot",
-                        "dtype", "widen", "divide")})
+                        "dtype", "widen", "divide", "varying", "row", "size")})
                     line.append((now + self.rng.randint(1, 40), job.slot, len(log) - 1))
             for name, line, side in (("filled", filling, 0), ("drained", draining, 1)):
                 port = getattr(dut, name)
@@ -293,9 +314,16 @@ def test_chunks(seed):
 
 @pytest.mark.parametrize("change, status", [
     ({"collective": 0}, Status.MALFORMED), ({"collective": 9}, Status.MALFORMED), ({"dtype": 5}, Status.MALFORMED),
-    ({"op": 6}, Status.MALFORMED), ({"flags": 8}, Status.MALFORMED), ({"widen": 1}, Status.MALFORMED),
+    ({"op": 6}, Status.MALFORMED), ({"widen": 1}, Status.MALFORMED),
     ({"collective": 5, "root": 7}, Status.MALFORMED), ({"collective": 3, "flags": 5}, Status.MALFORMED),
-    ({"flags": 5}, Status.COMMUNICATOR),
+    ({"flags": 5}, Status.COMMUNICATOR), ({"flags": 9}, Status.MALFORMED),
+    ({"collective": 4, "flags": 9, "root": 4, "count": 10}, Status.MALFORMED),
+    ({"collective": 4, "flags": 9, "root": 3, "count": 10}, Status.MALFORMED),
+    ({"collective": 3, "flags": 9, "root": 3, "count": 10}, Status.MALFORMED),
+    ({"collective": 4, "flags": 9, "root": 1, "count": 10}, Status.SRC_BOUNDS),
+    ({"collective": 2, "flags": 9, "root": 1, "count": 10}, Status.SRC_BOUNDS),
+    ({"collective": 4, "flags": 9, "root": 2, "count": 10}, Status.DST_BOUNDS),
+    ({"collective": 3, "flags": 9, "root": 2, "count": 10}, Status.DST_BOUNDS),
     ({"communicator": 1}, Status.COMMUNICATOR), ({"communicator": 9}, Status.COMMUNICATOR),
     ({"src_region": 0}, Status.SRC_REGION), ({"src_region": 200}, Status.SRC_REGION),
     ({"src_region": 3}, Status.SRC_DOMAIN), ({"src_offset": LENGTH // 4 - 99}, Status.SRC_BOUNDS),
@@ -321,6 +349,21 @@ def test_refusals(change, status):
     host.run()
     assert [word for _, word in host.words] == [(1, 0, 0), (1, 1, status), (2, 1, 0), (3, 1, 0)]
     assert told == [len(host.jobs) // 2]
+
+
+def test_extents_within_bounds():
+    """Of buffers of one part, only the first row counts; where a count is 0, no displacement does."""
+    host = _Host(3)
+    commands = [
+        _command(Collective.ALL_TO_ALL, count=10, flags=9, root=0, src=(1, WORDS - 60), dst=(2, WORDS - 60)),
+        _command(Collective.ALL_GATHER, count=10, flags=9, root=1),
+        _command(Collective.REDUCE_SCATTER, count=10, flags=9, root=2),
+    ]
+    host.stores.extend((0, command.pack(), 0xFFFF) for command in commands)
+    host.done = lambda: len(host.words) == 3
+    host.run()
+    assert [word for _, word in host.words] == [(number + 1, 0, 0) for number in range(3)]
+    assert [(job["varying"], job["row"], job["size"]) for job in host.jobs] == [(1, row, 2) for row in (0, 16, 32)]
 
 
 def test_last_byte_is_within_bounds():

@@ -8,6 +8,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ace.config import TINY
+from hw.ace.extents import ExtentLayout
 from hw.ace.layouts import move_layout
 from hw.ace.programs import Programs
 from hw.ace.transfers import Transfers, job_layout
@@ -18,10 +19,10 @@ WORDS = 64
 
 
 class _Bench(wiring.Component):
-    """Transfers with its own memory of programs."""
+    """Transfers with its own memory of programs, and with extents."""
 
-    def __init__(self, words):
-        self.words = words
+    def __init__(self, words, extents=()):
+        self.words, self.extents = words, extents
         super().__init__({"i": In(stream.Signature(job_layout(TINY))), "o": Out(stream.Signature(move_layout(TINY)))})
 
     def elaborate(self, platform):
@@ -32,6 +33,12 @@ class _Bench(wiring.Component):
         connect(m, flipped(self.i), transfers.i)
         connect(m, transfers.o, flipped(self.o))
         m.d.comb += transfers.program_data.eq(programs.data)
+        rows = Array(ExtentLayout.const({"count": count, "displacement": displacement})
+                     for count, displacement in self.extents or [(0, 0)])
+        hold = Signal()     # another one asks first, every now and then
+        m.d.sync += [hold.eq(transfers.extents.valid & ~hold),
+                     transfers.extents.extent.eq(rows[transfers.extents.row])]
+        m.d.comb += transfers.extents.ready.eq(~hold)
         # Written before the first job comes.
         count = Signal(range(len(self.words) + 1))
         table = Array(Const(word, PROGRAM_WIDTH) for word in self.words)
@@ -42,7 +49,7 @@ class _Bench(wiring.Component):
         return m
 
 
-def _moves(job, words):
+def _moves(job, words, extents):
     """``(address, bytes, sram)`` of each piece, and whether it is the last."""
     runs = [TransferWord.unpack(word) for word in words[job["list"]:job["list"] + job["runs"]]]
     pieces = [(run.position + index, run.shard + index) for run in runs for index in range(run.count)]
@@ -50,8 +57,13 @@ def _moves(job, words):
         return [(None, 0, None, 1)]
     moves = []
     for number, (position, shard) in enumerate(pieces):
-        offset = shard * job["shard_bytes"] + job["column"]
-        count = min(max(job["limit"] - offset, 0), job["piece_bytes"])
+        if job["varying"]:
+            count, displacement = (one << job["size"] for one in extents[job["row"] + shard])
+            offset, left = displacement + job["column"], count - job["column"]
+        else:
+            offset = shard * job["shard_bytes"] + job["column"]
+            left = job["limit"] - offset
+        count = min(max(left, 0), job["piece_bytes"])
         moves.append((job["base"] + offset, count, job["slot"] * TINY.chunk_beats + position * job["piece_beats"],
                       int(number == len(pieces) - 1)))
     return moves
@@ -60,8 +72,9 @@ def _moves(job, words):
 @pytest.mark.parametrize("stalls", [(0.0, 0.0), (0.4, 0.6)])
 def test_moves(stalls):
     rng = random.Random(f"transfers {stalls}")
-    words = [TransferWord(rng.randrange(4), rng.choice((0, 0, rng.randrange(64))), rng.randint(1, 8)).pack()
-             for _ in range(WORDS)]
+    words = [TransferWord(rng.randrange(4), rng.choice((0, 0, rng.randrange(TINY.extent_rows - 8))),
+                          rng.randint(1, 8)).pack() for _ in range(WORDS)]
+    extents = [(rng.choice((0, rng.randrange(1 << 14))), rng.getrandbits(28)) for _ in range(TINY.extent_rows)]
     jobs = []
     for _ in range(40):
         shard = rng.randint(1, 40_000)
@@ -71,9 +84,10 @@ def test_moves(stalls):
             "shard_bytes": shard, "column": column, "limit": rng.choice((1 << 36, rng.randint(1, 70 * shard))),
             "piece_bytes": rng.randint(1, 256), "piece_beats": 32, "slot": rng.randrange(TINY.slots),
             "dtype": rng.choice((0, 1, 2, 8, 9)), "widen": rng.randrange(2), "divide": rng.randrange(128),
+            "varying": rng.randrange(2), "row": 0, "size": rng.randrange(3),
         })
-    expected = [(job, move) for job in jobs for move in _moves(job, words)]
-    dut = _Bench(words)
+    expected = [(job, move) for job in jobs for move in _moves(job, words, extents)]
+    dut = _Bench(words, extents)
     _, got = exercise(dut, [(dut.i, jobs)], [dut.o], expect=len(expected), stalls=stalls)
     for (_, move), (job, (address, count, sram, last)) in zip(got, expected, strict=True):
         assert (move["bytes"], move["last"], move["slot"]) == (count, last, job["slot"])
@@ -87,7 +101,7 @@ def test_rate():
     """Within a run, a move each cycle."""
     words = [TransferWord(0, 0, 64).pack()]
     job = {"list": 0, "runs": 1, "base": 4096, "shard_bytes": 64, "column": 0, "limit": 1 << 20, "piece_bytes": 64,
-           "piece_beats": 8, "slot": 1, "dtype": 0, "widen": 0, "divide": 0}
+           "piece_beats": 8, "slot": 1, "dtype": 0, "widen": 0, "divide": 0, "varying": 0, "row": 0, "size": 0}
     dut = _Bench(words)
     _, got = exercise(dut, [(dut.i, [job])], [dut.o], expect=64)
     cycles = [cycle for cycle, _ in got]

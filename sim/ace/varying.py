@@ -1,0 +1,88 @@
+"""Buffers whose parts are of different lengths: extents of each rank, and blocks put in their places."""
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from hw.ace.words import Collective
+
+__all__ = ["Extent", "Extents", "extents", "placed", "scattered", "skewed"]
+
+Extent = tuple[int, int]
+"""Count and displacement of a part of a buffer, in elements."""
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Of a collective, for each rank of the communicator: its parts of the send buffer, and of the receive buffer."""
+
+    send: list[list[Extent]]
+    receive: list[list[Extent]]
+
+    @property
+    def count(self):
+        """The largest count, as the command has it."""
+        return max(count for side in (self.send, self.receive) for parts in side for count, _ in parts)
+
+    def rows(self, rank):
+        """Extents of the send and receive buffer, for each row of a rank's table; a buffer of one part has one."""
+        send, receive = self.send[rank], self.receive[rank]
+        length = max(len(send), len(receive))
+        return list(zip(*(parts + [(0, 0)] * (length - len(parts)) for parts in (send, receive)), strict=True))
+
+
+def extents(collective, counts, displacements=None):
+    """:class:`Extents` of a collective.
+
+    Parameters
+    ----------
+    collective : Collective
+        REDUCE_SCATTER, ALL_GATHER or ALL_TO_ALL.
+    counts : list of int, or of lists of int
+        As in :func:`hw.ace.model_varying.blocks_received`.
+    displacements : callable, optional
+        Makes a list of displacements of a list of counts; by default one part follows the other.
+    """
+    place = displacements or (lambda parts: [0, *accumulate(parts)][:-1])
+
+    def row(parts):
+        parts = [int(part) for part in parts]
+        return list(zip(parts, map(int, place(parts)), strict=True))
+
+    if collective == Collective.ALL_TO_ALL:
+        return Extents([row(parts) for parts in counts], [row(parts) for parts in np.transpose(counts)])
+    many, own = [row(counts)] * len(counts), [[(int(count), 0)] for count in counts]
+    return Extents(own, many) if collective == Collective.ALL_GATHER else Extents(many, own)
+
+
+def placed(blocks, parts, filler, *, length=None):
+    """An array that has the blocks in their places, and ``filler`` in all others."""
+    length = max((count + place for count, place in parts if count), default=0) if length is None else length
+    made = np.full(length, filler)
+    for block, (count, place) in zip(blocks, parts, strict=True):
+        if count:
+            made[place:place + count] = block
+    return made
+
+
+def scattered(rng):
+    """For :func:`extents`: parts in any order with gaps between them, by a ``random.Random``."""
+    def place(counts):
+        places, at = [0] * len(counts), 0
+        for part in rng.sample(range(len(counts)), len(counts)):
+            at += rng.choice((0, 0, rng.randrange(30)))
+            places[part] = at
+            at += counts[part]
+        return places
+
+    return place
+
+
+def skewed(rng, ranks, most):
+    """Counts of some ranks' parts: often 0, often all with one rank."""
+    kind = rng.randrange(4)
+    if kind == 0:
+        return [most if rank == kind else 0 for rank in rng.sample(range(ranks), ranks)]
+    return [rng.choice((0, rng.randint(0, most), rng.randint(0, most >> 3)) if kind == 1 else (rng.randint(0, most),))
+            for _ in range(ranks)]
