@@ -29,6 +29,8 @@ VERBS = {
     "sweep": ("sim.system.sweep_cli", "predict training over every combination of values, on many cores or machines"),
     "fused": ("sim.system.fused_cli", "predict what fusing computation with its communication saves"),
     "soak": ("sim.soak_cli", "copy at random for long under the fast harness, every byte checked"),
+    "fpga": ("fpga.cli", "make a bitstream by open tools, and load it into a board"),
+    "board": ("fpga.board.cli", "talk to a loaded board over its serial port: self-test, copies, benchmark"),
     "doctor": ("sim.doctor", "say what this machine lacks, and how to get it"),
 }
 

@@ -1,0 +1,1 @@
+"""Boards that are useful by themselves: engines, memory on the chip, and a host on a serial line."""

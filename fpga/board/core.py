@@ -1,0 +1,206 @@
+"""What is loaded into an FPGA, apart from its PLL and its pins: engines, their memories, and the host's bridge.
+
+::
+
+    rx -> UartReceiver -> Bridge -> UartTransmitter -> tx
+                            |
+            words of the host: address bits 31:28 and 27:24
+              |             |                |             |
+        board registers  s_axil of      s_axi_db of     memory of
+                         engine n       engine n        engine n <-> m_axi
+
+Collectives accelerators are linked to a ring along the first dimension, on the chip.
+"""
+
+from dataclasses import dataclass
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from hw.regs import RegisterBank
+
+from .bridge import Bridge
+from .bus import DoorbellBridge, LiteBridge, WordSignature
+from .memory import AxiMemory
+from .protocol import Space
+from .registers import ADDR_WIDTH, register_map
+from .uart import UartReceiver, UartTransmitter
+
+__all__ = ["DESIGNS", "BoardConfig", "BoardCore"]
+
+DESIGNS = ("dma", "ace")
+_PRESETS = ("tiny", "base", "wide")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardConfig:
+    """What a board has.
+
+    Parameters
+    ----------
+    design : str
+        ``dma`` for a DMA engine, ``ace`` for a ring of collectives accelerators.
+    preset : str
+        Of the engines.
+    endpoints : int
+        Engines, 1 to 4.
+    memory : int
+        Bytes of each engine's memory, a power of two from 4 KiB to 8 MiB.
+    clock_hz : int
+        Of the engines.
+    baud : int
+        Of the serial line.
+    """
+
+    design: str = "dma"
+    preset: str = "tiny"
+    endpoints: int = 1
+    memory: int = 1 << 16
+    clock_hz: int = 50_000_000
+    baud: int = 1_000_000
+
+    def __post_init__(self):
+        if self.design not in DESIGNS:
+            raise ValueError(f"Design must be one of {', '.join(DESIGNS)}, not {self.design!r}")
+        if self.preset not in _PRESETS:
+            raise ValueError(f"Preset must be one of {', '.join(_PRESETS)}, not {self.preset!r}")
+        if not 1 <= self.endpoints <= 4:
+            raise ValueError(f"Endpoints must be from 1 to 4, not {self.endpoints!r}")
+        if not 1 << 12 <= self.memory <= 1 << 23 or self.memory & (self.memory - 1):
+            raise ValueError(f"Memory must be a power of two from 4 KiB to 8 MiB, not {self.memory!r}")
+        if self.clock_hz < 4 * self.baud:
+            raise ValueError(f"Clock must have at least 4 cycles for each bit of {self.baud} baud, "
+                             f"not {self.clock_hz!r} Hz")
+
+    @property
+    def kind_number(self):
+        return DESIGNS.index(self.design)
+
+    @property
+    def preset_number(self):
+        return _PRESETS.index(self.preset)
+
+    @property
+    def engine_config(self):
+        """Sizes of the engine."""
+        if self.design == "dma":
+            from hw.dma_engine.config import PRESETS
+        else:
+            from hw.ace.config import PRESETS
+        return PRESETS[self.preset]
+
+
+class BoardCore(wiring.Component):
+    """Engines, memories and the host's bridge.
+
+    Parameters
+    ----------
+    config : BoardConfig
+
+    Members
+    -------
+    rx : ``In(1)``, tx : ``Out(1)``
+        Serial line from and to the host.
+    idle, busy, error : ``Out(1)``
+        For LEDs: nothing to do (blinks about once a second), at work (stretched so that it is seen), an engine's
+        interrupt or a dropped frame. Registered.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({"rx": In(1), "tx": Out(1), "idle": Out(1), "busy": Out(1), "error": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        divisor = round(config.clock_hz / config.baud)
+        m.submodules.receiver = receiver = UartReceiver(divisor)
+        m.submodules.transmitter = transmitter = UartTransmitter(divisor)
+        m.submodules.bridge = bridge = Bridge(patience=100 * divisor)
+        connect(m, bridge.o, transmitter.i)
+        m.d.comb += [
+            receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx), bridge.data.eq(receiver.data),
+            bridge.valid.eq(receiver.valid), bridge.broken.eq(receiver.broken),
+        ]
+
+        # -- The board's registers.
+        m.submodules.bank = bank = RegisterBank(register_map(config))
+        m.submodules.panel = panel = LiteBridge(ADDR_WIDTH)
+        connect(m, panel.o, bank.bus)
+        targets = {(Space.BOARD, 0): panel.i}
+
+        # -- Engines, and a memory for each.
+        rung, answered, interrupts, engines = [], [], [], []
+        for number in range(config.endpoints):
+            engine = self._engine()
+            engines.append(engine)
+            m.submodules[f"engine{number}"] = engine
+            m.submodules[f"memory{number}"] = store = AxiMemory(engine.m_axi.signature, size=config.memory)
+            m.submodules[f"registers{number}"] = lite = LiteBridge(engine.s_axil.signature.addr_width)
+            m.submodules[f"doorbells{number}"] = doorbells = DoorbellBridge(engine.s_axi_db.signature.flip())
+            connect(m, engine.m_axi, store.bus)
+            connect(m, lite.o, engine.s_axil)
+            connect(m, doorbells.o, engine.s_axi_db)
+            targets |= {(Space.REGISTERS, number): lite.i, (Space.DOORBELLS, number): doorbells.i,
+                        (Space.MEMORY, number): store.host}
+            rung.append(doorbells.o.awvalid & doorbells.o.awready)
+            answered.append(engine.m_axi.bvalid & engine.m_axi.bready)
+            interrupts.append(engine.irq)
+        if config.design == "ace":
+            for engine, following in zip(engines, engines[1:] + engines[:1], strict=True):
+                connect(m, engine.tx[0], following.rx[1])
+                connect(m, following.tx[1], engine.rx[0])
+
+        self._route(m, bridge.bus, targets)
+
+        # -- What is shown.
+        cycles, work = Signal(32), Signal(range(config.clock_hz // 16 + 1))
+        blink = Signal(range(config.clock_hz))
+        m.d.sync += [cycles.eq(cycles + 1), blink.eq(Mux(blink == config.clock_hz - 1, 0, blink + 1))]
+        ring, answer = Signal(), Signal()
+        m.d.sync += [ring.eq(Cat(rung).any()), answer.eq(Cat(answered).any())]
+        with m.If(ring):
+            m.d.sync += bank.began.value.eq(cycles)
+        with m.If(answer):
+            m.d.sync += bank.ended.value.eq(cycles)
+        with m.If(ring | answer | bridge.busy):
+            m.d.sync += work.eq(config.clock_hz // 16)
+        with m.Elif(work != 0):
+            m.d.sync += work.eq(work - 1)
+        m.d.comb += [bank.cycles.value.eq(cycles), bank.status.dropped_set.eq(bridge.dropped)]
+        m.d.sync += [
+            bank.status.interrupt.eq(Cat(interrupts)),
+            self.busy.eq(work != 0), self.idle.eq((work == 0) & (blink < config.clock_hz // 2)),
+            self.error.eq(bank.status.dropped | bank.status.interrupt.any()),
+        ]
+        return m
+
+    def _engine(self):
+        if self.config.design == "dma":
+            from hw.dma_engine import DmaEngine
+
+            return DmaEngine(self.config.engine_config)
+        from hw.ace.engine import AceEngine
+
+        return AceEngine(self.config.engine_config)
+
+    @staticmethod
+    def _route(m, bus, targets):
+        """Words to the target that bits 31:24 of the address name; an error where there is none."""
+        taken = WordSignature().create()
+        m.d.sync += [taken.valid.eq(bus.valid & ~bus.done & ~taken.done)]
+        hit = Signal()
+        with m.Switch(bus.address[24:]):
+            for (space, number), target in targets.items():
+                with m.Case(int(space) << 4 | number):
+                    m.d.comb += [target.valid.eq(taken.valid & bus.valid), hit.eq(1)]
+                    m.d.comb += [taken.done.eq(target.done), taken.read_data.eq(target.read_data),
+                                 taken.error.eq(target.error)]
+        for target in targets.values():
+            m.d.comb += [target.write.eq(bus.write), target.last.eq(bus.last), target.address.eq(bus.address),
+                         target.write_data.eq(bus.write_data)]
+        m.d.sync += [
+            bus.done.eq((taken.done | ~hit) & bus.valid & ~bus.done),
+            bus.read_data.eq(taken.read_data), bus.error.eq(taken.error | ~hit),
+        ]

@@ -1,0 +1,230 @@
+"""What a host does with a board: copies, the self-test, the benchmark, and collectives."""
+
+import random
+
+import numpy as np
+
+from hw.ace.formats import DType, Reduction
+from hw.ace.words import Collective, CommandFlag, CommandWord
+from hw.dma_engine.config import DESCRIPTOR_BYTES, PAGE_BYTES
+from hw.dma_engine.descriptors import Descriptor, RingPlace
+from hw.dma_engine.words import CompletionWord, NativeWord, RequestFlag, Status
+from sim.ace.driver import AceDriver, Share
+from sim.driver import DmaDriver
+
+from .host import BoardError, EngineBus, wait
+from .protocol import Space
+
+__all__ = ["Accelerators", "Engine", "bench", "selftest"]
+
+PATIENCE = 200
+"""How often a completion word is looked at before a request counts as lost."""
+
+
+class Engine:
+    """The DMA engine of a board with region 0 over all memory, and queue 0 with its words at the memory's end.
+
+    Parameters
+    ----------
+    board : :class:`Board`
+    """
+
+    def __init__(self, board):
+        if board.config.design != "dma":
+            raise BoardError("The board has collectives accelerators, and no DMA engine.")
+        self.board = board
+        self.driver = DmaDriver(EngineBus(board, Space.REGISTERS, 0), board.config.engine_config)
+        wait(self.driver.check_identity())
+        self.words = board.config.memory - PAGE_BYTES
+        wait(self.driver.define_region(0, base=0, length=board.config.memory))
+        self._start()
+
+    def _start(self, queue=0, **options):
+        wait(self.driver.reset(queue))
+        while wait(self.driver.state(queue)).resetting:
+            pass
+        self.board.write_memory(0, self.words + 16 * queue, bytes(16))
+        wait(self.driver.configure_queue(queue, sc=self.words + 16 * queue, rc=self.words + 16 * queue + 8,
+                                         **options))
+        wait(self.driver.start(queue))
+        self.driver.bus.flush()
+        if queue == 0:
+            self.posted = 0
+
+    def copy(self, src, dst, length):
+        """Copy within the memory; returns the :class:`Status`."""
+        word = NativeWord.copy(src=(0, src), dst=(0, dst), length=length)
+        wait(self.driver.bus.store(0, word.to_bytes()))
+        self.posted += 1
+        return self._result(0, self.posted)
+
+    def _result(self, queue, count):
+        for _ in range(PATIENCE):
+            found = CompletionWord.unpack(
+                int.from_bytes(self.board.read_memory(0, self.words + 16 * queue + 8, 8), "little"))
+            if found.status:
+                return Status(found.status)
+            if found.count == count:
+                return Status.OK
+        raise BoardError(f"Request {count} of queue {queue} has not ended.")
+
+    def recover(self):
+        """Let queue 0 go on after an error."""
+        wait(self.driver.clear(0))
+        while wait(self.driver.pop_log()):
+            pass
+        wait(self.driver.acknowledge(error=True))
+        self.driver.bus.flush()
+
+    def ring(self, words):
+        """Have queue 1 copy by these native words, at most 3 * 64, from a ring; returns the cycles it took."""
+        size = 6
+        descriptors = [Descriptor.copies(*words[n:n + 3]) for n in range(0, len(words), 3)]
+        base = self.words - max(PAGE_BYTES, DESCRIPTOR_BYTES << size)
+        self.board.write_memory(0, base, b"".join(one.to_bytes() for one in descriptors))
+        self._start(1, ring=RingPlace(base=base, size=size))
+        wait(self.driver.bus.store(PAGE_BYTES, len(descriptors).to_bytes(8, "little")))
+        status = self._result(1, len(words))
+        if status != Status.OK:
+            raise BoardError(f"A copy of the ring ended with {status.name}.")
+        return self.board.stopwatch()
+
+
+class Accelerators:
+    """The collectives accelerators of a board, set up as one communicator.
+
+    Parameters
+    ----------
+    board : :class:`Board`
+    collectives : sequence of Collective
+        Which are wanted; each takes a while to load.
+    """
+
+    def __init__(self, board, *, collectives=(Collective.ALL_REDUCE,)):
+        if board.config.design != "ace":
+            raise BoardError("The board has a DMA engine, and no collectives accelerators.")
+        self.board, config = board, board.config.engine_config
+        self.ranks = board.config.endpoints
+        self.words = board.config.memory - PAGE_BYTES
+        self.posted = 0
+        self.drivers = [AceDriver(EngineBus(board, Space.REGISTERS, rank), config) for rank in range(self.ranks)]
+        for rank, driver in enumerate(self.drivers):
+            wait(driver.check_identity())
+            wait(driver.define_region(0, base=0, length=board.config.memory))
+            board.write_memory(rank, self.words, bytes(8))
+            wait(driver.configure_queue(0, sc=self.words))
+            wait(driver.define_communicator(0, shape=(self.ranks,), coordinates=(rank,), collectives=collectives,
+                                            share=Share(0, config.fsms, 0, config.slots)))
+            driver.bus.flush()
+
+    def all_reduce(self, inputs):
+        """Sum of FP32 or INT32 arrays, one for each rank; returns each rank's array and the cycles it took."""
+        dtype = {np.dtype(np.float32): DType.FP32, np.dtype(np.int32): DType.INT32}[inputs[0].dtype]
+        count, size = len(inputs[0]), inputs[0].nbytes
+        target = -(-size // PAGE_BYTES) * PAGE_BYTES
+        for rank, array in enumerate(inputs):
+            self.board.write_memory(rank, 0, array.tobytes())
+        word = CommandWord(Collective.ALL_REDUCE, CommandFlag.SC, 0, dtype, Reduction.SUM, 0, 0, 0, 0, 0,
+                           target // 4, count)
+        for driver in self.drivers:
+            wait(driver.post(0, word))
+        self.posted += 1
+        for rank in range(self.ranks):
+            self._result(rank)
+        cycles = self.board.stopwatch()
+        return [np.frombuffer(self.board.read_memory(rank, target, size), inputs[0].dtype)
+                for rank in range(self.ranks)], cycles
+
+    def _result(self, rank):
+        for _ in range(PATIENCE):
+            found = CompletionWord.unpack(int.from_bytes(self.board.read_memory(rank, self.words, 8), "little"))
+            if found.status:
+                raise BoardError(f"The collective ended with status {found.status:#x} on rank {rank}.")
+            if found.count == self.posted:
+                return
+        raise BoardError(f"The collective has not ended on rank {rank}.")
+
+
+def selftest(board, *, seed=1, copies=8, elements=512, tell=lambda sentence: None):
+    """Try what is on the board; returns a list of sentences about what is wrong.
+
+    Parameters
+    ----------
+    copies : int
+        Of random lengths between random bytes, by a DMA engine.
+    elements : int
+        Of each rank's array, summed by accelerators.
+    tell : callable
+        Receives a sentence about each step.
+    """
+    rng = random.Random(seed)
+    wrong = []
+    for endpoint in range(board.config.endpoints):
+        data = rng.randbytes(64)
+        offset = rng.randrange(0, 1024)
+        board.write_memory(endpoint, offset, data)
+        if board.read_memory(endpoint, offset, len(data)) != data:
+            wrong.append(f"Memory {endpoint} does not hold what was written to it.")
+    tell("The host reads what it wrote to memory.")
+    if wrong:
+        return wrong
+    if board.config.design == "ace":
+        return wrong + _selftest_ace(board, rng, elements, tell)
+    return wrong + _selftest_dma(board, rng, copies, tell)
+
+
+def _selftest_dma(board, rng, copies, tell):
+    engine, wrong = Engine(board), []
+    span = 1024
+    source = rng.randbytes(span)
+    board.write_memory(0, 0, source)
+    for number in range(copies):
+        length = (1, 8, span // 2)[number] if number < 3 else rng.randrange(1, span // 2)
+        src, dst = rng.randrange(span - length + 1), span + rng.randrange(span - length + 1)
+        blank = rng.randbytes(length + 16)
+        board.write_memory(0, dst - 8, blank)
+        status = engine.copy(src, dst, length)
+        what = f"Copy {number} of {length} bytes from {src:#x} to {dst:#x}"
+        if status != Status.OK:
+            return [*wrong, f"{what} ended with {status.name}."]
+        expected = blank[:8] + source[src:src + length] + blank[-8:]
+        if (got := board.read_memory(0, dst - 8, len(expected))) != expected:
+            bad = next(n for n, (a, b) in enumerate(zip(expected, got, strict=True)) if a != b) - 8
+            wrong.append(f"{what} is wrong from byte {bad} on.")
+    tell(f"{copies} copies at random addresses arrived, and nothing beside them changed.")
+    status = engine.copy(board.config.memory - 4, 0, 8)
+    if status != Status.SRC_BOUNDS:
+        wrong.append(f"A copy from beyond the region ended with {status.name}, not with SRC_BOUNDS.")
+    if board.read_memory(0, 0, 8) != source[:8]:
+        wrong.append("A copy that was refused has written.")
+    engine.recover()
+    tell("A copy from beyond its region is refused.")
+    return wrong
+
+
+def _selftest_ace(board, rng, elements, tell):
+    numbers = np.random.default_rng(rng.randrange(1 << 32))
+    inputs = [numbers.integers(-1 << 20, 1 << 20, elements, dtype=np.int32) for _ in range(board.config.endpoints)]
+    results, cycles = Accelerators(board).all_reduce(inputs)
+    expected = sum(inputs)
+    wrong = [f"The sum on rank {rank} is wrong from element {np.flatnonzero(result != expected)[0]} on."
+             for rank, result in enumerate(results) if not np.array_equal(result, expected)]
+    if not wrong:
+        tell(f"An all-reduce of {elements} INT32 over {len(inputs)} ranks is right on each ({cycles:,} cycles).")
+    return wrong
+
+
+def bench(board, *, sizes=(16, 64, 256, 1024), requests=48):
+    """Copies of each size from a descriptor ring, aligned; list of dicts with bytes, cycles and rate."""
+    engine = Engine(board)
+    room = (engine.words - 2 * PAGE_BYTES) // 2
+    rows = []
+    for size in sizes:
+        places = max(1, min(requests, room // size))
+        words = [NativeWord.copy(src=(0, n % places * size), dst=(0, room + n % places * size), length=size,
+                                 flags=RequestFlag.RC) for n in range(requests)]
+        cycles = engine.ring(words)
+        rows.append({"bytes": size, "requests": requests, "cycles": cycles,
+                     "bytes_per_cycle": round(size * requests / cycles, 3),
+                     "mb_per_s": round(size * requests / cycles * board.config.clock_hz / 1e6, 1)})
+    return rows

@@ -1,0 +1,39 @@
+"""The board's own registers."""
+
+from hw.regs import Access, Field, Register, RegisterMap
+
+__all__ = ["ADDR_WIDTH", "ID", "VERSION", "register_map"]
+
+ADDR_WIDTH = 8
+ID = int.from_bytes(b"DBRD", "big")
+VERSION = 1
+
+
+def register_map(design):
+    """:class:`RegisterMap` of a board with this :class:`fpga.board.core.BoardConfig`."""
+    def fixed(name, value, doc):
+        return Register(name, [Field("value", 32, Access.RO, reset=value, doc=doc)], doc=doc)
+
+    def shown(name, doc):
+        return Register(name, [Field("value", 32, Access.RO, doc=doc)], doc=doc)
+
+    return RegisterMap("board", [
+        fixed("ID", ID, "DBRD in ASCII."),
+        fixed("VERSION", VERSION, "Of these registers and of the protocol."),
+        Register("DESIGN", [
+            Field("kind", 4, Access.RO, reset=design.kind_number, doc="0 DMA engine, 1 collectives accelerator."),
+            Field("preset", 4, Access.RO, reset=design.preset_number, doc="0 tiny, 1 base, 2 wide."),
+            Field("endpoints", 8, Access.RO, reset=design.endpoints, doc="Engines, each with its memory."),
+            Field("memory_bits", 8, Access.RO, reset=design.memory.bit_length() - 1,
+                  doc="Log2 of the bytes of each memory."),
+        ], doc="What is on this board."),
+        fixed("CLOCK", design.clock_hz, "Of the engines, in Hz."),
+        shown("CYCLES", "Clock cycles since reset, modulo 2^32."),
+        shown("BEGAN", "CYCLES when the doorbell last rung began to ring."),
+        shown("ENDED", "CYCLES at the last response to a write of any engine."),
+        Register("STATUS", [
+            Field("dropped", 1, Access.W1C, doc="A frame was dropped."),
+            Field("interrupt", 4, Access.RO, doc="Interrupts of the engines, one bit each."),
+        ], doc="Interrupts and errors; the error LED shows their disjunction."),
+        Register("SCRATCH", [Field("value", 32, Access.RW, doc="Free for the host.")], doc="Does nothing."),
+    ], doc="What a board is and how it does.", addr_width=ADDR_WIDTH)

@@ -1,0 +1,93 @@
+"""The part of a board's design that belongs to its FPGA: PLL, reset and pins around a :class:`BoardCore`."""
+
+from dataclasses import dataclass
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.cdc import ResetSynchronizer
+from amaranth.lib.wiring import In, Out
+
+from .core import BoardCore
+
+__all__ = ["Ecp5Pll", "Ecp5Top"]
+
+
+@dataclass(frozen=True)
+class Ecp5Pll:
+    """Dividers of an EHXPLLL whose feedback comes from its first output.
+
+    The output runs at ``input_hz * feedback / reference``, the oscillator at ``output`` times that, from 400 to
+    800 MHz; the phase detector from 3.125 to 400 MHz (Lattice FPGA-DS-02012, sysCLOCK PLL timing).
+    """
+
+    input_hz: int
+    reference: int
+    feedback: int
+    output: int
+
+    @property
+    def output_hz(self):
+        return self.input_hz * self.feedback // self.reference
+
+    @classmethod
+    def find(cls, input_hz, output_hz):
+        """Dividers that come closest to ``output_hz`` without going beyond it. Raises ValueError where none do."""
+        best = None
+        for reference in range(1, 129):
+            if input_hz / reference < 3_125_000:
+                break
+            feedback = min(128, output_hz * reference // input_hz)
+            made = feedback and input_hz * feedback / reference
+            if not made or made < 10_000_000:
+                continue
+            output = max(1, min(128, int(800_000_000 // made)))
+            if 400_000_000 <= made * output <= 800_000_000 and (best is None or made > best[0]):
+                best = made, cls(input_hz, reference, feedback, output)
+        if best is None:
+            raise ValueError(f"The PLL cannot make {output_hz} Hz of {input_hz} Hz")
+        return best[1]
+
+
+class Ecp5Top(wiring.Component):
+    """A :class:`BoardCore` on an ECP5.
+
+    Parameters
+    ----------
+    config : BoardConfig
+    clock_hz : int
+        Of the board's oscillator.
+    inverted : set of str
+        Ports whose pins are active low.
+
+    Members
+    -------
+    clk : ``In(1)``
+        The oscillator.
+    rx, tx, idle, busy, error
+        Of :class:`BoardCore`.
+    """
+
+    def __init__(self, config, *, clock_hz, inverted=()):
+        self.config, self.inverted = config, frozenset(inverted)
+        self.pll = Ecp5Pll.find(clock_hz, config.clock_hz)
+        super().__init__({"clk": In(1), "rx": In(1), "tx": Out(1), "idle": Out(1), "busy": Out(1), "error": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        pll, locked, clock = self.pll, Signal(), Signal()
+        m.domains.sync = ClockDomain("sync")
+        m.submodules.pll = Instance(
+            "EHXPLLL", p_CLKI_DIV=pll.reference, p_CLKFB_DIV=pll.feedback, p_CLKOP_DIV=pll.output,
+            p_CLKOP_ENABLE="ENABLED", p_CLKOP_CPHASE=pll.output - 1, p_FEEDBK_PATH="CLKOP",
+            i_CLKI=self.clk, i_CLKFB=clock, i_RST=0, i_STDBY=0, i_ENCLKOP=0, i_PLLWAKESYNC=0, i_PHASESEL0=0,
+            i_PHASESEL1=0, i_PHASEDIR=0, i_PHASESTEP=0, i_PHASELOADREG=0, o_CLKOP=clock, o_LOCK=locked,
+            a_FREQUENCY_PIN_CLKI=str(pll.input_hz / 1e6), a_FREQUENCY_PIN_CLKOP=str(pll.output_hz / 1e6))
+        m.d.comb += ClockSignal("sync").eq(clock)
+        # Two flip-flops, so that the reset ends in all of the design at one edge.
+        m.submodules.reset = ResetSynchronizer(~locked, domain="sync")
+        m.submodules.core = core = BoardCore(self.config)
+        for name in ("rx", "tx", "idle", "busy", "error"):
+            port = getattr(self, name)
+            ours, theirs = (getattr(core, name), port) if name == "rx" else (port, getattr(core, name))
+            m.d.comb += ours.eq(~theirs if name in self.inverted else theirs)
+        return m

@@ -1,0 +1,131 @@
+"""``dmace fpga``: bitstreams by open tools, and what they take."""
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hw.errors import UserError
+from sim.terminal import add_json, check_file, write_json
+
+from .targets import TARGETS
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser):
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    build = actions.add_parser("build", help="make a bitstream", description="Make a bitstream by Yosys, nextpnr and "
+                               "ecppack, and report its area and its clock.")
+    _add_design(build)
+    build.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the placement (default: 1)")
+    build.add_argument("-o", "--output", metavar="DIR", type=Path,
+                       help="copy board.bit, board.svf, board.lpf and report.json there")
+    add_json(build)
+    load = actions.add_parser("load", help="load a bitstream into a board", description="Load a bitstream into a board "
+                              "by openFPGALoader; it is built first unless that was done before.")
+    _add_design(load)
+    load.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the placement (default: 1)")
+    load.add_argument("--flash", action="store_true", help="into the board's flash, so that it stays")
+    actions.add_parser("targets", help="list the boards")
+
+
+def _add_design(parser):
+    parser.add_argument("--target", default="ulx3s-85f", choices=tuple(TARGETS), metavar="T",
+                        help=f"board: {', '.join(TARGETS)} (default: ulx3s-85f)")
+    parser.add_argument("--design", default="dma", choices=("dma", "ace"), metavar="D",
+                        help="dma, or ace for a ring of two accelerators (default: dma)")
+    parser.add_argument("--config", default="tiny", choices=("tiny", "base", "wide"), metavar="C",
+                        help="preset of the engine: tiny, base, wide (default: tiny)")
+    parser.add_argument("--mhz", type=float, metavar="F", help="clock of the engine (default: the target's)")
+
+
+def run(args):
+    if args.action == "targets":
+        return _list()
+    made = _build(args)
+    if args.action == "load":
+        return _load(args, made)
+    check_file("--json", args.json)
+    if args.output is not None:
+        from .build import copy_results
+
+        try:
+            copy_results(made, args.output)
+            (args.output / "report.json").write_text(json.dumps(made.report, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"Cannot write to {args.output}: {error.strerror}.") from error
+    write_json(args.json, made.report)
+    if args.json != "-":
+        show(made)
+    return 0 if made.report["met"] else 1
+
+
+def _build(args):
+    from .build import board_config, build
+
+    config = board_config(args.target, args.design, args.config, mhz=args.mhz)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True) as progress:
+        task, told = progress.add_task(f"building {args.design} for {args.target}", total=None), [None]
+
+        def status(what, done, total):
+            progress.update(task, description=f"{done}/{total} {what}")
+            stage = what.partition(",")[0].partition(":")[0]
+            if not console.is_terminal and stage != told[0]:
+                told[0] = stage
+                console.print(f"{done}/{total} {what}", highlight=False)
+
+        return build(args.target, config, seed=args.seed, status=status)
+
+
+def show(made):
+    """Print what a build gave."""
+    report, console = made.report, Console()
+    table = Table(title=f"{report['design']} {report['preset']} on {report['target']} ({report['part']})",
+                  title_justify="left")
+    for name, justify in (("what", "left"), ("used", "right"), ("of", "right"), ("share", "right")):
+        table.add_column(name, justify=justify)
+    for kind, used in report["used"].items():
+        of = report["available"][kind]
+        table.add_row(kind, f"{used:,}", f"{of:,}", f"{100 * used / of:.0f} %")
+    table.add_row("MHz", f"{report['mhz']:.1f}", f"{report['wanted_mhz']:.1f} asked for",
+                  "met" if report["met"] else "missed")
+    console.print(table)
+    console.print(f"Critical path: {report['logic_ns']} ns logic in {report['levels']} levels, "
+                  f"{report['routing_ns']} ns routing", highlight=False)
+    for name, spent in report["critical"]:
+        console.print(f"  {spent:6.2f} ns  {name}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Bitstream: {made.bitstream}" + (" (as built before)" if made.reused else
+                                                    f", {made.seconds:.0f} s"), markup=False, highlight=False,
+                  soft_wrap=True)
+    if not report["met"]:
+        console.print(f"The clock is missed by {report['wanted_mhz'] - report['mhz']:.1f} MHz: "
+                      "ask for less by --mhz, or try another --seed.", highlight=False)
+
+
+def _load(args, made):
+    from . import tools
+
+    if not made.report["met"]:
+        raise UserError(f"The bitstream reaches {made.report['mhz']} MHz of {made.report['wanted_mhz']} MHz and "
+                        "would not work reliably; build it with a lower --mhz or another --seed.")
+    tool = tools.find("openFPGALoader")
+    tools.run(tool, ["-b", TARGETS[args.target].loader, *(["-f"] if args.flash else []), made.bitstream],
+              folder=made.folder, log=made.folder / "load.log", line=print)
+    return 0
+
+
+def _list():
+    table = Table()
+    for name in ("target", "board", "part", "oscillator", "designs"):
+        table.add_column(name)
+    for name, target in TARGETS.items():
+        device, package, speed = target.part
+        designs = ", ".join(f"{design} at {config.clock_hz / 1e6:g} MHz" for design, config in target.designs.items())
+        table.add_row(name, target.title, f"{device}-{speed} {package}", f"{target.clock_hz / 1e6:g} MHz", designs)
+    Console().print(table)
+    return 0

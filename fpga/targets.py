@@ -1,0 +1,121 @@
+"""FPGA boards that a bitstream can be built for: part, pins, clock, and what fits.
+
+Pins come from ``amaranth-boards`` (BSD licence), which follows the vendors' own constraint files.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+from hw.errors import UserError
+
+from .board.core import BoardConfig
+
+__all__ = ["TARGETS", "Pin", "Target"]
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A pin of the part: site, what it is called in the design, and its attributes."""
+
+    name: str
+    site: str
+    inverted: bool
+    attributes: dict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A board.
+
+    Parameters
+    ----------
+    title : str
+        As its maker calls it.
+    module, platform : str
+        Module and class of ``amaranth-boards``.
+    clock : str
+        Resource of the oscillator.
+    lights : tuple
+        ``(resource, number, subsignal or None)`` of the idle, busy and error LEDs.
+    designs : dict
+        Design -> :class:`BoardConfig`, with the clock that the target's budget promises.
+    loader : str
+        openFPGALoader's name of the board.
+    """
+
+    title: str
+    module: str
+    platform: str
+    clock: str
+    lights: tuple
+    designs: dict
+    loader: str
+
+    def _platform(self):
+        if find_spec("amaranth_boards") is None:
+            raise UserError("The boards' pins are in the package amaranth-boards; "
+                            "`pip install -e .[fpga]` brings it, and the tools.")
+        return getattr(import_module(f"amaranth_boards.{self.module}"), self.platform)()
+
+    @property
+    def part(self):
+        """``(device, package, speed grade)``, like ``("LFE5U-85F", "BG381", "6")``."""
+        platform = self._platform()
+        return platform.device, platform.package, platform.speed
+
+    @property
+    def clock_hz(self):
+        """Of the oscillator."""
+        resource = _resource(self._platform(), self.clock)
+        return int(resource.clock.frequency)
+
+    def pins(self):
+        """List of :class:`Pin`: ``clk``, ``rx``, ``tx``, ``idle``, ``busy``, ``error``."""
+        platform = self._platform()
+        found = [_pin("clk", _resource(platform, self.clock), None),
+                 *(_pin(name, _resource(platform, "uart"), name) for name in ("rx", "tx"))]
+        for name, (resource, number, part) in zip(("idle", "busy", "error"), self.lights, strict=True):
+            found.append(_pin(name, _resource(platform, resource, number), part))
+        return found
+
+
+def _resource(platform, name, number=0):
+    return platform.resources[name, number]
+
+
+def _pin(name, resource, part):
+    """The one pin of a resource, or of its subsignal ``part``, with the attributes of both."""
+    attributes, ios = dict(resource.attrs), resource.ios[0]
+    if part is not None:
+        subsignal = next(io for io in resource.ios if getattr(io, "name", None) == part)
+        attributes |= subsignal.attrs
+        ios = subsignal.ios[0]
+    return Pin(name, ios.names[0], ios.invert, attributes)
+
+
+def _leds(*numbers):
+    return tuple(("led", number, None) for number in numbers)
+
+
+def _dma(mhz, memory):
+    return BoardConfig(design="dma", memory=memory, clock_hz=int(mhz * 1e6))
+
+
+def _ace(mhz, memory):
+    return BoardConfig(design="ace", endpoints=2, memory=memory, clock_hz=int(mhz * 1e6))
+
+
+TARGETS = {
+    "ulx3s-85f": Target(
+        title="ULX3S, 85F", module="ulx3s", platform="ULX3S_85F_Platform", clock="clk25", lights=_leds(0, 1, 2),
+        designs={"dma": _dma(50, 1 << 16), "ace": _ace(50, 1 << 16)}, loader="ulx3s"),
+    "ulx3s-25f": Target(
+        title="ULX3S, 25F", module="ulx3s", platform="ULX3S_25F_Platform", clock="clk25", lights=_leds(0, 1, 2),
+        designs={"dma": _dma(50, 1 << 15)}, loader="ulx3s"),
+    "ecpix5-85f": Target(
+        title="ECPIX-5, 85F", module="ecpix5", platform="ECPIX585Platform", clock="clk100",
+        lights=(("rgb_led", 0, "g"), ("rgb_led", 1, "b"), ("rgb_led", 2, "r")),
+        designs={"dma": _dma(60, 1 << 16), "ace": _ace(60, 1 << 16)}, loader="ecpix5"),
+}
+"""Boards by the name that ``dmace fpga build --target`` takes."""

@@ -1,0 +1,55 @@
+"""What nextpnr's report says: how fast, how large, and along which way, in names of the source."""
+
+import json
+import re
+
+__all__ = ["read_report", "summary"]
+
+_NAMES = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "DP16KD": "block RAM", "TRELLIS_RAMW": "LUT-RAM writers",
+          "MULT18X18D": "multipliers"}
+# What synthesis appends to the name of a signal when it names a cell after it.
+_CELL = re.compile(r"[._](?:LUT4|PFUMX|L6MUX21|CCU2C|TRELLIS_FF|TRELLIS_DPR16X4|DP16KD|TRELLIS_COMB)(?:[_\d].*|$)")
+
+
+def read_report(path, *, wanted_hz):
+    """Figures of nextpnr's JSON: ``mhz``, ``wanted_mhz``, ``used`` and ``available`` by kind, ``critical`` as a list of
+    ``(name, ns)``, and the ns that are ``logic`` and ``routing`` on this path."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    # The core's clock is the one with the most to do: the slowest beside what it is asked for.
+    clock, fmax = min(found["fmax"].items(), key=lambda item: item[1]["achieved"] / item[1]["constraint"])
+    ways = [way["path"] for way in found["critical_paths"]
+            if way["from"] == way["to"] == f"posedge {clock}"]
+    steps = ways[0] if ways else []
+    named, spent = [], 0.0
+    for step in steps:
+        spent += step["delay"]
+        name = source_name(step.get("net") or step["to"]["cell"])
+        if named and named[-1][0] == name:
+            named[-1] = (name, round(spent, 2))
+        else:
+            named.append((name, round(spent, 2)))
+    levels = sum(step["type"] == "logic" for step in steps)
+    routing = sum(step["delay"] for step in steps if step["type"] == "routing")
+    return {
+        "mhz": round(fmax["achieved"], 2), "wanted_mhz": round(wanted_hz / 1e6, 2),
+        "met": fmax["achieved"] >= wanted_hz / 1e6,
+        "used": {_NAMES[kind]: use["used"] for kind, use in found["utilization"].items() if kind in _NAMES},
+        "available": {_NAMES[kind]: use["available"] for kind, use in found["utilization"].items() if kind in _NAMES},
+        "critical": named, "levels": levels, "logic_ns": round(spent - routing, 2), "routing_ns": round(routing, 2),
+    }
+
+
+def source_name(name):
+    """A net's or cell's name without what synthesis has added to it."""
+    name = re.sub(r"^core\.", "", name.replace("\\", ""))
+    shorter = _CELL.split(name, maxsplit=1)[0]
+    return re.sub(r"\$\d+", "", shorter) or name
+
+
+def summary(report):
+    """Lines for people: rate, parts, and the critical path."""
+    lines = [f"{report['mhz']:.1f} MHz reached, {report['wanted_mhz']:.1f} MHz asked for"]
+    for kind, used in report["used"].items():
+        available = report["available"][kind]
+        lines.append(f"{kind}: {used:,} of {available:,} ({100 * used / available:.0f} %)")
+    return lines

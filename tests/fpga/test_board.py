@@ -1,0 +1,75 @@
+"""The board that is built, in simulation: the host's own code talks to it over a UART."""
+
+import json
+import os
+from dataclasses import asdict
+
+import pytest
+
+from fpga.board import jobs
+from fpga.board.host import BoardError
+from fpga.board.simulated import plain
+from fpga.targets import TARGETS
+
+pytestmark = pytest.mark.rtl
+
+
+@plain
+def host_moves_bytes(board, line):
+    assert board.config == TARGETS["ulx3s-85f"].designs[board.config.design]
+    # Unaligned ends keep what is beside them.
+    board.write_memory(0, 0x100, bytes(range(64)))
+    board.write_memory(0, 0x113, b"odd")
+    assert board.read_memory(0, 0x110, 9) == bytes([0x10, 0x11, 0x12, *b"odd", 0x16, 0x17, 0x18])
+    assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), copies=5) == []
+
+
+@plain
+def line_is_not_trusted(board, line):
+    board.write_memory(0, 0, bytes(8))
+    for damage in (lambda frame: frame[:6] + bytes([frame[6] ^ 4]) + frame[7:], lambda frame: frame[:-3],
+                   lambda frame: b"\xa5" + frame):
+        frames = []
+
+        def spoil(frame, damage=damage, frames=frames):
+            frames.append(frame)
+            return damage(frame) if len(frames) == 1 else frame
+
+        before, line.spoil = board.sent_again, spoil
+        board.write_words(0x3000_0000, [before + 1])
+        line.spoil = None
+        assert board.sent_again == before + 1
+        assert board.read_words(0x3000_0000, 1) == [before + 1]
+    # What has no answer yet is sent again, and done once.
+    engine = jobs.Engine(board)
+    line.spoil = lambda frame: frame + frame
+    assert engine.copy(0, 64, 8).name == "OK"
+    line.spoil = None
+    for address in (0x4000_0000, 0x0000_00FC, 0x3100_0000, 0x3000_0000 + board.config.memory):
+        with pytest.raises(BoardError, match=r"^The board answered BUS_ERROR to READ at 0x[0-9a-f]{8}\.$"):
+            board.read_words(address, 1)
+
+
+@plain
+def ring_is_measured(board, line):
+    rows = jobs.bench(board, sizes=(256,), requests=12)
+    assert rows[0]["cycles"] >= 12 * 256 // 8
+    print(rows)
+
+
+@pytest.fixture(scope="module")
+def board_of():
+    from fpga.board.core import BoardCore
+    from sim.verilate import build
+
+    def make(design):
+        config = TARGETS["ulx3s-85f"].designs[design]
+        return build(BoardCore(config), name="board"), {"DMACE_BOARD": json.dumps(asdict(config))}
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["host_moves_bytes", "line_is_not_trusted", "ring_is_measured"])
+def test_dma(board_of, seed, name):
+    built, env = board_of("dma")
+    built.run(__name__, testcase=name, seed=seed, env=env)
