@@ -34,6 +34,12 @@ class SerialPort:
             reason = getattr(error, "strerror", None) or error
             raise UserError(f"--port: {name} cannot be opened: {reason}.") from None
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._port.close()
+
     def write(self, data):
         self._port.write(data)
 
@@ -72,8 +78,8 @@ def run(args):
             check_range("words", word, 0, (1 << 32) - 1)
         check_range("count", getattr(args, "count", 1), 1, 1 << 20)
     data = _input(args.input) if args.action == "copy" else None
-    board = Board(SerialPort(args.port, args.baud)).open()
-    return _ACTIONS[args.action](board, args, data)
+    with SerialPort(args.port, args.baud) as port:
+        return _ACTIONS[args.action](Board(port).open(), args, data)
 
 
 def _input(name):

