@@ -24,7 +24,8 @@ _DEVICES = {"LFE5U-12F": "--12k", "LFE5U-25F": "--25k", "LFE5U-45F": "--45k", "L
             "LFE5UM-25F": "--um-25k", "LFE5UM-45F": "--um-45k", "LFE5UM-85F": "--um-85k",
             "LFE5UM5G-25F": "--um5g-25k", "LFE5UM5G-45F": "--um5g-45k", "LFE5UM5G-85F": "--um5g-85k"}
 _PACKAGES = {"BG256": "CABGA256", "MG285": "CSFBGA285", "BG381": "CABGA381", "BG554": "CABGA554", "BG756": "CABGA756"}
-_SYNTHESIS = ("-abc9",)
+_LABELS = ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "map_luts", "map_cells", "check", "json")
+"""Of Yosys's ``synth_ecp5``, each run on its own, so that the build can tell how far it is."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def build(target, config, *, seed=1, status=quiet):
     device, package, speed = board.part
     options = [_DEVICES[device], "--package", _PACKAGES[package], "--speed", speed, "--seed", str(seed),
                "--freq", f"{top.pll.output_hz / 1e6:g}"]
-    key = digest(text, constraints, options, _SYNTHESIS, yosys.version, nextpnr.version, ecppack.version)
+    key = digest(text, constraints, options, yosys.version, nextpnr.version, ecppack.version)
     folder = build_root() / "fpga" / f"{target}-{config.design}-{config.preset}-{key}"
 
     def make():
@@ -113,12 +114,13 @@ def synthesise(folder, yosys, *, status=lambda what: None):
     """``board.v`` to the netlists ``board.json``, for nextpnr, and ``netlist.v``, for simulation."""
     (folder / "synth.ys").write_text("\n".join([
         "read_verilog -sv board.v",
-        f"synth_ecp5 -top board {' '.join(_SYNTHESIS)} -json board.json",
+        *(f"synth_ecp5 -top board -json board.json -run {label}:{after}" for label, after in
+          zip(_LABELS, (*_LABELS[1:], ""), strict=True)),
         "write_verilog -noattr netlist.v", ""]), encoding="utf-8")
 
     def line(text):
-        if found := re.match(r"2\.(\d+)\. Executing (\S+)", text):
-            status(f"synthesising: {found[2].lower()}")
+        if found := re.search(r"synth_ecp5 .*-run (\w+):", text):
+            status(f"synthesising, {found[1].replace('_', ' ')}")
 
     tools.run(yosys, ["-s", "synth.ys"] if yosys.command[-1] != "fpga.pyosys" else ["synth.ys"], folder=folder,
               log=folder / "yosys.log", line=line)

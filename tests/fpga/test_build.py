@@ -65,7 +65,7 @@ def _absent(name):
 def test_tool_that_fails(tmp_path):
     tool = tools.Tool("yosys", (sys.executable, "-c"), "1")
     lines = []
-    with pytest.raises(tools.ToolFailed, match=r"^yosys failed with status 3: ERROR: no such pin The log is .*x\.log\.$"):
+    with pytest.raises(tools.ToolFailed, match=r"^yosys failed with status 3: ERROR: no such pin The log is .*x\.log"):
         tools.run(tool, ["print('busy'); print('ERROR: no such pin'); raise SystemExit(3)"], folder=tmp_path,
                   log=tmp_path / "x.log", line=lines.append)
     assert lines == ["busy", "ERROR: no such pin"]
