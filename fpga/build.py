@@ -14,7 +14,7 @@ from sim.toolchain import build_root
 from sim.verilate import digest, once, quiet
 
 from . import tools
-from .board.top import Ecp5Top
+from .board.top import Ecp5Pll, Ecp5Top
 from .targets import TARGETS
 from .timing import read_report
 
@@ -53,8 +53,7 @@ def board_config(target, design, preset="tiny", *, mhz=None):
     if mhz is None:
         return config
     try:
-        return replace(config, clock_hz=Ecp5Top(config=replace(config, clock_hz=int(mhz * 1e6)),
-                                                clock_hz=TARGETS[target].clock_hz).pll.output_hz)
+        return replace(config, clock_hz=Ecp5Pll.find(TARGETS[target].clock_hz, round(mhz * 1e6)).output_hz)
     except ValueError as error:
         raise UserError(f"--mhz: {error}.") from None
 
