@@ -7,11 +7,12 @@ PYTHON := .venv/bin/python
 # Of all random tests; any number will do. `make test SEED=` takes a new one.
 SEED ?= 1198034105
 
-.PHONY: help demo demo-train test lint clean distclean
+.PHONY: help demo demo-train demo-predict test lint clean distclean
 
 help:
 	@echo "make demo       install into .venv and simulate the DMA engine"
 	@echo "make demo-train learn handwritten digits on four ranks, gradients added up by the accelerators' RTL"
+	@echo "make demo-predict  predict ResNet-50 on 16 accelerators, with a report as HTML"
 	@echo "make test       check the style and run all tests (ARGS='-k name' for pytest)"
 	@echo "make lint       check the style only"
 	@echo "make clean      remove what was built"
@@ -25,6 +26,11 @@ demo:
 demo-train:
 	@scripts/setup.sh train
 	@$(PYTHON) examples/train_digits.py
+
+demo-predict:
+	@scripts/setup.sh
+	@mkdir -p build
+	@.venv/bin/dmace train --workload resnet50 --nodes 4x2x2 --report build/resnet50.html
 
 lint:
 	@scripts/setup.sh dev

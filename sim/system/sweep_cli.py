@@ -24,6 +24,8 @@ def configure(parser):
                         "and goes on where it was (default: SPEC.results)")
     parser.add_argument("--output", metavar="FILE", help="write all results as one table: .csv or .parquet")
     parser.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
+    parser.add_argument("--plot", metavar="FILE.png", help="draw iteration time over Ideal's against ranks; needs "
+                        "ideal, and several nodes")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers have dmace, such as "
                         "tcp://HOST:8786 (default: a cluster on this machine)")
     parser.add_argument("--workers", type=integer, metavar="N", help="of the cluster on this machine (default: one "
@@ -73,13 +75,15 @@ def _check(args):
         raise UserError("--serial runs in this process, so it cannot have --scheduler or --workers.")
     if args.scheduler and args.workers:
         raise UserError("--workers are of a cluster on this machine, so they cannot be with --scheduler.")
-    for option in ("output", "report"):
+    for option in ("output", "report", "plot"):
         check_file(f"--{option}", getattr(args, option))
     if args.output and Path(args.output).suffix not in (".csv", ".parquet"):
         raise UserError("--output writes CSV or Parquet, so its file must end in .csv or .parquet, "
                         f"not {args.output!r}.")
     if args.report and Path(args.report).suffix not in (".html", ".htm"):
         raise UserError(f"--report writes HTML, so its file must end in .html, not {args.report!r}.")
+    if args.plot and Path(args.plot).suffix != ".png":
+        raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
     if args.output and Path(args.output).suffix == ".parquet":
         _arrow()
 
@@ -111,6 +115,12 @@ def _write(args, rows, varied):
         table = arrow.table({name: [str(one.get(name)) if name in mixed else one.get(name) for one in rows]
                              for name in columns})
         arrow.parquet.write_table(table, args.output)
+    if args.plot:
+        from .report.plots import over_ranks
+
+        if (drawn := over_ranks(rows, varied)) is None:
+            raise UserError("--plot needs runs of ideal on several nodes, and there are none.")
+        drawn.savefig(args.plot, dpi=110, metadata={"Software": None})
     if args.report:
         _report(args, rows, varied)
 
@@ -129,6 +139,10 @@ def _report(args, rows, varied):
         sections.append(section(f"Over {name}", *(figure(
             plots.curves(mine, name, y, others, log=min(values) > 0 and max(values) / min(values) >= 8), y)
             for y in FIGURES[:3])))
+    if (drawn := plots.over_ranks(rows, varied)) is not None:
+        sections.insert(0, section("Over ranks", figure(plots.svg(drawn), "Iteration time over that of Ideal.")))
+    if found := speedups(rows, varied):
+        sections.append(section("ACE over the best baseline", table(found)))
     shown = [{name: one.get(name) for name in dict.fromkeys((*varied, *FIGURES, "ranks"))} for one in rows]
     Path(args.report).write_text(page(f"Sweep {Path(args.spec).name}", *sections,
                                            section("All runs", table(shown))), encoding="utf-8")
@@ -162,6 +176,6 @@ def _show(console, args, rows, varied, stored):
     _show_speedups(console, rows, varied)
     if len(rows) > SHOWN:
         console.print(f"... and {len(rows) - SHOWN:,} more; --output writes all.", highlight=False)
-    for what, name in (("Table", args.output), ("Report", args.report)):
+    for what, name in (("Table", args.output), ("Report", args.report), ("Plot", args.plot)):
         if name:
             console.print(f"{what}: {name}", markup=False, highlight=False, soft_wrap=True)

@@ -158,3 +158,17 @@ def test_without_dask_there_is_a_sentence(spec, capsys, monkeypatch):
     assert capsys.readouterr().err.strip() == (
         "dmace: a sweep on several cores or machines needs the Python package distributed; run "
         "`pip install -e '.[sweep]'` in the checkout, or use --serial.")
+
+
+def test_plot_over_ranks(tmp_path, capsys):
+    path, plot = tmp_path / "three.toml", tmp_path / "p.png"
+    path.write_text('workload = "dlrm"\nsteps = 1\n[vary]\nnodes = ["2", "4"]\n'
+                    'endpoint = ["compopt", "ace", "ideal"]\n')
+    report = tmp_path / "r.html"
+    assert main(["sweep", str(path), "--serial", "--plot", str(plot), "--report", str(report)]) == 0
+    assert plot.read_bytes().startswith(b"\x89PNG") and "ACE over the best baseline" in capsys.readouterr().out
+    assert "Over ranks" in report.read_text()
+    path.write_text('workload = "dlrm"\nsteps = 1\nnodes = "2"\n[vary]\nendpoint = ["ace", "ideal"]\n')
+    assert main(["sweep", str(path), "--serial", "--plot", str(plot)]) == 2
+    assert capsys.readouterr().err.strip() == (
+        "dmace: --plot needs runs of ideal on several nodes, and there are none.")

@@ -5,9 +5,10 @@ import io
 import matplotlib
 from matplotlib.figure import Figure
 
+from sim.system.configuration import ENDPOINTS
 from sim.system.graph import Kind
 
-__all__ = ["curves", "iterations", "layers", "links", "svg", "timeline"]
+__all__ = ["curves", "iterations", "layers", "links", "over_ranks", "svg", "timeline"]
 
 COLOURS = {"forward": "#4477aa", "input_grad": "#66ccee", "weight_grad": "#228833", "update": "#bbbbbb"}
 MOST_LANES, MOST_LAYERS = 24, 20
@@ -138,3 +139,40 @@ def curves(rows, x, y, by, *, xlabel=None, ylabel=None, log=False):
     if len(groups) > 1:
         _legend(axes, 3)
     return svg(figure)
+
+
+def over_ranks(rows, varied):
+    """Figure: iteration time over Ideal's, against the number of ranks; a line for each endpoint, a panel for each
+    combination of the other values. None where there is no Ideal, or one number of ranks only."""
+    panels = [name for name in varied if name not in ("endpoint", "nodes") and name.partition(".")[0] not in ENDPOINTS]
+    ideal = {tuple(one.get(name) for name in (*panels, "nodes")): one["step_seconds"] for one in rows
+             if one["endpoint"] == "ideal"}
+    lines = {}
+    for one in rows:
+        key = tuple(one.get(name) for name in panels)
+        own = [f"{one[name]} {name.partition('.')[2]}" for name in varied
+               if name.partition(".")[0] in ENDPOINTS and name in one]
+        if (*key, one["nodes"]) in ideal:
+            label = " ".join((one["endpoint"], *own))
+            lines.setdefault(key, {}).setdefault(label, []).append(
+                (one["ranks"], one["step_seconds"] / ideal[*key, one["nodes"]]))
+    ranks = sorted({point[0] for panel in lines.values() for line in panel.values() for point in line})
+    if len(ranks) < 2:
+        return None
+    columns = min(len(lines), 5)
+    figure = Figure(figsize=(2.6 * columns + 0.8, 2.6 * -(-len(lines) // columns) + 0.6), layout="constrained")
+    grid = figure.subplots(-(-len(lines) // columns), columns, squeeze=False, sharex=True).ravel()
+    for axes, (key, panel) in zip(grid, lines.items(), strict=False):
+        for number, (label, points) in enumerate(sorted(panel.items())):
+            axes.plot(*zip(*sorted(points), strict=True), marker="os^Dv*"[number % 6], markersize=4, label=label)
+        axes.set_title(", ".join(map(str, key)), fontsize="small")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ranks, ranks)
+        axes.grid(alpha=0.3)
+    for axes in grid[len(lines):]:
+        axes.set_visible(False)
+    figure.supxlabel("ranks", fontsize="medium")
+    figure.supylabel("iteration over Ideal's", fontsize="medium")
+    handles = {label: handle for axes in grid for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=6, frameon=False, fontsize="small")
+    return figure
