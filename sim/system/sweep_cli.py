@@ -19,7 +19,7 @@ FIGURES = ("step_seconds", "exposed_seconds", "network_bytes_per_s", "link_utili
 
 
 def configure(parser):
-    parser.add_argument("spec", metavar="SPEC.toml", help="what is the same, and what varies (docs/simulator.md)")
+    parser.add_argument("spec", metavar="SPEC.toml", help="what is the same, and what varies (docs/training.md)")
     parser.add_argument("--results", metavar="DIR", help="where each result is kept, so that a sweep can be stopped "
                         "and goes on where it was (default: SPEC.results)")
     parser.add_argument("--output", metavar="FILE", help="write all results as one table: .csv or .parquet")

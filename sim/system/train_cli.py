@@ -19,7 +19,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser):
     parser.add_argument("--workload", metavar="W", help=f"{', '.join(NAMES)}, a file FILE.csv (columns: "
-                        "docs/simulator.md), or Chakra traces: FILE.et, or chakra:PREFIX for PREFIX.0.et, ... "
+                        "docs/training.md), or Chakra traces: FILE.et, or chakra:PREFIX for PREFIX.0.et, ... "
                         "(default: resnet50)")
     parser.add_argument("--nodes", default="4x4x4", metavar="LxVxH", help="ranks along each dimension (default: 4x4x4)")
     parser.add_argument("--endpoint", default=",".join(ENDPOINTS), metavar="E,...",
@@ -30,7 +30,7 @@ def configure(parser):
                         "--inputs lists them")
     parser.add_argument("--layers", action="store_true", help="show each layer's share too")
     parser.add_argument("--inputs", action="store_true", help="show all inputs too; those that are from memory of the "
-                        "ACE paper are told apart in docs/simulator.md")
+                        "ACE paper are told apart in docs/training.md")
     parser.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
     parser.add_argument("--trace", metavar="FILE.json", help="write when each layer was computed and exchanged, for "
                         "Perfetto or chrome://tracing")
