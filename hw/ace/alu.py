@@ -17,6 +17,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .convert import Narrow, Widen
+from .convert_byte import BYTE_EXPONENT_WIDTH, NarrowByte, WidenByte, is_byte
 from .delay import delayed
 from .formats import OP_WIDTH, TYPE_WIDTH, WORD_WIDTH, DType
 from .fp_add import FpAdd, unpacked_layout
@@ -27,15 +28,18 @@ __all__ = ["Lane"]
 UPPER_PRECISION = 13
 """Bits of a sum of two 16-bit floats, rounded to odd: two more than FP16 has."""
 
+BYTE_PRECISION = 6
+"""Bits of a sum of two FP8 numbers, rounded to odd: two more than E4M3 has."""
+
 
 class Lane(wiring.Component):
     """Combine two words element by element.
 
-    If all three types are equal, a word holds one FP32 or INT32, two FP16 or BF16, or four INT8, the first in
+    If all three types are equal, a word holds one FP32 or INT32, two FP16 or BF16, or four FP8 or INT8, the first in
     the low bits. If types of floats differ, it holds one element, in the low bits; others are ignored in ``a`` and
     ``b`` and zero in ``o``. So stored, received and sent type are chosen apart: BF16 in memory and FP32 on
-    the wire, say. A sum is rounded to FP32 and then to the type of the result. Where both operands are FP16, or
-    both BF16, and so is the result, that is the same as rounding the exact sum once.
+    the wire, say. A sum is rounded to FP32 and then to the type of the result. Where both operands and the result
+    are of one type, that is the same as rounding the exact sum once.
 
     Which operand is ``a`` makes no difference to any bit of the result: the only NaN is the canonical one, and
     -0 is less than +0. Which value of many operands is the least or greatest does not depend on their order either;
@@ -79,6 +83,7 @@ class Lane(wiring.Component):
         op = delayed(m, self.op, 1, name="op")
         low = self._half(m, "low", FpAdd(), op, mixed=True)
         high = self._half(m, "high", FpAdd(precision=UPPER_PRECISION, rounding="odd"), op, mixed=False)
+        bytes_ = {number: self._byte(m, number, op) for number in (1, 3)}
 
         m.submodules.integer = integer = IntegerAlu()
         m.d.comb += [integer.a.eq(self.a), integer.b.eq(self.b), integer.dtype.eq(self.o_type), integer.op.eq(self.op)]
@@ -88,11 +93,15 @@ class Lane(wiring.Component):
         # The sum as it is, beside the narrowed ones.
         now = Signal(controls)
         m.d.comb += now.eq(delayed(m, control, added, name="control"))
-        m.d.comb += [low.dtype.eq(now.dtype), high.dtype.eq(now.dtype)]
+        m.d.comb += [narrow.dtype.eq(now.dtype) for narrow in (low, high, *bytes_.values())]
         word, last = Signal(WORD_WIDTH, reset_less=True), Signal(controls, reset_less=True)
         m.d.sync += [word.eq(Mux(now.integer, whole, low.i)), last.eq(now)]
         halves = (last.dtype == DType.FP16) | (last.dtype == DType.BF16)
-        m.d.sync += self.o.eq(Mux(halves, Cat(low.o, high.o & last.packed.replicate(16)), word))
+        packed = last.packed.replicate(24)
+        with m.If(~last.integer & is_byte(last.dtype)):
+            m.d.sync += self.o.eq(Cat(low.o[8:], Cat(bytes_[1].o, high.o[8:], bytes_[3].o) & packed))
+        with m.Else():
+            m.d.sync += self.o.eq(Mux(halves, Cat(low.o, high.o & packed[:16]), word))
         return m
 
     def _half(self, m, name, adder, op, *, mixed):
@@ -107,5 +116,21 @@ class Lane(wiring.Component):
             m.d.sync += wide.eq(widen.o)
             m.d.comb += getattr(adder, side).eq(wide)
         m.submodules[f"{name}_narrow"] = narrow = Narrow(precision=adder.precision)
+        m.d.comb += narrow.i.eq(adder.o)
+        return narrow
+
+    def _byte(self, m, number, op):
+        """As :meth:`_half`, for the FP8 of this byte."""
+        adder = FpAdd(precision=BYTE_PRECISION, rounding="odd", exponent_width=BYTE_EXPONENT_WIDTH)
+        m.submodules[f"byte_{number}_add"] = adder
+        m.d.comb += adder.op.eq(op)
+        for side in ("a", "b"):
+            m.submodules[f"byte_{number}_widen_{side}"] = widen = WidenByte(precision=BYTE_PRECISION)
+            m.d.comb += [widen.i.eq(getattr(self, side).word_select(number, 8)),
+                         widen.dtype.eq(getattr(self, f"{side}_type"))]
+            wide = Signal.like(widen.o, name=f"byte_{number}_{side}", reset_less=True)
+            m.d.sync += wide.eq(widen.o)
+            m.d.comb += getattr(adder, side).eq(wide)
+        m.submodules[f"byte_{number}_narrow"] = narrow = NarrowByte(precision=BYTE_PRECISION)
         m.d.comb += narrow.i.eq(adder.o)
         return narrow

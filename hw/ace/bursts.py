@@ -28,14 +28,14 @@ def burst_layout(config):
 
     ``address``: of the first byte. ``len``: beats, less one. ``first``, ``last``: of its move. ``empty``: there
     is none, for the last move of a chunk has no bytes. ``lane``, ``end_lane``: of the move's first and last byte.
-    ``extra``: the move has a beat more in memory than it would have from lane 0 on. ``short``: its last beat would be
-    at most half full there. ``sram``, ``slot``, ``dtype``, ``widen``: as in the move. ``ends``: the last burst of the
-    chunk's last move.
+    ``extra``: the move has a beat more in memory than it would have from lane 0 on. ``quarter``: of its last beat, the
+    quarter that its last byte would be in there. ``sram``, ``slot``, ``dtype``, ``widen``: as in the move. ``ends``:
+    the last burst of the chunk's last move.
     """
     lane_bits = (config.beat_bytes - 1).bit_length()
     return data.StructLayout({
         "address": ADDR_WIDTH, "len": range(burst_bytes(config) // config.beat_bytes),
-        "first": 1, "last": 1, "empty": 1, "lane": lane_bits, "end_lane": lane_bits, "extra": 1, "short": 1,
+        "first": 1, "last": 1, "empty": 1, "lane": lane_bits, "end_lane": lane_bits, "extra": 1, "quarter": 2,
         "sram": config.sram_bits, "slot": config.slot_bits, "dtype": TYPE_WIDTH, "widen": 1, "ends": 1,
     })
 
@@ -88,7 +88,7 @@ class Bursts(wiring.Component):
                 Cat(rest.place, rest.page).eq(move.address),
                 Cat(rest.end, rest.pages).eq(end),
                 rest.fixed.lane.eq(move.address), Cat(rest.fixed.end_lane, rest.fixed.extra).eq(end_lane),
-                rest.fixed.short.eq(~(move.bytes - 1)[lane_bits - 1]),
+                rest.fixed.quarter.eq((move.bytes - 1)[lane_bits - 2:lane_bits]),
                 rest.fixed.empty.eq(move.bytes == 0), rest.fixed.first.eq(1), rest.fixed.ends.eq(move.last),
             ]
             m.d.sync += [rest.fixed[name].eq(move[name]) for name in ("sram", "slot", "dtype", "widen")]

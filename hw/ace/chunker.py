@@ -18,6 +18,7 @@ from hw.stream import Queue
 
 from .communicators import own, share_layout
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
+from .convert_byte import is_byte
 from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, done_layout
 from .operations import ROWS, operation_layout
 from .programs import ProgramRead
@@ -136,6 +137,7 @@ class Chunker(wiring.Component):
         down, down_left, up_left = Signal(), Signal(), Signal()
         column = Signal(LENGTH_WIDTH, reset_less=True)
         room, piece = Signal(LENGTH_WIDTH, reset_less=True), Signal(range(config.chunk_bytes + 1), reset_less=True)
+        grown = Signal(range(config.chunk_bytes + 1))       # as it is in the SRAM
         header = Signal(HeaderLayout, reset_less=True)
         beats = Signal(config.chunk_beat_bits + 1)
         lane_bits = (config.beat_bytes - 1).bit_length()
@@ -146,7 +148,8 @@ class Chunker(wiring.Component):
             self.program.address.eq(program),
             down.eq(down_left & (downward.bit_select(number, 1) | ~up_left)),
             up_left.eq(now.up != operation.half), down_left.eq(now.down != operation.shard_bytes),
-            beats.eq(((piece << operation.widen) + config.beat_bytes - 1) >> lane_bits),
+            grown.eq(Mux(operation.widen, Mux(is_byte(operation.dtype), piece << 2, piece << 1), piece)),
+            beats.eq((grown + config.beat_bytes - 1) >> lane_bits),
             job.list.eq(program + 1), job.runs.eq(header.fills), job.base.eq(operation.src_base),
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(column), job.limit.eq(operation.src_limit),
             job.piece_bytes.eq(piece), job.piece_beats.eq(beats), job.slot.eq(slot),
@@ -177,7 +180,7 @@ class Chunker(wiring.Component):
                 ]
                 m.next = "PIECE"
             with m.State("PIECE"):
-                longest = operation.piece << 5
+                longest = operation.piece << 4
                 m.d.sync += piece.eq(Mux(room < longest, room, longest))
                 m.d.comb += self.program.valid.eq(1)
                 with m.If(self.program.ready):

@@ -1,4 +1,4 @@
-"""Conversion between the packed floating-point types and what the adder takes and gives.
+"""Conversion between the packed floating-point types and what an adder takes and gives.
 
 Lane -> Widen -> FpAdd -> Narrow -> Lane.  Widen is combinational; Narrow takes a cycle, and one number in each.
 """
@@ -7,6 +7,7 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .convert_byte import byte_of, e4m3_exponent, is_byte, is_e4m3, saturates
 from .formats import FLOATS, TYPE_WIDTH, DType
 from .fp_add import EXPONENT_WIDTH, TOP, count_leading, shift_left, shift_right_sticky, unpacked_layout
 
@@ -14,7 +15,9 @@ __all__ = ["Narrow", "Widen"]
 
 _HALF = FLOATS[DType.FP16]
 _REBIAS = FLOATS[DType.FP32].bias - _HALF.bias
-"""What an FP16 exponent lacks."""
+"""What an exponent of FP16, and of E5M2, lacks."""
+
+_REBIAS_E4M3 = FLOATS[DType.FP32].bias - FLOATS[DType.E4M3].bias
 
 
 class Widen(wiring.Component):
@@ -25,8 +28,9 @@ class Widen(wiring.Component):
     precision : int
         Bits of the result's significand, at least 11.
     mixed : bool
-        Take FP32 too, and give FP16 subnormals and zeros the exponent they would have in FP32, so that they can be
-        added to other types. Otherwise they have FP16's lowest exponent, and both operands must be of one type.
+        Take FP32 too, and give subnormals and zeros of FP16 and FP8 the exponent they would have in FP32, so that they
+        can be added to other types. Otherwise they have their type's lowest exponent, and both operands must be of one
+        type.
 
     Members
     -------
@@ -49,8 +53,11 @@ class Widen(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        is_single, is_half = self.dtype == DType.FP32, self.dtype == DType.FP16
+        is_single, small = self.dtype == DType.FP32, (self.dtype == DType.FP16) | is_byte(self.dtype)
+        # E5M2 is the upper half of FP16.
+        byte, e4m3 = self.i[:8], is_byte(self.dtype) & is_e4m3(self.dtype)
         half, wide = self.i[:16], self.i if self.mixed else Cat(C(0, 16), self.i)
+        half = Mux(is_byte(self.dtype), Cat(C(0, 8), byte), half)
         top = Mux(is_single, wide[16:], half) if self.mixed else half
 
         # FP32, and BF16 as its upper half. The low bits are a multiplexer of their own, with a constant: where a
@@ -61,12 +68,14 @@ class Widen(wiring.Component):
         rest = Mux(is_single, wide[:16], 0) if self.mixed else C(0, 16)
         lower, upper = rest[:23 - low], Cat(rest[23 - low:], top[:7], some)
 
-        # FP16. Its exponent of 5 bits, 16 or more, is 128 or more in 8 bits: else bits 6:4 are set.
-        half_exponent, half_some = half[10:15], Signal()
-        m.d.comb += half_some.eq(half_exponent.any())
-        half_wide = Cat(half_exponent[0] | ~half_some, half_exponent[1:4], (~half_exponent[4]).replicate(3),
-                        half_exponent[4]) | half_exponent.all().replicate(EXPONENT_WIDTH)
-        half_upper = Cat(half[:low], half_some)
+        # FP16 and FP8. An exponent of 5 bits, 16 or more, is 128 or more in 8 bits: else bits 6:4 are set.
+        half_exponent, half_some, field = half[10:15], Signal(), Signal(_HALF.exponent_width)
+        m.d.comb += [
+            half_some.eq(Mux(e4m3, byte[3:7].any(), half_exponent.any())),
+            field.eq(Mux(e4m3, e4m3_exponent(byte), Cat(half_exponent[0] | ~half_exponent.any(), half_exponent[1:]))),
+        ]
+        half_wide = Cat(field[:4], (~field[4]).replicate(3), field[4]) | field.all().replicate(EXPONENT_WIDTH)
+        half_upper = Cat(Mux(e4m3, Cat(C(0, low - 3), byte[:3]), half[:low]), half_some)
         if self.mixed:
             # A subnormal's leading one is brought to the top: by 0, 4 or 8 places, then by 0 to 3.
             by_four, by_one = Signal(2), Signal(2)
@@ -76,22 +85,23 @@ class Widen(wiring.Component):
                 coarse.eq(shift_left(half_upper, by_four, 4, 3)),
                 by_one.eq(count_leading([~coarse[-number:].any() for number in range(1, 4)])),
                 fine.eq(shift_left(coarse, by_one, 1, 4)),
-                lowered.eq(Mux(fine[-1], _REBIAS + 1 - Cat(by_one, by_four), 1)),
+                lowered.eq(Mux(fine[-1], Mux(e4m3, _REBIAS_E4M3 + 1, _REBIAS + 1) - Cat(by_one, by_four), 1)),
             ]
             half_wide, half_upper = Mux(half_some, half_wide, lowered), fine
         m.d.comb += [
             self.o.sign.eq(top[15]),
-            self.o.exponent.eq(Mux(is_half, half_wide, Cat(exponent[0] | ~some, exponent[1:]))),
-            self.o.significand.eq(Cat(lower, Mux(is_half, half_upper, upper))[24 - self.precision:]),
+            self.o.exponent.eq(Mux(small, half_wide, Cat(exponent[0] | ~some, exponent[1:]))),
+            self.o.significand.eq(Cat(lower, Mux(small, half_upper, upper))[24 - self.precision:]),
         ]
         return m
 
 
 class Narrow(wiring.Component):
-    """Round a number to FP16 or BF16: to nearest, ties to even (IEEE 754-2019, 4.3.1).
+    """Round a number to FP16, BF16 or FP8: to nearest, ties to even (IEEE 754-2019, 4.3.1).
 
-    Subnormals are kept, overflow gives infinity, any NaN the canonical NaN. After :class:`FpAdd`, a sum of two numbers
-    of that type is rounded exactly, though twice: to 24 bits, at least twice as many and two more, or to odd.
+    Subnormals are kept, overflow gives infinity or what the type has instead, any NaN the canonical NaN. After
+    :class:`FpAdd`, a sum of two numbers of that type is rounded exactly, though twice: to 24 bits, at least twice as
+    many and two more, or to odd.
 
     Parameters
     ----------
@@ -105,7 +115,8 @@ class Narrow(wiring.Component):
     dtype : ``In(TYPE_WIDTH)``
         Type of the result, with ``i``.
     o : ``Out(16)``
-        The result, one cycle later and combinational from registers: a user's output register follows.
+        The result, FP8 in the upper half, one cycle later and combinational from registers: a user's output register
+        follows.
     """
 
     LATENCY = 1
@@ -122,37 +133,49 @@ class Narrow(wiring.Component):
         m = Module()
         fraction_width = self.precision - 1
         fraction, exponent = self.i[:fraction_width], self.i[fraction_width:-1]
-        is_half = self.dtype == DType.FP16
+        is_half, byte = self.dtype == DType.FP16, is_byte(self.dtype)
+        e4m3 = byte & is_e4m3(self.dtype)
 
-        # FP16: ten bits of the fraction; below the lowest exponent, moved down with the leading one before them.
+        # FP16 and FP8: ten bits of the fraction, or the first of them; below the lowest exponent, moved down with the
+        # leading one before them.
         low = _HALF.fraction_width
         under = Signal()
-        distance = Signal(EXPONENT_WIDTH)
+        lowest, distance = Signal(EXPONENT_WIDTH), Signal(EXPONENT_WIDTH)
         m.d.comb += [
-            under.eq(exponent < _REBIAS + 1),
-            distance.eq(_REBIAS + 1 - exponent),
+            lowest.eq(Mux(e4m3, _REBIAS_E4M3 + 1, _REBIAS + 1)),
+            under.eq(exponent < lowest), distance.eq(lowest - exponent),
         ]
         moved = shift_right_sticky(m, Cat(fraction[-low - 1:], C(1, 1)), distance)
         below = fraction[:-low - 1].any()
-        half = Mux(under, Cat(moved[0] | below, moved[1:], C(0, 4)),
-                   Cat(below, fraction[-low - 1:], exponent[:4], exponent[-1]))
+        small = Signal(low + 2)
+        m.d.comb += small.eq(Mux(under, Cat(moved[0] | below, moved[1:-1]), Cat(below, fraction[-low - 1:])))
+        field = Cat(exponent[:4], exponent[-1]) & (~under).replicate(5)
 
-        # BF16: the upper half.
+        # Rest, half and 15 bits. FP8 is in the upper ones, and the lower ones are set, so that they pass a carry.
+        half = Cat(small, field)
+        ones = C(0xFF, 8)
+        e5m2_number = Cat(small[:low - 1].any(), small[low - 1], ones, small[low:], field)
+        e4m3_number = Cat(small[:low - 2].any(), small[low - 2], ones, small[low - 1:], field[:3], field[4])
         brain = Cat(fraction[:-8].any(), fraction[-8:], exponent)
 
         s = Signal(data.StructLayout({
-            "rest": 1, "half": 1, "base": 15, "sign": 1, "infinite": 1, "nan": 1, "is_half": 1,
+            "rest": 1, "half": 1, "base": 15, "odd": 1, "sign": 1, "infinite": 1, "nan": 1, "is_half": 1, "byte": 1,
+            "e4m3": 1, "saturates": 1,
         }), name="kept", reset_less=True)
         nan = exponent.all() & fraction.any()
         over = exponent >= _REBIAS + (1 << _HALF.exponent_width) - 1
+        made = Mux(byte, Mux(is_e4m3(self.dtype), e4m3_number, e5m2_number), Mux(is_half, half, brain))
         m.d.sync += [
-            Cat(s.rest, s.half, s.base).eq(Mux(is_half, half, brain)),
-            s.sign.eq(self.i[-1] & ~nan), s.nan.eq(nan), s.is_half.eq(is_half),
-            s.infinite.eq(Mux(is_half, over, exponent == TOP)),
+            Cat(s.rest, s.half, s.base).eq(made),
+            s.odd.eq(Mux(byte, Mux(is_e4m3(self.dtype), small[low - 1], small[low]), made[2])),
+            s.sign.eq(self.i[-1] & ~nan), s.nan.eq(nan), s.is_half.eq(is_half), s.byte.eq(byte), s.e4m3.eq(e4m3),
+            s.saturates.eq(byte & saturates(self.dtype)),
+            s.infinite.eq(Mux(e4m3, exponent >= _REBIAS_E4M3 + 16, Mux(is_half | byte, over, exponent == TOP))),
         ]
 
-        rounded = Signal(15)
-        m.d.comb += rounded.eq(s.base + (s.half & (s.rest | s.base[0])))
+        up, rounded = Signal(), Signal(15)
+        m.d.comb += [up.eq(s.half & (s.rest | s.odd)), rounded.eq(s.base + up)]
         special = Mux(s.is_half, Cat(C(0, 9), s.nan, C(0x1F, 5)), Cat(C(0, 6), s.nan, C(0xFF, 8)))
-        m.d.comb += self.o.eq(Cat(Mux(s.infinite, special, rounded), s.sign))
+        whole = Cat(Mux(s.infinite, special, rounded), s.sign)
+        m.d.comb += self.o.eq(Cat(whole[:8], Mux(s.byte, byte_of(s, s.base[8:], rounded[8:], up), whole[8:])))
         return m

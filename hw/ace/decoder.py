@@ -24,7 +24,7 @@ from .config import (
     ROOT_WIDTH,
 )
 from .extents import ExtentRead
-from .formats import DType, Op, Reduction
+from .formats import BYTE_FLOATS, DType, Op, Reduction
 from .intake import waiting_layout
 from .layouts import HeaderLayout
 from .operations import verdict_layout
@@ -117,7 +117,8 @@ class Decoder(wiring.Component):
             barrier.eq(word.collective == Collective.BARRIER),
         ]
         size = Signal(2)                                            # log2 of bytes per element
-        m.d.comb += size.eq(Mux(word.dtype == DType.INT8, 0, Mux(
+        bytes_ = _any(word.dtype, BYTE_FLOATS)
+        m.d.comb += size.eq(Mux((word.dtype == DType.INT8) | bytes_, 0, Mux(
             (word.dtype == DType.FP16) | (word.dtype == DType.BF16), 1, 2)))
         roles, outside = self._roles(m, word, shape, mirrored=word.collective == Collective.REDUCE, ordered=ordered)
 
@@ -156,7 +157,7 @@ class Decoder(wiring.Component):
                           | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
                           | (varying & (beyond | ~_any(word.collective, PARTED)))
                           | (~barrier & (~_any(word.dtype, types) | (word.op > max(Reduction))
-                                         | (word.widen & (size != 1)) | (rooted & outside)))):
+                                         | (word.widen & (size != 1) & ~bytes_) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
                     m.next = "SAY"
                 with m.Elif(~entry.valid | ~shape.valid | (shape.domain != domains.read[0].data)
@@ -275,7 +276,7 @@ class Decoder(wiring.Component):
             operation.src_limit.eq(limits["src"]), operation.dst_limit.eq(limits["dst"]),
             operation.shard_bytes.eq(shard),
             operation.half.eq(Mux(entry.both & ~barrier & (halfway < shard), halfway, shard)),
-            operation.piece.eq(Mux(word.widen & ~barrier, header.piece, header.piece << 1)),
+            operation.piece.eq(Mux(word.widen & ~barrier, header.piece << size, header.piece << 2)),
             operation.plus.eq(entry.plus), operation.minus.eq(entry.minus),
             operation.varying.eq(varying), operation.row.eq(first_row), operation.size.eq(size),
             operation.dtype.eq(word.dtype), operation.widen.eq(word.widen & ~barrier),

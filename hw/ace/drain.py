@@ -15,6 +15,7 @@ from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
 from .config import ADDR_WIDTH
+from .convert_byte import is_byte
 from .delay import delayed
 from .divide import DIVISOR_WIDTH, Divide
 from .formats import TYPE_WIDTH, DType
@@ -50,8 +51,8 @@ def word_layout():
 class Drain(wiring.Component):
     """Read moves in order from the SRAM, rotate the beats, join each with the one before, and write them to memory.
 
-    Elements are divided first, if the move has ``divide``. Then FP32 becomes 16-bit floats, if it has ``widen``, and
-    its ``bytes`` is what is left.
+    Elements are divided first, if the move has ``divide``. Then FP32 becomes 16-bit floats or FP8, if it has ``widen``,
+    and its ``bytes`` is what is left.
 
     Parameters
     ----------
@@ -108,7 +109,9 @@ class Drain(wiring.Component):
         m.d.comb += [
             bursts.i.payload.eq(move), bursts.i.valid.eq(self.i.valid & moves.i.ready),
             moves.i.payload.address.eq(move.sram),
-            moves.i.payload.left.eq(Mux(move.widen, (move.bytes - 1) >> lane_bits - 1, (move.bytes - 1) >> lane_bits)),
+            moves.i.payload.left.eq(Mux(
+                move.widen, Mux(is_byte(move.dtype), (move.bytes - 1) >> lane_bits - 2,
+                                (move.bytes - 1) >> lane_bits - 1), (move.bytes - 1) >> lane_bits)),
             *(moves.i.payload[name].eq(move[name]) for name in ("widen", "dtype", "divide")),
             moves.i.valid.eq(self.i.valid & bursts.i.ready & (move.bytes != 0)),
             self.i.ready.eq(moves.i.ready & bursts.i.ready),
@@ -128,19 +131,21 @@ class Drain(wiring.Component):
         m.submodules.divide = divide = Divide(config.data_width)
         m.submodules.narrow = narrow = NarrowBeats(config)
 
-        # A lower half of a beat needs no place of its own, for its upper half has one.
-        move, some, upper, over, taken = Signal(self._reading), Signal(), Signal(), Signal(), Signal()
+        # Only the last part of a beat needs a place.
+        move, some, over, taken = Signal(self._reading), Signal(), Signal(), Signal()
+        quarter, step = Signal(2), Signal(2)
         kind = Signal(kind_layout())
         m.d.comb += [
             over.eq(move.left == 0),
-            kind.narrow.eq(move.widen), kind.upper.eq(upper), kind.dtype.eq(move.dtype),
-            kind.complete.eq(~move.widen | upper | over),
+            step.eq(Mux(is_byte(move.dtype), 1, 2)),
+            kind.narrow.eq(move.widen), kind.quarter.eq(quarter), kind.dtype.eq(move.dtype),
+            kind.complete.eq(~move.widen | (quarter + step == 4) | over),
             self.read.valid.eq(some & (credit.available != 0)), self.read.address.eq(move.address),
             taken.eq(self.read.valid & self.read.ready), credit.take.eq(1), credit.take_stb.eq(taken & kind.complete),
             moves.ready.eq(~some | (taken & over)),
         ]
         with m.If(taken):
-            m.d.sync += upper.eq(~upper & ~over)
+            m.d.sync += quarter.eq(Mux(kind.complete, 0, quarter + step))
         with m.If(moves.ready):
             m.d.sync += [some.eq(moves.valid), move.eq(moves.payload)]
         with m.Elif(taken):

@@ -15,7 +15,8 @@ from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
 from .config import ADDR_WIDTH
-from .formats import DType
+from .convert_byte import is_byte
+from .formats import TYPE_WIDTH
 from .layouts import done_layout, move_layout
 from .sram import SramWriteSignature
 from .widen_beats import WidenBeats, filled_layout
@@ -34,7 +35,7 @@ class Fill(wiring.Component):
 
     A place for each beat is reserved before it is asked for: R never waits. The last beat of a move does not wait for
     the next move. Lanes behind a move's last byte are written too, with anything. Of a move with ``widen``, 16-bit
-    floats become FP32, which takes twice the beats; the last of them only if it has any bytes.
+    floats and FP8 become FP32, which takes two or four times the beats; the last of them only if it has any bytes.
 
     Parameters
     ----------
@@ -86,7 +87,8 @@ class Fill(wiring.Component):
         read = data.StructLayout({
             "len": range(self.burst_beats), "first": 1, "last": 1, "empty": 1,
             "lane": lane_bits, "shift": lane_bits, "opposite": lane_bits, "extra": 1,
-            "sram": config.sram_bits, "slot": config.slot_bits, "ends": 1, "short": 1, "widen": 1, "half": 1,
+            "sram": config.sram_bits, "slot": config.slot_bits, "ends": 1, "quarter": 2, "widen": 1,
+            "dtype": TYPE_WIDTH,
         })
         m.submodules.waiting = waiting = Queue(read, depth=self.reads)
         self._issue(m, bursts.o, waiting.i)
@@ -108,8 +110,8 @@ class Fill(wiring.Component):
             credit.take_stb.eq(reads),
         ]
         m.d.comb += [entry[name].eq(burst[name]) for name in (
-            "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends", "short", "widen")]
-        m.d.comb += entry.half.eq(burst.dtype == DType.FP16)
+            "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends", "quarter", "widen",
+            "dtype")]
         m.d.comb += [entry.shift.eq(-burst.lane), entry.opposite.eq(burst.lane - 1)]
         with m.If(reads):
             m.d.sync += [self.arvalid.eq(1), self.araddr.eq(burst.address), self.arlen.eq(burst.len)]
@@ -141,6 +143,8 @@ class Fill(wiring.Component):
             m.d.sync += now_valid.eq(valid)
         with m.If(ready & valid):
             over = final & burst.last
+            four = is_byte(burst.dtype)
+            stride = Cat(~burst.widen, burst.widen & ~four, burst.widen & four)
             m.d.sync += [
                 number.eq(Mux(final, 0, number + 1)),
                 now.data.eq(rotate_up(beats.o.payload.data, burst.shift, burst.opposite)),
@@ -148,10 +152,10 @@ class Fill(wiring.Component):
                 now.lane.eq(burst.lane),
                 now.emits.eq(~burst.empty & ~(over & burst.extra)),
                 now.needs.eq(~over & burst.lane.any()),
-                now.address.eq(Mux(burst.first & (number == 0), burst.sram, now.address + 1 + burst.widen)),
+                now.address.eq(Mux(burst.first & (number == 0), burst.sram, now.address + stride)),
                 now.over.eq(over), now.ends.eq(final & burst.ends),
             ]
-            m.d.sync += [now[name].eq(burst[name]) for name in ("slot", "extra", "short", "widen", "half")]
+            m.d.sync += [now[name].eq(burst[name]) for name in ("slot", "extra", "quarter", "widen", "dtype")]
         return now, now_valid, ready
 
     def _join(self, m, now, now_valid, now_ready):
@@ -181,8 +185,8 @@ class Fill(wiring.Component):
             out.i.payload.address.eq(before.address), out.i.payload.write.eq(before.emits),
             out.i.payload.ends.eq(before.ends), out.i.payload.slot.eq(before.slot),
             out.i.payload.error.eq(failed | before.error),
-            out.i.payload.widen.eq(before.widen & before.emits), out.i.payload.half.eq(before.half),
-            out.i.payload.single.eq(before.short & (before.over | (now.over & before.extra))),
+            out.i.payload.widen.eq(before.widen & before.emits), out.i.payload.dtype.eq(before.dtype),
+            out.i.payload.quarter.eq(before.quarter | (~(before.over | (now.over & before.extra))).replicate(2)),
         ]
 
         beat = widen.o.payload
@@ -201,6 +205,6 @@ class Fill(wiring.Component):
         config = self.config
         return data.StructLayout({
             "data": config.data_width, "error": 1, "lane": (config.beat_bytes - 1).bit_length(), "emits": 1,
-            "needs": 1, "address": config.sram_bits, "over": 1, "extra": 1, "short": 1, "widen": 1, "half": 1,
-            "slot": config.slot_bits, "ends": 1,
+            "needs": 1, "address": config.sram_bits, "over": 1, "extra": 1, "quarter": 2, "widen": 1,
+            "dtype": TYPE_WIDTH, "slot": config.slot_bits, "ends": 1,
         })

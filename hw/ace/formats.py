@@ -7,15 +7,16 @@ import enum
 from typing import NamedTuple
 
 __all__ = [
-    "FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "FloatFormat", "Op", "Reduction", "check_types",
-    "elements", "width",
+    "BYTE_FLOATS", "FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "FloatFormat", "Op", "Reduction",
+    "check_types", "elements", "growth", "width",
 ]
 
 WORD_WIDTH = 32
 """Bits of an operand that one lane takes per cycle."""
 
 TYPE_WIDTH = 4
-"""Bits of a type code. 3 and 4 are kept for FP8 e4m3 and e5m2; integers have bit 3 set."""
+"""Bits of a type code. Integers have bit 3 set, FP8 has bit 2 set: then bit 0 tells E5M2, and bit 1 the mode,
+saturating or not."""
 
 OP_WIDTH = 3
 """Bits of an operation code. Values not named are kept for more; their result is unspecified."""
@@ -30,6 +31,14 @@ class DType(enum.IntEnum):
     """IEEE 754-2019 binary16."""
     BF16 = 2
     """The upper half of a binary32."""
+    E4M3 = 4
+    """OCP 8-bit floating point, E4M3: no infinity, one NaN of each sign. What is beyond the greatest becomes NaN."""
+    E5M2 = 5
+    """OCP 8-bit floating point, E5M2: the upper half of a binary16. What is beyond the greatest becomes infinity."""
+    E4M3_SAT = 6
+    """E4M3 that saturates: a result beyond the greatest finite number becomes that number."""
+    E5M2_SAT = 7
+    """E5M2 that saturates: so does an infinite result."""
     INT32 = 8
     """Two's complement; sums wrap."""
     INT8 = 9
@@ -65,6 +74,10 @@ class FloatFormat(NamedTuple):
     fraction_width: int
     nan: int
     """The one NaN that ever leaves the hardware: positive, quiet, no payload."""
+    finite: bool = False
+    """There is no infinity: its place is that of a finite number, but for the last, which is NaN."""
+    saturates: bool = False
+    """A result beyond the greatest finite number, infinity too, becomes that number."""
 
     @property
     def width(self):
@@ -76,8 +89,14 @@ class FloatFormat(NamedTuple):
 
     @property
     def infinity(self):
-        """Bits of positive infinity."""
-        return ((1 << self.exponent_width) - 1) << self.fraction_width
+        """Bits after those of the greatest finite number: positive infinity, or NaN where there is none."""
+        infinity = ((1 << self.exponent_width) - 1) << self.fraction_width
+        return self.nan if self.finite else infinity
+
+    @property
+    def greatest(self):
+        """Bits of the greatest finite number."""
+        return self.infinity - 1
 
     @property
     def sign(self):
@@ -89,8 +108,15 @@ FLOATS = {
     DType.FP32: FloatFormat(exponent_width=8, fraction_width=23, nan=0x7FC0_0000),
     DType.FP16: FloatFormat(exponent_width=5, fraction_width=10, nan=0x7E00),
     DType.BF16: FloatFormat(exponent_width=8, fraction_width=7, nan=0x7FC0),
+    DType.E4M3: FloatFormat(exponent_width=4, fraction_width=3, nan=0x7F, finite=True),
+    DType.E5M2: FloatFormat(exponent_width=5, fraction_width=2, nan=0x7E),
+    DType.E4M3_SAT: FloatFormat(exponent_width=4, fraction_width=3, nan=0x7F, finite=True, saturates=True),
+    DType.E5M2_SAT: FloatFormat(exponent_width=5, fraction_width=2, nan=0x7E, saturates=True),
 }
 """Floating-point types and their layouts."""
+
+BYTE_FLOATS = tuple(dtype for dtype, layout in FLOATS.items() if layout.width == 8)
+"""FP8."""
 
 _INTEGERS = {DType.INT32: 32, DType.INT8: 8}
 
@@ -98,6 +124,11 @@ _INTEGERS = {DType.INT32: 32, DType.INT8: 8}
 def width(dtype):
     """Bits of one element."""
     return FLOATS[dtype].width if dtype in FLOATS else _INTEGERS[dtype]
+
+
+def growth(dtype):
+    """log2 of how many times as long an element is as FP32: 1 or 2 for floats that can be widened, 0 for all others."""
+    return {16: 1, 8: 2}.get(width(dtype), 0) if dtype in FLOATS else 0
 
 
 def check_types(a, b, o):

@@ -14,20 +14,21 @@ __all__ = ["FpAdd", "count_leading", "shift_left", "shift_right_sticky", "unpack
 
 EXPONENT_WIDTH = FLOATS[DType.FP32].exponent_width
 TOP = (1 << EXPONENT_WIDTH) - 1
-"""Exponent of infinities and NaNs."""
+"""Exponent of infinities and NaNs in FP32."""
 
 
-def unpacked_layout(precision):
-    """A number with its leading bit written out: ``significand * 2 ** (exponent - 127 - (precision - 1))``.
+def unpacked_layout(precision, exponent_width=EXPONENT_WIDTH):
+    """A number with its leading bit written out: ``significand * 2 ** (exponent - bias - (precision - 1))``.
 
-    ``exponent`` is 1 or more. ``TOP`` is infinity or, with any bit below the leading one, NaN. The leading bit may be
-    0 in a number of the lowest exponent that the two operands of one operation can have, and in no other.
+    ``bias`` is that of IEEE 754 for the width: 127 for 8 bits. ``exponent`` is 1 or more. With all bits set, it is
+    infinity or, with any bit of the significand below the leading one, NaN. The leading bit may be 0 in a number of the
+    lowest exponent that the two operands of one operation can have, and in no other.
     """
-    return data.StructLayout({"significand": precision, "exponent": EXPONENT_WIDTH, "sign": 1})
+    return data.StructLayout({"significand": precision, "exponent": exponent_width, "sign": 1})
 
 
 class FpAdd(wiring.Component):
-    """Add two numbers with the exponent range of binary32, or choose one of them.
+    """Add two numbers, or choose one of them.
 
     Sums follow IEEE 754-2019: subnormals are kept (3.4), overflow gives infinity (7.4), ``x + -x`` is +0 and
     ``-0 + -0`` is -0 (6.3). Any NaN, and the sum of opposite infinities (7.2), give the canonical NaN. Minimum and
@@ -36,41 +37,47 @@ class FpAdd(wiring.Component):
     Parameters
     ----------
     precision : int
-        Bits of a significand, the leading one included, at least 8. 24 for binary32.
+        Bits of a significand, the leading one included, 6 to 24. 24 for binary32.
     rounding : ``"even"`` or ``"odd"``
         To nearest, ties to even (4.3.1); or to odd: bits that do not fit set the lowest bit that does. What was
         rounded to odd can be rounded to nearest once more, to at least two bits less, as if it had been exact. A sum
-        of 16-bit floats needs 13 bits then, and 24 otherwise.
+        of 16-bit floats needs 13 bits then, and 24 otherwise; of FP8, 6.
+    exponent_width : int
+        Bits of an exponent, 5 or 8: 8 for binary32.
 
     Members
     -------
-    a, b : ``In(unpacked_layout(precision))``
+    a, b : ``In(unpacked_layout(precision, exponent_width))``
         Operands.
     op : ``In(OP_WIDTH)``
         An :class:`Op`, with the operands.
-    o : ``Out(precision + 8)``
+    o : ``Out(precision + exponent_width)``
         Result as fraction, exponent and sign, :data:`LATENCY` cycles later, from registers.
 
     Raises
     ------
     ValueError
-        If ``precision`` or ``rounding`` is none of these.
+        If ``precision``, ``rounding`` or ``exponent_width`` is none of these.
     """
 
     LATENCY = 5
 
-    def __init__(self, *, precision=24, rounding="even"):
-        if not isinstance(precision, int) or not 8 <= precision <= 24:
-            raise ValueError(f"FpAdd precision must be an integer from 8 to 24, not {precision!r}")
+    def __init__(self, *, precision=24, rounding="even", exponent_width=EXPONENT_WIDTH):
+        if not isinstance(precision, int) or not 6 <= precision <= 24:
+            raise ValueError(f"FpAdd precision must be an integer from 6 to 24, not {precision!r}")
+        if exponent_width not in (5, EXPONENT_WIDTH):
+            raise ValueError(f"FpAdd exponent_width must be 5 or {EXPONENT_WIDTH}, not {exponent_width!r}")
         if rounding not in ("even", "odd"):
             raise ValueError(f'FpAdd rounding must be "even" or "odd", not {rounding!r}')
         self.precision = precision
         self.rounding = rounding
+        self.exponent_width = exponent_width
+        self._unpacked = unpacked_layout(precision, exponent_width)
         super().__init__({
-            "a": In(unpacked_layout(precision)),
-            "b": In(unpacked_layout(precision)),
+            "a": In(self._unpacked),
+            "b": In(self._unpacked),
             "op": In(OP_WIDTH),
-            "o": Out(precision + EXPONENT_WIDTH),
+            "o": Out(precision + exponent_width),
         })
 
     def elaborate(self, platform):
@@ -89,9 +96,9 @@ class FpAdd(wiring.Component):
         """Stage 1: the larger operand of a sum, or the chosen one, first."""
         a, b, precision = self.a, self.b, self.precision
         places = (precision + 2).bit_length()
-        s = self._stage("swapped", first=unpacked_layout(precision), second=precision, distance=EXPONENT_WIDTH,
+        s = self._stage("swapped", first=self._unpacked, second=precision, distance=self.exponent_width,
                         opposite=places, subtract=1, nan=1)
-        distance = Signal(EXPONENT_WIDTH)
+        distance = Signal(self.exponent_width)
         less, below, take_b, is_sum, differ = (Signal(name=name) for name in (
             "less", "below", "take_b", "is_sum", "differ"))
         m.d.comb += [
@@ -101,8 +108,8 @@ class FpAdd(wiring.Component):
             less.eq(Cat(a.significand, a.exponent) < Cat(b.significand, b.exponent)),
             below.eq(Mux(differ, a.sign, less ^ a.sign)),
             take_b.eq(Mux(is_sum, less, below ^ (self.op == Op.MIN))),
-            distance.eq(Mux(less, (b.exponent - a.exponent)[:EXPONENT_WIDTH],
-                            (a.exponent - b.exponent)[:EXPONENT_WIDTH])),
+            distance.eq(Mux(less, (b.exponent - a.exponent)[:self.exponent_width],
+                            (a.exponent - b.exponent)[:self.exponent_width])),
         ]
         m.d.sync += [
             s.first.eq(Mux(take_b, b, a)),
@@ -120,7 +127,7 @@ class FpAdd(wiring.Component):
         Two bits more are kept, and below them one that is set if anything below is.
         """
         precision = self.precision
-        s = self._stage("aligned", first=unpacked_layout(precision), second=precision + 3, subtract=1, nan=1,
+        s = self._stage("aligned", first=self._unpacked, second=precision + 3, subtract=1, nan=1,
                         infinite=1)
         moved = shift_right_sticky(m, Cat(C(0, 2), before.second), before.distance, before.opposite)
         m.d.sync += [
@@ -133,7 +140,7 @@ class FpAdd(wiring.Component):
     def _add(self, m, before):
         """Stage 3: the sum, which is never negative."""
         width = self.precision + 4
-        s = self._stage("summed", total=width, exponent=EXPONENT_WIDTH, sign=1, subtract=1, nan=1, infinite=1)
+        s = self._stage("summed", total=width, exponent=self.exponent_width, sign=1, subtract=1, nan=1, infinite=1)
         total = Signal(width + 1)
         m.d.comb += total.eq(Cat(before.subtract, C(0, 3), before.first.significand)
                              + Cat(before.subtract, before.second))
@@ -151,9 +158,9 @@ class FpAdd(wiring.Component):
         allow; an exponent that allows more than was moved so far does not limit the rest.
         """
         width, limit = self.precision + 4, before.exponent
-        s = self._stage("normal", significand=self.precision, half=1, rest=1, exponent=EXPONENT_WIDTH, shift=5, sign=1,
-                        nan=1, infinite=1)
-        steps = 4 if width > 24 else 3
+        s = self._stage("normal", significand=self.precision, half=1, rest=1, exponent=self.exponent_width, shift=5,
+                        sign=1, nan=1, infinite=1)
+        steps = 2 + (width > 16) + (width > 24)
         zeros = [Signal(name=f"zeros_{8 * number}") for number in range(1, 4)]
         by_eight, by_two, by_one = Signal(2), Signal(2), Signal()
         free, free_of_two, none = Signal(), Signal(), Signal()
@@ -183,7 +190,7 @@ class FpAdd(wiring.Component):
             s.exponent.eq(limit), s.shift.eq(Cat(by_one, by_two, by_eight)),
             s.sign.eq(before.sign & ~before.nan & ~(before.subtract & none)),
             s.nan.eq(before.nan),
-            s.infinite.eq(before.infinite | (before.total[-1] & (limit == TOP - 1))),
+            s.infinite.eq(before.infinite | (before.total[-1] & (limit == (1 << self.exponent_width) - 2))),
         ]
         return s
 
@@ -191,9 +198,11 @@ class FpAdd(wiring.Component):
         """Stage 5: rounded and packed. A carry out of the fraction goes to the exponent, up to infinity."""
         fraction_width = self.precision - 1
         fraction, leading = before.significand[:-1], before.significand[-1]
-        exponent, up, packed = Signal(EXPONENT_WIDTH), Signal(), Signal(fraction_width + EXPONENT_WIDTH)
+        exponent, up = Signal(self.exponent_width), Signal()
+        packed = Signal(fraction_width + self.exponent_width)
         # Without a leading bit it is subnormal or zero, and its exponent is written as 0.
-        m.d.comb += exponent.eq((before.exponent - before.shift)[:EXPONENT_WIDTH] & leading.replicate(EXPONENT_WIDTH))
+        m.d.comb += exponent.eq(
+            (before.exponent - before.shift)[:self.exponent_width] & leading.replicate(self.exponent_width))
         if self.rounding == "even":
             m.d.comb += [
                 up.eq(before.half & (before.rest | before.significand[0])),
@@ -203,11 +212,11 @@ class FpAdd(wiring.Component):
             m.d.comb += packed.eq(Cat(fraction[0] | before.half | before.rest, fraction[1:], exponent + leading))
         # Infinity and NaN are a set or a reset of the flip-flops: no LUT.
         result = Signal(data.StructLayout({
-            "fraction": fraction_width - 1, "quiet": 1, "exponent": EXPONENT_WIDTH, "sign": 1,
+            "fraction": fraction_width - 1, "quiet": 1, "exponent": self.exponent_width, "sign": 1,
         }), reset_less=True)
         m.d.sync += result.eq(Cat(packed, before.sign))
         with m.If(before.infinite):
-            m.d.sync += [result.fraction.eq(0), result.quiet.eq(before.nan), result.exponent.eq(TOP)]
+            m.d.sync += [result.fraction.eq(0), result.quiet.eq(before.nan), result.exponent.eq(-1)]
         m.d.comb += self.o.eq(result)
 
 

@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 
 from .config import COLUMN_BYTES
-from .formats import FLOATS, DType, Op, Reduction, width
-from .model_numerics import combine, numpy_type
+from .formats import FLOATS, DType, Op, Reduction, growth, width
+from .model_numerics import combine, numpy_type, rounded
 from .words import Collective
 
 __all__ = ["results"]
@@ -38,15 +38,15 @@ def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=N
     root : tuple of int
         Coordinates of the root, of collectives that have one.
     widen : bool
-        16-bit floats are FP32 on the way.
+        16-bit floats and FP8 are FP32 on the way.
     both : bool
         Half of the columns go down.
     ordered : bool
         Combine in rank order.
     """
     ranks = prod(shape)
-    if widen and (dtype not in FLOATS or width(dtype) != 16):
-        raise ValueError(f"Only 16-bit floats can be widened, not {dtype.name}")
+    if widen and not growth(dtype):
+        raise ValueError(f"Only 16-bit floats and FP8 can be widened, not {dtype.name}")
     if collective == Collective.BARRIER:
         return [None] * ranks
     if collective == Collective.BROADCAST:
@@ -126,15 +126,13 @@ def _round_rings(values, combined, *, shape, at):
 
 
 def _divided(bits, ranks, dtype):
-    """Each value divided by the number of ranks. A quotient of 16-bit floats is the same if rounded to FP32 first."""
+    """Each value divided by the number of ranks. A quotient of smaller floats is the same if rounded to FP32 first."""
     values = bits.view(numpy_type(dtype))
     if dtype not in FLOATS:
         wide = values.astype(np.int64)
         return (np.sign(wide) * (np.abs(wide) // ranks)).astype(values.dtype).view(bits.dtype)
     with np.errstate(all="ignore"):
-        quotient = (values.astype(np.float32) / np.float32(ranks)).astype(values.dtype).view(bits.dtype)
-        nan = np.isnan(values)
-    return np.where(nan, bits.dtype.type(FLOATS[dtype].nan), quotient)
+        return rounded(values.astype(np.float32) / np.float32(ranks), dtype)
 
 
 def _converted(bits, from_type, to_type):

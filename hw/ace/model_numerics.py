@@ -7,14 +7,18 @@ hardware and nothing else.
 import ml_dtypes
 import numpy as np
 
-from .formats import FLOATS, DType, Op, check_types, width
+from .formats import BYTE_FLOATS, FLOATS, DType, Op, check_types, width
 
-__all__ = ["combine", "combine_words", "numpy_type"]
+__all__ = ["combine", "combine_words", "numpy_type", "rounded"]
 
 _NUMPY = {
     DType.FP32: np.dtype(np.float32),
     DType.FP16: np.dtype(np.float16),
     DType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DType.E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
+    DType.E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    DType.E4M3_SAT: np.dtype(ml_dtypes.float8_e4m3fn),
+    DType.E5M2_SAT: np.dtype(ml_dtypes.float8_e5m2),
     DType.INT32: np.dtype(np.int32),
     DType.INT8: np.dtype(np.int8),
 }
@@ -43,12 +47,22 @@ def combine(op, a, b, *, a_type, b_type=None, o_type=None):
     if o_type not in FLOATS:
         return _bits({Op.SUM: np.add, Op.MIN: np.minimum, Op.MAX: np.maximum}[op](x, y), o_type)
     with np.errstate(all="ignore"):
-        if not a_type == b_type == o_type:
+        if not a_type == b_type == o_type or o_type in BYTE_FLOATS:
             x, y = x.astype(np.float32), y.astype(np.float32)
         result = x + y if op == Op.SUM else _least_or_greatest(op, x, y)
-        result = result.astype(_NUMPY[o_type])
+    return rounded(result, o_type)
+
+
+def rounded(values, dtype):
+    """Bits of floating-point values, rounded to ``dtype``: NaNs canonical, and within its range if it saturates."""
+    layout = FLOATS[dtype]
+    with np.errstate(all="ignore"):
+        if layout.saturates:
+            greatest = _values([layout.greatest], dtype).astype(values.dtype)
+            values = np.clip(values, -greatest, greatest)
+        result = values.astype(_NUMPY[dtype])
         nan = np.isnan(result)
-    return np.where(nan, np.array(FLOATS[o_type].nan, _unsigned(o_type)), _bits(result, o_type))
+    return np.where(nan, np.array(layout.nan, _unsigned(dtype)), _bits(result, dtype))
 
 
 def combine_words(op, a, b, *, a_type, b_type=None, o_type=None):

@@ -1,4 +1,4 @@
-"""FP32 in the SRAM becomes 16-bit floats for memory: two beats become one.
+"""FP32 in the SRAM becomes 16-bit floats or FP8 for memory: two beats, or four, become one.
 
 Sram -> NarrowBeats -> Drain.  Latency: 2 cycles.  Throughput: one beat of the SRAM per cycle. Nothing stalls.
 """
@@ -8,15 +8,16 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .convert import Narrow
+from .convert_byte import is_byte
 from .formats import TYPE_WIDTH, WORD_WIDTH
 
 __all__ = ["NarrowBeats", "kind_layout"]
 
 
 def kind_layout():
-    """What comes of a beat: with ``narrow``, a half of one of ``dtype``, the ``upper`` or the lower one. ``complete``:
-    no other half is to come."""
-    return data.StructLayout({"narrow": 1, "upper": 1, "complete": 1, "dtype": TYPE_WIDTH})
+    """What comes of a beat: with ``narrow``, a half of one of ``dtype``, or a quarter of FP8, from this ``quarter`` on.
+    ``complete``: no other part is to come."""
+    return data.StructLayout({"narrow": 1, "quarter": 2, "complete": 1, "dtype": TYPE_WIDTH})
 
 
 class NarrowBeats(wiring.Component):
@@ -31,8 +32,8 @@ class NarrowBeats(wiring.Component):
     valid : ``In(1)``, i : ``In(data_width)``, kind : ``In(kind_layout)``
         A beat of the SRAM.
     o_valid : ``Out(1)``, o : ``Out(data_width)``
-        A beat for memory is complete, :data:`LATENCY` cycles after what it is made of. Without an upper half,
-        its lanes have anything.
+        A beat for memory is complete, :data:`LATENCY` cycles after what it is made of. Lanes of parts that did not come
+        have anything.
     """
 
     LATENCY = Narrow.LATENCY + 1
@@ -46,20 +47,24 @@ class NarrowBeats(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        width, halves = self.config.data_width, []
+        width, halves, bytes_ = self.config.data_width, [], []
         whole, kind, valid = Signal(width, reset_less=True), Signal(kind_layout(), reset_less=True), Signal()
         m.d.sync += [whole.eq(self.i), kind.eq(self.kind), valid.eq(self.valid)]
         for index in range(width // WORD_WIDTH):
             m.submodules[f"narrow_{index}"] = narrow = Narrow()
             m.d.comb += [narrow.i.eq(self.i.word_select(index, WORD_WIDTH)), narrow.dtype.eq(self.kind.dtype)]
             halves.append(narrow.o)
+            bytes_.append(narrow.o[8:])
 
-        # A lower half stays until the upper one is there.
-        lower, upper = Signal(width // 2, reset_less=True), Signal(width // 2, reset_less=True)
-        m.d.comb += self.o.eq(Cat(lower, upper))
+        # What came first stays until the rest is there: later quarters may be written before it is their turn.
+        quarters = [Signal(width // 4, name=f"quarter_{number}", reset_less=True) for number in range(4)]
+        four = is_byte(kind.dtype)
+        stays = (kind.quarter != 0, kind.quarter[1], four & kind.quarter.all(), C(0))
+        m.d.comb += self.o.eq(Cat(quarters))
         m.d.sync += self.o_valid.eq(valid & kind.complete)
-        with m.If(valid):
-            m.d.sync += upper.eq(Mux(kind.narrow, Cat(halves), whole[width // 2:]))
-            with m.If(~kind.narrow | ~kind.upper):
-                m.d.sync += lower.eq(Mux(kind.narrow, Cat(halves), whole[:width // 2]))
+        for number, quarter in enumerate(quarters):
+            with m.If(valid & ~(kind.narrow & stays[number])):
+                m.d.sync += quarter.eq(Mux(
+                    kind.narrow, Mux(four, Cat(bytes_), Cat(halves).word_select(number % 2, width // 4)),
+                    whole.word_select(number, width // 4)))
         return m

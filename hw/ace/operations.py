@@ -34,13 +34,13 @@ def operation_layout(config):
     """A collective, ready to be cut into chunks.
 
     ``shard_bytes``: of columns. ``half``: columns before it go up, the others down. ``piece``: columns of a chunk at
-    most, in units of 32 bytes. ``plus``, ``minus``: programs. ``src_limit``, ``dst_limit``: bytes of the buffers.
+    most, in units of 16 bytes. ``plus``, ``minus``: programs. ``src_limit``, ``dst_limit``: bytes of the buffers.
     ``varying``: parts of the buffers are those of rows from ``row`` on of the extents table. ``size``: log2 of bytes
     per element.
     """
     return data.StructLayout({
         "src_base": ADDR_WIDTH, "dst_base": ADDR_WIDTH, "src_limit": LENGTH_WIDTH, "dst_limit": LENGTH_WIDTH,
-        "shard_bytes": LENGTH_WIDTH, "half": LENGTH_WIDTH, "piece": 12,
+        "shard_bytes": LENGTH_WIDTH, "half": LENGTH_WIDTH, "piece": 13,
         "plus": config.program_bits, "minus": config.program_bits,
         "dtype": TYPE_WIDTH, "widen": 1, "divide": 8, "arithmetic": arithmetic_layout(),
         "varying": 1, "row": config.extent_bits, "size": 2,

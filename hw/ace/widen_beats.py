@@ -1,4 +1,4 @@
-"""16-bit floats from memory become FP32 in the SRAM: one beat becomes two.
+"""16-bit floats and FP8 from memory become FP32 in the SRAM: one beat becomes two, or four.
 
 Fill -> WidenBeats -> Sram.  Latency: 1 cycle.  Throughput: one beat to the SRAM per cycle.
 """
@@ -8,7 +8,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .convert import Widen
-from .formats import DType
+from .convert_byte import is_byte
+from .formats import TYPE_WIDTH, DType
 
 __all__ = ["WidenBeats", "filled_layout"]
 
@@ -16,18 +17,18 @@ __all__ = ["WidenBeats", "filled_layout"]
 def filled_layout(config):
     """A beat for the SRAM, if ``write``.
 
-    ``widen``: of 16-bit floats, FP16 if ``half``, else BF16, that are to be FP32 there: the lower half of the lanes
-    goes to ``address``, the upper half to the next one, unless ``single``. ``ends``: nothing more comes for the chunk
-    of ``slot``; ``error``: then, whether anything went wrong.
+    ``widen``: of elements of ``dtype`` that are to be FP32 there: the lower half of the lanes, or of FP8 the lowest
+    quarter, goes to ``address``, the next one to the next address, and so on up to the one with ``quarter``.
+    ``ends``: nothing more comes for the chunk of ``slot``; ``error``: then, whether anything went wrong.
     """
     return data.StructLayout({
-        "data": config.data_width, "address": config.sram_bits, "write": 1, "widen": 1, "half": 1, "single": 1,
-        "ends": 1, "slot": config.slot_bits, "error": 1,
+        "data": config.data_width, "address": config.sram_bits, "write": 1, "widen": 1, "dtype": TYPE_WIDTH,
+        "quarter": 2, "ends": 1, "slot": config.slot_bits, "error": 1,
     })
 
 
 class WidenBeats(wiring.Component):
-    """Widen what is to be widened, and pass on the rest. A converter for each word of a beat does both halves in turn.
+    """Widen what is to be widened, and pass on the rest. A converter for each word of a beat does all parts in turn.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class WidenBeats(wiring.Component):
     -------
     i : ``In(stream.Signature(filled_layout))``
     o : ``Out(stream.Signature(filled_layout))``
-        From registers. ``widen``, ``half`` and ``single`` have done their work.
+        From registers. ``widen``, ``dtype`` and ``quarter`` have done their work.
     """
 
     def __init__(self, config):
@@ -49,27 +50,33 @@ class WidenBeats(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        half_width = self.config.data_width // 2
-        beat, upper, last, advance = self.i.payload, Signal(), Signal(), Signal()
+        width = self.config.data_width
+        beat, last, advance, four = self.i.payload, Signal(), Signal(), Signal()
+        part = Signal(2)                            # of two, or of four
         m.d.comb += [
-            last.eq(~beat.widen | beat.single | upper),
+            four.eq(is_byte(beat.dtype)),
+            last.eq(~beat.widen | (part == Mux(four, beat.quarter, beat.quarter[1]))),
             advance.eq(~self.o.valid | self.o.ready), self.i.ready.eq(advance & last),
         ]
 
         # Only the type codes that can come, so that no converter knows FP32.
-        dtype = Mux(beat.half, DType.FP16, DType.BF16)
-        numbers, words = Mux(upper, beat.data[half_width:], beat.data[:half_width]), []
-        for index in range(half_width // 16):
+        dtype = Mux(four, Cat(beat.dtype[0], 0, 1, 0), Mux(beat.dtype == DType.FP16, DType.FP16, DType.BF16))
+        halves = Mux(part[0], beat.data[width // 2:], beat.data[:width // 2])
+        quarters = Mux(part[1], beat.data[width // 2:], beat.data[:width // 2])
+        quarters, words = Mux(part[0], quarters[width // 4:], quarters[:width // 4]), []
+        for index in range(width // 32):
             m.submodules[f"widen_{index}"] = widen = Widen()
-            m.d.comb += [widen.i.eq(numbers.word_select(index, 16)), widen.dtype.eq(dtype)]
+            half = halves.word_select(index, 16)
+            m.d.comb += [widen.i.eq(Cat(Mux(four, quarters.word_select(index, 8), half[:8]), half[8:])),
+                         widen.dtype.eq(dtype)]
             fraction, leading = widen.o.significand[:-1], widen.o.significand[-1]
             words.append(Cat(fraction, widen.o.exponent & leading.replicate(len(widen.o.exponent)), widen.o.sign))
 
         with m.If(advance):
             m.d.sync += [self.o.valid.eq(self.i.valid), self.o.payload.eq(beat)]
             with m.If(beat.widen):
-                m.d.sync += [self.o.payload.data.eq(Cat(words)), self.o.payload.address.eq(beat.address + upper),
+                m.d.sync += [self.o.payload.data.eq(Cat(words)), self.o.payload.address.eq(beat.address + part),
                              self.o.payload.ends.eq(beat.ends & last)]
             with m.If(self.i.valid):
-                m.d.sync += upper.eq(~last)
+                m.d.sync += part.eq(Mux(last, 0, part + 1))
         return m

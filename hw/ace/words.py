@@ -106,8 +106,8 @@ COMMAND_FIELDS = (
 ``count`` and the offsets are in elements; ``count`` means what NCCL's does. ``root`` holds the coordinates of the root,
 each in as many bits as the largest of its dimension needs, the last dimension's lowest: the root's rank where all
 sizes are powers of two. Of a VARYING collective, ``root`` is a sixteenth of the first row of the extents table that it
-uses, and ``count`` the largest of all counts of all ranks. With ``widen``, 16-bit floats are FP32 in the SRAM and on
-the links.
+uses, and ``count`` the largest of all counts of all ranks. With ``widen``, floats of 16 and 8
+bits are FP32 in the SRAM and on the links.
 """
 
 

@@ -32,7 +32,7 @@ _COMMAND = {
     "communicator": "entry of the communicator table",
     "dtype": "type of the elements, in both buffers",
     "op": "what is made of the ranks' elements, of a collective that reduces; else 0",
-    "widen": "16-bit floats are FP32 in the SRAM and on the links; else 0",
+    "widen": "floats of 16 and 8 bits are FP32 in the SRAM and on the links; else 0",
     "root": "the root's coordinates, each in ceil(log2(size)) bits, the last dimension's lowest: the root's rank "
             "where all sizes are powers of two. With VARYING: the first row of the extents table, divided by "
             f"{EXTENT_ALIGNMENT}",
@@ -127,6 +127,10 @@ _TYPES = {
     DType.FP32: "IEEE 754-2019 binary32",
     DType.FP16: "IEEE 754-2019 binary16",
     DType.BF16: "upper half of a binary32",
+    DType.E4M3: "OCP 8-bit E4M3, no infinity: what is beyond 448 becomes NaN",
+    DType.E5M2: "OCP 8-bit E5M2: what is beyond 57,344 becomes infinity",
+    DType.E4M3_SAT: "E4M3; what is beyond 448 becomes 448",
+    DType.E5M2_SAT: "E5M2; what is beyond 57,344, and infinity, becomes 57,344",
     DType.INT32: "two's complement, sums wrap",
     DType.INT8: "two's complement, sums wrap",
 }
@@ -152,7 +156,7 @@ _STATUS = {
     Status.MALFORMED: ("unknown collective, type, operation or flag; ORDERED with a collective that combines nothing; "
                        "VARYING with one whose buffers have no parts, with rows beyond the extents table, or with a "
                        "count in them above the command's; "
-                       "`widen` with a type that is not a 16-bit float; a root outside the communicator; a store of "
+                       "`widen` with FP32 or an integer; a root outside the communicator; a store of "
                        "fewer than 16 bytes", "mend the command"),
     Status.OVERFLOW: ("a word came to a full queue. It and all later ones are refused until QUEUE_CLEAR",
                       "post no more than `queue_depth` words that have not begun; QUEUE_CLEAR, post again"),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hw.ace.config import EXTENT_ALIGNMENT
-from hw.ace.formats import DType, Reduction, width
+from hw.ace.formats import DType, Reduction, growth, width
 from hw.ace.model import results
 from hw.ace.model_varying import blocks_received
 from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, Ordered
@@ -138,7 +138,7 @@ def _one(cluster, rng, communicator, counts):
     if collective in PARTED and rows <= cluster.config.extent_rows and rng.random() < 0.4:
         return _varying(cluster, rng, communicator, counts, collective)
     dtype, op = rng.choice(list(DType)), rng.choice(list(Reduction))
-    widen = dtype in (DType.FP16, DType.BF16) and rng.random() < 0.4
+    widen = growth(dtype) > 0 and rng.random() < 0.4
     count = rng.choice((0, 1, 2, rng.randint(1, 100), rng.randint(1, 1000), rng.randint(1, 6000) // ranks + 1))
     bits = np.random.default_rng(rng.getrandbits(32))
     kind = np.dtype(f"u{width(dtype) // 8}")
@@ -171,7 +171,7 @@ def _varying(cluster, rng, communicator, counts, collective):
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
     dtype, op = rng.choice(list(DType)), rng.choice(list(Reduction))
-    widen = dtype in (DType.FP16, DType.BF16) and rng.random() < 0.4
+    widen = growth(dtype) > 0 and rng.random() < 0.4
     ordered = collective in REDUCING and rng.random() < 0.4 and \
         Ordered[collective.name] not in cluster.left_out[communicator]
     most = rng.choice((1, 20, 300, 3000 // ranks + 1))

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.ace.config import PRESETS
-from hw.ace.formats import DType, Reduction, width
+from hw.ace.formats import FLOATS, DType, Reduction, growth, width
 from hw.ace.model import results
 from hw.ace.model_numerics import numpy_type
 from hw.ace.words import REDUCING, ROOTED, Collective
@@ -38,12 +38,13 @@ def configure(parser):
     parser.add_argument("--count", type=integer, metavar="N", help="elements, as NCCL counts them (default: 4096, or "
                         "what is in --input)")
     parser.add_argument("--root", type=integer, default=0, metavar="RANK", help="of broadcast and reduce (default: 0)")
-    parser.add_argument("--widen", action="store_true", help="16-bit floats are FP32 in the SRAM and on the links")
+    parser.add_argument("--widen", action="store_true", help="floats of 16 and 8 bits are FP32 in the SRAM and on the "
+                        "links")
     parser.add_argument("--ordered", action="store_true", help="combine in rank order; on a ring")
     parser.add_argument("--input", metavar="FILE.npz", help="an array for each rank, in order of their names, which "
                         "become elements of --dtype (default: random)")
     parser.add_argument("--output", metavar="FILE.npz", help="write inputs, results and the model's, as in_0, out_0, "
-                        "golden_0 ...; 16-bit types that NumPy lacks as FP32")
+                        "golden_0 ...; types that NumPy lacks as FP32")
     parser.add_argument("--trace", metavar="FILE", help="write each packet, each chunk's phases and the memories' "
                         "bursts, as JSON for Perfetto or chrome://tracing")
     add_config(parser)
@@ -69,8 +70,8 @@ def run(args):
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     if not 0 <= args.stall < 1:
         raise UserError(f"--stall must be at least 0 and less than 1, not {args.stall}.")
-    if args.widen and dtype not in (DType.FP16, DType.BF16):
-        raise UserError(f"--widen is for fp16 and bf16, not for {args.dtype}.")
+    if args.widen and not growth(dtype):
+        raise UserError(f"--widen is for floats of 16 and 8 bits, not for {args.dtype}.")
     if args.ordered and collective not in REDUCING:
         raise UserError(f"--ordered is for {', '.join(one.name.lower() for one in REDUCING)}, "
                         f"not for {args.collective}.")
@@ -152,7 +153,7 @@ def _inputs(args, ranks, parts, dtype):
 def _write(name, dtype, inputs, outputs, golden):
     def numbers(bits):
         values = bits.view(numpy_type(dtype))
-        return values.astype(np.float32) if dtype == DType.BF16 else values
+        return values.astype(np.float32) if dtype in FLOATS and dtype != DType.FP16 else values
 
     arrays = {}
     for prefix, rows in (("in", inputs), ("out", outputs), ("golden", golden)):

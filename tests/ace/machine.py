@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from hw.ace.formats import DType, Op, width
+from hw.ace.formats import DType, Op, growth, width
 from hw.ace.model_numerics import combine
 from hw.ace.words import ROOTED, Collective, HeaderWord, Ordered, PhaseWord, RoleWord, SendWord, TransferWord
 
@@ -32,12 +32,12 @@ class Machine:
         ranks, inside = range(prod(self.shape)), DType.FP32 if widen else dtype
         outputs = [None for _ in ranks]
         header = self._read(0, collective, root, True).header
-        size = width(dtype) // 8
+        size, grown = width(dtype) // 8, growth(dtype) if widen else 0
         shard = 64 * -(-count * size // (64 * header.shards)) if header.split else count * size
         total = count * size if header.split else shard * header.shards
-        for up, column, length in self._cuts(collective, header, shard, widen):
+        for up, column, length in self._cuts(collective, header, shard, grown):
             programs = [self._read(rank, collective, root, up) for rank in ranks]
-            beats = -(-length * (2 if widen else 1) // self.config.beat_bytes)
+            beats = -(-(length << grown) // self.config.beat_bytes)
             chunk = _Chunk(self, programs, beats, inside, op, trust=collective == Collective.BARRIER)
             cut = _Cut(shard, total, column, length, size, chunk.piece)
             for rank in ranks:
@@ -59,12 +59,12 @@ class Machine:
         coordinates[dimension] = (coordinates[dimension] + (-1 if port % 2 else 1)) % self.shape[dimension]
         return int(np.ravel_multi_index(coordinates, self.shape))
 
-    def _cuts(self, collective, header, shard, widen):
+    def _cuts(self, collective, header, shard, grown):
         """Direction, first column and length of each chunk."""
         if collective == Collective.BARRIER:
             return [(True, 0, 1)]
         half = min(64 * -(-shard // 128), shard) if self.directories[0][collective].both else shard
-        piece = header.piece * 64 >> widen
+        piece = header.piece * 64 >> grown
         return [(up, column, min(piece, end - column)) for up, first, end in ((True, 0, half), (False, half, shard))
                 for column in range(first, end, piece)]
 

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import Out, connect, flipped
 from cocotb.utils import get_sim_steps
 
 from hw.ace.config import ADDR_WIDTH, PRESETS
-from hw.ace.formats import DType
+from hw.ace.formats import DType, growth
 from hw.ace.layouts import done_layout, move_layout
 from hw.axi import AxiChecker, AxiSignature, Burst
 from sim.memory import PAGE_BYTES, Memory
@@ -21,11 +21,13 @@ __all__ = ["BASE_ADDRESS", "DIVIDED", "WIDENED", "CheckedMover", "Move", "MoverB
 
 BASE_ADDRESS = 0x7_1234_5000
 PAGES = 40
-WIDENED = ({}, {"dtype": DType.FP16, "widen": 1}, {"dtype": DType.BF16, "widen": 1})
+WIDENED = ({}, {"dtype": DType.FP16, "widen": 1}, {"dtype": DType.BF16, "widen": 1},
+           {"dtype": DType.E4M3, "widen": 1}, {"dtype": DType.E5M2_SAT, "widen": 1})
 """Moves that are converted, and some that are not."""
 DIVIDED = ({}, {"dtype": DType.FP16, "widen": 1, "divide": 8}, {"dtype": DType.BF16, "divide": 3},
            {"dtype": DType.FP32, "divide": 128}, {"dtype": DType.INT8, "divide": 5},
-           {"dtype": DType.INT32, "divide": 12})
+           {"dtype": DType.INT32, "divide": 12}, {"dtype": DType.E4M3_SAT, "divide": 7},
+           {"dtype": DType.E5M2, "widen": 1, "divide": 3})
 """Moves that are divided, and some that are not; of each type, in any order."""
 # What cocotbext-axi uses of cocotb is on its way out; the version of cocotb is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
@@ -69,6 +71,11 @@ class Move(NamedTuple):
     dtype: int = 0
     widen: int = 0
     divide: int = 0
+
+    @property
+    def growth(self):
+        """log2 of the bytes in the SRAM for each in memory."""
+        return growth(self.dtype) if self.widen else 0
 
 
 def parameters(**values):
@@ -129,11 +136,11 @@ class MoverBench:
             mine, beat = rng.randint(1, 6), slot * config.chunk_beats
             for number in range(mine):
                 kind = rng.choice(kinds)
-                twice = kind.get("widen", 0)
-                size = min(self.length() if lengths is None else rng.choice(lengths), left >> twice)
+                move = Move(0, 0, 0, 0, 0, **kind)
+                size = min(self.length() if lengths is None else rng.choice(lengths), left >> move.growth)
                 # Whole elements of what is converted.
                 size -= size % 4 if kind else 0
-                beats = -(-(size << twice) // config.beat_bytes)
+                beats = -(-(size << move.growth) // config.beat_bytes)
                 moves.append(Move(BASE_ADDRESS + cursor, size, beat, slot, number == mine - 1, **kind))
                 beat += beats
                 left -= beats * config.beat_bytes

@@ -14,7 +14,11 @@ def quotients(dtype, bits, divisors):
     if dtype in FLOATS:
         with np.errstate(all="ignore"):
             wide = values.astype(np.float32 if values.itemsize == 4 else np.float64)
-            made = (wide / some.astype(wide.dtype)).astype(values.dtype).view(bits.dtype)
+            quotient = wide / some.astype(wide.dtype)
+            if FLOATS[dtype].saturates:
+                greatest = wide.dtype.type(bits.dtype.type([FLOATS[dtype].greatest]).view(values.dtype)[0])
+                quotient = np.where(np.isinf(wide), np.copysign(greatest, wide), quotient)
+            made = quotient.astype(values.dtype).view(bits.dtype)
         made = np.where(np.isnan(wide), bits.dtype.type(FLOATS[dtype].nan), made)
     else:
         wide = values.astype(np.int64)

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hw.ace.formats import FLOATS, DType, Op
+from hw.ace.formats import BYTE_FLOATS, FLOATS, DType, Op, width
 from hw.ace.model_numerics import combine, combine_words
 from sim.ace.lanes import build_lanes, control
 from tests.ace.operands import all_pairs, random_pairs, specials, words
@@ -13,6 +13,10 @@ from tests.ace.operands import all_pairs, random_pairs, specials, words
 pytestmark = pytest.mark.rtl
 
 MIXED = [types for types in product(FLOATS, repeat=3) if len(set(types)) > 1]
+SOME_MIXED = [types for types in MIXED if not set(types) & set(BYTE_FLOATS)] + [
+    types for fp8 in BYTE_FLOATS for types in (
+        (fp8, fp8, DType.FP32), (DType.FP32, fp8, fp8), (DType.FP16, DType.BF16, fp8), (DType.FP16, fp8, DType.BF16))]
+"""All without FP8, and of those with, each operand and result."""
 BATCH = 1_000_000
 
 
@@ -52,6 +56,16 @@ def test_all_pairs_of_bytes(lanes, op):
 
 
 @each_op
+@pytest.mark.parametrize("dtype", BYTE_FLOATS, ids=_name)
+def test_all_pairs_of_fp8(lanes, dtype, op):
+    """Each pair in each byte of a word, beside other pairs."""
+    a, b = all_pairs(np.arange(256, dtype=np.uint8))
+    places = [0, 10_007, 20_011, 40_009]
+    a, b = (np.stack([np.roll(side, by) for by in places], axis=1).reshape(-1) for side in (a, b))
+    check(lanes, op, words(a), words(b), dtype)
+
+
+@each_op
 @each_type
 def test_random(lanes, dtype, op, seed, soak):
     # Minimum and maximum only choose: the sum is what the numbers are for.
@@ -62,7 +76,7 @@ def test_random(lanes, dtype, op, seed, soak):
         check(lanes, op, words(a), words(b), dtype)
 
 
-@pytest.mark.parametrize("types", MIXED, ids=_name)
+@pytest.mark.parametrize("types", SOME_MIXED, ids=_name)
 def test_mixed_types(lanes, types, seed, soak):
     rng = np.random.default_rng([seed, *types])
     a_type, b_type, _ = types
@@ -71,15 +85,15 @@ def test_mixed_types(lanes, types, seed, soak):
         a, b = random_pairs(rng, DType.FP32, count)
         # What is above an element is ignored.
         a_corner, b_corner = (rng.choice(specials(dtype), count).astype(np.uint32) for dtype in (a_type, b_type))
-        noise = rng.integers(0, 1 << 16, count, dtype=np.uint32) << np.uint32(16)
-        a_corner |= noise if a_type != DType.FP32 else np.uint32(0)
+        noise = rng.integers(0, 1 << 32, count, dtype=np.uint64) << np.uint64(width(a_type))
+        a_corner |= noise.astype(np.uint32)
         check(lanes, op, np.concatenate([a, a_corner, a, a_corner]), np.concatenate([b, b_corner, b_corner, b]), *types)
 
 
-@pytest.mark.parametrize("dtype", [DType.FP16, DType.BF16], ids=_name)
+@pytest.mark.parametrize("dtype", [DType.FP16, DType.BF16, *BYTE_FLOATS], ids=_name)
 def test_every_narrow_value_is_widened_exactly(lanes, dtype):
-    values = np.arange(1 << 16, dtype=np.uint32)
-    for zero in (0x8000, 0x0000):
+    values = np.arange(1 << width(dtype), dtype=np.uint32)
+    for zero in (FLOATS[dtype].sign, 0):
         check(lanes, Op.SUM, values, np.full_like(values, zero), dtype, dtype, DType.FP32)
     check(lanes, Op.MAX, values, values, dtype, dtype, DType.FP32)
     # And back.
@@ -87,10 +101,10 @@ def test_every_narrow_value_is_widened_exactly(lanes, dtype):
     check(lanes, Op.MIN, wide, wide, DType.FP32, DType.FP32, dtype)
 
 
-@pytest.mark.parametrize("dtype", [DType.FP16, DType.BF16], ids=_name)
+@pytest.mark.parametrize("dtype", [DType.FP16, DType.BF16, *BYTE_FLOATS], ids=_name)
 def test_narrowing_around_every_tie(lanes, dtype):
     """Each value, half way to the next, and what is just beside both."""
-    values = np.arange(1 << 16, dtype=np.uint32)
+    values = np.arange(1 << width(dtype), dtype=np.uint32)
     wide = combine(Op.MAX, values, values, a_type=dtype, o_type=DType.FP32)
     ends = wide[:-1].view(np.float32).astype(np.float64), wide[1:].view(np.float32).astype(np.float64)
     with np.errstate(all="ignore"):

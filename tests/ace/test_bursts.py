@@ -35,7 +35,7 @@ def _expected(config, moves):
         common |= {
             "empty": 0, "lane": address % beat, "end_lane": (address + size - 1) % beat,
             "extra": len(range(address // beat, (address + size - 1) // beat + 1)) > -(-size // beat),
-            "short": (size - 1) % beat < beat // 2,
+            "quarter": (size - 1) % beat * 4 // beat,
         }
         pages = range(address // longest, (address + size - 1) // longest + 1)
         for page in pages:

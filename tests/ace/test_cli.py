@@ -68,7 +68,7 @@ def test_sim_of_a_barrier(tmp_path):
     (["--collective", "allreduce"], "--collective must be one of"),
     (["--dtype", "fp64"], "--dtype must be one of"),
     (["--root", "4"], "--root must be from 0 to 3"),
-    (["--widen"], "--widen is for fp16 and bf16"),
+    (["--widen"], "--widen is for floats of 16 and 8 bits, not for fp32."),
     (["--count", "-1"], "--count must be from 0"),
     (["--input", "nowhere.npz"], "there is no file nowhere.npz"),
     (["--input", "text"], "is no NPZ file"),

@@ -9,7 +9,7 @@ import pytest
 
 from hw.ace import model
 from hw.ace.config import TINY
-from hw.ace.formats import DType, Reduction
+from hw.ace.formats import DType, Reduction, growth
 from hw.ace.model_numerics import numpy_type
 from hw.ace.words import REDUCING, Collective, Status
 from hw.errors import UserError
@@ -72,7 +72,7 @@ def test_every_collective(shape, seed):
                 in_place = collective != C.ALL_TO_ALL and bool(rng.integers(2))
                 _compare(cluster, collective, rng, count=int(rng.integers(1, 700)), dtype=dtype, in_place=in_place,
                          root=_root(rng, collective, shape), op=Reduction(rng.integers(4)),
-                         widen=dtype in (DType.FP16, DType.BF16) and bool(rng.integers(2)),
+                         widen=growth(dtype) > 0 and bool(rng.integers(2)),
                          src_skew=rng.integers(0, 70, cluster.size), dst_skew=rng.integers(0, 70, cluster.size),
                          delay=rng.integers(0, 300, cluster.size))
 

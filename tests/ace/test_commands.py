@@ -15,7 +15,7 @@ from hw.ace.communicators import Communicators, shape_layout, share_layout
 from hw.ace.config import DIRECTORY_WIDTH, TINY
 from hw.ace.decoder import Decoder, directory_layout
 from hw.ace.extents import ExtentLayout, Extents
-from hw.ace.formats import DType, Reduction, width
+from hw.ace.formats import DType, Reduction, growth, width
 from hw.ace.intake import Intake
 from hw.ace.layouts import chunk_layout, done_layout
 from hw.ace.operations import Operations
@@ -248,6 +248,10 @@ def _command(collective, *, count, dtype=DType.FP32, op=Reduction.SUM, flags=1, 
     return CommandWord(int(collective), flags, communicator, int(dtype), int(op), widen, root, *src, *dst, count)
 
 
+def _growth(command):
+    return growth(DType(command.dtype)) if command.widen else 0
+
+
 def _pieces(assembly, command):
     """Columns of each chunk of a collective: ``(down, column, bytes, header)``, from the documentation."""
     entry = assembly.directory[Collective(command.collective)]
@@ -256,7 +260,7 @@ def _pieces(assembly, command):
     length = command.count * size
     shard = -(-length // (64 * header.shards)) * 64 if header.split else length
     half = min(-(-shard // 128) * 64, shard) if entry.both else shard
-    piece = header.piece * 64 >> command.widen
+    piece = header.piece * 64 >> _growth(command)
     ups = [(False, column, min(piece, half - column)) for column in range(0, half, piece)]
     downs = [(True, column, min(piece, shard - column)) for column in range(half, shard, piece)]
     order = []
@@ -275,7 +279,7 @@ def test_chunks(seed):
         rng.choice([Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHER]),
         count=rng.choice((1, 17, 1000, rng.randint(1, 6000))),
         dtype=(dtype := rng.choice(list(DType))), op=rng.choice(list(Reduction)),
-        widen=int(dtype in (DType.FP16, DType.BF16) and rng.random() < 0.5),
+        widen=int(growth(dtype) > 0 and rng.random() < 0.5),
         src=(1, rng.randrange(1000)), dst=(2, rng.randrange(1000))) for _ in range(8)]
     expected = [(command, piece) for command in commands for piece in _pieces(host.assembly, command)]
     host.stores.extend((0, command.pack(), 0xFFFF) for command in commands[:4])
@@ -295,7 +299,7 @@ def test_chunks(seed):
     for number, (job, chunk, (command, (_, column, count, shard, header))) in enumerate(
             zip(host.jobs, host.chunks, expected, strict=True)):
         size = width(DType(command.dtype)) // 8
-        beats = -(-(count << command.widen) // CONFIG.beat_bytes)
+        beats = -(-(count << _growth(command)) // CONFIG.beat_bytes)
         assert (job["column"], job["piece_bytes"], job["shard_bytes"], job["piece_beats"]) == (
             column, count, shard, beats)
         assert job["base"] == BASES[1] + command.src_offset * size
@@ -313,7 +317,7 @@ def test_chunks(seed):
 
 
 @pytest.mark.parametrize("change, status", [
-    ({"collective": 0}, Status.MALFORMED), ({"collective": 9}, Status.MALFORMED), ({"dtype": 5}, Status.MALFORMED),
+    ({"collective": 0}, Status.MALFORMED), ({"collective": 9}, Status.MALFORMED), ({"dtype": 3}, Status.MALFORMED),
     ({"op": 6}, Status.MALFORMED), ({"widen": 1}, Status.MALFORMED),
     ({"collective": 5, "root": 7}, Status.MALFORMED), ({"collective": 3, "flags": 5}, Status.MALFORMED),
     ({"flags": 5}, Status.COMMUNICATOR), ({"flags": 9}, Status.MALFORMED),

@@ -2,17 +2,21 @@ import re
 
 import pytest
 
-from hw.ace.formats import FLOATS, OP_WIDTH, TYPE_WIDTH, DType, Op, check_types, elements, width
+from hw.ace.formats import BYTE_FLOATS, FLOATS, OP_WIDTH, TYPE_WIDTH, DType, Op, check_types, elements, growth, width
 
 
 def test_codes_fit():
     assert max(DType) < 1 << TYPE_WIDTH and max(Op) < 1 << OP_WIDTH
     assert {dtype for dtype in DType if dtype & 8} == {DType.INT32, DType.INT8}
+    assert {dtype for dtype in DType if dtype & 12 == 4} == set(BYTE_FLOATS)
+    assert all(FLOATS[dtype].saturates == bool(dtype & 2) and FLOATS[dtype].finite == (not dtype & 1)
+               for dtype in BYTE_FLOATS)
 
 
 def test_widths():
-    assert [width(dtype) for dtype in DType] == [32, 16, 16, 32, 8]
-    assert [elements(*[dtype] * 3) for dtype in DType] == [1, 2, 2, 1, 4]
+    assert [width(dtype) for dtype in DType] == [32, 16, 16, 8, 8, 8, 8, 32, 8]
+    assert [elements(*[dtype] * 3) for dtype in DType] == [1, 2, 2, 4, 4, 4, 4, 1, 4]
+    assert [growth(dtype) for dtype in DType] == [0, 1, 1, 2, 2, 2, 2, 0, 0]
     assert elements(DType.BF16, DType.FP32, DType.FP32) == elements(DType.BF16, DType.BF16, DType.FP32) == 1
 
 

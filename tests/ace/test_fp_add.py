@@ -67,8 +67,9 @@ def test_rounding_to_odd(seed):
 
 
 @pytest.mark.parametrize("options, message", [
-    ({"precision": 25}, "FpAdd precision must be an integer from 8 to 24, not 25"),
-    ({"precision": "24"}, "FpAdd precision must be an integer from 8 to 24, not '24'"),
+    ({"precision": 25}, "FpAdd precision must be an integer from 6 to 24, not 25"),
+    ({"precision": "24"}, "FpAdd precision must be an integer from 6 to 24, not '24'"),
+    ({"exponent_width": 6}, "FpAdd exponent_width must be 5 or 8, not 6"),
     ({"rounding": "up"}, "FpAdd rounding must be \"even\" or \"odd\", not 'up'"),
 ])
 def test_wrong_parameters(options, message):

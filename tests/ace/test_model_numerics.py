@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hw.ace.formats import FLOATS, DType, Op
-from hw.ace.model_numerics import combine, combine_words
+from hw.ace.formats import BYTE_FLOATS, FLOATS, DType, Op
+from hw.ace.model_numerics import combine, combine_words, numpy_type
 from tests.ace.operands import all_pairs, random_pairs, specials
 
 
@@ -31,6 +31,29 @@ def rounded(value, layout):
     return bits | (layout.sign if value < 0 else 0)
 
 
+def limited(bits, layout):
+    """What becomes of a result that may be beyond the greatest number."""
+    if bits & ~layout.sign != layout.infinity:
+        return bits
+    return bits - 1 if layout.saturates else layout.nan if layout.finite else bits
+
+
+@pytest.mark.parametrize("dtype", BYTE_FLOATS)
+def test_fp8_sums_are_those_of_ml_dtypes(dtype):
+    """All pairs: as ml_dtypes adds them, or their exact sum of 64 bits, limited and rounded once."""
+    layout, kind = FLOATS[dtype], numpy_type(dtype)
+    a, b = all_pairs(np.arange(256, dtype=np.uint8))
+    with np.errstate(all="ignore"):
+        total = a.view(kind).astype(np.float64) + b.view(kind).astype(np.float64)
+        if layout.saturates:
+            greatest = float(np.uint8([layout.greatest]).view(kind)[0])
+            total = np.where(np.isnan(total), total, np.sign(total) * np.minimum(np.abs(total), greatest))
+            total = np.where(total == 0, a.view(kind).astype(np.float64) + b.view(kind).astype(np.float64), total)
+        want = total.astype(kind) if layout.saturates else a.view(kind) + b.view(kind)
+    want = np.where(np.isnan(want), np.uint8(layout.nan), want.view(np.uint8))
+    assert np.array_equal(combine(Op.SUM, a, b, a_type=dtype), want)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sums_are_those_of_fractions(dtype, seed):
     layout = FLOATS[dtype]
@@ -40,11 +63,11 @@ def test_sums_are_those_of_fractions(dtype, seed):
     a, b = (np.concatenate(both) for both in zip(random_pairs(rng, dtype, 1500), corner, strict=True))
     got = combine(Op.SUM, a, b, a_type=dtype)
     for x, y, made in zip(a.tolist(), b.tolist(), got.tolist(), strict=True):
-        if any(bits & layout.infinity == layout.infinity for bits in (x, y)):
+        if any(bits & ~layout.sign >= layout.infinity for bits in (x, y)):
             continue
         total = exact(x, layout) + exact(y, layout)
         if total:
-            assert made == rounded(total, layout), f"{x:x} + {y:x}"
+            assert made == limited(rounded(total, layout), layout), f"{x:x} + {y:x}"
         else:
             assert made == (layout.sign if x == y == layout.sign else 0), f"{x:x} + {y:x}"
 
@@ -72,6 +95,19 @@ WRITTEN = [
     (DType.FP16, Op.MIN, 0xFE01, 0xFC00, 0x7E00),
     (DType.BF16, Op.MAX, 0x7F80, 0x7F81, 0x7FC0),
     (DType.BF16, Op.MIN, 0xFF80, 0x7F80, 0xFF80),
+    (DType.E4M3, Op.SUM, 0x7E, 0x58, 0x7E),                         # 448 + 16: a tie, to even
+    (DType.E4M3, Op.SUM, 0xFE, 0xD9, 0x7F),                         # -448 - 18: beyond the greatest
+    (DType.E4M3_SAT, Op.SUM, 0xFE, 0xD9, 0xFE),
+    (DType.E4M3_SAT, Op.SUM, 0xFF, 0x00, 0x7F),
+    (DType.E4M3, Op.SUM, 0x08, 0x81, 0x07),                         # least normal - least subnormal
+    (DType.E5M2, Op.SUM, 0x7B, 0x6C, 0x7C),                         # 57344 + 4096: a tie, to even
+    (DType.E5M2, Op.SUM, 0xFB, 0xEB, 0xFB),                         # and less than a tie
+    (DType.E5M2_SAT, Op.SUM, 0x7B, 0x7B, 0x7B),
+    (DType.E5M2_SAT, Op.SUM, 0x7C, 0x00, 0x7B),
+    (DType.E5M2_SAT, Op.SUM, 0x7C, 0xFC, 0x7E),                     # infinity - infinity
+    (DType.E5M2_SAT, Op.MIN, 0xFC, 0x00, 0xFB),
+    (DType.E4M3, Op.MAX, 0x7F, 0x7E, 0x7F),
+    (DType.E5M2, Op.MAX, 0x80, 0x00, 0x00),
     (DType.INT32, Op.SUM, 0x7FFFFFFF, 1, 0x80000000),
     (DType.INT32, Op.MIN, 0x7FFFFFFF, 0x80000000, 0x80000000),
     (DType.INT8, Op.SUM, 0x80, 0xFF, 0x7F),

@@ -59,7 +59,7 @@ def test_large(collective, seed, soak):
 def test_widened(collective, seed):
     rng = np.random.default_rng([seed, collective])
     config = replace(TINY, chunk_bytes=1024)
-    for dtype, shape in product((DType.FP16, DType.BF16), [(1,), (4,), (3, 2)]):
+    for dtype, shape in product((DType.FP16, DType.BF16, DType.E4M3), [(1,), (4,), (3, 2)]):
         count = count_for(rng, collective, shape, dtype, 64)
         check(rng, collective, shape, config, dtype=dtype, count=count, widen=True)
 
