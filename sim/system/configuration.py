@@ -1,6 +1,6 @@
 """What a machine is made of: shape, links, endpoints, rules."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from math import prod
 
 from hw.ace.config import DIMENSIONS
@@ -62,6 +62,12 @@ class Npu:
     sm_bytes: int = 64
     flops: float = 120e12
     memory_latency_s: float = 400e-9
+
+    def __post_init__(self):
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not 0 < value < float("inf") and not (one.name == "memory_latency_s" and value == 0):
+                raise UserError(f"{one.name} of an accelerator must be more than 0, not {value!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,10 +57,12 @@ class Experiment:
 
     def config(self):
         """:class:`MachineConfig`."""
+        from .calibration import Calibration
         from .configuration import MachineConfig
 
         mine = {name: value for name, value in self.settings.items() if not name.startswith(_PREFIXES)}
-        return by_name.apply(MachineConfig(shape=self.shape, endpoint=self.endpoint), mine)
+        config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load())
+        return by_name.apply(config, mine)
 
     def processor(self):
         """:class:`Processor`: the machine's, with ``processor.efficiency``."""

@@ -63,13 +63,15 @@ def flatten(config):
 
 
 def names(config, prefix=""):
-    """Names of :func:`flatten`."""
+    """Names of :func:`flatten`: all numbers and texts, but not what something is called."""
     found = []
     items = enumerate(config) if isinstance(config, tuple) else (
         (field.name, getattr(config, field.name)) for field in fields(config))
     for name, value in items:
-        nested = is_dataclass(value) or (isinstance(value, tuple) and value and all(map(is_dataclass, value)))
-        found += names(value, f"{prefix}{name}.") if nested else [f"{prefix}{name}"]
+        if is_dataclass(value) or (isinstance(value, tuple) and value and all(map(is_dataclass, value))):
+            found += names(value, f"{prefix}{name}.")
+        elif isinstance(value, int | float | str | None) and name != "name":
+            found.append(f"{prefix}{name}")
     return found
 
 

@@ -18,7 +18,9 @@ class Inner:
 @dataclass(frozen=True)
 class Outer:
     size: int = 4
-    name: str = "x"
+    text: str = "x"
+    name: str = "this"
+    shape: tuple = (4, 2)
     fold: bool = True
     inner: Inner = Inner()
     links: tuple = (Inner(), Inner(rate=2.5))
@@ -35,7 +37,7 @@ def test_quantities(text, value):
 
 
 def test_names_and_values():
-    assert names(Outer()) == ["size", "name", "fold", "inner.rate", "inner.limit", "links.0.rate", "links.0.limit",
+    assert names(Outer()) == ["size", "text", "fold", "inner.rate", "inner.limit", "links.0.rate", "links.0.limit",
                               "links.1.rate", "links.1.limit"]
     assert flatten(Outer())["links.1.rate"] == 2.5
 
@@ -52,7 +54,9 @@ def test_apply():
     ("size", 1.5, r"size must be like 4, not 1\.5\."),
     ("size", True, r"size must be like 4, not True\."),
     ("fold", 1, r"fold must be like True, not 1\."),
-    ("name", None, r"name must be like 'x', not None\."),
+    ("text", None, r"text must be like 'x', not None\."),
+    ("name", "that", r"there is no setting 'name'; there are .*"),
+    ("shape", 3, r"there is no setting 'shape'; there are .*"),
     ("inner.rate", "fast", r"inner\.rate must be like 1\.5, not 'fast'\."),
 ])
 def test_wrong_values(name, value, sentence):

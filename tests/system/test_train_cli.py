@@ -94,6 +94,8 @@ def test_settings_of_one_endpoint(capsys):
     (["--set", "chunk"], r"--set must be NAME=VALUE, not 'chunk'\."),
     (["--set", "chunk=3"], r"there is no setting 'chunk'; there are .*"),
     (["--set", "chunk_bytes=many"], r"chunk_bytes must be like 65536, not 'many'\."),
+    (["--set", "npu.clock_hz=0"], r"clock_hz of an accelerator must be more than 0, not 0\."),
+    (["--set", "calibration=3"], r"there is no setting 'calibration'; there are .*calibration\.fill_cycles.*"),
     (["--set", "processor.speed=3"], r"there is no setting 'processor\.speed'; there is processor\.efficiency\."),
     (["--set", "processor.efficiency=3"], r"the processor's efficiency must be above 0 and at most 1, not 3\."),
     (["--set", "workload.batch=3"], r"the workload resnet50 is a table and has no settings, so not batch either\."),
