@@ -6,8 +6,9 @@ Every width that a component needs is a property here, so that hardware, model, 
 from dataclasses import dataclass
 
 __all__ = [
-    "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "MAX_RANKS", "OFFSET_WIDTH", "PHASES", "POSITION_WIDTH",
-    "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH", "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
+    "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_SEQUENCE_WIDTH", "MAX_RANKS",
+    "OFFSET_WIDTH", "PHASES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH", "STEP_WIDTH", "TINY", "WIDE",
+    "WIRE_HEADER_BYTES", "AceConfig",
 ]
 
 ADDR_WIDTH = 64
@@ -50,6 +51,12 @@ LENGTH_WIDTH = 38
 WIRE_HEADER_BYTES = 16
 """What a packet takes on a link besides its payload: header, sequence number, credits and CRC."""
 
+LINK_SEQUENCE_WIDTH = 9
+"""Of a packet's number on a link, which wraps; half as many may wait for their acknowledgement."""
+
+LINK_CREDIT_WIDTH = 13
+"""Of beats that were taken out of a receive buffer, modulo twice the longest one."""
+
 
 def _power_of_two(value, low, high):
     return isinstance(value, int) and low <= value <= high and value & (value - 1) == 0
@@ -78,7 +85,12 @@ class AceConfig:
     packet_bytes : int
         Longest payload of a packet; power of two, 64 to 1024, and a multiple of a beat.
     link_beats : int
-        Beats that the receiver of a link has room for; power of two, two packets at least.
+        Beats that the receiver of a link has room for, in each channel; power of two, two packets at least.
+    replay_beats : int
+        Beats that a link's sender keeps in each channel until they are acknowledged, those that wait to be sent among
+        them; power of two, four packets at least.
+    link_channels : int
+        Channels of a link: 1, or 2 where puts go beside the collectives.
     queues : int
         Command queues, each with one 4 KiB doorbell page; power of two, 2 to 16.
     queue_depth : int
@@ -101,6 +113,8 @@ class AceConfig:
     message_bytes: int = 8192
     packet_bytes: int = 256
     link_beats: int = 64
+    replay_beats: int = 128
+    link_channels: int = 1
     queues: int = 8
     queue_depth: int = 8
     regions: int = 64
@@ -121,6 +135,8 @@ class AceConfig:
         need("packet_bytes", 64, 1024)
         need("message_bytes", self.packet_bytes, self.chunk_bytes)
         need("link_beats", 2 * self.packet_beats, 4096)
+        need("replay_beats", 4 * self.packet_beats, 4096)
+        need("link_channels", 1, 2)
         need("queues", 2, 16)
         need("queue_depth", 2, 16)
         need("regions", 2, 256)
@@ -157,6 +173,11 @@ class AceConfig:
     def chunk_beat_bits(self):
         """Bits of the number of a beat in a slot."""
         return (self.chunk_beats - 1).bit_length()
+
+    @property
+    def link_window(self):
+        """Packets that may wait for their acknowledgement on a link."""
+        return min(self.replay_beats, 1 << LINK_SEQUENCE_WIDTH - 1)
 
     @property
     def ports(self):
@@ -214,7 +235,8 @@ class AceConfig:
 
 
 TINY = AceConfig(data_width=64, lanes=2, fsms=4, slots=8, chunk_bytes=4096, message_bytes=1024, link_beats=128,
-                 queues=2, queue_depth=4, regions=16, communicators=4, program_words=1024, extent_rows=64)
+                 replay_beats=256, queues=2, queue_depth=4, regions=16, communicators=4, program_words=1024,
+                 extent_rows=64)
 """Fits a small ECP5: 32 KiB of SRAM."""
 
 BASE = AceConfig(data_width=256, lanes=8, fsms=8, slots=16, chunk_bytes=16384, message_bytes=4096, link_beats=64,

@@ -17,7 +17,10 @@ from .config import ADDR_WIDTH, DIMENSIONS, DIRECTORY_WIDTH
 from .decoder import directory_layout
 from .extents import ExtentLayout
 from .fsm import state_layout
-from .registers import COUNTERS, register_map
+from .layouts import LinkState
+from .link import link_status_layout
+from .link_state import TIMEOUT_WIDTH, TRIES_WIDTH
+from .registers import COUNTERS, LINK_COUNTERS, register_map
 from .words import PROGRAM_WIDTH
 
 __all__ = ["Control", "counts_layout"]
@@ -52,6 +55,7 @@ class Control(wiring.Component):
         The queue that software looks at.
     fsm_select : ``Out``, fsm : ``In(state_layout)``
     counts : ``In(counts_layout)``
+    link_timeout, link_tries, link_start, link_stop : ``Out``; links : ``In(link_status_layout).array(ports)``
     error, completion : ``In(1)``
     irq : ``Out(1)``
     """
@@ -74,6 +78,9 @@ class Control(wiring.Component):
             "clear": Out(1), "clear_queue": Out(queue),
             "select": Out(queue), "status": In(8), "count": In(32), "active": In(8), "waiting": In(8),
             "fsm_select": Out(config.fsm_bits), "fsm": In(state_layout(config)),
+            "link_timeout": Out(TIMEOUT_WIDTH), "link_tries": Out(TRIES_WIDTH),
+            "link_start": Out(config.ports), "link_stop": Out(config.ports),
+            "links": In(link_status_layout(config)).array(config.ports),
             "counts": In(counts_layout(config)), "error": In(1), "completion": In(1), "irq": Out(1),
         })
 
@@ -86,6 +93,7 @@ class Control(wiring.Component):
                 m.d.comb += [getattr(bank.bus, f"{channel}valid").eq(0), getattr(self.bus, f"{channel}ready").eq(0)]
         self._tables(m, bank)
         self._watch(m, bank)
+        self._links(m, bank)
         for name, _ in COUNTERS:
             low, high = (getattr(bank, f"count_{name.lower()}_{half}") for half in ("lo", "hi"))
             counter, upper = Signal(48, name=f"count_{name.lower()}"), Signal(16, name=f"upper_{name.lower()}")
@@ -132,6 +140,22 @@ class Control(wiring.Component):
             self.sc_address.eq(Cat(bank.queue_sc_lo.value, bank.queue_sc_hi.value)),
             self.clear.eq(bank.queue_clear.written_stb), self.clear_queue.eq(bank.queue_clear.queue),
         ]
+
+    def _links(self, m, bank):
+        link = Signal(link_status_layout(self.config))
+        m.d.comb += [
+            self.link_timeout.eq(bank.link_patience.timeout), self.link_tries.eq(bank.link_patience.tries),
+            bank.link_down.ports.eq(Cat(one.state == LinkState.DOWN for one in self.links)),
+            bank.link_state.state.eq(link.state), bank.link_state.unacknowledged.eq(link.unacknowledged),
+            bank.link_state.credits.eq(link.credits),
+            *(getattr(bank, f"link_{name}").count.eq(link[name]) for name, _ in LINK_COUNTERS),
+        ]
+        for command, ports in ((bank.link_start, self.link_start), (bank.link_stop, self.link_stop)):
+            m.d.comb += ports.eq(Mux(command.written_stb, command.ports, 0))
+        with m.Switch(bank.link_select.port):
+            for number, one in enumerate(self.links):
+                with m.Case(number):
+                    m.d.sync += link.eq(one)
 
     def _watch(self, m, bank):
         state, steps, fsm, queue = bank.fsm_state, bank.fsm_steps, self.fsm, bank.queue_state

@@ -30,7 +30,7 @@ from .drain import Drain
 from .extents import Extents
 from .fill import Fill
 from .intake import Intake
-from .layouts import link_layout
+from .layouts import flit_layout, link_layout
 from .link import LinkPort
 from .operations import Operations
 from .pool import FsmPool
@@ -60,19 +60,25 @@ class AceEngine(wiring.Component):
         Memory.
     tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
         Links; port ``2 * d`` is on the side of rising coordinates of dimension ``d``, ``2 * d + 1`` on the other.
+    link_down : ``Out(ports)``
+        The link was given up.
+    put_tx, put_rx : ``In`` and ``Out``, arrays of ``stream.Signature(flit_layout)``
+        Packets of the links' channel 1, where there is one.
     irq : ``Out(1)``
     """
 
     def __init__(self, config):
         self.config = config
-        link = stream.Signature(link_layout(config))
+        link, flits = stream.Signature(link_layout(config)), stream.Signature(flit_layout(config))
         super().__init__({
             "s_axil": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "s_axi_db": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=128,
                                         id_width=config.doorbell_id_width)),
             "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width, id_width=1)),
             "tx": Out(link).array(config.ports), "rx": In(link).array(config.ports),
-            "irq": Out(1),
+            "link_down": Out(config.ports), "irq": Out(1),
+            **({"put_tx": In(flits).array(config.ports), "put_rx": Out(flits).array(config.ports)}
+               if config.link_channels > 1 else {}),
         })
 
     def elaborate(self, platform):
@@ -205,12 +211,25 @@ class AceEngine(wiring.Component):
         ]
         connect(m, pool.sends, transmit.sends)
         connect(m, pool.signals, transmit.signals)
+        link_down = Signal(config.ports)
         for number in range(config.ports):
             m.submodules[f"link_{number}"] = link = LinkPort(config)
-            connect(m, transmit.ports[number], link.i)
-            connect(m, link.o, receive.ports[number])
+            m.d.comb += [
+                link.i[0].valid.eq(transmit.ports[number].valid), link.i[0].payload.eq(transmit.ports[number].payload),
+                transmit.level[number].eq(link.level), transmit.fresh[number].eq(link.fresh),
+                transmit.port_signal_room[number].eq(link.signal_room),
+                link.timeout.eq(control.link_timeout), link.tries.eq(control.link_tries),
+                link.start.eq(control.link_start[number]), link.stop.eq(control.link_stop[number]),
+                control.links[number].eq(link.status), link_down[number].eq(link.down),
+            ]
+            connect(m, transmit.port_signals[number], link.signals)
+            connect(m, link.o[0], receive.ports[number])
             connect(m, link.tx, flipped(self.tx[number]))
             connect(m, flipped(self.rx[number]), link.rx)
+            if config.link_channels > 1:
+                connect(m, flipped(self.put_tx[number]), link.i[1])
+                connect(m, link.o[1], flipped(self.put_rx[number]))
+        m.d.comb += self.link_down.eq(link_down)
 
         counts = control.counts
         m.d.comb += [

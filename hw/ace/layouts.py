@@ -6,14 +6,16 @@ Command -> Operation -> Chunk -> Move (fill) -> Send, Flit, Landed -> Move (drai
 from amaranth.hdl import Shape
 from amaranth.lib import data, enum
 
-from .config import ADDR_WIDTH, PHASES, SEQUENCE_WIDTH, STEP_WIDTH
+from .config import ADDR_WIDTH, LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH, PHASES, SEQUENCE_WIDTH, STEP_WIDTH
+from .crc import CRC_WIDTH
 from .formats import OP_WIDTH, TYPE_WIDTH
-from .words import COMMAND_FIELDS, HEADER_FIELDS, PHASE_FIELDS, SEND_FIELDS, TRANSFER_FIELDS
+from .words import COMMAND_FIELDS, HEADER_FIELDS, PHASE_FIELDS, SEND_FIELDS, TRANSFER_FIELDS, LinkState
 
 __all__ = [
-    "HEADER_WIDTH", "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "PacketKind", "PhaseLayout", "SendLayout",
-    "TransferLayout", "arithmetic_layout", "chunk_layout", "done_layout", "flit_layout", "grant_layout",
-    "landed_layout", "link_layout", "move_layout", "packet_layout", "place_layout", "send_layout", "signal_layout",
+    "HEADER_WIDTH", "PAYLOAD_KINDS", "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "LinkState", "PacketKind",
+    "PhaseLayout", "SendLayout", "TransferLayout", "arithmetic_layout", "chunk_layout", "done_layout", "flit_layout",
+    "grant_layout", "heard_layout", "landed_layout", "link_header_layout", "link_layout", "move_layout",
+    "packet_layout", "place_layout", "send_layout", "signal_layout",
 ]
 
 CommandLayout = data.StructLayout(dict(COMMAND_FIELDS))
@@ -45,18 +47,24 @@ class PacketKind(enum.Enum, shape=3):
     """A DMA write has ended. No part of the engine sends or takes it."""
 
 
+PAYLOAD_KINDS = (PacketKind.DATA, PacketKind.ABORT, PacketKind.PUT)
+"""Those with payload behind the header; others have one beat, of which the data is 0 and does not travel."""
+
+
 def packet_layout(config):
     """Header of a packet, on its first beat. What only one kind has shares its bits with what only others have. The
     headers of PUT and PUT_DONE are in :mod:`hw.endpoint.layouts`; only ``kind`` is where it is here.
 
     ``communicator``, ``sequence``: the chunk. ``epoch``: of the communicator. ``phase``: which of its program. Of DATA,
     ``offset``: beat of the slot where its payload begins; ``beats``: of payload, less one; ``reduce``: combine with
-    what is there. Of a GRANT, ``granted``: how many receives of the phase are safe in all.
+    what is there. Of a GRANT, ``granted``: how many receives of the phase are safe in all. Of a CREDIT packet,
+    ``state``: of the sender's port; ``nak``: something is missing, begin again; ``ask``: answer at once.
     """
     return _overlaid(
         {"kind": PacketKind, "communicator": 4, "epoch": 4, "sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH},
         {"offset": config.chunk_beat_bits, "beats": 7, "reduce": 1},
-        {"granted": STEP_WIDTH})
+        {"granted": STEP_WIDTH},
+        {"state": LinkState, "nak": 1, "ask": 1})
 
 
 def _overlaid(common, *kinds):
@@ -76,12 +84,30 @@ def flit_layout(config):
     return data.StructLayout({"data": config.data_width, "header": packet_layout(config), "first": 1, "last": 1})
 
 
-def link_layout(config):
-    """One beat on a link: a flit, and on its first beat what the ports tell each other.
+def link_header_layout(config):
+    """What travels in front of the payload: a packet's header, and what the ports tell each other on each.
 
-    ``credit``: beats that this port has taken out of its receive buffer since reset, modulo 2 ** 16.
+    ``sequence``: number of the packet, modulo 2 ** 9; of CREDIT packets it does not count. ``ack``: number of the
+    packet that is expected next. ``round``: changes whenever packets are sent again; of a NAK, the round that it
+    complains of. ``channel``: whose packet. ``credits``: beats that have been taken out of each channel's receive
+    buffer since the link came up, modulo 2 ** 13.
     """
-    return data.StructLayout({"flit": flit_layout(config), "credit": 16})
+    return data.StructLayout({
+        "packet": packet_layout(config), "sequence": LINK_SEQUENCE_WIDTH, "ack": LINK_SEQUENCE_WIDTH, "round": 1,
+        "channel": 1, "credits": data.ArrayLayout(LINK_CREDIT_WIDTH, 2)})
+
+
+def link_layout(config):
+    """One beat on a link. ``header`` travels with the first, ``crc``, of header and payload, with the last."""
+    return data.StructLayout({
+        "data": config.data_width, "header": link_header_layout(config), "crc": CRC_WIDTH, "first": 1, "last": 1})
+
+
+def heard_layout(config):
+    """Of a packet that came whole: what it tells the port's own sender. ``control``: it is a CREDIT packet."""
+    return data.StructLayout({
+        "ack": LINK_SEQUENCE_WIDTH, "credits": data.ArrayLayout(LINK_CREDIT_WIDTH, 2), "round": 1, "control": 1,
+        "state": LinkState, "nak": 1, "ask": 1})
 
 
 def grant_layout(config):

@@ -1,136 +1,44 @@
-"""A link port: flits go over the link only as far as the other side has room for them.
+"""A link port: packets reach the other end once, whole and in order, whatever the link does with what it carries.
 
-Transmit -> LinkSender -> link -> LinkReceiver -> Receive.  Latency: 1 cycle from ``i`` to ``tx``; from ``rx`` to ``o``
-1 cycle with a receive buffer in LUT RAM and 2 in block RAM.  Throughput: 1 beat per cycle, as long as the receive
-buffer covers the way there and back, a packet, and a quarter of itself.
+::
+
+    i, signals -> LinkSender ---- tx --->
+                   ^      ^
+                   |   LinkControl          link
+                   |      v
+    o <-------- LinkReceiver <--- rx ----
+
+Latency and throughput: those of :mod:`.link_sender` and :mod:`.link_receiver`. A packet is handed on when its last beat
+has come, and its CRC is right.
 """
 
 from amaranth import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.stream import Queue
+from .config import LINK_SEQUENCE_WIDTH
+from .layouts import LinkState, flit_layout, link_layout, packet_layout
+from .link_receiver import LinkReceiver
+from .link_sender import LinkSender
+from .link_state import TIMEOUT_WIDTH, TRIES_WIDTH, LinkControl
 
-from .layouts import PacketKind, flit_layout, link_layout
+__all__ = ["COUNT_WIDTH", "LINK_COUNTS", "LinkPort", "link_status_layout"]
 
-__all__ = ["LinkPort", "LinkReceiver", "LinkSender"]
-
-CREDIT_WIDTH = 16
-
-PATIENCE = 256
-"""Cycles after which even one beat of room is told, where nothing else goes over the link."""
-
-
-class LinkSender(wiring.Component):
-    """Begin a packet when the peer has room for the longest one; tell the peer on each what was taken out here.
-
-    What was taken out is cumulative, so that one telling makes up for all before. With no packet that may begin, a
-    CREDIT packet tells it, as soon as a quarter of the buffer has not been told. The peer, which has been
-    told of three quarters, can then begin another packet: two ports never wait for each other.
-
-    Parameters
-    ----------
-    config : AceConfig
-
-    Members
-    -------
-    i : ``In(stream.Signature(flit_layout))``
-    tx : ``Out(stream.Signature(link_layout))``
-        From registers.
-    taken : ``In(16)``
-        Beats taken out of the own receive buffer since reset, modulo 2 ** 16.
-    credit_valid : ``In(1)``, credit : ``In(16)``
-        The peer tells how many it has taken out of its own.
-    """
-
-    def __init__(self, config):
-        self.config = config
-        super().__init__({
-            "i": In(stream.Signature(flit_layout(config))), "tx": Out(stream.Signature(link_layout(config))),
-            "taken": In(CREDIT_WIDTH), "credit_valid": In(1), "credit": In(CREDIT_WIDTH),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        limit, packet_beats = self.config.link_beats, self.config.packet_beats
-        flit, beat = self.i.payload, self.tx.payload
-
-        # Room at the peer: numbers of beats are taken modulo twice the buffer.
-        free = Signal(range(limit + 1), init=limit)
-        known, gain = Signal.like(free, init=0), Signal.like(free, init=0)
-        with m.If(self.credit_valid):
-            m.d.sync += known.eq(self.credit)
-        m.d.sync += gain.eq(Mux(self.credit_valid, (self.credit - known)[:len(gain)], 0))
-        m.d.sync += free.eq(free + gain - (self.i.valid & self.i.ready))
-
-        # What the peer was not told.
-        told, untold = Signal.like(free, init=0), Signal.like(free, init=0)
-        waited = Signal(range(PATIENCE))
-        due = Signal()
-        m.d.comb += [untold.eq(self.taken - told), due.eq((untold >= limit // 4) | (waited == PATIENCE - 1))]
-
-        inside, may, empty, tell = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [
-            may.eq(inside | (free >= packet_beats)),
-            empty.eq(~self.tx.valid | self.tx.ready),
-            self.i.ready.eq(empty & may),
-            tell.eq(due & ~inside & ~(self.i.valid & may)),
-        ]
-        with m.If(empty):
-            m.d.sync += [self.tx.valid.eq((self.i.valid & may) | tell), beat.flit.eq(flit), beat.credit.eq(self.taken)]
-            with m.If(tell):
-                m.d.sync += [beat.flit.header.kind.eq(PacketKind.CREDIT), beat.flit.first.eq(1), beat.flit.last.eq(1)]
-            with m.Elif(self.i.valid & may):
-                m.d.sync += inside.eq(~flit.last)
-        with m.If(empty & (tell | (self.i.valid & may & ~inside))):
-            m.d.sync += [told.eq(self.taken), waited.eq(0)]
-        with m.Elif((untold != 0) & (waited != PATIENCE - 1)):
-            m.d.sync += waited.eq(waited + 1)
-        return m
+LINK_COUNTS = ("replays", "crc_errors", "sequence_errors", "duplicates", "timeouts")
+COUNT_WIDTH = 16
+"""Counters stay at their largest value."""
 
 
-class LinkReceiver(wiring.Component):
-    """Keep what comes until it is taken; of CREDIT packets, nothing.
-
-    Parameters
-    ----------
-    config : AceConfig
-
-    Members
-    -------
-    rx : ``In(stream.Signature(link_layout))``
-        Always ready: the peer's sender sees to it that there is room.
-    o : ``Out(stream.Signature(flit_layout))``
-    taken : ``Out(16)``
-        Beats taken out since reset, modulo 2 ** 16.
-    credit_valid : ``Out(1)``, credit : ``Out(16)``
-        The peer tells how many it has taken out.
-    """
-
-    def __init__(self, config):
-        self.config = config
-        super().__init__({
-            "rx": In(stream.Signature(link_layout(config))), "o": Out(stream.Signature(flit_layout(config))),
-            "taken": Out(CREDIT_WIDTH), "credit_valid": Out(1), "credit": Out(CREDIT_WIDTH),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.buffer = buffer = Queue(flit_layout(self.config), depth=self.config.link_beats)
-        connect(m, buffer.o, flipped(self.o))
-        flit = self.rx.payload.flit
-        m.d.comb += [
-            self.rx.ready.eq(1),
-            buffer.i.valid.eq(self.rx.valid & ~(flit.first & (flit.header.kind == PacketKind.CREDIT))),
-            buffer.i.payload.eq(flit),
-            self.credit_valid.eq(self.rx.valid & flit.first), self.credit.eq(self.rx.payload.credit),
-        ]
-        m.d.sync += self.taken.eq(self.taken + (self.o.valid & self.o.ready))
-        return m
+def link_status_layout(config):
+    """What software sees of a port: its state, packets that are not acknowledged, room at the peer in channel 0, and
+    counters."""
+    return data.StructLayout({
+        "state": LinkState, "unacknowledged": LINK_SEQUENCE_WIDTH, "credits": range(config.link_beats + 1),
+        **{name: COUNT_WIDTH for name in LINK_COUNTS}})
 
 
 class LinkPort(wiring.Component):
-    """Both directions of a link. Both of its ends come out of reset together.
+    """Both directions of a link.
 
     Parameters
     ----------
@@ -138,27 +46,67 @@ class LinkPort(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(flit_layout))``, o : ``Out(stream.Signature(flit_layout))``
-        Packets to and from the peer, whole and in order.
+    i : ``In(stream.Signature(flit_layout)).array(link_channels)``, o : ``Out``, the same
+        Packets to and from the peer. A port that is down takes and drops what it is given.
+    signals : ``In(stream.Signature(packet_layout))``
+        Headers of packets without payload, of channel 0; they go before packets that wait.
+    signal_room : ``Out(1)``
+        At least two more of them will be taken.
     tx : ``Out(stream.Signature(link_layout))``, rx : ``In(stream.Signature(link_layout))``
         The link. ``rx.ready`` is constant.
+    timeout : ``In(24)``, tries : ``In(8)``, start, stop : ``In(1)``
+        Of :class:`LinkControl`.
+    level, fresh : ``Out(range(replay_beats + 1))``
+        Beats of channel 0 that are kept, and those of them that were never sent.
+    down : ``Out(1)``
+        The link was given up.
+    status : ``Out(link_status_layout)``
     """
 
     def __init__(self, config):
         self.config = config
         flits, link = stream.Signature(flit_layout(config)), stream.Signature(link_layout(config))
-        super().__init__({"i": In(flits), "o": Out(flits), "tx": Out(link), "rx": In(link)})
+        super().__init__({
+            "i": In(flits).array(config.link_channels), "o": Out(flits).array(config.link_channels),
+            "signals": In(stream.Signature(packet_layout(config))), "signal_room": Out(1),
+            "tx": Out(link), "rx": In(link),
+            "timeout": In(TIMEOUT_WIDTH), "tries": In(TRIES_WIDTH), "start": In(1), "stop": In(1),
+            "level": Out(range(config.replay_beats + 1)), "fresh": Out(range(config.replay_beats + 1)),
+            "down": Out(1), "status": Out(link_status_layout(config)),
+        })
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.sender = sender = LinkSender(self.config)
         m.submodules.receiver = receiver = LinkReceiver(self.config)
-        connect(m, flipped(self.i), sender.i)
+        m.submodules.control = control = LinkControl(self.config)
+        for channel in range(self.config.link_channels):
+            connect(m, flipped(self.i[channel]), sender.i[channel])
+            connect(m, receiver.o[channel], flipped(self.o[channel]))
+            m.d.comb += sender.taken[channel].eq(receiver.taken[channel])
+        connect(m, flipped(self.signals), sender.signals)
         connect(m, sender.tx, flipped(self.tx))
         connect(m, flipped(self.rx), receiver.rx)
-        connect(m, receiver.o, flipped(self.o))
+        # A peer that is asked to begin again, or that begins again though it need not, is answered at once.
         m.d.comb += [
-            sender.taken.eq(receiver.taken),
-            sender.credit_valid.eq(receiver.credit_valid), sender.credit.eq(receiver.credit),
+            *(end.heard.valid.eq(receiver.heard.valid) for end in (sender, control)),
+            *(end.heard.payload.eq(receiver.heard.payload) for end in (sender, control)),
+            sender.state.eq(control.state), sender.replay.eq(control.replay), sender.ask.eq(control.ask),
+            sender.tell.eq(control.tell | receiver.repeated), sender.expected.eq(receiver.expected),
+            sender.nak.eq(receiver.nak), sender.nak_round.eq(receiver.nak_round),
+            receiver.start.eq((control.state == LinkState.DOWN) | (control.state == LinkState.START)),
+            receiver.accept.eq((control.state == LinkState.INIT) | (control.state == LinkState.UP)),
+            control.empty.eq(receiver.empty), control.unacknowledged.eq(sender.unacknowledged),
+            control.waiting.eq(sender.waiting), control.progress.eq(sender.progress),
+            *(getattr(control, name).eq(getattr(self, name)) for name in ("timeout", "tries", "start", "stop")),
+            self.signal_room.eq(sender.signal_room), self.level.eq(sender.level), self.fresh.eq(sender.fresh),
         ]
+        status = self.status
+        m.d.sync += [self.down.eq(control.state == LinkState.DOWN), status.state.eq(control.state),
+                     status.unacknowledged.eq(sender.unacknowledged), status.credits.eq(sender.free)]
+        for name, event in (("replays", sender.replayed), ("crc_errors", receiver.wrong),
+                            ("sequence_errors", receiver.missed), ("duplicates", receiver.repeated),
+                            ("timeouts", control.expired)):
+            with m.If(event & ~status[name].all()):
+                m.d.sync += status[name].eq(status[name] + 1)
         return m

@@ -9,9 +9,9 @@ from hw.dma_engine.config import OFFSET_WIDTH as REGION_WIDTH
 from hw.regs import Access, Field, Register, RegisterMap, register_pair
 
 from .config import ADDR_WIDTH, COUNT_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, OFFSET_WIDTH, ROOT_WIDTH
-from .words import PROGRAM_WIDTH, Status
+from .words import PROGRAM_WIDTH, LinkState, Status
 
-__all__ = ["ID_VALUE", "VERSION", "register_map"]
+__all__ = ["ID_VALUE", "LINK_COUNTERS", "LINK_TIMEOUT", "LINK_TRIES", "VERSION", "register_map"]
 
 ID_VALUE = 0x4143_4520
 """ASCII ``ACE`` and a blank."""
@@ -143,6 +143,44 @@ def _queues(config):
     )
 
 
+LINK_TIMEOUT, LINK_TRIES = 4096, 8
+"""Out of reset."""
+
+
+def _links(config):
+    ports = config.ports
+    return (
+        Register("LINK_PATIENCE", [
+            Field("timeout", 24, RW, reset=LINK_TIMEOUT, doc="Cycles without progress after which packets are sent "
+                  "again: more than a packet takes there, and its acknowledgement back. 0: never."),
+            Field("tries", 8, RW, reset=LINK_TRIES, doc="How often in a row, before the link is given up."),
+        ], doc="Patience of all links."),
+        Register("LINK_START", [Field("ports", ports, PULSE, doc="A bit for each port.")],
+                 doc="Forgets what waits at these ports, and brings their links up when the other ends do so too."),
+        Register("LINK_STOP", [Field("ports", ports, PULSE, doc="A bit for each port.")],
+                 doc="Takes the links of these ports down."),
+        Register("LINK_DOWN", [Field("ports", ports, RO, doc="A bit for each port.")],
+                 doc="Links that were given up, or taken down."),
+        Register("LINK_SELECT", [Field("port", 3, RW, doc="Port to look at.")],
+                 doc="Which port the following registers show."),
+        Register("LINK_STATE", [
+            Field("state", 2, RO, enum=LinkState, doc="State of the selected port."),
+            Field("unacknowledged", 9, RO, lsb=4, doc="Packets that the other end has not acknowledged."),
+            Field("credits", 13, RO, lsb=16, doc="Beats for which the other end has room."),
+        ], doc="State of the selected port."),
+        *(Register(f"LINK_{name.upper()}", [Field("count", 16, RO, doc="It stays at its largest value.")],
+                   doc=f"{doc}, at the selected port, since reset.") for name, doc in LINK_COUNTERS),
+    )
+
+
+LINK_COUNTERS = (
+    ("replays", "Times that packets were sent again"),
+    ("crc_errors", "Broken packets that came"),
+    ("sequence_errors", "Packets that came in place of another"),
+    ("duplicates", "Packets that had come before"),
+    ("timeouts", "Times that there was no progress"),
+)
+
 COUNTERS = (
     ("READ_BYTES", "Payload bytes read from memory."),
     ("WRITE_BYTES", "Payload bytes written to memory; without completion words."),
@@ -183,5 +221,5 @@ def register_map(config):
     )
     return RegisterMap("ace", [
         *_identity(config), *_regions(config), *_communicators(config), *_extents(config), *_queues(config), *watch,
-        *counters,
+        *counters, *_links(config),
     ], addr_width=12, doc="Registers of the dmace collectives accelerator.")

@@ -1,15 +1,12 @@
 """What leaves at the ports: pieces of chunks out of the SRAM, and GRANTs between them.
 
-Pool -> Transmit (<- Sram) -> LinkPort.  Latency: 4 cycles from a send to its first beat on a port, 5 where the ports'
-queues are in block RAM; 1 cycle from a GRANT to its port.  Throughput: one beat per cycle over all ports, whatever the
-packets' lengths; besides, one GRANT per cycle.
+Pool -> Transmit (<- Sram) -> LinkPort.  Latency: 3 cycles from a send to its first beat on a port; 0 from a GRANT to
+its port.  Throughput: one beat per cycle over all ports, whatever the packets' lengths; besides, one GRANT per cycle.
 """
 
 from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from hw.stream import CreditCounter, Queue
 
 from .delay import delayed
 from .layouts import flit_layout, packet_layout, send_layout, signal_layout
@@ -17,17 +14,14 @@ from .sram import Sram, SramReadSignature
 
 __all__ = ["Transmit"]
 
-SIGNALS = 8
-"""GRANTs that wait at a port."""
-
-
 class Transmit(wiring.Component):
-    """Read the payload of one packet after the other, each into the queue of its port.
+    """Read the payload of one packet after the other, each into the memory of its port.
 
-    A packet is taken when its port's queue has room for all of it. So nothing that was read is ever held up, and
-    as long as the user looks at ``room``, no port holds up another.
+    A packet is taken when its port's memory has room for all of it, and few beats there wait to be sent. So nothing
+    that was read is ever held up, what is urgent waits for little, and as long as the user looks at ``room``, no port
+    holds up another.
 
-    GRANTs have queues of their own and go before packets that wait; never into one that has begun.
+    GRANTs have a way of their own; the ports send them before packets that wait.
 
     Parameters
     ----------
@@ -44,9 +38,14 @@ class Transmit(wiring.Component):
     sent : ``Out``; ``valid``, ``fsm``
         In the cycle before, the last beat of a packet was read: its place in the SRAM may be written.
     read : ``Out(SramReadSignature)``
-    ports : ``Out(stream.Signature(flit_layout)).array(ports)``
+    ports : ``Out``, array of ``valid``, ``payload`` (``flit_layout``)
+        Never refused: what is there, and what is to come, has room.
+    port_signals : ``Out(stream.Signature(packet_layout)).array(ports)``, port_signal_room : ``In(ports)``
+        GRANTs, and that the port will take at least two more.
+    level, fresh : ``In(range(replay_beats + 1)).array(ports)``
+        Beats in the port's memory, and those of them that were never sent.
     beats : ``Out(ports)``
-        In the cycle before, a beat of a DATA packet left at the port.
+        In the cycle before, a beat of a DATA packet went to the port.
     """
 
     def __init__(self, config):
@@ -56,28 +55,32 @@ class Transmit(wiring.Component):
             "room": Out(config.ports), "signal_room": Out(config.ports),
             "sent": Out(wiring.Signature({"valid": Out(1), "fsm": Out(config.fsm_bits)})),
             "read": Out(SramReadSignature(config)),
-            "ports": Out(stream.Signature(flit_layout(config))).array(config.ports),
+            "ports": Out(wiring.Signature({
+                "valid": Out(1), "payload": Out(flit_layout(config))})).array(config.ports),
+            "port_signals": Out(stream.Signature(packet_layout(config))).array(config.ports),
+            "port_signal_room": In(config.ports),
+            "level": In(range(config.replay_beats + 1)).array(config.ports),
+            "fresh": In(range(config.replay_beats + 1)).array(config.ports),
             "beats": Out(config.ports),
         })
 
     @property
     def queue_beats(self):
-        """Beats that wait at a port: four packets, or as many as fit the least that LUT RAM can hold."""
-        return max(Queue.LUT_RAM_DEPTH, 4 * self.config.packet_beats)
+        """Beats that wait at a port to be sent: four packets, or 32."""
+        return max(32, 4 * self.config.packet_beats)
 
     @property
     def latency(self):
         """Cycles from a send to its first beat on a port."""
-        return 2 + Sram.LATENCY + (self.queue_beats > Queue.LUT_RAM_DEPTH)
+        return 1 + Sram.LATENCY
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
         fits, signal_fits = Signal(config.ports), Signal(config.ports)
-        taken, signal_taken = Signal(), Signal()
+        taken = Signal()
         m.d.comb += [taken.eq(self.sends.valid & self.sends.ready),
-                     self.signals.ready.eq(signal_fits.bit_select(self.signals.payload.port, 1)),
-                     signal_taken.eq(self.signals.valid & self.signals.ready)]
+                     self.signals.ready.eq(signal_fits.bit_select(self.signals.payload.port, 1))]
         packet, reading = self._next(m, taken, fits)
 
         # A beat is asked for now, and here with its header when its data is.
@@ -89,25 +92,29 @@ class Transmit(wiring.Component):
         here = delayed(m, reading, Sram.LATENCY, name="here", reset_less=False)
         known = delayed(m, asked, Sram.LATENCY, name="known")
 
+        limit = self.queue_beats
+        send = self.sends.payload
         for number, port in enumerate(self.ports):
-            m.submodules[f"queue_{number}"] = queue = Queue(flit_layout(config), depth=self.queue_beats)
-            m.submodules[f"signals_{number}"] = signals = Queue(packet_layout(config), depth=SIGNALS, ram="lut")
-            m.submodules[f"places_{number}"] = places = CreditCounter(self.queue_beats, max_take=config.packet_beats)
-            send = self.sends.payload
+            signals, flit = self.port_signals[number], port.payload
+            # Beats that were taken and are not there yet.
+            coming = Signal(range(2 * config.packet_beats + 8), name=f"coming_{number}")
+            kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
+                             for name in ("kept", "waiting"))
+            mine = taken & (send.port == number)
+            m.d.sync += coming.eq(coming + Mux(mine, send.header.beats + 1, 0) - port.valid)
             m.d.comb += [
-                places.take.eq(send.header.beats + 1), places.take_stb.eq(taken & (send.port == number)),
-                places.give.eq(queue.o.valid & queue.o.ready),
-                fits[number].eq(places.available >= config.packet_beats),
-                self.room[number].eq(places.available >= 2 * config.packet_beats),
-                queue.i.valid.eq(here & (known.port == number)), queue.i.payload.data.eq(self.read.data),
-                *(queue.i.payload[name].eq(known[name]) for name in ("header", "first", "last")),
-                signals.i.valid.eq(signal_taken & (self.signals.payload.port == number)),
-                signals.i.payload.eq(self.signals.payload.header),
-                signal_fits[number].eq(signals.i.ready),
-                self.signal_room[number].eq(signals.level < SIGNALS - 1),
+                kept.eq(self.level[number] + coming), waiting.eq(self.fresh[number] + coming),
+                fits[number].eq((kept <= config.replay_beats - config.packet_beats)
+                                & (waiting <= limit - config.packet_beats)),
+                self.room[number].eq((kept <= config.replay_beats - 2 * config.packet_beats)
+                                     & (waiting <= limit - 2 * config.packet_beats)),
+                port.valid.eq(here & (known.port == number)), flit.data.eq(self.read.data),
+                *(flit[name].eq(known[name]) for name in ("header", "first", "last")),
+                signals.valid.eq(self.signals.valid & (self.signals.payload.port == number)),
+                signals.payload.eq(self.signals.payload.header), signal_fits[number].eq(signals.ready),
+                self.signal_room[number].eq(self.port_signal_room[number]),
             ]
-            m.d.sync += self.beats[number].eq(queue.o.valid & queue.o.ready)
-            self._merge(m, queue.o, signals.o, port, name=f"stays_{number}")
+            m.d.sync += self.beats[number].eq(port.valid)
         return m
 
     def _next(self, m, taken, fits):
@@ -138,18 +145,3 @@ class Transmit(wiring.Component):
                 beat = packet.send.address[:self.config.chunk_beat_bits]
                 m.d.sync += [beat.eq(beat + 1), packet.first.eq(0), packet.left.eq(packet.left - 1)]
         return packet, reading
-
-    def _merge(self, m, packets, signals, port, *, name):
-        """A GRANT when there is one, but for when a packet was offered or has begun."""
-        stays, signal = Signal(name=name), Signal(name=f"{name}_not")
-        flit = port.payload
-        m.d.comb += [
-            signal.eq(signals.valid & ~stays),
-            port.valid.eq(signal | packets.valid),
-            flit.eq(packets.payload),
-            packets.ready.eq(port.ready & ~signal), signals.ready.eq(port.ready & signal),
-        ]
-        with m.If(signal):
-            m.d.comb += [flit.header.eq(signals.payload), flit.first.eq(1), flit.last.eq(1)]
-        with m.Elif(packets.valid):
-            m.d.sync += stays.eq(~(port.ready & flit.last))

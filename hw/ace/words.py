@@ -13,8 +13,8 @@ from .formats import OP_WIDTH, TYPE_WIDTH
 
 __all__ = [
     "COMMAND_FIELDS", "HEADER_FIELDS", "PARTED", "PHASE_FIELDS", "PROGRAM_WIDTH", "REDUCING", "ROLE_FIELDS",
-    "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "HeaderWord", "Ordered",
-    "PhaseWord", "RoleWord", "SendWord", "Status", "TransferWord", "field_positions",
+    "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "HeaderWord",
+    "LinkState", "Ordered", "PhaseWord", "RoleWord", "SendWord", "Status", "TransferWord", "field_positions",
 ]
 
 
@@ -85,6 +85,19 @@ class Status(enum.IntEnum):
     DST_BOUNDS = 0x23
     WRITE_ERROR = 0x24
     """The memory answered a write of the receive buffer with an error."""
+
+
+class LinkState(enum.IntEnum):
+    """Of one end of a link; a CREDIT packet tells it. The handshake is that of BFD (RFC 5880, 6.2)."""
+
+    DOWN = 0
+    """Given up: everything is dropped, until software starts it again."""
+    START = 1
+    """The other end has not been heard of."""
+    INIT = 2
+    """It has, but may not know of this one."""
+    UP = 3
+    """Packets go both ways."""
 
 
 COMMAND_FIELDS = (

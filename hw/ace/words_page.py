@@ -9,7 +9,7 @@ from hw.dma_engine.words import COMPLETION_FIELDS
 
 from .config import COLUMN_BYTES, EXTENT_ALIGNMENT
 from .formats import DType, Reduction
-from .layouts import PacketKind, link_layout, packet_layout
+from .layouts import PacketKind, link_header_layout, link_layout, packet_layout
 from .words import (
     COMMAND_FIELDS,
     HEADER_FIELDS,
@@ -92,16 +92,30 @@ _PACKET = {
     "offset": "DATA: first beat in the receiver's slot",
     "beats": "DATA: beats of payload, less one",
     "reduce": "DATA: combine with what is there",
+    "state": "CREDIT: of the sender's port: 0 DOWN, 1 START, 2 INIT, 3 UP",
+    "nak": "CREDIT: packets from `ack` on are to be sent again",
+    "ask": "CREDIT: to be answered by another at once",
     "granted": "GRANT: receives of the phase that are safe, counted from its beginning",
 }
 
+_LINK_HEADER = {
+    "packet": "the packet's header, see above",
+    "sequence": "number of the packet, of those that are not CREDIT packets; the first one is 0",
+    "ack": "number of the packet that is expected next: all before have come",
+    "round": "changes whenever packets are sent again; of a NAK, the round that it complains of",
+    "channel": "whose receive buffer it goes to",
+    "credits": "13 bits for each channel: beats that were taken out of its receive buffer since the link came up, "
+               "modulo 8,192",
+}
+
 _LINK = {
-    "data": "payload of a DATA packet: words of the SRAM, the beat's first byte lowest",
-    "header": "see above; counts on the first beat of a packet",
+    "data": "payload: words of the SRAM, the beat's first byte lowest; 0 in packets without payload, where it does not "
+            "travel",
+    "header": "travels in front of the payload, in 12 bytes, the rest of which is 0; counts on the first beat",
+    "crc": "CRC-32 of IEEE 802.3 (zlib's) of the header's 12 bytes and the payload; travels behind it; counts on the "
+           "last beat",
     "first": "first beat of a packet",
     "last": "last beat of a packet",
-    "credit": "beats that this port has taken out of its receive buffer since reset, modulo 65,536; counts on the "
-              "first beat",
 }
 
 _COLLECTIVES = {
@@ -143,7 +157,7 @@ _REDUCTIONS = {
 }
 
 _KINDS = {
-    PacketKind.CREDIT: "one beat, nothing but `credit`; from port to port, takes no room in the receive buffer",
+    PacketKind.CREDIT: "one beat, no payload; from port to port, has no number, takes no room in the receive buffer",
     PacketKind.DATA: "a piece of a send",
     PacketKind.GRANT: "one beat, no payload: from the receiver of sends to their sender",
     PacketKind.ABORT: "reserved",
@@ -201,13 +215,13 @@ def page(config):
             ("PHASE", PHASE_FIELDS, _PHASE), ("SEND", SEND_FIELDS, _SEND),
             ("ROLE", ROLE_FIELDS, {"program": "address of the role's HEADER"})):
         lines += [f"### {name}", "", *_fields(field_positions(fields), meanings)]
-    lines += ["## The packet header", "", "Beside the first beat of a packet.", "",
+    lines += ["## The packet header", "",
+              "Beside the first beat of a packet. What one kind has shares its bits with what others have.", "",
               *_fields(_placed(packet_layout(config)), _PACKET), "### Kinds", "", *_codes(_KINDS, "`kind`"),
               "## The beat on a link", ""]
-    link = link_layout(config)
-    flit = {name: (link["flit"].offset + lsb, width) for name, (lsb, width) in _placed(link["flit"].shape).items()}
-    others = {name: place for name, place in _placed(link).items() if name != "flit"}
-    return "\n".join([*lines, *_fields(flit | others, _LINK)])
+    lines += [*_fields(_placed(link_layout(config)), _LINK), "### Its header", "",
+              *_fields(_placed(link_header_layout(config)), _LINK_HEADER)]
+    return "\n".join(lines)
 
 
 def _fields(positions, meanings):

@@ -1,6 +1,6 @@
 """Sizes of an endpoint, validated once, and the three named presets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hw.ace import config as ace
 from hw.dma_engine import config as dma
@@ -113,8 +113,13 @@ def remote_address(port, export, offset=0):
     return 1 << REMOTE_BIT | port << REMOTE_PORT_LSB | export << REMOTE_EXPORT_LSB | offset
 
 
-TINY = EndpointConfig(dma=dma.TINY, ace=ace.TINY, exports=4, puts=32)
-BASE = EndpointConfig(dma=dma.BASE, ace=ace.BASE)
-WIDE = EndpointConfig(dma=dma.WIDE, ace=ace.WIDE, exports=32, puts=256)
+def _for_puts(config):
+    """With a second channel on each link, where the accelerator's links can have one."""
+    return replace(config, link_channels=2) if hasattr(config, "link_channels") else config
+
+
+TINY = EndpointConfig(dma=dma.TINY, ace=_for_puts(ace.TINY), exports=4, puts=32)
+BASE = EndpointConfig(dma=dma.BASE, ace=_for_puts(ace.BASE))
+WIDE = EndpointConfig(dma=dma.WIDE, ace=_for_puts(ace.WIDE), exports=32, puts=256)
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

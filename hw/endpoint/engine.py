@@ -6,7 +6,7 @@
     s_axil -> RegisterWindow --+-> AceEngine -> Bridge ----------------+       ^
                                +-> EndpointControl         |           |       |
                                                            |           +-----> Puts
-                                                           +------------------- ChannelMux <-> tx, rx
+                                                           +------------------- links <-> tx, rx
 """
 
 from amaranth import *
@@ -14,6 +14,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ace.engine import AceEngine
+from hw.ace.layouts import link_layout
+from hw.ace.link import LinkPort
 from hw.axi import AxiLiteSignature, AxiSignature
 from hw.dma_engine import DmaEngine
 from hw.dma_engine.events import EventsSignature
@@ -32,6 +34,11 @@ from .remote import RemoteSplit
 __all__ = ["Endpoint"]
 
 
+def two_channels(config):
+    """Whether the accelerator's link ports carry puts, too."""
+    return getattr(config.ace, "link_channels", 1) == 2
+
+
 class Endpoint(wiring.Component):
     """One accelerator's communication hardware.
 
@@ -47,7 +54,7 @@ class Endpoint(wiring.Component):
         Doorbells: the pages of the DMA engine's queues, then those of the accelerator's.
     m_axi : ``Out(AxiSignature)``
         Memory.
-    tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(channel_layout)``
+    tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature``
         Links, as of :class:`AceEngine`, with puts beside the collectives.
     irq : ``Out(1)``
         Level, active high: that of either.
@@ -59,7 +66,7 @@ class Endpoint(wiring.Component):
         if not isinstance(config, EndpointConfig):
             raise TypeError(f"Endpoint needs an EndpointConfig, not {config!r}")
         self.config = config
-        link = stream.Signature(channel_layout(config))
+        link = stream.Signature(link_layout(config.ace) if two_channels(config) else channel_layout(config))
         super().__init__({
             "s_axil": In(AxiLiteSignature(addr_width=14, data_width=32)),
             "s_axi_db": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=128,
@@ -122,13 +129,27 @@ class Endpoint(wiring.Component):
             control.counts.put_packets_refused.eq(puts.refused),
         ]
 
-        # -- Links.
-        for number, channels in enumerate(puts.channels):
-            mux = ChannelMux(config)
-            m.submodules[f"channels_{number}"] = mux
-            for channel, tx, rx in ((0, ace.tx[number], ace.rx[number]), (1, channels.tx, channels.rx)):
-                connect(m, tx, mux.i[channel])
-                connect(m, mux.o[channel], rx)
-            connect(m, mux.tx, flipped(self.tx[number]))
-            connect(m, flipped(self.rx[number]), mux.rx)
+        # -- Links: collectives on channel 0, puts on channel 1.
+        for number, channel in enumerate(puts.channels):
+            if two_channels(config):
+                connect(m, channel.tx, ace.put_tx[number])
+                connect(m, ace.put_rx[number], channel.rx)
+                connect(m, ace.tx[number], flipped(self.tx[number]))
+                connect(m, flipped(self.rx[number]), ace.rx[number])
+            else:
+                self._share_link(m, number, ace, channel)
+        if two_channels(config):
+            m.d.comb += puts.down.eq(ace.link_down)
         return m
+
+    def _share_link(self, m, number, ace, channel):
+        """A link port for each channel, where the accelerator's have only one."""
+        m.submodules[f"port_{number}"] = port = LinkPort(self.config.ace)
+        m.submodules[f"channels_{number}"] = mux = ChannelMux(self.config)
+        connect(m, channel.tx, port.i)
+        connect(m, port.o, channel.rx)
+        for index, tx, rx in ((0, ace.tx[number], ace.rx[number]), (1, port.tx, port.rx)):
+            connect(m, tx, mux.i[index])
+            connect(m, mux.o[index], rx)
+        connect(m, mux.tx, flipped(self.tx[number]))
+        connect(m, flipped(self.rx[number]), mux.rx)

@@ -1,15 +1,14 @@
-"""A link port's second channel: puts and the words of their ends, both ways.
+"""What a link port's second channel carries: puts and the words of their ends, both ways.
 
-PutSender, PutReceiver -> PutPort -> ChannelMux -> link -> ChannelMux -> PutPort -> PutReceiver, PutSender.
-Latency: that of :class:`LinkPort`.  Throughput: one beat per cycle.
+PutSender, PutReceiver -> PutPort -> LinkPort -> link -> LinkPort -> PutPort -> PutReceiver, PutSender.
+Latency: 0, but for results, which take 2 cycles.  Throughput: one beat per cycle.
 """
 
 from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.ace.layouts import PacketKind, flit_layout, link_layout
-from hw.ace.link import LinkPort
+from hw.ace.layouts import PacketKind, flit_layout
 
 from .layouts import DONE_WIDTH, done_layout, header_view
 from .packet_merge import PacketMerge
@@ -34,25 +33,22 @@ class PutPort(wiring.Component):
         Results that were not told are not wanted any more.
     told : ``Out(stream.Signature(done_layout))``
         PUT_DONEs that came.
-    tx : ``Out(stream.Signature(link_layout))``, rx : ``In(stream.Signature(link_layout))``
+    tx : ``Out(stream.Signature(flit_layout))``, rx : ``In(stream.Signature(flit_layout))``
         The channel.
     """
 
     def __init__(self, config):
         self.config = config
-        flits, link = stream.Signature(flit_layout(config.ace)), stream.Signature(link_layout(config.ace))
+        flits = stream.Signature(flit_layout(config.ace))
         super().__init__({
             "puts": In(flits), "come": Out(flits), "results": In(stream.Signature(1)), "forget": In(1),
-            "told": Out(stream.Signature(done_layout(config))), "tx": Out(link), "rx": In(link),
+            "told": Out(stream.Signature(done_layout(config))), "tx": Out(flits), "rx": In(flits),
         })
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.link = link = LinkPort(self.config.ace)
-        connect(m, link.tx, flipped(self.tx))
-        connect(m, flipped(self.rx), link.rx)
         m.submodules.merge = merge = PacketMerge(flit_layout(self.config.ace), 2)
-        connect(m, merge.o, link.i)
+        connect(m, merge.o, flipped(self.tx))
         connect(m, flipped(self.puts), merge.i[1])
 
         # Results add up until they are offered, or one of them is an error.
@@ -74,16 +70,16 @@ class PutPort(wiring.Component):
             m.d.sync += [offered.eq((puts != 0) & ~self.forget), offered_puts.eq(puts), offered_failed.eq(failed)]
 
         # Of what comes, the first flit tells where the packet goes.
-        flit, told = link.o.payload, header_view(done_layout(self.config), link.o.payload)
+        flit, told = self.rx.payload, header_view(done_layout(self.config), self.rx.payload)
         is_put, before = Signal(), Signal()
         m.d.comb += [
             is_put.eq(Mux(flit.first, told.kind == PacketKind.PUT, before)),
-            self.come.payload.eq(flit), self.come.valid.eq(link.o.valid & is_put),
-            self.told.payload.eq(told), link.o.ready.eq(1),
+            self.come.payload.eq(flit), self.come.valid.eq(self.rx.valid & is_put),
+            self.told.payload.eq(told), self.rx.ready.eq(1),
         ]
         with m.If(is_put):
-            m.d.comb += link.o.ready.eq(self.come.ready)
+            m.d.comb += self.rx.ready.eq(self.come.ready)
         with m.Elif(flit.first & (told.kind == PacketKind.PUT_DONE)):
-            m.d.comb += [self.told.valid.eq(link.o.valid), link.o.ready.eq(self.told.ready)]
+            m.d.comb += [self.told.valid.eq(self.rx.valid), self.rx.ready.eq(self.told.ready)]
         m.d.sync += before.eq(is_put)
         return m

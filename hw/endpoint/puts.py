@@ -2,7 +2,7 @@
 
 ::
 
-    RemoteSplit -> PutSender -+-> PutPort of each link -> ChannelMux
+    RemoteSplit -> PutSender -+-> PutPort of each link -> its channel 1
                        ^      |        |
                        +---- PUT_DONE -+-> PutReceiver -> MemoryPort
 """
@@ -11,7 +11,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.ace.layouts import link_layout
+from hw.ace.layouts import flit_layout
 from hw.stream import Merge
 
 from .layouts import answer_layout, export_layout, write_layout
@@ -37,8 +37,8 @@ class Puts(wiring.Component):
         Of :class:`PutReceiver`: neighbours' writes.
     commit, export, valid, entry : ``In``
         An entry of the table of exported spans.
-    channels : array of ``tx : Out(stream.Signature(link_layout))``, ``rx : In(...)``
-        By port.
+    channels : array of ``tx : Out(stream.Signature(flit_layout))``, ``rx : In(stream.Signature(flit_layout))``
+        Channel 1 of each port's link.
     down : ``In(ports)``
         Links that are down.
     sent, taken, refused : ``Out(1)``
@@ -48,11 +48,11 @@ class Puts(wiring.Component):
     def __init__(self, config):
         self.config = config
         write, answer = stream.Signature(write_layout(config)), stream.Signature(answer_layout(config))
-        link = stream.Signature(link_layout(config.ace))
+        flits = stream.Signature(flit_layout(config.ace))
         super().__init__({
             "writes": In(write), "answers": Out(answer), "memory_writes": Out(write), "memory_answers": In(answer),
             "commit": In(1), "export": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
-            "channels": Out(wiring.Signature({"tx": Out(link), "rx": In(link)})).array(config.ports),
+            "channels": Out(wiring.Signature({"tx": Out(flits), "rx": In(flits)})).array(config.ports),
             "down": In(config.ports), "sent": Out(1), "taken": Out(1), "refused": Out(1),
         })
 

@@ -2,19 +2,23 @@
 
 from hw.stream.arbiter import RoundRobin
 from hw.stream.checker import StreamChecker
+from hw.stream.commit_queue import CommitQueue
 from hw.stream.credit import CreditCounter
 from hw.stream.pipe import pipe
 from hw.stream.queue import Queue
+from hw.stream.replay_queue import ReplayQueue
 from hw.stream.route import Demux, Fork, Join, Merge
 from hw.stream.skid import Skid
 
 __all__ = [
+    "CommitQueue",
     "CreditCounter",
     "Demux",
     "Fork",
     "Join",
     "Merge",
     "Queue",
+    "ReplayQueue",
     "RoundRobin",
     "Skid",
     "StreamChecker",

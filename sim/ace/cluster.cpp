@@ -121,6 +121,18 @@ API int cluster_fail_burst(Cluster* cluster, uint32_t rank, uint32_t write, uint
     });
 }
 
+// What links do to packets, and links that carry nothing for a while.
+
+API int cluster_faults(Cluster* cluster, double loss, double corrupt, double duplicate, double delay, uint64_t cycles) {
+    cluster->faults({loss, corrupt, duplicate, delay, cycles});
+    return 0;
+}
+
+API int cluster_cut(Cluster* cluster, uint32_t rank, uint32_t port, uint64_t from, uint64_t to) {
+    cluster->cut(rank, port, from, to);
+    return 0;
+}
+
 // Registers and doorbells. They wait for one another, and for cluster_settle or cluster_run.
 
 API int cluster_write_register(Cluster* cluster, uint32_t rank, uint32_t offset, uint32_t value) {

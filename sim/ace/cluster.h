@@ -117,6 +117,19 @@ public:
         return rows;
     }
 
+    // What all links do to packets from now on.
+    void faults(const FaultRates& rates) {
+        for (const Made& made : made_) made.link->faults.set(rates);
+    }
+
+    // Both directions of the link at a port carry nothing from `from` on and before `to`.
+    void cut(unsigned rank, unsigned port, uint64_t from, uint64_t to) {
+        const unsigned other = shape_.neighbour(rank, port);
+        for (const Made& made : made_)
+            if ((made.rank == rank && made.port == port) || (made.rank == other && made.port == (port ^ 1)))
+                made.link->faults.cut(from, to);
+    }
+
     std::string statistics() const {
         std::string text = "{\"cycle\": " + std::to_string(cycle) + ", \"memories\": [";
         const char* comma = "";
@@ -132,12 +145,15 @@ public:
         comma = "";
         for (const Made& made : made_) {
             const LinkCounts& counts = made.link->counts;
+            const FaultCounts& faults = made.link->faults.counts;
             text += comma + object({{"rank", made.rank}, {"port", made.port},
                                     {"to", shape_.neighbour(made.rank, made.port)}, {"credits", counts.packets[0]},
                                     {"data", counts.packets[1]}, {"grants", counts.packets[2]},
                                     {"others", std::accumulate(counts.packets.begin() + 3, counts.packets.end(), uint64_t{0})}, {"header_bytes", counts.header_bytes},
                                     {"payload_bytes", counts.payload_bytes}, {"waited", counts.waited},
-                                    {"held", counts.held}}) + ", \"busy\": " + std::to_string(counts.busy) + "}";
+                                    {"held", counts.held}, {"lost", faults.lost}, {"corrupted", faults.corrupted},
+                                    {"duplicated", faults.duplicated}, {"delayed", faults.delayed},
+                                    {"cut", faults.cut}}) + ", \"busy\": " + std::to_string(counts.busy) + "}";
             comma = ", ";
         }
         return text + "]}";

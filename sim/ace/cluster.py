@@ -14,8 +14,9 @@ from math import prod
 
 import numpy as np
 
-from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT
+from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES
 from hw.ace.formats import DType, Reduction, width
+from hw.ace.link_state import TIMEOUT_WIDTH
 from hw.ace.model_numerics import numpy_type
 from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, CommandWord, Ordered, Status
 from hw.dma_engine.words import COMPLETION_FIELDS, CompletionWord, field_positions
@@ -23,6 +24,7 @@ from hw.errors import UserError
 from sim.ace.buffers import REGIONS, Buffers
 from sim.ace.driver import AceDriver, Share, root_code
 from sim.ace.endpoints import Endpoints, Reason
+from sim.ace.faults import Faults
 from sim.ace.shared_library import ClusterFailed
 
 __all__ = ["Cluster", "CollectiveFailed", "Communicator", "Outcome", "Pending", "default_communicators"]
@@ -31,6 +33,8 @@ _WORDS, _WORD_PITCH = 0x1_0000, 64
 _STATUS_LSB, _STATUS_WIDTH = field_positions(COMPLETION_FIELDS)["status"]
 _FAILED = (1 << _STATUS_WIDTH) - 1 << _STATUS_LSB
 _SHOWN = 12
+TRIES = 16
+"""Of a link, before it is given up."""
 
 C = Collective
 
@@ -115,6 +119,8 @@ class Cluster(Endpoints):
         Number 0 first; else :func:`default_communicators`.
     both : bool
         Send half of all columns each way.
+    faults : :class:`sim.ace.faults.Faults`, optional
+        What links do to packets, from the start.
 
     Attributes
     ----------
@@ -126,7 +132,8 @@ class Cluster(Endpoints):
         By communicator: collective, or Ordered, -> why there is no program for it.
     """
 
-    def __init__(self, config, shape, *, communicators: Sequence[Communicator] | None = None, both=True, **options):
+    def __init__(self, config, shape, *, communicators: Sequence[Communicator] | None = None, both=True,
+                 faults: Faults | None = None, **options):
         super().__init__(config, shape, **options)
         self.both = both
         self.communicators = list(default_communicators(config, self.shape) if communicators is None
@@ -135,6 +142,9 @@ class Cluster(Endpoints):
         self._buffers = Buffers(self)
         self._posted = [0] * config.queues
         self._waiting, self._extent_rows = 0, 0
+        self._timeout = _patience(config, self.links, faults)
+        if faults is not None:
+            self.set_faults(faults)
         for rank in range(self.size):
             self.write_memory(rank, _WORDS, bytes(_WORD_PITCH * config.queues))
         self.left_out = self.do(*(self._set_up(rank, both) for rank in range(self.size)))[0]
@@ -142,6 +152,7 @@ class Cluster(Endpoints):
     async def _set_up(self, rank, both):
         driver, place = self.drivers[rank], self.coordinates(rank)
         await driver.check_identity()
+        await driver.set_link_patience(timeout=self._timeout, tries=TRIES)
         for number, region in REGIONS.items():
             await driver.define_region(number, **region)
         for queue in range(self.config.queues):
@@ -322,6 +333,13 @@ class Cluster(Endpoints):
         found = self._buffers.result(rank, pending.placements[rank])
         return None if found is None else found.view(pending.element)
 
+    def link_states(self):
+        """:class:`sim.ace.driver.LinkStatus` of each rank's ports."""
+        async def states(driver):
+            return [await driver.link_state(port) for port in range(self.config.ports)]
+
+        return self.do(*map(states, self.drivers))
+
     def waits(self):
         """What each FSM that has a chunk waits for, as lines of text."""
         fsms = range(self.config.fsms)
@@ -334,6 +352,17 @@ class Cluster(Endpoints):
                  for fsm, state in zip(fsms, found, strict=True) if state.busy]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         return "\n".join([*lines[:_SHOWN], *more]) or "  No FSM has a chunk."
+
+
+def _patience(config, links, faults):
+    """Cycles without progress on a link that mean that something was lost."""
+    def way(link):
+        stalls = (1 - link.stall) ** 2
+        packet = (config.packet_bytes + WIRE_HEADER_BYTES) / (link.bytes_per_cycle or config.beat_bytes) / stalls
+        return link.latency + 4 * packet + 100 / stalls
+
+    late = 2 * faults.delay_cycles if faults is not None and faults.delay else 0
+    return min((1 << TIMEOUT_WIDTH) - 1, int(2 * max(map(way, links)) + late) + 300)
 
 
 def _dtype(element):

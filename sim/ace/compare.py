@@ -7,6 +7,8 @@ chance; so are the pauses on every channel. Several collectives are under way at
 import random
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
+from math import prod
 
 import numpy as np
 
@@ -14,10 +16,12 @@ from hw.ace.config import EXTENT_ALIGNMENT
 from hw.ace.formats import DType, Reduction, growth, width
 from hw.ace.model import results
 from hw.ace.model_varying import blocks_received
+from hw.ace.registers import LINK_COUNTERS
 from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, Ordered
 from sim.ace.buffers import BEFORE
 from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.endpoints import Link, Memory
+from sim.ace.faults import Faults, counted
 from sim.ace.shared_library import ClusterFailed
 from sim.ace.varying import extents, placed, scattered, skewed
 
@@ -36,7 +40,7 @@ MOST_QUEUES, MOST_OF_A_QUEUE = 3, 2
 """Of collectives under way at a time."""
 
 
-def compare(config, *, collectives, seed, stalls=True, library=None, shapes=SHAPES,
+def compare(config, *, collectives, seed, stalls=True, faults=False, library=None, shapes=SHAPES,
             tell: Callable[[int, int, str], None] | None = None):
     """Run so many collectives and say what was different.
 
@@ -48,6 +52,8 @@ def compare(config, *, collectives, seed, stalls=True, library=None, shapes=SHAP
     seed : int
     stalls : bool
         Pauses on all links and channels, on most of the clusters.
+    faults : bool
+        Links do :meth:`sim.ace.faults.Faults.random` to packets.
     tell : callable or None
         Receives ``(done, total, note)``.
 
@@ -55,15 +61,17 @@ def compare(config, *, collectives, seed, stalls=True, library=None, shapes=SHAP
     -------
     dict
         ``collectives``, ``mismatches``, ``hangs``, ``cycles``; ``kinds``, ``types``, ``operations``, ``shapes``: how
-        many of each; ``first_mismatches``: sentences.
+        many of each; ``faults``, ``link_counts``: packets to which each was done, and what ports counted, or None;
+        ``first_mismatches``: sentences.
     """
     rng = random.Random(seed)
     found = {"collectives": 0, "mismatches": 0, "hangs": 0, "cycles": 0}
     counts = {name: Counter() for name in ("kinds", "types", "operations", "shapes")}
-    sentences = []
+    sentences, done_to, told = [], Counter(), Counter()
     for number in range(-(-collectives // PER_CLUSTER)):
         shape = shapes[number % len(shapes)]
         with Cluster(config, shape, library=library, seed=rng.getrandbits(32), both=rng.random() < 0.8,
+                     faults=Faults.random(rng, shape) if faults and prod(shape) > 1 else None,
                      **_surroundings(rng, shape, stalls)) as cluster:
             done = 0
             while done < PER_CLUSTER:
@@ -80,7 +88,12 @@ def compare(config, *, collectives, seed, stalls=True, library=None, shapes=SHAP
                 if tell:
                     tell(found["collectives"], collectives, f"{_name(shape)} {found['mismatches']} mismatches")
             found["cycles"] += cluster.cycle
-    return {**found, **{name: dict(sorted(counter.items())) for name, counter in counts.items()},
+            if faults:
+                done_to.update(counted(cluster.statistics()))
+                for status in chain.from_iterable(cluster.link_states()):
+                    told.update({name: getattr(status, name) for name, _ in LINK_COUNTERS})
+    return {**found, "faults": dict(done_to) or None, "link_counts": dict(told) or None,
+            **{name: dict(sorted(counter.items())) for name, counter in counts.items()},
             "first_mismatches": sentences[:MOST_SENTENCES]}
 
 

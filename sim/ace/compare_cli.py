@@ -18,6 +18,8 @@ def configure(parser):
                         help="how many at least (default: 200)")
     add_seed(parser)
     parser.add_argument("--no-stalls", action="store_true", help="no pauses on links and memories")
+    parser.add_argument("--faults", action="store_true", help="links lose, harm, repeat and delay packets, and are cut "
+                        "for a while, by chance")
     add_json(parser)
 
 
@@ -30,12 +32,15 @@ def run(args):
 
     with at_work(args.config) as (library, tell):
         result = compare(PRESETS[args.config], collectives=args.collectives, seed=args.seed,
-                         stalls=not args.no_stalls, library=library, tell=tell)
+                         stalls=not args.no_stalls, faults=args.faults, library=library, tell=tell)
     result = {"config": args.config, "seed": args.seed, **result}
     write_json(args.json, result)
     if args.json != "-":
         _show(result)
-    return 1 if result["mismatches"] or result["hangs"] else 0
+    nothing = args.faults and not all(result["faults"][name] for name in ("lost", "corrupted", "duplicated", "delayed"))
+    if nothing and args.json != "-":
+        Console().print("Not every kind of fault has happened: take more --collectives.")
+    return 1 if result["mismatches"] or result["hangs"] or nothing else 0
 
 
 def _show(result):
@@ -49,6 +54,12 @@ def _show(result):
         table.add_section()
         for key, value in result[name].items():
             table.add_row(key, f"{value:,}")
+    if result["faults"]:
+        table.add_section()
+        for name, number in result["faults"].items():
+            table.add_row(f"packets {name}", f"{number:,}")
+        for name, number in result["link_counts"].items():
+            table.add_row(f"links' {name.replace('_', ' ')}", f"{number:,}")
     table.add_section()
     for name in ("mismatches", "hangs"):
         table.add_row(name, f"{result[name]:,}")

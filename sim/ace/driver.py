@@ -6,13 +6,13 @@ from math import prod
 from typing import NamedTuple, Protocol
 
 from hw.ace.config import DIMENSIONS
-from hw.ace.registers import COUNTERS, register_map
+from hw.ace.registers import COUNTERS, LINK_COUNTERS, register_map
 from hw.ace.schedule import ORDER, assemble
-from hw.ace.words import Collective, Ordered, Status
+from hw.ace.words import Collective, LinkState, Ordered, Status
 from hw.dma_engine.config import PAGE_BYTES
 from sim.registers import Bus, RegisterDriver
 
-__all__ = ["AceBus", "AceDriver", "FsmState", "QueueState", "Share", "root_code"]
+__all__ = ["AceBus", "AceDriver", "FsmState", "LinkStatus", "QueueState", "Share", "root_code"]
 
 
 class AceBus(Bus, Protocol):
@@ -65,6 +65,19 @@ class FsmState(NamedTuple):
         else:
             waits = f"waits for port {self.port}"
         return f"{where}, {waits}; {done}"
+
+
+class LinkStatus(NamedTuple):
+    """LINK_STATE of a port, and what it has counted since reset, up to 65,535."""
+
+    state: LinkState
+    unacknowledged: int
+    credits: int
+    replays: int
+    crc_errors: int
+    sequence_errors: int
+    duplicates: int
+    timeouts: int
 
 
 def root_code(shape, root):
@@ -194,6 +207,26 @@ class AceDriver(RegisterDriver):
         async with self._lock():
             await self.write("FSM_SELECT", fsm=fsm)
             return FsmState(**await self.read("FSM_STATE"), **await self.read("FSM_STEPS"))
+
+    async def set_link_patience(self, *, timeout, tries):
+        """Cycles after which packets that were not acknowledged are sent again, and how often in a row at most."""
+        await self.write("LINK_PATIENCE", timeout=timeout, tries=tries)
+
+    async def start_links(self, ports):
+        """Bring the links at these ports up, when their other ends are started, too."""
+        await self.write("LINK_START", ports=sum(1 << port for port in ports))
+
+    async def stop_links(self, ports):
+        """Take the links at these ports down."""
+        await self.write("LINK_STOP", ports=sum(1 << port for port in ports))
+
+    async def link_state(self, port):
+        """:class:`LinkStatus` of a port. Its registers are read one after the other."""
+        async with self._lock():
+            await self.write("LINK_SELECT", port=port)
+            state = await self.read("LINK_STATE")
+            counts = {name: (await self.read(f"LINK_{name.upper()}"))["count"] for name, _ in LINK_COUNTERS}
+        return LinkStatus(LinkState(state["state"]), state["unacknowledged"], state["credits"], **counts)
 
     async def counters(self):
         """All counters, name -> value."""

@@ -14,8 +14,11 @@ constexpr unsigned kPorts = 6, kIdBits = ACE_ID_BITS;
 constexpr unsigned kLinkBytes = sizeof(std::declval<Vtop>().tx___05F0___05Fpayload);
 using EndpointLink = Link<kLinkBytes>;
 
-constexpr BeatFormat kFormat{ACE_BEAT_FIRST,  ACE_BEAT_KIND,         ACE_BEAT_KIND_WIDTH,   ACE_BEAT_PAYLOAD_KINDS,
-                             ACE_BEAT_HEADER, ACE_BEAT_HEADER_WIDTH, ACE_BEAT_HEADER_BYTES, ACE_DATA_BYTES};
+constexpr BeatFormat kFormat{ACE_BEAT_FIRST,       ACE_BEAT_LAST,         ACE_BEAT_KIND,
+                             ACE_BEAT_KIND_WIDTH,  ACE_BEAT_PAYLOAD_KINDS, ACE_BEAT_HEADER,
+                             ACE_BEAT_HEADER_WIDTH, ACE_BEAT_LINK_HEADER, ACE_BEAT_LINK_HEADER_WIDTH,
+                             ACE_BEAT_CRC,         ACE_BEAT_CRC_WIDTH,    ACE_BEAT_DATA,
+                             ACE_BEAT_HEADER_BYTES, ACE_DATA_BYTES};
 
 // A word of memory that someone waits for: at least `count` in its lower half, modulo 2^32, or a bit of `failed`.
 struct Watch {
@@ -39,7 +42,7 @@ public:
 
     // Links by port, or null where there is none.
     std::array<EndpointLink*, kPorts> out{}, in{};
-    uint64_t lost_beats = 0;  // sent where no link is
+    uint64_t lost_beats = 0;  // sent where no link is, but for CREDIT packets
     uint64_t interrupted = kNever;  // when irq rose
     std::vector<Watch> watches;
     uint64_t logged_from = kNever;  // bursts that begin from this cycle on
@@ -118,7 +121,8 @@ private:
         for (unsigned port = 0; port < kPorts; ++port) {
             const LinkPins& pins = pins_[port];
             if (*pins.tx_valid) {
-                if (!out[port]) ++lost_beats;
+                if (!out[port]) lost_beats += field(static_cast<const uint8_t*>(pins.tx_payload), ACE_BEAT_KIND,
+                                                    ACE_BEAT_KIND_WIDTH) != 0;
                 else if (*pins.tx_ready) out[port]->take(pins.tx_payload, cycle);
                 else ++out[port]->counts.waited;
             }

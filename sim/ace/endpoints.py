@@ -110,6 +110,7 @@ class Endpoints:
         links = [link] * len(self.shape) if isinstance(link, Link) else list(link)
         memories = [memory] * self.size if isinstance(memory, Memory) else list(memory)
         _check(self.shape, links, memories, threads)
+        self.links = links
         self._library = library or build_library(config, status=status)
         ones = DIMENSIONS - len(self.shape)
         parameters = Parameters((*self.shape, *[1] * ones), tuple(LinkParameters(**asdict(one)) for one in links),
@@ -162,6 +163,16 @@ class Endpoints:
     def fail_write(self, rank, number=1):
         """The same of a write burst, of which nothing is stored."""
         self._library.fail_burst(self._handle, rank, 1, number)
+
+    # Links
+
+    def set_faults(self, faults):
+        """Let links do :class:`sim.ace.faults.Faults` to packets from now on; cycles of cuts count from now."""
+        faults.check(self.shape)
+        self._library.faults(self._handle, faults.loss, faults.corrupt, faults.dup, faults.delay, faults.delay_cycles)
+        for cut in faults.cuts:
+            self._library.cut(self._handle, cut.rank, cut.port, self.cycle + cut.begin,
+                              _NEVER if cut.end is None else self.cycle + cut.end)
 
     # Registers
 

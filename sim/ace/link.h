@@ -7,6 +7,7 @@
 #include <deque>
 #include <vector>
 
+#include "faults.h"
 #include "memory.h"
 
 // The bits of a field of a beat as a port holds it: words of 32 bits, little endian.
@@ -21,11 +22,6 @@ struct LinkOptions {
     unsigned latency = 1;        // cycles, from a beat's last byte to its arrival
     double bytes_per_cycle = 0;  // 0: a beat per cycle, whatever it holds
     double stall = 0;            // probability of a pause, at each end and in each cycle
-};
-
-// Where things are in a beat, and what they take on the link.
-struct BeatFormat {
-    unsigned first, kind, kind_width, payload_kinds, header, header_width, header_bytes, beat_bytes;
 };
 
 // Packets as they pass one end of a link, of those that begin while it is on.
@@ -61,9 +57,10 @@ class Link {
 public:
     LinkCounts counts;
     PacketLog left, come;  // at the sender, at the receiver
+    Faults faults;
 
     Link(const LinkOptions& options, const BeatFormat& format, uint64_t seed)
-        : options_(options), format_(format), sending_(2 * seed), receiving_(2 * seed + 1) {}
+        : faults(~seed), options_(options), format_(format), sending_(2 * seed), receiving_(2 * seed + 1) {}
 
     unsigned latency() const { return options_.latency; }
 
@@ -81,7 +78,8 @@ public:
             cost = format_.header_bytes;
             counts.header_bytes += cost;
         }
-        if (format_.payload_kinds >> kind_ & 1) {
+        const bool payload = format_.payload_kinds >> kind_ & 1;
+        if (payload) {
             cost += format_.beat_bytes;
             counts.payload_bytes += format_.beat_bytes;
         }
@@ -90,6 +88,7 @@ public:
         counts.busy += cycles;
         const auto gone = static_cast<uint64_t>(std::ceil(free_ - 1e-6));
         taken.due = std::max(gone, cycle + 1) - 1 + options_.latency;
+        if (faults.on()) pass(taken, payload, cycle);
     }
 
     // Receiver: the beat that is there, or null; it stays until it is taken.
@@ -117,12 +116,22 @@ private:
         uint8_t bytes[kSize];
     };
 
+    // `taken` is the last of `sent_`.
+    void pass(Beat& taken, bool payload, uint64_t cycle) {
+        const bool first = field(taken.bytes, format_.first, 1), last = field(taken.bytes, format_.last, 1);
+        if (first) again_.clear();
+        const bool passes = faults.pass(taken.bytes, format_, first, last, payload, cycle, taken.due);
+        if (faults.doubled()) again_.push_back(taken);
+        if (!passes) sent_.pop_back();
+        if (last && faults.doubled() && passes) sent_.insert(sent_.end(), again_.begin(), again_.end());
+    }
+
     LinkOptions options_;
     BeatFormat format_;
     Random sending_, receiving_;
     double free_ = 0;
     unsigned kind_ = 0;
     bool offered_ = false;
-    std::vector<Beat> sent_;
+    std::vector<Beat> sent_, again_;
     std::deque<Beat> coming_;
 };

@@ -51,7 +51,8 @@ class Log:
 
 def packets(config, rows):
     """A :class:`Packet` of each row that ends with the bits of a header."""
-    places = [(name, place.offset, (1 << place.width) - 1) for name, place in packet_layout(config)]
+    places = [(name, place.offset, (1 << place.width) - 1) for name, place in packet_layout(config)
+              if name in Packet._fields]
     made = []
     for rank, port, came, begin, end, header in rows:
         fields = {name: header >> lsb & mask for name, lsb, mask in places}

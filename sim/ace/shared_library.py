@@ -9,7 +9,7 @@ import numpy as np
 from amaranth.hdl import Shape
 
 from hw.ace.config import DIMENSIONS, WIRE_HEADER_BYTES
-from hw.ace.layouts import PacketKind, link_layout
+from hw.ace.layouts import PAYLOAD_KINDS, link_layout
 from hw.errors import UserError
 from sim.fast.clocked import ClockedInputs
 from sim.program import build_program
@@ -17,7 +17,7 @@ from sim.program import build_program
 __all__ = ["ClusterFailed", "LinkParameters", "MemoryParameters", "Parameters", "build_library"]
 
 _HERE = Path(__file__).parent
-_SOURCES = (*(_HERE / name for name in ("cluster.h", "endpoint.h", "link.h", "workers.h")),
+_SOURCES = (*(_HERE / name for name in ("cluster.h", "endpoint.h", "faults.h", "link.h", "workers.h")),
             *(_HERE.parent / "fast" / name for name in ("ports.h", "axi_memory.h", "memory.h")))
 
 _Handle, _Rank, _Number, _Address = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64
@@ -61,6 +61,8 @@ _FUNCTIONS = {
     "store": (ctypes.c_int, _Handle, _Rank, _Address, _Bytes, ctypes.c_uint64),
     "load": (ctypes.c_int, _Handle, _Rank, _Address, _Bytes, ctypes.c_uint64),
     "fail_burst": (ctypes.c_int, _Handle, _Rank, _Number, ctypes.c_uint64),
+    "faults": (ctypes.c_int, _Handle, *[ctypes.c_double] * 4, ctypes.c_uint64),
+    "cut": (ctypes.c_int, _Handle, _Rank, _Number, ctypes.c_uint64, ctypes.c_uint64),
     "write_register": (ctypes.c_int, _Handle, _Rank, _Number, _Number),
     "read_register": (ctypes.c_int, _Handle, _Rank, _Number),
     "take_value": (ctypes.c_int64, _Handle, _Rank),
@@ -160,14 +162,17 @@ def _load(program):
 def _beat_header(config, component):
     """``beat.h``: sizes, and where the link model finds what it looks at in a beat."""
     layout = link_layout(config)
-    first, header = _place(layout, "flit", "first"), _place(layout, "flit", "header")
-    kind = _place(layout, "flit", "header", "kind")
+    whole, crc, header = _place(layout, "header"), _place(layout, "crc"), _place(layout, "header", "packet")
+    kind = _place(layout, "header", "packet", "kind")
     values = {
-        "ID_BITS": component.signature.members["m_axi"].signature.id_width, "DATA_BYTES": config.beat_bytes,
-        "BEAT_HEADER_BYTES": WIRE_HEADER_BYTES, "BEAT_FIRST": first.start,
+        "ID_BITS": component.signature.members["m_axi"].signature.id_width,
+        "DATA_BYTES": config.beat_bytes, "BEAT_HEADER_BYTES": WIRE_HEADER_BYTES,
+        "BEAT_FIRST": _place(layout, "first").start, "BEAT_LAST": _place(layout, "last").start,
         "BEAT_KIND": kind.start, "BEAT_KIND_WIDTH": len(kind),
-        "BEAT_PAYLOAD_KINDS": sum(1 << kind.value for kind in (PacketKind.DATA, PacketKind.PUT)),
+        "BEAT_PAYLOAD_KINDS": sum(1 << kind.value for kind in PAYLOAD_KINDS),
         "BEAT_HEADER": header.start, "BEAT_HEADER_WIDTH": len(header),
+        "BEAT_LINK_HEADER": whole.start, "BEAT_LINK_HEADER_WIDTH": len(whole),
+        "BEAT_CRC": crc.start, "BEAT_CRC_WIDTH": len(crc), "BEAT_DATA": _place(layout, "data").start,
     }
     return "".join(f"#define ACE_{name} {value}\n" for name, value in values.items())
 

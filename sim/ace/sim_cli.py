@@ -14,6 +14,7 @@ from hw.ace.model import results
 from hw.ace.model_numerics import numpy_type
 from hw.ace.words import REDUCING, ROOTED, Collective
 from hw.errors import UserError
+from sim.ace.faults import HELP, counted, parse
 from sim.ace.terminal import add_config, at_work, nodes
 from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
 
@@ -55,6 +56,7 @@ def configure(parser):
     parser.add_argument("--latency", type=integer, default=100, metavar="CYCLES", help="of the memories (default: 100)")
     parser.add_argument("--stall", type=float, default=0.0, metavar="P",
                         help="probability of pauses on all links and channels (default: 0)")
+    parser.add_argument("--faults", metavar="SPEC", help=HELP)
     add_seed(parser)
     add_json(parser)
 
@@ -75,6 +77,9 @@ def run(args):
     if args.ordered and collective not in REDUCING:
         raise UserError(f"--ordered is for {', '.join(one.name.lower() for one in REDUCING)}, "
                         f"not for {args.collective}.")
+    faults = None if args.faults is None else parse(args.faults)
+    if faults is not None:
+        faults.check(shape)
     check_file("--json", args.json)
     check_file("--output", args.output)
     check_file("--trace", args.trace)
@@ -90,7 +95,8 @@ def run(args):
     with at_work(args.config) as (library, tell), Cluster(
             PRESETS[args.config], shape, library=library, seed=args.seed,
             link=Link(latency=args.link_latency, bytes_per_cycle=args.link_rate, stall=args.stall),
-            memory=Memory(read_latency=args.latency, write_latency=args.latency, stall=args.stall)) as cluster:
+            memory=Memory(read_latency=args.latency, write_latency=args.latency, stall=args.stall),
+            faults=faults) as cluster:
         tell(0, None, "")
         with traced(cluster, args.trace) if args.trace else nullcontext():
             outcome = cluster.collective(
@@ -109,6 +115,7 @@ def run(args):
         "config": args.config, "nodes": args.nodes, "collective": args.collective, "dtype": args.dtype, "op": args.op,
         "ordered": args.ordered, "count": count, "seed": args.seed, "cycles": outcome.cycles,
         "mismatches": len(wrong), "wrong_ranks": wrong, "memories": memories,
+        "faults": counted(outcome.statistics) if faults else None,
     }
     write_json(args.json, result)
     if args.json != "-":
@@ -172,6 +179,8 @@ def _show(result, output, trace):
     table.add_column("result", justify="right")
     table.add_row("cycles", f"{result['cycles']:,}")
     table.add_row("ranks that differ from the model", f"{result['mismatches']}")
+    for name, number in (result["faults"] or {}).items():
+        table.add_row(f"packets {name}", f"{number:,}")
     console.print(table)
     if result["mismatches"]:
         ranks = ", ".join(map(str, result["wrong_ranks"][:16]))

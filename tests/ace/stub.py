@@ -64,8 +64,8 @@ class StubEndpoint(wiring.Component):
         payload = Signal(link_layout(self.config))
         m.d.comb += [
             bus.araddr.eq(word.address), bus.arlen.eq(word.beats - 1), last.eq(beat == word.beats - 1),
-            payload.flit.data.eq(bus.rdata), payload.flit.first.eq(beat == 0), payload.flit.last.eq(last),
-            payload.flit.header.kind.eq(word.kind), payload.flit.header.beats.eq(word.beats - 1),
+            payload.data.eq(bus.rdata), payload.first.eq(beat == 0), payload.last.eq(last),
+            payload.header.packet.kind.eq(word.kind), payload.header.packet.beats.eq(word.beats - 1),
             taken.eq(valid & ready),
         ]
         with m.Switch(word.port):
@@ -105,11 +105,11 @@ class StubEndpoint(wiring.Component):
     def _receive(self, m, bank):
         bus, ports = self.m_axi, len(self.rx)
         port, counts = Signal(range(ports)), Array(Signal(32, name=f"count_{number}") for number in range(ports))
-        valid, ready, flit = Signal(), Signal(), Signal(link_layout(self.config)["flit"].shape)
+        valid, ready, flit = Signal(), Signal(), Signal(link_layout(self.config))
         with m.Switch(port):
             for number, link in enumerate(self.rx):
                 with m.Case(number):
-                    m.d.comb += [valid.eq(link.valid), link.ready.eq(ready), flit.eq(link.payload.flit)]
+                    m.d.comb += [valid.eq(link.valid), link.ready.eq(ready), flit.eq(link.payload)]
 
         def answered(then):
             m.d.comb += bus.bready.eq(1)
@@ -125,13 +125,14 @@ class StubEndpoint(wiring.Component):
                         m.d.sync += port.eq(number)
                         m.next = "LOOK"
             with m.State("LOOK"):
-                with m.If(flit.header.kind == PacketKind.DATA):
+                with m.If(flit.header.packet.kind == PacketKind.DATA):
                     m.next = "ADDRESS"
                 with m.Else():
                     m.d.comb += ready.eq(1)
                     m.next = "IDLE"
             with m.State("ADDRESS"):
-                m.d.comb += [bus.awvalid.eq(1), bus.awaddr.eq(INBOX | port << 12), bus.awlen.eq(flit.header.beats)]
+                m.d.comb += [bus.awvalid.eq(1), bus.awaddr.eq(INBOX | port << 12),
+                             bus.awlen.eq(flit.header.packet.beats)]
                 with m.If(bus.awready):
                     m.next = "BEATS"
             with m.State("BEATS"):

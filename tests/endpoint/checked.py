@@ -4,6 +4,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw.ace.layouts import flit_layout
 from hw.axi import AxiChecker, AxiSignature
 from hw.endpoint.bridge import Bridge
 from hw.endpoint.config import ADDR_WIDTH, WEIGHT_WIDTH
@@ -11,6 +12,7 @@ from hw.endpoint.layouts import export_layout
 from hw.endpoint.memory_port import WINDOW_WIDTH, MemoryPort
 from hw.endpoint.puts import Puts
 from hw.endpoint.remote import RemoteSplit
+from hw.stream import Queue
 
 __all__ = ["CheckedMemory"]
 
@@ -58,9 +60,10 @@ class CheckedMemory(wiring.Component):
                      self.sent.eq(puts.sent), self.taken.eq(puts.taken), self.refused.eq(puts.refused)]
         for number, channel in enumerate(puts.channels):
             # Over a link that is cut, nothing comes; what is sent is lost.
-            there = puts.channels[number ^ 1]
-            m.d.comb += [there.rx.valid.eq(channel.tx.valid & ~self.cut), there.rx.payload.eq(channel.tx.payload),
-                         channel.tx.ready.eq(1)]
+            m.submodules[f"link_{number}"] = link = Queue(flit_layout(self.config.ace), depth=64)
+            connect(m, link.o, puts.channels[number ^ 1].rx)
+            m.d.comb += [link.i.valid.eq(channel.tx.valid & ~self.cut), link.i.payload.eq(channel.tx.payload),
+                         channel.tx.ready.eq(link.i.ready | self.cut)]
         for number, width in enumerate(ID_WIDTHS):
             bus = getattr(self, f"m{number}")
             m.submodules[f"bridge_{number}"] = bridge = Bridge(self.config, id_width=width)

@@ -4,10 +4,11 @@
 throughput     a large all-reduce: traffic of the memory, cycles beside the bound, what each resource was used
 latency        small all-reduces on rings of 2, 4 and 8 ranks: what a hop costs besides the link's latency
 sweep          throughput over FSMs and slots
+loss           throughput over the share of packets that are lost
 =============  ====================================================================================================
 """
 
-from . import latency, sweep, throughput
+from . import latency, loss, sweep, throughput
 from .runner import Bench
 
-__all__ = ["Bench", "latency", "sweep", "throughput"]
+__all__ = ["Bench", "latency", "loss", "sweep", "throughput"]

@@ -1,6 +1,7 @@
 """The benchmark's plots.
 
-``draw`` writes FILE (what is busy; small all-reduces) and, of a result with a sweep, FILE-sweep.
+``draw`` writes FILE (what is busy; small all-reduces) and, of a result with a sweep, FILE-sweep, and with losses,
+FILE-loss.
 """
 
 from pathlib import Path
@@ -10,10 +11,11 @@ __all__ = ["draw", "names"]
 _MARKERS = "os^Dv"
 
 
-def names(path, *, swept):
+def names(path, *, swept, lost=False):
     """Files that :func:`draw` writes."""
     path = Path(path)
-    return [path, *([path.with_name(f"{path.stem}-sweep{path.suffix}")] if swept else [])]
+    return [path, *(path.with_name(f"{path.stem}-{name}{path.suffix}")
+                    for name, there in (("sweep", swept), ("loss", lost)) if there)]
 
 
 def draw(result, path):
@@ -21,8 +23,9 @@ def draw(result, path):
     import matplotlib
 
     matplotlib.use("Agg")
-    made = names(path, swept="sweep" in result)
-    for drawing, name in zip((_one, _sweep), made, strict=False):
+    made = names(path, swept="sweep" in result, lost="loss" in result)
+    drawings = [_one, *([_sweep] if "sweep" in result else []), *([_loss] if "loss" in result else [])]
+    for drawing, name in zip(drawings, made, strict=True):
         figure = drawing(result)
         figure.savefig(name, dpi=150, metadata={"Software": None})
         figure.clear()
@@ -94,6 +97,23 @@ def _sweep(result):
     axes[0].set_ylabel("share of the links' bandwidth")
     axes[-1].legend(fontsize=8, loc="lower right")
     return _finish(figure, axes, result)
+
+
+def _loss(result):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axis = figure.subplots()
+    rows = result["loss"]
+    # Without loss is at the left end.
+    places = [row["loss"] or min(other["loss"] for other in rows if other["loss"]) / 3 for row in rows]
+    axis.plot(places, [row["bound_share"] for row in rows], "o-")
+    axis.set_xscale("log")
+    axis.set_ylim(0, 1.05)
+    axis.set_xlabel("share of packets lost (leftmost: none)")
+    axis.set_ylabel("share of the links' bandwidth")
+    axis.set_title(f"all-reduce of {result['bytes'] // 1024} KiB on {_nodes(result['nodes'])}", fontsize=9)
+    return _finish(figure, (axis,), result)
 
 
 def _finish(figure, axes, result):

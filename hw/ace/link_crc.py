@@ -1,0 +1,24 @@
+"""The CRC of a packet, beat by beat: of the 12 bytes of the header, then of the payload where the kind has one."""
+
+from amaranth import *
+
+from .crc import CRC_WIDTH, continued
+from .layouts import PAYLOAD_KINDS
+
+__all__ = ["HEADER_BITS", "packet_crc"]
+
+HEADER_BITS = 96
+"""On the wire; what the fields leave is 0."""
+
+
+def packet_crc(m, beat, before):
+    """CRC up to and with ``beat``, of ``link_layout``, where that of the beats before is ``before``; combinational."""
+    header, payload = Signal(HEADER_BITS), Signal(len(beat.data))
+    alone, begun, after = Signal(CRC_WIDTH), Signal(CRC_WIDTH), Signal(CRC_WIDTH)
+    kind, long = beat.header.packet.kind, Signal()
+    m.d.comb += [
+        header.eq(beat.header), payload.eq(beat.data), alone.eq(continued(header)),
+        begun.eq(Mux(beat.first, alone, before)), after.eq(continued(payload, begun)),
+        long.eq(~beat.first | Cat(kind == one for one in PAYLOAD_KINDS).any()),
+    ]
+    return Mux(long, after, begun)

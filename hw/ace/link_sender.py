@@ -1,0 +1,267 @@
+"""The sending end of a link: packets are kept until they are acknowledged, and sent again when that is asked for.
+
+::
+
+    cycle  0               1                 2 or 3           +1              +2
+           i               to the memory     choose           beat and        CRC: tx
+                                             a packet         header
+
+Latency: 3 cycles from ``i`` to ``tx``, 4 where the memory is block RAM.  Throughput: 1 beat per cycle, as long as
+memory and window cover the way there and back.
+"""
+
+from functools import reduce
+from operator import or_
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import ReplayQueue
+
+from .config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH
+from .crc import CRC_WIDTH
+from .layouts import LinkState, PacketKind, flit_layout, heard_layout, link_layout, packet_layout
+from .link_crc import packet_crc
+from .link_credits import Room, Told
+from .link_window import LinkWindow
+
+__all__ = ["SIGNALS", "LinkSender"]
+
+SIGNALS = 32
+"""GRANTs that wait, or are not acknowledged."""
+
+
+class LinkSender(wiring.Component):
+    """Give packets numbers as they begin, and keep them in memory until the peer has acknowledged them (go-back-N).
+
+    Each kind of packets has a memory of its own, so that GRANTs go before packets that wait, and no channel waits for
+    the room of another; a table of the last packets says from which of them each came.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    i : ``In(stream.Signature(flit_layout)).array(link_channels)``
+        Packets of each channel.
+    signals : ``In(stream.Signature(packet_layout))``
+        Headers of packets without payload, of channel 0; they go before others that wait.
+    tx : ``Out(stream.Signature(link_layout))``
+        From registers.
+    signal_room : ``Out(1)``
+        At least two more headers will be taken.
+    state : ``In(LinkState)``
+        UP: send. DOWN: drop what comes and what is there. DOWN and START: count packets and credits from 0.
+    replay : ``In(1)``
+        Begin again with the oldest packet that is not acknowledged.
+    ask, tell : ``In(1)``
+        Send a CREDIT packet; one that is to be answered.
+    nak, nak_round, expected, taken
+        Of the own receiver: what the peer is told.
+    heard : ``In``; ``valid``, ``payload``
+        What the peer tells.
+    level, fresh : ``Out(range(replay_beats + 1))``
+        Beats of channel 0 that are kept, and those that were never sent.
+    free : ``Out(range(link_beats + 1))``
+        Room at the peer in channel 0.
+    unacknowledged : ``Out(9)``
+        Packets.
+    waiting : ``Out(1)``
+        There are packets that were never sent.
+    progress : ``Out(1)``
+        The peer has acknowledged a packet that it had not before.
+    replayed : ``Out(1)``
+        Packets begin again.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        flits = stream.Signature(flit_layout(config))
+        super().__init__({
+            "i": In(flits).array(config.link_channels), "signals": In(stream.Signature(packet_layout(config))),
+            "signal_room": Out(1),
+            "tx": Out(stream.Signature(link_layout(config))),
+            "state": In(LinkState), "replay": In(1), "ask": In(1), "tell": In(1),
+            "nak": In(1), "nak_round": In(1), "expected": In(LINK_SEQUENCE_WIDTH),
+            "taken": In(LINK_CREDIT_WIDTH).array(config.link_channels),
+            "heard": In(wiring.Signature({"valid": Out(1), "payload": Out(heard_layout(config))})),
+            "level": Out(range(config.replay_beats + 1)), "fresh": Out(range(config.replay_beats + 1)),
+            "free": Out(range(config.link_beats + 1)), "unacknowledged": Out(LINK_SEQUENCE_WIDTH),
+            "waiting": Out(1), "progress": Out(1), "replayed": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, flit = self.config, flit_layout(self.config)
+        up, reset = Signal(), Signal()
+        m.d.comb += [up.eq(self.state == LinkState.UP),
+                     reset.eq((self.state == LinkState.DOWN) | (self.state == LinkState.START))]
+        sources = self._sources(m)
+        kinds = range(len(sources))
+
+        # Which packet is next: one that was sent before, as the table has it, or a new one that has room.
+        may = Signal(len(sources))
+        new, again, begin, beginning = (Signal(len(sources), name=name)
+                                        for name in ("new", "again", "begin", "beginning"))
+        window, replaying, inside, draining, urgent, due = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
+        offered = Cat(source.o.valid for source in sources)
+        turn = Signal()
+        first_choice = offered & may
+        if config.link_channels > 1:
+            # Channels in turns.
+            m.d.comb += new.eq(Mux(first_choice[0], 1, Mux(
+                first_choice[1] & ~(turn & first_choice[2]), 2, Mux(first_choice[2], 4, 0))))
+        else:
+            m.d.comb += new.eq(Mux(first_choice[0], 1, first_choice))
+        table = LinkWindow(config, len(sources))
+        m.submodules.packets = table
+        m.d.comb += [
+            again.eq(offered & table.source),
+            beginning.eq(Mux(replaying, again, Mux(window, new, 0))),
+            begin.eq(Mux(up & ~draining & ~urgent, beginning, 0)),
+        ]
+
+        # A beat, or a CREDIT packet, goes to the first register.
+        current, chosen = Signal(len(sources)), Signal(len(sources))
+        go, move, tell, last = Signal(), Signal(), Signal(), Signal()
+        beat, full = Signal(link_layout(config), reset_less=True), Signal()
+        selected = Signal(flit)
+        m.d.comb += [
+            chosen.eq(Mux(inside, current & offered, begin)),
+            selected.eq(_one_of([source.o.payload for source in sources], chosen)),
+            move.eq(go & chosen.any()),
+            tell.eq(go & ~inside & (urgent | (due & ~begin.any()))),
+            last.eq(selected.last),
+            *(source.o.ready.eq(go & chosen[number]) for number, source in enumerate(sources)),
+        ]
+        with m.If(move):
+            m.d.sync += [inside.eq(~last), current.eq(chosen)]
+            with m.If(~inside & ~chosen[0]):
+                m.d.sync += turn.eq(chosen[1])
+        with m.If(reset):
+            m.d.sync += inside.eq(0)
+
+        # The table, acknowledgements, and where to begin again.
+        m.d.comb += [
+            table.reset.eq(reset), table.heard_valid.eq(self.heard.valid & up),
+            table.ack.eq(self.heard.payload.ack), table.beat.eq(move), table.last.eq(last), table.chosen.eq(chosen),
+            table.draining.eq(draining & ~inside), replaying.eq(table.replaying), window.eq(table.window),
+            self.unacknowledged.eq(table.unacknowledged), self.progress.eq(table.progress),
+        ]
+        again_wanted, skip_wanted, turned = Signal(), Signal(), Signal()
+        heard = self.heard.payload
+        complained = self.heard.valid & heard.nak & (heard.round == turned)
+        m.d.comb += draining.eq(again_wanted | skip_wanted)
+        with m.If(table.overtaken):
+            m.d.sync += skip_wanted.eq(1)
+        rewind = draining & ~inside & table.settled
+        with m.If(self.replay | complained):
+            m.d.sync += again_wanted.eq(1)
+        with m.If(rewind):
+            m.d.sync += [again_wanted.eq(0), skip_wanted.eq(0), turned.eq(turned ^ again_wanted)]
+        m.d.sync += self.replayed.eq(rewind & again_wanted & table.some)
+        with m.If(reset):
+            m.d.sync += [again_wanted.eq(0), skip_wanted.eq(0), turned.eq(0)]
+        m.d.comb += table.rewind.eq(rewind)
+        for number, source in enumerate(sources):
+            m.d.comb += [source.queue.rewind.eq(rewind),
+                         source.queue.release.eq(Mux(table.release[number], table.release_beats, 0))]
+
+        # Room at the peer, and what the peer is told.
+        m.submodules.told = told = Told(config)
+        channels = [0, *range(config.link_channels)]
+        for channel in range(config.link_channels):
+            m.submodules[f"room_{channel}"] = room = Room(config)
+            used = Cat(chosen[number] for number in kinds if channels[number] == channel).any()
+            m.d.comb += [
+                room.reset.eq(reset), room.valid.eq(self.heard.valid), room.credits.eq(heard.credits[channel]),
+                room.take.eq(move & ~replaying & used),
+                *(may[number].eq(room.fits) for number in kinds if channels[number] == channel),
+                told.taken[channel].eq(self.taken[channel]),
+            ]
+            if channel == 0:
+                m.d.comb += self.free.eq(room.free)
+        nak, ask, answer = Signal(), Signal(), Signal()
+        m.d.comb += [
+            told.expected.eq(self.expected), told.reset.eq(reset), told.tell.eq(tell | (move & ~inside)),
+            urgent.eq(nak | ask | answer), due.eq(up & told.due),
+        ]
+        with m.If(tell):
+            m.d.sync += [nak.eq(0), ask.eq(0), answer.eq(0)]
+        for flag, when in ((nak, self.nak), (ask, self.ask), (answer, self.tell | (self.heard.valid & heard.ask))):
+            with m.If(when):
+                m.d.sync += flag.eq(1)
+
+        header = beat.header
+        with m.If(go):
+            m.d.sync += [
+                full.eq(move | tell), beat.first.eq(~inside), beat.last.eq(tell | last),
+                beat.data.eq(selected.data), header.packet.eq(selected.header), header.sequence.eq(table.sequence),
+                header.ack.eq(self.expected), header.round.eq(turned),
+                header.channel.eq(chosen[2] if config.link_channels > 1 else 0),
+                *(header.credits[channel].eq(taken) for channel, taken in enumerate(self.taken)),
+            ]
+            with m.If(tell):
+                m.d.sync += [
+                    beat.data.eq(0), header.packet.eq(0), header.packet.kind.eq(PacketKind.CREDIT),
+                    header.packet.state.eq(self.state), header.packet.nak.eq(nak), header.packet.ask.eq(ask),
+                    header.round.eq(self.nak_round), header.channel.eq(0),
+                ]
+        self._check(m, beat, full, go)
+        return m
+
+    def _sources(self, m):
+        """The memories: of packets without payload, then of each channel."""
+        config, flit = self.config, flit_layout(self.config)
+        down = Signal()
+        m.d.comb += down.eq(self.state == LinkState.DOWN)
+        m.submodules.signals = signals = ReplayQueue(packet_layout(config), depth=SIGNALS, ram="lut")
+        m.d.comb += self.signal_room.eq(signals.level < SIGNALS - 1)
+        m.d.comb += [signals.i.payload.eq(self.signals.payload), signals.i.valid.eq(self.signals.valid & ~down),
+                     self.signals.ready.eq(signals.i.ready | down)]
+        offered = _Source(stream.Signature(flit).create(), signals)
+        m.d.comb += [offered.o.valid.eq(signals.o.valid), signals.o.ready.eq(offered.o.ready),
+                     offered.o.payload.header.eq(signals.o.payload), offered.o.payload.first.eq(1),
+                     offered.o.payload.last.eq(1)]
+        sources = [offered]
+        for number, i in enumerate(self.i):
+            m.submodules[f"channel_{number}"] = queue = ReplayQueue(flit, depth=config.replay_beats)
+            # Of a packet that has begun while the port was down, the rest is dropped too.
+            within, skips = Signal(name=f"within_{number}"), Signal(name=f"skips_{number}")
+            later = Mux(i.valid & i.ready, ~i.payload.last, within)
+            m.d.sync += within.eq(later)
+            m.d.sync += skips.eq(later & (down | skips))
+            m.d.comb += [queue.i.payload.eq(i.payload), queue.i.valid.eq(i.valid & ~skips & ~down),
+                         i.ready.eq(queue.i.ready | skips | down)]
+            sources.append(_Source(queue.o, queue))
+        for source in sources:
+            m.d.comb += source.queue.clear.eq(down)
+        m.d.comb += [self.level.eq(sources[1].queue.level), self.fresh.eq(sources[1].queue.fresh)]
+        m.d.sync += self.waiting.eq(Cat(source.queue.fresh != 0 for source in sources).any())
+        return sources
+
+    def _check(self, m, beat, full, go):
+        """The second register: the CRC."""
+        out, crc = self.tx.payload, Signal(CRC_WIDTH, reset_less=True)
+        empty = Signal()
+        m.d.comb += [empty.eq(~self.tx.valid | self.tx.ready), go.eq(~full | empty), out.crc.eq(crc)]
+        with m.If(empty):
+            m.d.sync += self.tx.valid.eq(full)
+            with m.If(full):
+                m.d.sync += [*(out[name].eq(beat[name]) for name in ("data", "header", "first", "last")),
+                             crc.eq(packet_crc(m, beat, crc))]
+
+
+class _Source:
+    """A memory of packets, and the stream of its beats."""
+
+    def __init__(self, o, queue):
+        self.o, self.queue = o, queue
+
+
+def _one_of(values, chosen):
+    """The one of ``values`` whose bit is set, or 0."""
+    values = [Value.cast(value) for value in values]
+    return reduce(or_, (value & chosen[number].replicate(len(value)) for number, value in enumerate(values)))

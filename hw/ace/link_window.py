@@ -1,0 +1,82 @@
+"""The packets of a link that are not acknowledged: their numbers, and where they are kept."""
+
+from amaranth import *
+from amaranth.lib import data, memory
+
+from .config import LINK_SEQUENCE_WIDTH
+
+__all__ = ["LinkWindow"]
+
+
+class LinkWindow(Elaboratable):
+    """Numbers of packets, and of each that is not acknowledged from which source it came and its beats.
+
+    ``acked`` <= ``next`` <= ``end``, modulo 2 ** 9: the oldest that is kept, the one to be sent, the first that never
+    was. The peer's acknowledgement may be ahead of ``acked``, by packets that are still to be released, and even of
+    ``next``, when packets are sent again that it had: then all begin again behind it.
+    """
+
+    def __init__(self, config, sources):
+        self.config, self.sources = config, sources
+        number = LINK_SEQUENCE_WIDTH
+        self.reset, self.rewind, self.draining = Signal(), Signal(), Signal()
+        self.heard_valid, self.ack = Signal(), Signal(number)
+        self.beat, self.last, self.chosen = Signal(), Signal(), Signal(sources)
+        self.sequence, self.unacknowledged = Signal(number), Signal(number)
+        self.replaying, self.window, self.overtaken, self.settled = Signal(), Signal(), Signal(), Signal()
+        self.some, self.progress = Signal(), Signal()
+        self.source, self.release, self.release_beats = Signal(sources), Signal(sources), Signal(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = self.config.link_window
+        bits = (depth - 1).bit_length()
+        row = data.StructLayout({"source": self.sources, "beats": 8})
+        m.submodules.rows = rows = memory.Memory(shape=row, depth=depth, init=[])
+        write, oldest, upcoming = rows.write_port(), rows.read_port(), rows.read_port()
+        acked, peer, end = (Signal(LINK_SEQUENCE_WIDTH, name=name) for name in ("acked", "peer", "end"))
+        acked_next, number_next, number = Signal.like(acked), Signal.like(acked), self.sequence
+
+        # A packet has ended.
+        beats, done = Signal(8), Signal()
+        m.d.comb += [
+            done.eq(self.beat & self.last), self.replaying.eq(number != end),
+            write.addr.eq(end[:bits]), write.data.source.eq(self.chosen), write.data.beats.eq(beats + 1),
+            write.en.eq(done & ~self.replaying),
+        ]
+        with m.If(self.beat):
+            m.d.sync += beats.eq(Mux(self.last, 0, beats + 1))
+        with m.If(write.en):
+            m.d.sync += end.eq(end + 1)
+
+        # One is released.
+        releasing = Signal()
+        m.d.comb += [
+            releasing.eq((acked != peer) & ((acked != number) | self.draining)),
+            acked_next.eq(acked + releasing), self.settled.eq(acked == peer), self.some.eq(acked != end),
+            self.release.eq(Mux(releasing, oldest.data.source, 0)), self.release_beats.eq(oldest.data.beats),
+            number_next.eq(Mux(self.rewind, acked, number + done)),
+            oldest.addr.eq(acked_next[:bits]), upcoming.addr.eq(number_next[:bits]),
+        ]
+        # The row of the upcoming packet is known, if it was not written just now; then nothing is to be sent again.
+        m.d.comb += self.source.eq(upcoming.data.source)
+        m.d.sync += [
+            acked.eq(acked_next), number.eq(number_next), self.unacknowledged.eq(end - acked),
+            self.window.eq(_ahead(end, acked) < depth - 2),
+        ]
+        m.d.comb += self.overtaken.eq((_ahead(peer, acked) > _ahead(number, acked)) & ~self.draining)
+        news = Signal()
+        told = _ahead(self.ack, acked)
+        m.d.comb += news.eq((told <= _ahead(end, acked)) & (told > _ahead(peer, acked)))
+        m.d.sync += self.progress.eq(self.heard_valid & news)
+        with m.If(self.heard_valid & news):
+            m.d.sync += peer.eq(self.ack)
+        with m.If(self.reset):
+            m.d.sync += [acked.eq(0), peer.eq(0), number.eq(0), end.eq(0), beats.eq(0),
+                         self.unacknowledged.eq(0), self.window.eq(1)]
+        return m
+
+
+def _ahead(number, before):
+    """By how much, as numbers wrap."""
+    return (number - before)[:LINK_SEQUENCE_WIDTH]

@@ -1,0 +1,114 @@
+"""A queue that keeps what was taken until it is released, and can begin again with it.
+
+Latency and throughput: those of :class:`Queue`; after ``rewind`` the first item is offered as late as it would be
+behind an item that was put in in that cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream.queue import Queue
+
+__all__ = ["ReplayQueue"]
+
+
+class ReplayQueue(wiring.Component):
+    """Hand items on in order; keep those that were taken in the same memory, for a sender that may have to repeat them.
+
+    Parameters
+    ----------
+    shape : shape-like
+    depth : int
+        Items held, taken or not; a power of two, at least 2.
+    ram : ``"lut"``, ``"block"`` or ``None``
+        As for :class:`Queue`.
+
+    Members
+    -------
+    i : ``In(stream.Signature(shape))``
+        Accepts while fewer than ``depth`` items are held.
+    o : ``Out(stream.Signature(shape))``
+    release : ``In(range(depth + 1))``
+        Forget the oldest so many, which were taken. Items that were taken before a ``rewind`` may be released though
+        they have not been taken again; then ``rewind`` follows before any other is taken.
+    rewind : ``In(1)``
+        From the next cycle on, begin again with the oldest item; nothing is taken or released in this one.
+    clear : ``In(1)``
+        Forget everything.
+    level, fresh : ``Out(range(depth + 1))``
+        Items held, and those of them that were never taken. Registered.
+
+    Raises
+    ------
+    ValueError
+        If ``depth`` is no power of two, or less than 2, or ``ram`` is no kind of memory.
+    """
+
+    def __init__(self, shape, *, depth, ram=None):
+        if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
+            raise ValueError(f"ReplayQueue depth must be a power of two of at least 2, not {depth!r}")
+        if ram not in ("lut", "block", None):
+            raise ValueError(f'ReplayQueue memory must be "lut", "block" or None, not {ram!r}')
+        self.shape, self.depth, self.ram = shape, depth, ram
+        super().__init__({
+            "i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)),
+            "release": In(range(depth + 1)), "rewind": In(1), "clear": In(1),
+            "level": Out(range(depth + 1)), "fresh": Out(range(depth + 1)),
+        })
+
+    @property
+    def latency(self):
+        """Cycles from the transfer on ``i`` to the item's first cycle on ``o`` of an empty queue."""
+        return 2 if self.ram == "block" or (self.ram is None and self.depth > Queue.LUT_RAM_DEPTH) else 1
+
+    def elaborate(self, platform):
+        m = Module()
+        registered = self.latency == 2
+        m.submodules.storage = storage = memory.Memory(
+            shape=self.shape, depth=self.depth, init=[],
+            attrs=Queue._RAM_STYLE[self.ram] | (Queue._NO_COLLISION if registered else {}))
+        # Modulo twice the depth: rows to be written, to be taken next, and the oldest.
+        written, taken, oldest = (Signal(range(2 * self.depth), name=name) for name in ("written", "taken", "oldest"))
+        push, pop, full, known = Signal(), Signal(), Signal(), Signal()
+        w_port = storage.write_port()
+        m.d.comb += [
+            full.eq(self.level == self.depth), self.i.ready.eq(~full),
+            push.eq(self.i.valid & ~full), pop.eq(self.o.valid & self.o.ready),
+            known.eq(self.fresh != (written - taken)[:len(self.fresh)]),
+            w_port.addr.eq(written[:-1]), w_port.data.eq(self.i.payload), w_port.en.eq(push),
+        ]
+        m.d.sync += [
+            written.eq(written + push), taken.eq(taken + pop), oldest.eq(oldest + self.release),
+            self.level.eq(self.level + push - self.release), self.fresh.eq(self.fresh + push - (pop & ~known)),
+        ]
+        if registered:
+            self._read_registered(m, storage, written, oldest, pop)
+        else:
+            r_port = storage.read_port(domain="comb")
+            m.d.comb += [r_port.addr.eq(taken[:-1]), self.o.payload.eq(r_port.data), self.o.valid.eq(taken != written)]
+        with m.If(self.rewind):
+            m.d.sync += taken.eq(oldest)
+        with m.If(self.clear):
+            m.d.sync += [written.eq(0), taken.eq(0), oldest.eq(0), self.level.eq(0), self.fresh.eq(0)]
+        return m
+
+    def _read_registered(self, m, storage, written, oldest, pop):
+        """Move the next item to the memory's output register as soon as that is free."""
+        reading = Signal.like(written)
+        loaded, load = Signal(), Signal()
+        r_port = storage.read_port()
+        m.d.comb += [
+            load.eq((reading != written) & (~loaded | self.o.ready)),
+            r_port.addr.eq(reading[:-1]), r_port.en.eq(load),
+            self.o.payload.eq(r_port.data), self.o.valid.eq(loaded),
+        ]
+        m.d.sync += reading.eq(reading + load)
+        with m.If(load):
+            m.d.sync += loaded.eq(1)
+        with m.Elif(pop):
+            m.d.sync += loaded.eq(0)
+        with m.If(self.rewind):
+            m.d.sync += [reading.eq(oldest), loaded.eq(0)]
+        with m.If(self.clear):
+            m.d.sync += [reading.eq(0), loaded.eq(0)]

@@ -1,0 +1,105 @@
+// What a link does to the packets that it carries, by chance: loses, harms, repeats or delays them; or it is cut.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "memory.h"
+
+// Where things are in a beat, and what they take on the link.
+struct BeatFormat {
+    unsigned first, last, kind, kind_width, payload_kinds, header, header_width, link_header, link_header_width, crc,
+        crc_width, data, header_bytes, beat_bytes;
+};
+
+// Of packets, but for the cycles.
+struct FaultRates {
+    double loss = 0, corrupt = 0, duplicate = 0, delay = 0;
+    uint64_t delay_cycles = 0;  // at most; those behind wait, too
+};
+
+struct FaultCounts {
+    uint64_t lost = 0, corrupted = 0, duplicated = 0, delayed = 0, cut = 0;
+};
+
+class Faults {
+public:
+    FaultCounts counts;
+
+    explicit Faults(uint64_t seed) : random_(seed) {}
+
+    void set(const FaultRates& rates) {
+        rates_ = rates;
+        on_ = true;
+    }
+
+    // From cycle `from` on, and before `to`, nothing gets onto the link.
+    void cut(uint64_t from, uint64_t to) {
+        cuts_.emplace_back(from, to);
+        on_ = true;
+    }
+
+    bool on() const { return on_; }
+
+    // Whether the beat arrives, harmed and later if that is its packet's fate.
+    bool pass(uint8_t* beat, const BeatFormat& format, bool first, bool last, bool payload, uint64_t cycle,
+              uint64_t& due) {
+        if (first) {
+            lost_ = draw(rates_.loss, counts.lost);
+            harmed_ = draw(rates_.corrupt, counts.corrupted);
+            doubled_ = draw(rates_.duplicate, counts.duplicated);
+            delay_ = draw(rates_.delay, counts.delayed) ? 1 + random_.below(rates_.delay_cycles) : 0;
+            cut_ = false;
+        }
+        due += delay_;
+        if (harmed_ && (last || random_.chance(0.5))) {
+            harm(beat, format, first, last, payload);
+            harmed_ = false;
+        }
+        const bool down = std::any_of(cuts_.begin(), cuts_.end(), [cycle](const auto& one) {
+            return one.first <= cycle && cycle < one.second;
+        });
+        if (down && !cut_) {
+            cut_ = true;
+            ++counts.cut;
+        }
+        return !lost_ && !down;
+    }
+
+    bool doubled() const { return doubled_ && !lost_; }
+
+private:
+    bool draw(double rate, uint64_t& count) {
+        const bool happens = random_.chance(rate);
+        count += happens;
+        return happens;
+    }
+
+    // One to three bits of what travels with the beat are turned over.
+    void harm(uint8_t* beat, const BeatFormat& format, bool first, bool last, bool payload) {
+        std::vector<std::pair<unsigned, unsigned>> places;
+        if (first) places.emplace_back(format.link_header, format.link_header_width);
+        if (payload) places.emplace_back(format.data, 8 * format.beat_bytes);
+        if (last) places.emplace_back(format.crc, format.crc_width);
+        unsigned total = 0;
+        for (const auto& place : places) total += place.second;
+        for (uint64_t left = 1 + random_.below(3), bit = random_.below(total); left; --left, bit = (bit + 7) % total) {
+            uint64_t at = bit;
+            for (const auto& [lsb, width] : places) {
+                if (at < width) {
+                    beat[(lsb + at) / 8] ^= static_cast<uint8_t>(1u << (lsb + at) % 8);
+                    break;
+                }
+                at -= width;
+            }
+        }
+    }
+
+    Random random_;
+    FaultRates rates_;
+    std::vector<std::pair<uint64_t, uint64_t>> cuts_;
+    bool on_ = false, lost_ = false, harmed_ = false, doubled_ = false, cut_ = false;
+    uint64_t delay_ = 0;
+};

@@ -1,0 +1,115 @@
+"""What links do to packets in a simulation: how often, and when one is cut."""
+
+import random
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from hw.errors import UserError
+
+__all__ = ["FAULT_COUNTS", "HELP", "Cut", "Faults", "counted", "parse"]
+
+FAULT_COUNTS = ("lost", "corrupted", "duplicated", "delayed", "cut")
+"""What the statistics of a link count, in packets."""
+
+HELP = ("what links do to packets, as loss=1e-3,corrupt=1e-3,dup=1e-4,delay=1e-3:200,down=3:+0@5000-9000: shares of "
+        "packets that are lost, have wrong bits, come twice, or come up to so many cycles late; and that the link "
+        "at rank 3 to the side of rising coordinates of dimension 0 (-0: the other side) is cut from cycle 5000 "
+        "after the start to 9000, or for good without an end. down may be given several times")
+
+LONGEST = 1_000_000
+_RATES = ("loss", "corrupt", "dup", "delay")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A link that carries nothing, in both directions, from cycle ``begin`` on and before ``end``, or for good."""
+
+    rank: int
+    port: int
+    begin: int
+    end: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faults:
+    """Of all links alike: shares of packets, and cuts.
+
+    Packets keep their order: one that is late holds up those behind it.
+    """
+
+    loss: float = 0
+    corrupt: float = 0
+    dup: float = 0
+    delay: float = 0
+    delay_cycles: int = 200
+    cuts: tuple[Cut, ...] = ()
+
+    def __post_init__(self):
+        for name in _RATES:
+            if not 0 <= getattr(self, name) <= 0.5:
+                raise UserError(f"A share of packets must be from 0 to 0.5, but {name} is {getattr(self, name):g}.")
+        if not 1 <= self.delay_cycles <= LONGEST:
+            raise UserError(f"A delay must be from 1 to {LONGEST:,} cycles, not {self.delay_cycles}.")
+
+    def check(self, shape):
+        """Raise :class:`UserError` if a cut is at no link of such a torus."""
+        for cut in self.cuts:
+            ranks = int(np.prod(shape))
+            if cut.rank >= ranks:
+                raise UserError(f"There is no rank {cut.rank} among {ranks}, so no link of it can be down.")
+            if cut.port // 2 >= len(shape) or shape[cut.port // 2] < 2:
+                raise UserError(f"There is no link in dimension {cut.port // 2} of a torus of "
+                                f"{'x'.join(map(str, shape))}, so none can be down.")
+
+    @classmethod
+    def random(cls, rng: random.Random, shape):
+        """Some of every kind, up to 3 of 100 packets, and now and then a link that is cut for a while."""
+        def rate():
+            return rng.choice((0, 1e-3, 1e-2, 3e-2))
+
+        ports = [port for port in range(2 * len(shape)) if shape[port // 2] > 1]
+        begins = [rng.randrange(20_000) for _ in range(rng.choice((0, 0, 1, 3)))]
+        cuts = tuple(Cut(rng.randrange(int(np.prod(shape))), rng.choice(ports), begin, begin + rng.randint(1, 2000))
+                     for begin in begins)
+        return cls(loss=rate(), corrupt=rate(), dup=rate(), delay=rate(), delay_cycles=rng.choice((10, 300)), cuts=cuts)
+
+
+def counted(statistics):
+    """Packets to which each fault was done, over all links, of :meth:`sim.ace.endpoints.Endpoints.statistics`."""
+    return {name: sum(link[name] for link in statistics["links"]) for name in FAULT_COUNTS}
+
+
+def parse(text):
+    """:class:`Faults` from text as :data:`HELP` has it."""
+    found, cuts = {}, []
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        if name == "down":
+            cuts.append(_cut(value))
+        elif name not in _RATES:
+            raise UserError(f"--faults knows {', '.join(_RATES)} and down, not {name!r}.")
+        elif name in found:
+            raise UserError(f"--faults has {name} twice.")
+        else:
+            value, _, cycles = value.partition(":")
+            try:
+                found[name] = float(value)
+            except ValueError:
+                raise UserError(f"--faults: {name} must be a share of packets, like 1e-3, not {value!r}.") from None
+            if cycles and (name != "delay" or not cycles.isdecimal()):
+                raise UserError(f"--faults: {part.strip()!r} must be like loss=1e-3, or delay=1e-3:200 with cycles.")
+            if cycles:
+                found["delay_cycles"] = int(cycles)
+    return Faults(**found, cuts=tuple(cuts))
+
+
+def _cut(value):
+    match = re.fullmatch(r"(\d+):([+-])(\d+)@(\d+)(?:-(\d+))?", value)
+    if not match:
+        raise UserError(f"--faults: down must be like 3:+0@5000 or 3:-1@5000-9000, not {value!r}.")
+    rank, side, dimension, begin, end = match.groups()
+    if end is not None and int(end) <= int(begin):
+        raise UserError(f"--faults: a link that is down from cycle {begin} must come up later than that, not at {end}.")
+    return Cut(int(rank), 2 * int(dimension) + (side == "-"), int(begin), None if end is None else int(end))
