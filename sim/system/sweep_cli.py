@@ -1,6 +1,7 @@
 """``dmace sweep``: training predicted over every combination of values, on all cores or on many machines."""
 
 import csv
+import re
 from pathlib import Path
 
 from rich.console import Console
@@ -75,6 +76,8 @@ def _check(args):
         raise UserError("--serial runs in this process, so it cannot have --scheduler or --workers.")
     if args.scheduler and args.workers:
         raise UserError("--workers are of a cluster on this machine, so they cannot be with --scheduler.")
+    if args.scheduler and not re.fullmatch(r"(?:[a-z]+://)?[^\s:/]+:\d+", args.scheduler):
+        raise UserError(f"--scheduler must be an address like tcp://HOST:8786, not {args.scheduler!r}.")
     for option in ("output", "report", "plot"):
         check_file(f"--{option}", getattr(args, option))
     if args.output and Path(args.output).suffix not in (".csv", ".parquet"):

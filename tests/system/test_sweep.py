@@ -139,6 +139,8 @@ def test_wrong_specs(tmp_path, capsys, text, sentence):
 @pytest.mark.parametrize("arguments, sentence", [
     (["--serial", "--workers", "2"], r"--serial runs in this process, so it cannot have --scheduler or --workers\."),
     (["--scheduler", "tcp://h:1", "--workers", "2"], r"--workers are of a cluster on this machine, .*"),
+    (["--scheduler", "nowhere"], r"--scheduler must be an address like tcp://HOST:8786, not 'nowhere'\."),
+    (["--plot", "p.pdf"], r"--plot writes PNG, so its file must end in \.png, not 'p\.pdf'\."),
     (["--workers", "0"], r"--workers must be from 1 to 1,024, not 0\."),
     (["--output", "t.xls"], r"--output writes CSV or Parquet, so its file must end in \.csv or \.parquet, .*"),
 ])
@@ -172,3 +174,12 @@ def test_plot_over_ranks(tmp_path, capsys):
     assert main(["sweep", str(path), "--serial", "--plot", str(plot)]) == 2
     assert capsys.readouterr().err.strip() == (
         "dmace: --plot needs runs of ideal on several nodes, and there are none.")
+
+
+@pytest.mark.soak
+def test_any_scheduler(spec, tmp_path, capsys):
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        assert main(["sweep", str(spec), "--scheduler", cluster.scheduler_address]) == 0
+    assert "6 runs, 0 of them stored before" in capsys.readouterr().out
