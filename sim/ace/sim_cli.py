@@ -12,10 +12,12 @@ from hw.ace.config import PRESETS
 from hw.ace.formats import FLOATS, DType, Reduction, growth, width
 from hw.ace.model import results
 from hw.ace.model_numerics import numpy_type
-from hw.ace.words import REDUCING, ROOTED, Collective
+from hw.ace.model_varying import blocks_received
+from hw.ace.words import PARTED, REDUCING, ROOTED, Collective
 from hw.errors import UserError
 from sim.ace.faults import HELP, counted, parse
 from sim.ace.terminal import add_config, at_work, nodes
+from sim.ace.varying import extents
 from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
 
 __all__ = ["configure", "run"]
@@ -38,6 +40,8 @@ def configure(parser):
                         help=f"{', '.join(names(Reduction))} (default: sum)")
     parser.add_argument("--count", type=integer, metavar="N", help="elements, as NCCL counts them (default: 4096, or "
                         "what is in --input)")
+    parser.add_argument("--counts", metavar="N,N,...", help="elements of each rank's part, of all_gather and "
+                        "reduce_scatter; of all_to_all, what rank 0 sends to each, then rank 1, ...")
     parser.add_argument("--root", type=integer, default=0, metavar="RANK", help="of broadcast and reduce (default: 0)")
     parser.add_argument("--widen", action="store_true", help="floats of 16 and 8 bits are FP32 in the SRAM and on the "
                         "links")
@@ -84,7 +88,15 @@ def run(args):
     check_file("--output", args.output)
     check_file("--trace", args.trace)
     parts = ranks if collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL) else 1
-    inputs, count = _inputs(args, ranks, parts, dtype)
+    counts = _counts(args, ranks, collective)
+    if counts is None:
+        varying = None
+        inputs, count = _inputs(args, ranks, parts, dtype)
+    else:
+        varying = extents(collective, counts)
+        blocks = [[_random(np.random.default_rng([args.seed, rank, part]), dtype, length)
+                   for part, (length, _) in enumerate(row)] for rank, row in enumerate(varying.send)]
+        inputs, count = [np.concatenate(row) for row in blocks], varying.count
     root = tuple(map(int, np.unravel_index(args.root, shape))) if collective in ROOTED else None
     # Imported here, so that a wrong option is told at once.
     from sim.ace.cluster import Cluster
@@ -102,10 +114,12 @@ def run(args):
             outcome = cluster.collective(
                 collective, limit=LIMIT, progress=lambda cycle: tell(cycle, None, f"{cycle:,} cycles"),
                 **({} if barrier else {"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
-                                       "widen": args.widen, "ordered": args.ordered}))
-    golden = [None] * ranks if barrier else results(
-        collective, shape, inputs, dtype=dtype, count=count, op=op, root=root, widen=args.widen,
-        ordered=args.ordered)
+                                       "extents": varying, "widen": args.widen, "ordered": args.ordered}))
+    what = {"dtype": dtype, "op": op, "widen": args.widen, "ordered": args.ordered}
+    if varying:
+        golden = [np.concatenate(row) for row in blocks_received(collective, shape, blocks, counts, **what)]
+    else:
+        golden = [None] * ranks if barrier else results(collective, shape, inputs, count=count, root=root, **what)
     wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, golden, strict=True))
              if (got is None) != (right is None) or (got is not None and not np.array_equal(got, right))]
     if args.output:
@@ -116,6 +130,7 @@ def run(args):
         "ordered": args.ordered, "count": count, "seed": args.seed, "cycles": outcome.cycles,
         "mismatches": len(wrong), "wrong_ranks": wrong, "memories": memories,
         "faults": counted(outcome.statistics) if faults else None,
+        "payload_bytes": sum(link["payload_bytes"] for link in outcome.statistics["links"]),
     }
     write_json(args.json, result)
     if args.json != "-":
@@ -130,11 +145,7 @@ def _inputs(args, ranks, parts, dtype):
         count = 4096 if args.count is None else args.count
         check_range("--count", count, 0, MOST_BYTES // (kind.itemsize * parts))
         random = np.random.default_rng(args.seed)
-        if dtype in (DType.INT32, DType.INT8):
-            return [random.integers(0, 1 << 8 * kind.itemsize, count * parts, dtype=np.uint64).astype(kind)
-                    for _ in range(ranks)], count
-        return [random.standard_normal(count * parts, np.float32).astype(numpy_type(dtype)).view(kind)
-                for _ in range(ranks)], count
+        return [_random(random, dtype, count * parts) for _ in range(ranks)], count
     try:
         with np.load(args.input, allow_pickle=False) as arrays:
             found = [np.ascontiguousarray(arrays[name]).reshape(-1) for name in arrays.files]
@@ -155,6 +166,35 @@ def _inputs(args, ranks, parts, dtype):
                         f"not {len(found[0]):,} for {count:,}.")
     with np.errstate(over="ignore", invalid="ignore"):
         return [one.astype(numpy_type(dtype)).view(kind) for one in found], count
+
+
+def _counts(args, ranks, collective):
+    """What --counts says: a list, or a list for each rank; None without it."""
+    if args.counts is None:
+        return None
+    if collective not in PARTED:
+        raise UserError(f"--counts is for {', '.join(one.name.lower() for one in PARTED)}, not for {args.collective}.")
+    if args.count is not None or args.input is not None:
+        raise UserError("--counts does not go together with --count or --input.")
+    try:
+        counts = [int(one) for one in args.counts.split(",")]
+    except ValueError:
+        raise UserError(f"--counts must be integers with commas between them, not {args.counts!r}.") from None
+    wanted = ranks ** 2 if collective == Collective.ALL_TO_ALL else ranks
+    if len(counts) != wanted:
+        raise UserError(f"--counts must be {wanted} integers for {args.collective} on {args.nodes}, not {len(counts)}.")
+    for count in counts:
+        check_range("--counts", count, 0, MOST_BYTES // (4 * ranks))
+    return counts if wanted == ranks and collective != Collective.ALL_TO_ALL else \
+        [counts[at:at + ranks] for at in range(0, wanted, ranks)]
+
+
+def _random(random, dtype, count):
+    """Elements as bits."""
+    kind = np.dtype(f"u{width(dtype) // 8}")
+    if dtype in (DType.INT32, DType.INT8):
+        return random.integers(0, 1 << 8 * kind.itemsize, count, dtype=np.uint64).astype(kind)
+    return random.standard_normal(count, np.float32).astype(numpy_type(dtype)).view(kind)
 
 
 def _write(name, dtype, inputs, outputs, golden):
@@ -178,6 +218,7 @@ def _show(result, output, trace):
     table.add_column("what")
     table.add_column("result", justify="right")
     table.add_row("cycles", f"{result['cycles']:,}")
+    table.add_row("bytes on the links, without headers", f"{result['payload_bytes']:,}")
     table.add_row("ranks that differ from the model", f"{result['mismatches']}")
     for name, number in (result["faults"] or {}).items():
         table.add_row(f"packets {name}", f"{number:,}")

@@ -54,6 +54,16 @@ def test_sim_with_arrays(tmp_path, capsys):
             assert np.allclose(found[f"out_{number}"], rounded, rtol=2**-8, atol=1e-6)
 
 
+def test_sim_in_rank_order_of_different_lengths(tmp_path):
+    file = tmp_path / "result.json"
+    for collective, counts, elements in (("reduce_scatter", "5,0,300", 305), ("all_to_all", "1,2,3,0,0,0,7,8,9", 30)):
+        assert main(["sim", "ace", "--collective", collective, "--nodes", "3", "--counts", counts, "--json", str(file),
+                     *(["--ordered"] if collective == "reduce_scatter" else [])]) == 0
+        result = json.loads(file.read_text())
+        assert result["mismatches"] == 0
+        assert sum(memory["write_bytes"] - 8 for memory in result["memories"]) == 4 * elements
+
+
 def test_sim_of_a_barrier(tmp_path):
     file = tmp_path / "result.json"
     assert main(["sim", "ace", "--collective", "barrier", "--nodes", "3", "--json", str(file)]) == 0
@@ -70,6 +80,12 @@ def test_sim_of_a_barrier(tmp_path):
     (["--root", "4"], "--root must be from 0 to 3"),
     (["--widen"], "--widen is for floats of 16 and 8 bits, not for fp32."),
     (["--count", "-1"], "--count must be from 0"),
+    (["--ordered", "--collective", "barrier"], "--ordered is for all_reduce, reduce_scatter, reduce, not for barrier"),
+    (["--counts", "1,2,3,4"], "--counts is for reduce_scatter, all_gather, all_to_all, not for all_reduce"),
+    (["--counts", "1,2,3", "--collective", "all_gather"], "--counts must be 4 integers for all_gather on 4, not 3"),
+    (["--counts", "1,2,3,x", "--collective", "all_gather"], "--counts must be integers with commas"),
+    (["--counts", "1,2,3,-4", "--collective", "all_gather"], "--counts must be from 0"),
+    (["--counts", "1", "--count", "1", "--collective", "all_gather"], "--counts does not go together"),
     (["--input", "nowhere.npz"], "there is no file nowhere.npz"),
     (["--input", "text"], "is no NPZ file"),
     (["--input", "three.npz"], "has 3 arrays"),
