@@ -1,6 +1,6 @@
 """What a command means: checks it against the tables and works out the numbers that its chunks have in common.
 
-Intake -> Decoder -> Operations.  Latency: 20 to 60 cycles, most of them for a division of the count by the ranks; 3
+Intake -> Decoder -> Operations.  Latency: 20 to 60 cycles, most of them for a division of the count by the ranks; 4
 more for each part of a VARYING collective's buffers.
 Throughput: one command in that time; a collective of one chunk takes longer.
 """
@@ -235,10 +235,13 @@ class Decoder(wiring.Component):
                         m.d.sync += [row.eq(row + 1), rows_left.eq(rows_left - 1)]
                         m.next = f"{side.upper()}_EXTENT"
                 with m.State(f"{side.upper()}_EXTENT"):
-                    ends = (port.extent.displacement + port.extent.count) << size
-                    m.d.sync += limits[side].eq(Mux(port.extent.count == 0, 0, ends))
-                    with m.If((port.extent.count > word.count) & (status == Status.OK)):
+                    extent = port.extent
+                    m.d.sync += limits[side].eq(Mux(extent.count == 0, 0, extent.displacement + extent.count))
+                    with m.If((extent.count > word.count) & (status == Status.OK)):
                         m.d.sync += status.eq(Status.MALFORMED)
+                    m.next = f"{side.upper()}_BYTES"
+                with m.State(f"{side.upper()}_BYTES"):
+                    m.d.sync += limits[side].eq(limits[side] << size)
                     m.next = "BOUNDS"
             with m.State("BOUNDS"):
                 with m.If(~barrier & some & (status == Status.OK)):
