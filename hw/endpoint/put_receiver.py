@@ -6,7 +6,7 @@ to its first beat at the memory port.  Throughput: one beat per cycle, over all 
 
 from amaranth import *
 from amaranth.lib import data, memory, stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
 from hw.ace.layouts import flit_layout
 from hw.stream import Queue, Skid
@@ -24,6 +24,9 @@ PACKETS_OF_BEATS = 4
 """And the longest ones for which there are beats."""
 
 PAGE_BITS = 12
+
+QUIET_WIDTH = 3
+"""When nothing has come for 2 ** QUIET_WIDTH cycles, all that came before a link went down is here."""
 
 
 class PutReceiver(wiring.Component):
@@ -45,7 +48,7 @@ class PutReceiver(wiring.Component):
         Ends of writes, in the order of their packets; 1 is an error.
     writes : ``Out(stream.Signature(write_layout))``, answers : ``In(stream.Signature(answer_layout))``
         To the memory port.
-    commit : ``In(1)``, export, valid, entry : ``In``
+    commit : ``In(1)``, span, valid, entry : ``In``
         An entry of the table of spans.
     down : ``In(ports)``, forgets : ``Out(ports)``
         Links that are down: what came over them ends without a result.
@@ -60,7 +63,7 @@ class PutReceiver(wiring.Component):
             "results": Out(stream.Signature(1)).array(config.ports),
             "writes": Out(stream.Signature(write_layout(config))),
             "answers": In(stream.Signature(answer_layout(config))),
-            "commit": In(1), "export": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
+            "commit": In(1), "span": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
             "down": In(config.ports), "forgets": Out(config.ports), "taken": Out(1), "refused": Out(1),
         })
 
@@ -87,8 +90,9 @@ class PutReceiver(wiring.Component):
     def _gather(self, m, beats, packets):
         """Packets of all ports, one after the other, into one buffer."""
         m.submodules.merge = merge = PacketMerge(flit_layout(self.config.ace), self.config.ports)
-        for come, i in zip(self.come, merge.i, strict=True):
-            connect(m, flipped(come), i)
+        self._closed = Signal(self.config.ports)
+        for come, i, closed in zip(self.come, merge.i, self._closed, strict=True):
+            m.d.comb += [i.payload.eq(come.payload), i.valid.eq(come.valid & ~closed), come.ready.eq(i.ready & ~closed)]
         flit, packet = merge.o.payload, packets.payload
         header = header_view(put_layout(self.config), flit)
         known, number, go = Signal(self._packet, reset_less=True), Signal.like(packet.beats), Signal()
@@ -110,10 +114,10 @@ class PutReceiver(wiring.Component):
         m.submodules.table = table = memory.Memory(shape=export_layout(), depth=config.exports, init=[])
         write, read = table.write_port(), table.read_port(domain="comb")
         known = Signal(config.exports)
-        m.d.comb += [write.addr.eq(self.export), write.data.eq(self.entry), write.en.eq(self.commit),
+        m.d.comb += [write.addr.eq(self.span), write.data.eq(self.entry), write.en.eq(self.commit),
                      read.addr.eq(packet.export)]
         with m.If(self.commit):
-            m.d.sync += known.bit_select(self.export, 1).eq(self.valid)
+            m.d.sync += known.bit_select(self.span, 1).eq(self.valid)
 
         now, span, valid = Signal(self._packet, reset_less=True), Signal(export_layout(), reset_less=True), Signal()
         is_known, end, crosses = Signal(), Signal(REMOTE_OFFSET_WIDTH + 1 - lanes), Signal()
@@ -190,9 +194,13 @@ class PutReceiver(wiring.Component):
                 m.d.sync += failed.eq(wrong & ~head.ends & ~stale)
             m.d.sync += owed.eq(owed + begins - told)
 
-            # What came before the link went down ends unheard.
+            # What came before the link went down ends unheard; what comes after waits for that.
+            quiet = Signal(QUIET_WIDTH, name=f"quiet_{port}")
+            m.d.comb += self._closed[port].eq(stale & quiet.all())
             with m.If(self.down[port]):
-                m.d.sync += stale.eq(1)
-            with m.Elif((owed == 0) & (flying.level == 0) & (inside == 0) & ~self.come[port].valid):
+                m.d.sync += [stale.eq(1), quiet.eq(0)]
+            with m.Elif(~quiet.all()):
+                m.d.sync += quiet.eq(Mux(self.come[port].valid, 0, quiet + 1))
+            with m.Elif((owed == 0) & (flying.level == 0) & (inside == 0)):
                 m.d.sync += stale.eq(0)
         return m

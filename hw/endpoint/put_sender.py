@@ -173,7 +173,8 @@ class _InFlight(wiring.Component):
         config, told = self.config, self.told.payload
         count, over, taken, lost_id = Signal(DONE_WIDTH), Signal(), Signal(), Signal(config.source_id_width)
         m.d.comb += [
-            over.eq(count == told.puts - 1), self.told.ready.eq(1), taken.eq(self.answers.valid & self.answers.ready),
+            over.eq(count == (told.puts - 1)[:DONE_WIDTH]), self.told.ready.eq(1),
+            taken.eq(self.answers.valid & self.answers.ready),
             self.answers.payload.resp.eq(Mux(over & told.failed, Resp.SLVERR, Resp.OKAY)),
             self.lost.payload.resp.eq(Resp.SLVERR), self.lost.payload.id.eq(lost_id),
         ]

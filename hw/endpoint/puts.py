@@ -35,7 +35,7 @@ class Puts(wiring.Component):
         Of :class:`PutSender`: writes to neighbours.
     memory_writes, memory_answers
         Of :class:`PutReceiver`: neighbours' writes.
-    commit, export, valid, entry : ``In``
+    commit, span, valid, entry : ``In``
         An entry of the table of exported spans.
     channels : array of ``tx : Out(stream.Signature(flit_layout))``, ``rx : In(stream.Signature(flit_layout))``
         Channel 1 of each port's link.
@@ -51,7 +51,7 @@ class Puts(wiring.Component):
         flits = stream.Signature(flit_layout(config.ace))
         super().__init__({
             "writes": In(write), "answers": Out(answer), "memory_writes": Out(write), "memory_answers": In(answer),
-            "commit": In(1), "export": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
+            "commit": In(1), "span": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
             "channels": Out(wiring.Signature({"tx": Out(flits), "rx": In(flits)})).array(config.ports),
             "down": In(config.ports), "sent": Out(1), "taken": Out(1), "refused": Out(1),
         })
@@ -69,7 +69,7 @@ class Puts(wiring.Component):
         connect(m, told.o, sender.told)
         m.d.comb += [
             sender.down.eq(self.down), receiver.down.eq(self.down),
-            receiver.commit.eq(self.commit), receiver.export.eq(self.export), receiver.valid.eq(self.valid),
+            receiver.commit.eq(self.commit), receiver.span.eq(self.span), receiver.valid.eq(self.valid),
             receiver.entry.eq(self.entry),
             self.sent.eq(sender.sent), self.taken.eq(receiver.taken), self.refused.eq(receiver.refused),
         ]

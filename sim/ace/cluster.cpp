@@ -185,12 +185,13 @@ API int cluster_settle(Cluster* cluster, uint64_t cycles) {
 }
 
 // Running. A watched word is waited for until its lower half is at least `count`, modulo 2^32, or one of the bits
-// `failed` is set.
+// `failed` is set. Returns the number of the endpoint's watch.
 
 API int cluster_watch(Cluster* cluster, uint32_t rank, uint64_t address, uint32_t count, uint64_t failed) {
     return guarded([&] {
-        (*cluster)[rank].watch(cluster->cycle, {address, failed, count, Endpoint::kNever, 0, 0, {}});
-        return 0;
+        Endpoint& endpoint = (*cluster)[rank];
+        endpoint.watch(cluster->cycle, {address, failed, count, Endpoint::kNever, 0, 0, {}});
+        return static_cast<int>(endpoint.watches.size()) - 1;
     });
 }
 

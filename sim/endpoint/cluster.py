@@ -53,6 +53,9 @@ class EndpointCluster(Cluster):
         options.setdefault("library", library(config, status=options.get("status")))
         super().__init__(config.ace, shape, **options)
         self.endpoints = [EndpointDriver(self.whole_bus(rank), config) for rank in range(self.size)]
+        for endpoint, driver in zip(self.endpoints, self.drivers, strict=True):
+            # It knows which words of programs are taken.
+            endpoint.ace = driver
         self.do(*(endpoint.check_identity() for endpoint in self.endpoints))
         for rank in range(self.size):
             self.write_memory(rank, _WORDS, bytes(_PITCH * config.dma.queues))

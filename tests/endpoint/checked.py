@@ -36,7 +36,7 @@ class CheckedMemory(wiring.Component):
             **{f"m{number}": In(bus(width)) for number, width in enumerate(ID_WIDTHS)},
             "m_axi": Out(bus(config.axi_id_width)), "window": In(WINDOW_WIDTH),
             "read_weight": In(WEIGHT_WIDTH).array(2), "write_weight": In(WEIGHT_WIDTH).array(3),
-            "commit": In(1), "export_": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
+            "commit": In(1), "span": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
             "down": In(config.ports), "cut": In(1), "sent": Out(1), "taken": Out(1), "refused": Out(1),
         })
 
@@ -55,7 +55,7 @@ class CheckedMemory(wiring.Component):
         connect(m, port.answers[0], split.local_answers)
         connect(m, puts.memory_writes, port.writes[2])
         connect(m, port.answers[2], puts.memory_answers)
-        m.d.comb += [puts.commit.eq(self.commit), puts.export.eq(self.export_), puts.valid.eq(self.valid),
+        m.d.comb += [puts.commit.eq(self.commit), puts.span.eq(self.span), puts.valid.eq(self.valid),
                      puts.entry.eq(self.entry), puts.down.eq(self.down),
                      self.sent.eq(puts.sent), self.taken.eq(puts.taken), self.refused.eq(puts.refused)]
         for number, channel in enumerate(puts.channels):

@@ -119,7 +119,7 @@ class _Saturating:
 
 async def export(dut, number, *, base, length, ports, valid=1):
     """Write an entry of the table of exported spans."""
-    dut.export_.value, dut.valid.value = number, valid
+    dut.span.value, dut.valid.value = number, valid
     dut.entry.value = base >> 12 | length << 52 | ports << 85
     dut.commit.value = 1
     await RisingEdge(dut.clk)

@@ -1,0 +1,155 @@
+"""What puts cost, and how DMA engine and accelerator share a memory port, measured in RTL.
+
+Each byte that is put is compared, and shares are those of the endpoint's own counters.
+"""
+
+import numpy as np
+
+from hw.ace.config import WIRE_HEADER_BYTES
+from hw.ace.formats import DType
+from hw.ace.words import Collective
+from hw.dma_engine.descriptors import Descriptor, RingPlace
+from hw.dma_engine.words import NativeWord, RequestFlag
+from hw.endpoint.config import remote_address
+from sim.ace.endpoints import Link, Memory, Reason
+from sim.ace.shared_library import ClusterFailed
+from sim.endpoint.cluster import EndpointCluster
+
+__all__ = ["contention", "latency", "throughput"]
+
+_SOURCE, _TARGET, _WORDS, _RING = 0x10_0000, 0x8000_0000, 0x5000, 0x8000
+_MOST = 1 << 24
+
+
+def _pair(config, link_latency, link_rate, memory_latency, seed, **options):
+    """Two neighbours; rank 0 may put to rank 1."""
+    link = Link(latency=link_latency, bytes_per_cycle=link_rate * config.beat_bytes)
+    memory = Memory(read_latency=memory_latency, write_latency=memory_latency)
+    cluster = EndpointCluster(config, (2,), link=link, memory=memory, seed=seed, **options)
+    here, there = cluster.endpoints
+    cluster.do(here.dma.define_region(0, base=_SOURCE, length=_MOST),
+               there.define_export(0, base=_TARGET, length=_MOST, ports=[1]))
+    cluster.do(here.dma.define_region(1, base=remote_address(0, 0), length=_MOST, readable=False),
+               there.define_export(1, base=_WORDS & -4096, length=4096, ports=[1]))
+    cluster.write_memory(1, _WORDS, bytes(64))
+    return cluster
+
+
+def latency(config, size, *, link_latency=100, link_rate=1.0, memory_latency=100, seed=1, **options):
+    """One put of ``size`` bytes, a multiple of 8, between two idle neighbours.
+
+    Returns
+    -------
+    dict
+        Cycles from the doorbell's store until the last bytes are in the neighbour's memory, until RC is there, and
+        until SC is here; and of each the part that links and memories take: ``*_bound``.
+    """
+    rng = np.random.default_rng(seed)
+    with _pair(config, link_latency, link_rate, memory_latency, seed, **options) as cluster:
+        data = rng.integers(0, 256, size, np.uint8)
+        # The last word is what is waited for.
+        data[-8:] = np.frombuffer((1).to_bytes(8, "little"), np.uint8)
+        cluster.write_memory(0, _SOURCE, data)
+        cluster.write_memory(1, _TARGET, bytes(size))
+        cluster.start_queue(0, 1, rc=remote_address(0, 1, _WORDS % 4096))
+        cluster.forget_watches()
+        watches = [cluster.watch(1, _TARGET + size - 8, 1), cluster.watch(1, _WORDS, 1)]
+        sent = cluster.watch(0, cluster.word_address(1), 1)
+        begin = cluster.cycle
+        cluster.post(0, 1, NativeWord.copy(src=(0, 0), dst=(1, 0), length=size))
+        if cluster.run(100_000 + 10 * size) != Reason.DONE:
+            raise ClusterFailed(f"A put of {size} bytes had not ended.")
+        if not np.array_equal(cluster.read_memory(1, _TARGET, size), data):
+            raise ClusterFailed(f"A put of {size} bytes brought others.")
+        there, word = (cluster.watch_met(1, watch) - begin for watch in watches)
+        here = cluster.watch_met(0, sent) - begin
+    packets = -(-size // config.ace.packet_bytes)
+    rate = link_rate * config.beat_bytes
+    data_bound = 2 * memory_latency + link_latency + (size + packets * WIRE_HEADER_BYTES) / rate
+    answered = data_bound + link_latency + WIRE_HEADER_BYTES / rate
+    word_bound = link_latency + (config.beat_bytes + WIRE_HEADER_BYTES) / rate + memory_latency
+    return {"bytes": size, "data": there, "data_bound": round(data_bound), "rc": word,
+            "rc_bound": round(answered + word_bound), "sc": here, "sc_bound": round(answered + memory_latency)}
+
+
+def throughput(config, size, *, total=None, link_latency=100, link_rate=1.0, memory_latency=100, seed=1, **options):
+    """Puts of ``size`` bytes one behind the other, from a descriptor ring, ``total`` bytes in all; by default as many
+    as make start and end little beside the rest.
+
+    Returns
+    -------
+    dict
+        ``link_share``: payload bytes per cycle over what the link carries, headers included; ``most``: that of a link
+        that never rests, with packets as long as these puts'.
+    """
+    total = max(size, 1 << 18 if size >= 256 else 1 << 16) if total is None else total
+    rows = max(1, total // size)
+    rng = np.random.default_rng(seed)
+    with _pair(config, link_latency, link_rate, memory_latency, seed, **options) as cluster:
+        data = rng.integers(0, 256, rows * size, np.uint8)
+        cluster.write_memory(0, _SOURCE, data)
+        cluster.write_memory(1, _TARGET, bytes(rows * size))
+        descriptor = Descriptor.copy_2d(src=(0, 0), dst=(1, 0), row_bytes=size, rows=rows, src_stride=size,
+                                        dst_stride=size, flags=RequestFlag.SC)
+        cluster.write_memory(0, _RING, bytes(4096))
+        cluster.write_memory(0, _RING, descriptor.to_bytes())
+        cluster.start_queue(0, 0, ring=RingPlace(base=_RING, size=3))
+        begin = cluster.cycle
+        cluster.do(cluster.whole_bus(0).store(0, (1).to_bytes(16, "little")))
+        end, = cluster.wait_requests((0, 0, rows), limit=1_000_000 + 20 * rows * size)
+        if not np.array_equal(cluster.read_memory(1, _TARGET, rows * size), data):
+            raise ClusterFailed(f"Puts of {size} bytes brought others.")
+        link, = (link for link in cluster.statistics()["links"] if (link["rank"], link["port"]) == (0, 0))
+    packet = min(size, config.ace.packet_bytes)
+    return {"bytes": size, "puts": rows, "cycles": end - begin,
+            "link_share": round(rows * size / (end - begin) / (link_rate * config.beat_bytes), 4),
+            "most": round(packet / (packet + WIRE_HEADER_BYTES), 4), "waited": link["waited"]}
+
+
+def contention(config, weights, *, cycles=6000, copy_bytes=4096, memory_latency=60, seed=1, **options):
+    """An endpoint whose DMA engine copies and whose accelerator reads and writes, each as much as it can.
+
+    Parameters
+    ----------
+    weights : (int, int)
+        Of the DMA engine and of the accelerator, for reads and for writes.
+
+    Returns
+    -------
+    dict
+        ``dma_read_share``, ``dma_write_share``: of the beats of both; ``read_busy``, ``write_busy``: cycles of R and of
+        W with a beat, of all.
+    """
+    memory = Memory(read_latency=memory_latency, write_latency=memory_latency)
+    with EndpointCluster(config, (1,), memory=memory, seed=seed, **options) as cluster:
+        endpoint, = cluster.endpoints
+        shares = dict(zip(("dma", "ace"), weights, strict=True))
+        rows = 64
+        cluster.write_memory(0, _SOURCE, bytes(copy_bytes))
+        cluster.write_memory(0, _TARGET, bytes(copy_bytes))
+        cluster.do(endpoint.share_memory(read=shares, write=shares))
+        for number, base in enumerate((_SOURCE, _TARGET)):
+            cluster.do(endpoint.dma.define_region(number, base=base, length=_MOST))
+        descriptor = Descriptor.copy_2d(src=(0, 0), dst=(1, 0), row_bytes=copy_bytes, rows=rows, src_stride=0,
+                                        dst_stride=0)
+        for queue in range(2):
+            place = _RING + 0x1000 * queue
+            cluster.write_memory(0, place, bytes(4096))
+            cluster.write_memory(0, place, descriptor.to_bytes())
+            cluster.start_queue(0, queue, ring=RingPlace(base=place, size=3))
+        count = (cycles + 4000) * config.beat_bytes // 4
+        pending = cluster.submit(Collective.ALL_REDUCE, [np.ones(count, np.uint32)], dtype=DType.INT32)
+        bus = cluster.whole_bus(0)
+        cluster.do(*(bus.store(4096 * queue, (1).to_bytes(16, "little")) for queue in range(2)))
+        cluster.forget_watches()
+        cluster.run(1500)       # until both are at full use
+        before, begin = cluster.do(endpoint.counters())[0], cluster.cycle
+        cluster.run(cycles)
+        (after,), end = cluster.do(endpoint.counters()), cluster.cycle
+        del pending
+    found = {name: (after[name] - before[name]) % (1 << 32) for name in before}
+    return {"weights": list(weights), **{
+        key: round(value, 4) for kind in ("read", "write") for both in [
+            found[f"dma_{kind}_beats"] + found[f"ace_{kind}_beats"]]
+        for key, value in ((f"dma_{kind}_share", found[f"dma_{kind}_beats"] / both),
+                           (f"{kind}_busy", both / (end - begin)))}}

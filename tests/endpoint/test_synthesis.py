@@ -1,0 +1,28 @@
+"""What the endpoint adds in an FPGA: no latch, no long way between registers. ``-s`` prints the figures."""
+
+import pytest
+
+from fpga.area import measure
+from hw import emit
+from hw.endpoint.config import PRESETS
+from hw.endpoint.doorbells import DoorbellSplit
+from hw.endpoint.memory_port import MemoryPort
+from hw.endpoint.put_receiver import PutReceiver
+from hw.endpoint.put_sender import PutSender
+
+LEVELS = 12
+"""LUT6 levels between registers, at most."""
+
+BLOCKS = (MemoryPort, PutSender, PutReceiver, DoorbellSplit)
+
+
+@pytest.mark.synth
+@pytest.mark.parametrize("preset", ["tiny", pytest.param("wide", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.__name__)
+def test_block(block, preset, capsys):
+    area, depth = measure(emit.verilog(block(PRESETS[preset]), name="block", assertions=False), top="block")
+    with capsys.disabled():
+        print(f"\n{block.__name__:13} {preset:5} {area.lut} LUT {area.lut_ram} LUT-RAM {area.flip_flop} FF "
+              f"{area.block_ram} RAMB36  {depth.levels} levels of LUT6")
+    assert area.latch == 0
+    assert depth.levels <= LEVELS, depth.paths
