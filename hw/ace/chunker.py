@@ -1,6 +1,6 @@
 """Chunks: cuts collectives into them, and leads each through its slot, from fill to FSM to drain.
 
-Operations -> Chunker -> Fill -> FsmPool -> Drain -> Chunker -> Operations.  Latency: 8 cycles from a collective to the
+Operations -> Chunker -> Fill -> FsmPool -> Drain -> Chunker -> Operations.  Latency: 9 cycles from a collective to the
 job of its first chunk; 2 from a filled slot to its FSM, when its communicator is looked at. Throughput: a chunk per 8
 cycles.
 
@@ -14,18 +14,33 @@ from amaranth.lib.wiring import In, Out
 
 from hw.dma_engine.layouts import InitSignature
 from hw.dma_engine.table import Table
-from hw.stream import Queue
+from hw.stream import RoundRobin
 
 from .communicators import own, share_layout
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
 from .convert_byte import is_byte
 from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, done_layout
 from .operations import ROWS, operation_layout
+from .priority import RANK_WIDTH, PriorityQueue, above, foremost
 from .programs import ProgramRead
+from .standing import standing_layout
 from .transfers import job_layout
-from .words import Status
+from .words import Stage, Status
 
-__all__ = ["Chunker"]
+__all__ = ["Chunker", "name_layout", "slot_layout"]
+
+_ROW_BITS = (ROWS - 1).bit_length()
+"""Of a communicator's row."""
+
+
+def name_layout(config):
+    """What a chunk is called."""
+    return data.StructLayout({"communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH})
+
+
+def slot_layout(config):
+    """What software may know of a slot."""
+    return data.StructLayout({"stage": 3, "name": name_layout(config)})
 
 
 class Chunker(wiring.Component):
@@ -49,14 +64,25 @@ class Chunker(wiring.Component):
     cut_share, start_share : ``Out(communicator)``, ``In(share_layout)``
     restart : ``In(1)``, restart_number : ``In``
         Count a communicator's chunks from 0 again; none of them is under way.
+    standing : ``In(standing_layout)``
+        Of one that is stopped, nothing is cut; what was cut goes through its FSM without phases, and is not written.
+    cutting : ``Out(communicators)``
+        The communicator of which a chunk is being cut.
     program : ``Out(ProgramRead)``, program_data : ``In``
     fills, drains : ``Out(stream.Signature(job_layout))``
     filled, drained : ``In``; ``valid``, ``payload``: done_layout
     chunks : ``Out(stream.Signature(chunk_layout))``, busy : ``In(fsms)``
     through : ``In(stream.Signature(slot))``
         Slots whose FSM has finished.
+    progress : ``Out(communicators)``
+        A chunk of these was cut, filled or drained.
     active : ``Out(1)``
         A slot is in use.
+    unread, unwritten : ``Out``; ``valid``, ``payload``: name_layout
+        The memory answered a read, or a write, of this chunk with an error.
+    select : ``In``, slot : ``Out(slot_layout)``
+    count_select : ``In``, count : ``Out``
+        A communicator's chunks that were cut.
     """
 
     def __init__(self, config):
@@ -65,6 +91,7 @@ class Chunker(wiring.Component):
         self.row_bits = row
         share = wiring.Signature({"number": Out(config.communicator_bits), "share": In(share_layout(config))})
         done = wiring.Signature({"valid": Out(1), "payload": Out(done_layout(config))})
+        failure = wiring.Signature({"valid": Out(1), "payload": Out(name_layout(config))})
         super().__init__({
             "init": In(InitSignature(config)),
             "begun": In(config.communicators), "row_number": In(config.communicators),
@@ -79,7 +106,11 @@ class Chunker(wiring.Component):
             "filled": In(done), "drained": In(done),
             "chunks": Out(stream.Signature(chunk_layout(config))), "busy": In(config.fsms),
             "through": In(stream.Signature(config.slot_bits)),
-            "active": Out(1),
+            "active": Out(1), "progress": Out(config.communicators),
+            "standing": In(standing_layout(config)), "cutting": Out(config.communicators),
+            "unread": Out(failure), "unwritten": Out(failure),
+            "select": In(config.slot_bits), "slot": Out(slot_layout(config)),
+            "count_select": In(config.communicator_bits), "count": Out(SEQUENCE_WIDTH),
         })
 
     def elaborate(self, platform):
@@ -87,40 +118,56 @@ class Chunker(wiring.Component):
         config = self.config
         # What the FSM needs, and what the drain needs.
         start_row = data.StructLayout({
-            "communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH, "arithmetic": arithmetic_layout(),
+            "arithmetic": arithmetic_layout(),
             "piece_beats": config.chunk_beat_bits + 1, "program": config.program_bits, "phases": PHASES.bit_length()})
         drain_row = data.StructLayout({
             "row": self.row_bits, "column": LENGTH_WIDTH, "piece_bytes": range(config.chunk_bytes + 1),
             "piece_beats": config.chunk_beat_bits + 1, "list": config.program_bits, "runs": 8})
         m.submodules.starts = starts = Table(start_row, depth=config.slots, reads=1, init=None)
         m.submodules.ends = ends = Table(drain_row, depth=config.slots, reads=1, init=None)
-        m.submodules.owners = owners = Table(self.row_bits, depth=config.slots, reads=1, init=None)
-        taken, full, unread = Signal(config.slots), Signal(config.slots), Signal(config.slots)
+        m.submodules.owners = owners = Table(self.row_bits, depth=config.slots, reads=2, init=None)
+        m.submodules.names = names = Table(name_layout(config), depth=config.slots, reads=4, init=None)
+        taken, filling, full, unread, draining = (
+            Signal(config.slots, name=name) for name in ("taken", "filling", "full", "unread", "draining"))
         m.d.comb += self.active.eq(taken.any())
-        self._cut(m, taken, starts, ends, owners)
-        self._start(m, full, starts)
-        self._drain(m, ends)
+        self._cut(m, taken, filling, starts, ends, owners, names)
+        self._start(m, full, unread, starts, names.read[0])
+        self._drain(m, draining, ends, owners.read[1])
 
         # -- What has come, what is over.
         number = self.drained.payload.slot
+        for event, failure, read in ((self.filled, self.unread, names.read[1]),
+                                     (self.drained, self.unwritten, names.read[2])):
+            m.d.comb += [read.addr.eq(event.payload.slot), failure.valid.eq(event.valid & event.payload.error),
+                         failure.payload.eq(read.data)]
+        m.d.sync += self.progress.eq(
+            Mux(self.filled.valid, 1 << self.unread.payload.communicator, 0)
+            | Mux(self.drained.valid, 1 << self.unwritten.payload.communicator, 0)
+            | Mux(self.issued, self.cutting, 0))
+        stage = Signal(Stage)
         m.d.comb += [
+            names.read[3].addr.eq(self.select), self.slot.name.eq(names.read[3].data), self.slot.stage.eq(stage),
+            stage.eq(Mux(~taken.bit_select(self.select, 1), Stage.FREE, Mux(
+                filling.bit_select(self.select, 1), Stage.FILLING, Mux(
+                    full.bit_select(self.select, 1), Stage.FILLED, Mux(
+                        draining.bit_select(self.select, 1), Stage.DRAINING, Stage.LINKS))))),
             owners.read[0].addr.eq(number), self.ended.eq(self.drained.valid), self.ended_row.eq(owners.read[0].data),
             self.ended_status.eq(Mux(unread.bit_select(number, 1), Status.READ_ERROR, Mux(
                 self.drained.payload.error, Status.WRITE_ERROR, Status.OK))),
         ]
         for slot in range(config.slots):
             with m.If(self.filled.valid & (self.filled.payload.slot == slot)):
-                m.d.sync += [full[slot].eq(1), unread[slot].eq(self.filled.payload.error)]
+                m.d.sync += [filling[slot].eq(0), full[slot].eq(1), unread[slot].eq(self.filled.payload.error)]
             with m.If(self.drained.valid & (number == slot)):
-                m.d.sync += taken[slot].eq(0)
+                m.d.sync += [taken[slot].eq(0), draining[slot].eq(0)]
         return m
 
-    def _cut(self, m, taken, starts, ends, owners):
-        """One chunk after the other, of each communicator in turn."""
+    def _cut(self, m, taken, filling, starts, ends, owners, names):
+        """One chunk after the other, of each communicator in turn; those of higher priority first."""
         config, init = self.config, InitSignature(self.config)
         number = Signal(config.communicator_bits)
         m.submodules.sequences = sequences = Table(
-            SEQUENCE_WIDTH, depth=config.communicators, reads=1, init=init)
+            SEQUENCE_WIDTH, depth=config.communicators, reads=2, init=init)
         columns_layout = data.StructLayout({"up": LENGTH_WIDTH, "down": LENGTH_WIDTH})
         m.submodules.columns = columns = Table(columns_layout, depth=config.communicators, reads=1, init=None)
         wiring.connect(m, wiring.flipped(self.init), sequences.init)
@@ -157,16 +204,34 @@ class Chunker(wiring.Component):
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(0),
         ]
         goes_down = Signal()
-        with m.FSM():
+        m.submodules.turn = turn = RoundRobin(config.communicators)
+        blocked = Signal(config.communicators)              # whose next slot is taken, until any slot is free again
+        ranks = [Signal(RANK_WIDTH, name=f"rank_{index}") for index in range(config.communicators)]
+        m.d.sync += [rank.eq(above(self.standing.priorities[index])) for index, rank in enumerate(ranks)]
+        ready = Signal(config.communicators)
+        m.d.sync += ready.eq(self.begun & ~self.standing.stopped & ~blocked)
+        m.d.comb += [
+            turn.requests.eq(foremost(m, ready, ranks, name="first")),
+            sequences.read[1].addr.eq(self.count_select), self.count.eq(sequences.read[1].data),
+        ]
+        with m.FSM() as fsm:
+            with m.State("CHOOSE"):
+                m.d.comb += turn.advance.eq(1)
+                m.d.sync += number.eq(turn.grant)
+                with m.If(turn.valid):
+                    m.next = "LOOK"
             with m.State("LOOK"):
                 m.d.sync += [operation.eq(self.operation), sequence.eq(sequences.read[0].data),
                              now.eq(columns.read[0].data)]
                 mine = Signal(config.slot_bits)
                 m.d.comb += mine.eq(own(self.cut_share.share, sequences.read[0].data)[1])
-                with m.If(self.begun.bit_select(number, 1) & ~taken.bit_select(mine, 1)):
+                with m.If(taken.bit_select(mine, 1)):
+                    m.d.sync += blocked.bit_select(number, 1).eq(1)
+                    m.next = "CHOOSE"
+                with m.Elif(self.begun.bit_select(number, 1) & ~self.standing.stopped.bit_select(number, 1)):
                     m.next = "COLUMNS"
                 with m.Else():
-                    m.d.sync += number.eq(number + 1)
+                    m.next = "CHOOSE"
             with m.State("COLUMNS"):
                 with m.If(fresh.bit_select(number, 1)):
                     m.d.sync += [now.up.eq(0), now.down.eq(operation.half), fresh.bit_select(number, 1).eq(0),
@@ -197,21 +262,25 @@ class Chunker(wiring.Component):
                              last.eq(~up_left & ~down_left)]
                 with m.If(self.fills.ready & ~self.restart):
                     m.d.comb += [
-                        starts.write.en.eq(1), ends.write.en.eq(1), owners.write.en.eq(1),
+                        starts.write.en.eq(1), ends.write.en.eq(1), owners.write.en.eq(1), names.write.en.eq(1),
                         sequences.write.en.eq(1), columns.write.en.eq(1), self.issued.eq(1),
                     ]
                     m.d.sync += [downward.bit_select(number, 1).eq(~goes_down), fresh.bit_select(number, 1).eq(last)]
                     for place in range(config.slots):
                         with m.If(slot == place):
-                            m.d.sync += taken[place].eq(1)
-                    m.d.sync += number.eq(number + 1)
-                    m.next = "LOOK"
+                            m.d.sync += [taken[place].eq(1), filling[place].eq(1)]
+                    m.next = "CHOOSE"
+        with m.If(self.drained.valid | self.restart):
+            m.d.sync += blocked.eq(0)
+        with m.If(self.restart):
+            m.d.sync += fresh.bit_select(self.restart_number, 1).eq(1)
+        m.d.comb += self.cutting.eq(Mux(fsm.ongoing("CHOOSE") | fsm.ongoing("LOOK"), 0, 1 << number))
 
         m.d.comb += [
             self.issued_row.eq(self.row), self.issued_last.eq(last),
-            *(table.write.addr.eq(slot) for table in (starts, ends, owners)),
+            *(table.write.addr.eq(slot) for table in (starts, ends, owners, names)),
             owners.write.data.eq(self.row),
-            starts.write.data.communicator.eq(number), starts.write.data.sequence.eq(sequence),
+            names.write.data.communicator.eq(number), names.write.data.sequence.eq(sequence),
             starts.write.data.arithmetic.eq(operation.arithmetic),
             starts.write.data.piece_beats.eq(beats), starts.write.data.phases.eq(header.phases),
             starts.write.data.program.eq(program + 1 + header.fills + header.drains),
@@ -228,33 +297,38 @@ class Chunker(wiring.Component):
         with m.If(self.restart):
             m.d.comb += [table.write.en.eq(1), table.write.addr.eq(self.restart_number), table.write.data.eq(0)]
 
-    def _start(self, m, full, starts):
-        """A filled slot goes to its FSM when that is free, in the order of its communicator."""
+    def _start(self, m, full, unread, starts, name):
+        """A filled slot goes to its FSM when that is free, in the order of its communicator.
+
+        What could not be read waits for its communicator to be stopped.
+        """
         config, init = self.config, InitSignature(self.config)
         number = Signal(config.communicator_bits)
         m.submodules.started = started = Table(SEQUENCE_WIDTH, depth=config.communicators, reads=1, init=init)
         wiring.connect(m, wiring.flipped(self.init), started.init)
         sequence = Signal(SEQUENCE_WIDTH)
         fsm, slot = Signal(config.fsm_bits), Signal(config.slot_bits)
-        ready = Signal()
+        ready, stopped = Signal(), Signal()
         chunk = Signal(chunk_layout(config), reset_less=True)
         row = starts.read[0].data
         m.d.comb += [
             self.start_share.number.eq(number), started.read[0].addr.eq(number),
             sequence.eq(started.read[0].data),
             Cat(fsm, slot).eq(Cat(*own(self.start_share.share, sequence))),
-            starts.read[0].addr.eq(slot),
+            starts.read[0].addr.eq(slot), name.addr.eq(slot),
+            stopped.eq(self.standing.stopped.bit_select(number, 1)),
             # Entries that are no communicators look at slot 0 too.
-            ready.eq(full.bit_select(slot, 1) & ~self.busy.bit_select(fsm, 1) & (row.communicator == number)),
+            ready.eq(full.bit_select(slot, 1) & (stopped | ~unread.bit_select(slot, 1))
+                     & ~self.busy.bit_select(fsm, 1) & (name.data.communicator == number)),
             started.write.addr.eq(number), started.write.data.eq(sequence + 1),
             self.chunks.payload.eq(chunk),
         ]
         with m.FSM():
             with m.State("LOOK"):
                 m.d.sync += [
-                    chunk.communicator.eq(number), chunk.sequence.eq(row.sequence), chunk.fsm.eq(fsm),
+                    chunk.communicator.eq(number), chunk.sequence.eq(name.data.sequence), chunk.fsm.eq(fsm),
                     chunk.slot.eq(slot), chunk.arithmetic.eq(row.arithmetic), chunk.piece_beats.eq(row.piece_beats),
-                    chunk.program.eq(row.program), chunk.phases.eq(row.phases),
+                    chunk.program.eq(row.program), chunk.phases.eq(Mux(stopped, 0, row.phases)),
                 ]
                 with m.If(ready & ~self.init.active & ~self.restart):
                     m.d.comb += started.write.en.eq(1)
@@ -270,18 +344,29 @@ class Chunker(wiring.Component):
                     m.next = "LOOK"
         self._restart(m, started)
 
-    def _drain(self, m, ends):
-        config = self.config
-        m.submodules.waiting = waiting = Queue(config.slot_bits, depth=config.slots)
-        wiring.connect(m, wiring.flipped(self.through), waiting.i)
+    def _drain(self, m, draining, ends, owner):
+        """Slots of higher priority first; of one whose communicator is stopped, nothing is written."""
+        config, through = self.config, self.through
+        m.submodules.waiting = waiting = PriorityQueue(config.slot_bits, depth=config.slots)
         row, operation, job = ends.read[0].data, self.drain_operation, self.drains.payload
+        looked, stopped = Signal(), Signal()
         m.d.comb += [
+            owner.addr.eq(through.payload),
+            waiting.i.payload.priority.eq(self.standing.priorities[owner.data[_ROW_BITS:]]),
+            waiting.i.payload.item.eq(through.payload), waiting.i.valid.eq(through.valid),
+            through.ready.eq(waiting.i.ready),
             ends.read[0].addr.eq(waiting.o.payload), self.drain_row.eq(row.row),
-            job.list.eq(row.list), job.runs.eq(row.runs), job.base.eq(operation.dst_base),
+            job.list.eq(row.list), job.runs.eq(Mux(stopped, 0, row.runs)), job.base.eq(operation.dst_base),
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(row.column), job.limit.eq(operation.dst_limit),
             job.piece_bytes.eq(row.piece_bytes), job.piece_beats.eq(row.piece_beats),
             job.slot.eq(waiting.o.payload),
             job.varying.eq(operation.varying), job.row.eq(operation.row), job.size.eq(operation.size),
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(operation.divide),
-            self.drains.valid.eq(waiting.o.valid), waiting.o.ready.eq(self.drains.ready),
+            self.drains.valid.eq(waiting.o.valid & looked), waiting.o.ready.eq(self.drains.ready & looked),
         ]
+        m.d.sync += looked.eq(waiting.o.valid & ~(looked & self.drains.ready))
+        with m.If(~looked):
+            m.d.sync += stopped.eq(self.standing.stopped.bit_select(row.row[_ROW_BITS:], 1))
+        for place in range(config.slots):
+            with m.If(through.valid & (through.payload == place)):
+                m.d.sync += draining[place].eq(1)

@@ -12,15 +12,17 @@ from hw.dma_engine.config import DOMAIN_WIDTH
 from hw.dma_engine.layouts import InitSignature, RegionEntry
 from hw.regs import RegisterBank
 
+from .chunker import slot_layout
 from .communicators import shape_layout, share_layout
-from .config import ADDR_WIDTH, DIMENSIONS, DIRECTORY_WIDTH
+from .config import ADDR_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, SEQUENCE_WIDTH
 from .decoder import directory_layout
 from .extents import ExtentLayout
 from .fsm import state_layout
-from .layouts import LinkState
+from .layouts import LinkState, RecordLayout
 from .link import link_status_layout
 from .link_state import TIMEOUT_WIDTH, TRIES_WIDTH
 from .registers import COUNTERS, LINK_COUNTERS, register_map
+from .standing import mode_layout, standing_layout
 from .words import PROGRAM_WIDTH
 
 __all__ = ["Control", "counts_layout"]
@@ -45,7 +47,9 @@ class Control(wiring.Component):
         Software waits until the sweep is over.
     bus : ``In(AxiLiteSignature)``
     region_write, region_id, region : ``Out``
-    communicator_write, communicator, share, shape : ``Out``
+    communicator_write, communicator, share, shape, mode : ``Out``
+    revoke, revoke_number : ``Out``
+    watchdog : ``Out(32)``
     program_write, program_address, program_word : ``Out``
     extent_write, extent_row, send_extent, receive_extent : ``Out``
     directory_write, directory_number, directory_entry : ``Out``
@@ -54,6 +58,10 @@ class Control(wiring.Component):
     select : ``Out``; status, count, active, waiting : ``In``
         The queue that software looks at.
     fsm_select : ``Out``, fsm : ``In(state_layout)``
+    slot_select : ``Out``, slot : ``In(slot_layout)``
+    communicator_select : ``Out``, record : ``In(RecordLayout)``, chunks : ``In``
+        Of that communicator.
+    standing : ``In(standing_layout)``, work : ``In(communicators)``
     counts : ``In(counts_layout)``
     link_timeout, link_tries, link_start, link_stop : ``Out``; links : ``In(link_status_layout).array(ports)``
     error, completion : ``In(1)``
@@ -67,7 +75,8 @@ class Control(wiring.Component):
             "init": In(InitSignature(config)), "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
             "communicator_write": Out(1), "communicator": Out(config.communicator_bits),
-            "share": Out(share_layout(config)), "shape": Out(shape_layout()),
+            "share": Out(share_layout(config)), "shape": Out(shape_layout()), "mode": Out(mode_layout(config)),
+            "revoke": Out(1), "revoke_number": Out(config.communicator_bits), "watchdog": Out(32),
             "program_write": Out(1), "program_address": Out(config.program_bits), "program_word": Out(PROGRAM_WIDTH),
             "extent_write": Out(1), "extent_row": Out(config.extent_bits),
             "send_extent": Out(ExtentLayout), "receive_extent": Out(ExtentLayout),
@@ -81,6 +90,9 @@ class Control(wiring.Component):
             "link_timeout": Out(TIMEOUT_WIDTH), "link_tries": Out(TRIES_WIDTH),
             "link_start": Out(config.ports), "link_stop": Out(config.ports),
             "links": In(link_status_layout(config)).array(config.ports),
+            "slot_select": Out(config.slot_bits), "slot": In(slot_layout(config)),
+            "communicator_select": Out(config.communicator_bits), "record": In(RecordLayout),
+            "chunks": In(SEQUENCE_WIDTH), "standing": In(standing_layout(config)), "work": In(config.communicators),
             "counts": In(counts_layout(config)), "error": In(1), "completion": In(1), "irq": Out(1),
         })
 
@@ -105,8 +117,13 @@ class Control(wiring.Component):
 
     def _tables(self, m, bank):
         access, share, roots = bank.region_access, bank.communicator_share, bank.communicator_root
-        entry = bank.directory_entry
+        entry, mode = bank.directory_entry, bank.communicator_mode
         m.d.comb += [
+            self.mode.valid.eq(share.valid),
+            *(self.mode[name].eq(getattr(mode, name)) for name in ("epoch", "priority", "ports", "rank")),
+            self.revoke.eq(bank.communicator_revoke.written_stb),
+            self.revoke_number.eq(bank.communicator_revoke.communicator),
+            self.watchdog.eq(bank.watchdog.cycles),
             self.region_write.eq(bank.region_commit.written_stb), self.region_id.eq(bank.region_commit.region),
             self.region.base_page.eq(Cat(bank.region_base_lo.value, bank.region_base_hi.value)[12:]),
             self.region.length.eq(Cat(bank.region_length_lo.value, bank.region_length_hi.value)),
@@ -165,9 +182,21 @@ class Control(wiring.Component):
             self.fsm_select.eq(bank.fsm_select.fsm),
             state.busy.eq(fsm.busy), state.wants.eq(fsm.wants), state.granted.eq(fsm.granted),
             state.ready.eq(fsm.ready), state.phase.eq(fsm.phase), state.port.eq(fsm.port),
-            state.communicator.eq(fsm.communicator), state.sequence.eq(fsm.sequence),
+            state.communicator.eq(fsm.communicator), state.sequence.eq(fsm.sequence), state.waits.eq(fsm.waits),
             steps.sent.eq(fsm.sent), steps.received.eq(fsm.received),
             bank.irq_status.error_set.eq(self.error), bank.irq_status.completion_set.eq(self.completion),
+        ]
+        slot, communicator, number = bank.slot_state, bank.communicator_state, bank.communicator_select.communicator
+        fault, chunk, record = bank.fault, bank.fault_chunk, self.record
+        m.d.comb += [
+            self.slot_select.eq(bank.slot_select.slot), slot.stage.eq(self.slot.stage),
+            slot.communicator.eq(self.slot.name.communicator), slot.sequence.eq(self.slot.name.sequence),
+            self.communicator_select.eq(number),
+            communicator.state.eq(self.standing.states[number]), communicator.work.eq(self.work.bit_select(number, 1)),
+            communicator.epoch.eq(self.standing.epochs[number]),
+            communicator.priority.eq(self.standing.priorities[number]), communicator.chunks.eq(self.chunks),
+            *(getattr(fault, name).eq(record[name]) for name in ("status", "rank", "port", "phase", "named")),
+            *(getattr(chunk, name).eq(record[name]) for name in ("step", "sequence")),
         ]
         m.d.sync += self.irq.eq((bank.irq_status.error & bank.irq_enable.error)
                                 | (bank.irq_status.completion & bank.irq_enable.completion))

@@ -29,6 +29,7 @@ from .intake import waiting_layout
 from .layouts import HeaderLayout
 from .operations import verdict_layout
 from .programs import ProgramRead
+from .standing import standing_layout
 from .words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, Status
 
 __all__ = ["Decoder", "directory_layout"]
@@ -63,6 +64,8 @@ class Decoder(wiring.Component):
         Regions, one cycle later.
     send_extents, receive_extents : ``Out(ExtentRead)``
     o : ``Out(stream.Signature(verdict_layout))``
+    standing : ``In(standing_layout)``
+        A command for a communicator that is stopped has its status.
     pending : ``Out(queues)``
         The queue whose command is being looked at.
     """
@@ -81,6 +84,7 @@ class Decoder(wiring.Component):
             "dst_id": Out(config.region_bits), "dst": In(RegionEntry),
             "send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config)),
             "o": Out(stream.Signature(verdict_layout(config))), "pending": Out(config.queues),
+            "standing": In(standing_layout(config)),
         })
 
     def elaborate(self, platform):
@@ -111,6 +115,7 @@ class Decoder(wiring.Component):
             self.shape_number.eq(word.communicator), self.src_id.eq(word.src_region),
             self.dst_id.eq(word.dst_region),
         ]
+        number = word.communicator[:config.communicator_bits]
         reducing, rooted, barrier = (Signal(name=name) for name in ("reducing", "rooted", "barrier"))
         m.d.comb += [
             reducing.eq(_any(word.collective, REDUCING)), rooted.eq(_any(word.collective, ROOTED)),
@@ -163,6 +168,9 @@ class Decoder(wiring.Component):
                 with m.Elif(~entry.valid | ~shape.valid | (shape.domain != domains.read[0].data)
                             | word.communicator[config.communicator_bits:].any()):
                     m.d.sync += status.eq(Status.COMMUNICATOR)
+                    m.next = "SAY"
+                with m.Elif(self.standing.stopped.bit_select(number, 1)):
+                    m.d.sync += status.eq(self.standing.statuses[number])
                     m.next = "SAY"
                 with m.Elif(rooted):
                     m.next = "ROLE_UP"

@@ -21,9 +21,10 @@ from .divide import DIVISOR_WIDTH, Divide
 from .formats import TYPE_WIDTH, DType
 from .layouts import done_layout, move_layout
 from .narrow_beats import NarrowBeats, kind_layout
+from .operations import word_layout
 from .sram import Sram, SramReadSignature
 
-__all__ = ["Drain", "word_layout"]
+__all__ = ["Drain"]
 
 WORD_BYTES = 8
 
@@ -43,11 +44,6 @@ PLACES = 4
 """Beats that may wait for W in LUT RAM, so that no path runs from WREADY to the stages before."""
 
 
-def word_layout():
-    """A completion word, and its address: a multiple of WORD_BYTES."""
-    return data.StructLayout({"address": ADDR_WIDTH, "data": 8 * WORD_BYTES})
-
-
 class Drain(wiring.Component):
     """Read moves in order from the SRAM, rotate the beats, join each with the one before, and write them to memory.
 
@@ -65,8 +61,8 @@ class Drain(wiring.Component):
     i : ``In(stream.Signature(move_layout))``
     words : ``In(stream.Signature(word_layout))``
         Taken between bursts, before moves.
-    word_done : ``Out(1)``
-        The response to the oldest completion word came in the cycle before.
+    word_done : ``Out(1)``, word_error : ``Out(1)``, word_queue : ``Out``
+        The response to the oldest completion word came in the cycle before; it was an error; whose it is.
     read : ``Out(SramReadSignature)``
     awaddr, awlen, awvalid, awready, wdata, wstrb, wlast, wvalid, wready, bresp, bvalid, bready
         AW, W and B of ``m_axi``, of a single ID; AWSIZE is that of a beat.
@@ -81,7 +77,8 @@ class Drain(wiring.Component):
         self.writes = writes
         super().__init__({
             "i": In(stream.Signature(move_layout(config))),
-            "words": In(stream.Signature(word_layout())), "word_done": Out(1),
+            "words": In(stream.Signature(word_layout(config))),
+            "word_done": Out(1), "word_error": Out(1), "word_queue": Out(config.queue_bits),
             "read": Out(SramReadSignature(config)),
             "awaddr": Out(ADDR_WIDTH), "awlen": Out(8), "awvalid": Out(1), "awready": In(1),
             "wdata": Out(config.data_width), "wstrb": Out(config.beat_bytes), "wlast": Out(1), "wvalid": Out(1),
@@ -170,7 +167,8 @@ class Drain(wiring.Component):
         m.submodules.writing = writing = Queue(self._writing, depth=BURSTS)
         m.submodules.texts = texts = Queue(8 * WORD_BYTES, depth=BURSTS)
         m.submodules.answers = answers = Queue(
-            data.StructLayout({"empty": 1, "word": 1, "ends": 1, "slot": self.config.slot_bits}), depth=self.writes)
+            data.StructLayout({"empty": 1, "word": 1, "ends": 1,
+                               "owner": max(self.config.slot_bits, self.config.queue_bits)}), depth=self.writes)
         empty, free, go, first = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             first.eq(self.words.valid),
@@ -181,7 +179,7 @@ class Drain(wiring.Component):
             answers.i.valid.eq(go), writing.i.valid.eq(go & ~empty), texts.i.valid.eq(go & first),
             texts.i.payload.eq(word.data),
             answers.i.payload.empty.eq(empty), answers.i.payload.word.eq(first),
-            answers.i.payload.ends.eq(burst.ends), answers.i.payload.slot.eq(burst.slot),
+            answers.i.payload.ends.eq(burst.ends), answers.i.payload.owner.eq(Mux(first, word.queue, burst.slot)),
         ]
         with m.If(go & ~empty):
             m.d.sync += [
@@ -263,7 +261,8 @@ class Drain(wiring.Component):
         with m.If(taken & ~answer.word):
             m.d.sync += failed.eq(error & ~answer.ends)
         m.d.sync += [
-            self.word_done.eq(taken & answer.word),
+            self.word_done.eq(taken & answer.word), self.word_queue.eq(answer.owner),
+            self.word_error.eq(taken & answer.word & self.bresp.as_value()[1]),
             self.done_valid.eq(taken & ~answer.word & answer.ends),
-            self.done.slot.eq(answer.slot), self.done.error.eq(error),
+            self.done.slot.eq(answer.owner), self.done.error.eq(error),
         ]

@@ -28,6 +28,7 @@ from .control import Control
 from .decoder import Decoder
 from .drain import Drain
 from .extents import Extents
+from .faults import Faults
 from .fill import Fill
 from .intake import Intake
 from .layouts import flit_layout, link_layout
@@ -37,8 +38,10 @@ from .pool import FsmPool
 from .programs import Programs
 from .receive import Receive
 from .sram import Sram
+from .standing import Standing
 from .transfers import Transfers
 from .transmit import Transmit
+from .watchdog import Watchdog
 
 __all__ = ["AceEngine"]
 
@@ -102,6 +105,9 @@ class AceEngine(wiring.Component):
         m.submodules.transmit = transmit = Transmit(config)
         m.submodules.fill = fill = Fill(config)
         m.submodules.drain = drain = Drain(config)
+        m.submodules.standing = standing = Standing(config)
+        m.submodules.faults = faults = Faults(config)
+        m.submodules.watchdog = watchdog = Watchdog(config)
 
         # -- The sweep over all tables after reset.
         init = InitSignature(config).create()
@@ -110,7 +116,7 @@ class AceEngine(wiring.Component):
         m.d.comb += [init.active.eq(~done[bits]), init.address.eq(done[:bits])]
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
-        for part in (control, doorbell, decoder, operations, chunker, communicators, regions, pool):
+        for part in (control, doorbell, decoder, operations, chunker, communicators, regions, pool, faults):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Commands.
@@ -128,7 +134,7 @@ class AceEngine(wiring.Component):
             decoder.shape.eq(communicators.shape_read), communicators.shape_number.eq(decoder.shape_number),
             regions.src_id.eq(decoder.src_id), regions.dst_id.eq(decoder.dst_id),
             decoder.src.eq(regions.src), decoder.dst.eq(regions.dst),
-            self.irq.eq(control.irq), control.error.eq(operations.irq_error),
+            self.irq.eq(control.irq), control.error.eq(operations.irq_error | faults.end),
             control.completion.eq(operations.irq_completion),
         ]
 
@@ -155,8 +161,14 @@ class AceEngine(wiring.Component):
             *(part.clear_queue.eq(control.clear_queue) for part in (intake, operations)),
             *(part.select.eq(control.select) for part in (intake, operations)),
             control.status.eq(operations.status), control.count.eq(operations.count),
-            control.active.eq(operations.active), control.waiting.eq(intake.waiting),
-            pool.select.eq(control.fsm_select), control.fsm.eq(pool.state),
+            control.active.eq(operations.active),
+            control.waiting.eq(intake.waiting + decoder.pending.bit_select(control.select, 1)),
+            pool.select.eq(faults.select), faults.state.eq(pool.state),
+            faults.asked.eq(control.fsm_select), control.fsm.eq(faults.answer),
+            chunker.select.eq(control.slot_select), control.slot.eq(chunker.slot),
+            chunker.count_select.eq(control.communicator_select), control.chunks.eq(chunker.count),
+            faults.record_select.eq(control.communicator_select), control.record.eq(faults.record),
+            control.standing.eq(standing.standing), control.work.eq(operations.work),
         ]
         # The FSMs first: what they wait for holds up a link.
         for client, part in zip(programs.reads, (pool, drains, fills, chunker, decoder), strict=True):
@@ -182,6 +194,7 @@ class AceEngine(wiring.Component):
             operations.ended_status.eq(chunker.ended_status),
             chunker.busy.eq(pool.busy),
             chunker.restart.eq(control.communicator_write), chunker.restart_number.eq(control.communicator),
+            pool.restart.eq(control.communicator_write), pool.restart_share.eq(control.share),
             chunker.filled.valid.eq(fill.done_valid), chunker.filled.payload.eq(fill.done),
             chunker.drained.valid.eq(drain.done_valid), chunker.drained.payload.eq(drain.done),
         ]
@@ -231,8 +244,32 @@ class AceEngine(wiring.Component):
                 connect(m, link.o[1], flipped(self.put_rx[number]))
         m.d.comb += self.link_down.eq(link_down)
 
+        # -- What goes wrong.
+        for part in (standing, faults):
+            m.d.comb += [part.write.eq(control.communicator_write), part.number.eq(control.communicator),
+                         part.mode.eq(control.mode)]
+        for part in (faults, decoder, operations, chunker, pool, receive):
+            m.d.comb += part.standing.eq(standing.standing)
+        for event, failure in ((faults.unread, chunker.unread), (faults.unwritten, chunker.unwritten)):
+            m.d.comb += [event.valid.eq(failure.valid), event.payload.eq(failure.payload)]
+        m.d.comb += [
+            standing.end.eq(faults.end), standing.end_number.eq(faults.end_number),
+            standing.end_status.eq(faults.end_status),
+            standing.busy.eq(operations.held | chunker.cutting | faults.untold),
+            operations.cutting.eq(chunker.cutting), faults.work.eq(operations.work),
+            operations.unwritten.eq(drain.word_error), operations.unwritten_queue.eq(drain.word_queue),
+            faults.down.eq(link_down), faults.revoke.eq(control.revoke), faults.revoke_number.eq(control.revoke_number),
+            faults.aborts.valid.eq(receive.aborts.valid), faults.aborts.payload.eq(receive.aborts.payload),
+            *(getattr(transmit.tell, name).eq(getattr(faults.tell, name))
+              for name in ("valid", "communicator", "epoch", "record")),
+            faults.told.eq(transmit.told),
+            watchdog.cycles.eq(control.watchdog), watchdog.work.eq(operations.work), faults.late.eq(watchdog.late),
+            watchdog.progress.eq(receive.progress | pool.progress | chunker.progress),
+        ]
+
         counts = control.counts
         m.d.comb += [
+            counts.late_packets.eq(receive.late), counts.bad_packets.eq(receive.fault),
             counts.read_bytes.eq(fill.count), counts.write_bytes.eq(drain.count),
             counts.reduced_beats.eq(receive.reduced), counts.copied_beats.eq(receive.copied),
             counts.chunks.eq(drain.done_valid), counts.active_cycles.eq(chunker.active),

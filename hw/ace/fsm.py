@@ -7,6 +7,7 @@ which other FSMs use.
 
     IDLE -> NEXT -> PHASE -> PHASE_WAIT -> ENTER -> SEND -> SEND_WAIT -> SENDING -> (SETTLE) -> SEND ... -> ENDING
             NEXT -> ... -> NEXT -> FINISH -> IDLE
+            (stopped, from any of them) -> LEAVING -> FINISH -> IDLE
 """
 
 from amaranth import *
@@ -15,6 +16,8 @@ from amaranth.lib.wiring import In, Out
 
 from .config import SEQUENCE_WIDTH, STEP_WIDTH
 from .layouts import PHASE_WIDTH, PacketKind, arithmetic_layout, chunk_layout, packet_layout, signal_layout
+from .standing import EPOCH_WIDTH
+from .words import Waits
 
 __all__ = ["Fsm", "StepKind", "fetched_layout", "state_layout"]
 
@@ -44,7 +47,7 @@ def fetched_layout(config):
 def state_layout(config):
     """What software may know of an FSM."""
     return data.StructLayout({
-        "busy": 1, "wants": 1, "granted": 1, "ready": 1, "phase": PHASE_WIDTH, "port": 3,
+        "busy": 1, "wants": 1, "granted": 1, "ready": 1, "phase": PHASE_WIDTH, "port": 3, "waits": 3,
         "communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH, "sent": STEP_WIDTH,
         "received": STEP_WIDTH,
     })
@@ -82,6 +85,10 @@ class Fsm(wiring.Component):
         So many beats, less one, came for it.
     signal : ``Out(1)``, signal_payload : ``Out(signal_layout)``, signal_taken : ``In(1)``
         A GRANT for its upstream neighbour.
+    stopped : ``In(1)``
+        Its chunk is let go: packets that are taken are still read, and nothing else is done with it.
+    epoch : ``In``
+        Of its communicator.
     state : ``Out(state_layout)``
     """
 
@@ -98,7 +105,7 @@ class Fsm(wiring.Component):
             "header": Out(packet_layout(config)), "taken": In(1), "read": In(1),
             "landed": In(1), "beats": In(7),
             "signal": Out(1), "signal_payload": Out(signal_layout(config)), "signal_taken": In(1),
-            "state": Out(state_layout(config)),
+            "stopped": In(1), "epoch": In(EPOCH_WIDTH), "state": Out(state_layout(config)),
         })
 
     def elaborate(self, platform):
@@ -137,8 +144,9 @@ class Fsm(wiring.Component):
                      | ((received + 1 == current.need) & (came >= offset + length))),
             self.address.eq(current.source),
             self.header.kind.eq(PacketKind.DATA),
-            self.header.communicator.eq(chunk.communicator), self.header.sequence.eq(chunk.sequence),
-            self.header.phase.eq(phase), self.header.offset.eq(current.target), self.header.beats.eq(length - 1),
+            self.header.communicator.eq(chunk.communicator), self.header.epoch.eq(self.epoch),
+            self.header.sequence.eq(chunk.sequence), self.header.phase.eq(phase),
+            self.header.offset.eq(current.target), self.header.beats.eq(length - 1),
             self.header.reduce.eq(current.reduce),
         ]
         m.d.sync += self.offer.eq(sending & may & there & ~self.taken)
@@ -157,8 +165,8 @@ class Fsm(wiring.Component):
             self.signal.eq(more),
             self.signal_payload.port.eq(current.port ^ 1),
             header.kind.eq(PacketKind.GRANT),
-            header.communicator.eq(chunk.communicator), header.sequence.eq(chunk.sequence), header.phase.eq(phase),
-            header.granted.eq(safe),
+            header.communicator.eq(chunk.communicator), header.epoch.eq(self.epoch),
+            header.sequence.eq(chunk.sequence), header.phase.eq(phase), header.granted.eq(safe),
         ]
         with m.If(self.signal_taken):
             m.d.sync += more.eq(0)
@@ -170,7 +178,9 @@ class Fsm(wiring.Component):
                                  phases_left.eq(self.chunk.phases), phase.eq(0)]
                     m.next = "NEXT"
             with m.State("NEXT"):
-                with m.If(phases_left == 0):
+                with m.If(self.stopped):
+                    m.next = "LEAVING"
+                with m.Elif(phases_left == 0):
                     m.next = "FINISH"
                 with m.Else():
                     m.next = "PHASE"
@@ -179,6 +189,8 @@ class Fsm(wiring.Component):
                 with m.If(self.step_taken):
                     m.d.sync += address.eq(address + 1)
                     m.next = "PHASE_WAIT"
+                with m.Elif(self.stopped):
+                    m.next = "LEAVING"
             with m.State("PHASE_WAIT"):
                 with m.If(self.phase_valid):
                     m.d.sync += [
@@ -197,6 +209,8 @@ class Fsm(wiring.Component):
                 with m.If(self.step_taken):
                     m.d.sync += address.eq(address + 1)
                     m.next = "SEND_WAIT"
+                with m.Elif(self.stopped):
+                    m.next = "LEAVING"
             with m.State("SEND_WAIT"):
                 with m.If(self.send_valid):
                     m.d.sync += [
@@ -207,7 +221,9 @@ class Fsm(wiring.Component):
                     m.next = "SENDING"
             with m.State("SENDING"):
                 m.d.comb += sending.eq(1)
-                with m.If(self.taken & (left == length)):
+                with m.If(self.stopped):
+                    m.next = "LEAVING"
+                with m.Elif(self.taken & (left == length)):
                     m.d.sync += sent.eq(sent + 1)
                     with m.If(current.grants != 0):
                         m.next = "SETTLE"
@@ -217,16 +233,24 @@ class Fsm(wiring.Component):
                         m.next = "SEND"
             with m.State("SETTLE"):
                 # What is granted now may overwrite what was sent, so that must have been read.
-                with m.If(unread == 0):
+                with m.If(self.stopped):
+                    m.next = "LEAVING"
+                with m.Elif(unread == 0):
                     m.d.sync += [safe.eq(safe + current.grants), more.eq(1)]
                     with m.If(sent == current.sends):
                         m.next = "ENDING"
                     with m.Else():
                         m.next = "SEND"
             with m.State("ENDING"):
-                with m.If((received == current.receives) & (unread == 0) & ~more):
+                with m.If(self.stopped):
+                    m.next = "LEAVING"
+                with m.Elif((received == current.receives) & (unread == 0) & ~more):
                     m.d.sync += [phases_left.eq(phases_left - 1), phase.eq(phase + 1)]
                     m.next = "NEXT"
+            with m.State("LEAVING"):
+                m.d.sync += more.eq(0)
+                with m.If((unread == 0) & ~self.offer & ~more):
+                    m.next = "FINISH"
             with m.State("FINISH"):
                 m.d.comb += [self.step.eq(1), self.step_kind.eq(StepKind.FINISH)]
                 with m.If(self.step_taken):
@@ -237,8 +261,13 @@ class Fsm(wiring.Component):
                 "ENTER", "SEND", "SEND_WAIT", "SENDING", "SETTLE", "ENDING")).any()),
         ]
 
-        state = self.state
+        state, waits = self.state, Signal(Waits)
+        stepping = Cat(fsm.ongoing(name) for name in ("PHASE", "PHASE_WAIT", "SEND", "SEND_WAIT", "FINISH")).any()
+        m.d.comb += waits.eq(Mux(sending, Mux(~may, Waits.GRANT, Mux(~there, Waits.DATA, Waits.PORT)), Mux(
+            stepping, Waits.PROGRAM, Mux(more, Waits.PORT, Mux(unread != 0, Waits.SRAM, Mux(
+                fsm.ongoing("ENDING") & (received != current.receives), Waits.DATA, Waits.NOTHING))))))
         m.d.comb += [
+            state.waits.eq(Mux(self.busy, waits, Waits.NOTHING)),
             state.busy.eq(self.busy), state.wants.eq(sending), state.granted.eq(may), state.ready.eq(there),
             state.phase.eq(phase), state.port.eq(current.port), state.communicator.eq(chunk.communicator),
             state.sequence.eq(chunk.sequence), state.sent.eq(sent), state.received.eq(received),

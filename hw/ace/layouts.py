@@ -9,13 +9,21 @@ from amaranth.lib import data, enum
 from .config import ADDR_WIDTH, LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH, PHASES, SEQUENCE_WIDTH, STEP_WIDTH
 from .crc import CRC_WIDTH
 from .formats import OP_WIDTH, TYPE_WIDTH
-from .words import COMMAND_FIELDS, HEADER_FIELDS, PHASE_FIELDS, SEND_FIELDS, TRANSFER_FIELDS, LinkState
+from .words import (
+    COMMAND_FIELDS,
+    HEADER_FIELDS,
+    PHASE_FIELDS,
+    RECORD_FIELDS,
+    SEND_FIELDS,
+    TRANSFER_FIELDS,
+    LinkState,
+)
 
 __all__ = [
     "HEADER_WIDTH", "PAYLOAD_KINDS", "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "LinkState", "PacketKind",
-    "PhaseLayout", "SendLayout", "TransferLayout", "arithmetic_layout", "chunk_layout", "done_layout", "flit_layout",
-    "grant_layout", "heard_layout", "landed_layout", "link_header_layout", "link_layout", "move_layout",
-    "packet_layout", "place_layout", "send_layout", "signal_layout",
+    "PhaseLayout", "RecordLayout", "SendLayout", "TransferLayout", "abort_layout", "arithmetic_layout", "chunk_layout",
+    "done_layout", "flit_layout", "grant_layout", "heard_layout", "landed_layout", "link_header_layout", "link_layout",
+    "move_layout", "packet_layout", "place_layout", "send_layout", "signal_layout",
 ]
 
 CommandLayout = data.StructLayout(dict(COMMAND_FIELDS))
@@ -23,6 +31,7 @@ HeaderLayout = data.StructLayout(dict(HEADER_FIELDS))
 TransferLayout = data.StructLayout(dict(TRANSFER_FIELDS))
 PhaseLayout = data.StructLayout(dict(PHASE_FIELDS))
 SendLayout = data.StructLayout(dict(SEND_FIELDS))
+RecordLayout = data.StructLayout(dict(RECORD_FIELDS))
 
 PHASE_WIDTH = (PHASES - 1).bit_length()
 
@@ -40,7 +49,7 @@ class PacketKind(enum.Enum, shape=3):
     GRANT = 2
     """So many receives of a chunk's phase are safe; no payload."""
     ABORT = 3
-    """A communicator's work ends with an error. No part of the engine sends or takes it."""
+    """A communicator's work ends; one beat, whose payload says why."""
     PUT = 4
     """A piece of a DMA write to the neighbour's memory. No part of the engine sends or takes it."""
     PUT_DONE = 5
@@ -114,6 +123,11 @@ def grant_layout(config):
     """A GRANT that has come."""
     return data.StructLayout({
         "communicator": 4, "sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH, "granted": STEP_WIDTH})
+
+
+def abort_layout():
+    """An ABORT that has come."""
+    return data.StructLayout({"communicator": 4, "record": RecordLayout})
 
 
 def signal_layout(config):

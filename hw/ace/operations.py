@@ -17,9 +17,10 @@ from hw.dma_engine.table import Table
 from .config import ADDR_WIDTH, LENGTH_WIDTH
 from .formats import TYPE_WIDTH
 from .layouts import arithmetic_layout
+from .standing import standing_layout
 from .words import CommandFlag, Status
 
-__all__ = ["ROWS", "Operations", "operation_layout", "verdict_layout"]
+__all__ = ["ROWS", "Operations", "operation_layout", "verdict_layout", "word_layout"]
 
 ROWS = 2
 """Collectives of a communicator that have begun, at most."""
@@ -45,6 +46,11 @@ def operation_layout(config):
         "dtype": TYPE_WIDTH, "widen": 1, "divide": 8, "arithmetic": arithmetic_layout(),
         "varying": 1, "row": config.extent_bits, "size": 2,
     })
+
+
+def word_layout(config):
+    """A completion word: its address, a multiple of 8 bytes, and its queue."""
+    return data.StructLayout({"address": ADDR_WIDTH, "data": 64, "queue": config.queue_bits})
 
 
 def verdict_layout(config):
@@ -76,15 +82,21 @@ class Operations(wiring.Component):
         A chunk was cut.
     ended : ``In(1)``, ended_row, ended_status : ``In``
         A chunk is over.
+    standing : ``In(standing_layout)``
+        Collectives of a communicator that is stopped end with its status when their chunks are over.
+    cutting : ``In(communicators)``
+        The communicator of which a chunk is being cut.
+    work, held : ``Out(communicators)``
+        Communicators with a collective, and with a chunk, that is not over.
     configure : ``In(1)``, configure_queue, sc_address, sc_enable : ``In``
     refused : ``In(1)``, refused_queue, refused_status : ``In``
         A word was refused; its queue is in error when all before has ended.
+    unwritten : ``In(1)``, unwritten_queue : ``In``
+        A completion word was answered with an error; the same.
     pending : ``In(queues)``
         Queues with commands that have not come here yet.
     clear : ``In(1)``, clear_queue : ``In``
-    held : ``Out(queues)``
-        Queues in error.
-    words : ``Out(stream.Signature({address, data}))``
+    words : ``Out(stream.Signature(word_layout))``
     select : ``In``, count, status, active : ``Out``
     irq_error, irq_completion : ``Out(1)``
     """
@@ -102,11 +114,13 @@ class Operations(wiring.Component):
                 "row": Out(self.row_bits), "operation": In(operation_layout(config))})).array(2),
             "issued": In(1), "issued_row": In(self.row_bits), "issued_last": In(1),
             "ended": In(1), "ended_row": In(self.row_bits), "ended_status": In(STATUS_WIDTH),
+            "standing": In(standing_layout(config)), "cutting": In(config.communicators),
+            "work": Out(config.communicators), "held": Out(config.communicators),
             "configure": In(1), "configure_queue": In(queue), "sc_address": In(ADDR_WIDTH), "sc_enable": In(1),
             "refused": In(1), "refused_queue": In(queue), "refused_status": In(STATUS_WIDTH),
+            "unwritten": In(1), "unwritten_queue": In(queue),
             "pending": In(config.queues), "clear": In(1), "clear_queue": In(queue),
-            "held": Out(config.queues),
-            "words": Out(stream.Signature(data.StructLayout({"address": ADDR_WIDTH, "data": 64}))),
+            "words": Out(stream.Signature(word_layout(config))),
             "select": In(queue), "count": Out(32), "status": Out(STATUS_WIDTH), "active": Out(range(ACTIVE + 1)),
             "irq_error": Out(1), "irq_completion": Out(1),
         })
@@ -136,16 +150,23 @@ class Operations(wiring.Component):
         ]
         for port, read in zip(self.reads, table.read, strict=True):
             m.d.comb += [read.addr.eq(port.row), port.operation.eq(read.data)]
+        over = Signal(rows)
         for number in range(config.communicators):
             first = number * ROWS
+            here = range(first, first + ROWS)
             m.d.comb += [
+                self.work[number].eq(Cat(taken[row] & ~over[row] for row in here).any()),
+                self.held[number].eq(Cat(chunks[row] != 0 for row in here).any()),
                 self.free[number].eq(~taken.bit_select(first + to[number], 1)),
                 self.begun[number].eq((taken & ~whole).bit_select(first + cutting[number], 1)),
             ]
             for place in range(ROWS):
                 with m.If(empty[first + place] & (cutting[number] == place)):
                     m.d.sync += [empty[first + place].eq(0), cutting[number].eq(~cutting[number])]
-        over = Signal(rows)
+            # Of one that is stopped, nothing more is cut.
+            with m.If(self.standing.stopped[number] & ~self.cutting[number]):
+                m.d.sync += cutting[number].eq(to[number])
+                m.d.sync += [signal.eq(value) for row in here for signal, value in ((whole[row], 1), (empty[row], 0))]
         for number in range(rows):
             cut, ended = self.issued & (self.issued_row == number), self.ended & (self.ended_row == number)
             starts = begins & (row == number)
@@ -158,6 +179,9 @@ class Operations(wiring.Component):
             with m.If(starts):
                 m.d.sync += [taken[number].eq(1), whole[number].eq(~new.chunks), statuses[number].eq(Status.OK),
                              empty[number].eq(~new.chunks), to[number // ROWS].eq(~to[number // ROWS])]
+            with m.Elif(self.standing.stopped[number // ROWS] & taken[number] & ~over[number]
+                        & (statuses[number] == Status.OK)):
+                m.d.sync += statuses[number].eq(self.standing.statuses[number // ROWS])
         return row, taken, over, statuses
 
     def _queues(self, m, begin_row, taken, over, statuses):
@@ -174,7 +198,7 @@ class Operations(wiring.Component):
         place_bits = (ACTIVE - 1).bit_length()
         heads, tails = ([Signal(place_bits + 1, name=f"{name}_{queue}") for queue in range(queues)]
                         for name in ("head", "tail"))
-        enabled, refused = Signal(queues), Signal(queues)
+        enabled, refused, held = Signal(queues), Signal(queues), Signal(queues)   # held: in error
         failing = Signal(queues)            # a command that cannot be done waits for those before it to end
         reasons = [Signal(STATUS_WIDTH, name=f"reason_{queue}") for queue in range(queues)]
 
@@ -188,13 +212,15 @@ class Operations(wiring.Component):
         ]
         for queue in range(queues):
             held_in = (tails[queue] - heads[queue])[:place_bits + 1]
-            m.d.comb += self.places[queue].eq((held_in < ACTIVE - 1) & ~self.held[queue] & ~failing[queue])
+            m.d.comb += self.places[queue].eq((held_in < ACTIVE - 1) & ~held[queue] & ~failing[queue])
             with m.If(self.configure & (self.configure_queue == queue)):
                 m.d.sync += enabled[queue].eq(self.sc_enable)
             with m.If(self.i.valid & (new.queue == queue)):
                 m.d.sync += [tails[queue].eq(tails[queue] + 1), failing[queue].eq(new.status != Status.OK)]
             with m.If(self.refused & (self.refused_queue == queue) & ~refused[queue]):
                 m.d.sync += [refused[queue].eq(1), reasons[queue].eq(self.refused_status)]
+            with m.Elif(self.unwritten & (self.unwritten_queue == queue) & ~refused[queue]):
+                m.d.sync += [refused[queue].eq(1), reasons[queue].eq(Status.COMPLETION_ERROR)]
 
         # -- One queue after the other: is its oldest command over?
         queue = Signal(config.queue_bits)
@@ -210,8 +236,8 @@ class Operations(wiring.Component):
         ]
         for number in range(queues):
             with m.If(self.clear & (self.clear_queue == number)):
-                m.d.sync += clearing[number].eq(self.held[number])
-        m.d.comb += self.words.payload.eq(Cat(address, word))
+                m.d.sync += clearing[number].eq(held[number])
+        m.d.comb += self.words.payload.eq(Cat(address, word, queue))
         with m.FSM():
             with m.State("LOOK"):
                 m.d.comb += some.eq(Array(heads)[queue] != Array(tails)[queue])
@@ -221,7 +247,7 @@ class Operations(wiring.Component):
                 ]
                 with m.If(clearing.bit_select(queue, 1)):
                     m.next = "CLEAR"
-                with m.Elif(self.held.bit_select(queue, 1) | self.init.active):
+                with m.Elif(held.bit_select(queue, 1) | self.init.active):
                     m.d.sync += queue.eq(queue + 1)
                 with m.Elif(some):
                     m.next = "JUDGE"
@@ -255,11 +281,11 @@ class Operations(wiring.Component):
             with m.State("FAIL"):
                 m.d.comb += self.irq_error.eq(1)
                 m.d.sync += [word.failed.eq(word.failed + 1), word.status.eq(result), publishes.eq(1),
-                             self.held.bit_select(queue, 1).eq(1)]
+                             held.bit_select(queue, 1).eq(1)]
                 m.next = "STORE"
             with m.State("CLEAR"):
                 # A refused word was never a command; any other failed one counts now.
-                m.d.sync += [clearing.bit_select(queue, 1).eq(0), self.held.bit_select(queue, 1).eq(0),
+                m.d.sync += [clearing.bit_select(queue, 1).eq(0), held.bit_select(queue, 1).eq(0),
                              failing.bit_select(queue, 1).eq(0),
                              word.status.eq(Status.OK), publishes.eq(1)]
                 m.d.comb += some.eq(Array(heads)[queue] != Array(tails)[queue])

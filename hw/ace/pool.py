@@ -28,6 +28,7 @@ from .layouts import (
 )
 from .oldest import Oldest
 from .programs import ProgramRead
+from .standing import PRIORITY_WIDTH, standing_layout
 
 __all__ = ["FsmPool"]
 
@@ -35,9 +36,10 @@ __all__ = ["FsmPool"]
 class FsmPool(wiring.Component):
     """``fsms`` FSMs.
 
-    A packet is from the FSM that sent the one before until its message is over or it has to wait; then it is the turn
-    of the oldest chunk that may send. So chunks follow each other through their phases and all dimensions have
-    something to do; with equal turns they would all go through a phase at the same time.
+    A packet is from the FSM that sent the one before until its message is over or it has to wait, or a chunk of a
+    higher priority may send; then it is the turn of the oldest chunk of the highest priority that may. So chunks follow
+    each other through their phases and all dimensions have something to do; with equal turns they would all go through
+    a phase at the same time.
 
     Parameters
     ----------
@@ -62,6 +64,12 @@ class FsmPool(wiring.Component):
     read : ``In``; ``valid``, ``fsm``: a packet has been read
     signals : ``Out(stream.Signature(signal_layout))``, signal_room : ``In(ports)``
     select : ``In``, state : ``Out(state_layout)``
+    standing : ``In(standing_layout)``
+        Chunks of one that is stopped are let go. Packets of higher priority go first.
+    restart : ``In(1)``, restart_share : ``In(share_layout)``
+        GRANTs for these FSMs are forgotten.
+    progress : ``Out(communicators)``
+        A packet was taken from an FSM of these.
     starved : ``Out(1)``
         Some FSM has something to send and none may.
     """
@@ -83,7 +91,8 @@ class FsmPool(wiring.Component):
             "read": In(wiring.Signature({"valid": Out(1), "fsm": Out(config.fsm_bits)})),
             "signals": Out(stream.Signature(signal_layout(config))), "signal_room": In(config.ports),
             "select": In(config.fsm_bits), "state": Out(state_layout(config)),
-            "starved": Out(1),
+            "standing": In(standing_layout(config)), "restart": In(1), "restart_share": In(share_layout(config)),
+            "progress": Out(config.communicators), "starved": Out(1),
         })
 
     def elaborate(self, platform):
@@ -92,9 +101,10 @@ class FsmPool(wiring.Component):
         for number, fsm in enumerate(fsms):
             m.submodules[f"fsm_{number}"] = fsm
         self._chunks(m, fsms)
+        priorities = self._standing(m, fsms)
         entered = self._steps(m, fsms)
         self._grants(m, fsms, entered)
-        self._sends(m, fsms)
+        self._sends(m, fsms, priorities)
         self._signals(m, fsms)
 
         found = Signal(self.config.fsm_bits)
@@ -109,6 +119,18 @@ class FsmPool(wiring.Component):
         m.d.sync += [self.place.fsm.eq(found), self.place.slot.eq(slots[found]),
                      self.place.arithmetic.eq(arithmetics[found])]
         return m
+
+    def _standing(self, m, fsms):
+        """What FSMs are to know of their communicators; returns their priorities."""
+        priorities = []
+        for number, fsm in enumerate(fsms):
+            priority, whose = Signal(PRIORITY_WIDTH, name=f"priority_{number}"), fsm.state.communicator
+            m.d.sync += [
+                priority.eq(self.standing.priorities[whose]), fsm.epoch.eq(self.standing.epochs[whose]),
+                fsm.stopped.eq(self.standing.stopped.bit_select(whose, 1) & fsm.busy),
+            ]
+            priorities.append(priority)
+        return priorities
 
     def _chunks(self, m, fsms):
         m.d.comb += self.chunks.ready.eq(~self.busy.bit_select(self.chunks.payload.fsm, 1))
@@ -208,8 +230,11 @@ class FsmPool(wiring.Component):
             ]
             with m.If(known):
                 m.d.sync += kept.bit_select(found, 1).eq(0)
+            share = self.restart_share
+            with m.If(self.restart & ~((index - share.fsm_first)[:config.fsm_bits] & ~share.fsm_mask).any()):
+                m.d.sync += [kept[index << PHASE_WIDTH | phase].eq(0) for phase in range(1 << PHASE_WIDTH)]
 
-    def _sends(self, m, fsms):
+    def _sends(self, m, fsms, priorities):
         config = self.config
         m.submodules.send_turn = turn = Oldest(config.fsms)
         open_ = Signal(config.fsms)             # with an offer for a port that has room
@@ -217,16 +242,23 @@ class FsmPool(wiring.Component):
         packets = Signal(range(config.message_packets + 1))
         stays, chosen = Signal(), Signal(config.fsms)
         send, valid, free = Signal(send_layout(config), reset_less=True), Signal(), Signal()
+        # Chunks of a higher priority than that of the latest packet; than that which starts.
+        latest, starting, higher = Signal(PRIORITY_WIDTH), Signal(PRIORITY_WIDTH), Signal(config.fsms)
+        m.d.sync += latest.eq(Array(priorities)[send.fsm])
         m.d.comb += [
+            higher.eq(Cat(priority > latest for priority in priorities)),
+            starting.eq(self.standing.priorities[self.chunks.payload.communicator]),
+            turn.outranked.eq(Cat(starting > priority for priority in priorities)),
             open_.eq(Cat(fsm.offer & self.room.bit_select(fsm.port, 1) for fsm in fsms)),
             turn.requests.eq(open_),
-            stays.eq((open_ & last).any() & (packets != config.message_packets)),
+            stays.eq((open_ & last).any() & ~(open_ & higher).any() & (packets != config.message_packets)),
             chosen.eq(Mux(stays, last, turn.grant_onehot)),
             free.eq(~valid | self.sends.ready),
             turn.started.eq(Cat(fsm.start for fsm in fsms)),
             self.sends.valid.eq(valid), self.sends.payload.eq(send),
             self.starved.eq(Cat(fsm.state.wants for fsm in fsms).any() & ~Cat(fsm.offer for fsm in fsms).any()),
         ]
+        m.d.comb += self.progress.eq(Mux(valid & self.sends.ready, 1 << send.header.communicator, 0))
         with m.If(free):
             m.d.sync += valid.eq(open_.any())
             with m.If(open_.any()):

@@ -23,6 +23,8 @@ from .config import SEQUENCE_WIDTH
 from .delay import delayed
 from .layouts import (
     PacketKind,
+    RecordLayout,
+    abort_layout,
     arithmetic_layout,
     flit_layout,
     grant_layout,
@@ -30,6 +32,7 @@ from .layouts import (
     place_layout,
 )
 from .sram import Sram, SramReadSignature, SramWriteSignature
+from .standing import EPOCH_WIDTH, standing_layout
 
 __all__ = ["Receive", "lookup_layout"]
 
@@ -52,7 +55,8 @@ class Receive(wiring.Component):
     A port keeps its turn until its packet ends, or until it has no beat; then others go on with theirs. So a slow
     link holds up nobody.
 
-    A packet that would go beyond the end of its slot is dropped.
+    A packet that would go beyond the end of its slot is dropped. So is one of another epoch than its communicator's
+    present one, or of a communicator that is not open: also what is left of it, when that comes to be.
 
     Parameters
     ----------
@@ -72,8 +76,13 @@ class Receive(wiring.Component):
         The last beat of a packet is being written: reads accepted in later cycles have all of it.
     reduced, copied : ``Out(1)``
         A beat is being written.
-    fault : ``Out(1)``
-        A packet is dropped.
+    standing : ``In(standing_layout)``
+    aborts : ``Out``; ``valid``, ``payload``
+        An ABORT has come. From registers.
+    progress : ``Out(communicators)``
+        Packets have come for these.
+    fault, late : ``Out(1)``
+        A packet is dropped because of its place; because of its epoch.
     """
 
     def __init__(self, config):
@@ -84,7 +93,10 @@ class Receive(wiring.Component):
             "read": Out(SramReadSignature(config)), "write": Out(SramWriteSignature(config)),
             "grants": Out(wiring.Signature({"valid": Out(1), "payload": Out(grant_layout(config))})),
             "landed": Out(wiring.Signature({"valid": Out(1), "payload": Out(landed_layout(config))})),
-            "reduced": Out(1), "copied": Out(1), "fault": Out(1),
+            "standing": In(standing_layout(config)),
+            "aborts": Out(wiring.Signature({"valid": Out(1), "payload": Out(abort_layout())})),
+            "progress": Out(config.communicators),
+            "reduced": Out(1), "copied": Out(1), "fault": Out(1), "late": Out(1),
         })
 
     def elaborate(self, platform):
@@ -96,16 +108,23 @@ class Receive(wiring.Component):
 
         # A GRANT is told at once; of a DATA packet, the first beat asks where its chunk is.
         header, is_data = flit.header, Signal()
+        late = self._late(m, valid, port, flit)
         m.d.comb += [
             is_data.eq(~flit.first | (header.kind == PacketKind.DATA)),
-            self.grants.valid.eq(valid & flit.first & (header.kind == PacketKind.GRANT)),
+            self.grants.valid.eq(valid & ~late & flit.first & (header.kind == PacketKind.GRANT)),
             *(self.grants.payload[name].eq(header[name]) for name, _ in grant_layout(self.config)),
             *(self.lookup[name].eq(header[name]) for name, _ in lookup_layout()),
         ]
 
+        m.d.sync += [
+            self.aborts.valid.eq(valid & ~late & flit.first & (header.kind == PacketKind.ABORT)),
+            self.aborts.payload.communicator.eq(header.communicator),
+            self.aborts.payload.record.eq(flit.data[:RecordLayout.size]),
+        ]
+
         # The answer is here: read the operand.
         known, last = Signal(), Signal(reset_less=True)
-        m.d.sync += [known.eq(valid & is_data), last.eq(flit.last)]
+        m.d.sync += [known.eq(valid & is_data & ~late), last.eq(flit.last), self.late.eq(valid & flit.first & late)]
         packet = self._packet(m, known, port, flit)
         live = known & ~packet.dropped
         tag = Signal(tag_layout)
@@ -132,6 +151,24 @@ class Receive(wiring.Component):
             self.reduced.eq(alus.o_valid & done.reduce), self.copied.eq(alus.o_valid & ~done.reduce),
         ]
         return m
+
+    def _late(self, m, valid, port, flit):
+        """Whether the beat's packet is of no epoch that is."""
+        config, standing = self.config, self.standing
+        who = data.StructLayout({"communicator": 4, "epoch": EPOCH_WIDTH})
+        # Of each port, whose the packet is that is coming in.
+        m.submodules.whose = whose = Table(who, depth=1 << (config.ports - 1).bit_length(), reads=1, init=None)
+        said, mine, late = Signal(who), Signal(who), Signal()
+        number = mine.communicator[:config.communicator_bits]
+        m.d.comb += [
+            said.communicator.eq(flit.header.communicator), said.epoch.eq(flit.header.epoch),
+            whose.read[0].addr.eq(port), mine.eq(Mux(flit.first, said, whose.read[0].data)),
+            whose.write.en.eq(valid & flit.first), whose.write.addr.eq(port), whose.write.data.eq(said),
+            late.eq(standing.closed.bit_select(number, 1) | (standing.epochs[number] != mine.epoch)
+                    | mine.communicator[config.communicator_bits:].any()),
+        ]
+        m.d.sync += self.progress.eq(Mux(valid & ~late, 1 << number, 0))
+        return late
 
     def _choose(self, m, *, slices):
         """Take a beat from a port; return it, registered, with ``valid`` and the number of the port."""

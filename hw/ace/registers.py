@@ -9,7 +9,7 @@ from hw.dma_engine.config import OFFSET_WIDTH as REGION_WIDTH
 from hw.regs import Access, Field, Register, RegisterMap, register_pair
 
 from .config import ADDR_WIDTH, COUNT_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, OFFSET_WIDTH, ROOT_WIDTH
-from .words import PROGRAM_WIDTH, LinkState, Status
+from .words import PROGRAM_WIDTH, CommunicatorState, LinkState, Stage, Status, Waits
 
 __all__ = ["ID_VALUE", "LINK_COUNTERS", "LINK_TIMEOUT", "LINK_TRIES", "VERSION", "register_map"]
 
@@ -40,7 +40,7 @@ def _identity(config):
             parameter("program_bits", 4, config.program_bits, "Log2 of words of programs."),
         ], doc="Sizes this accelerator was built with."),
         Register("IRQ_STATUS", [
-            Field("error", 1, W1C, doc="A collective failed, or a word was refused."),
+            Field("error", 1, W1C, doc="A collective failed, a word was refused, or a communicator ended."),
             Field("completion", 1, W1C, doc="A collective with the IRQ flag has ended."),
         ], doc="Interrupt sources."),
         Register("IRQ_ENABLE", [Field(name, 1, RW, doc=f"Let {name} drive irq.") for name in ("error", "completion")],
@@ -85,9 +85,22 @@ def _communicators(config):
             for number in range(DIMENSIONS)
         ] + [Field("ranks", 8, RW, lsb=16, doc="Ranks in all; what averages are divided by.")],
             doc=f"How the {ROOT_WIDTH} bits of a command's root are cut; the last dimension is lowest."),
+        Register("COMMUNICATOR_MODE", [
+            Field("epoch", 4, RW, doc="Which time it is set up; the same on all its ranks, another one than before."),
+            Field("priority", 2, RW, doc="Higher ones go first at memory and ports."),
+            Field("ports", config.ports, RW, lsb=8, doc="Ports that its programs use, a bit each."),
+            Field("rank", 8, RW, lsb=16, doc="This endpoint's rank in it."),
+        ], doc="What packets and errors of it carry, and who goes first."),
         Register("COMMUNICATOR_COMMIT", [
             Field("communicator", config.communicator_bits, PULSE, doc="Entry to write.")],
-            doc="Writes the staged communicator. Nothing of it may be waiting or under way; its chunks count from 0."),
+            doc="Writes the staged communicator, and opens it. Nothing of it may be waiting or under way; its chunks "
+                "count from 0."),
+        Register("COMMUNICATOR_REVOKE", [
+            Field("communicator", config.communicator_bits, PULSE, doc="Communicator to end.")],
+            doc="Ends what is under way of an open communicator, on all its ranks, with REVOKED."),
+        Register("WATCHDOG", [Field("cycles", 32, RW, doc="Cycles; 0 for no limit.")],
+                 doc="A communicator that has work, and makes no progress for this to twice this time, ends with "
+                     "TIMEOUT."),
         *register_pair("PROGRAM_WORD", PROGRAM_WIDTH, RW, doc="A word of a program"),
         Register("PROGRAM_COMMIT", [Field("address", config.program_bits, PULSE, doc="Word to write.")],
                  doc="Writes the staged word."),
@@ -189,6 +202,8 @@ COUNTERS = (
     ("CHUNKS", "Chunks ended."),
     ("ACTIVE_CYCLES", "Cycles in which a chunk was under way."),
     ("STARVED_CYCLES", "Cycles in which an FSM waited to send and none could."),
+    ("LATE_PACKETS", "Packets dropped because their communicator is not open, or has another epoch."),
+    ("BAD_PACKETS", "Packets dropped because they do not fit a slot."),
     *((f"SENT_BEATS_{port}", f"Beats of payload sent at port {port}.") for port in range(2 * DIMENSIONS)),
 )
 """Name and meaning of each counter; all wrap, and only reset zeroes them."""
@@ -211,6 +226,7 @@ def register_map(config):
             Field("ready", 1, RO, doc="What it sends has come."),
             Field("phase", 2, RO, doc="Phase of its program."),
             Field("port", 3, RO, doc="Port at which it sends."),
+            Field("waits", 3, RO, enum=Waits, doc="What it waits for."),
             Field("communicator", 4, RO, lsb=12, doc="Communicator."),
             Field("sequence", 16, RO, lsb=16, doc="Number of its chunk."),
         ], doc="What the selected FSM is at."),
@@ -218,6 +234,34 @@ def register_map(config):
             Field("sent", 12, RO, doc="Sends of its phase that are done."),
             Field("received", 12, RO, lsb=16, doc="Receives of its phase that are done."),
         ], doc="How far the selected FSM is."),
+        Register("SLOT_SELECT", [Field("slot", config.slot_bits, RW, doc="Slot to look at.")],
+                 doc="Which slot the following register shows."),
+        Register("SLOT_STATE", [
+            Field("stage", 3, RO, enum=Stage, doc="Where its chunk is."),
+            Field("communicator", 4, RO, lsb=12, doc="Communicator."),
+            Field("sequence", 16, RO, lsb=16, doc="Number of its chunk."),
+        ], doc="What the selected slot holds; if it is free, held last."),
+        Register("COMMUNICATOR_SELECT", [
+            Field("communicator", config.communicator_bits, RW, doc="Communicator to look at.")],
+            doc="Which communicator the following registers show."),
+        Register("COMMUNICATOR_STATE", [
+            Field("state", 2, RO, enum=CommunicatorState, doc="Whether it takes commands and packets."),
+            Field("work", 1, RO, doc="A collective of it is not over."),
+            Field("epoch", 4, RO, lsb=4, doc="As it was written."),
+            Field("priority", 2, RO, lsb=8, doc="As it was written."),
+            Field("chunks", 16, RO, lsb=16, doc="Its chunks that have begun, modulo 65,536."),
+        ], doc="What the selected communicator is at."),
+        Register("FAULT", [
+            Field("status", 8, RO, enum=Status, doc="Why it ended."),
+            Field("rank", 8, RO, doc="Where: rank in the communicator."),
+            Field("port", 3, RO, doc="That rank's port whose link is down; else 0."),
+            Field("phase", 2, RO, doc="Phase of the chunk."),
+            Field("named", 1, RO, doc="There is a chunk: else none of it was on the links."),
+        ], doc="The selected communicator's error, if it is ENDING or REVOKED."),
+        Register("FAULT_CHUNK", [
+            Field("step", 12, RO, doc="Sends of the phase that were done; of a memory error, 0."),
+            Field("sequence", 16, RO, lsb=16, doc="Number of the chunk: of a memory error the one, else the oldest."),
+        ], doc="The chunk that the error hit."),
     )
     return RegisterMap("ace", [
         *_identity(config), *_regions(config), *_communicators(config), *_extents(config), *_queues(config), *watch,

@@ -9,7 +9,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .delay import delayed
-from .layouts import flit_layout, packet_layout, send_layout, signal_layout
+from .faults import tell_signature
+from .layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
 from .sram import Sram, SramReadSignature
 
 __all__ = ["Transmit"]
@@ -21,7 +22,8 @@ class Transmit(wiring.Component):
     that was read is ever held up, what is urgent waits for little, and as long as the user looks at ``room``, no port
     holds up another.
 
-    GRANTs have a way of their own; the ports send them before packets that wait.
+    GRANTs have a way of their own; the ports send them before packets that wait. ABORTs go between packets,
+    and while one waits, the port has no ``room``.
 
     Parameters
     ----------
@@ -33,6 +35,8 @@ class Transmit(wiring.Component):
         DATA packets, of ``header.beats + 1`` beats.
     signals : ``In(stream.Signature(signal_layout))``
         GRANTs.
+    tell : ``In(tell_signature)``, told : ``Out(ports)``
+        ABORTs, and the ports that take theirs in this cycle.
     room, signal_room : ``Out(ports)``
         The port will take at least two more packets, or GRANTs, than those taken up to the cycle before.
     sent : ``Out``; ``valid``, ``fsm``
@@ -52,6 +56,7 @@ class Transmit(wiring.Component):
         self.config = config
         super().__init__({
             "sends": In(stream.Signature(send_layout(config))), "signals": In(stream.Signature(signal_layout(config))),
+            "tell": In(tell_signature(config)), "told": Out(config.ports),
             "room": Out(config.ports), "signal_room": Out(config.ports),
             "sent": Out(wiring.Signature({"valid": Out(1), "fsm": Out(config.fsm_bits)})),
             "read": Out(SramReadSignature(config)),
@@ -101,20 +106,35 @@ class Transmit(wiring.Component):
             kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                              for name in ("kept", "waiting"))
             mine = taken & (send.port == number)
-            m.d.sync += coming.eq(coming + Mux(mine, send.header.beats + 1, 0) - port.valid)
+            beat, abort, room, open_ = (Signal(name=f"{name}_{number}") for name in ("beat", "abort", "room", "open"))
+            inside = Signal(name=f"inside_{number}")    # a packet of which more beats come
+            m.d.sync += [coming.eq(coming + Mux(mine, send.header.beats + 1, 0) - beat), open_.eq(room)]
             m.d.comb += [
                 kept.eq(self.level[number] + coming), waiting.eq(self.fresh[number] + coming),
                 fits[number].eq((kept <= config.replay_beats - config.packet_beats)
                                 & (waiting <= limit - config.packet_beats)),
-                self.room[number].eq((kept <= config.replay_beats - 2 * config.packet_beats)
-                                     & (waiting <= limit - 2 * config.packet_beats)),
-                port.valid.eq(here & (known.port == number)), flit.data.eq(self.read.data),
+                room.eq((kept <= config.replay_beats - 2 * config.packet_beats)
+                        & (waiting <= limit - 2 * config.packet_beats)),
+                # An ABORT is not kept waiting by one packet after the other.
+                self.room[number].eq(room & ~self.tell.valid[number]),
+                beat.eq(here & (known.port == number)),
+                abort.eq(self.tell.valid[number] & open_ & ~beat & ~inside
+                         & ~(self.sends.valid & (send.port == number))),
+                self.told[number].eq(abort), port.valid.eq(beat | abort), flit.data.eq(self.read.data),
                 *(flit[name].eq(known[name]) for name in ("header", "first", "last")),
                 signals.valid.eq(self.signals.valid & (self.signals.payload.port == number)),
                 signals.payload.eq(self.signals.payload.header), signal_fits[number].eq(signals.ready),
                 self.signal_room[number].eq(self.port_signal_room[number]),
             ]
-            m.d.sync += self.beats[number].eq(port.valid)
+            with m.If(beat):
+                m.d.sync += inside.eq(~known.last)
+            with m.If(abort):
+                m.d.comb += [
+                    flit.header.kind.eq(PacketKind.ABORT), flit.header.communicator.eq(self.tell.communicator),
+                    flit.header.epoch.eq(self.tell.epoch), flit.data[:RecordLayout.size].eq(self.tell.record),
+                    flit.first.eq(1), flit.last.eq(1),
+                ]
+            m.d.sync += self.beats[number].eq(beat)
         return m
 
     def _next(self, m, taken, fits):

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from hw.dma_engine.words import field_positions, pack_fields, unpack_fields
 
-from .config import COUNT_WIDTH, OFFSET_WIDTH, PHASES, POSITION_WIDTH, ROOT_WIDTH, STEP_WIDTH
+from .config import COUNT_WIDTH, OFFSET_WIDTH, PHASES, POSITION_WIDTH, ROOT_WIDTH, SEQUENCE_WIDTH, STEP_WIDTH
 from .formats import OP_WIDTH, TYPE_WIDTH
 
 __all__ = [
-    "COMMAND_FIELDS", "HEADER_FIELDS", "PARTED", "PHASE_FIELDS", "PROGRAM_WIDTH", "REDUCING", "ROLE_FIELDS",
-    "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "HeaderWord",
-    "LinkState", "Ordered", "PhaseWord", "RoleWord", "SendWord", "Status", "TransferWord", "field_positions",
+    "COMMAND_FIELDS", "HEADER_FIELDS", "PARTED", "PHASE_FIELDS", "PROGRAM_WIDTH", "RECORD_FIELDS", "REDUCING",
+    "ROLE_FIELDS", "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord",
+    "CommunicatorState", "HeaderWord", "LinkState", "Ordered", "PhaseWord", "RoleWord", "SendWord", "Stage", "Status",
+    "TransferWord", "Waits", "field_positions",
 ]
 
 
@@ -71,6 +72,10 @@ class Status(enum.IntEnum):
     """A word came to a full queue and was refused, as every later one until the queue is cleared."""
     DISABLED = 0x04
     """A word came to a queue that is not enabled and was refused."""
+    TIMEOUT = 0x05
+    """The communicator had work and made no progress for the watchdog's time."""
+    COMPLETION_ERROR = 0x06
+    """The memory answered a completion word's write with an error."""
     COMMUNICATOR = 0x0A
     """The communicator is not in the table, has no program for the collective, or is of another domain."""
     SRC_REGION = 0x10
@@ -85,6 +90,69 @@ class Status(enum.IntEnum):
     DST_BOUNDS = 0x23
     WRITE_ERROR = 0x24
     """The memory answered a write of the receive buffer with an error."""
+    LINK_DOWN = 0x30
+    """A link of the communicator is down."""
+    REVOKED = 0x31
+    """Software revoked the communicator."""
+
+
+class CommunicatorState(enum.IntEnum):
+    """What a communicator does with commands and packets."""
+
+    CLOSED = 0
+    """It is no communicator."""
+    OPEN = 1
+    ENDING = 2
+    """Something went wrong: nothing new begins, and what is under way is let go."""
+    REVOKED = 3
+    """Nothing of it is under way; it begins anew with COMMUNICATOR_COMMIT."""
+
+
+class Stage(enum.IntEnum):
+    """Where a slot's chunk is."""
+
+    FREE = 0
+    FILLING = 1
+    """Its data comes from memory."""
+    FILLED = 2
+    """It waits for its FSM."""
+    LINKS = 3
+    """Its FSM leads it through its phases."""
+    DRAINING = 4
+    """Its results go to memory."""
+
+
+class Waits(enum.IntEnum):
+    """What an FSM waits for."""
+
+    NOTHING = 0
+    """It has no chunk, or goes on at once."""
+    GRANT = 1
+    """The neighbour at its port has not granted the next send."""
+    DATA = 2
+    """Something has not come from the neighbour at the port of the other side."""
+    PORT = 3
+    """A packet or a GRANT waits for its turn, or for room at the port."""
+    SRAM = 4
+    """What it has sent has not been read yet."""
+    PROGRAM = 5
+    """A word of its program, or its chunk to be taken."""
+
+
+RECORD_FIELDS = (
+    ("status", 8),
+    ("rank", 8),
+    ("port", 3),
+    ("phase", 2),
+    ("named", 1),
+    ("step", STEP_WIDTH),
+    ("sequence", SEQUENCE_WIDTH),
+)
+"""Why a communicator ended: payload of an ABORT packet from bit 0 up.
+
+``status``: the cause. ``rank``: whose, in the communicator. ``port``: that is down. ``named``: there is a chunk, that
+of ``sequence``; it was in ``phase``, where ``step`` sends were done.
+"""
 
 
 class LinkState(enum.IntEnum):

@@ -15,6 +15,7 @@ from .words import (
     HEADER_FIELDS,
     PHASE_FIELDS,
     PROGRAM_WIDTH,
+    RECORD_FIELDS,
     ROLE_FIELDS,
     SEND_FIELDS,
     TRANSFER_FIELDS,
@@ -160,9 +161,19 @@ _KINDS = {
     PacketKind.CREDIT: "one beat, no payload; from port to port, has no number, takes no room in the receive buffer",
     PacketKind.DATA: "a piece of a send",
     PacketKind.GRANT: "one beat, no payload: from the receiver of sends to their sender",
-    PacketKind.ABORT: "reserved",
+    PacketKind.ABORT: "one beat, whose payload is a [record](#the-record-of-an-error): from a rank to its neighbours",
     PacketKind.PUT: "reserved",
     PacketKind.PUT_DONE: "reserved",
+}
+
+_RECORD = {
+    "status": "why",
+    "rank": "where: rank in the communicator",
+    "port": "LINK_DOWN: the rank's port",
+    "phase": "phase of the chunk",
+    "named": "there is a chunk",
+    "step": "sends of the phase that were done; of a memory error, 0",
+    "sequence": "of a memory error the chunk, else the oldest one on the links",
 }
 
 _STATUS = {
@@ -175,6 +186,10 @@ _STATUS = {
     Status.OVERFLOW: ("a word came to a full queue. It and all later ones are refused until QUEUE_CLEAR",
                       "post no more than `queue_depth` words that have not begun; QUEUE_CLEAR, post again"),
     Status.DISABLED: ("a word came to a queue that is not enabled", "QUEUE_CONFIG, QUEUE_COMMIT, QUEUE_CLEAR"),
+    Status.TIMEOUT: ("a rank's watchdog: the communicator had work and made no progress", "see `FAULT`, and what the "
+                     "other ranks did; open it again"),
+    Status.COMPLETION_ERROR: ("the memory answered a completion word's write with an error; it is told when all before "
+                              "has ended", "mend QUEUE_SC; QUEUE_CLEAR"),
     Status.COMMUNICATOR: ("not in the table, without a program for the collective, or for it in rank order, or of "
                           "another domain than the queue",
                           "set it up; what `assemble` left out, and why, is in its `left_out`"),
@@ -182,13 +197,14 @@ _STATUS = {
     Status.SRC_DOMAIN: ("it belongs to another domain than the queue", "take one of the queue's own"),
     Status.SRC_RIGHTS: ("it may not be read", "set `readable`"),
     Status.SRC_BOUNDS: ("the send buffer ends beyond it", "mend offset or count: both are in elements"),
-    Status.READ_ERROR: ("the memory answered a read with an error; the collective went on with other data, and the "
-                        "other ranks do not know", "do not use the result of any rank"),
+    Status.READ_ERROR: ("a rank's memory answered a read with an error", "see `FAULT`; open the communicator again"),
     Status.DST_REGION: ("as for the send buffer", ""),
     Status.DST_DOMAIN: ("as for the send buffer", ""),
     Status.DST_RIGHTS: ("it may not be written", "set `writable`"),
     Status.DST_BOUNDS: ("as for the send buffer", ""),
-    Status.WRITE_ERROR: ("the memory answered a write with an error", "do not use the result of this rank"),
+    Status.WRITE_ERROR: ("a rank's memory answered a write with an error", "see `FAULT`; open the communicator again"),
+    Status.LINK_DOWN: ("a link of a rank is down", "see `FAULT`; bring the link up, open the communicator again"),
+    Status.REVOKED: ("a rank's software wrote COMMUNICATOR_REVOKE", "open the communicator again"),
 }
 
 
@@ -218,7 +234,8 @@ def page(config):
     lines += ["## The packet header", "",
               "Beside the first beat of a packet. What one kind has shares its bits with what others have.", "",
               *_fields(_placed(packet_layout(config)), _PACKET), "### Kinds", "", *_codes(_KINDS, "`kind`"),
-              "## The beat on a link", ""]
+              "## The record of an error", "", "Payload of an ABORT packet; registers `FAULT` and `FAULT_CHUNK`.", "",
+              *_fields(field_positions(RECORD_FIELDS), _RECORD), "## The beat on a link", ""]
     lines += [*_fields(_placed(link_layout(config)), _LINK), "### Its header", "",
               *_fields(_placed(link_header_layout(config)), _LINK_HEADER)]
     return "\n".join(lines)

@@ -39,6 +39,8 @@ def configure(designs):
     ace.add_argument("--sweep", action="store_true", help="measure throughput over FSMs and SRAM, too: on a ring of 8 "
                      "and 4x2x2, with chunks as in the preset")
     ace.add_argument("--loss", action="store_true", help="measure throughput of links that lose packets, too")
+    ace.add_argument("--urgent", action="store_true", help="measure a small all-reduce beside a large one, of equal "
+                     "and of higher priority, too")
     add_seed(ace)
     add_json(ace)
     ace.add_argument("--plot", metavar="FILE", help="draw as PNG: what is busy and small all-reduces; with --sweep "
@@ -52,7 +54,7 @@ def run(args):
     size = _default_bytes(config, shape) if args.bytes is None else args.bytes
     _check(args, config, shape, size)
     # Imported here, so that a wrong option is told at once.
-    from sim.ace.bench import Bench, latency, loss, sweep, throughput
+    from sim.ace.bench import Bench, latency, loss, sweep, throughput, urgent
     from sim.ace.bench.runner import MEMORY_LATENCY, TYPES
     from sim.ace.shared_library import build_library
 
@@ -64,6 +66,7 @@ def run(args):
                               tell=lambda cycle: tell(f"{doing}: {cycle:,} cycles", advance=0))
                         for one in (config, many))
         lists = {"latency": list(latency.cases(bench, shape)),
+                 "urgent": list(urgent.cases(bench, shape)) if args.urgent else [],
                  "sweep": list(sweep.cases(wider, _default_bytes(config, (8,)))) if args.sweep else [],
                  "loss": list(loss.cases(bench, shape, size)) if args.loss else []}
         doing = "all-reduce"
@@ -84,7 +87,8 @@ def run(args):
     write_json(args.json, result)
     if args.json != "-":
         console = Console()
-        for part in (throughput, latency, *([sweep] if args.sweep else []), *([loss] if args.loss else [])):
+        for part in (throughput, latency, *([urgent] if args.urgent else []), *([sweep] if args.sweep else []),
+                     *([loss] if args.loss else [])):
             part.show(result, console)
         console.print(f"{bench.cycles + wider.cycles:,} cycles simulated.", highlight=False)
     return 0

@@ -32,7 +32,7 @@ __all__ = ["Cluster", "CollectiveFailed", "Communicator", "Outcome", "Pending", 
 _WORDS, _WORD_PITCH = 0x1_0000, 64
 _STATUS_LSB, _STATUS_WIDTH = field_positions(COMPLETION_FIELDS)["status"]
 _FAILED = (1 << _STATUS_WIDTH) - 1 << _STATUS_LSB
-_SHOWN = 12
+_SHOWN = 16
 TRIES = 16
 """Of a link, before it is given up."""
 
@@ -49,11 +49,12 @@ class CollectiveFailed(ClusterFailed):
 
 @dataclass(frozen=True)
 class Communicator:
-    """Ranks of all coordinates in these dimensions of the torus, and what each has for it; there is one for each choice
-    of the other coordinates."""
+    """Ranks of all coordinates in these dimensions of the torus, what each has for it, and who goes first, 0 to 3;
+    there is one for each choice of the other coordinates."""
 
     dimensions: tuple[int, ...]
     share: Share
+    priority: int = 0
 
 
 def default_communicators(config, shape):
@@ -106,6 +107,7 @@ class Pending:
     element: np.dtype
     placements: list
     before: dict
+    commands: list
 
 
 class Cluster(Endpoints):
@@ -162,7 +164,7 @@ class Cluster(Endpoints):
             left_out.append(await driver.define_communicator(
                 number, shape=self.communicator_shape(number), dimensions=communicator.dimensions,
                 coordinates=[place[dimension] for dimension in communicator.dimensions], share=communicator.share,
-                both=both))
+                both=both, priority=communicator.priority))
         return left_out
 
     # Communicators
@@ -209,7 +211,7 @@ class Cluster(Endpoints):
 
     def submit(self, collective, inputs=None, *, count=None, dtype=None, op=Reduction.SUM, root=None, widen=False,
                ordered=False, extents=None, communicator=0, queue=0, src_skew=0, dst_skew=0, in_place=False, delay=0,
-               flags=CommandFlag.SC):
+               flags=CommandFlag.SC, post=True):
         """Fill buffers and post a collective on all ranks; it begins with :meth:`wait`. Returns a :class:`Pending`.
 
         Parameters
@@ -234,6 +236,8 @@ class Cluster(Endpoints):
             Let send and receive buffer overlap as NCCL does.
         delay : int, or one for each rank
             Cycles from now until the command is stored to the doorbell.
+        post : bool
+            Post it now; else each rank's ``commands`` are to be posted one by one.
         """
         shape = self.communicator_shape(communicator)
         ranks = prod(shape)
@@ -256,19 +260,21 @@ class Cluster(Endpoints):
             flags |= CommandFlag.VARYING
         flags |= CommandFlag.ORDERED if ordered else 0
         size, received = width(dtype) // 8, count * (ranks if collective in (C.ALL_GATHER, C.ALL_TO_ALL) else 1)
-        placements, stores = [None] * self.size, []
+        placements, commands = [None] * self.size, [None] * self.size
         pending = Pending(collective, queue, self._posted[queue] + 1, self.cycle, inputs[0].dtype, placements,
-                          self.statistics())
+                          self.statistics(), commands)
         for local, rank in (pair for group in self.groups(communicator) for pair in enumerate(group)):
             idle = collective == C.BARRIER or (collective == C.REDUCE and local != np.ravel_multi_index(root, shape))
             placements[rank] = place = self._buffers.place(
                 rank, collective, inputs[rank].view(np.uint8), own=local * count * size,
                 received=_length(extents.receive[local]) * size if extents else received * size,
                 writes=not idle, skews=[_of(skew, rank) * size for skew in (src_skew, dst_skew)], in_place=in_place)
-            command = CommandWord(collective, flags, communicator, dtype, op, int(widen), code, place.src.region,
-                                  place.src.offset // size, place.dst.region, place.dst.offset // size, count)
-            stores.append(self.drivers[rank].post(queue, command, delay=_of(delay, rank)))
-        self.do(*stores)
+            commands[rank] = CommandWord(
+                collective, flags, communicator, dtype, op, int(widen), code, place.src.region,
+                place.src.offset // size, place.dst.region, place.dst.offset // size, count)
+        if post:
+            self.do(*(driver.post(queue, command, delay=_of(delay, rank))
+                      for rank, (driver, command) in enumerate(zip(self.drivers, commands, strict=True))))
         self._posted[queue] += 1
         self._waiting += 1
         return pending
@@ -318,6 +324,12 @@ class Cluster(Endpoints):
         self.do(*(self.drivers[rank].clear(queue) for rank in range(self.size)
                   if self.completion(rank, queue).status != Status.OK))
 
+    def forget_pending(self):
+        """No collective is waited for any more; all queues are empty."""
+        self.forget_watches()
+        self._waiting = 0
+        self._buffers.free()
+
     def _check_status(self, pending):
         words = [self.completion(rank, pending.queue) for rank in range(self.size)]
         if not any(word.status for word in words):
@@ -341,17 +353,22 @@ class Cluster(Endpoints):
         return self.do(*map(states, self.drivers))
 
     def waits(self):
-        """What each FSM that has a chunk waits for, as lines of text."""
-        fsms = range(self.config.fsms)
-
-        async def states(driver):
-            return [await driver.fsm_state(fsm) for fsm in fsms]
-
-        lines = [f"  rank {rank}, FSM {fsm}: {state}"
-                 for rank, found in enumerate(self.do(*map(states, self.drivers)))
-                 for fsm, state in zip(fsms, found, strict=True) if state.busy]
+        """What each rank waits for, as lines of text."""
+        lines = []
+        for rank, pending in enumerate(self.do(*(driver.pending() for driver in self.drivers))):
+            neighbours = {port: f"rank {self.neighbour(rank, port)}" for port in range(self.config.ports)}
+            lines += [f"  rank {rank}, {line}" for line in pending.lines(neighbours)]
+        # What is on the links first: that tells who waits for whom.
+        lines.sort(key=lambda line: " is " not in line and ", FSM " not in line)
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        return "\n".join([*lines[:_SHOWN], *more]) or "  No FSM has a chunk."
+        return "\n".join([*lines[:_SHOWN], *more]) or "  Nothing is under way."
+
+    def neighbour(self, rank, port):
+        """Who is at a port of a rank."""
+        place = list(self.coordinates(rank))
+        if port // 2 < len(place):
+            place[port // 2] = (place[port // 2] + (-1 if port % 2 else 1)) % self.shape[port // 2]
+        return int(np.ravel_multi_index(place, self.shape))
 
 
 def _patience(config, links, faults):

@@ -16,6 +16,9 @@ def configure(parser):
     add_config(parser)
     parser.add_argument("--collectives", type=integer, default=200, metavar="N",
                         help="how many at least (default: 200)")
+    parser.add_argument("--revoke", type=integer, metavar="N",
+                        help="instead, stop so many collectives at random moments, by COMMUNICATOR_REVOKE and by "
+                        "errors of memories, and see what works then")
     add_seed(parser)
     parser.add_argument("--no-stalls", action="store_true", help="no pauses on links and memories")
     parser.add_argument("--faults", action="store_true", help="links lose, harm, repeat and delay packets, and are cut "
@@ -25,14 +28,21 @@ def configure(parser):
 
 def run(args):
     check_range("--collectives", args.collectives, 1, MOST_COLLECTIVES)
+    if args.revoke is not None:
+        check_range("--revoke", args.revoke, 1, MOST_COLLECTIVES)
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_file("--json", args.json)
     # Imported here, so that a wrong option is told at once.
     from sim.ace.compare import compare
+    from sim.ace.compare_errors import compare_errors
 
     with at_work(args.config) as (library, tell):
-        result = compare(PRESETS[args.config], collectives=args.collectives, seed=args.seed,
-                         stalls=not args.no_stalls, faults=args.faults, library=library, tell=tell)
+        if args.revoke is None:
+            result = compare(PRESETS[args.config], collectives=args.collectives, seed=args.seed,
+                             stalls=not args.no_stalls, faults=args.faults, library=library, tell=tell)
+        else:
+            result = compare_errors(PRESETS[args.config], errors=args.revoke, seed=args.seed, library=library,
+                                    tell=tell)
     result = {"config": args.config, "seed": args.seed, **result}
     write_json(args.json, result)
     if args.json != "-":
@@ -48,9 +58,12 @@ def _show(result):
     table = Table(title=f"Accelerators {result['config']} and their model, seed {result['seed']}")
     table.add_column("what")
     table.add_column("number", justify="right")
-    for name in ("collectives", "cycles"):
-        table.add_row(name, f"{result[name]:,}")
-    for name in ("kinds", "types", "operations", "shapes"):
+    for name in ("collectives", "errors", "longest", "cycles"):
+        if name in result:
+            table.add_row(name, f"{result[name]:,}")
+    for name in ("kinds", "types", "operations", "causes", "shapes"):
+        if name not in result:
+            continue
         table.add_section()
         for key, value in result[name].items():
             table.add_row(key, f"{value:,}")

@@ -8,11 +8,14 @@ from typing import NamedTuple, Protocol
 from hw.ace.config import DIMENSIONS
 from hw.ace.registers import COUNTERS, LINK_COUNTERS, register_map
 from hw.ace.schedule import ORDER, assemble
-from hw.ace.words import Collective, LinkState, Ordered, Status
+from hw.ace.words import Collective, CommunicatorState, LinkState, Ordered, Stage, Status, Waits
 from hw.dma_engine.config import PAGE_BYTES
+from sim.ace.states import CommunicatorStatus, Fault, FsmState, Pending, QueueState, SlotState
 from sim.registers import Bus, RegisterDriver
 
-__all__ = ["AceBus", "AceDriver", "FsmState", "LinkStatus", "QueueState", "Share", "root_code"]
+__all__ = ["AceBus", "AceDriver", "LinkStatus", "Share", "root_code"]
+
+EPOCHS = 16
 
 
 class AceBus(Bus, Protocol):
@@ -28,43 +31,6 @@ class Share(NamedTuple):
     fsms: int
     first_slot: int
     slots: int
-
-
-class QueueState(NamedTuple):
-    """QUEUE_STATE and QUEUE_COUNT of a queue."""
-
-    status: Status
-    waiting: int
-    active: int
-    count: int
-
-
-class FsmState(NamedTuple):
-    """FSM_STATE and FSM_STEPS of an FSM."""
-
-    busy: int
-    wants: int
-    granted: int
-    ready: int
-    phase: int
-    port: int
-    communicator: int
-    sequence: int
-    sent: int
-    received: int
-
-    def __str__(self):
-        where = f"chunk {self.sequence} of communicator {self.communicator}, phase {self.phase}"
-        done = f"{self.sent} sends and {self.received} receives done"
-        if not self.wants:
-            waits = "waits to receive"
-        elif not self.granted:
-            waits = f"waits for a GRANT to send at port {self.port}"
-        elif not self.ready:
-            waits = f"waits for what it is to send at port {self.port}"
-        else:
-            waits = f"waits for port {self.port}"
-        return f"{where}, {waits}; {done}"
 
 
 class LinkStatus(NamedTuple):
@@ -105,6 +71,7 @@ class AceDriver(RegisterDriver):
         super().__init__(bus, register_map(config), lock=lock)
         self.config = config
         self._program_words = 0
+        self._entries = {}
 
     async def check_identity(self):
         """Raise RuntimeError unless this is an accelerator that the driver knows, of the expected sizes."""
@@ -122,7 +89,7 @@ class AceDriver(RegisterDriver):
             await self.write("REGION_COMMIT", region=number)
 
     async def define_communicator(self, number, *, shape, coordinates, share, dimensions=None, domain=0, both=True,
-                                  collectives=ORDER):
+                                  collectives=ORDER, priority=0):
         """Write an entry of the communicator table with its programs, behind those that are there already.
 
         Parameters
@@ -137,6 +104,8 @@ class AceDriver(RegisterDriver):
             Send half of all columns each way.
         collectives : sequence of Collective and Ordered
             Which are wanted; the first ones have room first.
+        priority : int
+            0 to 3: higher ones go first at memory and ports; the same on all ranks.
 
         Returns
         -------
@@ -158,16 +127,59 @@ class AceDriver(RegisterDriver):
                                                    "valid": 1}
                 await self.write("DIRECTORY_ENTRY", **fields)
                 await self.write("DIRECTORY_COMMIT", collective=collective, communicator=number)
-            await self.write("COMMUNICATOR_SHAPE", **{f"size_{d}": size - 1 for d, size in enumerate(sizes)})
-            await self.write("COMMUNICATOR_PLACE", **{f"rank_{d}": place for d, place in enumerate(places)})
-            await self.write("COMMUNICATOR_SHARE", fsm_first=share.first_fsm, fsm_bits=(share.fsms - 1).bit_length(),
-                             slot_first=share.first_slot, slot_bits=(share.slots - 1).bit_length(), domain=domain,
-                             valid=1)
-            await self.write("COMMUNICATOR_ROOT", ranks=prod(sizes),
-                             **{f"width_{d}": (size - 1).bit_length() for d, size in enumerate(sizes)})
-            await self.write("COMMUNICATOR_COMMIT", communicator=number)
+        rank, used = 0, 0
+        for size, place, dimension in zip(shape, coordinates, dimensions, strict=True):
+            rank, used = rank * size + place, used | (0b11 << 2 * dimension if size > 1 else 0)
+        self._entries[number] = {
+            "COMMUNICATOR_SHAPE": {f"size_{d}": size - 1 for d, size in enumerate(sizes)},
+            "COMMUNICATOR_PLACE": {f"rank_{d}": place for d, place in enumerate(places)},
+            "COMMUNICATOR_SHARE": {
+                "fsm_first": share.first_fsm, "fsm_bits": (share.fsms - 1).bit_length(),
+                "slot_first": share.first_slot, "slot_bits": (share.slots - 1).bit_length(), "domain": domain,
+                "valid": 1},
+            "COMMUNICATOR_ROOT": {"ranks": prod(sizes),
+                                  **{f"width_{d}": (size - 1).bit_length() for d, size in enumerate(sizes)}},
+            "COMMUNICATOR_MODE": {"epoch": 0, "priority": priority, "ports": used, "rank": rank},
+        }
+        await self._commit(number)
         self._program_words += len(made.words)
         return made.left_out
+
+    async def _commit(self, number):
+        async with self._lock():
+            for register, fields in self._entries[number].items():
+                await self.write(register, **fields)
+            await self.write("COMMUNICATOR_COMMIT", communicator=number)
+
+    async def revoke(self, number):
+        """End what is under way of a communicator on all its ranks; nothing happens if it is not open."""
+        await self.write("COMMUNICATOR_REVOKE", communicator=number)
+
+    async def reopen(self, number):
+        """Open a communicator that was REVOKED on all ranks, with the next epoch. All ranks have to, before any of them
+        posts. Raises RuntimeError if something of it is still under way."""
+        state = (await self.communicator_state(number)).state
+        if state != CommunicatorState.REVOKED:
+            raise RuntimeError(f"Communicator {number} must be REVOKED to be opened again, but is {state.name}")
+        mode = self._entries[number]["COMMUNICATOR_MODE"]
+        mode["epoch"] = (mode["epoch"] + 1) % EPOCHS
+        await self._commit(number)
+
+    async def communicator_state(self, number):
+        """:class:`CommunicatorStatus` of a communicator."""
+        async with self._lock():
+            await self.write("COMMUNICATOR_SELECT", communicator=number)
+            found = await self.read("COMMUNICATOR_STATE")
+        return CommunicatorStatus(**{**found, "state": CommunicatorState(found["state"])})
+
+    async def fault(self, number):
+        """:class:`Fault` that ended a communicator, or None if it is open."""
+        async with self._lock():
+            await self.write("COMMUNICATOR_SELECT", communicator=number)
+            if (await self.read("COMMUNICATOR_STATE"))["state"] <= CommunicatorState.OPEN:
+                return None
+            found = {**await self.read("FAULT"), **await self.read("FAULT_CHUNK")}
+        return Fault(number, **{**found, "status": Status(found["status"])})
 
     async def define_extents(self, first, rows):
         """Write rows of the extents table, from ``first`` on: ``((count, displacement), (count, displacement))`` of a
@@ -206,7 +218,29 @@ class AceDriver(RegisterDriver):
         """:class:`FsmState` of an FSM; of one at work, the two registers may be some cycles apart."""
         async with self._lock():
             await self.write("FSM_SELECT", fsm=fsm)
-            return FsmState(**await self.read("FSM_STATE"), **await self.read("FSM_STEPS"))
+            found = {**await self.read("FSM_STATE"), **await self.read("FSM_STEPS")}
+        return FsmState(**{**found, "waits": Waits(found["waits"])})
+
+    async def slot_state(self, slot):
+        """:class:`SlotState` of a slot."""
+        async with self._lock():
+            await self.write("SLOT_SELECT", slot=slot)
+            found = await self.read("SLOT_STATE")
+        return SlotState(**{**found, "stage": Stage(found["stage"])})
+
+    async def pending(self):
+        """:class:`Pending`: all that is under way, and what it waits for; registers are read one after the other."""
+        fsms = {number: await self.fsm_state(number) for number in range(self.config.fsms)}
+        slots = {number: await self.slot_state(number) for number in range(self.config.slots)}
+        queues = {number: await self.queue_state(number) for number in range(self.config.queues)}
+        communicators = {number: await self.communicator_state(number) for number in range(self.config.communicators)}
+        faults = [await self.fault(number) for number in communicators]
+        return Pending(
+            {number: state for number, state in queues.items() if state.status or state.waiting or state.active},
+            {number: state for number, state in communicators.items() if state.state != CommunicatorState.CLOSED},
+            {number: state for number, state in slots.items() if state.stage != Stage.FREE},
+            {number: state for number, state in fsms.items() if state.busy},
+            [fault for fault in faults if fault is not None])
 
     async def set_link_patience(self, *, timeout, tries):
         """Cycles after which packets that were not acknowledged are sent again, and how often in a row at most."""

@@ -16,6 +16,7 @@ from hw.errors import UserError
 from sim.ace.cluster import Cluster, CollectiveFailed, Communicator
 from sim.ace.driver import Share
 from sim.ace.endpoints import Link, Memory
+from sim.ace.recovery import recover
 from sim.ace.shared_library import ClusterFailed, build_library
 
 pytestmark = pytest.mark.rtl
@@ -145,13 +146,26 @@ def test_same_seed_same_cycles(seed):
 def test_an_error_of_the_memory_is_told(write, status):
     with _cluster((2,)) as cluster:
         (cluster.fail_write if write else cluster.fail_read)(1)
-        with pytest.raises(CollectiveFailed, match=rf"^ALL_GATHER failed: {status.name} at rank 1") as caught:
+        with pytest.raises(CollectiveFailed, match=rf"^ALL_GATHER failed: .*{status.name} at rank 1") as caught:
             cluster.collective(C.ALL_GATHER, [np.ones(100, np.int8)] * 2, limit=20_000)
         assert caught.value.statuses[1] == status
         assert cluster.completion(1).failed == 1
-        cluster.clear()
+        faults = recover(cluster)
+        assert [str(fault) for fault in faults] == [
+            f"{status.name} at rank 1 of communicator 0: chunk 0, phase 0, step 0"] * 2
         outcome = cluster.collective(C.ALL_GATHER, [np.full(100, rank + 1, np.int8) for rank in range(2)])
         assert all((output.reshape(2, 100) == [[1], [2]]).all() for output in outcome.outputs)
+
+
+def test_a_completion_word_that_cannot_be_written_is_told():
+    with _cluster((2,)) as cluster:
+        cluster.fail_write(1)
+        with pytest.raises(CollectiveFailed) as caught:
+            cluster.collective(C.BARRIER, limit=20_000)
+        assert caught.value.statuses == [Status.OK, Status.COMPLETION_ERROR]
+        cluster.clear()
+        cluster.run(1000)
+        cluster.collective(C.BARRIER)
 
 
 def test_who_waits_for_whom_is_told():
@@ -160,8 +174,12 @@ def test_who_waits_for_whom_is_told():
             cluster.collective(C.ALL_REDUCE, [np.ones(100, np.int8)] * 3, delay=[0, 1_000_000, 0], limit=3000)
         first, *lines = str(caught.value).splitlines()
         assert first == "ALL_REDUCE had not ended everywhere after 3,000 cycles."
-        assert any(line.startswith("  rank 0, FSM 0: chunk 0 of communicator 0, phase 0, waits ") for line in lines)
-        assert not any("rank 1" in line for line in lines)
+        # Rank 1 has granted nothing and sent nothing; rank 2 has sent.
+        assert "  rank 0, FSM 0 waits for a GRANT from rank 1: communicator 0, chunk 0, phase 0, step 0; " \
+               "1 receives done" in lines
+        assert any(line.startswith("  rank 2, FSM 0 waits for data from rank 1: ") for line in lines)
+        assert "  rank 0, queue 0 has 0 commands waiting, 1 under way" in lines
+        assert not any(line.startswith("  rank 1") for line in lines)
 
 
 @pytest.mark.parametrize("where", [-1, 400])

@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 from amaranth import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.sim import Simulator
 
@@ -18,9 +18,10 @@ from hw.ace.extents import ExtentLayout, Extents
 from hw.ace.formats import DType, Reduction, growth, width
 from hw.ace.intake import Intake
 from hw.ace.layouts import chunk_layout, done_layout
-from hw.ace.operations import Operations
+from hw.ace.operations import Operations, word_layout
 from hw.ace.programs import Programs
 from hw.ace.schedule import assemble
+from hw.ace.standing import standing_layout
 from hw.ace.transfers import job_layout
 from hw.ace.words import PROGRAM_WIDTH, Collective, CommandWord, HeaderWord, Status
 from hw.dma_engine.layouts import RegionEntry, store_layout
@@ -42,6 +43,8 @@ EXTENTS = {
     **{48 + row: ((11 if row == 0 else 10, 0), (10, 0)) for row in range(6)},
 }
 """First row -> what the rows from there on have of send and receive buffer."""
+STOPPED = Status.LINK_DOWN
+"""What a communicator is stopped with, whatever the cause was."""
 
 
 class _Front(wiring.Component):
@@ -65,7 +68,9 @@ class _Front(wiring.Component):
             "filled": event(done_layout(CONFIG)), "drained": event(done_layout(CONFIG)),
             "chunks": Out(stream.Signature(chunk_layout(CONFIG))), "busy": In(CONFIG.fsms),
             "through": In(stream.Signature(CONFIG.slot_bits)),
-            "words": Out(stream.Signature(data.StructLayout({"address": 64, "data": 64}))),
+            "words": Out(stream.Signature(word_layout(CONFIG))),
+            "standing": In(standing_layout(CONFIG)), "failed": Out(1), "left": Out(1),
+            "unwritten": In(1), "unwritten_queue": In(CONFIG.queue_bits),
         })
 
     def elaborate(self, platform):
@@ -132,6 +137,11 @@ class _Front(wiring.Component):
             operations.ended.eq(chunker.ended), operations.ended_row.eq(chunker.ended_row),
             operations.ended_status.eq(chunker.ended_status),
             chunker.busy.eq(self.busy),
+            *(part.standing.eq(self.standing) for part in (decoder, operations, chunker)),
+            operations.cutting.eq(chunker.cutting), chunker.restart.eq(self.communicator_write),
+            operations.unwritten.eq(self.unwritten), operations.unwritten_queue.eq(self.unwritten_queue),
+            self.failed.eq(chunker.unread.valid | chunker.unwritten.valid),
+            self.left.eq((operations.held | chunker.cutting).any()),
             *(getattr(getattr(chunker, name), part).eq(getattr(getattr(self, name), part))
               for name in ("filled", "drained") for part in ("valid", "payload")),
         ]
@@ -146,7 +156,9 @@ class _Host:
         self.dut = _Front()
         self.assembly = assemble(CONFIG, SHAPE, (0, 1), PLACE)
         self.jobs, self.drained, self.chunks, self.words = [], [], [], []
-        self.errors = {}                    # sequence of a chunk -> (read error, write error)
+        self.errors = {}                    # number of a job -> (read error, write error)
+        self.stopped = None                 # cycle in which the communicator is stopped, if it ever is
+        self.reopens, self.unwritten = False, False
         self.stores, self.clears = deque(), deque()
         self.done = lambda: False
 
@@ -188,6 +200,7 @@ class _Host:
 
         filling, running, waiting, draining = deque(), {}, deque(), deque()
         for now in range(self.limit):
+            self._stand(ctx, now)
             if self.done():
                 for _ in range(50):
                     await ctx.tick()
@@ -241,6 +254,21 @@ class _Host:
             await ctx.tick()
         raise AssertionError(f"Not done in {self.limit} cycles: {len(self.jobs)} fills, {len(self.drained)} drains, "
                              f"words {self.words}")
+
+
+    def _stand(self, ctx, now):
+        """Stop the communicator some cycles after an error; open it again when that is asked for."""
+        dut = self.dut
+        if ctx.get(dut.failed) and self.stopped is None:
+            self.stopped = now + self.rng.randint(1, 60)
+        stopped = self.stopped is not None and now >= self.stopped
+        ctx.set(dut.communicator_write, stopped and self.reopens)
+        if stopped and self.reopens:
+            assert not ctx.get(dut.left)
+            self.stopped = self.reopens = None
+        ctx.set(dut.standing, {"stopped": int(stopped), "statuses": [STOPPED] * CONFIG.communicators})
+        ctx.set(dut.unwritten, self.unwritten)
+        self.unwritten = False
 
 
 def _command(collective, *, count, dtype=DType.FP32, op=Reduction.SUM, flags=1, communicator=0, root=0, widen=0,
@@ -423,14 +451,70 @@ def test_overflow():
     assert [word for _, word in host.words[-2:]] == [(taken, 1, Status.OVERFLOW), (taken, 1, 0)]
 
 
-@pytest.mark.parametrize("side, status", [(0, Status.READ_ERROR), (1, Status.WRITE_ERROR)], ids=["read", "write"])
-def test_memory_errors(side, status):
-    """An error in any chunk is the collective's, which is not cut short: other ranks wait for its data."""
-    host = _Host(6)
-    command = _command(Collective.ALL_REDUCE, count=6000)
-    host.stores.extend((queue, command.pack(), 0xFFFF) for queue in (0, 0))
-    host.errors[2] = (1, 0) if side == 0 else (0, 1)
-    host.done = lambda: bool(host.words)
+@pytest.mark.parametrize("side", [0, 1], ids=["read", "write"])
+@pytest.mark.parametrize("number", [0, 2, 7])
+def test_memory_errors(side, number):
+    """An error stops the communicator: what is under way is let go, later commands are refused, until it is opened."""
+    host = _Host(6 + number)
+    command = _command(Collective.ALL_REDUCE, count=6000).pack()
+    host.stores.extend((0, command, 0xFFFF) for _ in range(3))
+    host.errors[number] = (1, 0) if side == 0 else (0, 1)
+    reasons = (STOPPED, (Status.READ_ERROR, Status.WRITE_ERROR)[side])
+    failures, again = [], []
+
+    def done():
+        last = host.words[-1][1] if host.words else CompletionWord(0, 0, 0)
+        if last.status and last.failed > len(failures):
+            failures.append(last.status)
+            host.clears.append(0)
+        if (last.count, last.status) == (3, 0) and not again:
+            again.append(len(host.jobs))
+            host.reopens = True
+            host.errors = {}
+            host.stores.append((0, command, 0xFFFF))
+        return last.count == 4
+
+    host.done = done
     host.run()
-    assert host.words[0] == (SC[0], (0, 1, status))
-    assert len(host.jobs) >= len(_pieces(host.assembly, command))
+    assert failures and set(failures) <= set(reasons) and STOPPED in failures
+    assert host.words[-1][1] == (4, len(failures), 0)
+    # Every chunk that was cut has gone through; the last collective's are whole, and count from 0.
+    whole = len(_pieces(host.assembly, CommandWord.unpack(command)))
+    assert len(host.jobs) == len(host.chunks) == len(host.drained) == again[-1] + whole
+    assert [chunk["sequence"] for chunk in host.chunks[-whole:]] == list(range(whole))
+    assert all(chunk["phases"] for chunk in host.chunks[-whole:])
+    assert all(job["runs"] for job in host.drained[-whole:])
+    assert again[-1] < 3 * whole
+    if side == 0:
+        assert not all(chunk["phases"] for chunk in host.chunks) and not all(job["runs"] for job in host.drained)
+
+
+def test_stopped_communicators_take_no_commands():
+    host = _Host(9)
+    host.stopped = 0
+    host.stores.append((1, _command(Collective.ALL_REDUCE, count=100).pack(), 0xFFFF))
+    host.done = lambda: len(host.words) == 1
+    host.run()
+    assert host.words == [(SC[1], (0, 1, STOPPED))] and not host.jobs
+
+
+def test_a_completion_word_that_is_not_written():
+    """It is told when all before has ended, and the queue holds."""
+    host = _Host(10)
+    good = _command(Collective.ALL_REDUCE, count=100).pack()
+    host.stores.append((0, good, 0xFFFF))
+    steps = []
+
+    def done():
+        if len(host.words) == 1 and not steps:
+            steps.append("unwritten")
+            host.unwritten = True
+        if len(host.words) == 2 and len(steps) == 1:
+            steps.append("cleared")
+            host.stores.append((0, good, 0xFFFF))
+            host.clears.append(0)
+        return len(host.words) == 4
+
+    host.done = done
+    host.run()
+    assert [word for _, word in host.words] == [(1, 0, 0), (1, 1, Status.COMPLETION_ERROR), (1, 1, 0), (2, 1, 0)]

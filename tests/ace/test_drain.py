@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from hw.ace.config import PRESETS
-from hw.ace.drain import Drain, word_layout
+from hw.ace.drain import Drain
 from hw.ace.formats import DType, Op, width
 from hw.ace.model_numerics import combine
+from hw.ace.operations import word_layout
 from hw.ace.sram import Sram
 from sim.memory import PAGE_BYTES
 from tests.ace.movers import BASE_ADDRESS, DIVIDED, WIDENED, CheckedMover, Move, MoverBench, parameters
@@ -58,8 +59,8 @@ class _Sram:
 class _Ends:
     """Chunks and words that have ended, when all their bytes are in memory, and the cycles of W."""
 
-    def __init__(self, bench, chunks, words):
-        self.bench, self.chunks, self.words = bench, deque(chunks), deque(words)
+    def __init__(self, bench, chunks, words, faulty):
+        self.bench, self.chunks, self.words, self.faulty = bench, deque(chunks), deque(words), faulty
         self.beats = self.first = self.last = 0
 
     def drive(self):
@@ -76,7 +77,10 @@ class _Ends:
                     assert bench.memory.read(move.address, move.bytes) == bench.contents[bench.place(move)], move
         if dut.word_done.value:
             address, data = self.words.popleft()
-            assert bench.memory.read(address, 8) == data.to_bytes(8, "little")
+            assert int(dut.word_queue.value) == data % bench.config.queues
+            assert bool(dut.word_error.value) == (address // PAGE_BYTES in self.faulty)
+            if address // PAGE_BYTES not in self.faulty:
+                assert bench.memory.read(address, 8) == data.to_bytes(8, "little")
         if dut.m_axi__wvalid.value and dut.m_axi__wready.value:
             self.first, self.last = self.first or cycle, cycle
             self.beats += 1
@@ -94,8 +98,11 @@ def converted(move, content):
     return content
 
 
-async def drain(bench, moves, words=()):
-    """Send moves and words, and see that they arrive and nothing else does; returns the cycles of W."""
+async def drain(bench, moves, words=(), *, faulty=()):
+    """Send moves and words, and see that they arrive and nothing else does; returns the cycles of W.
+
+    ``faulty``: pages in which no word can be written.
+    """
     dut, rng, beat_bytes = bench.dut, bench.rng, bench.config.beat_bytes
     beats, chunk, chunks = [], [], []
     guard = bytes([0xAA]) * len(bench.contents)
@@ -113,10 +120,13 @@ async def drain(bench, moves, words=()):
             chunk = []
     sources = [
         Source(dut, "i", items=bench.words(moves), stalls=bench.stalls, seed=bench.seed),
-        Source(dut, "words", items=[bits(word_layout(), {"address": address, "data": word})
-                                    for address, word in words], stalls=bench.stalls, seed=bench.seed),
+        Source(dut, "words", items=[
+            bits(word_layout(bench.config), {"address": address, "data": word, "queue": word % bench.config.queues})
+            for address, word in words], stalls=bench.stalls, seed=bench.seed),
     ]
-    ends = _Ends(bench, chunks, words)
+    ends = _Ends(bench, chunks, words, faulty)
+    for page in faulty:
+        bench.memory.fail_page(page * PAGE_BYTES, write="SLVERR")
     actors = [*sources, _Sram(bench, beats, bench.stalls != "none"), ends]
     await bench.start()
     await run(dut, actors, until=lambda: not ends.chunks and not ends.words)
@@ -130,7 +140,7 @@ async def drain(bench, moves, words=()):
 
 
 def completion_words(bench, count):
-    return [(WORDS + 8 * number, bench.rng.getrandbits(64)) for number in range(count)]
+    return [(WORDS + PAGE_BYTES * (number % 2) + 8 * number, bench.rng.getrandbits(64)) for number in range(count)]
 
 
 @cocotb.test()
@@ -156,7 +166,7 @@ async def errors(dut):
     bench = MoverBench(dut)
     bench.fail(0, 7, write="SLVERR")
     bench.fail(3, write="DECERR")
-    await drain(bench, bench.chunks(20), completion_words(bench, 20))
+    await drain(bench, bench.chunks(20), completion_words(bench, 20), faulty=[WORDS // PAGE_BYTES])
 
 
 @cocotb.test()

@@ -1,4 +1,4 @@
-"""The choice of the oldest, against a list in the order of starts."""
+"""The choice of the oldest, against a list in the order of priorities and starts."""
 
 import random
 
@@ -15,7 +15,7 @@ def test_first_to_start_is_first_to_be_chosen(count, seed):
 
     async def testbench(ctx):
         # After reset, in order of their numbers.
-        line = list(range(count))
+        line, priorities = list(range(count)), [0] * count
         for _ in range(300):
             requests = {one for one in range(count) if rng.random() < 0.5}
             ctx.set(dut.requests, sum(1 << one for one in requests))
@@ -24,10 +24,13 @@ def test_first_to_start_is_first_to_be_chosen(count, seed):
             assert ctx.get(dut.grant_onehot) == (0 if first is None else 1 << first)
             starts = rng.choice([None, *range(count)])
             ctx.set(dut.started, 0 if starts is None else 1 << starts)
-            await ctx.tick()
             if starts is not None:
+                priorities[starts] = rng.choice((0, 0, 0, 1, 2))
+                ctx.set(dut.outranked, sum(1 << one for one in range(count) if priorities[starts] > priorities[one]))
                 line.remove(starts)
                 line.append(starts)
+                line.sort(key=lambda one: -priorities[one])
+            await ctx.tick()
 
     sim = Simulator(dut)
     sim.add_clock(1e-6)

@@ -18,15 +18,24 @@ from amaranth.lib.wiring import In, connect, flipped
 
 from hw.ace.config import TINY
 from hw.ace.formats import DType, Op
-from hw.ace.layouts import PacketKind, flit_layout, grant_layout, landed_layout, packet_layout, place_layout
+from hw.ace.layouts import (
+    PacketKind,
+    abort_layout,
+    flit_layout,
+    grant_layout,
+    landed_layout,
+    packet_layout,
+    place_layout,
+)
 from hw.ace.model_numerics import combine_words
 from hw.ace.receive import Receive, lookup_layout
 from hw.ace.sram import Sram, SramReadSignature, SramWriteSignature
+from hw.ace.standing import standing_layout
 from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
 
 pytestmark = pytest.mark.rtl
 
-SMALL = replace(TINY, fsms=8, chunk_bytes=1024, packet_bytes=128)
+SMALL = replace(TINY, fsms=8, chunk_bytes=1024, packet_bytes=128, communicators=8)
 CONFIGS = {"whole": SMALL, "quarters": replace(SMALL, data_width=128, lanes=1)}
 LATENCY = {"whole": 12, "quarters": 15}
 """Cycles from a beat on a port to ``landed``."""
@@ -54,10 +63,10 @@ class ReceiveBench(wiring.Component):
             if name == "ports":
                 for outer, inner in zip(self.ports, receive.ports, strict=True):
                     connect(m, flipped(outer), inner)
-            elif name in ("grants", "landed"):
+            elif name in ("grants", "landed", "aborts"):
                 connect(m, getattr(receive, name), flipped(getattr(self, name)))
-            elif name == "place":
-                m.d.comb += receive.place.eq(self.place)
+            elif name in ("place", "standing"):
+                m.d.comb += getattr(receive, name).eq(getattr(self, name))
             elif name not in ("read", "write"):
                 m.d.comb += getattr(self, name).eq(getattr(receive, name))
         return m
@@ -104,9 +113,11 @@ class _Bench:
         self.chunks = {}        # communicator and sequence -> place
         while len(self.chunks) < 4 * self.config.fsms:
             fsm = len(self.chunks) % self.config.fsms
-            self.chunks[rng.getrandbits(4), rng.getrandbits(16)] = {
+            self.chunks[rng.randrange(self.config.communicators - 1), rng.getrandbits(16)] = {
                 "fsm": fsm, "slot": slots[fsm], "arithmetic": {"dtype": rng.choice(list(DType)),
                                                                "op": rng.choice(list(Op))}}
+        self.epochs = [rng.randrange(16) for _ in range(self.config.communicators)]
+        self.closed = 1 << self.config.communicators - 1
         self.contents = {}
         self.ports = [Source(dut, f"ports__{port}", stalls=stalls, seed=cocotb.RANDOM_SEED)
                       for port in range(self.config.ports)]
@@ -116,6 +127,7 @@ class _Bench:
         self.filling = self.reading = None
         self.grants, self.told = Counter(), Counter()
         self.place, self.landed, self.faults, self.expected_faults = 0, [], 0, 0
+        self.late, self.expected_late, self.aborts = 0, 0, Counter()
         self.written = Counter()
 
     @property
@@ -138,7 +150,7 @@ class _Bench:
 
         await run(self.dut, self.actors, until=done)
         assert self.grants == self.told
-        assert self.faults == self.expected_faults
+        assert self.faults == self.expected_faults and self.late == self.expected_late
         self.conflicts = False
         self.to_read.extend((address, True) for address in range(self.config.sram_beats))
         await run(self.dut, self.actors, until=done)
@@ -151,8 +163,7 @@ class _Bench:
         key = rng.choice([key for key, place in self.chunks.items() if place["fsm"] % config.ports == port])
         beats = given.get("beats") or rng.choice((1, 1, 2, rng.randint(1, config.packet_beats)))
         choice = {"beats": beats, "offset": rng.randint(0, config.chunk_beats - beats), "reduce": rng.randint(0, 1)}
-        packet = _Packet(rng, config, dict(zip(("communicator", "sequence"), key, strict=True)), self.chunks[key],
-                         **choice | given)
+        packet = _Packet(rng, config, self.header(key), self.chunks[key], **choice | given)
         if self.busy.isdisjoint(packet.addresses):
             self.busy.update(packet.addresses)
             self.coming[packet.place["fsm"]].append(packet)
@@ -164,21 +175,48 @@ class _Bench:
         """A packet that does not end within its slot, and is to be dropped."""
         beats = self.rng.randint(2, self.config.packet_beats)
         key, place = self.rng.choice(list(self.chunks.items()))
-        packet = _Packet(self.rng, self.config, dict(zip(("communicator", "sequence"), key, strict=True)), place,
+        packet = _Packet(self.rng, self.config, self.header(key), place,
                          beats=beats, offset=self.config.chunk_beats - self.rng.randint(1, beats - 1), reduce=1)
         self.ports[port].items.extend(packet.flits)
         self.expected_faults += 1
 
+    def header(self, key):
+        communicator, sequence = key
+        return {"communicator": communicator, "epoch": self.epochs[communicator], "sequence": sequence}
+
+    def too_late(self, port):
+        """A packet of another epoch, or of no open communicator: its kind does not matter."""
+        rng, last = self.rng, self.config.communicators - 1
+        communicator = rng.choice((rng.randrange(last), last, rng.randrange(last + 1, 16)))
+        epoch = rng.randrange(16)
+        if communicator < last:
+            epoch = (self.epochs[communicator] + rng.randint(1, 15)) % 16
+        kind = rng.choice((PacketKind.DATA, PacketKind.GRANT, PacketKind.ABORT))
+        header = random_fields(rng, packet_layout(self.config), kind=kind, communicator=communicator, epoch=epoch)
+        beats = rng.randint(1, self.config.packet_beats) if kind == PacketKind.DATA else 1
+        self.ports[port].items.extend(
+            _flit(rng, self.config, 0, header, at == 0, at == beats - 1) for at in range(beats))
+        self.expected_late += 1
+
     def grant(self, port):
-        header = random_fields(self.rng, packet_layout(self.config), kind=PacketKind.GRANT)
+        header = random_fields(self.rng, packet_layout(self.config), kind=PacketKind.GRANT,
+                               **self.header(self.rng.choice(list(self.chunks))))
         self.ports[port].items.append(_flit(self.rng, self.config, 0, header, True, True))
         self.grants[bits(grant_layout(self.config), {name: header[name] for name, _ in grant_layout(self.config)})] += 1
+
+    def abort(self, port):
+        key = self.rng.choice(list(self.chunks))
+        header = random_fields(self.rng, packet_layout(self.config), kind=PacketKind.ABORT, **self.header(key))
+        record = self.rng.getrandbits(abort_layout()["record"].width)
+        self.ports[port].items.append(_flit(self.rng, self.config, record, header, True, True))
+        self.grants["abort", key[0], record] += 1
 
     # What is done in a cycle
 
     def drive(self):
         dut = self.dut
         dut.place.value = self.place
+        dut.standing.value = bits(standing_layout(self.config), {"closed": self.closed, "epochs": self.epochs})
         if self.filling is None and self.to_fill:
             self.filling = self.to_fill.popleft()
         dut.fill__valid.value = int(self.filling is not None)
@@ -216,7 +254,12 @@ class _Bench:
             self.told[int(dut.grants__payload.value)] += 1
         if dut.landed__valid.value:
             self._land(unpack(landed_layout(self.config), int(dut.landed__payload.value)))
+        if dut.aborts__valid.value:
+            came = unpack(abort_layout(), int(dut.aborts__payload.value))
+            record = int(dut.aborts__payload.value) >> abort_layout()["record"].offset
+            self.told["abort", came["communicator"], record] += 1
         self.faults += int(dut.fault.value)
+        self.late += int(dut.late.value)
         self.written["reduced"] += int(dut.reduced.value)
         self.written["copied"] += int(dut.copied.value)
 
@@ -246,14 +289,46 @@ async def random_packets(dut, stalls):
     for _ in range(60):
         for port in range(bench.config.ports):
             for _ in range(rng.randint(0, 3)):
-                rng.choices((bench.packet, bench.grant, bench.beyond), (12, 3, 1))[0](port)
+                rng.choices((bench.packet, bench.grant, bench.beyond, bench.too_late, bench.abort),
+                            (12, 3, 1, 2, 1))[0](port)
         end = bench.cycle + rng.randint(1, 60)
         await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
     await bench.finish()
-    assert len(bench.landed) > 150 and bench.faults > 3 and sum(bench.told.values()) > 30
+    assert len(bench.landed) > 150 and bench.faults > 3 and bench.late > 10 and sum(bench.told.values()) > 30
     reduced, copied = (sum(len(packet.payload) for _, packet in bench.landed if packet.reduce == reduce)
                        for reduce in (1, 0))
     assert bench.written == {"reduced": reduced, "copied": copied}
+
+
+@cocotb.test()
+async def stopped_in_a_packet(dut):
+    """What comes of a packet after its communicator is closed changes nothing, also when that is open again."""
+    bench = _Bench(dut)
+    await bench.start()
+    for reduce in (0, 1):
+        packet = bench.packet(0, beats=8, reduce=reduce)
+        bench.coming[packet.place["fsm"]].pop()
+        head, rest = packet.flits[:4], packet.flits[4:]
+        bench.ports[0].items.clear()
+        bench.ports[0].items.extend(head)
+        end = bench.cycle + 40
+        await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
+        for address, word in list(zip(packet.addresses, packet.payload, strict=True))[:4]:
+            bench.contents[address] = word if not reduce else _combine(
+                bench.config, packet.place["arithmetic"], bench.contents[address], word)
+        if reduce:
+            bench.epochs = [(epoch + 1) % 16 for epoch in bench.epochs]
+        else:
+            bench.closed = (1 << bench.config.communicators) - 1
+        bench.ports[0].items.extend(rest)
+        end = bench.cycle + 40
+        await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
+        bench.closed = 1 << bench.config.communicators - 1
+        bench.busy.clear()
+    assert not bench.landed and sum(bench.written.values()) == 8
+    bench.packet(1, beats=4)
+    await bench.finish()
+    assert len(bench.landed) == 1
 
 
 @cocotb.test()

@@ -10,12 +10,14 @@ import cocotb
 import pytest
 
 from hw.ace.config import TINY
-from hw.ace.layouts import PacketKind, flit_layout, packet_layout, send_layout, signal_layout
+from hw.ace.layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
 from hw.ace.sram import Sram
 from hw.ace.transmit import Transmit
 from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unpack
 
 pytestmark = pytest.mark.rtl
+
+RECORD = (1 << RecordLayout.size) - 1
 
 # Up to 32, and up to 128 beats wait at a port.
 CONFIGS = {"short": replace(TINY, packet_bytes=64), "long": TINY}
@@ -64,6 +66,7 @@ class _Bench:
         self.log = []           # (cycle, what, port)
         self.beats, self.counted = [0 for _ in ports], [0 for _ in ports]
         self.begun = [None for _ in ports]
+        self.telling, self.abort = 0, (0, 0, 0)     # to which ports, and what
 
     @property
     def actors(self):
@@ -103,12 +106,16 @@ class _Bench:
             getattr(dut, f"level__{port}").value = memory.level
             getattr(dut, f"fresh__{port}").value = memory.fresh
         dut.read__data.value = self.answers.pop(self.cycle + 1, 0)
+        dut.tell__valid.value = self.telling
+        dut.tell__communicator.value, dut.tell__epoch.value = self.abort[:2]
+        dut.tell__record.value = self.abort[2]
         self.granting = self.rng.random() >= self.refuse
         dut.read__ready.value = int(self.granting)
 
     def sample(self, cycle):
         self.cycle += 1
         dut = self.dut
+        self.telling &= ~int(dut.told.value)
         if dut.sent__valid.value:
             # Not before the last read, and in order.
             fsm, left = self.to_be_sent.popleft()
@@ -154,6 +161,15 @@ class _Bench:
         """A beat comes to the port, which must have room for it."""
         memory = self.memories[port]
         flit = unpack(flit_layout(self.config), item)
+        header = unpack(packet_layout(self.config), flit["header"])
+        memory.level, memory.fresh = memory.level + 1, memory.fresh + 1
+        assert memory.level <= self.config.replay_beats and memory.fresh <= self.transmit.queue_beats
+        if self.begun[port] is None and flit["first"] and header["kind"] == PacketKind.ABORT.value:
+            assert flit["last"] and int(self.dut.told.value) >> port & 1
+            assert (header["communicator"], header["epoch"], flit["data"] & RECORD) == self.abort
+            self.log.append((self.cycle, "abort", port))
+            return
+        assert not int(self.dut.told.value) >> port & 1
         if self.begun[port] is None:
             self.begun[port] = self.packets[port].popleft()
             assert flit["first"] and flit["header"] == self.begun[port][0]
@@ -164,8 +180,6 @@ class _Bench:
         assert flit["last"] == (not words)
         if not words:
             self.begun[port] = None
-        memory.level, memory.fresh = memory.level + 1, memory.fresh + 1
-        assert memory.level <= self.config.replay_beats and memory.fresh <= self.transmit.queue_beats
         self.beats[port] += 1
         self.log.append((self.cycle, "beat", port))
 
@@ -190,6 +204,25 @@ async def random_packets(dut, stalls, polite):
             bench.grant()
     await bench.finish()
     assert len(bench.cycles("send")) == 400
+
+
+@cocotb.test()
+async def aborts(dut):
+    """One at each port that is named, never within a packet, and soon, whatever else the port has to do."""
+    bench = await _start(dut)
+    rng = bench.rng
+    for count in range(20):
+        for _ in range(40):
+            bench.send(None if count % 2 else 3)
+        await run(dut, bench.actors, until=lambda end=bench.cycle + 20: bench.cycle >= end)
+        ports = rng.getrandbits(bench.config.ports) | 1 << 3
+        bench.abort = rng.randrange(bench.config.communicators), rng.randrange(16), rng.getrandbits(RecordLayout.size)
+        bench.telling, before = ports, len(bench.cycles("abort"))
+        await run(dut, bench.actors, until=lambda: not bench.telling, limit=500)
+        told = [port for _, kind, port in bench.log if kind == "abort"][before:]
+        assert sorted(told) == [port for port in range(bench.config.ports) if ports >> port & 1]
+    await bench.finish()
+    assert len(bench.cycles("send")) == 800
 
 
 @cocotb.test()

@@ -5,10 +5,11 @@ throughput     a large all-reduce: traffic of the memory, cycles beside the boun
 latency        small all-reduces on rings of 2, 4 and 8 ranks: what a hop costs besides the link's latency
 sweep          throughput over FSMs and slots
 loss           throughput over the share of packets that are lost
+urgent         a small all-reduce beside a large one, of equal and of higher priority
 =============  ====================================================================================================
 """
 
-from . import latency, loss, sweep, throughput
+from . import latency, loss, sweep, throughput, urgent
 from .runner import Bench
 
-__all__ = ["Bench", "latency", "loss", "sweep", "throughput"]
+__all__ = ["Bench", "latency", "loss", "sweep", "throughput", "urgent"]

@@ -73,16 +73,13 @@ class Bench:
         config = self.config
         share = Share(0, fsms or config.fsms, 0, slots or config.slots)
         whole = Communicator(tuple(range(len(shape))), share)
-        link = Link(latency=self.link_latency, bytes_per_cycle=self.link_rate * config.beat_bytes)
-        memory = Memory(read_latency=MEMORY_LATENCY, write_latency=MEMORY_LATENCY)
-        inputs = self._inputs(prod(shape), size)
-        with Cluster(config, shape, communicators=[whole], link=link, memory=memory, seed=self.seed,
-                     library=self._built, faults=faults) as cluster:
+        inputs = self.inputs(prod(shape), size)
+        with self.cluster(shape, [whole], faults=faults) as cluster:
             outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=self.dtype, ordered=self.ordered,
                                          limit=self._limit(shape, size), progress=self.tell)
             counters = cluster.do(*(driver.counters() for driver in cluster.drivers))
             self.cycles += cluster.cycle
-        self._check_results(shape, inputs, outcome.outputs)
+        self.check_results(shape, inputs, outcome.outputs)
         found = {"cycles": outcome.cycles, "counters": counters, "memories": outcome.statistics["memories"],
                  "links": outcome.statistics["links"]}
         # What is sent again is counted by links alone.
@@ -90,7 +87,15 @@ class Bench:
             raise ClusterFailed(wrong[0])
         return found
 
-    def _inputs(self, ranks, size):
+    def cluster(self, shape, communicators, *, faults=None):
+        """A cluster of its own."""
+        link = Link(latency=self.link_latency, bytes_per_cycle=self.link_rate * self.config.beat_bytes)
+        memory = Memory(read_latency=MEMORY_LATENCY, write_latency=MEMORY_LATENCY)
+        return Cluster(self.config, shape, communicators=communicators, link=link, memory=memory, seed=self.seed,
+                       library=self._built, faults=faults)
+
+    def inputs(self, ranks, size):
+        """An array of ``size`` bytes for each rank."""
         rng = np.random.default_rng(self.seed)
         if self.dtype == DType.INT32:
             return [rng.integers(0, 1 << 32, size // 4, np.uint32) for _ in range(ranks)]
@@ -106,7 +111,8 @@ class Bench:
         """Cycles that the links of each dimension need."""
         return bound(self.config, shape, size, self.link_rate, ordered=self.ordered)
 
-    def _check_results(self, shape, inputs, outputs):
+    def check_results(self, shape, inputs, outputs):
+        """Raises :class:`ClusterFailed` if they are not the model's."""
         expected = model.results(Collective.ALL_REDUCE, shape, inputs, dtype=self.dtype, count=len(inputs[0]),
                                  ordered=self.ordered)
         for rank, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):

@@ -1,0 +1,149 @@
+"""Collectives that are stopped at random moments, by software and by memories: who comes to know, and what works then.
+
+Each error must be told with its kind and its rank on all ranks of its communicator and on no other; others go on, and
+the one that was hit gives the golden model's bits again as soon as it is opened anew.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from hw.ace.formats import DType, width
+from hw.ace.model import results
+from hw.ace.words import Collective, Status
+from sim.ace.cluster import Cluster, CollectiveFailed
+from sim.ace.endpoints import Link, Memory
+from sim.ace.recovery import recover, revoke
+from sim.ace.shared_library import ClusterFailed
+
+__all__ = ["CAUSES", "SHAPES", "compare_errors"]
+
+SHAPES = ((4,), (2, 2), (2,), (5,), (3, 2), (2, 2, 2), (8,))
+
+CAUSES = (Status.REVOKED, Status.READ_ERROR, Status.WRITE_ERROR)
+
+PER_CLUSTER = 10
+LIMIT = 500_000
+MOST_SENTENCES = 20
+
+_ALL = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHER, Collective.ALL_TO_ALL)
+"""Of which every rank reads and writes."""
+
+
+def compare_errors(config, *, errors, seed, causes=CAUSES, library=None, shapes=SHAPES,
+                   tell: Callable[[int, int, str], None] | None = None):
+    """Stop so many collectives and say what was not as it should be.
+
+    Parameters
+    ----------
+    config : AceConfig
+    errors : int
+        How many at least.
+    seed : int
+    causes : sequence of Status
+        Of :data:`CAUSES`, in turn.
+    tell : callable or None
+        Receives ``(done, total, note)``.
+
+    Returns
+    -------
+    dict
+        ``errors``, ``mismatches``, ``hangs``, ``cycles``; ``causes``, ``shapes``: how many of each; ``longest``: most
+        cycles from an error, or from the beginning of the collective that is hit, until all ranks could be opened
+        again; ``first_mismatches``: sentences.
+    """
+    rng = random.Random(seed)
+    found = {"errors": 0, "mismatches": 0, "hangs": 0, "cycles": 0, "longest": 0}
+    counts = {"causes": Counter(), "shapes": Counter()}
+    sentences = []
+    while found["errors"] < errors:
+        shape = shapes[found["errors"] // PER_CLUSTER % len(shapes)]
+        link = Link(latency=rng.choice((1, 10, 50)), bytes_per_cycle=rng.choice((0, 3)), stall=rng.choice((0, 0.2)))
+        memory = Memory(read_latency=rng.choice((5, 100)), write_latency=rng.choice((5, 100)),
+                        stall=rng.choice((0, 0.2)))
+        with Cluster(config, shape, library=library, seed=rng.getrandbits(32), link=link, memory=memory) as cluster:
+            for _ in range(min(PER_CLUSTER, errors - found["errors"])):
+                cause, name = causes[found["errors"] % len(causes)], "x".join(map(str, shape))
+                found["errors"] += 1
+                counts["causes"][cause.name] += 1
+                counts["shapes"][name] += 1
+                try:
+                    wrong, cycles = _one(cluster, rng, cause)
+                except ClusterFailed as error:
+                    failed = isinstance(error, CollectiveFailed)
+                    found["mismatches" if failed else "hangs"] += 1
+                    sentences.append(f"On {name}, {cause.name}: {error}")
+                    break
+                found["longest"] = max(found["longest"], cycles)
+                if wrong:
+                    found["mismatches"] += 1
+                    sentences += [f"On {name}, {cause.name}: {sentence}" for sentence in wrong]
+                if tell:
+                    tell(found["errors"], errors, f"{name} {found['mismatches']} mismatches")
+            found["cycles"] += cluster.cycle
+    return {**found, **{name: dict(sorted(counter.items())) for name, counter in counts.items()},
+            "first_mismatches": sentences[:MOST_SENTENCES]}
+
+
+def _one(cluster, rng, cause):
+    """Sentences, and cycles until the communicator could be opened again."""
+    whose, queue = rng.randrange(len(cluster.communicators)), rng.randrange(cluster.config.queues)
+    others = [number for number in range(len(cluster.communicators)) if number != whose]
+    rank = rng.randrange(cluster.size)
+    group = next(group for group in cluster.groups(whose) if rank in group)
+    for _ in range(rng.choice((1, 1, 2))):
+        _submit(cluster, rng, whose, queue, longest=20_000, kinds=_ALL)
+    beside = None
+    if cause == Status.REVOKED:
+        if others:
+            beside = _submit(cluster, rng, rng.choice(others), (queue + 1) % cluster.config.queues, longest=5000)
+        cluster.run(int(10 ** rng.uniform(0, 3.7)))
+        begin = cluster.cycle
+        revoke(cluster, whose, rank)
+    else:
+        fail = cluster.fail_read if cause == Status.READ_ERROR else cluster.fail_write
+        begin = cluster.cycle
+        fail(rank, rng.randint(1, 3))
+    wrong = [] if beside is None else _check(cluster, *beside)
+    faults = recover(cluster, whose, ranks=group, limit=LIMIT)
+    cycles = cluster.cycle - begin
+    want = {(cause, group.index(rank))}
+    if (told := {(fault.status, fault.rank) for fault in faults}) != want or len(set(faults)) != 1:
+        wrong.append(f"ranks {group} tell {', '.join(sorted(map(str, set(faults))))}; it was at rank {rank}, {told}.")
+    for number in [whose, *others[:1]]:
+        wrong += _check(cluster, *_submit(cluster, rng, number, rng.randrange(cluster.config.queues), longest=400))
+    return wrong, cycles
+
+
+def _submit(cluster, rng, communicator, queue, *, longest, kinds=(*_ALL, Collective.BROADCAST, Collective.REDUCE)):
+    """A random collective: what is pending, its name, and each rank's right buffer."""
+    inner = cluster.communicator_shape(communicator)
+    ranks = int(np.prod(inner))
+    collective = rng.choice([kind for kind in kinds if kind not in cluster.left_out[communicator]])
+    dtype = rng.choice((DType.FP32, DType.INT8, DType.BF16))
+    root = tuple(rng.randrange(size) for size in inner) if collective in (
+        Collective.BROADCAST, Collective.REDUCE) else None
+    count = rng.randint(longest // 4, longest) // (
+        ranks if collective in (Collective.ALL_GATHER, Collective.ALL_TO_ALL, Collective.REDUCE_SCATTER) else 1) + 1
+    many = count * (ranks if collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL) else 1)
+    bits, kind = np.random.default_rng(rng.getrandbits(32)), np.dtype(f"u{width(dtype) // 8}")
+    inputs = [bits.integers(0, 1 << 8 * kind.itemsize, many, dtype=np.uint64).astype(kind)
+              for _ in range(cluster.size)]
+    want = [None] * cluster.size
+    for group in cluster.groups(communicator):
+        made = results(collective, inner, [inputs[rank] for rank in group], dtype=dtype, count=count, root=root,
+                       both=cluster.both)
+        for rank, right in zip(group, made, strict=True):
+            want[rank] = right
+    pending = cluster.submit(collective, inputs, count=count, dtype=dtype, root=root, communicator=communicator,
+                             queue=queue)
+    return pending, f"{collective.name} of {count} {dtype.name} of communicator {communicator}", want
+
+
+def _check(cluster, pending, what, want):
+    outcome, = cluster.wait(pending, limit=LIMIT)
+    wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, want, strict=True))
+             if (got is None) != (right is None) or (got is not None and not np.array_equal(got, right))]
+    return [f"{what} is wrong at ranks {', '.join(map(str, wrong[:8]))}."] if wrong else []

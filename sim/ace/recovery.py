@@ -1,0 +1,75 @@
+"""What software does after an error: all ranks' communicator opened again, and their queues cleared."""
+
+from hw.ace.words import CommunicatorState, Status
+from sim.ace.shared_library import ClusterFailed
+
+__all__ = ["recover", "revoke"]
+
+LIMIT = 200_000
+"""Cycles in which every rank that is reached ends."""
+
+
+def revoke(cluster, communicator=0, rank=0):
+    """Let one rank's software end what its communicator does, on all ranks."""
+    cluster.do(cluster.drivers[rank].revoke(communicator))
+
+
+def recover(cluster, communicator=0, *, ranks=None, limit=LIMIT):
+    """Wait until a communicator is REVOKED, clear all queues, open it again, and forget what was pending.
+
+    Parameters
+    ----------
+    ranks : sequence of int, optional
+        Those of the communicator that ended, if there are others of its number.
+    limit : int
+        Cycles to wait.
+
+    Returns
+    -------
+    list of :class:`sim.ace.driver.Fault`
+        By rank.
+
+    Raises
+    ------
+    ClusterFailed
+        If a rank's has not ended within ``limit`` cycles.
+    """
+    ranks = range(cluster.size) if ranks is None else ranks
+    drivers, end = [cluster.drivers[rank] for rank in ranks], cluster.cycle + limit
+    while True:
+        states = cluster.do(*(driver.communicator_state(communicator) for driver in drivers))
+        late = [(rank, found) for rank, found in zip(ranks, states, strict=True)
+                if found.state != CommunicatorState.REVOKED]
+        if not late:
+            break
+        if cluster.cycle >= end:
+            rank, found = late[0]
+            raise ClusterFailed(f"Communicator {communicator} is {found.state.name}, not REVOKED, at rank {rank} after "
+                                f"{limit:,} cycles.\n{cluster.waits()}")
+        cluster.run(64)
+    faults = cluster.do(*(driver.fault(communicator) for driver in drivers))
+    while not (all(cluster.do(*(_cleared(driver, cluster.config.queues) for driver in cluster.drivers)))
+               and _published(cluster)):
+        if cluster.cycle >= end:
+            raise ClusterFailed(f"Queues still hold commands {limit:,} cycles after an error.\n{cluster.waits()}")
+        cluster.run(64)
+    cluster.do(*(driver.reopen(communicator) for driver in drivers))
+    cluster.forget_pending()
+    return faults
+
+
+def _published(cluster):
+    """Whether the completion words in memory are those of the cleared queues."""
+    return not any(cluster.completion(rank, queue).status
+                   for rank in range(cluster.size) for queue in range(cluster.config.queues))
+
+
+async def _cleared(driver, queues):
+    """Let queues go on that are held; whether none has anything to do."""
+    idle = True
+    for queue in range(queues):
+        state = await driver.queue_state(queue)
+        if state.status != Status.OK:
+            await driver.clear(queue)
+        idle &= state.status == Status.OK and not state.waiting and not state.active
+    return idle

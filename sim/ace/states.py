@@ -1,0 +1,116 @@
+"""What the registers of the collectives accelerator tell of what is under way, as named tuples and as sentences."""
+
+from typing import NamedTuple
+
+from hw.ace.config import DIMENSIONS
+from hw.ace.words import CommunicatorState, Stage, Status, Waits
+
+__all__ = ["CommunicatorStatus", "Fault", "FsmState", "Pending", "QueueState", "SlotState"]
+
+
+class QueueState(NamedTuple):
+    """QUEUE_STATE and QUEUE_COUNT of a queue."""
+
+    status: Status
+    waiting: int
+    active: int
+    count: int
+
+
+class FsmState(NamedTuple):
+    """FSM_STATE and FSM_STEPS of an FSM."""
+
+    busy: int
+    wants: int
+    granted: int
+    ready: int
+    phase: int
+    port: int
+    waits: Waits
+    communicator: int
+    sequence: int
+    sent: int
+    received: int
+
+    def __str__(self):
+        return self.told({port: f"port {port}" for port in range(2 * DIMENSIONS)})
+
+    def told(self, neighbours):
+        """What it waits for, as text; ``neighbours``: port -> who is there."""
+        waits = {
+            Waits.NOTHING: "goes on", Waits.GRANT: f"waits for a GRANT from {neighbours[self.port]}",
+            Waits.DATA: f"waits for data from {neighbours[self.port ^ 1]}", Waits.PORT: f"waits for port {self.port}",
+            Waits.SRAM: "waits for the SRAM", Waits.PROGRAM: "waits for its program",
+        }
+        return (f"{waits[self.waits]}: communicator {self.communicator}, chunk {self.sequence}, phase {self.phase}, "
+                f"step {self.sent}; {self.received} receives done")
+
+
+class SlotState(NamedTuple):
+    """SLOT_STATE of a slot."""
+
+    stage: Stage
+    communicator: int
+    sequence: int
+
+
+class CommunicatorStatus(NamedTuple):
+    """COMMUNICATOR_STATE of a communicator: ``work`` if a collective of it is not over, ``chunks`` that have begun."""
+
+    state: CommunicatorState
+    work: int
+    epoch: int
+    priority: int
+    chunks: int
+
+
+class Fault(NamedTuple):
+    """Why a communicator ended, as all its ranks know it; ``named`` if there is a chunk: phase, step and sequence."""
+
+    communicator: int
+    status: Status
+    rank: int
+    port: int
+    phase: int
+    named: int
+    step: int
+    sequence: int
+
+    def __str__(self):
+        text = f"{self.status.name} at rank {self.rank} of communicator {self.communicator}"
+        if self.status == Status.LINK_DOWN:
+            text += f", port {self.port}"
+        if not self.named:
+            return text
+        return f"{text}: chunk {self.sequence}, phase {self.phase}, step {self.step}"
+
+
+class Pending(NamedTuple):
+    """What is under way, by number: queues that hold or have commands, communicators, slots in use, FSMs with a chunk;
+    and the errors of communicators that ended."""
+
+    queues: dict
+    communicators: dict
+    slots: dict
+    fsms: dict
+    faults: list
+
+    def lines(self, neighbours=None):
+        """As sentences; ``neighbours``: port -> who is there."""
+        neighbours = neighbours or {port: f"port {port}" for port in range(2 * DIMENSIONS)}
+        lines = [f"communicator {fault.communicator} is {self.communicators[fault.communicator].state.name}: {fault}"
+                 for fault in self.faults]
+        lines += [f"queue {number} is held: {state.status.name}" for number, state in self.queues.items()
+                  if state.status]
+        lines += [f"queue {number} has {state.waiting} commands waiting, {state.active} under way"
+                  for number, state in self.queues.items() if not state.status]
+        lines += [f"FSM {number} {state.told(neighbours)}" for number, state in self.fsms.items()]
+        lines += [f"slot {number}, communicator {state.communicator}, chunk {state.sequence}: {_STAGES[state.stage]}"
+                  for number, state in self.slots.items() if state.stage != Stage.LINKS]
+        return lines
+
+
+_STAGES = {
+    Stage.FILLING: "memory has not answered all reads", Stage.FILLED: "waits for its FSM",
+    Stage.DRAINING: "memory has not answered all writes",
+}

@@ -1,0 +1,275 @@
+# amaranth: UnusedElaboratable=no
+"""Standing and Faults together: who ends a communicator, what is told of it and to whom, and when it may be opened."""
+
+import random
+
+import pytest
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, connect, flipped
+from amaranth.sim import Simulator
+
+from hw.ace.config import TINY
+from hw.ace.faults import Faults
+from hw.ace.standing import SETTLE, Standing
+from hw.ace.words import CommunicatorState, Status
+
+CONFIG = TINY
+COMMUNICATORS, PORTS = CONFIG.communicators, CONFIG.ports
+STATE = CommunicatorState
+
+
+class _Pair(wiring.Component):
+    def __init__(self):
+        inner = dict(Faults(CONFIG).signature.members)
+        for name in ("standing", "write", "number", "mode", "end", "end_number", "end_status", "untold", "init"):
+            del inner[name]
+        modes = dict(Standing(CONFIG).signature.members)
+        super().__init__(inner | {name: modes[name] for name in ("write", "number", "mode", "busy", "standing")})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.standing = standing = Standing(CONFIG)
+        m.submodules.faults = faults = Faults(CONFIG)
+        for name in ("write", "number", "mode"):
+            m.d.comb += [getattr(part, name).eq(getattr(self, name)) for part in (standing, faults)]
+        m.d.comb += [
+            faults.standing.eq(standing.standing), self.standing.eq(standing.standing),
+            standing.end.eq(faults.end), standing.end_number.eq(faults.end_number),
+            standing.end_status.eq(faults.end_status), standing.busy.eq(self.busy | faults.untold),
+        ]
+        for name, member in faults.signature.members.items():
+            if not hasattr(self, name) or name in ("standing", "write", "number", "mode"):
+                continue
+            if not member.is_port:
+                if member.flow == In:
+                    connect(m, flipped(getattr(self, name)), getattr(faults, name))
+                else:
+                    connect(m, getattr(faults, name), flipped(getattr(self, name)))
+            elif member.flow == In:
+                m.d.comb += getattr(faults, name).eq(getattr(self, name))
+            else:
+                m.d.comb += getattr(self, name).eq(getattr(faults, name))
+        return m
+
+
+class _Bench:
+    """Communicator n has ports ``PORTS_OF[n]`` and rank 10 + n; FSMs show what ``fsms`` says."""
+
+    PORTS_OF = (0b000011, 0b001100, 0b111111, 0b110011)
+
+    def __init__(self, ctx, dut, rng, fsms=()):
+        self.ctx, self.dut, self.rng, self.fsms = ctx, dut, rng, fsms
+        self.told = []              # (communicator, epoch, port, record)
+        self.slow = False
+
+    async def tick(self, count=1):
+        for _ in range(count):
+            ctx, dut = self.ctx, self.dut
+            ready = self.rng.getrandbits(PORTS) if self.slow else -1
+            valid = ctx.get(dut.tell.valid)
+            ctx.set(dut.told, ready & valid)
+            for port in range(PORTS):
+                if ready & valid & 1 << port:
+                    record = ctx.get(dut.tell.record)
+                    self.told.append((ctx.get(dut.tell.communicator), ctx.get(dut.tell.epoch), port,
+                                      tuple(record[name] for name in RECORD)))
+            select = ctx.get(dut.select)
+            ctx.set(dut.state, self.fsms[select] if select < len(self.fsms) else {"busy": 0})
+            await ctx.tick()
+
+    async def open(self, number, epoch=0):
+        ctx, dut = self.ctx, self.dut
+        ctx.set(dut.write, 1)
+        ctx.set(dut.number, number)
+        ctx.set(dut.mode, {"valid": 1, "epoch": epoch, "ports": self.PORTS_OF[number], "rank": 10 + number})
+        await self.tick()
+        ctx.set(dut.write, 0)
+
+    async def pulse(self, part, **payload):
+        self.ctx.set(part.valid, 1)
+        self.ctx.set(part.payload, payload)
+        await self.tick()
+        self.ctx.set(part.valid, 0)
+
+    def states(self):
+        standing = self.ctx.get(self.dut.standing)
+        return [STATE(standing.states[number]) for number in range(COMMUNICATORS)]
+
+    async def until(self, number, state, limit=1000):
+        for _ in range(limit):
+            if self.states()[number] == state:
+                return
+            await self.tick()
+        raise AssertionError(f"{number} is {self.states()[number]}, not {state}")
+
+    def record(self, number):
+        self.ctx.set(self.dut.record_select, number)
+        record = self.ctx.get(self.dut.record)
+        return tuple(record[name] for name in RECORD)
+
+
+RECORD = ("status", "rank", "port", "phase", "named", "step", "sequence")
+
+
+def _run(body, fsms=(), seed=0):
+    dut = _Pair()
+
+    async def live(ctx):
+        bench = _Bench(ctx, dut, random.Random(seed), fsms)
+        for number in range(COMMUNICATORS):
+            await bench.open(number, epoch=number + 1)
+        await body(bench)
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(live)
+    sim.run()
+
+
+def _fsm(communicator, sequence, *, port=0, phase=1, sent=7):
+    return {"busy": 1, "communicator": communicator, "sequence": sequence, "port": port, "phase": phase, "sent": sent}
+
+
+FSMS = [_fsm(2, 0x0003, port=2), _fsm(2, 0xFFFE, port=4, phase=2, sent=9), _fsm(0, 5), _fsm(2, 0x0001, port=3, sent=1)]
+"""Of communicator 2, 0xFFFE is the oldest; of its chunks that use a port of dimension 1, 1 is."""
+
+
+@pytest.mark.parametrize("cause", ["unread", "unwritten", "down", "revoke", "late", "abort"])
+def test_causes(cause):
+    """The record names the cause and the chunk; all ports of the communicator are told it, and nobody else ends."""
+    record = {
+        "unread": (Status.READ_ERROR, 12, 0, 0, 1, 0, 0x1234),
+        "unwritten": (Status.WRITE_ERROR, 12, 0, 0, 1, 0, 0x1234),
+        "down": (Status.LINK_DOWN, 12, 2, 1, 1, 1, 1), "revoke": (Status.REVOKED, 12, 0, 2, 1, 9, 0xFFFE),
+        "late": (Status.TIMEOUT, 12, 0, 2, 1, 9, 0xFFFE), "abort": (Status.TIMEOUT, 77, 3, 2, 1, 100, 999),
+    }[cause]
+
+    async def body(bench):
+        ctx, dut = bench.ctx, bench.dut
+        bench.slow = True
+        ctx.set(dut.busy, 0b0100)
+        ctx.set(dut.work, 0b0100)
+        if cause in ("unread", "unwritten"):
+            await bench.pulse(getattr(dut, cause), communicator=2, sequence=0x1234)
+            await bench.pulse(getattr(dut, cause), communicator=2, sequence=0x9999)
+        elif cause == "abort":
+            await bench.pulse(dut.aborts, communicator=2, record=dict(zip(RECORD, record, strict=True)))
+        elif cause == "revoke":
+            ctx.set(dut.revoke_number, 2)
+            ctx.set(dut.revoke, 1)
+            await bench.tick()
+            ctx.set(dut.revoke, 0)
+        elif cause == "down":
+            ctx.set(dut.down, 0b000100)
+        else:
+            ctx.set(dut.late, 0b0100)
+        await bench.until(2, STATE.ENDING, limit=60)
+        await bench.tick(3 * SETTLE)
+        assert bench.states() == [STATE.OPEN, STATE.OPEN, STATE.ENDING, STATE.OPEN]
+        assert bench.record(2) == record
+        # Later causes change nothing.
+        await bench.pulse(dut.aborts, communicator=2, record={"status": Status.REVOKED})
+        await bench.pulse(dut.unread, communicator=2, sequence=1)
+        ctx.set(dut.busy, 0)
+        await bench.until(2, STATE.REVOKED, limit=3)
+        assert bench.record(2) == record
+        ports = [port for port in range(PORTS) if cause != "down" or port != 2]
+        assert sorted(bench.told) == [(2, 3, port, record) for port in ports]
+        # It begins anew, with nothing left of before.
+        ctx.set(dut.down, 0)
+        ctx.set(dut.late, 0)
+        await bench.open(2, epoch=4)
+        await bench.tick(200)
+        assert bench.states() == [STATE.OPEN] * 4
+
+    _run(body, fsms=FSMS)
+
+
+def test_opened_at_any_moment():
+    """A cause of before does not end a communicator that is opened anew, whatever was looked at in that cycle."""
+    async def body(bench):
+        ctx, dut = bench.ctx, bench.dut
+        for wait in range(20):
+            ctx.set(dut.revoke, 1)
+            await bench.tick()
+            ctx.set(dut.revoke, 0)
+            await bench.until(0, STATE.REVOKED)
+            await bench.tick(wait)
+            await bench.open(0)
+            await bench.tick(40)
+            assert bench.states()[0] == STATE.OPEN, wait
+
+    _run(body, fsms=FSMS)
+
+
+def test_settles_first():
+    """Nothing is over before all pipelines are empty, even if nothing of it seems to be under way."""
+    async def body(bench):
+        ctx, dut = bench.ctx, bench.dut
+        await bench.pulse(dut.aborts, communicator=1, record={"status": Status.REVOKED})
+        for _ in range(SETTLE):
+            assert bench.states()[1] == STATE.ENDING
+            await bench.tick()
+        await bench.until(1, STATE.REVOKED, limit=2 * SETTLE)
+        # A link that is down ends only what has work.
+        ctx.set(dut.down, -1)
+        ctx.set(dut.work, 0b1000)
+        await bench.until(3, STATE.ENDING)
+        await bench.tick(100)
+        assert bench.states()[0] == bench.states()[2] == STATE.OPEN
+        assert bench.record(3)[:3] == (Status.LINK_DOWN, 13, 0) and not bench.record(3)[4]
+
+    _run(body)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_at_a_time(seed):
+    """Each communicator ends once, with one of its causes, and tells all its ports once the same."""
+    async def body(bench):
+        ctx, dut, rng = bench.ctx, bench.dut, bench.rng
+        bench.slow = True
+        causes = {number: set() for number in range(COMMUNICATORS)}
+        ended = {}
+        for _ in range(60):
+            number = rng.randrange(COMMUNICATORS)
+            kind = rng.choice(("unread", "unwritten", "abort", "revoke"))
+            if kind == "revoke":
+                causes[number].add((Status.REVOKED, 10 + number))
+                ctx.set(dut.revoke_number, number)
+                ctx.set(dut.revoke, 1)
+                await bench.tick()
+                ctx.set(dut.revoke, 0)
+            elif kind == "abort":
+                causes[number].add((Status.LINK_DOWN, rank := rng.randrange(100)))
+                await bench.pulse(dut.aborts, communicator=number, record={"status": Status.LINK_DOWN, "rank": rank})
+            else:
+                status = Status.READ_ERROR if kind == "unread" else Status.WRITE_ERROR
+                causes[number].add((status, 10 + number))
+                await bench.pulse(getattr(dut, kind), communicator=number, sequence=rng.getrandbits(16))
+            for other, state in enumerate(bench.states()):
+                if state == STATE.ENDING:
+                    assert ended.setdefault(other, bench.record(other)) == bench.record(other)
+            await bench.tick(rng.choice((0, 0, 1, 5)))
+        for number in range(COMMUNICATORS):
+            if causes[number]:
+                await bench.until(number, STATE.REVOKED, limit=2000)
+                assert bench.record(number)[:2] in causes[number]
+        assert sorted((number, port) for number, _, port, _ in bench.told) == [
+            (number, port) for number in causes if causes[number] for port in range(PORTS)
+            if bench.PORTS_OF[number] >> port & 1]
+        assert all(record == bench.record(number) for number, _, _, record in bench.told)
+
+    _run(body, seed=seed)
+
+
+def test_software_sees_each_fsm():
+    async def body(bench):
+        for number, fsm in enumerate(FSMS):
+            bench.ctx.set(bench.dut.asked, number)
+            await bench.tick(3)
+            for _ in range(4):
+                assert bench.ctx.get(bench.dut.answer).sequence == fsm["sequence"]
+                await bench.tick()
+
+    _run(body, fsms=FSMS)
