@@ -45,6 +45,8 @@ def configure(designs):
     add_json(ace)
     ace.add_argument("--plot", metavar="FILE", help="draw as PNG: what is busy and small all-reduces; with --sweep "
                      "also FILE-sweep, with --loss FILE-loss")
+    ace.add_argument("--calibration", metavar="FILE", help="measure only the constants of the system simulator, and "
+                     "write them as JSON")
     ace.set_defaults(bench=run)
 
 
@@ -53,6 +55,8 @@ def run(args):
     shape = _shape(args.nodes)
     size = _default_bytes(config, shape) if args.bytes is None else args.bytes
     _check(args, config, shape, size)
+    if args.calibration is not None:
+        return _calibrate(args, config)
     # Imported here, so that a wrong option is told at once.
     from sim.ace.bench import Bench, latency, loss, sweep, throughput, urgent
     from sim.ace.bench.runner import MEMORY_LATENCY, TYPES
@@ -104,6 +108,24 @@ def _config(args):
         return replace(config, fsms=fsms, slots=2 * fsms if args.slots is None else args.slots)
     except ValueError as error:
         raise UserError(f"--fsms or --slots: {error}.") from error
+
+
+def _calibrate(args, config):
+    check_file("--calibration", args.calibration)
+    from sim.ace.bench import Bench, calibration
+    from sim.ace.shared_library import build_library
+
+    with measuring(f"ace {args.config}") as (building, tell):
+        library = build_library(config, status=building)
+        tell("calibration", total=4)
+        made = calibration.measure(
+            Bench(config, library, link_rate=args.link_rate, link_latency=args.latency, seed=args.seed),
+            f"dmace bench ace --config {args.config} --link-rate {args.link_rate:g} --latency {args.latency} "
+            "--calibration FILE")
+    made.save(args.calibration)
+    for name, value in made.cycles.items():
+        print(f"{name:16} {value:g}")
+    return 0
 
 
 def _shape(nodes):

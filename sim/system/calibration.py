@@ -21,6 +21,8 @@ class Calibration:
         Bytes that fill, receive, transmit and drain each move in a cycle.
     receive_cycles : float
         From a packet's last beat at a port until the FSM may send it on.
+    beat_cycles : float
+        And for each of its beats, if it is forwarded only when it is known to be whole.
     transmit_cycles : float
         From an FSM's choice of a packet until its first beat can be on the link.
     send_cycles : float
@@ -47,6 +49,7 @@ class Calibration:
 
     beat_bytes: int
     receive_cycles: float
+    beat_cycles: float
     transmit_cycles: float
     send_cycles: float
     phase_cycles: float
@@ -71,6 +74,11 @@ class Calibration:
         if not isinstance(values, dict) or set(values) - known or known - {"measured", "queue_packets"} - set(values):
             raise UserError(f"{path} is no calibration; its names must be {', '.join(sorted(known))}.")
         return cls(**values)
+
+    @property
+    def cycles(self):
+        """All constants by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "measured"}
 
     def save(self, path):
         Path(path).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")

@@ -12,7 +12,9 @@ class Chunk:
     key : tuple
         Of age: smaller ones go first.
     turn : int
-        Number of its FSM.
+        The lower, the earlier it began on this rank.
+    fsm : int
+        That leads it, where there are so many and no more.
     leg, sent, came : int
         Phase; grains of it that have been chosen, and that have come.
     granted : int or None
@@ -22,6 +24,7 @@ class Chunk:
     __slots__ = (
         "came",
         "endpoint",
+        "fsm",
         "grains",
         "granted",
         "index",
@@ -40,7 +43,7 @@ class Chunk:
     def __init__(self, endpoint, operation, index, route, key, number):
         self.endpoint, self.operation, self.index, self.route = endpoint, operation, index, route
         self.key, self.number, self.turn = key, number, number
-        self.leg, self.sent, self.came, self.granted, self.safe = -1, 0, 0, None, 0
+        self.fsm, self.leg, self.sent, self.came, self.granted, self.safe = 0, -1, 0, 0, None, 0
         self.grains, self.inside, self.offered = (), False, False
 
     def take(self):

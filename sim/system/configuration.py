@@ -90,7 +90,8 @@ class EndpointKind:
     sram_bytes, fsms : int or None
         Of ``sram``: room for chunks; chunks on the links at a time. None: any number.
     receive_bytes : int or None
-        Of ``sram``: bytes that its lanes take in a clock cycle, from all ports together; None for no limit.
+        Of ``sram``: bytes that its lanes take in a clock cycle, from all ports together, and that are read for all
+        ports; None for no limit.
     per_dimension : int or None
         Chunks in a phase of each dimension at a time, as in ASTRA-sim's queues; only of a folded machine. None for any
         number.
@@ -118,7 +119,7 @@ ENDPOINTS = {kind.name: kind for kind in (
     EndpointKind(name="noovl", engine="memory", memory_bytes_per_s=900 * GB, sms=80, overlap=False),
     EndpointKind(name="commopt", engine="memory", memory_bytes_per_s=450 * GB, sms=6),
     EndpointKind(name="compopt", engine="memory", memory_bytes_per_s=128 * GB, sms=2),
-    EndpointKind(name="ace", engine="sram", memory_bytes_per_s=128 * GB, sram_bytes=4 << 20, fsms=16,
+    EndpointKind(name="ace", engine="sram", memory_bytes_per_s=128 * GB, sram_bytes=4 << 20, fsms=32,
                  receive_bytes=4 * 64),
     EndpointKind(name="ideal", engine="ideal"),
 )}
@@ -165,7 +166,8 @@ class MachineConfig:
     blocking : bool
         A rank sends the next block when the one before has arrived.
     turns : str
-        Who goes first at a port: ``age`` (who began first), or ``message`` (in turns, a message each).
+        Who goes first at a port: ``age`` (who began first), or ``message`` (who had the latest packet of all ports
+        until its message is over or it has to wait, then who began first: the accelerator).
     whole_packets : bool
         Simulate each packet, never across the end of a place of the slot; else runs of up to ``message_bytes``.
     sharing : str

@@ -8,7 +8,7 @@ read from memory before it is sent and written to memory when it has come.
 from .chunk import Chunk
 from .kernel import Server
 from .memory import Reads
-from .port import Port
+from .port import Port, Turn
 
 __all__ = ["Endpoint"]
 
@@ -44,10 +44,14 @@ class Endpoint:
         wait = self._wait = {name: self._ticks(getattr(machine.calibration, name) if self.sram else 0) for name in (
             "receive_cycles", "transmit_cycles", "send_cycles", "phase_cycles", "grant_cycles", "start_cycles",
             "chunk_cycles", "fill_cycles", "drain_cycles", "turn_cycles", "end_cycles")}
+        lanes = self.kind.receive_bytes
+        rate = lanes * config.clock_hz if lanes and self.sram else None
+        self.lanes, self.reader = Server(kernel, rate), Server(kernel, rate)
+        turn = Turn(config.message_bytes // config.packet_bytes if config.whole_packets else 1)
         depth = machine.calibration.queue_packets if config.whole_packets else 1
         self.ports = [Port(kernel, config, link, key=self._key(_PORT + side + 2 * dimension), depth=depth,
-                           delay=wait["transmit_cycles"]) for dimension, link in enumerate(config.links)
-                      for side in range(2)]
+                           delay=wait["transmit_cycles"], reader=self.reader, turn=turn)
+                      for dimension, link in enumerate(config.links) for side in range(2)]
         limits = [self.kind.memory_bytes_per_s, None if self.ideal else npu.bus_bytes_per_s]
         if self.kind.engine == "memory":
             limits.append(self.kind.sms * npu.sm_bytes * npu.clock_hz)
@@ -56,8 +60,7 @@ class Endpoint:
         rate = min((limit for limit in limits if limit), default=None)
         self.fills, self.drains = Server(kernel, rate), Server(kernel, rate)
         self.reads, self.writes = Reads(kernel, rate, key=self._key(_READ)), Server(kernel, rate)
-        lanes = self.kind.receive_bytes
-        self.lanes = Server(kernel, lanes * config.clock_hz if lanes and self.sram else None)
+        self._stored = self.cycles.beat_cycles * self._cycle / self.cycles.beat_bytes if self.sram else 0
         self.latency = machine.memory_latency if self.sram else 0
         self._tasks = []                       # operations with chunks that have not begun
         self._agreed = 0                       # how far this rank is in the machine's list
@@ -127,7 +130,7 @@ class Endpoint:
             operation.begun[self.rank] = index + 1
             if index + 1 == operation.chunks:
                 self._tasks.remove(operation)
-            route, piece = operation.route(self.rank, index)
+            route = operation.route(self.rank, index)
             chunk = Chunk(self, operation, index, route, (*operation.key, index), self._begun)
             self._begun += 1
             self._chunks[operation.number, index] = chunk
@@ -136,7 +139,7 @@ class Endpoint:
                 continue
             if slots is not None:
                 self._slots[chunk.number % slots] = chunk
-            read = self.fills.serve(route.fills * piece, extra=wait["chunk_cycles"])
+            read = self.fills.serve(operation.moved(index, route.fills), least=wait["chunk_cycles"])
             self.kernel.at(read + wait["fill_cycles"] + (self.latency if route.fills else 0), self._is_filled, chunk)
 
     def _is_filled(self, chunk):
@@ -148,10 +151,10 @@ class Endpoint:
         fsms = self.kind.fsms
         while (chunk := self._filled.get(self._run)) is not None:
             if fsms is not None:
-                chunk.turn = self._run % fsms
-                if chunk.turn in self._fsms:
+                chunk.fsm = self._run % fsms
+                if chunk.fsm in self._fsms:
                     return
-                self._fsms.add(chunk.turn)
+                self._fsms.add(chunk.fsm)
             del self._filled[self._run]
             self._run += 1
             self.kernel.at(self.kernel.now + self._wait["turn_cycles"], self._enter, chunk)
@@ -257,7 +260,9 @@ class Endpoint:
         server, wait = self.lanes if self.sram else self.writes, self._wait["receive_cycles"]
         self._arrived.sort()
         for number, index, leg, size in self._arrived:
-            self.kernel.at(server.serve(size) + wait, self._landed, number, index, leg)
+            ready = server.pass_through(size) if self.sram else server.serve(size)
+            stored = self._stored * min(size, self.config.packet_bytes)
+            self.kernel.at(ready + wait + round(stored), self._landed, number, index, leg)
         self._arrived.clear()
 
     def _landed(self, number, index, leg):
@@ -273,7 +278,7 @@ class Endpoint:
 
     def _through(self, chunk):
         if self.kind.fsms is not None:
-            self._fsms.discard(chunk.turn)
+            self._fsms.discard(chunk.fsm)
             self.kernel.decide(self._key(_RUN), self._turn)
         if not self.sram:
             self._ended(chunk)
@@ -284,8 +289,7 @@ class Endpoint:
     def _drain(self):
         self._finished_chunks.sort()
         for _, chunk in self._finished_chunks:
-            piece = chunk.operation.route(self.rank, chunk.index)[1]
-            written = self.drains.serve(chunk.route.drains * piece)
+            written = self.drains.serve(chunk.operation.moved(chunk.index, chunk.route.drains))
             self.kernel.at(written + self._wait["drain_cycles"] + (self.latency if chunk.route.drains else 0),
                            self._ended, chunk)
         self._finished_chunks.clear()

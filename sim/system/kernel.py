@@ -97,10 +97,19 @@ class Server:
         self.free = 0
         self.bytes = self.busy = 0
 
-    def serve(self, size, extra=0):
-        """Time at which ``size`` bytes, and ``extra`` picoseconds that they need besides, will have been served."""
-        ticks = round(size * self.per_byte) + extra
+    def serve(self, size, least=0):
+        """Time at which ``size`` bytes, which take ``least`` picoseconds or more, will have been served."""
+        ticks = max(round(size * self.per_byte), least)
         self.bytes += size
         self.busy += ticks
         self.free = max(self.free, self._kernel.now) + ticks
+        return self.free
+
+    def pass_through(self, size):
+        """The same of ``size`` bytes that came one after the other, slower than they can be served: if nothing else
+        has been served meanwhile, they have been when the last is here."""
+        ticks = round(size * self.per_byte)
+        self.bytes += size
+        self.busy += ticks
+        self.free = max(self.free + ticks, self._kernel.now)
         return self.free

@@ -37,6 +37,7 @@ class Operation:
         self.begun, self.ended = dict.fromkeys(members, 0), dict.fromkeys(members, 0)
         self._left, self._told = len(members), ended
         self._programs = {}
+        self._split = False
         self._pieces = self._cut()
         self.chunks = len(self._pieces)
 
@@ -45,9 +46,14 @@ class Operation:
         self._told(rank, self._left == 0)
 
     def route(self, rank, index):
-        """The :class:`Route` of a chunk, and the bytes in each of its places."""
-        up, piece = self._pieces[index]
-        return self.machine.route(self._program(rank, up), piece), piece
+        """The :class:`Route` of a chunk."""
+        up, piece, _ = self._pieces[index]
+        return self.machine.route(self._program(rank, up), piece)
+
+    def moved(self, index, places):
+        """Bytes of a chunk between memory and so many places: less than all where the last shards are short."""
+        _, piece, whole = self._pieces[index]
+        return min(places * piece, whole) if self._split else places * piece
 
     def _program(self, rank, up):
         place = self.machine.place(rank, self.dimensions)
@@ -59,7 +65,8 @@ class Operation:
         return self._programs[place, up]
 
     def _cut(self):
-        """``(up, piece)`` of each chunk: columns of the upper and the lower half in turns, as the accelerator cuts."""
+        """``(up, piece, whole)`` of each chunk: columns of the upper and the lower half in turns, as the accelerator
+        cuts; ``whole`` is what of the buffer is in all of its shards."""
         config, first = self.machine.config, next(iter(self.members))
         if not self.size and self.collective != C.BARRIER:
             return []
@@ -69,19 +76,27 @@ class Operation:
         longest = piece_bytes(config, made)
         exact = config.endpoint.engine != "sram"
         if self.collective == C.BARRIER:
-            return [(True, min(longest, config.packet_bytes))]
+            return [(True, min(longest, config.packet_bytes), 0)]
         step = 1 if exact else COLUMN_BYTES
-        shards = made.shards if made.split else 1
+        self._split, shards = made.split, made.shards if made.split else 1
         shard = -(-self.size // (step * shards)) * step
         half = -(-shard // (2 * step)) * step if config.both else shard
         up, down, pieces, goes_down = half, shard - half, [], False
         while up or down:
             goes_down = bool(down) and (goes_down or not up)
             piece = min(longest, down if goes_down else up)
-            pieces.append((not goes_down, piece))
+            column = shard - down if goes_down else half - up
+            pieces.append((not goes_down, piece, _inside(self.size, shard, shards, column, piece)))
             if goes_down:
                 down -= piece
             else:
                 up -= piece
             goes_down = not goes_down
         return pieces
+
+
+def _inside(size, shard, shards, column, piece):
+    """Bytes of columns ``column`` to ``column + piece`` of all shards that are in a buffer of ``size`` bytes."""
+    full = min(shards, max(0, (size - column - piece) // shard + 1))
+    left = min(piece, max(0, size - full * shard - column)) if full < shards else 0
+    return full * piece + left

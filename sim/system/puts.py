@@ -39,6 +39,10 @@ DMA_ENGINES = {
 """Half of each one-way latency at either end."""
 
 
+FIRST = 1 << 40
+"""Puts go before chunks of collectives: their turns are below any of those."""
+
+
 class _Put:
     """A put on its way: a *hop* of it is what a port sends, message after message."""
 
@@ -53,7 +57,7 @@ class _Hop:
 
     def __init__(self, put, step):
         self.put, self.step = put, step
-        self.key, self.turn = (float("-inf"), put.number), put.number % 1024
+        self.key, self.turn = (float("-inf"), put.number), put.number - FIRST
         self.there, self.sent, self.offered = 0, 0, False
 
     def take(self):

@@ -115,14 +115,16 @@ def worst(rows):
     return max(rows, key=lambda row: abs(row["difference"]))
 
 
-def show(name, rows, console, *, every=False):
+def show(rows, console, *, title, every=False):
     """Print the rows of a check, or its worst."""
     from rich.table import Table
 
-    table = Table(title=f"{CHECKS[name].__doc__.strip()} {len(rows)} cases")
-    for column in ("case", "ours, us", "theirs, us", "difference", "allowed"):
+    unit = "cycles" if "rtl_cycles" in rows[0] else "us"
+    table = Table(title=f"{title} {len(rows)} cases")
+    for column in ("case", f"ours, {unit}", f"theirs, {unit}", "difference", "allowed"):
         table.add_column(column, justify="left" if column == "case" else "right")
     for row in rows if every else sorted(rows, key=lambda row: -abs(row["difference"]))[:3]:
-        table.add_row(row["what"], f"{row['ours_ns'] / 1e3:,.3f}", f"{row['theirs_ns'] / 1e3:,.3f}",
-                      f"{row['difference']:+.4%}", f"{row['allowed']:.1%}")
+        times = [f"{row['ours_cycles']:,.0f}", f"{row['rtl_cycles']:,}"] if unit == "cycles" else \
+            [f"{row[name] / 1e3:,.3f}" for name in ("ours_ns", "theirs_ns")]
+        table.add_row(row["what"], *times, f"{row['difference']:+.4%}", f"{row['allowed']:.1%}")
     console.print(table)

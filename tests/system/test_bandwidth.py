@@ -15,10 +15,10 @@ machines = st.builds(
     endpoint=st.sampled_from(list(ENDPOINTS)), order=st.sampled_from(["fifo", "lifo", "priority"]),
     both=st.booleans(), cut_through=st.booleans(), turns=st.sampled_from(["age", "message"]),
     links=st.tuples(*[st.builds(LinkConfig, bytes_per_s=st.floats(1e9, 4e11), latency_s=st.floats(0, 1e-6))] * 3),
-    chunk_bytes=st.sampled_from([4096, 16384]), message_bytes=st.sampled_from([256, 4096]), fold=st.booleans())
+    chunk_bytes=st.sampled_from([2048, 8192]), message_bytes=st.sampled_from([512, 4096]), fold=st.booleans())
 collectives = st.lists(st.tuples(
     st.floats(0, 2e-5), st.sampled_from([C.ALL_REDUCE, C.REDUCE_SCATTER, C.ALL_GATHER, C.ALL_TO_ALL, C.BARRIER]),
-    st.integers(0, 60_000)), min_size=1, max_size=4)
+    st.integers(0, 6000)), min_size=1, max_size=3)
 
 
 class Watched:
@@ -47,7 +47,7 @@ class Watched:
         port._begin, port._ended = begins, ends
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(machines, collectives)
 def test_no_link_carries_more_than_it_can(config, wanted):
     machine = Machine(config)
@@ -60,13 +60,13 @@ def test_no_link_carries_more_than_it_can(config, wanted):
         rate = config.links[number // 2].bytes_per_s
         free = 0
         for begin, end, wire in spans:
-            # Never two at a time, and each for as long as its bytes take, to half a picosecond.
-            assert begin >= free and end - begin >= wire / rate * 1e12 - 0.5
+            # Never two at a time, and each for as long as its bytes take.
+            assert begin >= free and end - begin >= wire / rate * 1e12 - 1e-3
             free = end
 
 
-@settings(max_examples=40, deadline=None)
-@given(machines, st.integers(1, 60_000))
+@settings(max_examples=30, deadline=None)
+@given(machines, st.integers(1, 30_000))
 def test_all_bytes_go_over_the_links(config, size):
     """An all-reduce carries what its algorithm has to, no less."""
     machine = Machine(config)
