@@ -112,8 +112,8 @@ class AceConfig:
     chunk_bytes: int = 65536
     message_bytes: int = 8192
     packet_bytes: int = 256
-    link_beats: int = 64
-    replay_beats: int = 128
+    link_beats: int = 128
+    replay_beats: int = 256
     link_channels: int = 1
     queues: int = 8
     queue_depth: int = 8
@@ -234,12 +234,12 @@ class AceConfig:
         return 8
 
 
-TINY = AceConfig(data_width=64, lanes=2, fsms=4, slots=8, chunk_bytes=4096, message_bytes=1024, link_beats=128,
-                 replay_beats=256, queues=2, queue_depth=4, regions=16, communicators=4, program_words=1024,
+TINY = AceConfig(data_width=64, lanes=2, fsms=4, slots=8, chunk_bytes=4096, message_bytes=1024, link_beats=256,
+                 replay_beats=512, queues=2, queue_depth=4, regions=16, communicators=4, program_words=1024,
                  extent_rows=64)
 """Fits a small ECP5: 32 KiB of SRAM."""
 
-BASE = AceConfig(data_width=256, lanes=8, fsms=8, slots=16, chunk_bytes=16384, message_bytes=4096, link_beats=64,
+BASE = AceConfig(data_width=256, lanes=8, fsms=8, slots=16, chunk_bytes=16384, message_bytes=4096,
                  queues=4, regions=32, extent_rows=256)
 """256 KiB of SRAM."""
 

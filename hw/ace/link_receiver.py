@@ -148,6 +148,8 @@ class LinkReceiver(wiring.Component):
         with m.If(self.missed & ~(said & (said_round == seen))):
             m.d.sync += [self.nak.eq(1), self.nak_round.eq(seen), said.eq(1), said_round.eq(seen)]
         with m.If(commit):
-            m.d.sync += [said.eq(0), last_round.eq(header.round)]
+            m.d.sync += said.eq(0)
+        with m.If(whole & good & (header.packet.kind != PacketKind.CREDIT)):
+            m.d.sync += last_round.eq(header.round)
         with m.If(self.start):
             m.d.sync += [said.eq(0), last_round.eq(0), self.nak.eq(0)]
