@@ -8,11 +8,12 @@ read from memory before it is sent and written to memory when it has come.
 from .chunk import Chunk
 from .kernel import Server
 from .memory import Reads
-from .port import Port, Turn
+from .picker import Picker
+from .port import Port
 
 __all__ = ["Endpoint"]
 
-_FILL, _RUN, _DRAIN, _READ, _RECEIVE, _PORT = range(6)
+_FILL, _RUN, _DRAIN, _READ, _RECEIVE, _PICK, _PORT = range(7)
 _DIMENSION = _PORT + 6                                          # order of decisions
 
 
@@ -47,10 +48,13 @@ class Endpoint:
         lanes = self.kind.receive_bytes
         rate = lanes * config.clock_hz if lanes and self.sram else None
         self.lanes, self.reader = Server(kernel, rate), Server(kernel, rate)
-        turn = Turn(config.message_bytes // config.packet_bytes if config.whole_packets else 1)
+        picker = None
+        if config.turns == "message":
+            packets = config.message_bytes // config.packet_bytes if config.whole_packets else 1
+            picker = Picker(kernel, self._key(_PICK), self.reader, delay=wait["transmit_cycles"], packets=packets)
         depth = machine.calibration.queue_packets if config.whole_packets else 1
         self.ports = [Port(kernel, config, link, key=self._key(_PORT + side + 2 * dimension), depth=depth,
-                           delay=wait["transmit_cycles"], reader=self.reader, turn=turn)
+                           delay=wait["transmit_cycles"], reader=self.reader, picker=picker)
                       for dimension, link in enumerate(config.links) for side in range(2)]
         limits = [self.kind.memory_bytes_per_s, None if self.ideal else npu.bus_bytes_per_s]
         if self.kind.engine == "memory":

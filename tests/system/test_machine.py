@@ -39,6 +39,12 @@ def test_one_rank_stands_for_all(endpoint, order):
         assert link | {"rank": 0} == links[link["port"]]
 
 
+def test_one_rank_stands_for_all_packet_by_packet():
+    config = MachineConfig(shape=(3, 2), turns="message", whole_packets=True, chunk_bytes=8192)
+    mixed = [(when, collective, size // 4, None) for when, collective, size, _ in MIXED]
+    assert ends(config, *mixed)[0] == ends(config.with_(fold=False), *mixed)[0]
+
+
 def test_what_is_not_symmetric_needs_all_ranks():
     with pytest.raises(UserError, match=re.escape(
             "BROADCAST on some ranks, with delays or with a root needs a machine with fold=False.")):
