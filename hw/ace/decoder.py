@@ -141,7 +141,7 @@ class Decoder(wiring.Component):
         extents = {"src": self.send_extents, "dst": self.receive_extents}
         first_row = word.root << (EXTENT_ALIGNMENT - 1).bit_length()
         row, rows_left = Signal(config.extent_bits), Signal(8)
-        beyond = Signal()
+        beyond, empty = Signal(), Signal()
         m.d.comb += [
             beyond.eq(first_row + shape.ranks > config.extent_rows), *(port.row.eq(row) for port in extents.values()),
         ]
@@ -244,12 +244,12 @@ class Decoder(wiring.Component):
                         m.next = f"{side.upper()}_EXTENT"
                 with m.State(f"{side.upper()}_EXTENT"):
                     extent = port.extent
-                    m.d.sync += limits[side].eq(Mux(extent.count == 0, 0, extent.displacement + extent.count))
+                    m.d.sync += [limits[side].eq(extent.displacement + extent.count), empty.eq(extent.count == 0)]
                     with m.If((extent.count > word.count) & (status == Status.OK)):
                         m.d.sync += status.eq(Status.MALFORMED)
                     m.next = f"{side.upper()}_BYTES"
                 with m.State(f"{side.upper()}_BYTES"):
-                    m.d.sync += limits[side].eq(limits[side] << size)
+                    m.d.sync += limits[side].eq(Mux(empty, 0, limits[side] << size))
                     m.next = "BOUNDS"
             with m.State("BOUNDS"):
                 with m.If(~barrier & some & (status == Status.OK)):

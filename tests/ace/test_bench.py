@@ -11,11 +11,13 @@ import pytest
 from hw import cli
 from hw.ace.config import TINY, WIDE
 from hw.ace.formats import DType
+from hw.ace.layouts import PacketKind
 from hw.ace.schedule import plan
 from hw.ace.words import Collective
-from sim.ace.bench import Bench, latency, sweep, throughput
+from sim.ace.bench import Bench, latency, sweep, throughput, timeline
 from sim.ace.bench.runner import differences
 from sim.ace.bench.traffic import bound, conventional_ratio, hops, one_way
+from sim.ace.log import Packet
 from sim.ace.shared_library import ClusterFailed, build_library
 
 
@@ -68,6 +70,19 @@ def test_traffic_is_counted(shape, dtype):
     assert row["bound_share"] == pytest.approx(row["bound_cycles"] / row["cycles"], abs=1e-3)
     assert max(row["busy"]["links"]) == row["busy"]["links"][0] > row["bound_share"]
     assert row["busy"]["memory_read"] == pytest.approx(32768 / 8 / row["cycles"], abs=1e-3)
+    # Links are busy with nothing but data, headers of GRANTs and credits, and what is still on its way at the end.
+    for shares, mean in zip(row["links_over_time"], row["busy"]["links"], strict=True):
+        assert 0.9 * mean < sum(shares) / len(shares) <= mean and max(shares) <= 1
+
+
+def test_timeline():
+    """Two packets of 8 beats on two of 4 links, at 2 bytes per cycle: 40 cycles each, across the edges at 50, 100."""
+    def packet(port, begin, beats=8, came=False, kind=PacketKind.DATA):
+        return Packet(0, port, came, begin, begin, kind, 0, 0, 0, 0, 0, beats - 1, 0, 0)
+
+    packets = [packet(2, 1030), packet(3, 1090), packet(3, 1090, came=True), packet(0, 1000, kind=PacketKind.GRANT)]
+    shares = timeline.busy(TINY, (1, 2), packets, 0.25, 1000, 150, parts=3)
+    assert shares == [[0, 0, 0], [20 / 200, 30 / 200, 30 / 200]]
 
 
 @pytest.mark.rtl

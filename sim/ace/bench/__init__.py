@@ -3,6 +3,7 @@
 =============  ====================================================================================================
 throughput     a large all-reduce: traffic of the memory, cycles beside the bound, what each resource was used
 latency        small all-reduces on rings of 2, 4 and 8 ranks: what a hop costs besides the link's latency
+timeline       what each dimension's links are busy with over time
 sweep          throughput over FSMs and slots
 loss           throughput over the share of packets that are lost
 urgent         a small all-reduce beside a large one, of equal and of higher priority

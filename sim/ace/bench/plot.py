@@ -6,6 +6,8 @@ FILE-loss.
 
 from pathlib import Path
 
+import numpy as np
+
 __all__ = ["draw", "names"]
 
 _MARKERS = "os^Dv"
@@ -40,8 +42,8 @@ def _one(result):
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    busy, small = figure.subplots(1, 2, width_ratios=(1, 1.2))
+    figure = Figure(figsize=(14, 4), layout="constrained")
+    busy, time, small = figure.subplots(1, 3, width_ratios=(1, 1.1, 1.2))
     bars = [(f"links of dimension {dimension}", share) for dimension, share in enumerate(result["busy"]["links"])]
     bars += [(name.replace("_", " "), result["busy"][name])
              for name in ("receive", "transmit", "memory_read", "memory_write")]
@@ -53,6 +55,14 @@ def _one(result):
     busy.set_xlabel("share of cycles in which it is busy")
     busy.set_title(f"all-reduce of {result['bytes'] // 1024} KiB on {_nodes(result['nodes'])}:\n"
                    f"{result['bound_share']:.2f} of the links' bandwidth", fontsize=9)
+
+    for dimension, shares in enumerate(result["links_over_time"]):
+        edges = np.linspace(0, result["cycles"] / 1000, len(shares) + 1)
+        time.stairs(shares, edges, color=f"C{dimension}", label=f"dimension {dimension}")
+    time.set_ylim(0, 1.05)
+    time.set_xlabel("thousand cycles")
+    time.set_title("share of time in which links carry data", fontsize=9)
+    time.legend(fontsize=8)
 
     by_shape = {}
     for row in result["latency"]:
@@ -71,7 +81,7 @@ def _one(result):
     small.set_ylabel("cycles")
     small.set_title("small all-reduces (dotted: the latency of their hops alone)", fontsize=9)
     small.legend(fontsize=8)
-    return _finish(figure, (busy, small), result)
+    return _finish(figure, (busy, time, small), result)
 
 
 def _sweep(result):

@@ -1,5 +1,6 @@
 """All-reduces on a cluster of their own, checked and counted."""
 
+from contextlib import nullcontext
 from math import prod
 
 import numpy as np
@@ -8,6 +9,7 @@ from hw.ace import model
 from hw.ace.config import WIRE_HEADER_BYTES
 from hw.ace.formats import DType
 from hw.ace.words import Collective
+from sim.ace.bench.timeline import busy
 from sim.ace.bench.traffic import bound, hops
 from sim.ace.cluster import Cluster, Communicator
 from sim.ace.driver import Share
@@ -55,7 +57,7 @@ class Bench:
         self.dtype, self.ordered, self.seed, self.tell = dtype, ordered, seed, tell
         self.cycles = 0
 
-    def run(self, shape, size, *, fsms=None, slots=None, faults=None):
+    def run(self, shape, size, *, fsms=None, slots=None, faults=None, timeline=False):
         """All-reduce ``size`` bytes per rank with so many FSMs and slots, by default all there are, and links that do
         :class:`sim.ace.faults.Faults` to packets.
 
@@ -63,7 +65,8 @@ class Bench:
         -------
         dict
             ``cycles`` from the doorbells until the last rank has seen the end; ``counters``, a dict for each rank;
-            ``memories`` and ``links`` of :meth:`Endpoints.statistics`.
+            ``memories`` and ``links`` of :meth:`Endpoints.statistics`; with ``timeline``, what :func:`.timeline.busy`
+            gives.
 
         Raises
         ------
@@ -75,13 +78,16 @@ class Bench:
         whole = Communicator(tuple(range(len(shape))), share)
         inputs = self.inputs(prod(shape), size)
         with self.cluster(shape, [whole], faults=faults) as cluster:
-            outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=self.dtype, ordered=self.ordered,
-                                         limit=self._limit(shape, size), progress=self.tell)
+            with cluster.log() if timeline else nullcontext() as log:
+                outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=self.dtype, ordered=self.ordered,
+                                             limit=self._limit(shape, size), progress=self.tell)
             counters = cluster.do(*(driver.counters() for driver in cluster.drivers))
             self.cycles += cluster.cycle
         self.check_results(shape, inputs, outcome.outputs)
         found = {"cycles": outcome.cycles, "counters": counters, "memories": outcome.statistics["memories"],
                  "links": outcome.statistics["links"]}
+        if timeline:
+            found["timeline"] = busy(config, shape, log.packets, self.link_rate, log.begin, outcome.cycles)
         # What is sent again is counted by links alone.
         if not faults and (wrong := differences(config, found)):
             raise ClusterFailed(wrong[0])

@@ -12,7 +12,8 @@ __all__ = ["measure", "show", "summary"]
 
 def measure(bench, shape, size):
     """Everything that is counted of one all-reduce, as ``--json`` has it."""
-    return summary(bench.config, shape, size, bench.bound(shape, size), bench.run(shape, size))
+    return summary(bench.config, shape, size, bench.bound(shape, size),
+                   bench.run(shape, size, timeline=True))
 
 
 def summary(config, shape, size, bounds, found):
@@ -64,6 +65,7 @@ def summary(config, shape, size, bounds, found):
             "memory_read": busy(total["read_bytes"] / beat),
             "memory_write": busy(total["write_bytes"] / beat),
         },
+        **({"links_over_time": found["timeline"]} if "timeline" in found else {}),
     }
 
 
