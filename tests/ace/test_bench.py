@@ -70,9 +70,9 @@ def test_traffic_is_counted(shape, dtype):
     assert row["bound_share"] == pytest.approx(row["bound_cycles"] / row["cycles"], abs=1e-3)
     assert max(row["busy"]["links"]) == row["busy"]["links"][0] > row["bound_share"]
     assert row["busy"]["memory_read"] == pytest.approx(32768 / 8 / row["cycles"], abs=1e-3)
-    # Links are busy with nothing but data, headers of GRANTs and credits, and what is still on its way at the end.
-    for shares, mean in zip(row["links_over_time"], row["busy"]["links"], strict=True):
-        assert 0.9 * mean < sum(shares) / len(shares) <= mean and max(shares) <= 1
+    carried = sum(sum(shares) / len(shares) for shares in row["links_over_time"]) * 2 * prod(shape) * row["cycles"] * 2
+    assert carried == pytest.approx(row["witnesses"]["payload_bytes"] + 16 * row["witnesses"]["data_packets"], rel=0.01)
+    assert len(row["links_over_time"]) == len(shape) and max(map(max, row["links_over_time"])) <= 1
 
 
 def test_timeline():
