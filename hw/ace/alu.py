@@ -7,6 +7,7 @@ per cycle.
 
     cycle  1       2       3      4     5          6      7                 8
            widen   swap    align  add   normalise  round  narrow: move      narrow: round, select
+                   to top  mul    sum   move ----/
            integer -------------- delayed ---------------/
 
 An engine with more lanes uses one delay line of its own for what goes with the words: validity, address, last.
@@ -19,9 +20,11 @@ from amaranth.lib.wiring import In, Out
 from .convert import Narrow, Widen
 from .convert_byte import BYTE_EXPONENT_WIDTH, NarrowByte, WidenByte, is_byte
 from .delay import delayed
-from .formats import OP_WIDTH, TYPE_WIDTH, WORD_WIDTH, DType
+from .formats import FLOATS, OP_WIDTH, TYPE_WIDTH, WORD_WIDTH, DType, Op
 from .fp_add import FpAdd, unpacked_layout
+from .fp_multiply import FpMultiply
 from .integer import IntegerAlu
+from .multiplier import Multiplier, mode_layout
 
 __all__ = ["Lane"]
 
@@ -45,6 +48,11 @@ class Lane(wiring.Component):
     -0 is less than +0. Which value of many operands is the least or greatest does not depend on their order either;
     of ``minimumNumber`` or of ``a < b ? a : b`` one or the other would not hold.
 
+    Parameters
+    ----------
+    products : bool
+        Multiply, too. Otherwise, what comes of :attr:`Op.PROD` is unspecified.
+
     Members
     -------
     a, b : ``In(32)``
@@ -59,7 +67,8 @@ class Lane(wiring.Component):
 
     LATENCY = 1 + FpAdd.LATENCY + Narrow.LATENCY + 1
 
-    def __init__(self):
+    def __init__(self, *, products=True):
+        self.products = products
         super().__init__({
             "a": In(WORD_WIDTH),
             "b": In(WORD_WIDTH),
@@ -81,31 +90,42 @@ class Lane(wiring.Component):
         ]
 
         op = delayed(m, self.op, 1, name="op")
-        low = self._half(m, "low", FpAdd(), op, mixed=True)
-        high = self._half(m, "high", FpAdd(precision=UPPER_PRECISION, rounding="odd"), op, mixed=False)
-        bytes_ = {number: self._byte(m, number, op) for number in (1, 3)}
+        paths = {
+            "low": self._half(m, "low", FpAdd(products=self.products), op, mixed=True),
+            "high": self._half(m, "high", FpAdd(
+                precision=UPPER_PRECISION, rounding="odd", products=self.products), op, mixed=False),
+            **{f"byte_{number}": self._byte(m, number, op) for number in (1, 3)},
+        }
+        low, high, *bytes_ = (narrow for _, narrow in paths.values())
 
         m.submodules.integer = integer = IntegerAlu()
         m.d.comb += [integer.a.eq(self.a), integer.b.eq(self.b), integer.dtype.eq(self.o_type), integer.op.eq(self.op)]
         added = 1 + FpAdd.LATENCY
-        whole = delayed(m, integer.o, added - IntegerAlu.LATENCY, name="integer")
+        if self.products:
+            made = 1 + Multiplier.LATENCY
+            word = Mux(delayed(m, op == Op.PROD, Multiplier.LATENCY, name="is_product"),
+                       self._multiply(m, {name: adder for name, (adder, _) in paths.items()}, control),
+                       delayed(m, integer.o, made - IntegerAlu.LATENCY, name="integer"))
+            whole = delayed(m, word, added - made, name="whole")
+        else:
+            whole = delayed(m, integer.o, added - IntegerAlu.LATENCY, name="integer")
 
         # The sum as it is, beside the narrowed ones.
         now = Signal(controls)
         m.d.comb += now.eq(delayed(m, control, added, name="control"))
-        m.d.comb += [narrow.dtype.eq(now.dtype) for narrow in (low, high, *bytes_.values())]
+        m.d.comb += [narrow.dtype.eq(now.dtype) for narrow in (low, high, *bytes_)]
         word, last = Signal(WORD_WIDTH, reset_less=True), Signal(controls, reset_less=True)
         m.d.sync += [word.eq(Mux(now.integer, whole, low.i)), last.eq(now)]
         halves = (last.dtype == DType.FP16) | (last.dtype == DType.BF16)
         packed = last.packed.replicate(24)
         with m.If(~last.integer & is_byte(last.dtype)):
-            m.d.sync += self.o.eq(Cat(low.o[8:], Cat(bytes_[1].o, high.o[8:], bytes_[3].o) & packed))
+            m.d.sync += self.o.eq(Cat(low.o[8:], Cat(bytes_[0].o, high.o[8:], bytes_[1].o) & packed))
         with m.Else():
             m.d.sync += self.o.eq(Mux(halves, Cat(low.o, high.o & packed[:16]), word))
         return m
 
     def _half(self, m, name, adder, op, *, mixed):
-        """Widen both operands, add them, and return what narrows the sum."""
+        """Widen both operands and add them; return the adder, and what narrows the sum."""
         m.submodules[f"{name}_add"] = adder
         m.d.comb += adder.op.eq(op)
         for side in ("a", "b"):
@@ -117,11 +137,12 @@ class Lane(wiring.Component):
             m.d.comb += getattr(adder, side).eq(wide)
         m.submodules[f"{name}_narrow"] = narrow = Narrow(precision=adder.precision)
         m.d.comb += narrow.i.eq(adder.o)
-        return narrow
+        return adder, narrow
 
     def _byte(self, m, number, op):
         """As :meth:`_half`, for the FP8 of this byte."""
-        adder = FpAdd(precision=BYTE_PRECISION, rounding="odd", exponent_width=BYTE_EXPONENT_WIDTH)
+        adder = FpAdd(precision=BYTE_PRECISION, rounding="odd", exponent_width=BYTE_EXPONENT_WIDTH,
+                      products=self.products)
         m.submodules[f"byte_{number}_add"] = adder
         m.d.comb += adder.op.eq(op)
         for side in ("a", "b"):
@@ -133,4 +154,29 @@ class Lane(wiring.Component):
             m.d.comb += getattr(adder, side).eq(wide)
         m.submodules[f"byte_{number}_narrow"] = narrow = NarrowByte(precision=BYTE_PRECISION)
         m.d.comb += narrow.i.eq(adder.o)
-        return narrow
+        return adder, narrow
+
+    def _multiply(self, m, adders, control):
+        """Multiply what each adder is given, and integers; return the products of those."""
+        m.submodules.multiplier = multiplier = Multiplier(
+            low=FLOATS[DType.FP32].fraction_width + 1, high=UPPER_PRECISION, byte=BYTE_PRECISION)
+        for name, adder in adders.items():
+            m.submodules[f"{name}_multiply"] = around = FpMultiply(
+                precision=adder.precision, exponent_width=adder.exponent_width)
+            place = name.removeprefix("byte_")
+            m.d.comb += [
+                around.a.eq(adder.a), around.b.eq(adder.b), around.product.eq(getattr(multiplier, name)),
+                getattr(multiplier, f"a_{place}").eq(around.x), getattr(multiplier, f"b_{place}").eq(around.y),
+                adder.product.eq(around.o),
+            ]
+        fp8 = is_byte(control.dtype) & ~control.integer
+        mode = Signal(mode_layout(), reset_less=True)
+        m.d.sync += [
+            mode.integer.eq(control.integer),
+            mode.pair.eq(control.packed & ((control.dtype == DType.FP16) | (control.dtype == DType.BF16) | fp8)),
+            mode.bytes.eq(control.packed & ((control.dtype == DType.INT8) | fp8)),
+        ]
+        m.d.comb += [multiplier.mode.eq(mode), *(
+            getattr(multiplier, f"{side}_word").eq(delayed(m, getattr(self, side), 1, name=f"{side}_word"))
+            for side in "ab")]
+        return multiplier.word

@@ -76,7 +76,7 @@ class AluArray(wiring.Component):
         """Results of all lanes."""
         results = []
         for number in range(self.config.lanes):
-            m.submodules[f"lane_{number}"] = lane = Lane()
+            m.submodules[f"lane_{number}"] = lane = Lane(products=self.config.prod)
             m.d.comb += [lane.a.eq(a.word_select(number, WORD_WIDTH)), lane.b.eq(b.word_select(number, WORD_WIDTH)),
                          lane.a_type.eq(dtype), lane.b_type.eq(dtype), lane.o_type.eq(dtype), lane.op.eq(op)]
             results.append(lane.o)

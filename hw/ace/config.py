@@ -73,6 +73,9 @@ class AceConfig:
     lanes : int
         32-bit ALU lanes; as many as a beat has words, or fewer by a power of two. With fewer, a beat that is reduced
         takes longer.
+    prod : bool
+        Products, as NCCL has them: four multipliers of 16 by 16 bits in each lane, and half as many LUTs more. Without,
+        commands that ask for them are malformed.
     fsms : int
         Chunks that are under way on the links at a time; power of two, 2 to 32.
     slots : int
@@ -107,6 +110,7 @@ class AceConfig:
 
     data_width: int = 512
     lanes: int = 16
+    prod: bool = True
     fsms: int = 16
     slots: int = 64
     chunk_bytes: int = 65536
@@ -129,6 +133,8 @@ class AceConfig:
 
         need("data_width", 64, 512)
         need("lanes", 1, self.data_width // 32)
+        if not isinstance(self.prod, bool):
+            raise ValueError(f"prod must be True or False, not {self.prod!r}")
         need("fsms", 2, 32)
         need("slots", self.fsms, 64)
         need("chunk_bytes", 1024, 65536)

@@ -157,11 +157,12 @@ class Decoder(wiring.Component):
                 m.next = "FORM"
             with m.State("FORM"):
                 types = [int(dtype) for dtype in DType]
+                operations = [op for op in Reduction if op != Reduction.PROD or config.prod]
                 m.d.sync += length.eq(word.count << size)
                 with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
                           | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
                           | (varying & (beyond | ~_any(word.collective, PARTED)))
-                          | (~barrier & (~_any(word.dtype, types) | (word.op > max(Reduction))
+                          | (~barrier & (~_any(word.dtype, types) | ~_any(word.op, operations)
                                          | (word.widen & (size != 1) & ~bytes_) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
                     m.next = "SAY"

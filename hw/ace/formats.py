@@ -40,9 +40,9 @@ class DType(enum.IntEnum):
     E5M2_SAT = 7
     """E5M2 that saturates: so does an infinite result."""
     INT32 = 8
-    """Two's complement; sums wrap."""
+    """Two's complement; sums and products wrap."""
     INT8 = 9
-    """Two's complement; sums wrap."""
+    """Two's complement; sums and products wrap."""
 
 
 class Op(enum.IntEnum):
@@ -54,6 +54,8 @@ class Op(enum.IntEnum):
     """IEEE 754-2019 ``minimum`` (9.6): NaN if either is NaN; -0 is less than +0."""
     MAX = 2
     """IEEE 754-2019 ``maximum`` (9.6)."""
+    PROD = 4
+    """IEEE 754-2019 multiplication (5.4.1), rounded to nearest, ties to even; integers wrap."""
 
 
 class Reduction(enum.IntEnum):
@@ -65,6 +67,7 @@ class Reduction(enum.IntEnum):
     AVG = 3
     """The sum, divided once by the number of ranks: IEEE 754-2019 division (5.4.1), rounded to nearest, ties to even;
     integers are cut towards zero."""
+    PROD = Op.PROD
 
 
 class FloatFormat(NamedTuple):

@@ -8,9 +8,10 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .delay import delayed
 from .formats import FLOATS, OP_WIDTH, DType, Op
 
-__all__ = ["FpAdd", "count_leading", "shift_left", "shift_right_sticky", "unpacked_layout"]
+__all__ = ["FpAdd", "count_leading", "is_nan", "normal_layout", "shift_left", "shift_right_sticky", "unpacked_layout"]
 
 EXPONENT_WIDTH = FLOATS[DType.FP32].exponent_width
 TOP = (1 << EXPONENT_WIDTH) - 1
@@ -25,6 +26,13 @@ def unpacked_layout(precision, exponent_width=EXPONENT_WIDTH):
     lowest exponent that the two operands of one operation can have, and in no other.
     """
     return data.StructLayout({"significand": precision, "exponent": exponent_width, "sign": 1})
+
+
+def normal_layout(precision, exponent_width=EXPONENT_WIDTH):
+    """What is to be rounded: the leading one at the top, but of subnormals, and below the last place ``half`` of it and
+    the ``rest``. With the leading one, the exponent is 1 more than ``exponent - shift``; else it is 0."""
+    return data.StructLayout({"significand": precision, "half": 1, "rest": 1, "exponent": exponent_width, "shift": 5,
+                              "sign": 1, "nan": 1, "infinite": 1})
 
 
 class FpAdd(wiring.Component):
@@ -44,6 +52,8 @@ class FpAdd(wiring.Component):
         of 16-bit floats needs 13 bits then, and 24 otherwise; of FP8, 6.
     exponent_width : int
         Bits of an exponent, 5 or 8: 8 for binary32.
+    products : bool
+        Round products too, that are made elsewhere.
 
     Members
     -------
@@ -51,6 +61,8 @@ class FpAdd(wiring.Component):
         Operands.
     op : ``In(OP_WIDTH)``
         An :class:`Op`, with the operands.
+    product : ``In(normal_layout(precision, exponent_width))``
+        With ``products``, where ``op`` is :attr:`Op.PROD`: the product, :data:`PRODUCT` cycles later.
     o : ``Out(precision + exponent_width)``
         Result as fraction, exponent and sign, :data:`LATENCY` cycles later, from registers.
 
@@ -61,8 +73,9 @@ class FpAdd(wiring.Component):
     """
 
     LATENCY = 5
+    PRODUCT = 3
 
-    def __init__(self, *, precision=24, rounding="even", exponent_width=EXPONENT_WIDTH):
+    def __init__(self, *, precision=24, rounding="even", exponent_width=EXPONENT_WIDTH, products=False):
         if not isinstance(precision, int) or not 6 <= precision <= 24:
             raise ValueError(f"FpAdd precision must be an integer from 6 to 24, not {precision!r}")
         if exponent_width not in (5, EXPONENT_WIDTH):
@@ -72,11 +85,14 @@ class FpAdd(wiring.Component):
         self.precision = precision
         self.rounding = rounding
         self.exponent_width = exponent_width
+        self.products = products
         self._unpacked = unpacked_layout(precision, exponent_width)
+        self._normal = normal_layout(precision, exponent_width)
         super().__init__({
             "a": In(self._unpacked),
             "b": In(self._unpacked),
             "op": In(OP_WIDTH),
+            **({"product": In(self._normal)} if products else {}),
             "o": Out(precision + exponent_width),
         })
 
@@ -117,7 +133,7 @@ class FpAdd(wiring.Component):
             s.distance.eq(distance),
             s.opposite.eq(~distance),
             s.subtract.eq(is_sum & differ),
-            s.nan.eq(_is_nan(a) | _is_nan(b) | (is_sum & differ & a.exponent.all() & b.exponent.all())),
+            s.nan.eq(is_nan(a) | is_nan(b) | (is_sum & differ & a.exponent.all() & b.exponent.all())),
         ]
         return s
 
@@ -158,8 +174,7 @@ class FpAdd(wiring.Component):
         allow; an exponent that allows more than was moved so far does not limit the rest.
         """
         width, limit = self.precision + 4, before.exponent
-        s = self._stage("normal", significand=self.precision, half=1, rest=1, exponent=self.exponent_width, shift=5,
-                        sign=1, nan=1, infinite=1)
+        s = Signal(self._normal, name="normal", reset_less=True)
         steps = 2 + (width > 16) + (width > 24)
         zeros = [Signal(name=f"zeros_{8 * number}") for number in range(1, 4)]
         by_eight, by_two, by_one = Signal(2), Signal(2), Signal()
@@ -192,6 +207,9 @@ class FpAdd(wiring.Component):
             s.nan.eq(before.nan),
             s.infinite.eq(before.infinite | (before.total[-1] & (limit == (1 << self.exponent_width) - 2))),
         ]
+        if self.products:
+            with m.If(delayed(m, self.op == Op.PROD, self.PRODUCT, name="is_product")):
+                m.d.sync += s.eq(self.product)
         return s
 
     def _round(self, m, before):
@@ -220,7 +238,7 @@ class FpAdd(wiring.Component):
         m.d.comb += self.o.eq(result)
 
 
-def _is_nan(number):
+def is_nan(number):
     return number.exponent.all() & number.significand[:-1].any()
 
 

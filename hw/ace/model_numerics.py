@@ -45,11 +45,11 @@ def combine(op, a, b, *, a_type, b_type=None, o_type=None):
     check_types(a_type, b_type, o_type)
     x, y = _values(a, a_type), _values(b, b_type)
     if o_type not in FLOATS:
-        return _bits({Op.SUM: np.add, Op.MIN: np.minimum, Op.MAX: np.maximum}[op](x, y), o_type)
+        return _bits({Op.SUM: np.add, Op.MIN: np.minimum, Op.MAX: np.maximum, Op.PROD: np.multiply}[op](x, y), o_type)
     with np.errstate(all="ignore"):
         if not a_type == b_type == o_type or o_type in BYTE_FLOATS:
             x, y = x.astype(np.float32), y.astype(np.float32)
-        result = x + y if op == Op.SUM else _least_or_greatest(op, x, y)
+        result = x + y if op == Op.SUM else x * y if op == Op.PROD else _least_or_greatest(op, x, y)
     return rounded(result, o_type)
 
 

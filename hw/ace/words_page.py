@@ -146,8 +146,8 @@ _TYPES = {
     DType.E5M2: "OCP 8-bit E5M2: what is beyond 57,344 becomes infinity",
     DType.E4M3_SAT: "E4M3; what is beyond 448 becomes 448",
     DType.E5M2_SAT: "E5M2; what is beyond 57,344, and infinity, becomes 57,344",
-    DType.INT32: "two's complement, sums wrap",
-    DType.INT8: "two's complement, sums wrap",
+    DType.INT32: "two's complement, sums and products wrap",
+    DType.INT8: "two's complement, sums and products wrap",
 }
 
 _REDUCTIONS = {
@@ -155,6 +155,7 @@ _REDUCTIONS = {
     Reduction.MIN: "IEEE 754-2019 `minimum`: NaN if either is; -0 is less than +0",
     Reduction.MAX: "IEEE 754-2019 `maximum`",
     Reduction.AVG: "the sum, divided once by the number of ranks; integers are cut towards zero",
+    Reduction.PROD: "rounded to nearest, ties to even; an accelerator may be made without it",
 }
 
 _KINDS = {
@@ -178,7 +179,8 @@ _RECORD = {
 
 _STATUS = {
     Status.OK: ("everything went well", ""),
-    Status.MALFORMED: ("unknown collective, type, operation or flag; ORDERED with a collective that combines nothing; "
+    Status.MALFORMED: ("unknown collective, type, operation or flag; PROD of an accelerator made without it; "
+                       "ORDERED with a collective that combines nothing; "
                        "VARYING with one whose buffers have no parts, with rows beyond the extents table, or with a "
                        "count in them above the command's; "
                        "`widen` with FP32 or an integer; a root outside the communicator; a store of "

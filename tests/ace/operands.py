@@ -4,7 +4,7 @@ import numpy as np
 
 from hw.ace.formats import FLOATS, width
 
-__all__ = ["all_pairs", "random_pairs", "specials", "words"]
+__all__ = ["all_pairs", "factors", "random_pairs", "specials", "words"]
 
 
 def specials(dtype):
@@ -59,6 +59,25 @@ def random_pairs(rng, dtype, count):
         beside = (a ^ np.uint64(layout.sign)) + few & np.uint64((1 << bits) - 1)
         b = np.select([kind == 0, kind == 3], [b, beside], moved)
     return a.astype(f"u{bits // 8}"), b.astype(f"u{bits // 8}")
+
+
+def factors(rng, dtype, count):
+    """Pairs of floats whose product is often near one end of what a type holds, or a tie, or both: half have exponents
+    whose sum is that of the lowest or greatest number, give or take the bits of a significand."""
+    a, b = random_pairs(rng, dtype, count)
+    layout = FLOATS[dtype]
+    kind, low = a.dtype, layout.fraction_width
+    top = (1 << layout.exponent_width) - 1
+    ends = rng.choice([layout.bias - low, layout.bias, layout.bias + top], count) + rng.integers(-3, low + 4, count)
+    exponent = (a >> kind.type(low)).astype(np.int64) & top
+    other = np.clip(ends - exponent, 0, top).astype(kind) << kind.type(low)
+    # Few ones, so that products have a tie at any place.
+    few = [rng.integers(0, 1 << bits, count) << (low - bits) for bits in (min(low, 4), low)]
+    fraction = np.where(rng.integers(0, 2, count) == 1, *few).astype(kind)
+    moved = b & kind.type(layout.sign) | other | fraction
+    sparse = a & kind.type(layout.sign | (top << low)) | few[0].astype(kind)
+    a = np.where(rng.integers(0, 4, count) == 0, sparse, a).astype(kind)
+    return a, np.where(rng.integers(0, 2, count) == 1, moved, b).astype(kind)
 
 
 def words(elements):

@@ -8,7 +8,7 @@ import pytest
 from hw.ace.formats import BYTE_FLOATS, FLOATS, DType, Op, width
 from hw.ace.model_numerics import combine, combine_words
 from sim.ace.lanes import build_lanes, control
-from tests.ace.operands import all_pairs, random_pairs, specials, words
+from tests.ace.operands import all_pairs, factors, random_pairs, specials, words
 
 pytestmark = pytest.mark.rtl
 
@@ -68,11 +68,12 @@ def test_all_pairs_of_fp8(lanes, dtype, op):
 @each_op
 @each_type
 def test_random(lanes, dtype, op, seed, soak):
-    # Minimum and maximum only choose: the sum is what the numbers are for.
-    count = 10 * BATCH if soak else 200_000 if op == Op.SUM else 50_000
+    # Minimum and maximum only choose: sum and product are what the numbers are for.
+    count = 10 * BATCH if soak else 200_000 if op in (Op.SUM, Op.PROD) else 50_000
     rng = np.random.default_rng([seed, dtype, op])
     for batch in range(0, count, BATCH):
-        a, b = random_pairs(rng, dtype, min(BATCH, count - batch))
+        pairs = factors if op == Op.PROD and dtype in FLOATS else random_pairs
+        a, b = pairs(rng, dtype, min(BATCH, count - batch))
         check(lanes, op, words(a), words(b), dtype)
 
 

@@ -72,7 +72,7 @@ def test_every_collective(shape, seed):
                 dtype = DType(dtype)
                 in_place = collective != C.ALL_TO_ALL and bool(rng.integers(2))
                 _compare(cluster, collective, rng, count=int(rng.integers(1, 700)), dtype=dtype, in_place=in_place,
-                         root=_root(rng, collective, shape), op=Reduction(rng.integers(4)),
+                         root=_root(rng, collective, shape), op=Reduction(rng.choice(Reduction)),
                          widen=growth(dtype) > 0 and bool(rng.integers(2)),
                          src_skew=rng.integers(0, 70, cluster.size), dst_skew=rng.integers(0, 70, cluster.size),
                          delay=rng.integers(0, 300, cluster.size))
@@ -85,7 +85,7 @@ def test_rank_order(shape, seed):
         for collective in REDUCING:
             for dtype in (DType.FP32, DType.BF16, DType.INT8):
                 _compare(cluster, collective, rng, count=int(rng.integers(1, 2500)), dtype=dtype, ordered=True,
-                         root=_root(rng, collective, shape), op=Reduction(rng.integers(4)),
+                         root=_root(rng, collective, shape), op=Reduction(rng.choice(Reduction)),
                          in_place=bool(rng.integers(2)), widen=dtype == DType.BF16 and bool(rng.integers(2)),
                          src_skew=rng.integers(0, 70, cluster.size), delay=rng.integers(0, 300, cluster.size))
 

@@ -7,7 +7,7 @@ from hw.ace.model_numerics import combine_words
 from tests.ace.bench import stream_through
 
 
-@pytest.mark.parametrize("op", Op)
+@pytest.mark.parametrize("op", [Op.SUM, Op.MIN, Op.MAX])
 @pytest.mark.parametrize("dtype", [DType.INT32, DType.INT8])
 def test_words(dtype, op, seed):
     rng = np.random.default_rng(seed)

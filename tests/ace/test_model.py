@@ -102,7 +102,7 @@ def test_order_by_hand():
 @pytest.mark.parametrize("dtype", [DType.INT32, DType.INT8], ids=name)
 @pytest.mark.parametrize("op", Reduction, ids=name)
 def test_integers(op, dtype, seed):
-    """No order matters. Sums wrap."""
+    """No order matters. Sums and products wrap."""
     rng = np.random.default_rng([seed, op, dtype])
     for collective in REDUCING:
         for _ in range(30):
@@ -113,6 +113,8 @@ def test_integers(op, dtype, seed):
             table = np.stack([values(one, dtype) for one in inputs])
             if op in (Op.MIN, Op.MAX):
                 want = table.min(axis=0) if op == Op.MIN else table.max(axis=0)
+            elif op == Op.PROD:
+                want = table.prod(axis=0, dtype=table.dtype)
             else:
                 want = table.sum(axis=0, dtype=table.dtype)
             if op == Reduction.AVG:
@@ -229,7 +231,7 @@ def test_many_cases(seed, soak):
         collective, dtype, shape = C(rng.choice([1, 2, 3, 4, 5, 6])), DType(rng.choice(DType)), random_shape(rng)
         count = int(rng.integers(0, 100))
         got = results(collective, shape, random_inputs(rng, collective, shape, dtype, count), dtype=dtype, count=count,
-                      op=Reduction(rng.integers(4)), root=random_root(rng, shape) if collective in ROOTED else None,
+                      op=Reduction(rng.choice(Reduction)), root=random_root(rng, shape) if collective in ROOTED else None,
                       widen=growth(dtype) > 0 and bool(rng.integers(2)), both=bool(rng.integers(2)))
         length = count * prod(shape) if collective in (C.ALL_GATHER, C.ALL_TO_ALL) else count
         assert all(one is None or (one.shape == (length,) and one.itemsize == width(dtype) // 8) for one in got)
