@@ -231,7 +231,8 @@ def test_many_cases(seed, soak):
         collective, dtype, shape = C(rng.choice([1, 2, 3, 4, 5, 6])), DType(rng.choice(DType)), random_shape(rng)
         count = int(rng.integers(0, 100))
         got = results(collective, shape, random_inputs(rng, collective, shape, dtype, count), dtype=dtype, count=count,
-                      op=Reduction(rng.choice(Reduction)), root=random_root(rng, shape) if collective in ROOTED else None,
+                      op=Reduction(rng.choice(Reduction)),
+                      root=random_root(rng, shape) if collective in ROOTED else None,
                       widen=growth(dtype) > 0 and bool(rng.integers(2)), both=bool(rng.integers(2)))
         length = count * prod(shape) if collective in (C.ALL_GATHER, C.ALL_TO_ALL) else count
         assert all(one is None or (one.shape == (length,) and one.itemsize == width(dtype) // 8) for one in got)
