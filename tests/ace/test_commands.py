@@ -3,6 +3,7 @@ Python for memory and FSMs."""
 
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 from amaranth import *
@@ -381,6 +382,11 @@ def test_refusals(change, status):
     host.run()
     assert [word for _, word in host.words] == [(1, 0, 0), (1, 1, status), (2, 1, 0), (3, 1, 0)]
     assert told == [len(host.jobs) // 2]
+
+
+def test_products_may_be_left_out(monkeypatch):
+    monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, prod=False))
+    test_refusals({"op": Reduction.PROD}, Status.MALFORMED)
 
 
 def test_extents_within_bounds():

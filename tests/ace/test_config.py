@@ -1,0 +1,15 @@
+import re
+
+import pytest
+
+from hw.ace.config import AceConfig
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"prod": 1}, "prod must be True or False, not 1"),
+    ({"lanes": 32}, "lanes must be a power of two from 1 to 16, not 32"),
+    ({"fsms": 3}, "fsms must be a power of two from 2 to 32, not 3"),
+])
+def test_wrong_sizes(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        AceConfig(**change)
