@@ -168,6 +168,9 @@ class MachineConfig:
     turns : str
         Who goes first at a port: ``age`` (who began first), or ``message`` (who had the latest packet of all ports
         until its message is over or it has to wait, then who began first: the accelerator).
+    receive_buffer_bytes : int or None
+        Of a port, for payload: a packet begins when there is room for the longest, as far as the neighbour has told.
+        None for any number. Only with ``whole_packets``.
     whole_packets : bool
         Simulate each packet, never across the end of a place of the slot; else runs of up to ``message_bytes``.
     sharing : str
@@ -175,6 +178,8 @@ class MachineConfig:
         under way on the rank (``demand``).
     clock_hz : float
         Of the accelerator.
+    beat_bytes : int
+        That the accelerator moves in a cycle: its data width.
     calibration : Calibration or None
         Of the accelerator; None takes the file that comes with the simulator.
     fold : bool
@@ -196,6 +201,8 @@ class MachineConfig:
     blocking: bool = False
     turns: str = "age"
     whole_packets: bool = False
+    receive_buffer_bytes: int | None = None
+    beat_bytes: int = 64
     sharing: str = "reserved"
     clock_hz: float = 1.245e9
     calibration: Calibration | None = None
@@ -226,7 +233,8 @@ class MachineConfig:
                               ("sharing", SHARING)):
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}.")
-        for name, low in (("chunk_bytes", 64), ("message_bytes", 64), ("packet_bytes", 1), ("header_bytes", 0)):
+        for name, low in (("chunk_bytes", 64), ("message_bytes", 64), ("packet_bytes", 1), ("beat_bytes", 1),
+                          ("header_bytes", 0)):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < low:
                 raise UserError(f"{name} must be an integer of at least {low}, not {getattr(self, name)!r}.")
         kind = self.endpoint

@@ -60,11 +60,11 @@ class Endpoint:
         if self.kind.engine == "memory":
             limits.append(self.kind.sms * npu.sm_bytes * npu.clock_hz)
         elif self.sram:
-            limits.append(machine.calibration.beat_bytes * config.clock_hz if config.whole_packets else None)
+            limits.append(config.beat_bytes * config.clock_hz if config.whole_packets else None)
         rate = min((limit for limit in limits if limit), default=None)
         self.fills, self.drains = Server(kernel, rate), Server(kernel, rate)
         self.reads, self.writes = Reads(kernel, rate, key=self._key(_READ)), Server(kernel, rate)
-        self._stored = self.cycles.beat_cycles * self._cycle / self.cycles.beat_bytes if self.sram else 0
+        self._stored = self.cycles.beat_cycles * self._cycle / config.beat_bytes if self.sram else 0
         self.latency = machine.memory_latency if self.sram else 0
         self._tasks = []                       # operations with chunks that have not begun
         self._agreed = 0                       # how far this rank is in the machine's list
@@ -245,27 +245,29 @@ class Endpoint:
         pause = self._wait["send_cycles"] if grain.ends and chunk.sent < len(leg.grains) else 0
         self.kernel.at(self.kernel.now + pause, self._may_offer, chunk)
         peer = self.neighbours[leg.port]
-        return grain.size, grain.packets, peer.comes, (chunk.operation.number, chunk.index, chunk.leg, grain)
+        return grain.size, grain.packets, peer.comes, (chunk.operation.number, chunk.index, chunk.leg, grain, leg.port)
 
     def _may_offer(self, chunk):
         chunk.offered = False
         self._go_on(chunk, chunk.route.legs[chunk.leg])
 
-    def comes(self, number, index, leg, grain):
+    def comes(self, number, index, leg, grain, port):
         """A grain's last byte is here."""
         if self.ideal:
             self._landed(number, index, leg)
             return
-        self._arrived.append((number, index, leg, grain.size))
+        self._arrived.append((number, index, leg, grain.size, port))
         self.kernel.decide(self._key(_RECEIVE), self._receive)
 
     def _receive(self):
         """Those that have come at the same time, the oldest first."""
         server, wait = self.lanes if self.sram else self.writes, self._wait["receive_cycles"]
         self._arrived.sort()
-        for number, index, leg, size in self._arrived:
+        for number, index, leg, size, port in self._arrived:
             ready = server.pass_through(size) if self.sram else server.serve(size)
             stored = self._stored * min(size, self.config.packet_bytes)
+            if self.config.receive_buffer_bytes is not None:
+                self.kernel.at(ready + round(stored), self.ports[port ^ 1].freed, size)
             self.kernel.at(ready + wait + round(stored), self._landed, number, index, leg)
         self._arrived.clear()
 

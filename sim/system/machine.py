@@ -74,6 +74,9 @@ class Machine:
         for endpoint in self.endpoints:
             endpoint.neighbours = [self.endpoints[self.neighbour(endpoint.rank, port)]
                                    for port in range(2 * len(config.shape))]
+        for endpoint in self.endpoints:
+            for number, port in enumerate(endpoint.ports):
+                port.peer = endpoint.neighbours[number].ports[number ^ 1]
         self.computes = [Compute(self, endpoint) for endpoint in self.endpoints]
         self._puts = Puts(self)
 

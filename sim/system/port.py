@@ -34,6 +34,9 @@ class Port:
         self._queue, self._signals = deque(), []
         self._busy = False
         self._woken = -1
+        self._credit, self._longest = config.receive_buffer_bytes, config.packet_bytes
+        self._quarter, self._untold = (config.receive_buffer_bytes or 0) // 4, 0
+        self.peer = None
         self.payload_bytes = self.wire_bytes = self.packets = self.busy = 0
 
     def offer(self, sender):
@@ -71,15 +74,18 @@ class Port:
             self._begin(now)
 
     def _begin(self, now):
-        if self._signals:
+        open_ = self._credit is None or self._credit >= self._longest
+        if self._signals and open_:
             arguments, arrived = heappop(self._signals)
             payload, packets = 0, 1
-        elif self._queue and self._queue[0][0] <= now:
+        elif self._queue and self._queue[0][0] <= now and open_:
             _, payload, packets, arrived, arguments = self._queue.popleft()
             if self._picker is not None:
                 self._picker.wake()
+        elif self._untold and self._untold >= self._quarter:
+            payload, packets, arrived, arguments = 0, 1, None, ()
         else:
-            if self._queue and self._woken != self._queue[0][0]:
+            if self._queue and self._queue[0][0] > now and self._woken != self._queue[0][0]:
                 self._woken = self._queue[0][0]
                 self._kernel.at(self._woken, self._kernel.decide, self._key, self._choose)
             return
@@ -91,7 +97,25 @@ class Port:
         self.packets += packets
         self.busy += ticks
         self._kernel.at(now + ticks, self._ended)
-        self._kernel.at(now + ticks + self._latency, arrived, *arguments)
+        if arrived is not None:
+            self._kernel.at(now + ticks + self._latency, arrived, *arguments)
+        if self._credit is not None:
+            self._credit -= payload
+            if self._untold:
+                self._kernel.at(now + ticks + self._latency, self.peer.credited, self._untold)
+                self._untold = 0
+
+    def freed(self, size):
+        """So much has left the receive buffer on this side: the neighbour is told with the next packet, or, where none
+        may begin, by one of its own once it is a quarter of the buffer."""
+        if self._credit is not None:
+            self._untold += size
+            self._kernel.decide(self._key, self._choose)
+
+    def credited(self, size):
+        """The neighbour tells that so much has left its receive buffer."""
+        self._credit += size
+        self._kernel.decide(self._key, self._choose)
 
     def _ended(self):
         self._busy = False
