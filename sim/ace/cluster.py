@@ -346,7 +346,7 @@ class Cluster(Endpoints):
         return None if found is None else found.view(pending.element)
 
     def link_states(self):
-        """:class:`sim.ace.driver.LinkStatus` of each rank's ports."""
+        """:class:`sim.ace.states.LinkStatus` of each rank's ports."""
         async def states(driver):
             return [await driver.link_state(port) for port in range(self.config.ports)]
 

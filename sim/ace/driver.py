@@ -10,10 +10,10 @@ from hw.ace.registers import COUNTERS, LINK_COUNTERS, register_map
 from hw.ace.schedule import ORDER, assemble
 from hw.ace.words import Collective, CommunicatorState, LinkState, Ordered, Stage, Status, Waits
 from hw.dma_engine.config import PAGE_BYTES
-from sim.ace.states import CommunicatorStatus, Fault, FsmState, Pending, QueueState, SlotState
+from sim.ace.states import CommunicatorStatus, Fault, FsmState, LinkStatus, Pending, QueueState, SlotState
 from sim.registers import Bus, RegisterDriver
 
-__all__ = ["AceBus", "AceDriver", "LinkStatus", "Share", "root_code"]
+__all__ = ["AceBus", "AceDriver", "Share", "root_code"]
 
 EPOCHS = 16
 
@@ -31,19 +31,6 @@ class Share(NamedTuple):
     fsms: int
     first_slot: int
     slots: int
-
-
-class LinkStatus(NamedTuple):
-    """LINK_STATE of a port, and what it has counted since reset, up to 65,535."""
-
-    state: LinkState
-    unacknowledged: int
-    credits: int
-    replays: int
-    crc_errors: int
-    sequence_errors: int
-    duplicates: int
-    timeouts: int
 
 
 def root_code(shape, root):
@@ -235,12 +222,14 @@ class AceDriver(RegisterDriver):
         queues = {number: await self.queue_state(number) for number in range(self.config.queues)}
         communicators = {number: await self.communicator_state(number) for number in range(self.config.communicators)}
         faults = [await self.fault(number) for number in communicators]
+        links = {port: await self.link_state(port) for port in range(self.config.ports)}
         return Pending(
             {number: state for number, state in queues.items() if state.status or state.waiting or state.active},
             {number: state for number, state in communicators.items() if state.state != CommunicatorState.CLOSED},
             {number: state for number, state in slots.items() if state.stage != Stage.FREE},
             {number: state for number, state in fsms.items() if state.busy},
-            [fault for fault in faults if fault is not None])
+            [fault for fault in faults if fault is not None],
+            {port: state for port, state in links.items() if state.state == LinkState.DOWN or state.unacknowledged})
 
     async def set_link_patience(self, *, timeout, tries):
         """Cycles after which packets that were not acknowledged are sent again, and how often in a row at most."""

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from hw.ace.config import DIMENSIONS
-from hw.ace.words import CommunicatorState, Stage, Status, Waits
+from hw.ace.words import CommunicatorState, LinkState, Stage, Status, Waits
 
-__all__ = ["CommunicatorStatus", "Fault", "FsmState", "Pending", "QueueState", "SlotState"]
+__all__ = ["CommunicatorStatus", "Fault", "FsmState", "LinkStatus", "Pending", "QueueState", "SlotState"]
 
 
 class QueueState(NamedTuple):
@@ -85,21 +85,38 @@ class Fault(NamedTuple):
         return f"{text}: chunk {self.sequence}, phase {self.phase}, step {self.step}"
 
 
+class LinkStatus(NamedTuple):
+    """LINK_STATE of a port, and what it has counted since reset, up to 65,535."""
+
+    state: LinkState
+    unacknowledged: int
+    credits: int
+    replays: int
+    crc_errors: int
+    sequence_errors: int
+    duplicates: int
+    timeouts: int
+
+
 class Pending(NamedTuple):
     """What is under way, by number: queues that hold or have commands, communicators, slots in use, FSMs with a chunk;
-    and the errors of communicators that ended."""
+    the errors of communicators that ended; links that are down, or wait for an acknowledgement."""
 
     queues: dict
     communicators: dict
     slots: dict
     fsms: dict
     faults: list
+    links: dict
 
     def lines(self, neighbours=None):
         """As sentences; ``neighbours``: port -> who is there."""
+        where = {port: f" to {name}" for port, name in (neighbours or {}).items()}
         neighbours = neighbours or {port: f"port {port}" for port in range(2 * DIMENSIONS)}
         lines = [f"communicator {fault.communicator} is {self.communicators[fault.communicator].state.name}: {fault}"
                  for fault in self.faults]
+        lines += [f"port {port}{where.get(port, '')} is {link.state.name}, {link.unacknowledged} packets not "
+                  f"acknowledged, {link.timeouts} timeouts" for port, link in self.links.items()]
         lines += [f"queue {number} is held: {state.status.name}" for number, state in self.queues.items()
                   if state.status]
         lines += [f"queue {number} has {state.waiting} commands waiting, {state.active} under way"

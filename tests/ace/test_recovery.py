@@ -11,6 +11,7 @@ from sim.ace.cluster import Cluster, CollectiveFailed, Communicator
 from sim.ace.compare_errors import compare_errors
 from sim.ace.driver import Share
 from sim.ace.endpoints import Link
+from sim.ace.faults import Cut, Faults
 from sim.ace.recovery import recover, revoke
 from sim.ace.shared_library import build_library
 
@@ -82,6 +83,38 @@ def test_watchdog():
         # Longer than the time altogether, but never without progress.
         outcome, = cluster.wait(_all_reduce(cluster, count=30_000))
         assert outcome.cycles > 10_000 and all((output == 6).all() for output in outcome.outputs)
+
+
+@pytest.mark.parametrize(("shape", "port"), [((3,), 0), ((2, 2), 2)], ids=str)
+def test_link_down(shape, port, seed):
+    """A link that is cut is given up after some tries: every rank is told where, and nothing else ends; when it is up
+    again, so is the communicator."""
+    rng = random.Random(seed)
+    communicators = [Communicator(tuple(range(len(shape))), Share(0, 2, 0, 4)), Communicator((0,), Share(2, 2, 4, 4))]
+    with Cluster(TINY, shape, communicators=communicators, link=Link(latency=20)) as cluster:
+        ends, mended = {(1, port), (cluster.neighbour(1, port), port ^ 1)}, cluster.cycle + 40_000
+        cluster.set_faults(Faults(cuts=(Cut(1, port, rng.randrange(2000), 40_000),)))
+        large, beside = (_all_reduce(cluster, count=20_000, communicator=number, queue=number) for number in range(2))
+        if shape == (2, 2):
+            # It does not use the link.
+            outcome, = cluster.wait(beside)
+            assert [set(output) for output in outcome.outputs] == [{4}, {6}, {4}, {6}]
+        begin = cluster.cycle
+        with pytest.raises(CollectiveFailed) as caught:
+            cluster.wait(large)
+        assert caught.value.statuses == [Status.LINK_DOWN] * cluster.size
+        assert cluster.cycle - begin < 30_000
+        cluster.forget_watches()
+        cluster.run(mended - cluster.cycle)
+        cluster.do(*(cluster.drivers[rank].start_links([at]) for rank, at in ends))
+        cluster.run(500)
+        faults = recover(cluster)
+        assert {(fault.status, (fault.rank, fault.port) in ends, fault.named) for fault in faults} == {
+            (Status.LINK_DOWN, True, 1)}
+        if shape == (3,):
+            recover(cluster, 1)
+        outcome, = cluster.wait(_all_reduce(cluster))
+        assert all((output == sum(range(cluster.size + 1))).all() for output in outcome.outputs)
 
 
 @pytest.mark.parametrize("rounds", [30, pytest.param(500, marks=pytest.mark.soak)])

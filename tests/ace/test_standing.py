@@ -131,7 +131,7 @@ def _fsm(communicator, sequence, *, port=0, phase=1, sent=7):
     return {"busy": 1, "communicator": communicator, "sequence": sequence, "port": port, "phase": phase, "sent": sent}
 
 
-FSMS = [_fsm(2, 0x0003, port=2), _fsm(2, 0xFFFE, port=4, phase=2, sent=9), _fsm(0, 5), _fsm(2, 0x0001, port=3, sent=1)]
+FSMS = [_fsm(2, 0x0003, port=2), _fsm(2, 0x0001, port=3, sent=1), _fsm(0, 5), _fsm(2, 0xFFFE, port=4, phase=2, sent=9)]
 """Of communicator 2, 0xFFFE is the oldest; of its chunks that use a port of dimension 1, 1 is."""
 
 
