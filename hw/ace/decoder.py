@@ -142,6 +142,8 @@ class Decoder(wiring.Component):
         first_row = word.root << (EXTENT_ALIGNMENT - 1).bit_length()
         row, rows_left = Signal(config.extent_bits), Signal(8)
         beyond, empty = Signal(), Signal()
+        totals = {side: Signal(COUNT_WIDTH + 1, name=f"{side}_total") for side in extents}
+        m.d.sync += [totals[side].eq(port.extent.displacement + port.extent.count) for side, port in extents.items()]
         m.d.comb += [
             beyond.eq(first_row + shape.ranks > config.extent_rows), *(port.row.eq(row) for port in extents.values()),
         ]
@@ -245,12 +247,12 @@ class Decoder(wiring.Component):
                         m.next = f"{side.upper()}_EXTENT"
                 with m.State(f"{side.upper()}_EXTENT"):
                     extent = port.extent
-                    m.d.sync += [limits[side].eq(extent.displacement + extent.count), empty.eq(extent.count == 0)]
+                    m.d.sync += empty.eq(extent.count == 0)
                     with m.If((extent.count > word.count) & (status == Status.OK)):
                         m.d.sync += status.eq(Status.MALFORMED)
                     m.next = f"{side.upper()}_BYTES"
                 with m.State(f"{side.upper()}_BYTES"):
-                    m.d.sync += limits[side].eq(Mux(empty, 0, limits[side] << size))
+                    m.d.sync += limits[side].eq(Mux(empty, 0, totals[side] << size))
                     m.next = "BOUNDS"
             with m.State("BOUNDS"):
                 with m.If(~barrier & some & (status == Status.OK)):
