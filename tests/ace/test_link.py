@@ -370,6 +370,7 @@ async def broken_link(dut):
     for way in ways:
         way.some(20)
     await _finish(dut, ways)
+    await _run(dut, ways, lambda: not any(way.status()["unacknowledged"] for way in ways))
     first, other = ways
     first.faults = Faults(loss=1)
     for _ in range(5):
