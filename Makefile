@@ -7,13 +7,14 @@ PYTHON := .venv/bin/python
 # Of all random tests; any number will do. `make test SEED=` takes a new one.
 SEED ?= 1198034105
 
-.PHONY: help demo demo-train demo-predict test lint clean distclean
+.PHONY: help demo demo-train demo-predict test fpga lint clean distclean
 
 help:
 	@echo "make demo       install into .venv and simulate the DMA engine"
 	@echo "make demo-train learn handwritten digits on four ranks, gradients added up by the accelerators' RTL"
 	@echo "make demo-predict  predict ResNet-50 on 16 accelerators, with a report as HTML"
 	@echo "make test       check the style and run all tests (ARGS='-k name' for pytest)"
+	@echo "make fpga       build bitstreams, and hold their clocks against fpga/budgets.toml"
 	@echo "make lint       check the style only"
 	@echo "make clean      remove what was built"
 	@echo "make distclean  remove .venv too"
@@ -38,6 +39,10 @@ lint:
 
 test: lint
 	@$(PYTHON) -m pytest -n 2 --dist worksteal $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+fpga:
+	@scripts/setup.sh fpga
+	@$(PYTHON) -m fpga.check
 
 clean:
 	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis

@@ -10,6 +10,8 @@ from rich.table import Table
 from hw.errors import UserError
 from sim.terminal import add_json, check_file, write_json
 
+from .package import CARDS, NOT_RUN
+from .package import write as write_package
 from .targets import TARGETS
 
 __all__ = ["configure", "run"]
@@ -29,6 +31,9 @@ def configure(parser):
     _add_design(load)
     load.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the placement (default: 1)")
     load.add_argument("--flash", action="store_true", help="into the board's flash, so that it stays")
+    package = actions.add_parser("package", help="write a Vivado project of the DMA engine for a PCIe card")
+    package.add_argument("--target", required=True, choices=tuple(CARDS), metavar="T", help=f"card: {', '.join(CARDS)}")
+    package.add_argument("-o", "--output", metavar="DIR", type=Path, help="folder to write to (default: its name)")
     actions.add_parser("targets", help="list the boards")
 
 
@@ -45,6 +50,8 @@ def _add_design(parser):
 def run(args):
     if args.action == "targets":
         return _list()
+    if args.action == "package":
+        return _package(args)
     made = _build(args)
     if args.action == "load":
         return _load(args, made)
@@ -105,6 +112,13 @@ def show(made):
     if not report["met"]:
         console.print(f"The clock is missed by {report['wanted_mhz'] - report['mhz']:.1f} MHz: "
                       "ask for less by --mhz, or try another --seed.", highlight=False)
+
+
+def _package(args):
+    for path in write_package(args.target, args.output or Path(args.target)):
+        print(path)
+    print(NOT_RUN)
+    return 0
 
 
 def _load(args, made):

@@ -37,7 +37,8 @@ are of 6-input LUTs between registers (`synth -lut 6`, without carry chains).
 
 _TAIL = """
 Budget of `wide` on UltraScale+: 18,000 LUT, 19,000 FF, 48 RAMB36; of `base` 13,200 LUT and 18,200 FF; of every preset
-12 levels. `tests/test_synthesis.py` holds them, `wide` with `--soak`.
+12 levels. They are in `fpga/budgets.toml`, with those of ECP5; `tests/test_synthesis.py` holds them, `wide` and
+`base` on ECP5 with `--soak`.
 
 Logic and LUT-RAM together, in LUTs on UltraScale+: {sums}.
 

@@ -5,7 +5,8 @@
 
 import pytest
 
-from fpga.area import FAMILIES, measure
+from fpga.area import FAMILIES, Area, measure
+from fpga.budgets import area_excess
 from hw import emit
 from hw.dma_engine.aligner import write_beat_layout
 from hw.dma_engine.config import PRESETS
@@ -14,15 +15,6 @@ from hw.dma_engine.layouts import NativeLayout, RegionEntry, segment_layout
 from hw.errors import UserError
 
 pytestmark = pytest.mark.synth
-
-LEVELS = 12
-"""LUT6 levels between registers, at most."""
-
-# LUTs, LUTs with those of LUT-RAM, flip-flops, RAMB36. LUTs and flip-flops of `base` and `wide` are those of an
-# engine of other design with 64 in flight and no LUT-RAM, to which `wide` may add its own; the rest is as
-# measured, and in `tiny` up to a tenth more.
-BUDGETS = {"tiny": (8_500, 10_700, 6_500, 15.5), "base": (13_200, 13_200, 18_200, 24.5),
-           "wide": (18_000, 22_500, 19_000, 48)}
 
 # Bits in one column of the widest, shallowest form of a block: rows, then bits in a row.
 WIDEST = {"RAMB36E2": (512, 72), "RAMB18E2": (512, 36), "DP16KD": (512, 36)}
@@ -59,13 +51,7 @@ def test_dma_engine(preset, family, capsys):
               f"{area.block_ram:5} block RAM" + (f"  {depth.levels} levels of LUT6" if depth else ""))
     assert area.latch == 0
     _check_memories(PRESETS[preset], family, area.memories)
-    if depth is not None:
-        luts, with_lut_ram, flip_flops, blocks = BUDGETS[preset]
-        assert area.lut <= luts
-        assert area.lut + area.lut_ram <= with_lut_ram
-        assert area.flip_flop <= flip_flops
-        assert area.block_ram <= blocks
-        assert depth.levels <= LEVELS, depth.paths
+    assert area_excess("dma_engine", preset, family, area, depth) == []
 
 
 def _check_memories(config, family, memories):
@@ -90,6 +76,14 @@ def _check_memories(config, family, memories):
             and sum(FAMILIES[family].lut_ram.get(kind, 0) * count for kind, count in made_of.items())
             > max(200, widths.get(name, 0) + 3)]
     assert deep == []
+
+
+def test_excess_is_told():
+    area = Area(family="ECP5", lut=20_000, lut_ram=0, flip_flop=1, block_ram=30, latch=0, cells={}, memories={})
+    assert area_excess("dma_engine", "tiny", "ecp5", area) == [
+        f"dma_engine tiny takes {taken} on ecp5, beyond its budget of {limit}." for taken, limit in (
+            ("20,000 lut", "10,300"), ("20,000 lut_with_ram", "13,400"), ("30 block_ram", "29"))]
+    assert area_excess("dma_engine", "tiny", "ice40", area) is None
 
 
 def test_loop_is_refused():
