@@ -18,7 +18,7 @@ from .board.top import Ecp5Pll, Ecp5Top
 from .targets import TARGETS
 from .timing import read_report
 
-__all__ = ["Made", "board_config", "build"]
+__all__ = ["Made", "board_config", "build", "implement"]
 
 _DEVICES = {"LFE5U-12F": "--12k", "LFE5U-25F": "--25k", "LFE5U-45F": "--45k", "LFE5U-85F": "--85k",
             "LFE5UM-25F": "--um-25k", "LFE5UM-45F": "--um-45k", "LFE5UM-85F": "--um-85k",
@@ -77,23 +77,30 @@ def build(target, config, *, seed=1, status=quiet):
         If a tool is missing or refuses, or the design does not fit. A clock that is missed is in the report only.
     """
     board = TARGETS[target]
-    pins = board.pins()
-    yosys, nextpnr, ecppack = (tools.find(name) for name in ("yosys", "nextpnr-ecp5", "ecppack"))
     status("writing Verilog", 0, 4)
-    top = Ecp5Top(config, clock_hz=board.clock_hz, inverted={pin.name for pin in pins if pin.inverted})
+    top = Ecp5Top(config, clock_hz=board.clock_hz, inverted={pin.name for pin in board.pins() if pin.inverted})
     text = emit.verilog(top, name="board", assertions=False)
-    constraints = lpf(pins, board.clock_hz)
+    made = implement(text, target, name=f"{target}-{config.design}-{config.preset}", clock_hz=top.pll.output_hz,
+                     seed=seed, status=status)
+    return replace(made, report={**asdict(config), **made.report})
+
+
+def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
+    """Verilog of a module ``board`` with the target's pins as its ports to :class:`Made`; its clock should reach
+    ``clock_hz``."""
+    board = TARGETS[target]
+    yosys, nextpnr, ecppack = (tools.find(tool) for tool in ("yosys", "nextpnr-ecp5", "ecppack"))
+    constraints = lpf(board.pins(), board.clock_hz)
     device, package, speed = board.part
     options = [_DEVICES[device], "--package", _PACKAGES[package], "--speed", speed, "--seed", str(seed),
-               "--freq", f"{top.pll.output_hz / 1e6:g}"]
+               "--freq", f"{clock_hz / 1e6:g}"]
     key = digest(text, constraints, options, yosys.version, nextpnr.version, ecppack.version)
-    folder = build_root() / "fpga" / f"{target}-{config.design}-{config.preset}-{key}"
+    folder = build_root() / "fpga" / f"{name}-{key}"
 
     def make():
         (folder / "board.v").write_text(text, encoding="utf-8")
         (folder / "board.lpf").write_text(constraints, encoding="utf-8")
         synthesise(folder, yosys, status=lambda what: status(what, 1, 4))
-        (folder / "board.config").unlink(missing_ok=True)
         tools.run(nextpnr, [*options, "--json", "board.json", "--lpf", "board.lpf", "--textcfg", "board.config",
                             "--report", "timing.json", "--timing-allow-fail"], folder=folder,
                   log=folder / "nextpnr.log", line=_progress(status))
@@ -102,10 +109,10 @@ def build(target, config, *, seed=1, status=quiet):
                   log=folder / "ecppack.log")
         status("packed", 4, 4)
 
-    reused, seconds = once(folder, make, product="board.bit", name=target)
-    report = {"target": target, "part": f"{device}-{speed} {package}", **asdict(config),
+    reused, seconds = once(folder, make, product="board.bit", name=name)
+    report = {"target": target, "part": f"{device}-{speed} {package}",
               "tools": [tool.version for tool in (yosys, nextpnr, ecppack)], "seconds": round(seconds, 1),
-              **read_report(folder / "timing.json", wanted_hz=top.pll.output_hz)}
+              **read_report(folder / "timing.json", wanted_hz=clock_hz)}
     return Made(folder, report, reused, seconds)
 
 

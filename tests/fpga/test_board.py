@@ -57,11 +57,6 @@ def ring_is_measured(board, line):
     print(rows)
 
 
-@plain
-def ranks_agree(board, line):
-    assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), elements=96) == []
-
-
 @pytest.fixture(scope="module")
 def board_of():
     from fpga.board.core import BoardCore
@@ -78,9 +73,3 @@ def board_of():
 def test_dma(board_of, seed, name):
     built, env = board_of("dma")
     built.run(__name__, testcase=name, seed=seed, env=env)
-
-
-@pytest.mark.soak
-def test_ace(board_of, seed):
-    built, env = board_of("ace")
-    built.run(__name__, testcase="ranks_agree", seed=seed, env=env)

@@ -1,0 +1,34 @@
+"""The whole way from Verilog to a bitstream, with a counter in place of an engine."""
+
+import pytest
+
+from fpga.build import implement
+from fpga.targets import TARGETS
+from hw.errors import UserError
+
+COUNTER = """module board(input clk, rx, output tx, idle, busy, error);
+reg [23:0] count;
+always @(posedge clk) count <= count + 24'd1;
+assign tx = rx;
+assign {idle, busy, error} = count[23:21];
+endmodule
+"""
+
+
+@pytest.mark.synth
+def test_flow(tmp_path, monkeypatch):
+    monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
+    told = []
+    made = implement(COUNTER, "ulx3s-25f", name="counter", clock_hz=TARGETS["ulx3s-25f"].clock_hz,
+                     status=lambda what, done, total: told.append(what.partition(",")[0]))
+    # The preamble of an ECP5's configuration (Lattice FPGA-TN-02039), behind the comment.
+    assert b"\xff\xff\xbd\xb3" in made.bitstream.read_bytes()[:400]
+    assert "SIR" in (made.folder / "board.svf").read_text()
+    assert (made.report["used"]["FF"], made.report["met"], made.reused) == (24, True, False)
+    assert made.report["mhz"] > 100
+    assert {name for name, _ in made.report["critical"]} & {"count"}
+    assert told[0].startswith("synthesising") and told[-2:] == ["packing the bitstream", "packed"]
+    assert implement(COUNTER, "ulx3s-25f", name="counter", clock_hz=25_000_000).reused
+    unplaced = COUNTER.replace("error);", "error, extra);").replace("assign tx", "assign extra = rx;\nassign tx")
+    with pytest.raises(UserError, match=r"^nextpnr-ecp5 failed with status \d+: ERROR: .* The log is .*nextpnr\.log"):
+        implement(unplaced, "ulx3s-25f", name="counter", clock_hz=25_000_000)
