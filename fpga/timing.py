@@ -43,7 +43,7 @@ def source_name(name):
     """A net's or cell's name without what synthesis has added to it."""
     name = re.sub(r"^core\.", "", name.replace("\\", ""))
     shorter = _CELL.split(name, maxsplit=1)[0]
-    return re.sub(r"\$\d+", "", shorter) or name
+    return re.sub(r"\$\d+|\[\d+\]$", "", shorter) or name
 
 
 def summary(report):
