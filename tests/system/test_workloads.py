@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hw.ace.words import Collective
@@ -102,6 +102,7 @@ _works = st.one_of(st.builds(Work, flops=_numbers, memory_bytes=_numbers),
 _passes = st.builds(Pass, work=_works, exchange=st.none() | _exchanges)
 
 
+@settings(deadline=None, max_examples=50)
 @given(passes=st.lists(st.tuples(_passes, _passes, _passes, _numbers), min_size=1, max_size=3))
 def test_any_workload_there_and_back(tmp_path_factory, passes):
     workload = Workload(name="any", backward="input-first", model_parallel=3, layers=tuple(
