@@ -8,6 +8,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 sys.path.insert(0, str(DOCS.parent))
 
 from fpga.report import page  # noqa: E402
+from fpga.report_ace import section  # noqa: E402
 from hw.ace import config as ace_config  # noqa: E402
 from hw.ace import registers as ace_registers  # noqa: E402
 from hw.ace import words_page  # noqa: E402
@@ -27,8 +28,12 @@ def pages():
         "ace_registers.md": HEAD + to_markdown(ace_registers.register_map(ace_config.BASE)),
         "endpoint_registers.md": HEAD + to_markdown(endpoint_registers.register_map(endpoint_config.BASE)),
         "ace_words.md": HEAD + words_page.page(ace_config.BASE),
-        "area.md": page(json.loads((DOCS / "area.json").read_text(encoding="utf-8"))),
+        "area.md": page(_figures("area")) + section(_figures("area_ace")),
     }
+
+
+def _figures(name):
+    return json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def stale():
