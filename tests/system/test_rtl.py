@@ -1,0 +1,42 @@
+"""The accelerator's RTL beside the simulator, with constants that are measured from the same RTL."""
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from hw.ace.config import TINY
+from sim.ace.bench import Bench, calibration, simulated
+from sim.ace.shared_library import build_library
+from sim.system import Calibration
+
+pytestmark = pytest.mark.rtl
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return Bench(TINY, build_library(TINY), link_rate=0.25, link_latency=100)
+
+
+@pytest.fixture(scope="module")
+def measured(bench):
+    return calibration.measure(bench)
+
+
+@pytest.mark.parametrize("shape", [(2,), (4,)])
+def test_as_many_cycles(bench, measured, shape):
+    row = simulated.compare(bench, shape, 64 << 10, calibration=measured)
+    assert abs(row["difference"]) <= row["allowed"], row
+
+
+def test_constants_make_the_difference(bench, measured):
+    """A hop that takes 40 cycles longer is not the RTL's."""
+    slower = replace(measured, receive_cycles=measured.receive_cycles + 40)
+    row = simulated.compare(bench, (8,), 4096, calibration=slower)
+    assert row["difference"] > row["allowed"]
+
+
+@pytest.mark.soak
+def test_file_is_up_to_date(measured):
+    """Else: ``dmace bench ace --calibration sim/system/calibration.json``."""
+    ours, found = (asdict(one) | {"measured": None} for one in (Calibration.load(), measured))
+    assert ours == found
