@@ -89,7 +89,7 @@ class FpMultiply(wiring.Component):
         below = Signal(signed(width + 3))
         m.d.comb += below.eq(1 - exponent)
         m.d.sync += [
-            s.exponent.eq(exponent - 1), s.lowest.eq(exponent <= 1),
+            s.exponent.eq(exponent - 1), s.lowest.eq(~below[-1]),
             s.distance.eq(Mux(exponent >= 1, 0, Mux(below > 31, 31, below))),
             s.over.eq(Cat(exponent >= top, exponent > top)), known[2].eq(known[1]),
         ]
