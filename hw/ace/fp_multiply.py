@@ -90,8 +90,9 @@ class FpMultiply(wiring.Component):
         m.d.comb += below.eq(1 - exponent)
         m.d.sync += [
             s.exponent.eq(exponent - 1), s.lowest.eq(~below[-1]),
-            s.distance.eq(Mux(exponent >= 1, 0, Mux(below > 31, 31, below))),
-            s.over.eq(Cat(exponent >= top, exponent > top)), known[2].eq(known[1]),
+            s.distance.eq(Mux(below[-1], 0, Mux(below[5:].any(), 31, below[:5]))),
+            s.over.eq(Cat(exponent[:-1] >= top, exponent[:-1] > top) & (~exponent[-1]).replicate(2)),
+            known[2].eq(known[1]),
         ]
 
         # -- Cycle 4: moved. ``over``: with the leading bit at the top, and with the one below it.
