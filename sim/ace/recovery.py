@@ -48,8 +48,7 @@ def recover(cluster, communicator=0, *, ranks=None, limit=LIMIT):
                                 f"{limit:,} cycles.\n{cluster.waits()}")
         cluster.run(64)
     faults = cluster.do(*(driver.fault(communicator) for driver in drivers))
-    while not (all(cluster.do(*(_cleared(driver, cluster.config.queues) for driver in cluster.drivers)))
-               and _published(cluster)):
+    while not _published(cluster, cluster.do(*(_cleared(driver, cluster.config.queues) for driver in cluster.drivers))):
         if cluster.cycle >= end:
             raise ClusterFailed(f"Queues still hold commands {limit:,} cycles after an error.\n{cluster.waits()}")
         cluster.run(64)
@@ -58,18 +57,21 @@ def recover(cluster, communicator=0, *, ranks=None, limit=LIMIT):
     return faults
 
 
-def _published(cluster):
-    """Whether the completion words in memory are those of the cleared queues."""
-    return not any(cluster.completion(rank, queue).status
-                   for rank in range(cluster.size) for queue in range(cluster.config.queues))
+def _published(cluster, cleared):
+    """Whether all queues are idle, and memory holds the completion words of just that: none of before, which would
+    still come, with the error in it."""
+    return all(counts is not None and all(
+        (word := cluster.completion(rank, queue)).status == Status.OK and word.count == count
+        for queue, count in enumerate(counts)) for rank, counts in enumerate(cleared))
 
 
 async def _cleared(driver, queues):
-    """Let queues go on that are held; whether none has anything to do."""
-    idle = True
+    """Let queues go on that are held: how many commands each has counted, or None if one has something to do."""
+    idle, counts = True, []
     for queue in range(queues):
         state = await driver.queue_state(queue)
         if state.status != Status.OK:
             await driver.clear(queue)
         idle &= state.status == Status.OK and not state.waiting and not state.active
-    return idle
+        counts.append(state.count)
+    return counts if idle else None
