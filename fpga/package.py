@@ -1,7 +1,8 @@
 """Projects for Vivado: a core as an IP, and a block design that puts it behind a card's PCIe.
 
 No Vivado has run these files: names of cells and options follow AMD's product guides PG194 (AXI bridge for PCIe, 7
-series and UltraScale) and PG195 (its successor for UltraScale+), and pins the cards' public constraints.
+series and UltraScale) and PG195 (its successor for UltraScale+). Pins of the U250 and the KCU105 were not compared with
+the cards' constraints: do that before building.
 """
 
 import json
@@ -52,13 +53,13 @@ CARDS = {
                  "pl_link_cap_max_link_width": "X16", "pl_link_cap_max_link_speed": "8.0_GT/s",
                  "axi_data_width": "512_bit", "axisten_freq": "250", "pf0_bar0_scale": "Megabytes",
                  "pf0_bar0_size": "1"},
-        ports=_XDMA, pins=("AM11", "AM10", "BD21", "LVCMOS12"), source="Alveo U250 master constraints (XTP573)"),
+        ports=_XDMA, pins=("AM11", "AM10", "BD21", "LVCMOS12"), source="not compared with the card's constraints"),
     "kcu105": Card(
         title="AMD KCU105", part="xcku040-ffva1156-2-e", preset="base", bridge="xilinx.com:ip:axi_pcie3:3.0",
         options={"mode_selection": "Advanced", "pl_link_cap_max_link_width": "X8",
                  "pl_link_cap_max_link_speed": "8.0_GT/s", "axi_data_width": "256_bit", "axisten_freq": "250",
                  "pf0_bar0_scale": "Megabytes", "pf0_bar0_size": "1"},
-        ports=_PCIE3, pins=("AB6", "AB5", "K22", "LVCMOS18"), source="KCU105 user guide (UG917)"),
+        ports=_PCIE3, pins=("AB6", "AB5", "K22", "LVCMOS18"), source="not compared with the board's user guide"),
     "nitefury": Card(
         title="RHS Research NiteFury II", part="xc7a200tfbg484-2", preset="tiny", bridge="xilinx.com:ip:axi_pcie:2.9",
         options={"NO_OF_LANES": "X4", "MAX_LINK_SPEED": "5.0_GT/s", "M_AXI_DATA_WIDTH": "128",
