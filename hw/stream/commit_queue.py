@@ -4,10 +4,10 @@ Latency: that of :class:`Queue`, from ``commit`` on.  Throughput: 1 transfer per
 """
 
 from amaranth import *
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream.queue import Queue
+from .storage import check_ram, has_registered_read, make_storage, show_registered
 
 __all__ = ["CommitQueue"]
 
@@ -44,8 +44,7 @@ class CommitQueue(wiring.Component):
     def __init__(self, shape, *, depth, ram=None):
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
             raise ValueError(f"CommitQueue depth must be a power of two of at least 2, not {depth!r}")
-        if ram not in ("lut", "block", None):
-            raise ValueError(f'CommitQueue memory must be "lut", "block" or None, not {ram!r}')
+        check_ram("CommitQueue", ram)
         self.shape, self.depth, self.ram = shape, depth, ram
         super().__init__({
             "i": In(stream.Signature(shape)), "first": In(1), "commit": In(1), "o": Out(stream.Signature(shape)),
@@ -55,14 +54,12 @@ class CommitQueue(wiring.Component):
     @property
     def latency(self):
         """Cycles from ``commit`` to the first cycle of an item on ``o`` of an empty queue."""
-        return 2 if self.ram == "block" or (self.ram is None and self.depth > Queue.LUT_RAM_DEPTH) else 1
+        return 2 if has_registered_read(self.depth, self.ram) else 1
 
     def elaborate(self, platform):
         m = Module()
         registered = self.latency == 2
-        m.submodules.storage = storage = memory.Memory(
-            shape=self.shape, depth=self.depth, init=[],
-            attrs=Queue._RAM_STYLE[self.ram] | (Queue._NO_COLLISION if registered else {}))
+        m.submodules.storage = storage = make_storage(self.shape, self.depth, self.ram)
         # Modulo twice the depth: behind the last item, behind the last committed one, the one to be taken.
         written, good, taken = (Signal(range(2 * self.depth), name=name) for name in ("written", "good", "taken"))
         row = Signal.like(written)
@@ -85,16 +82,6 @@ class CommitQueue(wiring.Component):
             m.d.comb += [r_port.addr.eq(taken[:-1]), self.o.payload.eq(r_port.data), self.o.valid.eq(good != taken)]
             return m
         reading = Signal.like(written)
-        loaded, load = Signal(), Signal()
-        r_port = storage.read_port()
-        m.d.comb += [
-            load.eq((reading != good) & (~loaded | self.o.ready)),
-            r_port.addr.eq(reading[:-1]), r_port.en.eq(load),
-            self.o.payload.eq(r_port.data), self.o.valid.eq(loaded),
-        ]
+        load, _ = show_registered(m, storage, self.o, reading, reading != good)
         m.d.sync += reading.eq(reading + load)
-        with m.If(load):
-            m.d.sync += loaded.eq(1)
-        with m.Elif(pop):
-            m.d.sync += loaded.eq(0)
         return m

@@ -6,8 +6,10 @@ only: no path runs through the queue.
 """
 
 from amaranth import *
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from .storage import LUT_RAM_DEPTH, check_ram, has_registered_read, make_storage, show_registered
 
 __all__ = ["Queue"]
 
@@ -49,22 +51,12 @@ class Queue(wiring.Component):
         If ``depth`` is less than 2, or ``ram`` is no kind of memory.
     """
 
-    #: Deepest queue that goes to LUT RAM unless told otherwise: the depth of one LUT6 memory cell.
-    LUT_RAM_DEPTH = 32
-
-    _RAM_STYLE = {
-        "lut": {"ram_style": "distributed"},
-        "block": {"ram_style": "block"},
-        None: {},
-    }
-    #: Tells Yosys that a row is never read and written in one cycle, which saves it a bypass on ECP5.
-    _NO_COLLISION = {"no_rw_check": 1}
+    LUT_RAM_DEPTH = LUT_RAM_DEPTH
 
     def __init__(self, shape, *, depth, ram=None):
         if not isinstance(depth, int) or depth < 2:
             raise ValueError(f"Queue depth must be an integer of at least 2, not {depth!r}")
-        if ram not in ("lut", "block", None):
-            raise ValueError(f'Queue memory must be "lut", "block" or None, not {ram!r}')
+        check_ram("Queue", ram)
         self.shape = shape
         self.depth = depth
         self.ram = ram
@@ -82,14 +74,12 @@ class Queue(wiring.Component):
 
     @property
     def _registered_read(self):
-        return self.ram == "block" or (self.ram is None and self.depth > self.LUT_RAM_DEPTH)
+        return has_registered_read(self.depth, self.ram)
 
     def elaborate(self, platform):
         m = Module()
 
-        attrs = self._RAM_STYLE[self.ram] | (self._NO_COLLISION if self._registered_read else {})
-        m.submodules.storage = storage = memory.Memory(
-            shape=self.shape, depth=self.depth, init=[], attrs=attrs)
+        m.submodules.storage = storage = make_storage(self.shape, self.depth, self.ram)
 
         # Occupancy: `full` and `level` are registers, so that both ends start from a flip-flop.
         push = Signal()
@@ -112,7 +102,7 @@ class Queue(wiring.Component):
             m.d.sync += w_port.addr.eq(self._after(w_port.addr))
 
         if self._registered_read:
-            self._read_registered(m, storage, push, pop)
+            self._read_registered(m, storage, push)
         else:
             self._read_asynchronous(m, storage, push, pop)
         return m
@@ -136,7 +126,7 @@ class Queue(wiring.Component):
         with m.Elif(pop & ~push):
             m.d.sync += some.eq(self.level != 1)
 
-    def _read_registered(self, m, storage, push, pop):
+    def _read_registered(self, m, storage, push):
         """Move the oldest row to the memory's output register as soon as that is free.
 
         A row is read only while it holds an item, and written only while it holds none: never both
@@ -145,20 +135,9 @@ class Queue(wiring.Component):
         oldest = Signal(range(self.depth))
         waiting = Signal(range(self.depth + 1))  # items in rows, not counting the output register
         some = Signal()  # waiting != 0
-        loaded = Signal()  # the output register holds an item
-        load = Signal()
-        r_port = storage.read_port()
-        m.d.comb += [
-            load.eq(some & (~loaded | self.o.ready)),
-            r_port.addr.eq(oldest),
-            r_port.en.eq(load),
-            self.o.payload.eq(r_port.data),
-            self.o.valid.eq(loaded),
-        ]
+        load, _ = show_registered(m, storage, self.o, oldest, some)
         with m.If(load):
-            m.d.sync += [oldest.eq(self._after(oldest)), loaded.eq(1)]
-        with m.Elif(pop):
-            m.d.sync += loaded.eq(0)
+            m.d.sync += oldest.eq(self._after(oldest))
         with m.If(push & ~load):
             m.d.sync += [waiting.eq(waiting + 1), some.eq(1)]
         with m.Elif(load & ~push):

@@ -5,10 +5,10 @@ behind an item that was put in in that cycle.
 """
 
 from amaranth import *
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream.queue import Queue
+from .storage import check_ram, has_registered_read, make_storage, show_registered
 
 __all__ = ["ReplayQueue"]
 
@@ -48,8 +48,7 @@ class ReplayQueue(wiring.Component):
     def __init__(self, shape, *, depth, ram=None):
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
             raise ValueError(f"ReplayQueue depth must be a power of two of at least 2, not {depth!r}")
-        if ram not in ("lut", "block", None):
-            raise ValueError(f'ReplayQueue memory must be "lut", "block" or None, not {ram!r}')
+        check_ram("ReplayQueue", ram)
         self.shape, self.depth, self.ram = shape, depth, ram
         super().__init__({
             "i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)),
@@ -60,14 +59,12 @@ class ReplayQueue(wiring.Component):
     @property
     def latency(self):
         """Cycles from the transfer on ``i`` to the item's first cycle on ``o`` of an empty queue."""
-        return 2 if self.ram == "block" or (self.ram is None and self.depth > Queue.LUT_RAM_DEPTH) else 1
+        return 2 if has_registered_read(self.depth, self.ram) else 1
 
     def elaborate(self, platform):
         m = Module()
         registered = self.latency == 2
-        m.submodules.storage = storage = memory.Memory(
-            shape=self.shape, depth=self.depth, init=[],
-            attrs=Queue._RAM_STYLE[self.ram] | (Queue._NO_COLLISION if registered else {}))
+        m.submodules.storage = storage = make_storage(self.shape, self.depth, self.ram)
         # Modulo twice the depth: rows to be written, to be taken next, and the oldest.
         written, taken, oldest = (Signal(range(2 * self.depth), name=name) for name in ("written", "taken", "oldest"))
         push, pop, full, known = Signal(), Signal(), Signal(), Signal()
@@ -83,7 +80,7 @@ class ReplayQueue(wiring.Component):
             self.level.eq(self.level + push - self.release), self.fresh.eq(self.fresh + push - (pop & ~known)),
         ]
         if registered:
-            self._read_registered(m, storage, written, oldest, pop)
+            self._read_registered(m, storage, written, oldest)
         else:
             r_port = storage.read_port(domain="comb")
             m.d.comb += [r_port.addr.eq(taken[:-1]), self.o.payload.eq(r_port.data), self.o.valid.eq(taken != written)]
@@ -93,21 +90,11 @@ class ReplayQueue(wiring.Component):
             m.d.sync += [written.eq(0), taken.eq(0), oldest.eq(0), self.level.eq(0), self.fresh.eq(0)]
         return m
 
-    def _read_registered(self, m, storage, written, oldest, pop):
+    def _read_registered(self, m, storage, written, oldest):
         """Move the next item to the memory's output register as soon as that is free."""
         reading = Signal.like(written)
-        loaded, load = Signal(), Signal()
-        r_port = storage.read_port()
-        m.d.comb += [
-            load.eq((reading != written) & (~loaded | self.o.ready)),
-            r_port.addr.eq(reading[:-1]), r_port.en.eq(load),
-            self.o.payload.eq(r_port.data), self.o.valid.eq(loaded),
-        ]
+        load, loaded = show_registered(m, storage, self.o, reading, reading != written)
         m.d.sync += reading.eq(reading + load)
-        with m.If(load):
-            m.d.sync += loaded.eq(1)
-        with m.Elif(pop):
-            m.d.sync += loaded.eq(0)
         with m.If(self.rewind):
             m.d.sync += [reading.eq(oldest), loaded.eq(0)]
         with m.If(self.clear):
