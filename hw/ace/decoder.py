@@ -123,7 +123,8 @@ class Decoder(wiring.Component):
         ]
         size = Signal(2)                                            # log2 of bytes per element
         bytes_ = _any(word.dtype, BYTE_FLOATS)
-        m.d.comb += size.eq(Mux((word.dtype == DType.INT8) | bytes_, 0, Mux(
+        # Known from FORM on.
+        m.d.sync += size.eq(Mux((word.dtype == DType.INT8) | bytes_, 0, Mux(
             (word.dtype == DType.FP16) | (word.dtype == DType.BF16), 1, 2)))
         roles, outside = self._roles(m, word, shape, mirrored=word.collective == Collective.REDUCE, ordered=ordered)
 
@@ -301,7 +302,7 @@ class Decoder(wiring.Component):
         return m
 
     def _roles(self, m, word, shape, *, mirrored, ordered):
-        """Offsets in the two tables of roles, and whether the root is no rank of the communicator."""
+        """Offsets in the two tables of roles, a cycle late, and whether the root is no rank of the communicator."""
         at, root = 0, []
         shifts = [Signal(range(2 * ROOT_WIDTH), name=f"shift_{number}") for number in range(DIMENSIONS)]
         for number in reversed(range(DIMENSIONS)):
@@ -323,7 +324,7 @@ class Decoder(wiring.Component):
                 far = Mux(ordered, place < where, distance == last)
                 role += 3 ** number * Mux(place == where, 0, Mux(far, 2, 1))
             found[field] = Signal(5, name=f"{field}_role")
-            m.d.comb += found[field].eq(role)
+            m.d.sync += found[field].eq(role)
         return found, outside
 
 

@@ -249,7 +249,9 @@ class FsmPool(wiring.Component):
             higher.eq(Cat(priority > latest for priority in priorities)),
             starting.eq(self.standing.priorities[self.chunks.payload.communicator]),
             turn.outranked.eq(Cat(starting > priority for priority in priorities)),
-            open_.eq(Cat(fsm.offer & self.room.bit_select(fsm.port, 1) for fsm in fsms)),
+            # The port's room does not know yet of the packet that waits here.
+            open_.eq(Cat(fsm.offer & self.room.bit_select(fsm.port, 1) & ~(valid & (send.port == fsm.port))
+                         for fsm in fsms)),
             turn.requests.eq(open_),
             stays.eq((open_ & last).any() & ~(open_ & higher).any() & (packets != config.message_packets)),
             chosen.eq(Mux(stays, last, turn.grant_onehot)),

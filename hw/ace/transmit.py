@@ -18,9 +18,9 @@ __all__ = ["Transmit"]
 class Transmit(wiring.Component):
     """Read the payload of one packet after the other, each into the memory of its port.
 
-    A packet is taken when its port's memory has room for all of it, and few beats there wait to be sent. So nothing
-    that was read is ever held up, what is urgent waits for little, and as long as the user looks at ``room``, no port
-    holds up another.
+    A packet is taken when its port's memory has room for all of it. So nothing that was read is ever held up; and as
+    long as the user looks at ``room``, no port holds up another, and what is urgent waits for one packet at most
+    besides that on the link.
 
     GRANTs have a way of their own; the ports send them before packets that wait. ABORTs go between packets,
     and while one waits, the port has no ``room``.
@@ -37,8 +37,11 @@ class Transmit(wiring.Component):
         GRANTs.
     tell : ``In(tell_signature)``, told : ``Out(ports)``
         ABORTs, and the ports that take theirs in this cycle.
-    room, signal_room : ``Out(ports)``
-        The port will take at least two more packets, or GRANTs, than those taken up to the cycle before.
+    room : ``Out(ports)``
+        The port will take one more packet than those taken up to the cycle before, and no more than ``AHEAD`` beats
+        wait there to be sent.
+    signal_room : ``Out(ports)``
+        The port will take at least two more GRANTs than those taken up to the cycle before.
     sent : ``Out``; ``valid``, ``fsm``
         In the cycle before, the last beat of a packet was read: its place in the SRAM may be written.
     read : ``Out(SramReadSignature)``
@@ -51,6 +54,9 @@ class Transmit(wiring.Component):
     beats : ``Out(ports)``
         In the cycle before, a beat of a DATA packet went to the port.
     """
+
+    AHEAD = 16
+    """Beats that are on their way to a link of a beat per cycle while the next packet is chosen and read."""
 
     def __init__(self, config):
         self.config = config
@@ -68,11 +74,6 @@ class Transmit(wiring.Component):
             "fresh": In(range(config.replay_beats + 1)).array(config.ports),
             "beats": Out(config.ports),
         })
-
-    @property
-    def queue_beats(self):
-        """Beats that wait at a port to be sent: four packets, or 32."""
-        return max(32, 4 * self.config.packet_beats)
 
     @property
     def latency(self):
@@ -97,7 +98,6 @@ class Transmit(wiring.Component):
         here = delayed(m, reading, Sram.LATENCY, name="here", reset_less=False)
         known = delayed(m, asked, Sram.LATENCY, name="known")
 
-        limit = self.queue_beats
         send = self.sends.payload
         for number, port in enumerate(self.ports):
             signals, flit = self.port_signals[number], port.payload
@@ -111,10 +111,9 @@ class Transmit(wiring.Component):
             m.d.sync += [coming.eq(coming + Mux(mine, send.header.beats + 1, 0) - beat), open_.eq(room)]
             m.d.comb += [
                 kept.eq(self.level[number] + coming), waiting.eq(self.fresh[number] + coming),
-                fits[number].eq((kept <= config.replay_beats - config.packet_beats)
-                                & (waiting <= limit - config.packet_beats)),
-                room.eq((kept <= config.replay_beats - 2 * config.packet_beats)
-                        & (waiting <= limit - 2 * config.packet_beats)),
+                fits[number].eq(kept <= config.replay_beats - config.packet_beats),
+                # An ABORT may still come before it.
+                room.eq((kept < config.replay_beats - config.packet_beats) & (waiting <= self.AHEAD)),
                 # An ABORT is not kept waiting by one packet after the other.
                 self.room[number].eq(room & ~self.tell.valid[number]),
                 beat.eq(here & (known.port == number)),
