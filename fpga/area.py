@@ -107,7 +107,7 @@ def measure(text, *, family="xcup", top, depth=True):
         ]
         if depth:
             script += ["design -load mapped_memories", "synth -lut 6 -run fine:check", f"json -o depth.json {top}"]
-        _yosys(script, folder)
+        run_yosys(script, folder)
         netlists = {path.stem: json.loads(path.read_text())["modules"][top] for path in folder.glob("*.json")}
     area = _area(target, netlists["area"], netlists["memories"])
     return area, _depth(netlists["depth"]) if depth else None
@@ -122,7 +122,7 @@ for line in sys.stdin.read().splitlines():
 """
 
 
-def _yosys(script, folder):
+def run_yosys(script, folder):
     if find_spec("pyosys") is None:
         raise UserError("Yosys is not installed; `pip install pyosys==0.70` brings it.")
     done = subprocess.run([sys.executable, "-c", _CHILD], input="\n".join(script), cwd=folder, capture_output=True,

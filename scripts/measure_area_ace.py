@@ -3,8 +3,10 @@ docs/area_ace.json.
 
     scripts/measure_area_ace.py --config tiny                       # all blocks that have no figures yet
     scripts/measure_area_ace.py --config tiny --block fill drain    # these, whatever there is
+    scripts/measure_area_ace.py --config tiny --whole               # the accelerator in one piece
 
-Then scripts/generate_docs.py puts them into docs/area.md. The SRAM is not synthesised: its bits are counted.
+Then scripts/generate_docs.py puts them into docs/area.md. `wide` takes half an hour; in one piece, its SRAM is too
+large for Yosys.
 """
 
 import argparse
@@ -17,44 +19,86 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from fpga.area import measure  # noqa: E402
+from fpga.gates import measure_gates  # noqa: E402
 from hw import emit  # noqa: E402
 from hw.ace.chunker import Chunker  # noqa: E402
+from hw.ace.communicators import Communicators  # noqa: E402
 from hw.ace.config import PRESETS  # noqa: E402
+from hw.ace.control import Control  # noqa: E402
 from hw.ace.decoder import Decoder  # noqa: E402
 from hw.ace.drain import Drain  # noqa: E402
+from hw.ace.engine import AceEngine  # noqa: E402
+from hw.ace.extents import Extents  # noqa: E402
+from hw.ace.faults import Faults  # noqa: E402
 from hw.ace.fill import Fill  # noqa: E402
+from hw.ace.intake import Intake  # noqa: E402
 from hw.ace.link import LinkPort  # noqa: E402
 from hw.ace.operations import Operations  # noqa: E402
 from hw.ace.pool import FsmPool  # noqa: E402
+from hw.ace.programs import Programs  # noqa: E402
 from hw.ace.receive import Receive  # noqa: E402
+from hw.ace.standing import Standing  # noqa: E402
+from hw.ace.transfers import Transfers  # noqa: E402
 from hw.ace.transmit import Transmit  # noqa: E402
+from hw.ace.watchdog import Watchdog  # noqa: E402
+from hw.dma_engine.doorbell import Doorbell  # noqa: E402
+from hw.dma_engine.regions import RegionTable  # noqa: E402
 
 FIGURES = ROOT / "docs" / "area_ace.json"
 
-BLOCKS = {"receive": Receive, "drain": Drain, "fill": Fill, "link": LinkPort, "pool": FsmPool, "chunker": Chunker,
-          "transmit": Transmit, "decoder": Decoder, "operations": Operations}
+BLOCKS = {
+    "receive": Receive, "drain": Drain, "fill": Fill, "link": LinkPort, "pool": FsmPool, "chunker": Chunker,
+    "transmit": Transmit, "decoder": Decoder, "operations": Operations, "control": Control, "faults": Faults,
+    "intake": Intake, "doorbell": Doorbell, "regions": RegionTable, "standing": Standing, "watchdog": Watchdog,
+    "transfers": Transfers, "programs": lambda config: Programs(config, clients=5), "extents": Extents,
+    "communicators": lambda config: Communicators(config, shares=4),
+}
+
+TIMES = {"link": lambda config: config.ports, "transfers": lambda config: 2}
+"""Blocks of which an accelerator has several."""
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--config", choices=list(PRESETS), default="tiny")
-    parser.add_argument("--block", nargs="+", choices=list(BLOCKS), help="(default: those without figures)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--block", nargs="+", choices=list(BLOCKS), help="(default: those without figures)")
+    which.add_argument("--whole", action="store_true", help="the accelerator in one piece, with its SRAM")
     args = parser.parse_args()
     config = PRESETS[args.config]
+    if args.whole:
+        _note(args.config, config, "whole", _fpga(AceEngine(config), "whole"))
+        return
     for name in args.block or BLOCKS:
-        figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.is_file() else {}
-        found = figures.setdefault(args.config, {"sram_bits": 8 * config.slots * config.chunk_bytes, "blocks": {}})
-        if not args.block and name in found["blocks"]:
+        if not args.block and name in _figures().get(args.config, {"blocks": ()})["blocks"]:
             continue
-        area, depth = measure(emit.verilog(BLOCKS[name](config), name=name, assertions=False), top=name)
-        found["blocks"][name] = row = {
-            "count": config.ports if name == "link" else 1, "lut": area.lut, "flip_flop": area.flip_flop,
-            "shift": sum(count for cell, count in area.cells.items() if cell.startswith("SRL")),
-            "lut_ram": area.lut_ram, "block_ram": area.block_ram,
-            "dsp": sum(count for cell, count in area.cells.items() if cell.startswith("DSP")),
-            "levels": depth.levels, "yosys": version("pyosys")}
-        print(args.config, name, row, flush=True)
-        FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        block = BLOCKS[name](config)
+        gates = measure_gates(emit.verilog(block, name=name, assertions=False), top=name)
+        _note(args.config, config, "blocks", {name: {
+            "count": TIMES[name](config) if name in TIMES else 1, **_fpga(BLOCKS[name](config), name),
+            "transistors": gates.transistors, "memory_bits": gates.memory_bits}})
+
+
+def _fpga(component, name):
+    area, depth = measure(emit.verilog(component, name=name, assertions=False), top=name)
+
+    def cells(prefix):
+        return sum(count for cell, count in area.cells.items() if cell.startswith(prefix))
+
+    return {"lut": area.lut, "flip_flop": area.flip_flop, "shift": cells("SRL"), "lut_ram": area.lut_ram,
+            "block_ram": area.block_ram, "dsp": cells("DSP"), "levels": depth.levels, "yosys": version("pyosys")}
+
+
+def _figures():
+    return json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.is_file() else {}
+
+
+def _note(preset, config, part, found):
+    figures = _figures()
+    own = figures.setdefault(preset, {"sram_bits": 8 * config.slots * config.chunk_bytes, "blocks": {}})
+    own.setdefault(part, {}).update(found)
+    print(preset, found, flush=True)
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.ace.config import PRESETS
+from hw.errors import UserError
 from sim.ace.terminal import add_config, at_work
 from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
 
@@ -17,8 +18,8 @@ def configure(parser):
     parser.add_argument("--collectives", type=integer, default=200, metavar="N",
                         help="how many at least (default: 200)")
     parser.add_argument("--revoke", type=integer, metavar="N",
-                        help="instead, stop so many collectives at random moments, by COMMUNICATOR_REVOKE and by "
-                        "errors of memories, and see what works then")
+                        help="instead, stop so many collectives at random moments, by COMMUNICATOR_REVOKE, errors "
+                        "of memories and cut links, and see what works then")
     add_seed(parser)
     parser.add_argument("--no-stalls", action="store_true", help="no pauses on links and memories")
     parser.add_argument("--faults", action="store_true", help="links lose, harm, repeat and delay packets, and are cut "
@@ -30,6 +31,8 @@ def run(args):
     check_range("--collectives", args.collectives, 1, MOST_COLLECTIVES)
     if args.revoke is not None:
         check_range("--revoke", args.revoke, 1, MOST_COLLECTIVES)
+        if args.faults or args.no_stalls:
+            raise UserError("--revoke has faults and pauses of its own; leave out --faults and --no-stalls.")
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_file("--json", args.json)
     # Imported here, so that a wrong option is told at once.
@@ -67,7 +70,7 @@ def _show(result):
         table.add_section()
         for key, value in result[name].items():
             table.add_row(key, f"{value:,}")
-    if result["faults"]:
+    if result.get("faults"):
         table.add_section()
         for name, number in result["faults"].items():
             table.add_row(f"packets {name}", f"{number:,}")

@@ -1,4 +1,5 @@
-"""Collectives that are stopped at random moments, by software and by memories: who comes to know, and what works then.
+"""Collectives that are stopped at random moments, by software, memories and links: who comes to know, and what works
+then.
 
 Each error must be told with its kind and its rank on all ranks of its communicator and on no other; others go on, and
 the one that was hit gives the golden model's bits again as soon as it is opened anew.
@@ -15,6 +16,7 @@ from hw.ace.model import results
 from hw.ace.words import Collective, Status
 from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.endpoints import Link, Memory
+from sim.ace.faults import Cut, Faults
 from sim.ace.recovery import recover, revoke
 from sim.ace.shared_library import ClusterFailed
 
@@ -22,10 +24,16 @@ __all__ = ["CAUSES", "SHAPES", "compare_errors"]
 
 SHAPES = ((4,), (2, 2), (2,), (5,), (3, 2), (2, 2, 2), (8,))
 
-CAUSES = (Status.REVOKED, Status.READ_ERROR, Status.WRITE_ERROR)
+CAUSES = (Status.REVOKED, Status.READ_ERROR, Status.WRITE_ERROR, Status.LINK_DOWN)
 
 PER_CLUSTER = 10
 LIMIT = 500_000
+CUT = 60_000
+"""Cycles for which a link is cut: longer than it takes until it is given up."""
+
+MENDED = 500
+"""Cycles in which a link comes up again."""
+
 MOST_SENTENCES = 20
 
 _ALL = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHER, Collective.ALL_TO_ALL)
@@ -93,8 +101,11 @@ def _one(cluster, rng, cause):
     others = [number for number in range(len(cluster.communicators)) if number != whose]
     rank = rng.randrange(cluster.size)
     group = next(group for group in cluster.groups(whose) if rank in group)
+    ends = {rank}
     for _ in range(rng.choice((1, 1, 2))):
-        _submit(cluster, rng, whose, queue, longest=20_000, kinds=_ALL)
+        # All links of an all-reduce have something to do.
+        _submit(cluster, rng, whose, queue, longest=20_000,
+                kinds=(Collective.ALL_REDUCE,) if cause == Status.LINK_DOWN else _ALL)
     beside = None
     if cause == Status.REVOKED:
         if others:
@@ -102,6 +113,15 @@ def _one(cluster, rng, cause):
         cluster.run(int(10 ** rng.uniform(0, 3.7)))
         begin = cluster.cycle
         revoke(cluster, whose, rank)
+    elif cause == Status.LINK_DOWN:
+        port, begin = 2 * rng.choice(_rings(cluster, whose)) + rng.randrange(2), cluster.cycle
+        ends.add(cluster.neighbour(rank, port))
+        cluster.set_faults(Faults(cuts=(Cut(rank, port, rng.randint(1, 500), CUT),)))
+        cluster.forget_watches()
+        cluster.run(CUT)
+        cluster.do(*(cluster.drivers[end].start_links([at]) for end, at in (
+            (rank, port), (cluster.neighbour(rank, port), port ^ 1))))
+        cluster.run(MENDED)
     else:
         fail = cluster.fail_read if cause == Status.READ_ERROR else cluster.fail_write
         begin = cluster.cycle
@@ -109,12 +129,21 @@ def _one(cluster, rng, cause):
     wrong = [] if beside is None else _check(cluster, *beside)
     faults = recover(cluster, whose, ranks=group, limit=LIMIT)
     cycles = cluster.cycle - begin
-    want = {(cause, group.index(rank))}
-    if (told := {(fault.status, fault.rank) for fault in faults}) != want or len(set(faults)) != 1:
-        wrong.append(f"ranks {group} tell {', '.join(sorted(map(str, set(faults))))}; it was at rank {rank}, {told}.")
+    # Either end of a link may be the first to give it up, or both.
+    want = {(cause, group.index(end)) for end in ends}
+    told = {(fault.status, fault.rank) for fault in faults}
+    if not told <= want or len(set(faults)) > len(ends):
+        wrong.append(f"ranks {group} tell {', '.join(sorted(map(str, set(faults))))}; it was {cause.name} at rank "
+                     f"{' or '.join(map(str, sorted(ends)))}.")
     for number in [whose, *others[:1]]:
         wrong += _check(cluster, *_submit(cluster, rng, number, rng.randrange(cluster.config.queues), longest=400))
     return wrong, cycles
+
+
+def _rings(cluster, communicator):
+    """Dimensions in which its ranks have links."""
+    return [dimension for dimension in cluster.communicators[communicator].dimensions
+            if cluster.shape[dimension] > 1]
 
 
 def _submit(cluster, rng, communicator, queue, *, longest, kinds=(*_ALL, Collective.BROADCAST, Collective.REDUCE)):

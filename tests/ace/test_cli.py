@@ -109,3 +109,13 @@ def test_sim_says_what_is_wrong(arguments, told, tmp_path, monkeypatch, capsys):
 
 def test_nodes():
     assert nodes("4") == (4,) and nodes("4x1x2") == (4, 1, 2)
+
+
+def test_compare_of_what_is_stopped(tmp_path, seed, capsys):
+    file = tmp_path / "result.json"
+    assert main(["compare", "ace", "--revoke", "4", "--seed", str(seed), "--json", str(file)]) == 0
+    result = json.loads(file.read_text())
+    assert result["errors"] == 4 and len(result["causes"]) == 4 and result["mismatches"] == result["hangs"] == 0
+    assert "LINK_DOWN" in capsys.readouterr().out
+    assert main(["compare", "ace", "--revoke", "4", "--faults"]) == 2
+    assert "leave out --faults" in capsys.readouterr().err

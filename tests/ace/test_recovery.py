@@ -30,7 +30,7 @@ def _all_reduce(cluster, count=5000, **options):
 def test_random_errors(errors, seed):
     found = compare_errors(TINY, errors=errors, seed=seed, library=build_library(TINY), shapes=((2, 2), (3,)))
     assert found["first_mismatches"] == [] and found["mismatches"] == found["hangs"] == 0
-    assert found["errors"] == errors and len(found["causes"]) == 3
+    assert found["errors"] == errors and len(found["causes"]) == 4
 
 
 def test_only_its_own_ranks_and_collectives():

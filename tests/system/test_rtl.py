@@ -22,7 +22,7 @@ def measured(bench):
     return calibration.measure(bench)
 
 
-@pytest.mark.parametrize("shape", [(2,), (4,)])
+@pytest.mark.parametrize("shape", [(2,), (4,), (4, 2, 2)])
 def test_as_many_cycles(bench, measured, shape):
     row = simulated.compare(bench, shape, 64 << 10, calibration=measured)
     assert abs(row["difference"]) <= row["allowed"], row

@@ -1,0 +1,63 @@
+"""A design in gates: transistors of its logic and bits of its memories, as an estimate for silicon.
+
+Yosys maps to small gates and plain flip-flops, and counts each as the transistors of a usual standard cell (``stat
+-tech cmos``). Memories are not made of gates: their bits are counted.
+"""
+
+import json
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from hw.errors import UserError
+
+from .area import run_yosys
+
+__all__ = ["SRAM_TRANSISTORS", "Gates", "measure_gates"]
+
+SRAM_TRANSISTORS = 6
+"""Of a bit with one port."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gates:
+    """``transistors`` of logic and flip-flops together; ``memory_bits`` besides."""
+
+    transistors: int
+    memory_bits: int
+
+
+def measure_gates(text, *, top):
+    """Synthesise Verilog text to gates.
+
+    Parameters
+    ----------
+    text : str
+        Verilog, without assertions.
+    top : str
+        Name of the top module.
+
+    Raises
+    ------
+    UserError
+        If Yosys is missing, finds anything wrong, or leaves cells whose transistors it does not know.
+    """
+    with tempfile.TemporaryDirectory(prefix="dmace-gates-") as folder:
+        folder = Path(folder)
+        (folder / "design.v").write_text(text, encoding="utf-8")
+        run_yosys([
+            "read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "attrmap -remove init",
+            "opt", "memory -nomap", "opt_clean", f"json -o memories.json {top}", "opt -full", "alumacc", "share", "opt",
+            "techmap", "opt", "dfflegalize -cell $_DFF_P_ x", "abc -g AND,NAND,OR,NOR,XOR,XNOR,MUX,AOI3,OAI3",
+            # Not before: what leads to memories and comes from them is to stay.
+            "opt_clean", "delete t:$mem_v2 t:$scopeinfo", "tee -q -o gates.txt stat -tech cmos",
+        ], folder)
+        cells = json.loads((folder / "memories.json").read_text())["modules"][top]["cells"].values()
+        said = (folder / "gates.txt").read_text()
+    found = re.search(r"number of transistors:\s+(\d+)(\+?)", said)
+    if not found or found[2]:
+        raise UserError(f"Yosys cannot tell the transistors of {top}: {' '.join(said.split())[-300:]}")
+    return Gates(transistors=int(found[1]), memory_bits=sum(
+        int(cell["parameters"]["SIZE"], 2) * int(cell["parameters"]["WIDTH"], 2)
+        for cell in cells if cell["type"] == "$mem_v2"))
