@@ -3,6 +3,8 @@
 The figures are in ``docs/area_ace.json``, written by ``scripts/measure_area_ace.py``.
 """
 
+from .gates import SRAM_TRANSISTORS
+
 __all__ = ["section"]
 
 _COLUMNS = ("lut", "shift", "flip_flop", "lut_ram", "block_ram", "dsp")
@@ -10,18 +12,35 @@ _COLUMNS = ("lut", "shift", "flip_flop", "lut_ram", "block_ram", "dsp")
 _HEAD = """
 ## The collectives accelerator
 
-`scripts/measure_area_ace.py` synthesises one block after the other (`synth_xilinx -family xcup`) and notes it in
-`docs/area_ace.json`: below are the blocks measured so far, not yet the whole accelerator. *Shift*: LUTs used as shift
-registers.
+`scripts/measure_area_ace.py` synthesises one block after the other (`synth_xilinx -family xcup`, `synth -lut 6` for the
+levels) and notes it in `docs/area_ace.json`. *Shift*: LUTs used as shift registers. *Transistors*: of logic and
+flip-flops in thousands, by Yosys's mapping to small gates (`fpga/gates.py`), with memories left out: their bits are in
+the last column.
 """
 
 _TABLE = """
-| {config} | LUT | shift | FF | LUT-RAM | RAMB36 | DSP | levels |
-|---|---|---|---|---|---|---|---|
+| {config} | LUT | shift | FF | LUT-RAM | RAMB36 | DSP | levels | transistors | memory, Kibit |
+|---|---|---|---|---|---|---|---|---|---|
 """
 
-_SRAM = """
-The SRAM of slots of `{config}` is {bits:,} bits, {blocks:,} RAMB36 of 32 Kbit; it is counted, not synthesised.
+_WHOLE = """
+In one piece, with the SRAM of slots, `{config}` takes {lut:,} LUT, {flip_flop:,} FF, {lut_ram:,} LUT-RAM, {block_ram:g}
+RAMB36 and {dsp} DSP, and has {levels} levels: no longer way arises between blocks (`--whole`).
+"""
+
+_SPLIT = """
+**SRAM against logic.** The authors of ACE (ISCA'21) give, at 28 nm, 5,113,696 um2 for 4 MB of SRAM, 159,803 for
+control, 16,112 for ALUs and 1,084 for the switch: 96.7 % of it is SRAM. Here in millions of transistors, {sram} for a
+bit of memory; `wide` has as much SRAM as theirs.
+
+| | SRAM of slots | other memories | receive, with the lanes | other logic | SRAM of slots, share | all memory, share |
+|---|---|---|---|---|---|---|
+"""
+
+_SPLIT_TAIL = """
+Their links lose nothing and have no buffers in these figures. Here each of six ports keeps what is not acknowledged and
+what has come, and has two CRC-32 of a beat per cycle; and the lanes multiply too. In `tiny` and `base` the SRAM is
+small: 32 and 256 KiB.
 """
 
 _TAIL = """
@@ -29,25 +48,44 @@ A lane, which combines 32 bits per cycle, takes 1,554 LUT, 41 more as shift regi
 them 2,349, 55 and 1,524, and four DSP48E2 (Yosys maps `$mul` of 16 by 16 bits to DSP slices on Xilinx, and on ECP5 to
 MULT18X18D); 10 levels of LUT6 both. `tiny` has 2, `base` 8, `wide` 16. Dividing a word takes 855 LUT, 128 more as shift
 registers, and 499 FF. `pytest -m synth -s tests/ace/test_synthesis.py tests/ace/test_divide.py` prints these figures
-and holds them to budgets.
-
-The authors of ACE (ISCA'21) have more than 95 % of its area at 28 nm in 4 MB of SRAM; `wide` has as much SRAM.
+and holds them to budgets; blocks of `tiny` may take a tenth more than above, and 12 levels.
 """
 
 
 def section(figures):
-    """Markdown of ``{config: {"sram_bits": ..., "blocks": {name: figures}}}``."""
-    return _HEAD + "".join(_preset(name, found) for name, found in figures.items()) + _TAIL
+    """Markdown of ``{config: {"sram_bits": ..., "blocks": {name: figures}, "whole": figures}}``."""
+    return (_HEAD + "".join(_preset(name, found) for name, found in figures.items())
+            + _SPLIT.format(sram=SRAM_TRANSISTORS) + "\n".join(_split(*item) for item in figures.items()) + "\n"
+            + _SPLIT_TAIL + _TAIL)
 
 
 def _preset(config, found):
     blocks = sorted(found["blocks"].items(), key=lambda item: -item[1]["count"] * item[1]["lut"])
-    lines = [_row(name if row["count"] == 1 else f"{name}, {row['count']} times",
-                  {column: row["count"] * row[column] for column in _COLUMNS}, row["levels"]) for name, row in blocks]
-    bits = found["sram_bits"]
+    rows = {name if row["count"] == 1 else f"{name}, {row['count']} times": {
+        **{column: row["count"] * row[column] for column in (*_COLUMNS, "transistors", "memory_bits")},
+        "levels": row["levels"]} for name, row in blocks}
+    total = {column: sum(row[column] for row in rows.values()) for column in (*_COLUMNS, "transistors", "memory_bits")}
+    total["levels"] = max(row["levels"] for row in rows.values())
+    slots = {**dict.fromkeys((*_COLUMNS, "transistors"), 0), "memory_bits": found["sram_bits"],
+             "block_ram": found["sram_bits"] // 32_768, "levels": 0}
+    lines = [_row(*item) for item in rows.items()]
+    lines += [_row("**all blocks**", total), _row("SRAM of slots, in 32 Kbit", slots)]
+    whole = found.get("whole")
     return (_TABLE.format(config=config) + "\n".join(lines) + "\n"
-            + _SRAM.format(config=config, bits=bits, blocks=bits // 32_768))
+            + (_WHOLE.format(config=config, **whole) if whole else ""))
 
 
-def _row(name, figures, levels):
-    return f"| {name} | {' | '.join(f'{figures[column]:,g}' for column in _COLUMNS)} | {levels} |"
+def _row(name, figures):
+    return (f"| {name} | {' | '.join(f'{figures[column]:,g}' for column in _COLUMNS)} | {figures['levels'] or ''} | "
+            f"{figures['transistors'] / 1000:,.0f} | {figures['memory_bits'] / 1024:,.1f} |")
+
+
+def _split(config, found):
+    rows = found["blocks"]
+    logic = sum(row["count"] * row["transistors"] for row in rows.values())
+    memory = SRAM_TRANSISTORS * sum(row["count"] * row["memory_bits"] for row in rows.values())
+    slots = SRAM_TRANSISTORS * found["sram_bits"]
+    receive = rows["receive"]["transistors"]
+    all_ = slots + memory + logic
+    return (f"| {config} | {' | '.join(f'{part / 1e6:,.2f}' for part in (slots, memory, receive, logic - receive))} | "
+            f"{slots / all_:.1%} | {(slots + memory) / all_:.1%} |")

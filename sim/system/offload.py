@@ -42,13 +42,16 @@ def memory_needed(shape, kind, *, share=NEEDED, size=SIZE, **changes):
 
 
 def rows(shapes=SHAPES, size=SIZE):
-    """A row for each shape: shares of the ideal rate at 128 GB/s, and memory needed for 90 % of it, of both kinds."""
+    """A row for each shape: shares of the ideal rate at 128 GB/s, and memory needed for 90 % of it, of both kinds; and
+    the accelerator's share with lanes for twice as many bytes per cycle."""
     ace, compopt = ENDPOINTS["ace"], ENDPOINTS["compopt"]
     conventional = replace(compopt, sms=NPU.sms - 1)
     for shape in shapes:
         needs = [memory_needed(shape, kind, size=size // 2) for kind in (ace, conventional)]
         yield {"shape": "x".join(map(str, shape)), "bytes": size, "memory_bytes_per_s": MEMORY,
                "ace_share": share_of_ideal(shape, replace(ace, memory_bytes_per_s=MEMORY), size=size),
+               "twice_lanes_share": share_of_ideal(shape, replace(
+                   ace, memory_bytes_per_s=MEMORY, receive_bytes=2 * ace.receive_bytes), size=size),
                "compopt_share": share_of_ideal(shape, compopt, size=size),
                "ace_needs": needs[0], "conventional_needs": needs[1],
                "ratio": needs[1] / needs[0] if all(needs) else None}

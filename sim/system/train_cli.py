@@ -1,5 +1,6 @@
 """``dmace train``: how long an iteration takes on a cluster, and what communication costs of it."""
 
+from math import prod
 from pathlib import Path
 
 from rich.console import Console
@@ -8,10 +9,12 @@ from rich.table import Table
 from hw.errors import UserError
 from sim.terminal import add_json, check_file, integer, measuring, write_json
 
+from .check_rtl import MOST_RANKS, against_rtl, sizes_of
 from .configuration import ENDPOINTS
 from .experiment import Experiment, parse_nodes, row
 from .settings import flatten, parse_assignments
 from .speedups import BASELINES
+from .validation import show
 from .workloads import NAMES
 
 __all__ = ["configure", "run"]
@@ -35,11 +38,16 @@ def configure(parser):
     parser.add_argument("--trace", metavar="FILE.json", help="write when each layer was computed and exchanged, for "
                         "Perfetto or chrome://tracing")
     parser.add_argument("--chakra", metavar="PREFIX", help="write the run as Chakra traces PREFIX.0.et, ...")
+    parser.add_argument("--check-rtl", action="store_true", help="instead, run some of the workload's all-reduces, cut "
+                        "at 64 KiB, on these nodes in the accelerator's RTL and in the simulator, and show the "
+                        "cycles of both")
     add_json(parser)
 
 
 def run(args):
     experiments = _experiments(args)
+    if args.check_rtl:
+        return _check_rtl(args, experiments[0])
     runs = []
     with measuring("training") as (_, tell):
         tell("", len(experiments), 0)
@@ -56,6 +64,17 @@ def run(args):
     if args.json != "-":
         _show(args, experiments, runs, result)
     return 0
+
+
+def _check_rtl(args, experiment):
+    ranks = prod(experiment.shape)
+    if ranks > MOST_RANKS:
+        raise UserError(f"--check-rtl simulates the RTL of up to {MOST_RANKS} ranks; --nodes {args.nodes} has {ranks}.")
+    found = against_rtl([(experiment.shape, size) for size in sizes_of(experiment.graph())])
+    write_json(args.json, found)
+    if args.json != "-":
+        show(found, Console(), title="RTL and simulator.", every=True)
+    return int(any(abs(one["difference"]) > one["allowed"] for one in found))
 
 
 def _experiments(args):

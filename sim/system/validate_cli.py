@@ -6,6 +6,7 @@ from rich.table import Table
 from hw.errors import UserError
 from sim.terminal import add_json, check_file, measuring, write_json
 
+from .check_rtl import against_rtl
 from .validation import CHECKS, show, worst
 
 __all__ = ["configure", "run"]
@@ -42,7 +43,7 @@ def run(args):
     if args.offload or args.growth is not None:
         return _offload(args) if args.offload else _growth(args)
     if args.check_rtl is not None:
-        found = {"rtl": _against_rtl(args.check_rtl)}
+        found = {"rtl": _rtl(args.check_rtl)}
     else:
         found = {name: list(CHECKS[name]()) for name in names}
     write_json(args.json, found)
@@ -62,12 +63,14 @@ def _offload(args):
     if args.json != "-":
         table = Table(title="All-reduce of 64 MiB: network rate over the ideal endpoint's with 128 GB/s of memory, and "
                       "memory for 90 % of it")
-        for name in ("nodes", "ace", "conventional", "ace needs, GB/s", "conventional needs, GB/s", "ratio"):
+        for name in ("nodes", "ace", "ace, twice the lanes", "conventional", "ace needs, GB/s",
+                     "conventional needs, GB/s", "ratio"):
             table.add_column(name, justify="left" if name == "nodes" else "right")
         for row in rows:
             needs = [f"{row[key] / 1e9:.0f}" if row[key] else "not enough lanes"
                      for key in ("ace_needs", "conventional_needs")]
-            table.add_row(row["shape"], f"{row['ace_share']:.3f}", f"{row['compopt_share']:.3f}", *needs,
+            shares = [f"{row[key]:.3f}" for key in ("ace_share", "twice_lanes_share", "compopt_share")]
+            table.add_row(row["shape"], *shares, *needs,
                           f"{row['ratio']:.2f}" if row["ratio"] else "")
         Console().print(table)
     return 0
@@ -97,21 +100,10 @@ def _growth(args):
     return 0
 
 
-def _against_rtl(cases):
-    # Imported here: the RTL's simulation is not needed for the other checks.
-    from hw.ace.config import TINY
-    from sim.ace.bench import Bench, simulated
-    from sim.ace.shared_library import build_library
+def _rtl(cases):
+    from sim.ace.bench import simulated
 
-    wanted = [_case(case) for case in cases.split(",")] if cases else simulated.CASES
-    with measuring("ace tiny") as (building, tell):
-        bench = Bench(TINY, build_library(TINY, status=building), link_rate=0.25, link_latency=100)
-        tell("all-reduces", total=len(wanted))
-        rows = []
-        for shape, size in wanted:
-            rows.append(simulated.compare(bench, shape, size))
-            tell(rows[-1]["what"])
-    return rows
+    return against_rtl([_case(case) for case in cases.split(",")] if cases else simulated.CASES)
 
 
 def _case(text):

@@ -1,10 +1,24 @@
-"""A lane in an FPGA: no latch, within its budget, and no long way between registers. ``-s`` prints the figures."""
+"""The accelerator's blocks in an FPGA: no latch, within their budgets, and no long way between registers. ``-s`` prints
+the figures."""
+
+import json
+from pathlib import Path
 
 import pytest
 
 from fpga.area import measure
 from hw import emit
 from hw.ace.alu import Lane
+from hw.ace.chunker import Chunker
+from hw.ace.config import TINY
+from hw.ace.decoder import Decoder
+from hw.ace.drain import Drain
+from hw.ace.fill import Fill
+from hw.ace.link import LinkPort
+from hw.ace.pool import FsmPool
+from hw.ace.receive import Receive
+from hw.ace.transfers import Transfers
+from hw.ace.transmit import Transmit
 
 LEVELS = 12
 """LUT6 levels between registers, at most; between two stages of a lane there are fewer."""
@@ -28,4 +42,25 @@ def test_lane(products, capsys):
     assert area.lut + shift <= luts
     assert area.flip_flop <= flip_flops
     assert sum(count for cell, count in area.cells.items() if cell.startswith("DSP")) == dsp
+    assert depth.levels <= LEVELS, depth.paths
+
+
+NOTED = json.loads((Path(__file__).parents[2] / "docs" / "area_ace.json").read_text(encoding="utf-8"))["tiny"]["blocks"]
+"""A block may take a tenth more than that."""
+
+
+@pytest.mark.synth
+@pytest.mark.parametrize("block", [
+    Decoder, *(pytest.param(block, marks=pytest.mark.soak) for block in (
+        Chunker, Drain, Fill, FsmPool, LinkPort, Receive, Transfers, Transmit))])
+def test_block(block, capsys):
+    name = {FsmPool: "pool", LinkPort: "link"}.get(block, block.__name__.lower())
+    area, depth = measure(emit.verilog(block(TINY), name=name, assertions=False), top=name)
+    with capsys.disabled():
+        print(f"\n{name} of tiny  {area.family} {area.lut} LUT {area.lut_ram} LUT-RAM {area.flip_flop} FF "
+              f"{area.block_ram} block RAM  {depth.levels} levels of LUT6")
+    assert area.latch == 0
+    for taken, noted in ((area.lut, "lut"), (area.flip_flop, "flip_flop"), (area.lut_ram, "lut_ram"),
+                         (area.block_ram, "block_ram")):
+        assert taken <= 1.1 * NOTED[name][noted], noted
     assert depth.levels <= LEVELS, depth.paths
