@@ -9,6 +9,7 @@ own, so that none keeps another waiting.
 """
 
 from amaranth import *
+from amaranth.hdl import Assert, Format
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -354,7 +355,8 @@ class Chunker(wiring.Component):
             owner.addr.eq(through.payload),
             waiting.i.payload.priority.eq(self.standing.priorities[owner.data[_ROW_BITS:]]),
             waiting.i.payload.item.eq(through.payload), waiting.i.valid.eq(through.valid),
-            through.ready.eq(waiting.i.ready),
+            # Each slot is there once at most, and each line has room for all: it is never full.
+            through.ready.eq(1),
             ends.read[0].addr.eq(waiting.o.payload), self.drain_row.eq(row.row),
             job.list.eq(row.list), job.runs.eq(Mux(stopped, 0, row.runs)), job.base.eq(operation.dst_base),
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(row.column), job.limit.eq(operation.dst_limit),
@@ -364,6 +366,8 @@ class Chunker(wiring.Component):
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(operation.divide),
             self.drains.valid.eq(waiting.o.valid & looked), waiting.o.ready.eq(self.drains.ready & looked),
         ]
+        with m.If(through.valid & ~ResetSignal(allow_reset_less=True)):
+            m.d.sync += Assert(waiting.i.ready, Format("a slot is through twice"))
         m.d.sync += looked.eq(waiting.o.valid & ~(looked & self.drains.ready))
         with m.If(~looked):
             m.d.sync += stopped.eq(self.standing.stopped.bit_select(row.row[_ROW_BITS:], 1))
