@@ -135,7 +135,17 @@ class Decoder(wiring.Component):
         whole, addend, factor = (Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True),
                                  Signal(8, reset_less=True))        # all shards
         limits = {side: Signal(LENGTH_WIDTH, name=f"{side}_limit") for side in ("src", "dst")}
-        halfway = (shard + (2 * COLUMN_BYTES - 1))[_COLUMN_BITS + 1:] << _COLUMN_BITS
+        # These follow what they are made of by a cycle or two, and are looked at later.
+        halfway, half = Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True)
+        bases, rooms = {}, {}                                       # bytes from an offset to the end of its region
+        for side in ("src", "dst"):
+            region, offset = getattr(self, side), word[f"{side}_offset"] << size
+            bases[side] = Signal(64, name=f"{side}_base", reset_less=True)
+            rooms[side] = Signal(signed(max(len(region.length), len(offset)) + 1), name=f"{side}_room", reset_less=True)
+            m.d.sync += [bases[side].eq(Cat(Const(0, 12), region.base_page) + offset),
+                         rooms[side].eq(region.length - offset)]
+        m.d.sync += [halfway.eq((shard + (2 * COLUMN_BYTES - 1))[_COLUMN_BITS + 1:] << _COLUMN_BITS),
+                     half.eq(Mux(entry.both & ~barrier & (halfway < shard), halfway, shard))]
         uses = {"src": header.fills != 0, "dst": header.drains != 0}
         some = Signal()
         checked = {side: Signal(name=f"{side}_checked", init=1) for side in limits}
@@ -260,12 +270,13 @@ class Decoder(wiring.Component):
                     for side in ("dst", "src"):  # the later assignment wins: sources are judged first
                         region = getattr(self, side)
                         right = region.readable if side == "src" else region.writable
-                        ends = (word[f"{side}_offset"] << size) + limits[side]
                         named = word[f"{side}_region"][config.region_bits:].any()
-                        found = Mux(~region.valid | named, Status[f"{side.upper()}_REGION"],
-                                    Mux(region.domain != domains.read[0].data, Status[f"{side.upper()}_DOMAIN"],
-                                        Mux(~right, Status[f"{side.upper()}_RIGHTS"],
-                                            Mux(ends > region.length, Status[f"{side.upper()}_BOUNDS"], Status.OK))))
+                        bad = {name: Status[f"{side.upper()}_{name}"] for name in (
+                            "REGION", "DOMAIN", "RIGHTS", "BOUNDS")}
+                        found = Mux(~region.valid | named, bad["REGION"],
+                                    Mux(region.domain != domains.read[0].data, bad["DOMAIN"],
+                                        Mux(~right, bad["RIGHTS"],
+                                            Mux(limits[side] > rooms[side], bad["BOUNDS"], Status.OK))))
                         with m.If(uses[side] & checked[side] & (found != Status.OK)):
                             m.d.sync += status.eq(found)
                 m.next = "SAY"
@@ -286,11 +297,10 @@ class Decoder(wiring.Component):
             verdict.queue.eq(command.queue), verdict.flags.eq(word.flags),
             verdict.communicator.eq(word.communicator), verdict.status.eq(status),
             verdict.chunks.eq(barrier | some),
-            operation.src_base.eq(Cat(Const(0, 12), self.src.base_page) + (word.src_offset << size)),
-            operation.dst_base.eq(Cat(Const(0, 12), self.dst.base_page) + (word.dst_offset << size)),
+            operation.src_base.eq(bases["src"]), operation.dst_base.eq(bases["dst"]),
             operation.src_limit.eq(limits["src"]), operation.dst_limit.eq(limits["dst"]),
             operation.shard_bytes.eq(shard),
-            operation.half.eq(Mux(entry.both & ~barrier & (halfway < shard), halfway, shard)),
+            operation.half.eq(half),
             operation.piece.eq(Mux(word.widen & ~barrier, header.piece << size, header.piece << 2)),
             operation.plus.eq(entry.plus), operation.minus.eq(entry.minus),
             operation.varying.eq(varying), operation.row.eq(first_row), operation.size.eq(size),

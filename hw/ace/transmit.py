@@ -101,19 +101,22 @@ class Transmit(wiring.Component):
         send = self.sends.payload
         for number, port in enumerate(self.ports):
             signals, flit = self.port_signals[number], port.payload
-            # Beats that were taken and are not there yet.
+            # Beats that were taken and are not yet among those that the port had in the cycle before.
             coming = Signal(range(2 * config.packet_beats + 8), name=f"coming_{number}")
+            level, fresh, came = (Signal.like(source, name=f"{name}_{number}") for name, source in (
+                ("level", self.level[number]), ("fresh", self.fresh[number]), ("came", Const(0, 1))))
             kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                              for name in ("kept", "waiting"))
             mine = taken & (send.port == number)
             beat, abort, room, open_ = (Signal(name=f"{name}_{number}") for name in ("beat", "abort", "room", "open"))
             inside = Signal(name=f"inside_{number}")    # a packet of which more beats come
-            m.d.sync += [coming.eq(coming + Mux(mine, send.header.beats + 1, 0) - beat), open_.eq(room)]
+            m.d.sync += [coming.eq(coming + Mux(mine, send.header.beats + 1, 0) - came), open_.eq(room),
+                         level.eq(self.level[number]), fresh.eq(self.fresh[number]), came.eq(beat)]
             m.d.comb += [
-                kept.eq(self.level[number] + coming), waiting.eq(self.fresh[number] + coming),
+                kept.eq(level + coming), waiting.eq(fresh + coming),
                 fits[number].eq(kept <= config.replay_beats - config.packet_beats),
-                # An ABORT may still come before it.
-                room.eq((kept < config.replay_beats - config.packet_beats) & (waiting <= self.AHEAD)),
+                # ABORTs may still come before it.
+                room.eq((kept < config.replay_beats - config.packet_beats - 1) & (waiting <= self.AHEAD)),
                 # An ABORT is not kept waiting by one packet after the other.
                 self.room[number].eq(room & ~self.tell.valid[number]),
                 beat.eq(here & (known.port == number)),

@@ -55,8 +55,8 @@ class _Bench:
         self.memory = [self.rng.getrandbits(self.config.data_width) for _ in range(self.config.sram_beats)]
         self.refuse, self.polite, self.cycle = refuse, polite, 0
         self.unknown = 0
-        # An ABORT may go before the last packet.
-        self.queue_beats = Transmit.AHEAD + self.config.packet_beats + 1 if polite else self.config.replay_beats
+        # ABORTs may go before the last packet.
+        self.queue_beats = Transmit.AHEAD + self.config.packet_beats + 2 if polite else self.config.replay_beats
         self.sends = Source(dut, "sends", stalls=stalls, seed=cocotb.RANDOM_SEED, taken=self._send_taken)
         self.signals = Source(dut, "signals", stalls=stalls, seed=cocotb.RANDOM_SEED, taken=self._signal_taken)
         ports = range(self.config.ports)
