@@ -25,7 +25,7 @@ _TABLE = """
 
 _WHOLE = """
 In one piece, with the SRAM of slots, `{config}` takes {lut:,} LUT, {flip_flop:,} FF, {lut_ram:,} LUT-RAM, {block_ram:g}
-RAMB36 and {dsp} DSP, and has {levels} levels: no longer way arises between blocks (`--whole`).
+RAMB36 and {dsp} DSP, and has {levels} levels (`--whole`).
 """
 
 _SPLIT = """
