@@ -67,20 +67,21 @@ def main():
     args = parser.parse_args()
     config = PRESETS[args.config]
     if args.whole:
-        _note(args.config, config, "whole", _fpga(AceEngine(config), "whole"))
+        _note(args.config, config, "whole", _fpga(
+            emit.verilog(AceEngine(config), name="whole", assertions=False), "whole"))
         return
     for name in args.block or BLOCKS:
         if not args.block and name in _figures().get(args.config, {"blocks": ()})["blocks"]:
             continue
-        block = BLOCKS[name](config)
-        gates = measure_gates(emit.verilog(block, name=name, assertions=False), top=name)
+        text = emit.verilog(BLOCKS[name](config), name=name, assertions=False)
+        gates = measure_gates(text, top=name)
         _note(args.config, config, "blocks", {name: {
-            "count": TIMES[name](config) if name in TIMES else 1, **_fpga(BLOCKS[name](config), name),
+            "count": TIMES[name](config) if name in TIMES else 1, **_fpga(text, name),
             "transistors": gates.transistors, "memory_bits": gates.memory_bits}})
 
 
-def _fpga(component, name):
-    area, depth = measure(emit.verilog(component, name=name, assertions=False), top=name)
+def _fpga(text, name):
+    area, depth = measure(text, top=name)
 
     def cells(prefix):
         return sum(count for cell, count in area.cells.items() if cell.startswith(prefix))

@@ -137,7 +137,7 @@ class Decoder(wiring.Component):
         limits = {side: Signal(LENGTH_WIDTH, name=f"{side}_limit") for side in ("src", "dst")}
         # These follow what they are made of by a cycle or two, and are looked at later.
         halfway, half = Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True)
-        bases, rooms = {}, {}                                       # bytes from an offset to the end of its region
+        bases, rooms = {}, {}                                       # where a buffer begins; bytes to its region's end
         for side in ("src", "dst"):
             region, offset = getattr(self, side), word[f"{side}_offset"] << size
             bases[side] = Signal(64, name=f"{side}_base", reset_less=True)

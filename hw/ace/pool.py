@@ -1,7 +1,7 @@
 """The pool of FSMs, and what they share: the way to their programs, GRANTs, and the turns at the ports.
 
 Chunker -> FsmPool -> Transmit, and Receive -> FsmPool.  Latency: 4 cycles from a step asked for to its word, 2 from
-an offer to the packet.  Throughput: one step, one packet and one GRANT per cycle.
+an offer to the packet.  Throughput: one step, one packet and one GRANT per cycle; of one port, a packet per two.
 """
 
 from amaranth import *

@@ -103,8 +103,9 @@ class Transmit(wiring.Component):
             signals, flit = self.port_signals[number], port.payload
             # Beats that were taken and are not yet among those that the port had in the cycle before.
             coming = Signal(range(2 * config.packet_beats + 8), name=f"coming_{number}")
-            level, fresh, came = (Signal.like(source, name=f"{name}_{number}") for name, source in (
-                ("level", self.level[number]), ("fresh", self.fresh[number]), ("came", Const(0, 1))))
+            level, fresh = (Signal.like(now[number], name=f"{name}_{number}")
+                            for name, now in (("level", self.level), ("fresh", self.fresh)))
+            came = Signal(name=f"came_{number}")
             kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                              for name in ("kept", "waiting"))
             mine = taken & (send.port == number)

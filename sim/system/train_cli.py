@@ -67,6 +67,11 @@ def run(args):
 
 
 def _check_rtl(args, experiment):
+    for option in ("report", "trace", "chakra", "layers", "inputs"):
+        if getattr(args, option):
+            raise UserError(f"--check-rtl shows cycles of all-reduces only; leave out --{option}.")
+    if others := [name for name in experiment.settings if not name.startswith("workload.")]:
+        raise UserError(f"--check-rtl runs the preset tiny with links of its own; leave out --set {others[0]}.")
     ranks = prod(experiment.shape)
     if ranks > MOST_RANKS:
         raise UserError(f"--check-rtl simulates the RTL of up to {MOST_RANKS} ranks; --nodes {args.nodes} has {ranks}.")
