@@ -122,8 +122,9 @@ def test_latency_over_hops():
 
 @pytest.mark.rtl
 def test_more_fsms_and_slots_are_faster():
+    """On a ring of 8, whose links 4 FSMs do not fill: on one of 4 they do, with as many slots too."""
     shares = {(row["fsms"], row["slots"]): row["bound_share"] for row in (case() for _, case in sweep.cases(
-        _bench(link_latency=200), 65536, shapes=((4,),), fsms=(1, 4)))}
+        _bench(link_latency=200), 65536, shapes=((8,),), fsms=(1, 4)))}
     assert list(shares) == [(1, 1), (1, 2), (1, 4), (4, 4), (4, 8)]
     assert shares[1, 1] < shares[1, 2] < shares[4, 4] < shares[4, 8]
 
