@@ -1,12 +1,14 @@
 """``dmace validate``: the system simulator beside closed forms, other simulators and the RTL."""
 
+from math import prod
+
 from rich.console import Console
 from rich.table import Table
 
 from hw.errors import UserError
 from sim.terminal import add_json, check_file, measuring, write_json
 
-from .check_rtl import against_rtl
+from .check_rtl import MOST_RANKS, against_rtl
 from .validation import CHECKS, show, worst
 
 __all__ = ["configure", "run"]
@@ -111,4 +113,7 @@ def _case(text):
     sizes = nodes.split("x")
     if not size.isdecimal() or not 1 <= len(sizes) <= 3 or not all(one.isdecimal() and int(one) for one in sizes):
         raise UserError(f"--check-rtl takes cases like 4x2x2/65536, not {text!r}.")
-    return tuple(map(int, sizes)), int(size)
+    shape = tuple(map(int, sizes))
+    if not 2 <= prod(shape) <= MOST_RANKS or int(size) < 4 or int(size) % 4:
+        raise UserError(f"--check-rtl takes 2 to {MOST_RANKS} ranks with buffers of whole 4-byte words, not {text}.")
+    return shape, int(size)

@@ -59,3 +59,9 @@ def test_train(tmp_path, capsys):
 def test_train_says_what_does_not_go_with_rtl(arguments, told, capsys):
     assert main(["train", "--check-rtl", *arguments]) == 2
     assert told in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("case", ["4x2/7", "1/64", "9x9/64", "4x2"])
+def test_cases_that_are_none(case, capsys):
+    assert main(["validate", "--check-rtl", case]) == 2
+    assert case in capsys.readouterr().err
