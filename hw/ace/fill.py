@@ -161,7 +161,7 @@ class Fill(wiring.Component):
     def _join(self, m, now, now_valid, now_ready):
         """Lanes that a beat lacks come from the next one, where the move has one."""
         config, lanes = self.config, self.config.beat_bytes
-        m.submodules.out = out = Queue(filled_layout(config), depth=PLACES)
+        m.submodules.out = out = Queue(filled_layout(config), depth=PLACES, front=True)
         m.submodules.widen = widen = WidenBeats(config)
         wiring.connect(m, out.o, widen.i)
         before, before_valid = Signal(self._beat_layout(), reset_less=True), Signal()

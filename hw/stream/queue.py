@@ -28,14 +28,16 @@ class Queue(wiring.Component):
         Kind of memory, and with it the latency. ``None`` takes LUT RAM up to ``LUT_RAM_DEPTH``
         entries and a registered read beyond, and leaves the last word to the synthesis tool; a name
         is also written down as a ``ram_style``.
+    front : bool
+        The oldest item is in a register in front of LUT RAM, for deep logic behind it. The latency stays.
 
     Members
     -------
     i : ``In(stream.Signature(shape))``
         Accepts while fewer than ``depth`` items are held.
     o : ``Out(stream.Signature(shape))``
-        Offers the oldest item. In LUT RAM the payload is an asynchronous read, in block RAM the
-        memory's output register.
+        Offers the oldest item. In LUT RAM the payload is an asynchronous read unless it is in ``front``, in block RAM
+        the memory's output register.
     level : ``Out(range(depth + 1))``
         Number of items held, from the cycle after they were accepted until they are taken.
         Registered.
@@ -48,18 +50,21 @@ class Queue(wiring.Component):
     Raises
     ------
     ValueError
-        If ``depth`` is less than 2, or ``ram`` is no kind of memory.
+        If ``depth`` is less than 2, ``ram`` is no kind of memory, or ``front`` is asked of block RAM.
     """
 
     LUT_RAM_DEPTH = LUT_RAM_DEPTH
 
-    def __init__(self, shape, *, depth, ram=None):
+    def __init__(self, shape, *, depth, ram=None, front=False):
         if not isinstance(depth, int) or depth < 2:
             raise ValueError(f"Queue depth must be an integer of at least 2, not {depth!r}")
         check_ram("Queue", ram)
+        if front and has_registered_read(depth, ram):
+            raise ValueError(f"Only LUT RAM has a register in front, not a queue of {depth!r} in block RAM")
         self.shape = shape
         self.depth = depth
         self.ram = ram
+        self.front = front
         super().__init__({
             "i": In(stream.Signature(shape)),
             "o": Out(stream.Signature(shape)),
@@ -97,11 +102,14 @@ class Queue(wiring.Component):
 
         # Accepted items go to the next free row.
         w_port = storage.write_port()
-        m.d.comb += [w_port.data.eq(self.i.payload), w_port.en.eq(push)]
-        with m.If(push):
+        past = Signal()                             # goes to the register in front
+        m.d.comb += [w_port.data.eq(self.i.payload), w_port.en.eq(push & ~past)]
+        with m.If(w_port.en):
             m.d.sync += w_port.addr.eq(self._after(w_port.addr))
 
-        if self._registered_read:
+        if self.front:
+            self._read_front(m, storage, push, past)
+        elif self._registered_read:
             self._read_registered(m, storage, push)
         else:
             self._read_asynchronous(m, storage, push, pop)
@@ -125,6 +133,26 @@ class Queue(wiring.Component):
             m.d.sync += some.eq(1)
         with m.Elif(pop & ~push):
             m.d.sync += some.eq(self.level != 1)
+
+    def _read_front(self, m, storage, push, past):
+        """Show a register, which gets the oldest row, or what comes while there is none: so rows hold ``level - 1``."""
+        oldest = Signal(range(self.depth))
+        some, load = Signal(), Signal()
+        front = Signal(Shape.cast(self.shape).width, reset_less=True)
+        r_port = storage.read_port(domain="comb")
+        m.d.comb += [
+            r_port.addr.eq(oldest), load.eq(~self.o.valid | self.o.ready), past.eq(load & ~some),
+            Value.cast(self.o.payload).eq(front),
+        ]
+        with m.If(load):
+            m.d.sync += [self.o.valid.eq(some | push),
+                         front.eq(Mux(some, Value.cast(r_port.data), Value.cast(self.i.payload)))]
+        with m.If(load & some):
+            m.d.sync += oldest.eq(self._after(oldest))
+            with m.If(~push):
+                m.d.sync += some.eq(self.level != 2)
+        with m.Elif(push & ~past):
+            m.d.sync += some.eq(1)
 
     def _read_registered(self, m, storage, push):
         """Move the oldest row to the memory's output register as soon as that is free.

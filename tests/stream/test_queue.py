@@ -15,21 +15,22 @@ STALLS = [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.4, 0.6)]
 
 
 @pytest.mark.parametrize("stalls", STALLS)
-@pytest.mark.parametrize("ram", [None, "block"])
+@pytest.mark.parametrize("kind", [{}, {"ram": "block"}, {"front": True}])
 @pytest.mark.parametrize("depth", [2, 5, 8])
-def test_order(depth, ram, stalls):
+def test_order(depth, kind, stalls):
     items = [random.Random(depth).randrange(1 << 16) for _ in range(150)]
-    dut = Queue(16, depth=depth, ram=ram)
+    dut = Queue(16, depth=depth, **kind)
     sent, got = exercise(dut, [(dut.i, items)], [dut.o], expect=len(items), stalls=stalls)
     assert [payload for _, payload in sent] == items
     assert [payload for _, payload in got] == items
 
 
-@pytest.mark.parametrize("depth, ram, latency", [
-    (2, None, 1), (32, None, 1), (33, None, 2), (3, "block", 2), (40, "lut", 1),
+@pytest.mark.parametrize("depth, kind, latency", [
+    (2, {}, 1), (32, {}, 1), (33, {}, 2), (3, {"ram": "block"}, 2), (40, {"ram": "lut"}, 1), (2, {"front": True}, 1),
+    (5, {"front": True}, 1),
 ])
-def test_latency_and_throughput(depth, ram, latency):
-    dut = Queue(16, depth=depth, ram=ram)
+def test_latency_and_throughput(depth, kind, latency):
+    dut = Queue(16, depth=depth, **kind)
     assert dut.latency == latency
     items = list(range(100))
     sent, got = exercise(dut, [(dut.i, items)], [dut.o], expect=len(items))
@@ -37,11 +38,12 @@ def test_latency_and_throughput(depth, ram, latency):
     assert [cycle for cycle, _ in got] == list(range(latency, latency + 100))
 
 
-@pytest.mark.parametrize("depth, ram", [
-    (2, "lut"), (3, "lut"), (4, "lut"), (7, "lut"), (3, "block"), (4, "block"), (7, "block"),
+@pytest.mark.parametrize("front, depth, ram", [
+    *((False, depth, "lut") for depth in (2, 3, 4, 7)), *((False, depth, "block") for depth in (3, 4, 7)),
+    *((True, depth, "lut") for depth in (2, 3, 4, 7)),
 ])
-def test_depth_and_level(depth, ram):
-    dut = Queue(8, depth=depth, ram=ram)
+def test_depth_and_level(front, depth, ram):
+    dut = Queue(8, depth=depth, ram=ram, front=front)
 
     async def testbench(ctx):
         # With nobody reading, exactly `depth` items are accepted, and each shows in the next cycle's level.
@@ -74,11 +76,11 @@ def test_depth_and_level(depth, ram):
     sim.run()
 
 
-@pytest.mark.parametrize("ram", ["lut", "block"])
-def test_struct_payload(ram):
+@pytest.mark.parametrize("kind", [{"ram": "lut"}, {"ram": "block"}, {"front": True}])
+def test_struct_payload(kind):
     shape = data.StructLayout({"tag": 5, "offset": signed(6)})
     items = [shape.const({"tag": tag, "offset": -tag}) for tag in range(20)]
-    dut = Queue(shape, depth=4, ram=ram)
+    dut = Queue(shape, depth=4, **kind)
     _, got = exercise(dut, [(dut.i, items)], [dut.o], expect=len(items), stalls=(0.3, 0.3))
     assert [payload for _, payload in got] == items
 
@@ -92,6 +94,8 @@ def test_depth_wrong(depth):
 def test_ram_wrong():
     with pytest.raises(ValueError, match=r'^Queue memory must be "lut", "block" or None, not \'ultra\'$'):
         Queue(8, depth=4, ram="ultra")
+    with pytest.raises(ValueError, match=r"^Only LUT RAM has a register in front, not a queue of 64 in block RAM$"):
+        Queue(8, depth=64, front=True)
 
 
 def cells(component, command, tmp_path):
