@@ -3,6 +3,7 @@
 A build is kept under ``build/fpga/NAME-HASH``; the hash covers Verilog, pins, options and the versions of the tools.
 """
 
+import json
 import re
 import shutil
 from dataclasses import asdict, dataclass, replace
@@ -15,19 +16,17 @@ from sim.verilate import digest, once, quiet
 
 from . import tools
 from .board.top import Ecp5Pll, Ecp5Top
+from .floorplan import read_placement
+from .netlist import netlist
 from .targets import TARGETS
 from .timing import read_report
 
-__all__ = ["Made", "board_config", "build", "implement"]
+__all__ = ["Made", "board_config", "board_text", "build", "implement"]
 
 _DEVICES = {"LFE5U-12F": "--12k", "LFE5U-25F": "--25k", "LFE5U-45F": "--45k", "LFE5U-85F": "--85k",
             "LFE5UM-25F": "--um-25k", "LFE5UM-45F": "--um-45k", "LFE5UM-85F": "--um-85k",
             "LFE5UM5G-25F": "--um5g-25k", "LFE5UM5G-45F": "--um5g-45k", "LFE5UM5G-85F": "--um5g-85k"}
 _PACKAGES = {"BG256": "CABGA256", "MG285": "CSFBGA285", "BG381": "CABGA381", "BG554": "CABGA554", "BG756": "CABGA756"}
-_LABELS = ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "map_luts", "map_cells", "check", "json")
-"""Of Yosys's ``synth_ecp5``, each run on its own, so that the build can tell how far it is."""
-
-
 @dataclass(frozen=True)
 class Made:
     """What a build gave: its folder with ``board.bit``, ``board.svf`` and ``report.json``, and the report."""
@@ -76,34 +75,41 @@ def build(target, config, *, seed=1, status=quiet):
     UserError
         If a tool is missing or refuses, or the design does not fit. A clock that is missed is in the report only.
     """
-    board = TARGETS[target]
     status("writing Verilog", 0, 4)
-    top = Ecp5Top(config, clock_hz=board.clock_hz, inverted={pin.name for pin in board.pins() if pin.inverted})
-    text = emit.verilog(top, name="board", assertions=False)
-    made = implement(text, target, name=f"{target}-{config.design}-{config.preset}", clock_hz=top.pll.output_hz,
-                     seed=seed, status=status)
+    text, clock_hz = board_text(target, config)
+    made = implement(text, target, name=f"{target}-{config.design}-{config.preset}", clock_hz=clock_hz, seed=seed,
+                     status=status)
     return replace(made, report={**asdict(config), **made.report})
+
+
+def board_text(target, config):
+    """Verilog of a design on a target, and the clock that its PLL makes, in Hz."""
+    board = TARGETS[target]
+    top = Ecp5Top(config, clock_hz=board.clock_hz, inverted={pin.name for pin in board.pins() if pin.inverted})
+    return emit.verilog(top, name="board", assertions=False), top.pll.output_hz
 
 
 def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
     """Verilog of a module ``board`` with the target's pins as its ports to :class:`Made`; its clock should reach
     ``clock_hz``."""
     board = TARGETS[target]
-    yosys, nextpnr, ecppack = (tools.find(tool) for tool in ("yosys", "nextpnr-ecp5", "ecppack"))
+    nextpnr, ecppack = (tools.find(tool) for tool in ("nextpnr-ecp5", "ecppack"))
     constraints = lpf(board.pins(), board.clock_hz)
     device, package, speed = board.part
     options = [_DEVICES[device], "--package", _PACKAGES[package], "--speed", speed, "--seed", str(seed),
                "--freq", f"{clock_hz / 1e6:g}"]
-    key = digest(text, constraints, options, yosys.version, nextpnr.version, ecppack.version)
+    key = digest(text, constraints, options, tools.find("yosys").version, nextpnr.version, ecppack.version)
     folder = build_root() / "fpga" / f"{name}-{key}"
 
     def make():
-        (folder / "board.v").write_text(text, encoding="utf-8")
         (folder / "board.lpf").write_text(constraints, encoding="utf-8")
-        synthesise(folder, yosys, status=lambda what: status(what, 1, 4))
+        synthesised = netlist(text, name=name, status=lambda what: status(what, 1, 4))
+        shutil.copy(synthesised / "board.json", folder)
         tools.run(nextpnr, [*options, "--json", "board.json", "--lpf", "board.lpf", "--textcfg", "board.config",
-                            "--report", "timing.json", "--timing-allow-fail"], folder=folder,
+                            "--report", "timing.json", "--write", "placed.json", "--timing-allow-fail"], folder=folder,
                   log=folder / "nextpnr.log", line=_progress(status))
+        (folder / "placement.json").write_text(json.dumps(read_placement(folder / "placed.json")), encoding="utf-8")
+        (folder / "placed.json").unlink()
         status("packing the bitstream", 3, 4)
         tools.run(ecppack, ["board.config", "--compress", "--bit", "board.bit", "--svf", "board.svf"], folder=folder,
                   log=folder / "ecppack.log")
@@ -111,25 +117,9 @@ def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
 
     reused, seconds = once(folder, make, product="board.bit", name=name)
     report = {"target": target, "part": f"{device}-{speed} {package}",
-              "tools": [tool.version for tool in (yosys, nextpnr, ecppack)], "seconds": round(seconds, 1),
+              "tools": [tool.version for tool in (tools.find("yosys"), nextpnr, ecppack)], "seconds": round(seconds, 1),
               **read_report(folder / "timing.json", wanted_hz=clock_hz)}
     return Made(folder, report, reused, seconds)
-
-
-def synthesise(folder, yosys, *, status=lambda what: None):
-    """``board.v`` to the netlists ``board.json``, for nextpnr, and ``netlist.v``, for simulation."""
-    (folder / "synth.ys").write_text("\n".join([
-        "read_verilog -sv board.v",
-        *(f"synth_ecp5 -top board -json board.json -run {label}:{after}" for label, after in
-          zip(_LABELS, (*_LABELS[1:], ""), strict=True)),
-        "write_verilog -noattr netlist.v", ""]), encoding="utf-8")
-
-    def line(text):
-        if found := re.search(r"synth_ecp5 .*-run (\w+):", text):
-            status(f"synthesising, {found[1].replace('_', ' ')}")
-
-    tools.run(yosys, ["-s", "synth.ys"] if yosys.command[-1] != "fpga.pyosys" else ["synth.ys"], folder=folder,
-              log=folder / "yosys.log", line=line)
 
 
 def lpf(pins, clock_hz):

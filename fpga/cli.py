@@ -10,6 +10,7 @@ from rich.table import Table
 from hw.errors import UserError
 from sim.terminal import add_json, check_file, write_json
 
+from .floorplan import draw
 from .package import CARDS, NOT_RUN
 from .package import write as write_package
 from .targets import TARGETS
@@ -25,6 +26,7 @@ def configure(parser):
     build.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the placement (default: 1)")
     build.add_argument("-o", "--output", metavar="DIR", type=Path,
                        help="copy board.bit, board.svf, board.lpf and report.json there")
+    build.add_argument("--floorplan", metavar="PNG", type=Path, help="draw where the blocks lie on the FPGA")
     add_json(build)
     load = actions.add_parser("load", help="load a bitstream into a board", description="Load a bitstream into a board "
                               "by openFPGALoader; it is built first unless that was done before.")
@@ -52,10 +54,12 @@ def run(args):
         return _list()
     if args.action == "package":
         return _package(args)
+    if args.action == "build":
+        check_file("--json", args.json)
+        check_file("--floorplan", args.floorplan)
     made = _build(args)
     if args.action == "load":
         return _load(args, made)
-    check_file("--json", args.json)
     if args.output is not None:
         from .build import copy_results
 
@@ -65,6 +69,9 @@ def run(args):
         except OSError as error:
             raise UserError(f"Cannot write to {args.output}: {error.strerror}.") from error
     write_json(args.json, made.report)
+    if args.floorplan is not None:
+        draw(json.loads((made.folder / "placement.json").read_text(encoding="utf-8")), args.floorplan,
+             title=f"{args.design} {args.config} on {args.target}")
     if args.json != "-":
         show(made)
     return 0 if made.report["met"] else 1

@@ -32,7 +32,7 @@ from hw.errors import UserError
 from sim.simulator import Build, Result, SimulationFailed, TestResult
 from sim.toolchain import build_root, find_compiler, find_verilator
 
-__all__ = ["Build", "BuildFailed", "Result", "SimulationFailed", "TestResult", "build"]
+__all__ = ["Build", "BuildFailed", "Result", "SimulationFailed", "TestResult", "build", "build_text"]
 
 _OPTIMISE = ("-O3", "-fno-table")
 """For Verilator. Turning logic into tables takes it most of its time; under cocotb that never comes back."""
@@ -75,15 +75,25 @@ def build(component, *, name, waves=False, status: Callable[[str, int, int], Non
     ToolMissing
         If there is no Verilator or no compiler.
     """
-    text = emit.verilog(component, name=name)
+    return build_text(emit.verilog(component, name=name), name=name, waves=waves, status=status)
+
+
+def build_text(text, *, name, cells=(), waves=False, status=None):
+    """As :func:`build`, of Verilog whose top module is ``name``.
+
+    Parameters
+    ----------
+    cells : sequence of :class:`Path`
+        Verilog files with the modules that ``text`` lacks.
+    """
     verilator, compiler = find_verilator(), find_compiler()
     trace = waves_format() if waves else None
     key = digest(text, name, verilator.version, str(verilator.root), compiler.version, _VERILATOR_OPTIONS,
                  _WAVES_OPTIONS, _COMPILE_OPTIONS, _FAST, _SLOW, _RUNTIME, trace, package_version("cocotb"),
-                 str(cocotb_config.libs_dir))
+                 str(cocotb_config.libs_dir), [path.read_text(encoding="utf-8") for path in cells])
     folder = build_root() / "sim" / f"{name}-{key}"
-    reused, seconds = once(folder, lambda: _verilate(folder, text, name=name, trace=trace, status=status or quiet),
-                           product="simulator", name=name)
+    reused, seconds = once(folder, lambda: _verilate(folder, text, cells, name=name, trace=trace,
+                                                     status=status or quiet), product="simulator", name=name)
     return Build(name, folder, trace, reused=reused, seconds=seconds)
 
 
@@ -113,7 +123,7 @@ def quiet(what, done, total):
     """Tells nobody."""
 
 
-def _verilate(folder, text, *, name, trace, status):
+def _verilate(folder, text, cells, *, name, trace, status):
     """Verilog to ``folder/simulator``."""
     verilator = find_verilator()
     (folder / f"{name}.v").write_text(text)
@@ -122,7 +132,7 @@ def _verilate(folder, text, *, name, trace, status):
     tracing = (f"--trace-{trace}", *_WAVES_OPTIONS) if trace else ()
     # Relative names, so that messages about the design say `queue.v:12`.
     execute([verilator.path, *_VERILATOR_OPTIONS, *tracing, "--top-module", name, "-Mdir", "cpp",
-             "ports.vlt", f"{name}.v"], env=verilator.env(), folder=folder, log=folder / "verilator.log")
+             "ports.vlt", *cells, f"{name}.v"], env=verilator.env(), folder=folder, log=folder / "verilator.log")
     main = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
     libs = cocotb_config.libs_dir
     libraries = (f"-L{libs}", f"-Wl,-rpath,{libs}", "-lcocotbvpi_verilator",

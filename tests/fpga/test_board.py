@@ -1,15 +1,22 @@
-"""The board that is built, in simulation: the host's own code talks to it over a UART."""
+"""The board that is built, in simulation: the host's own code talks to it over a UART.
+
+What runs is the top with its PLL and pins, as Verilog and as the netlist that Yosys makes of it. The serial line is
+five times as fast as on a board, which is the one thing that differs.
+"""
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from fpga.board import jobs
 from fpga.board.host import BoardError
 from fpga.board.simulated import plain
+from fpga.build import board_text
+from fpga.netlist import CELLS, models, netlist
 from fpga.targets import TARGETS
+from sim.verilate import build_text
 
 pytestmark = pytest.mark.rtl
 
@@ -57,19 +64,45 @@ def ring_is_measured(board, line):
     print(rows)
 
 
-@pytest.fixture(scope="module")
-def board_of():
-    from fpga.board.core import BoardCore
-    from sim.verilate import build
+@plain
+def netlist_moves_bytes(board, line):
+    board.write_memory(0, 0x113, b"odd")
+    assert board.read_memory(0, 0x112, 5)[1:4] == b"odd"
+    assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), copies=3) == []
+    rows = jobs.bench(board, sizes=(64,), requests=6)
+    assert rows[0]["cycles"] >= 6 * 64 // 8
 
-    def make(design):
-        config = TARGETS["ulx3s-85f"].designs[design]
-        return build(BoardCore(config), name="board"), {"DMACE_BOARD": json.dumps(asdict(config))}
 
-    return make
+@plain
+def ranks_reduce(board, line):
+    assert board.config == TARGETS["ulx3s-85f"].designs["ace"]
+    # A length that is no multiple of a shard, and more than a chunk.
+    assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), elements=601) == []
+
+
+def board_of(design, *, synthesised=False):
+    """A simulator of a board's top, and the environment of its tests."""
+    config = replace(TARGETS["ulx3s-85f"].designs[design], baud=5_000_000)
+    text, _ = board_text("ulx3s-85f", config)
+    env = {"DMACE_BOARD": json.dumps(asdict(config))}
+    if not synthesised:
+        return build_text(text, name="board", cells=[CELLS]), env
+    made = netlist(text, name=f"{design}-test")
+    return build_text((made / "netlist.v").read_text(encoding="utf-8"), name="board", cells=models()), env
 
 
 @pytest.mark.parametrize("name", ["host_moves_bytes", "line_is_not_trusted", "ring_is_measured"])
-def test_dma(board_of, seed, name):
+def test_dma(seed, name):
     built, env = board_of("dma")
     built.run(__name__, testcase=name, seed=seed, env=env)
+
+
+def test_ace(seed):
+    built, env = board_of("ace")
+    built.run(__name__, testcase="ranks_reduce", seed=seed, env=env)
+
+
+@pytest.mark.synth
+def test_netlist(seed):
+    built, env = board_of("dma", synthesised=True)
+    built.run(__name__, testcase="netlist_moves_bytes", seed=seed, env=env)

@@ -1,8 +1,11 @@
 """The whole way from Verilog to a bitstream, with a counter in place of an engine."""
 
+import json
+
 import pytest
 
 from fpga.build import implement
+from fpga.floorplan import _block, draw
 from fpga.targets import TARGETS
 from hw.errors import UserError
 
@@ -29,6 +32,19 @@ def test_flow(tmp_path, monkeypatch):
     assert {name for name, _ in made.report["critical"]} & {"count"}
     assert told[0].startswith("synthesising") and told[-2:] == ["packing the bitstream", "packed"]
     assert implement(COUNTER, "ulx3s-25f", name="counter", clock_hz=25_000_000).reused
+    placement = json.loads((made.folder / "placement.json").read_text())
+    assert sum(cells for sites in placement.values() for *_, cells in sites) >= 24
+    draw(placement, tmp_path / "floorplan.png", title="counter")
+    assert (tmp_path / "floorplan.png").read_bytes().startswith(b"\x89PNG")
     unplaced = COUNTER.replace("error);", "error, extra);").replace("assign tx", "assign extra = rx;\nassign tx")
     with pytest.raises(UserError, match=r"^nextpnr-ecp5 failed with status \d+: ERROR: .* The log is .*nextpnr\.log"):
         implement(unplaced, "ulx3s-25f", name="counter", clock_hz=25_000_000)
+
+
+@pytest.mark.parametrize("name, block", [
+    ("core.engine0.legalizer.b_valid_LUT4_D", "engine0.legalizer"),
+    ("core.engine1.histogram$937.rows.0.0", "engine1.histogram"), ("core.memory1.rows.0.3", "memory"),
+    ("core.bridge.state_TRELLIS_FF_Q", "bridge"), ("core.engine0.irq_LUT4_Z", "all else"), ("idle_LUT4_Z", "all else"),
+])
+def test_block_of_a_cell(name, block):
+    assert _block(name) == block

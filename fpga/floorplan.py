@@ -1,0 +1,68 @@
+"""Where the blocks of a design lie on the FPGA: from nextpnr's placement to a picture."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+__all__ = ["draw", "read_placement"]
+
+_SHOWN = 14
+"""Blocks with a colour of their own: the largest."""
+
+_OTHER = "all else"
+
+
+def read_placement(path):
+    """Sites of each block, from the JSON that ``nextpnr-ecp5 --write`` makes.
+
+    Returns ``{block: [[x, y, cells], ...]}``. A block is a submodule of an engine, named with the engine's number where
+    there are several, or another part of the board.
+    """
+    (top,) = json.loads(Path(path).read_text(encoding="utf-8"))["modules"].values()
+    found = {}
+    for name, cell in top["cells"].items():
+        if place := re.match(r"X(\d+)/Y(\d+)/", cell.get("attributes", {}).get("NEXTPNR_BEL", "")):
+            found.setdefault(_block(name), Counter())[int(place[1]), int(place[2])] += 1
+    return {block: [[x, y, count] for (x, y), count in sorted(sites.items())] for block, sites in found.items()}
+
+
+def _block(name):
+    parts = re.sub(r"^core\.", "", name.replace("\\", "")).split(".")
+    if re.fullmatch(r"engine\d+", parts[0]):
+        # Some blocks have a number that synthesis gave them.
+        return f"{parts[0]}.{re.sub(r'[$].*|_[0-9]+$', '', parts[1])}" if len(parts) > 2 else _OTHER
+    return re.sub(r"\d+$", "", parts[0]) if len(parts) > 1 and re.fullmatch(r"[a-z]+\d*", parts[0]) else _OTHER
+
+
+def draw(placement, path, *, title):
+    """Write a picture of :func:`read_placement`'s result as PNG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib.figure import Figure
+
+    sizes = {block: sum(count for *_, count in sites) for block, sites in placement.items()}
+    blocks = sorted(sizes, key=lambda block: -sizes[block])
+    single = len({block.partition(".")[0] for block in blocks if re.match(r"engine\d", block)}) == 1
+    shown = [block for block in blocks if block != _OTHER][:_SHOWN]
+    figure = Figure(figsize=(9.5, 6.4), layout="constrained")
+    axis = figure.subplots()
+    rest = [site for block in blocks if block not in shown for site in placement[block]]
+    colours = matplotlib.colormaps["tab20"].colors
+    for number, (label, sites) in enumerate([*((block, placement[block]) for block in shown), (_OTHER, rest)]):
+        if not sites:
+            continue
+        cells = sum(count for *_, count in sites)
+        name = label.removeprefix("engine0.") if single else label
+        axis.scatter([x for x, *_ in sites], [y for _, y, _ in sites], s=7, marker="s", linewidths=0,
+                     color="0.75" if label == _OTHER else colours[number % len(colours)],
+                     zorder=1 if label == _OTHER else 2, label=f"{name} ({cells:,})")
+    axis.set_aspect("equal")
+    axis.invert_yaxis()
+    axis.set_xlabel("column")
+    axis.set_ylabel("row")
+    axis.set_title(title, loc="left", fontsize=11)
+    axis.legend(title="block (cells)", loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, markerscale=2,
+                frameon=False)
+    figure.savefig(path, dpi=120, metadata={"Software": None})
