@@ -10,7 +10,7 @@ SEED ?= 1198034105
 .PHONY: help demo demo-train demo-predict test fpga lint clean distclean
 
 help:
-	@echo "make demo       install into .venv and simulate the DMA engine"
+	@echo "make demo       install into .venv, simulate the DMA engine, build a small bitstream"
 	@echo "make demo-train learn handwritten digits on four ranks, gradients added up by the accelerators' RTL"
 	@echo "make demo-predict  predict ResNet-50 on 16 accelerators, with a report as HTML"
 	@echo "make test       check the style and run all tests (ARGS='-k name' for pytest)"
@@ -20,9 +20,10 @@ help:
 	@echo "make distclean  remove .venv too"
 
 demo:
-	@scripts/setup.sh
+	@scripts/setup.sh fpga
 	@.venv/bin/dmace doctor --brief
 	@.venv/bin/dmace sim dma
+	@.venv/bin/dmace fpga build --target ulx3s-25f --design probe
 
 demo-train:
 	@scripts/setup.sh train

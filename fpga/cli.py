@@ -10,6 +10,7 @@ from rich.table import Table
 from hw.errors import UserError
 from sim.terminal import add_json, check_file, write_json
 
+from .board.core import DESIGNS
 from .floorplan import draw
 from .package import CARDS, NOT_RUN
 from .package import write as write_package
@@ -42,8 +43,8 @@ def configure(parser):
 def _add_design(parser):
     parser.add_argument("--target", default="ulx3s-85f", choices=tuple(TARGETS), metavar="T",
                         help=f"board: {', '.join(TARGETS)} (default: ulx3s-85f)")
-    parser.add_argument("--design", default="dma", choices=("dma", "ace"), metavar="D",
-                        help="dma, or ace for a ring of two accelerators (default: dma)")
+    parser.add_argument("--design", default="dma", choices=DESIGNS, metavar="D",
+                        help="dma; ace for a ring of two accelerators; probe for memory alone (default: dma)")
     parser.add_argument("--config", default="tiny", choices=("tiny", "base", "wide"), metavar="C",
                         help="preset of the engine: tiny, base, wide (default: tiny)")
     parser.add_argument("--mhz", type=float, metavar="F", help="clock of the engine (default: the target's)")

@@ -102,6 +102,10 @@ def _dma(mhz, memory):
     return BoardConfig(design="dma", memory=memory, clock_hz=int(mhz * 1e6))
 
 
+def _probe(mhz, memory):
+    return BoardConfig(design="probe", memory=memory, clock_hz=int(mhz * 1e6))
+
+
 def _ace(mhz, memory):
     return BoardConfig(design="ace", endpoints=2, memory=memory, clock_hz=int(mhz * 1e6))
 
@@ -109,13 +113,13 @@ def _ace(mhz, memory):
 TARGETS = {
     "ulx3s-85f": Target(
         title="ULX3S, 85F", module="ulx3s", platform="ULX3S_85F_Platform", clock="clk25", lights=_leds(0, 1, 2),
-        designs={"dma": _dma(25, 1 << 16), "ace": _ace(25, 1 << 15)}, loader="ulx3s"),
+        designs={"dma": _dma(25, 1 << 16), "ace": _ace(25, 1 << 15), "probe": _probe(50, 1 << 16)}, loader="ulx3s"),
     "ulx3s-25f": Target(
         title="ULX3S, 25F", module="ulx3s", platform="ULX3S_25F_Platform", clock="clk25", lights=_leds(0, 1, 2),
-        designs={"dma": _dma(25, 1 << 15)}, loader="ulx3s"),
+        designs={"dma": _dma(25, 1 << 15), "probe": _probe(50, 1 << 15)}, loader="ulx3s"),
     "ecpix5-85f": Target(
         title="ECPIX-5, 85F", module="ecpix5", platform="ECPIX585Platform", clock="clk100",
         lights=(("rgb_led", 0, "g"), ("rgb_led", 1, "b"), ("rgb_led", 2, "r")),
-        designs={"dma": _dma(25, 1 << 16), "ace": _ace(25, 1 << 15)}, loader="ecpix5"),
+        designs={"dma": _dma(25, 1 << 16), "ace": _ace(25, 1 << 15), "probe": _probe(50, 1 << 16)}, loader="ecpix5"),
 }
 """Boards by the name that ``dmace fpga build --target`` takes."""

@@ -9,15 +9,16 @@
         board registers  s_axil of      s_axi_db of     memory of
                          engine n       engine n        engine n <-> m_axi
 
-Collectives accelerators are linked to a ring along the first dimension, on the chip.
+Collectives accelerators are linked to a ring along the first dimension, on the chip. A probe has no engine.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
+from hw.axi import AxiSignature
 from hw.regs import RegisterBank
 
 from .bridge import Bridge
@@ -29,7 +30,7 @@ from .uart import UartReceiver, UartTransmitter
 
 __all__ = ["DESIGNS", "BoardConfig", "BoardCore"]
 
-DESIGNS = ("dma", "ace")
+DESIGNS = ("dma", "ace", "probe")
 _PRESETS = ("tiny", "base", "wide")
 
 
@@ -40,11 +41,12 @@ class BoardConfig:
     Parameters
     ----------
     design : str
-        ``dma`` for a DMA engine, ``ace`` for a ring of collectives accelerators.
+        ``dma`` for a DMA engine, ``ace`` for a ring of collectives accelerators, ``probe`` for memory alone: built in a
+        minute, to try a board, its cable and the tools.
     preset : str
         Of the engines.
     endpoints : int
-        Engines, 1 to 4.
+        Engines, 1 to 4; of a probe, memories.
     memory : int
         Bytes of each engine's memory, a power of two from 4 KiB to 8 MiB.
     clock_hz : int
@@ -83,12 +85,17 @@ class BoardConfig:
 
     @property
     def engine_config(self):
-        """Sizes of the engine."""
+        """Sizes of the engine; None of a probe."""
+        if self.design == "probe":
+            return None
         if self.design == "dma":
             from hw.dma_engine.config import PRESETS
-        else:
-            from hw.ace.config import PRESETS
-        return PRESETS[self.preset]
+            return PRESETS[self.preset]
+        from hw.ace.config import PRESETS
+
+        found = PRESETS[self.preset]
+        # Two of `tiny` would fill an ECP5-85F to nine tenths, which takes nextpnr hours.
+        return replace(found, lanes=1, prod=False) if self.preset == "tiny" else found
 
 
 class BoardCore(wiring.Component):
@@ -134,16 +141,19 @@ class BoardCore(wiring.Component):
         rung, answered, interrupts, engines = [], [], [], []
         for number in range(config.endpoints):
             engine = self._engine()
+            port = engine.m_axi.signature if engine else AxiSignature(addr_width=32, data_width=64, id_width=1)
+            m.submodules[f"memory{number}"] = store = AxiMemory(port, size=config.memory)
+            targets[Space.MEMORY, number] = store.host
+            if engine is None:
+                continue
             engines.append(engine)
             m.submodules[f"engine{number}"] = engine
-            m.submodules[f"memory{number}"] = store = AxiMemory(engine.m_axi.signature, size=config.memory)
             m.submodules[f"registers{number}"] = lite = LiteBridge(engine.s_axil.signature.addr_width)
             m.submodules[f"doorbells{number}"] = doorbells = DoorbellBridge(engine.s_axi_db.signature.flip())
             connect(m, engine.m_axi, store.bus)
             connect(m, lite.o, engine.s_axil)
             connect(m, doorbells.o, engine.s_axi_db)
-            targets |= {(Space.REGISTERS, number): lite.i, (Space.DOORBELLS, number): doorbells.i,
-                        (Space.MEMORY, number): store.host}
+            targets |= {(Space.REGISTERS, number): lite.i, (Space.DOORBELLS, number): doorbells.i}
             rung.append(doorbells.o.awvalid & doorbells.o.awready)
             answered.append(engine.m_axi.bvalid & engine.m_axi.bready)
             interrupts.append(engine.irq)
@@ -177,6 +187,8 @@ class BoardCore(wiring.Component):
         return m
 
     def _engine(self):
+        if self.config.design == "probe":
+            return None
         if self.config.design == "dma":
             from hw.dma_engine import DmaEngine
 

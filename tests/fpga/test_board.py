@@ -69,8 +69,6 @@ def netlist_moves_bytes(board, line):
     board.write_memory(0, 0x113, b"odd")
     assert board.read_memory(0, 0x112, 5)[1:4] == b"odd"
     assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), copies=3) == []
-    rows = jobs.bench(board, sizes=(64,), requests=6)
-    assert rows[0]["cycles"] >= 6 * 64 // 8
 
 
 @plain
@@ -78,6 +76,17 @@ def ranks_reduce(board, line):
     assert board.config == TARGETS["ulx3s-85f"].designs["ace"]
     # A length that is no multiple of a shard, and more than a chunk.
     assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), elements=601) == []
+
+
+@plain
+def probe_holds(board, line):
+    assert jobs.selftest(board) == []
+    with pytest.raises(BoardError, match=r"^The board's design is probe, which has no DMA engine\.$"):
+        jobs.Engine(board)
+    with pytest.raises(BoardError, match=r"^The board's design is probe, which has no collectives accelerators\.$"):
+        jobs.Accelerators(board)
+    with pytest.raises(BoardError, match=r"^The board answered BUS_ERROR to READ at 0x10000000\.$"):
+        board.read_words(0x1000_0000, 1)
 
 
 def board_of(design, *, synthesised=False):
@@ -100,6 +109,11 @@ def test_dma(seed, name):
 def test_ace(seed):
     built, env = board_of("ace")
     built.run(__name__, testcase="ranks_reduce", seed=seed, env=env)
+
+
+def test_probe(seed):
+    built, env = board_of("probe")
+    built.run(__name__, testcase="probe_holds", seed=seed, env=env)
 
 
 @pytest.mark.synth

@@ -72,7 +72,7 @@ def test_tool_that_fails(tmp_path):
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [
-    (["--target", "ulx3s-25f", "--design", "ace"], "ace is too large for ulx3s-25f, which holds dma."),
+    (["--target", "ulx3s-25f", "--design", "ace"], "ace is too large for ulx3s-25f, which holds dma, probe."),
     (["--target", "ulx3s"], "--target must be one of "),
     (["--mhz", "0.001"], "--mhz: "),
     (["--mhz", "4"], "--mhz: "),

@@ -1,4 +1,4 @@
-"""The whole way from Verilog to a bitstream, with a counter in place of an engine."""
+"""The whole way from Verilog to a bitstream: of a counter, and of the smallest design for a board."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 from fpga.build import implement
 from fpga.floorplan import _block, draw
 from fpga.targets import TARGETS
+from hw.cli import main
 from hw.errors import UserError
 
 COUNTER = """module board(input clk, rx, output tx, idle, busy, error);
@@ -48,3 +49,21 @@ def test_flow(tmp_path, monkeypatch):
 ])
 def test_block_of_a_cell(name, block):
     assert _block(name) == block
+
+
+@pytest.mark.synth
+def test_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path / "build"))
+    out = tmp_path / "out"
+    arguments = ["fpga", "build", "--target", "ulx3s-25f", "--design", "probe", "-o", str(out),
+                 "--floorplan", str(tmp_path / "plan.png")]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "probe tiny on ulx3s-25f" in shown and "Critical path" in shown
+    report = json.loads((out / "report.json").read_text())
+    assert report["met"] and report["mhz"] > 50 and report["used"]["block RAM"] == 16
+    assert {path.name for path in out.iterdir()} == {"board.bit", "board.svf", "board.lpf", "report.json"}
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+    # Made once: a clock that cannot be reached is another build, and is told by the status.
+    assert main([*arguments[:6], "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out) == report
