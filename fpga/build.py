@@ -1,4 +1,4 @@
-"""Bitstreams by the open flow: Amaranth -> Verilog -> Yosys -> nextpnr -> ecppack, for ECP5.
+"""Bitstreams by open tools: Amaranth -> Verilog -> Yosys -> nextpnr -> ecppack or gowin_pack.
 
 A build is kept under ``build/fpga/NAME-HASH``; the hash covers Verilog, pins, options and the versions of the tools.
 """
@@ -15,7 +15,6 @@ from sim.toolchain import build_root
 from sim.verilate import digest, once, quiet
 
 from . import tools
-from .board.top import Ecp5Pll, Ecp5Top
 from .floorplan import read_placement
 from .netlist import netlist
 from .targets import TARGETS
@@ -23,22 +22,20 @@ from .timing import read_report
 
 __all__ = ["Made", "board_config", "board_text", "build", "implement"]
 
-_DEVICES = {"LFE5U-12F": "--12k", "LFE5U-25F": "--25k", "LFE5U-45F": "--45k", "LFE5U-85F": "--85k",
-            "LFE5UM-25F": "--um-25k", "LFE5UM-45F": "--um-45k", "LFE5UM-85F": "--um-85k",
-            "LFE5UM5G-25F": "--um5g-25k", "LFE5UM5G-45F": "--um5g-45k", "LFE5UM5G-85F": "--um5g-85k"}
-_PACKAGES = {"BG256": "CABGA256", "MG285": "CSFBGA285", "BG381": "CABGA381", "BG554": "CABGA554", "BG756": "CABGA756"}
+
 @dataclass(frozen=True)
 class Made:
-    """What a build gave: its folder with ``board.bit``, ``board.svf`` and ``report.json``, and the report."""
+    """What a build gave: its folder, the files in it that are wanted, the bitstream first, and the report."""
 
     folder: Path
+    results: tuple
     report: dict
     reused: bool
     seconds: float
 
     @property
     def bitstream(self):
-        return self.folder / "board.bit"
+        return self.folder / self.results[0]
 
 
 def board_config(target, design, preset="tiny", *, mhz=None):
@@ -52,7 +49,7 @@ def board_config(target, design, preset="tiny", *, mhz=None):
     if mhz is None:
         return config
     try:
-        return replace(config, clock_hz=Ecp5Pll.find(TARGETS[target].clock_hz, round(mhz * 1e6)).output_hz)
+        return replace(config, clock_hz=TARGETS[target].flow.reachable(round(mhz * 1e6)))
     except ValueError as error:
         raise UserError(f"--mhz: {error}.") from None
 
@@ -85,52 +82,37 @@ def build(target, config, *, seed=1, status=quiet):
 def board_text(target, config):
     """Verilog of a design on a target, and the clock that its PLL makes, in Hz."""
     board = TARGETS[target]
-    top = Ecp5Top(config, clock_hz=board.clock_hz, inverted={pin.name for pin in board.pins() if pin.inverted})
-    return emit.verilog(top, name="board", assertions=False), top.pll.output_hz
+    top, clock_hz = board.flow.top(config, board.pins())
+    return emit.verilog(top, name="board", assertions=False), clock_hz
 
 
 def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
     """Verilog of a module ``board`` with the target's pins as its ports to :class:`Made`; its clock should reach
     ``clock_hz``."""
     board = TARGETS[target]
-    nextpnr, ecppack = (tools.find(tool) for tool in ("nextpnr-ecp5", "ecppack"))
-    constraints = lpf(board.pins(), board.clock_hz)
-    device, package, speed = board.part
-    options = [_DEVICES[device], "--package", _PACKAGES[package], "--speed", speed, "--seed", str(seed),
-               "--freq", f"{clock_hz / 1e6:g}"]
-    key = digest(text, constraints, options, tools.find("yosys").version, nextpnr.version, ecppack.version)
+    flow = board.flow
+    yosys, nextpnr, packer = (tools.find(tool) for tool in ("yosys", *flow.programs))
+    constraints, options = flow.constrain(board.pins()), flow.options(clock_hz, seed)
+    key = digest(text, constraints, options, yosys.version, nextpnr.version, packer.version)
     folder = build_root() / "fpga" / f"{name}-{key}"
 
     def make():
-        (folder / "board.lpf").write_text(constraints, encoding="utf-8")
-        synthesised = netlist(text, name=name, status=lambda what: status(what, 1, 4))
+        (folder / flow.constraints).write_text(constraints, encoding="utf-8")
+        synthesised = netlist(text, name=name, synthesis=flow.synthesis, status=lambda what: status(what, 1, 4))
         shutil.copy(synthesised / "board.json", folder)
-        tools.run(nextpnr, [*options, "--json", "board.json", "--lpf", "board.lpf", "--textcfg", "board.config",
-                            "--report", "timing.json", "--write", "placed.json", "--timing-allow-fail"], folder=folder,
-                  log=folder / "nextpnr.log", line=_progress(status))
-        (folder / "placement.json").write_text(json.dumps(read_placement(folder / "placed.json")), encoding="utf-8")
-        (folder / "placed.json").unlink()
+        tools.run(nextpnr, [*options, "--json", "board.json", "--report", "timing.json", "--write", "placed.json",
+                            "--timing-allow-fail"], folder=folder, log=folder / "nextpnr.log", line=_progress(status))
         status("packing the bitstream", 3, 4)
-        tools.run(ecppack, ["board.config", "--compress", "--bit", "board.bit", "--svf", "board.svf"], folder=folder,
-                  log=folder / "ecppack.log")
+        flow.pack(folder)
+        (folder / "placement.json").write_text(json.dumps(read_placement(folder / "placed.json", flow.site)),
+                                               encoding="utf-8")
+        (folder / "placed.json").unlink()
         status("packed", 4, 4)
 
-    reused, seconds = once(folder, make, product="board.bit", name=name)
-    report = {"target": target, "part": f"{device}-{speed} {package}",
-              "tools": [tool.version for tool in (tools.find("yosys"), nextpnr, ecppack)], "seconds": round(seconds, 1),
-              **read_report(folder / "timing.json", wanted_hz=clock_hz)}
-    return Made(folder, report, reused, seconds)
-
-
-def lpf(pins, clock_hz):
-    """Constraints of nextpnr: sites, attributes, the oscillator's clock."""
-    lines = []
-    for pin in pins:
-        lines.append(f'LOCATE COMP "{pin.name}" SITE "{pin.site}";')
-        attributes = " ".join(f"{name}={value}" for name, value in sorted(pin.attributes.items()))
-        lines.append(f'IOBUF PORT "{pin.name}" {attributes};')
-    lines.append(f'FREQUENCY PORT "clk" {clock_hz / 1e6:g} MHZ;')
-    return "\n".join(lines) + "\n"
+    reused, seconds = once(folder, make, product=flow.bitstream, name=name)
+    report = {"target": target, "part": flow.part, "tools": [tool.version for tool in (yosys, nextpnr, packer)],
+              "seconds": round(seconds, 1), **read_report(folder / "timing.json", wanted_hz=clock_hz)}
+    return Made(folder, flow.results, report, reused, seconds)
 
 
 def _progress(status):
@@ -149,4 +131,4 @@ def _progress(status):
 def copy_results(made, folder):
     """Copy bitstream, SVF and report to ``folder``; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [Path(shutil.copy(made.folder / name, folder / name)) for name in ("board.bit", "board.svf", "board.lpf")]
+    return [Path(shutil.copy(made.folder / name, folder / name)) for name in made.results]

@@ -26,7 +26,7 @@ def configure(parser):
     _add_design(build)
     build.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the placement (default: 1)")
     build.add_argument("-o", "--output", metavar="DIR", type=Path,
-                       help="copy board.bit, board.svf, board.lpf and report.json there")
+                       help="copy the bitstream, its constraints and report.json there")
     build.add_argument("--floorplan", metavar="PNG", type=Path, help="draw where the blocks lie on the FPGA")
     add_json(build)
     load = actions.add_parser("load", help="load a bitstream into a board", description="Load a bitstream into a board "
@@ -146,8 +146,7 @@ def _list():
     for name in ("target", "board", "part", "oscillator", "designs"):
         table.add_column(name)
     for name, target in TARGETS.items():
-        device, package, speed = target.part
         designs = ", ".join(f"{design} at {config.clock_hz / 1e6:g} MHz" for design, config in target.designs.items())
-        table.add_row(name, target.title, f"{device}-{speed} {package}", f"{target.clock_hz / 1e6:g} MHz", designs)
+        table.add_row(name, target.title, target.flow.part, f"{target.clock_hz / 1e6:g} MHz", designs)
     Console().print(table)
     return 0

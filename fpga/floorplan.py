@@ -13,8 +13,8 @@ _SHOWN = 14
 _OTHER = "all else"
 
 
-def read_placement(path):
-    """Sites of each block, from the JSON that ``nextpnr-ecp5 --write`` makes.
+def read_placement(path, site):
+    """Sites of each block, from the JSON that nextpnr's ``--write`` makes; ``site`` is a flow's.
 
     Returns ``{block: [[x, y, cells], ...]}``. A block is a submodule of an engine, named with the engine's number where
     there are several, or another part of the board.
@@ -22,8 +22,8 @@ def read_placement(path):
     (top,) = json.loads(Path(path).read_text(encoding="utf-8"))["modules"].values()
     found = {}
     for name, cell in top["cells"].items():
-        if place := re.match(r"X(\d+)/Y(\d+)/", cell.get("attributes", {}).get("NEXTPNR_BEL", "")):
-            found.setdefault(_block(name), Counter())[int(place[1]), int(place[2])] += 1
+        if place := site(cell.get("attributes", {}).get("NEXTPNR_BEL", "")):
+            found.setdefault(_block(name), Counter())[place] += 1
     return {block: [[x, y, count] for (x, y), count in sorted(sites.items())] for block, sites in found.items()}
 
 
@@ -38,6 +38,7 @@ def _block(name):
 def draw(placement, path, *, title):
     """Write a picture of :func:`read_placement`'s result as PNG."""
     import matplotlib
+    import numpy as np
 
     matplotlib.use("Agg")
     from matplotlib.figure import Figure
@@ -46,23 +47,28 @@ def draw(placement, path, *, title):
     blocks = sorted(sizes, key=lambda block: -sizes[block])
     single = len({block.partition(".")[0] for block in blocks if re.match(r"engine\d", block)}) == 1
     shown = [block for block in blocks if block != _OTHER][:_SHOWN]
+    palette = matplotlib.colormaps["tab20"].colors
+    colours = {block: palette[number % len(palette)] for number, block in enumerate(shown)}
+    # A pixel for each site, of the block that has most there.
+    most = {}
+    for block, sites in placement.items():
+        for x, y, count in sites:
+            if count > most.get((x, y), (0, None))[0]:
+                most[x, y] = count, block
+    picture = np.ones((max(y for _, y in most) + 1, max(x for x, _ in most) + 1, 3))
+    for (x, y), (_, block) in most.items():
+        picture[y, x] = colours.get(block, (0.8, 0.8, 0.8))
     figure = Figure(figsize=(9.5, 6.4), layout="constrained")
     axis = figure.subplots()
-    rest = [site for block in blocks if block not in shown for site in placement[block]]
-    colours = matplotlib.colormaps["tab20"].colors
-    for number, (label, sites) in enumerate([*((block, placement[block]) for block in shown), (_OTHER, rest)]):
-        if not sites:
-            continue
-        cells = sum(count for *_, count in sites)
-        name = label.removeprefix("engine0.") if single else label
-        axis.scatter([x for x, *_ in sites], [y for _, y, _ in sites], s=7, marker="s", linewidths=0,
-                     color="0.75" if label == _OTHER else colours[number % len(colours)],
-                     zorder=1 if label == _OTHER else 2, label=f"{name} ({cells:,})")
-    axis.set_aspect("equal")
-    axis.invert_yaxis()
+    axis.imshow(picture, interpolation="nearest")
+    for block in shown:
+        axis.scatter([], [], marker="s", color=colours[block],
+                     label=f"{block.removeprefix('engine0.') if single else block} ({sizes[block]:,})")
+    if rest := sum(sizes[block] for block in blocks if block not in shown):
+        axis.scatter([], [], marker="s", color="0.8", label=f"{_OTHER} ({rest:,})")
     axis.set_xlabel("column")
     axis.set_ylabel("row")
     axis.set_title(title, loc="left", fontsize=11)
-    axis.legend(title="block (cells)", loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, markerscale=2,
+    axis.legend(title="block (cells)", loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8,
                 frameon=False)
     figure.savefig(path, dpi=120, metadata={"Software": None})

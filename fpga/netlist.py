@@ -1,4 +1,4 @@
-"""A board's Verilog to cells of the ECP5, by Yosys: for nextpnr, and to be simulated.
+"""A board's Verilog to cells of its FPGA, by Yosys: for nextpnr, and to be simulated.
 
 A netlist is kept under ``build/fpga/NAME-netlist-HASH``; the hash covers the Verilog and the version of Yosys.
 """
@@ -18,11 +18,11 @@ __all__ = ["CELLS", "models", "netlist"]
 CELLS = Path(__file__).parent / "board" / "ecp5_cells.v"
 """Models of cells that Yosys's library only declares: block RAM and the PLL."""
 
-_LABELS = ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "map_luts", "map_cells", "check", "json")
-"""Of Yosys's ``synth_ecp5``, each run on its own, so that the build can tell how far it is."""
+_LABELS = ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "map_luts", "map_cells", "check")
+"""Of Yosys's ``synth_ecp5`` and ``synth_gowin``, each run on its own, so that the build can tell how far it is."""
 
 
-def netlist(text, *, name, status=lambda what: None):
+def netlist(text, *, name, synthesis="synth_ecp5", status=lambda what: None):
     """Synthesise Verilog of a module ``board``, unless that was done before.
 
     Returns the folder, with ``board.json`` for nextpnr and ``netlist.v`` for simulation, and ``yosys.log``.
@@ -33,29 +33,30 @@ def netlist(text, *, name, status=lambda what: None):
         If Yosys is missing or refuses.
     """
     yosys = tools.find("yosys")
-    folder = build_root() / "fpga" / f"{name}-netlist-{digest(text, _LABELS, yosys.version)}"
-    once(folder, lambda: _synthesise(text, folder, yosys, status), product="netlist.v", name=name)
+    folder = build_root() / "fpga" / f"{name}-netlist-{digest(text, synthesis, _LABELS, yosys.version)}"
+    once(folder, lambda: _synthesise(text, folder, yosys, synthesis, status), product="netlist.v", name=name)
     return folder
 
 
 def models():
-    """Verilog files with a model of each cell of a netlist: Yosys's own, and :data:`CELLS`."""
+    """Verilog files with a model of each cell of an ECP5's netlist: Yosys's own, and :data:`CELLS`."""
     if (package := find_spec("pyosys")) is None:
         raise UserError("Yosys's models of the cells are in the package pyosys; `pip install pyosys==0.70` brings it.")
     library = Path(package.origin).parent / "share" / "lattice"
     return [CELLS, library / "common_sim.vh", library / "ccu2c_sim.vh"]
 
 
-def _synthesise(text, folder, yosys, status):
+def _synthesise(text, folder, yosys, synthesis, status):
     (folder / "board.v").write_text(text, encoding="utf-8")
     (folder / "synth.ys").write_text("\n".join([
         "read_verilog -sv board.v",
-        *(f"synth_ecp5 -top board -json board.json -run {label}:{after}" for label, after in
+        *(f"{synthesis} -top board -run {label}:{after}" for label, after in
           zip(_LABELS, (*_LABELS[1:], ""), strict=True)),
+        "write_json board.json",
         "write_verilog -noattr netlist.v", ""]), encoding="utf-8")
 
     def line(text):
-        if found := re.search(r"synth_ecp5 .*-run (\w+):", text):
+        if found := re.search(r"synth_\w+ .*-run (\w+):", text):
             status(f"synthesising, {found[1].replace('_', ' ')}")
 
     tools.run(yosys, ["-s", "synth.ys"] if yosys.command[-1] != "fpga.pyosys" else ["synth.ys"], folder=folder,

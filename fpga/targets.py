@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from hw.errors import UserError
 
 from .board.core import BoardConfig
+from .ecp5 import Ecp5Flow
+from .gowin import GowinFlow
 
 __all__ = ["TARGETS", "Pin", "Target"]
 
@@ -42,6 +44,8 @@ class Target:
         Design -> :class:`BoardConfig`, with the clock that a build is asked for unless told otherwise.
     loader : str
         openFPGALoader's name of the board.
+    family : str
+        ``ecp5`` or ``gowin``.
     """
 
     title: str
@@ -51,6 +55,7 @@ class Target:
     lights: tuple
     designs: dict
     loader: str
+    family: str = "ecp5"
 
     def _platform(self):
         if find_spec("amaranth_boards") is None:
@@ -59,10 +64,9 @@ class Target:
         return getattr(import_module(f"amaranth_boards.{self.module}"), self.platform)()
 
     @property
-    def part(self):
-        """``(device, package, speed grade)``, like ``("LFE5U-85F", "BG381", "6")``."""
-        platform = self._platform()
-        return platform.device, platform.package, platform.speed
+    def flow(self):
+        """How a bitstream is made: :class:`~fpga.ecp5.Ecp5Flow` or :class:`~fpga.gowin.GowinFlow`."""
+        return (GowinFlow if self.family == "gowin" else Ecp5Flow)(self._platform(), self.clock_hz)
 
     @property
     def clock_hz(self):
@@ -121,5 +125,8 @@ TARGETS = {
         title="ECPIX-5, 85F", module="ecpix5", platform="ECPIX585Platform", clock="clk100",
         lights=(("rgb_led", 0, "g"), ("rgb_led", 1, "b"), ("rgb_led", 2, "r")),
         designs={"dma": _dma(25, 1 << 16), "ace": _ace(25, 1 << 15), "probe": _probe(50, 1 << 16)}, loader="ecpix5"),
+    "tang-nano-9k": Target(
+        title="Tang Nano 9K", module="tang_nano_9k", platform="TangNano9kPlatform", clock="clk27",
+        lights=_leds(0, 1, 2), designs={"probe": _probe(27, 1 << 15)}, loader="tangnano9k", family="gowin"),
 }
 """Boards by the name that ``dmace fpga build --target`` takes."""

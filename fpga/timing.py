@@ -6,9 +6,11 @@ import re
 __all__ = ["read_report", "summary"]
 
 _NAMES = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "DP16KD": "block RAM", "TRELLIS_RAMW": "LUT-RAM writers",
-          "MULT18X18D": "multipliers"}
+          "MULT18X18D": "multipliers", "LUT4": "LUT4", "DFF": "FF", "BSRAM": "block RAM", "RAM16SDP4": "LUT-RAM",
+          "ALU": "carries"}
 # What synthesis appends to the name of a signal when it names a cell after it.
-_CELL = re.compile(r"[._](?:LUT4|PFUMX|L6MUX21|CCU2C|TRELLIS_FF|TRELLIS_DPR16X4|DP16KD|TRELLIS_COMB)(?:[_\d].*|$)")
+_CELL = re.compile(r"[._](?:LUT[1-4]|PFUMX|L6MUX21|CCU2C|TRELLIS_FF|TRELLIS_DPR16X4|DP16KD|TRELLIS_COMB|"
+                   r"DFF[A-Z]*|ALU|MUX2_LUT\d)(?:[_\d].*|$)")
 
 
 def read_report(path, *, wanted_hz):

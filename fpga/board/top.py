@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from .core import BoardCore
 
-__all__ = ["Ecp5Pll", "Ecp5Top"]
+__all__ = ["Ecp5Pll", "Ecp5Top", "PlainTop"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class Ecp5Pll:
         return best[1]
 
 
+_PINS = {"clk": In(1), "rx": In(1), "tx": Out(1), "idle": Out(1), "busy": Out(1), "error": Out(1)}
+
+
 class Ecp5Top(wiring.Component):
     """A :class:`BoardCore` on an ECP5.
 
@@ -70,7 +73,7 @@ class Ecp5Top(wiring.Component):
     def __init__(self, config, *, clock_hz, inverted=()):
         self.config, self.inverted = config, frozenset(inverted)
         self.pll = Ecp5Pll.find(clock_hz, config.clock_hz)
-        super().__init__({"clk": In(1), "rx": In(1), "tx": Out(1), "idle": Out(1), "busy": Out(1), "error": Out(1)})
+        super().__init__(_PINS)
 
     def elaborate(self, platform):
         m = Module()
@@ -85,9 +88,38 @@ class Ecp5Top(wiring.Component):
         m.d.comb += ClockSignal("sync").eq(clock)
         # Two flip-flops, so that the reset ends in all of the design at one edge.
         m.submodules.reset = ResetSynchronizer(~locked, domain="sync")
-        m.submodules.core = core = BoardCore(self.config)
-        for name in ("rx", "tx", "idle", "busy", "error"):
-            port = getattr(self, name)
-            ours, theirs = (getattr(core, name), port) if name == "rx" else (port, getattr(core, name))
-            m.d.comb += ours.eq(~theirs if name in self.inverted else theirs)
+        _connect(m, self)
         return m
+
+
+class PlainTop(wiring.Component):
+    """A :class:`BoardCore` that runs at the oscillator's clock, on any FPGA whose flip-flops have initial values.
+
+    Parameters and members are those of :class:`Ecp5Top`.
+    """
+
+    def __init__(self, config, *, inverted=()):
+        self.config, self.inverted = config, frozenset(inverted)
+        super().__init__(_PINS)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = ClockDomain("sync")
+        m.domains.start = ClockDomain("start", reset_less=True)
+        m.d.comb += [ClockSignal("sync").eq(self.clk), ClockSignal("start").eq(self.clk)]
+        # The clock runs before all flip-flops do.
+        waited = Signal(5)
+        with m.If(~waited[-1]):
+            m.d.start += waited.eq(waited + 1)
+        m.submodules.reset = ResetSynchronizer(~waited[-1], domain="sync")
+        _connect(m, self)
+        return m
+
+
+def _connect(m, top):
+    """A :class:`BoardCore` behind the pins of ``top``."""
+    m.submodules.core = core = BoardCore(top.config)
+    for name in ("rx", "tx", "idle", "busy", "error"):
+        port = getattr(top, name)
+        ours, theirs = (getattr(core, name), port) if name == "rx" else (port, getattr(core, name))
+        m.d.comb += ours.eq(~theirs if name in top.inverted else theirs)

@@ -5,12 +5,11 @@ destination page per cycle.
 """
 
 from amaranth import *
-from amaranth.lib import wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import OFFSET_WIDTH, SMALL_PAGE_BITS
 from .layouts import InitSignature, PageEntry
-from .table import row_memory
 
 __all__ = ["PAGE_NUMBER_WIDTH", "PageTable"]
 
@@ -53,7 +52,8 @@ class PageTable(wiring.Component):
             ("next", self.src_page, self.write_id - 1, self.write_id != 0),
             ("dst", self.dst_page, self.write_id, 1),
         ):
-            m.submodules[f"{name}_table"] = table = row_memory(PageEntry, depth=self.config.pages)
+            m.submodules[f"{name}_table"] = table = memory.Memory(
+                shape=PageEntry, depth=self.config.pages, init=[], attrs={"ram_style": "block"})
             write, read = table.write_port(), table.read_port()
             beyond = Signal(name=f"{name}_beyond")
             m.d.sync += beyond.eq((number >> bits).any())

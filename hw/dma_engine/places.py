@@ -8,11 +8,10 @@ clearing. Extended queues have longer windows, and for each place what their req
 """
 
 from amaranth import *
-from amaranth.lib import data, wiring
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .layouts import STATUS_WIDTH, EndFlags, InfoLayout, InitSignature, done_layout, is_extended
-from .table import row_memory
 from .words import Status
 
 __all__ = ["PlaceLayout", "Places"]
@@ -63,7 +62,8 @@ class Places(wiring.Component):
         found, laps = {}, {}
         for extended, (bits, queue_bits) in kinds.items():
             name = "extended_rows" if extended else "rows"
-            m.submodules[name] = rows = row_memory(row, depth=1 << (bits + queue_bits))
+            m.submodules[name] = rows = memory.Memory(
+                shape=row, depth=1 << (bits + queue_bits), init=[], attrs={"ram_style": "block"})
             write, read = rows.write_port(), rows.read_port()
             with m.If(self.init.active):
                 m.d.comb += [write.addr.eq(self.init.address), write.en.eq(1)]
@@ -93,7 +93,8 @@ class Places(wiring.Component):
         ]
 
         bits, queue_bits = kinds[True]
-        m.submodules.infos = infos = row_memory(InfoLayout, depth=1 << (bits + queue_bits))
+        m.submodules.infos = infos = memory.Memory(
+            shape=InfoLayout, depth=1 << (bits + queue_bits), init=[], attrs={"ram_style": "block"})
         write, read = infos.write_port(), infos.read_port()
         m.d.comb += [
             write.addr.eq(Cat(self.scheduled_index[:bits], self.scheduled_queue[:queue_bits])),

@@ -1,12 +1,12 @@
 """The queues: words wait here until the scheduler has cut them into segments.
 
 Doorbell -> QueueStore -> Scheduler.  A word that meets an empty queue goes straight to the front
-entry: 1 cycle.  Otherwise it waits in memory, is read when its queue is picked, and moves up in the cycle in which
+entry: 1 cycle.  Otherwise it waits in block RAM, is read when its queue is picked, and moves up in the cycle in which
 the entry before it is consumed.  Throughput: one word in and one out per cycle, from one queue too.
 """
 
 from amaranth import *
-from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
@@ -20,7 +20,7 @@ from .layouts import (
     event_layout,
     front_layout,
 )
-from .table import Table, row_memory
+from .table import BLOCK_RAM, Table
 from .words import Opcode, RequestFlag, Status
 
 __all__ = ["QueueStore"]
@@ -45,7 +45,7 @@ class _Kind(enum.Enum, shape=4):
 
 
 class QueueStore(wiring.Component):
-    """Hold ``queue_depth`` words per queue in one memory, and each queue's first request decoded.
+    """Hold ``queue_depth`` words per queue in one block RAM, and each queue's first request decoded.
 
     Parameters
     ----------
@@ -111,7 +111,8 @@ class QueueStore(wiring.Component):
         position_bits = (depth - 1).bit_length()
         init = InitSignature(config)
 
-        m.submodules.ring = ring = row_memory(_stored_layout, depth=config.queues * depth, no_rw_check=1)
+        m.submodules.ring = ring = memory.Memory(
+            shape=_stored_layout, depth=config.queues * depth, init=[], attrs=BLOCK_RAM)
         ring_write, ring_read = ring.write_port(), ring.read_port()
         m.submodules.heads = heads = Table(position_bits + 1, depth=config.queues, reads=2, init=init)
         m.submodules.tails = tails = Table(position_bits + 1, depth=config.queues, reads=3, init=init)

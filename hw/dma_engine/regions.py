@@ -5,11 +5,10 @@ per cycle.  The two are looked up anew for every segment, so nothing else rememb
 """
 
 from amaranth import *
-from amaranth.lib import wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .layouts import InitSignature, RegionEntry
-from .table import row_memory
 
 __all__ = ["RegionTable"]
 
@@ -44,7 +43,8 @@ class RegionTable(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         for side in ("src", "dst"):
-            m.submodules[f"{side}_table"] = table = row_memory(RegionEntry, depth=self.config.regions)
+            m.submodules[f"{side}_table"] = table = memory.Memory(
+                shape=RegionEntry, depth=self.config.regions, init=[], attrs={"ram_style": "block"})
             write, read = table.write_port(), table.read_port()
             m.d.comb += [
                 write.en.eq(self.write | self.init.active),

@@ -4,13 +4,13 @@ B -> Responses -> Retire.  Latency: 2 cycles from the B handshake to ``done``.  
 """
 
 from amaranth import *
-from amaranth.lib import data, wiring
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
 
 from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields, word_id_layout
-from .table import row_memory
+from .table import BLOCK_RAM
 from .words import Status
 
 __all__ = ["Responses"]
@@ -51,8 +51,8 @@ class Responses(wiring.Component):
         m = Module()
         config = self.config
         fields = origin_fields(config)
-        m.submodules.origins = origins = row_memory(
-            data.StructLayout(fields | {"unread": 1}), depth=config.tags, no_rw_check=1)
+        m.submodules.origins = origins = memory.Memory(
+            shape=data.StructLayout(fields | {"unread": 1}), depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = origins.write_port(), origins.read_port()
         m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched | self.signalled)]
         m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in fields]

@@ -5,14 +5,14 @@ announcement to its first step.  Throughput: one step per cycle, also when each 
 """
 
 from amaranth import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
 
 from .config import ADDR_WIDTH
 from .layouts import EPOCH_WIDTH, Attributes, completion_write_layout, launch_layout
-from .table import row_memory
+from .table import BLOCK_RAM
 
 __all__ = ["WriteSequencer", "address_layout", "step_layout"]
 
@@ -108,7 +108,8 @@ class WriteSequencer(wiring.Component):
         })
 
         # -- What is known of each tag, worked out at launch.
-        m.submodules.contexts = contexts = row_memory(context_layout, depth=config.tags, no_rw_check=1)
+        m.submodules.contexts = contexts = memory.Memory(
+            shape=context_layout, depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = contexts.write_port(), contexts.read_port()
         segment = self.launch.segment
         src_lane, dst_lane = segment.src_addr[:lanes], segment.dst_addr[:lanes]

@@ -7,19 +7,10 @@ from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In
 
-from hw.stream.storage import LUT_RAM_DEPTH
-
-__all__ = ["BLOCK_RAM", "Table", "row_memory"]
+__all__ = ["BLOCK_RAM", "Table"]
 
 BLOCK_RAM = {"ram_style": "block", "no_rw_check": 1}
 """Attributes of a memory that never reads a row in the cycle that writes it: Yosys then adds no bypass."""
-
-
-def row_memory(shape, *, depth, **attributes):
-    """Memory with reads into registers: in LUT RAM where one LUT holds all rows of a bit, which leaves a flip-flop at
-    once where block RAM takes half of a cycle, and in block RAM otherwise."""
-    style = "distributed" if depth <= LUT_RAM_DEPTH else "block"
-    return memory.Memory(shape=shape, depth=depth, init=[], attrs={"ram_style": style, **attributes})
 
 
 class Table(wiring.Component):

@@ -10,13 +10,13 @@ from sim.terminal import add_json, add_seed, check_file, check_range, integer, w
 
 __all__ = ["configure", "run"]
 
-MOST_COLLECTIVES = 1_000_000
+COLLECTIVES, MOST_COLLECTIVES = 200, 1_000_000
 
 
 def configure(parser):
     add_config(parser)
-    parser.add_argument("--collectives", type=integer, default=200, metavar="N",
-                        help="how many at least (default: 200)")
+    parser.add_argument("--collectives", type=integer, metavar="N",
+                        help=f"how many at least (default: {COLLECTIVES})")
     parser.add_argument("--revoke", type=integer, metavar="N",
                         help="instead, stop so many collectives at random moments, by COMMUNICATOR_REVOKE, errors "
                         "of memories and cut links, and see what works then")
@@ -28,11 +28,13 @@ def configure(parser):
 
 
 def run(args):
-    check_range("--collectives", args.collectives, 1, MOST_COLLECTIVES)
+    if args.collectives is not None:
+        check_range("--collectives", args.collectives, 1, MOST_COLLECTIVES)
     if args.revoke is not None:
         check_range("--revoke", args.revoke, 1, MOST_COLLECTIVES)
-        if args.faults or args.no_stalls:
-            raise UserError("--revoke has faults and pauses of its own; leave out --faults and --no-stalls.")
+        if args.faults or args.no_stalls or args.collectives is not None:
+            raise UserError("--revoke has collectives, faults and pauses of its own; leave out --collectives, --faults "
+                            "and --no-stalls.")
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_file("--json", args.json)
     # Imported here, so that a wrong option is told at once.
@@ -41,7 +43,7 @@ def run(args):
 
     with at_work(args.config) as (library, tell):
         if args.revoke is None:
-            result = compare(PRESETS[args.config], collectives=args.collectives, seed=args.seed,
+            result = compare(PRESETS[args.config], collectives=args.collectives or COLLECTIVES, seed=args.seed,
                              stalls=not args.no_stalls, faults=args.faults, library=library, tell=tell)
         else:
             result = compare_errors(PRESETS[args.config], errors=args.revoke, seed=args.seed, library=library,

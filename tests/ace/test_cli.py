@@ -117,5 +117,6 @@ def test_compare_of_what_is_stopped(tmp_path, seed, capsys):
     result = json.loads(file.read_text())
     assert result["errors"] == 4 and len(result["causes"]) == 4 and result["mismatches"] == result["hangs"] == 0
     assert "LINK_DOWN" in capsys.readouterr().out
-    assert main(["compare", "ace", "--revoke", "4", "--faults"]) == 2
-    assert "leave out --faults" in capsys.readouterr().err
+    for option in (["--faults"], ["--collectives", "9"]):
+        assert main(["compare", "ace", "--revoke", "4", *option]) == 2
+        assert "leave out --collectives, --faults and --no-stalls." in capsys.readouterr().err

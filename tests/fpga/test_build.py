@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fpga import build, tools
+from fpga import tools
 from fpga.board.top import Ecp5Pll
 from fpga.targets import TARGETS
 from hw.cli import main
@@ -30,17 +30,20 @@ def test_pll_cannot():
 @pytest.mark.parametrize("name", TARGETS)
 def test_constraints(name):
     target = TARGETS[name]
-    pins = target.pins()
+    flow, pins = target.flow, target.pins()
     assert [pin.name for pin in pins] == ["clk", "rx", "tx", "idle", "busy", "error"]
     assert len({pin.site for pin in pins}) == len(pins)
-    text = build.lpf(pins, target.clock_hz)
-    assert text.count("LOCATE COMP") == text.count("IO_TYPE=") == len(pins)
-    assert f'FREQUENCY PORT "clk" {target.clock_hz // 1_000_000} MHZ;' in text
-    device, package, _ = target.part
-    assert device in build._DEVICES and package in build._PACKAGES
+    text = flow.constrain(pins)
+    assert text.count("IO_TYPE=") == len(pins) and all(pin.site in text for pin in pins)
+    assert flow.options(25_000_000, 1)
     for config in target.designs.values():
-        # The promised clock is one that the PLL makes.
-        assert Ecp5Pll.find(target.clock_hz, config.clock_hz).output_hz == config.clock_hz
+        # The promised clock is one that the board has.
+        assert flow.reachable(config.clock_hz) == config.clock_hz
+
+
+def test_oscillator_of_ecp5():
+    target = TARGETS["ulx3s-85f"]
+    assert 'FREQUENCY PORT "clk" 25 MHZ;' in target.flow.constrain(target.pins())
 
 
 def test_ulx3s_pins():
@@ -76,6 +79,8 @@ def test_tool_that_fails(tmp_path):
     (["--target", "ulx3s"], "--target must be one of "),
     (["--mhz", "0.001"], "--mhz: "),
     (["--mhz", "4"], "--mhz: "),
+    (["--target", "tang-nano-9k", "--design", "probe", "--mhz", "50"],
+     "--mhz: this board's engines run at the 27 MHz of its oscillator, not at 50."),
 ])
 def test_wrong_options(capsys, arguments, sentence):
     assert main(["fpga", "build", *arguments]) == 2

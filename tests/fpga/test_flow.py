@@ -20,23 +20,35 @@ endmodule
 
 
 @pytest.mark.synth
-def test_flow(tmp_path, monkeypatch):
+@pytest.mark.parametrize("target", ["ulx3s-25f", "tang-nano-9k"])
+def test_flow(target, tmp_path, monkeypatch):
     monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
     told = []
-    made = implement(COUNTER, "ulx3s-25f", name="counter", clock_hz=TARGETS["ulx3s-25f"].clock_hz,
+    clock_hz = TARGETS[target].clock_hz
+    made = implement(COUNTER, target, name="counter", clock_hz=clock_hz,
                      status=lambda what, done, total: told.append(what.partition(",")[0]))
-    # The preamble of an ECP5's configuration (Lattice FPGA-TN-02039), behind the comment.
-    assert b"\xff\xff\xbd\xb3" in made.bitstream.read_bytes()[:400]
-    assert "SIR" in (made.folder / "board.svf").read_text()
+    if TARGETS[target].family == "ecp5":
+        # The preamble of an ECP5's configuration (Lattice FPGA-TN-02039), behind the comment.
+        assert b"\xff\xff\xbd\xb3" in made.bitstream.read_bytes()[:400]
+        assert "SIR" in (made.folder / "board.svf").read_text()
+    else:
+        # Bits as text, with the preamble and the part's ID (Gowin UG290).
+        lines = made.bitstream.read_text().splitlines()
+        assert "1010010111000011" in lines and any(f"{0x1100481B:032b}" in line for line in lines)
     assert (made.report["used"]["FF"], made.report["met"], made.reused) == (24, True, False)
     assert made.report["mhz"] > 100
     assert {name for name, _ in made.report["critical"]} & {"count"}
     assert told[0].startswith("synthesising") and told[-2:] == ["packing the bitstream", "packed"]
-    assert implement(COUNTER, "ulx3s-25f", name="counter", clock_hz=25_000_000).reused
+    assert implement(COUNTER, target, name="counter", clock_hz=clock_hz).reused
     placement = json.loads((made.folder / "placement.json").read_text())
     assert sum(cells for sites in placement.values() for *_, cells in sites) >= 24
     draw(placement, tmp_path / "floorplan.png", title="counter")
     assert (tmp_path / "floorplan.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.synth
+def test_port_without_a_pin(tmp_path, monkeypatch):
+    monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
     unplaced = COUNTER.replace("error);", "error, extra);").replace("assign tx", "assign extra = rx;\nassign tx")
     with pytest.raises(UserError, match=r"^nextpnr-ecp5 failed with status \d+: ERROR: .* The log is .*nextpnr\.log"):
         implement(unplaced, "ulx3s-25f", name="counter", clock_hz=25_000_000)
