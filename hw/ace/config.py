@@ -228,7 +228,7 @@ class AceConfig:
     @property
     def tags(self):
         """Rows of the longest table that the sweep after reset clears."""
-        return max(PHASES * self.fsms, self.communicators << DIRECTORY_WIDTH, self.slots)
+        return max(2 * PHASES * self.fsms, self.communicators << DIRECTORY_WIDTH, self.slots)
 
     @property
     def doorbell_addr_width(self):

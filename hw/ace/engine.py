@@ -217,7 +217,8 @@ class AceEngine(wiring.Component):
         # -- Links.
         m.d.comb += [
             pool.lookup.eq(receive.lookup), receive.place.eq(pool.place),
-            pool.grant.valid.eq(receive.grants.valid), pool.grant.payload.eq(receive.grants.payload),
+            pool.grant.valid.eq(receive.grants.valid), pool.grant.port.eq(receive.grants.port),
+            pool.grant.payload.eq(receive.grants.payload),
             pool.landed.valid.eq(receive.landed.valid), pool.landed.payload.eq(receive.landed.payload),
             pool.room.eq(transmit.room), pool.signal_room.eq(transmit.signal_room),
             pool.read.valid.eq(transmit.sent.valid), pool.read.fsm.eq(transmit.sent.fsm),

@@ -58,7 +58,7 @@ class FsmPool(wiring.Component):
         Look-ups in the communicator table.
     lookup : ``In``; ``communicator``, ``sequence``; place : ``Out(place_layout)``
         Of the chunk that was asked for in the cycle before.
-    grant : ``In``; ``valid``, ``payload``: a GRANT that has come
+    grant : ``In``; ``valid``, ``port``, ``payload``: a GRANT that has come, and where
     landed : ``In``; ``valid``, ``payload``: data that has come
     sends : ``Out(stream.Signature(send_layout))``, room : ``In(ports)``
     read : ``In``; ``valid``, ``fsm``: a packet has been read
@@ -85,7 +85,8 @@ class FsmPool(wiring.Component):
             "lookup_share": Out(share), "grant_share": Out(share),
             "lookup": In(data.StructLayout({"communicator": 4, "sequence": SEQUENCE_WIDTH})),
             "place": Out(place_layout(config)),
-            "grant": In(wiring.Signature({"valid": Out(1), "payload": Out(grant_layout(config))})),
+            "grant": In(wiring.Signature({
+                "valid": Out(1), "port": Out(range(config.ports)), "payload": Out(grant_layout(config))})),
             "landed": In(wiring.Signature({"valid": Out(1), "payload": Out(landed_layout(config))})),
             "sends": Out(stream.Signature(send_layout(config))), "room": In(config.ports),
             "read": In(wiring.Signature({"valid": Out(1), "fsm": Out(config.fsm_bits)})),
@@ -194,34 +195,39 @@ class FsmPool(wiring.Component):
     def _grants(self, m, fsms, entered):
         """A GRANT for a phase in which its FSM is not yet is kept until the FSM enters it; else it is told at once.
 
-        Before one comes for another chunk of the same FSM, the receiver has had all of the earlier one's sends in that
-        phase: no row is needed twice at a time.
+        There is a row for each port of an FSM. Before the neighbour there grants the same FSM something in another
+        phase, or for another chunk, it has had all of the earlier phase's sends: no row is needed twice at a time. A
+        row for each phase would not do: of another collective, whose dimensions come in another order, the same phase
+        may be granted by another neighbour, which knows nothing of the first one.
         """
         config = self.config
-        row_layout = data.StructLayout({"sequence": SEQUENCE_WIDTH, "granted": STEP_WIDTH})
+        port_bits = (config.ports - 1).bit_length()
+        row_layout = data.StructLayout({"sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH, "granted": STEP_WIDTH})
         m.submodules.grants = table = Table(
-            row_layout, depth=config.fsms << PHASE_WIDTH, reads=1, init=InitSignature(config))
+            row_layout, depth=config.fsms << port_bits, reads=1, init=InitSignature(config))
         wiring.connect(m, wiring.flipped(self.init), table.init)
         came, valid = Signal(grant_layout(config), reset_less=True), Signal()
-        number = Signal(config.fsm_bits, reset_less=True)
+        number, port = Signal(config.fsm_bits, reset_less=True), Signal(port_bits, reset_less=True)
         m.d.comb += self.grant_share.number.eq(self.grant.payload.communicator)
-        m.d.sync += [valid.eq(self.grant.valid), came.eq(self.grant.payload),
+        m.d.sync += [valid.eq(self.grant.valid), came.eq(self.grant.payload), port.eq(self.grant.port),
                      number.eq(own(self.grant_share.share, self.grant.payload.sequence)[0])]
-        kept = Signal(config.fsms << PHASE_WIDTH)
+        kept = Signal(config.fsms << port_bits)
         place, told = Signal(range(len(kept))), Signal(config.fsms)
         m.d.comb += [
-            place.eq(Cat(came.phase, number)),
+            place.eq(Cat(port, number)),
             table.write.en.eq(valid & ~told.any()), table.write.addr.eq(place),
-            table.write.data.sequence.eq(came.sequence), table.write.data.granted.eq(came.granted),
+            *(table.write.data[name].eq(came[name]) for name, _ in row_layout),
         ]
         phases, sequences = (Array(fsm.state[name] for fsm in fsms) for name in ("phase", "sequence"))
+        ports = Array(fsm.port for fsm in fsms)
         row = table.read[0].data
         found = Signal(range(len(kept)))
-        m.d.comb += [found.eq(Cat(phases[entered], entered)), table.read[0].addr.eq(found)]
+        m.d.comb += [found.eq(Cat(ports[entered], entered)), table.read[0].addr.eq(found)]
         with m.If(table.write.en):
             m.d.sync += kept.bit_select(place, 1).eq(1)
         for index, fsm in enumerate(fsms):
-            known = fsm.entered & kept.bit_select(found, 1) & (row.sequence == sequences[entered])
+            known = fsm.entered & kept.bit_select(found, 1) & (row.sequence == sequences[entered]) \
+                & (row.phase == phases[entered])
             m.d.comb += [
                 told[index].eq(valid & fsm.inside & (number == index) & (came.phase == fsm.state.phase)
                                & (came.sequence == fsm.state.sequence)),
@@ -232,7 +238,7 @@ class FsmPool(wiring.Component):
                 m.d.sync += kept.bit_select(found, 1).eq(0)
             share = self.restart_share
             with m.If(self.restart & ~((index - share.fsm_first)[:config.fsm_bits] & ~share.fsm_mask).any()):
-                m.d.sync += [kept[index << PHASE_WIDTH | phase].eq(0) for phase in range(1 << PHASE_WIDTH)]
+                m.d.sync += kept[index << port_bits:index + 1 << port_bits].eq(0)
 
     def _sends(self, m, fsms, priorities):
         config = self.config

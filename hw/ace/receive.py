@@ -70,7 +70,7 @@ class Receive(wiring.Component):
         The chunk of a packet, and in the next cycle where it is.
     read : ``Out(SramReadSignature)``, write : ``Out(SramWriteSignature)``
         Of the SRAM; never refused.
-    grants : ``Out``; ``valid``, ``payload``
+    grants : ``Out``; ``valid``, ``port``, ``payload``
         A GRANT has come.
     landed : ``Out``; ``valid``, ``payload``
         The last beat of a packet is being written: reads accepted in later cycles have all of it.
@@ -91,7 +91,8 @@ class Receive(wiring.Component):
             "ports": In(stream.Signature(flit_layout(config))).array(config.ports),
             "lookup": Out(lookup_layout()), "place": In(place_layout(config)),
             "read": Out(SramReadSignature(config)), "write": Out(SramWriteSignature(config)),
-            "grants": Out(wiring.Signature({"valid": Out(1), "payload": Out(grant_layout(config))})),
+            "grants": Out(wiring.Signature({
+                "valid": Out(1), "port": Out(range(config.ports)), "payload": Out(grant_layout(config))})),
             "landed": Out(wiring.Signature({"valid": Out(1), "payload": Out(landed_layout(config))})),
             "standing": In(standing_layout(config)),
             "aborts": Out(wiring.Signature({"valid": Out(1), "payload": Out(abort_layout())})),
@@ -112,6 +113,7 @@ class Receive(wiring.Component):
         m.d.comb += [
             is_data.eq(~flit.first | (header.kind == PacketKind.DATA)),
             self.grants.valid.eq(valid & ~late & flit.first & (header.kind == PacketKind.GRANT)),
+            self.grants.port.eq(port),
             *(self.grants.payload[name].eq(header[name]) for name, _ in grant_layout(self.config)),
             *(self.lookup[name].eq(header[name]) for name, _ in lookup_layout()),
         ]

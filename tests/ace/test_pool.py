@@ -45,7 +45,8 @@ class _Rank(wiring.Component):
             "done": Out(stream.Signature(CONFIG.slot_bits)),
             "sends": Out(stream.Signature(send_layout(CONFIG))),
             "signals": Out(stream.Signature(signal_layout(CONFIG))),
-            "grant": event(grant_layout(CONFIG)), "landed": event(landed_layout(CONFIG)),
+            "grant": event(grant_layout(CONFIG)), "grant_port": In(range(CONFIG.ports)),
+            "landed": event(landed_layout(CONFIG)),
             "read": event(CONFIG.fsm_bits),
             "room": In(CONFIG.ports), "signal_room": In(CONFIG.ports),
         })
@@ -66,6 +67,7 @@ class _Rank(wiring.Component):
             communicators.write.eq(self.write),
             communicators.share.eq(share_layout(CONFIG).const({"fsm_mask": FSM_MASK, "slot_mask": SLOT_MASK})),
             pool.grant.valid.eq(self.grant.valid), pool.grant.payload.eq(self.grant.payload),
+            pool.grant.port.eq(self.grant_port),
             pool.landed.valid.eq(self.landed.valid), pool.landed.payload.eq(self.landed.payload),
             pool.read.valid.eq(self.read.valid), pool.read.fsm.eq(self.read.payload),
             pool.room.eq(self.room), pool.signal_room.eq(self.signal_room),
@@ -167,6 +169,7 @@ class _World:
                 _, header, beats = link.popleft()
                 if header.kind == PacketKind.GRANT:
                     ctx.set(rank.grant.valid, 1)
+                    ctx.set(rank.grant_port, port)
                     ctx.set(rank.grant.payload, {name: header[name] for name in (
                         "communicator", "sequence", "phase", "granted")})
                 else:
