@@ -80,7 +80,7 @@ def build(target, config, *, seed=1, status=quiet):
 
 
 def board_text(target, config):
-    """Verilog of a design on a target, and the clock that its PLL makes, in Hz."""
+    """Verilog of a design on a target, and the clock of its engines, in Hz."""
     board = TARGETS[target]
     top, clock_hz = board.flow.top(config, board.pins())
     return emit.verilog(top, name="board", assertions=False), clock_hz

@@ -27,7 +27,6 @@ class Ecp5Flow:
     synthesis = "synth_ecp5"
     programs = ("nextpnr-ecp5", "ecppack")
     constraints = "board.lpf"
-    bitstream = "board.bit"
     results = ("board.bit", "board.svf", "board.lpf")
 
     def __init__(self, platform, clock_hz):
@@ -52,8 +51,7 @@ class Ecp5Flow:
         lines = []
         for pin in pins:
             lines.append(f'LOCATE COMP "{pin.name}" SITE "{pin.site}";')
-            attributes = " ".join(f"{name}={value}" for name, value in sorted(pin.attributes.items()))
-            lines.append(f'IOBUF PORT "{pin.name}" {attributes};')
+            lines.append(f'IOBUF PORT "{pin.name}" {pin.settings};')
         lines.append(f'FREQUENCY PORT "clk" {self.clock_hz / 1e6:g} MHZ;')
         return "\n".join(lines) + "\n"
 

@@ -17,7 +17,6 @@ class GowinFlow:
     synthesis = "synth_gowin"
     programs = ("nextpnr-himbaechel-gowin", "gowin_pack")
     constraints = "board.cst"
-    bitstream = "board.fs"
     results = ("board.fs", "board.cst")
 
     def __init__(self, platform, clock_hz):
@@ -40,8 +39,7 @@ class GowinFlow:
         lines = []
         for pin in pins:
             lines.append(f'IO_LOC "{pin.name}" {pin.site};')
-            attributes = " ".join(f"{name}={value}" for name, value in sorted(pin.attributes.items()))
-            lines.append(f'IO_PORT "{pin.name}" {attributes};')
+            lines.append(f'IO_PORT "{pin.name}" {pin.settings};')
         return "\n".join(lines) + "\n"
 
     def options(self, clock_hz, seed):

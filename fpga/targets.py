@@ -25,6 +25,11 @@ class Pin:
     inverted: bool
     attributes: dict
 
+    @property
+    def settings(self):
+        """Its attributes as constraint files have them, like ``IO_TYPE=LVCMOS33 PULL_MODE=UP``."""
+        return " ".join(f"{name}={value}" for name, value in sorted(self.attributes.items()))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Target:

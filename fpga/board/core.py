@@ -94,7 +94,7 @@ class BoardConfig:
         from hw.ace.config import PRESETS
 
         found = PRESETS[self.preset]
-        # Two of `tiny` would fill an ECP5-85F to nine tenths, which takes nextpnr hours.
+        # Two of `tiny` as they are would fill an ECP5-85F to nine tenths.
         return replace(found, lanes=1, prod=False) if self.preset == "tiny" else found
 
 

@@ -191,6 +191,10 @@ class AceConfig:
         return 2 * DIMENSIONS
 
     @property
+    def port_bits(self):
+        return (self.ports - 1).bit_length()
+
+    @property
     def fsm_bits(self):
         return (self.fsms - 1).bit_length()
 
@@ -228,7 +232,7 @@ class AceConfig:
     @property
     def tags(self):
         """Rows of the longest table that the sweep after reset clears."""
-        return max(2 * PHASES * self.fsms, self.communicators << DIRECTORY_WIDTH, self.slots)
+        return max(self.fsms << self.port_bits, self.communicators << DIRECTORY_WIDTH, self.slots)
 
     @property
     def doorbell_addr_width(self):

@@ -201,7 +201,7 @@ class FsmPool(wiring.Component):
         may be granted by another neighbour, which knows nothing of the first one.
         """
         config = self.config
-        port_bits = (config.ports - 1).bit_length()
+        port_bits = config.port_bits
         row_layout = data.StructLayout({"sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH, "granted": STEP_WIDTH})
         m.submodules.grants = table = Table(
             row_layout, depth=config.fsms << port_bits, reads=1, init=InitSignature(config))

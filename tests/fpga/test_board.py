@@ -74,7 +74,7 @@ def netlist_moves_bytes(board, line):
 @plain
 def ranks_reduce(board, line):
     assert board.config == TARGETS["ulx3s-85f"].designs["ace"]
-    # A length that is no multiple of a shard, and more than a chunk.
+    # A length that is no multiple of a shard.
     assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), elements=601) == []
 
 

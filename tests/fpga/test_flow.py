@@ -76,6 +76,6 @@ def test_command_line(tmp_path, monkeypatch, capsys):
     assert report["met"] and report["mhz"] > 50 and report["used"]["block RAM"] == 16
     assert {path.name for path in out.iterdir()} == {"board.bit", "board.svf", "board.lpf", "report.json"}
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
-    # Made once: a clock that cannot be reached is another build, and is told by the status.
+    # Made once.
     assert main([*arguments[:6], "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == report
