@@ -45,6 +45,8 @@ def board_config(target, design, preset="tiny", *, mhz=None):
     designs = TARGETS[target].designs
     if design not in designs:
         raise UserError(f"{design} is too large for {target}, which holds {', '.join(designs)}.")
+    if design == "probe" and preset != "tiny":
+        raise UserError(f"A probe has no engine that could be {preset}: leave --config out.")
     config = replace(designs[design], preset=preset)
     if mhz is None:
         return config

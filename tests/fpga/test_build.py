@@ -77,6 +77,7 @@ def test_tool_that_fails(tmp_path):
 @pytest.mark.parametrize(("arguments", "sentence"), [
     (["--target", "ulx3s-25f", "--design", "ace"], "ace is too large for ulx3s-25f, which holds dma, probe."),
     (["--target", "ulx3s"], "--target must be one of "),
+    (["--design", "probe", "--config", "base"], "A probe has no engine that could be base: leave --config out."),
     (["--mhz", "0.001"], "--mhz: "),
     (["--mhz", "4"], "--mhz: "),
     (["--target", "tang-nano-9k", "--design", "probe", "--mhz", "50"],
