@@ -44,7 +44,8 @@ def _add_design(parser):
     parser.add_argument("--target", default="ulx3s-85f", choices=tuple(TARGETS), metavar="T",
                         help=f"board: {', '.join(TARGETS)} (default: ulx3s-85f)")
     parser.add_argument("--design", default="dma", choices=DESIGNS, metavar="D",
-                        help="dma; ace for a ring of two accelerators; probe for memory alone (default: dma)")
+                        help="dma; ace: a ring of two accelerators; endpoint: both engines on one memory; probe: "
+                        "memory alone (default: dma)")
     parser.add_argument("--config", default="tiny", choices=("tiny", "base", "wide"), metavar="C",
                         help="preset of the engine: tiny, base, wide (default: tiny)")
     parser.add_argument("--mhz", type=float, metavar="F", help="clock of the engine (default: the target's)")

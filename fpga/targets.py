@@ -119,17 +119,25 @@ def _ace(mhz, memory):
     return BoardConfig(design="ace", endpoints=2, memory=memory, clock_hz=int(mhz * 1e6))
 
 
+def _endpoint(mhz, memory):
+    return BoardConfig(design="endpoint", memory=memory, clock_hz=int(mhz * 1e6))
+
+
+_LARGE = {"dma": _dma(25, 1 << 16), "ace": _ace(25, 1 << 15), "endpoint": _endpoint(25, 1 << 16),
+          "probe": _probe(50, 1 << 16)}
+
+
 TARGETS = {
     "ulx3s-85f": Target(
         title="ULX3S, 85F", module="ulx3s", platform="ULX3S_85F_Platform", clock="clk25", lights=_leds(0, 1, 2),
-        designs={"dma": _dma(25, 1 << 16), "ace": _ace(25, 1 << 15), "probe": _probe(50, 1 << 16)}, loader="ulx3s"),
+        designs=_LARGE, loader="ulx3s"),
     "ulx3s-25f": Target(
         title="ULX3S, 25F", module="ulx3s", platform="ULX3S_25F_Platform", clock="clk25", lights=_leds(0, 1, 2),
         designs={"dma": _dma(25, 1 << 15), "probe": _probe(50, 1 << 15)}, loader="ulx3s"),
     "ecpix5-85f": Target(
         title="ECPIX-5, 85F", module="ecpix5", platform="ECPIX585Platform", clock="clk100",
         lights=(("rgb_led", 0, "g"), ("rgb_led", 1, "b"), ("rgb_led", 2, "r")),
-        designs={"dma": _dma(25, 1 << 16), "ace": _ace(25, 1 << 15), "probe": _probe(50, 1 << 16)}, loader="ecpix5"),
+        designs=_LARGE, loader="ecpix5"),
     "tang-nano-9k": Target(
         title="Tang Nano 9K", module="tang_nano_9k", platform="TangNano9kPlatform", clock="clk27",
         lights=_leds(0, 1, 2), designs={"probe": _probe(27, 1 << 15)}, loader="tangnano9k", family="gowin"),

@@ -9,7 +9,8 @@
         board registers  s_axil of      s_axi_db of     memory of
                          engine n       engine n        engine n <-> m_axi
 
-Collectives accelerators are linked to a ring along the first dimension, on the chip. A probe has no engine.
+Accelerators and endpoints are linked to a ring along the first dimension, on the chip; one alone is its own neighbour.
+A probe has no engine.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from .uart import UartReceiver, UartTransmitter
 
 __all__ = ["DESIGNS", "BoardConfig", "BoardCore"]
 
-DESIGNS = ("dma", "ace", "probe")
+DESIGNS = ("dma", "ace", "probe", "endpoint")
 _PRESETS = ("tiny", "base", "wide")
 
 
@@ -41,8 +42,8 @@ class BoardConfig:
     Parameters
     ----------
     design : str
-        ``dma`` for a DMA engine, ``ace`` for a ring of collectives accelerators, ``probe`` for memory alone: built in a
-        minute, to try a board, its cable and the tools.
+        ``dma`` for a DMA engine, ``ace`` for a ring of collectives accelerators, ``endpoint`` for a ring of endpoints,
+        ``probe`` for memory alone: built in a minute, to try a board, its cable and the tools.
     preset : str
         Of the engines.
     endpoints : int
@@ -91,10 +92,15 @@ class BoardConfig:
         if self.design == "dma":
             from hw.dma_engine.config import PRESETS
             return PRESETS[self.preset]
+        if self.design == "endpoint":
+            from hw.endpoint.config import PRESETS
+            found = PRESETS[self.preset]
+            return replace(found, ace=self._narrow(found.ace))
         from hw.ace.config import PRESETS
+        return self._narrow(PRESETS[self.preset])
 
-        found = PRESETS[self.preset]
-        # Two of `tiny` as they are would fill an ECP5-85F to nine tenths.
+    def _narrow(self, found):
+        """Two `tiny` accelerators as they are would fill an ECP5-85F to nine tenths."""
         return replace(found, lanes=1, prod=False) if self.preset == "tiny" else found
 
 
@@ -157,7 +163,7 @@ class BoardCore(wiring.Component):
             rung.append(doorbells.o.awvalid & doorbells.o.awready)
             answered.append(engine.m_axi.bvalid & engine.m_axi.bready)
             interrupts.append(engine.irq)
-        if config.design == "ace":
+        if config.design in ("ace", "endpoint"):
             for engine, following in zip(engines, engines[1:] + engines[:1], strict=True):
                 connect(m, engine.tx[0], following.rx[1])
                 connect(m, following.tx[1], engine.rx[0])
@@ -187,15 +193,17 @@ class BoardCore(wiring.Component):
         return m
 
     def _engine(self):
-        if self.config.design == "probe":
-            return None
+        config = self.config.engine_config
         if self.config.design == "dma":
             from hw.dma_engine import DmaEngine
-
-            return DmaEngine(self.config.engine_config)
-        from hw.ace.engine import AceEngine
-
-        return AceEngine(self.config.engine_config)
+            return DmaEngine(config)
+        if self.config.design == "ace":
+            from hw.ace.engine import AceEngine
+            return AceEngine(config)
+        if self.config.design == "endpoint":
+            from hw.endpoint.engine import Endpoint
+            return Endpoint(config)
+        return None
 
     @staticmethod
     def _route(m, bus, targets):

@@ -9,8 +9,10 @@ from hw.ace.words import Collective, CommandFlag, CommandWord
 from hw.dma_engine.config import DESCRIPTOR_BYTES, PAGE_BYTES
 from hw.dma_engine.descriptors import Descriptor, RingPlace
 from hw.dma_engine.words import CompletionWord, NativeWord, RequestFlag, Status
+from hw.endpoint.config import remote_address
 from sim.ace.driver import AceDriver, Share
 from sim.driver import DmaDriver
+from sim.endpoint.driver import EndpointDriver
 
 from .host import BoardError, EngineBus, wait
 from .protocol import Space
@@ -19,6 +21,9 @@ __all__ = ["Accelerators", "Engine", "bench", "selftest"]
 
 PATIENCE = 200
 """How often a completion word is looked at before a request counts as lost."""
+
+_RING, _PUTS = 1, 2
+"""Queues of the DMA engine; 0 is for single copies."""
 
 
 class Engine:
@@ -30,33 +35,45 @@ class Engine:
     """
 
     def __init__(self, board):
-        if board.config.design != "dma":
+        if board.config.design not in ("dma", "endpoint"):
             raise BoardError(f"The board's design is {board.config.design}, which has no DMA engine.")
-        self.board = board
-        self.driver = DmaDriver(EngineBus(board, Space.REGISTERS, 0), board.config.engine_config)
-        wait(self.driver.check_identity())
+        self.board, self.bus, config = board, EngineBus(board, Space.REGISTERS, 0), board.config.engine_config
+        self.endpoint = EndpointDriver(self.bus, config) if board.config.design == "endpoint" else None
+        self.driver = self.endpoint.dma if self.endpoint else DmaDriver(self.bus, config)
+        wait((self.endpoint or self.driver).check_identity())
         self.words = board.config.memory - PAGE_BYTES
         wait(self.driver.define_region(0, base=0, length=board.config.memory))
-        self._start()
+        self._posted = {}
+        self._start(0)
 
-    def _start(self, queue=0, **options):
+    def _start(self, queue, *, rc_base=0, **options):
         wait(self.driver.reset(queue))
         while wait(self.driver.state(queue)).resetting:
             pass
-        self.board.write_memory(0, self.words + 16 * queue, bytes(16))
-        wait(self.driver.configure_queue(queue, sc=self.words + 16 * queue, rc=self.words + 16 * queue + 8,
-                                         **options))
+        words = self.words + 16 * queue
+        self.board.write_memory(0, words, bytes(16))
+        wait(self.driver.configure_queue(queue, sc=words, rc=rc_base + words + 8, **options))
         wait(self.driver.start(queue))
-        self.driver.bus.flush()
-        if queue == 0:
-            self.posted = 0
+        self.bus.flush()
+        self._posted[queue] = 0
 
     def copy(self, src, dst, length):
         """Copy within the memory; returns the :class:`Status`."""
-        word = NativeWord.copy(src=(0, src), dst=(0, dst), length=length)
-        wait(self.driver.bus.store(0, word.to_bytes()))
-        self.posted += 1
-        return self._result(0, self.posted)
+        return self._post(0, NativeWord.copy(src=(0, src), dst=(0, dst), length=length))
+
+    def put(self, src, dst, length):
+        """Copy to the neighbour's memory, over the links, with the completion word there too; the only endpoint is its
+        own neighbour. Returns the :class:`Status`."""
+        if _PUTS not in self._posted:
+            wait(self.endpoint.define_export(0, base=0, length=self.board.config.memory, ports=(1,)))
+            wait(self.driver.define_region(1, base=remote_address(0, 0), length=self.board.config.memory))
+            self._start(_PUTS, rc_base=remote_address(0, 0))
+        return self._post(_PUTS, NativeWord.copy(src=(0, src), dst=(1, dst), length=length))
+
+    def _post(self, queue, word):
+        wait(self.driver.bus.store(PAGE_BYTES * queue, word.to_bytes()))
+        self._posted[queue] += 1
+        return self._result(queue, self._posted[queue])
 
     def _result(self, queue, count):
         for _ in range(PATIENCE):
@@ -74,17 +91,17 @@ class Engine:
         while wait(self.driver.pop_log()):
             pass
         wait(self.driver.acknowledge(error=True))
-        self.driver.bus.flush()
+        self.bus.flush()
 
     def ring(self, words):
-        """Have queue 1 copy by these native words, at most 3 * 64, from a ring; returns the cycles it took."""
+        """Have a queue copy by these native words, at most 3 * 64, from a ring; returns the cycles it took."""
         size = 6
         descriptors = [Descriptor.copies(*words[n:n + 3]) for n in range(0, len(words), 3)]
         base = self.words - max(PAGE_BYTES, DESCRIPTOR_BYTES << size)
         self.board.write_memory(0, base, b"".join(one.to_bytes() for one in descriptors))
-        self._start(1, ring=RingPlace(base=base, size=size))
-        wait(self.driver.bus.store(PAGE_BYTES, len(descriptors).to_bytes(8, "little")))
-        status = self._result(1, len(words))
+        self._start(_RING, ring=RingPlace(base=base, size=size))
+        wait(self.driver.bus.store(PAGE_BYTES * _RING, len(descriptors).to_bytes(8, "little")))
+        status = self._result(_RING, len(words))
         if status != Status.OK:
             raise BoardError(f"A copy of the ring ended with {status.name}.")
         return self.board.stopwatch()
@@ -101,21 +118,23 @@ class Accelerators:
     """
 
     def __init__(self, board, *, collectives=(Collective.ALL_REDUCE,)):
-        if board.config.design != "ace":
+        if board.config.design not in ("ace", "endpoint"):
             raise BoardError(f"The board's design is {board.config.design}, which has no collectives accelerators.")
         self.board, config = board, board.config.engine_config
         self.ranks = board.config.endpoints
-        self.words = board.config.memory - PAGE_BYTES
+        self.words = board.config.memory - PAGE_BYTES // 2
         self.posted = 0
-        self.drivers = [AceDriver(EngineBus(board, Space.REGISTERS, rank), config) for rank in range(self.ranks)]
-        for rank, driver in enumerate(self.drivers):
+        buses = [EngineBus(board, Space.REGISTERS, rank) for rank in range(self.ranks)]
+        self.drivers = [EndpointDriver(bus, config).ace if board.config.design == "endpoint" else AceDriver(bus, config)
+                        for bus in buses]
+        for rank, (bus, driver) in enumerate(zip(buses, self.drivers, strict=True)):
             wait(driver.check_identity())
             wait(driver.define_region(0, base=0, length=board.config.memory))
             board.write_memory(rank, self.words, bytes(8))
             wait(driver.configure_queue(0, sc=self.words))
             wait(driver.define_communicator(0, shape=(self.ranks,), coordinates=(rank,), collectives=collectives,
-                                            share=Share(0, config.fsms, 0, config.slots)))
-            driver.bus.flush()
+                                            share=Share(0, driver.config.fsms, 0, driver.config.slots)))
+            bus.flush()
 
     def all_reduce(self, inputs):
         """Sum of FP32 or INT32 arrays, one for each rank; returns each rank's array and the cycles it took."""
@@ -168,29 +187,22 @@ def selftest(board, *, seed=1, copies=8, elements=512, tell=lambda sentence: Non
     tell("The host reads what it wrote to memory.")
     if wrong or board.config.design == "probe":
         return wrong
-    if board.config.design == "ace":
-        return wrong + _selftest_ace(board, rng, elements, tell)
-    return wrong + _selftest_dma(board, rng, copies, tell)
+    if board.config.design in ("dma", "endpoint"):
+        engine = Engine(board)
+        wrong += _selftest_dma(engine, rng, copies, tell)
+        if engine.endpoint and not wrong:
+            wrong += _selftest_puts(engine, rng, copies, tell)
+    if board.config.design in ("ace", "endpoint") and not wrong:
+        wrong += _selftest_ace(board, rng, elements, tell)
+    return wrong
 
 
-def _selftest_dma(board, rng, copies, tell):
-    engine, wrong = Engine(board), []
-    span = 1024
+def _selftest_dma(engine, rng, copies, tell):
+    board, span = engine.board, 1024
     source = rng.randbytes(span)
     board.write_memory(0, 0, source)
-    for number in range(copies):
-        length = (1, 8, span // 2)[number] if number < 3 else rng.randrange(1, span // 2)
-        src, dst = rng.randrange(span - length + 1), span + rng.randrange(span - length + 1)
-        blank = rng.randbytes(length + 16)
-        board.write_memory(0, dst - 8, blank)
-        status = engine.copy(src, dst, length)
-        what = f"Copy {number} of {length} bytes from {src:#x} to {dst:#x}"
-        if status != Status.OK:
-            return [*wrong, f"{what} ended with {status.name}."]
-        expected = blank[:8] + source[src:src + length] + blank[-8:]
-        if (got := board.read_memory(0, dst - 8, len(expected))) != expected:
-            bad = next(n for n, (a, b) in enumerate(zip(expected, got, strict=True)) if a != b) - 8
-            wrong.append(f"{what} is wrong from byte {bad} on.")
+    if wrong := _copies(engine.copy, "Copy", board, source, rng, copies):
+        return wrong
     tell(f"{copies} copies at random addresses arrived, and nothing beside them changed.")
     status = engine.copy(board.config.memory - 4, 0, 8)
     if status != Status.SRC_BOUNDS:
@@ -202,6 +214,33 @@ def _selftest_dma(board, rng, copies, tell):
     return wrong
 
 
+def _selftest_puts(engine, rng, puts, tell):
+    source = engine.board.read_memory(0, 0, 1024)
+    wrong = _copies(engine.put, "Put", engine.board, source, rng, puts)
+    if not wrong:
+        tell(f"{puts} puts over the links arrived, and nothing beside them changed.")
+    return wrong
+
+
+def _copies(copy, name, board, source, rng, copies):
+    """Have random parts of ``source``, which lies at address 0, copied to behind it; list of what is wrong."""
+    wrong, span = [], len(source)
+    for number in range(copies):
+        length = (1, 8, span // 2)[number] if number < 3 else rng.randrange(1, span // 2)
+        src, dst = rng.randrange(span - length + 1), span + rng.randrange(span - length + 1)
+        blank = rng.randbytes(length + 16)
+        board.write_memory(0, dst - 8, blank)
+        status = copy(src, dst, length)
+        what = f"{name} {number} of {length} bytes from {src:#x} to {dst:#x}"
+        if status != Status.OK:
+            return [*wrong, f"{what} ended with {status.name}."]
+        expected = blank[:8] + source[src:src + length] + blank[-8:]
+        if (got := board.read_memory(0, dst - 8, len(expected))) != expected:
+            bad = next(n for n, (a, b) in enumerate(zip(expected, got, strict=True)) if a != b) - 8
+            wrong.append(f"{what} is wrong from byte {bad} on.")
+    return wrong
+
+
 def _selftest_ace(board, rng, elements, tell):
     numbers = np.random.default_rng(rng.randrange(1 << 32))
     inputs = [numbers.integers(-1 << 20, 1 << 20, elements, dtype=np.int32) for _ in range(board.config.endpoints)]
@@ -210,7 +249,8 @@ def _selftest_ace(board, rng, elements, tell):
     wrong = [f"The sum on rank {rank} is wrong from element {np.flatnonzero(result != expected)[0]} on."
              for rank, result in enumerate(results) if not np.array_equal(result, expected)]
     if not wrong:
-        tell(f"An all-reduce of {elements} INT32 over {len(inputs)} ranks is right on each ({cycles:,} cycles).")
+        tell(f"An all-reduce of {elements} INT32 over {len(inputs)} rank{'s' * (len(inputs) > 1)} is right on each "
+             f"({cycles:,} cycles).")
     return wrong
 
 

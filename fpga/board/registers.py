@@ -21,7 +21,8 @@ def register_map(design):
         fixed("ID", ID, "DBRD in ASCII."),
         fixed("VERSION", VERSION, "Of these registers and of the protocol."),
         Register("DESIGN", [
-            Field("kind", 4, Access.RO, reset=design.kind_number, doc="0 DMA engine, 1 accelerators, 2 none."),
+            Field("kind", 4, Access.RO, reset=design.kind_number,
+                  doc="0 DMA engine, 1 accelerators, 2 none, 3 endpoints."),
             Field("preset", 4, Access.RO, reset=design.preset_number, doc="0 tiny, 1 base, 2 wide."),
             Field("endpoints", 8, Access.RO, reset=design.endpoints, doc="Engines, each with its memory."),
             Field("memory_bits", 8, Access.RO, reset=design.memory.bit_length() - 1,

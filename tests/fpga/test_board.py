@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from fpga.board import jobs
-from fpga.board.host import BoardError
+from fpga.board.host import BoardError, wait
 from fpga.board.simulated import plain
 from fpga.build import board_text
 from fpga.netlist import CELLS, models, netlist
@@ -79,6 +79,17 @@ def ranks_reduce(board, line):
 
 
 @plain
+def endpoint_does_all(board, line):
+    assert board.config == TARGETS["ulx3s-85f"].designs["endpoint"]
+    told = []
+    assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), copies=3, elements=65,
+                         tell=told.append) == []
+    assert [sentence.partition(" ")[2][:5] for sentence in told[3:]] == ["puts ", "all-r"]
+    # Each put has data and a completion word.
+    assert wait(jobs.Engine(board).endpoint.counters())["put_packets_sent"] >= 8
+
+
+@plain
 def probe_holds(board, line):
     assert jobs.selftest(board) == []
     with pytest.raises(BoardError, match=r"^The board's design is probe, which has no DMA engine\.$"):
@@ -110,6 +121,11 @@ def test_dma(seed, name):
 def test_ace(seed):
     built, env = board_of("ace")
     built.run(__name__, testcase="ranks_reduce", seed=seed, env=env)
+
+
+def test_endpoint(seed):
+    built, env = board_of("endpoint")
+    built.run(__name__, testcase="endpoint_does_all", seed=seed, env=env)
 
 
 @pytest.mark.parametrize("target", ["ulx3s-25f", "tang-nano-9k"])
