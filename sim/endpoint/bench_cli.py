@@ -1,5 +1,6 @@
 """``dmace bench endpoint``: puts between neighbours, and the memory port shared by both engines."""
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -79,11 +80,12 @@ def _sizes(given):
 
 def _show(result):
     console = Console()
-    puts = Table(title=f"Puts between neighbours, endpoint {result['config']}",
+    puts = Table(title=f"Puts between neighbours, endpoint {result['config']}", box=SIMPLE_HEAD, pad_edge=False,
+                 collapse_padding=True,
                  caption="share: payload over what the link carries; most: packets back to back, with headers of 16 B. "
                  "Cycles from the doorbell; bound: what memories and links take")
     for name in ("bytes", "share", "most", "data there", "bound", "RC there", "bound", "SC here", "bound"):
-        puts.add_column(name, justify="right", min_width=9 if name == "bytes" else 5)
+        puts.add_column(name, justify="right", min_width=9 if name == "bytes" else 7)
     for one, many in zip(result["latency"], result["throughput"], strict=True):
         puts.add_row(f"{one['bytes']:,}", f"{many['link_share']:.3f}", f"{many['most']:.3f}",
                      *(f"{one[name]:,}" for name in ("data", "data_bound", "rc", "rc_bound", "sc", "sc_bound")))
