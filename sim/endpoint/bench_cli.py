@@ -85,7 +85,7 @@ def _show(result):
                  caption="share: payload over what the link carries; most: packets back to back, with headers of 16 B. "
                  "Cycles from the doorbell; bound: what memories and links take")
     for name in ("bytes", "share", "most", "data there", "bound", "RC there", "bound", "SC here", "bound"):
-        puts.add_column(name, justify="right", min_width=9 if name == "bytes" else 7)
+        puts.add_column(name, justify="right", min_width={"bytes": 9, "share": 5, "most": 5}.get(name, 7))
     for one, many in zip(result["latency"], result["throughput"], strict=True):
         puts.add_row(f"{one['bytes']:,}", f"{many['link_share']:.3f}", f"{many['most']:.3f}",
                      *(f"{one[name]:,}" for name in ("data", "data_bound", "rc", "rc_bound", "sc", "sc_bound")))
