@@ -13,6 +13,7 @@ from sim.terminal import add_json, check_file, write_json
 from .board.core import DESIGNS
 from .floorplan import draw
 from .package import CARDS, NOT_RUN
+from .package import DESIGNS as CORES
 from .package import write as write_package
 from .targets import TARGETS
 
@@ -34,8 +35,10 @@ def configure(parser):
     _add_design(load)
     load.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the placement (default: 1)")
     load.add_argument("--flash", action="store_true", help="into the board's flash, so that it stays")
-    package = actions.add_parser("package", help="write a Vivado project of the DMA engine for a PCIe card")
+    package = actions.add_parser("package", help="write a Vivado project of a core for a PCIe card")
     package.add_argument("--target", required=True, choices=tuple(CARDS), metavar="T", help=f"card: {', '.join(CARDS)}")
+    package.add_argument("--design", default="dma", choices=tuple(CORES), metavar="D",
+                         help=f"core: {', '.join(CORES)} (default: dma)")
     package.add_argument("-o", "--output", metavar="DIR", type=Path, help="folder to write to (default: its name)")
     actions.add_parser("targets", help="list the boards")
 
@@ -124,7 +127,7 @@ def show(made):
 
 
 def _package(args):
-    for path in write_package(args.target, args.output or Path(args.target)):
+    for path in write_package(args.target, args.output or Path(args.target), design=args.design):
         print(path)
     print(NOT_RUN)
     return 0

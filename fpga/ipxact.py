@@ -1,23 +1,34 @@
 """A core as Vivado takes it: a Verilog wrapper with Xilinx's port names, and its IP-XACT component.
 
-The wrapper calls ``m_axi__awaddr`` ``m_axi_awaddr``, and turns the active-low ``aresetn`` into ``rst``. IP-XACT is
-IEEE 1685-2009, the version that Vivado reads.
+The wrapper calls ``m_axi__awaddr`` ``m_axi_awaddr``, a link's ``tx__0__payload`` ``tx_0_tdata``, and turns the
+active-low ``aresetn`` into ``rst``. Links are AXI4-Stream; one that is left open is silent. IP-XACT is IEEE 1685-2009,
+the version that Vivado reads.
 """
 
+import re
 from xml.etree import ElementTree
 
-__all__ = ["BUSES", "component_xml", "wrapper"]
+__all__ = ["BUSES", "component_xml", "links", "wrapper"]
 
 _SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 _XILINX = "http://www.xilinx.com"
 
 BUSES = {"m_axi": "master", "s_axi_db": "slave", "s_axil": "slave"}
-"""Bus interfaces of the cores, and their sides."""
+"""AXI interfaces of the cores, and their sides."""
+
+_LINK = re.compile(r"([tr]x)__(\d+)__(payload|valid|ready)")
 
 
 def outer_name(pin):
     """Name of a pin on the wrapper."""
+    if link := _LINK.fullmatch(pin):
+        return f"{link[1]}_{link[2]}_t{link[3].replace('payload', 'data')}"
     return {"clk": "aclk", "rst": "aresetn"}.get(pin, pin.replace("__", "_"))
+
+
+def links(pins):
+    """Names of the links' AXI4-Stream interfaces, like ``tx_0``."""
+    return list(dict.fromkeys(f"{link[1]}_{link[2]}" for pin in pins["pins"] if (link := _LINK.fullmatch(pin["name"]))))
 
 
 def wrapper(pins, *, name):
@@ -25,7 +36,8 @@ def wrapper(pins, *, name):
     ports = [f"    {pin['direction']} wire {_range(pin)}{outer_name(pin['name'])}" for pin in pins["pins"]]
     bound = [f"        .{pin['name']}({'~aresetn' if pin['name'] == 'rst' else outer_name(pin['name'])})"
              for pin in pins["pins"]]
-    attribute = '(* X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF m_axi:s_axi_db:s_axil, ASSOCIATED_RESET aresetn" *)\n'
+    attribute = (f'(* X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF {":".join((*BUSES, *links(pins)))}, '
+                 'ASSOCIATED_RESET aresetn" *)\n')
     ports[0] = f"    {attribute}{ports[0]}" if pins["pins"][0]["name"] == "clk" else ports[0]
     return (f"// Written by dmace fpga package; do not edit.\n`default_nettype none\nmodule {name} (\n"
             + ",\n".join(ports) + f"\n);\n    {pins['module']} core (\n" + ",\n".join(bound)
@@ -47,7 +59,10 @@ def component_xml(pins, *, name, version, files):
     for bus, side in BUSES.items():
         if any(pin["name"].startswith(f"{bus}__") for pin in pins["pins"]):
             _bus(interfaces, pins, bus, side)
-    _single(interfaces, "aclk", "clock", "CLK", {"ASSOCIATED_BUSIF": ":".join(BUSES), "ASSOCIATED_RESET": "aresetn"})
+    for link in links(pins):
+        _stream(interfaces, link)
+    _single(interfaces, "aclk", "clock", "CLK", {"ASSOCIATED_BUSIF": ":".join((*BUSES, *links(pins))),
+                                                 "ASSOCIATED_RESET": "aresetn"})
     _single(interfaces, "aresetn", "reset", "RST", {"POLARITY": "ACTIVE_LOW"})
     if any(pin["name"] == "irq" for pin in pins["pins"]):
         _single(interfaces, "irq", "interrupt", "INTERRUPT", {"SENSITIVITY": "LEVEL_HIGH"}, side="master")
@@ -74,6 +89,8 @@ def component_xml(pins, *, name, version, files):
             vector = _add(wire, "vector")
             _add(vector, "left", str(pin["width"] - 1))
             _add(vector, "right", "0")
+        if _LINK.fullmatch(pin["name"]) and pin["direction"] == "input":
+            _add(_add(wire, "driver"), "defaultValue", "0")
     fileset = _add(_add(root, "fileSets"), "fileSet")
     _add(fileset, "name", "sources")
     for file in files:
@@ -99,6 +116,17 @@ def _bus(interfaces, pins, bus, side):
     for pin in pins["pins"]:
         if pin["name"].startswith(f"{bus}__"):
             _port_map(maps, pin["name"].partition("__")[2].upper(), outer_name(pin["name"]))
+
+
+def _stream(interfaces, link):
+    interface = _add(interfaces, "busInterface")
+    _add(interface, "name", link)
+    for tag, kind in (("busType", "axis"), ("abstractionType", "axis_rtl")):
+        _vlnv(interface, tag, "interface", kind)
+    _add(interface, "master" if link.startswith("tx") else "slave")
+    maps = _add(interface, "portMaps")
+    for signal in ("tdata", "tvalid", "tready"):
+        _port_map(maps, signal.upper(), f"{link}_{signal}")
 
 
 def _single(interfaces, port, kind, logical, parameters, side="slave"):

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from hw import emit
 from hw.errors import UserError
+from hw.verilog_cli import component
 
-from .ipxact import component_xml, wrapper
+from .ipxact import component_xml, links, wrapper
 
-__all__ = ["CARDS", "Card", "write"]
+__all__ = ["CARDS", "DESIGNS", "Card", "write"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,29 +72,31 @@ CARDS = {
 NOT_RUN = "No Vivado has run this: it is checked for syntax, files, ports and widths only."
 
 
-def write(card_name, folder, *, design="dma_engine"):
+DESIGNS = {"dma": ("dma_engine", "DMA engine"), "ace": ("ace", "collectives accelerator"),
+           "endpoint": ("endpoint", "endpoint")}
+"""Cores: their modules' names, and what they are called."""
+
+
+def write(card_name, folder, *, design="dma"):
     """Write the project of the card to ``folder``; returns the paths.
 
     Raises :class:`UserError` where the folder cannot be written.
     """
-    from hw.dma_engine import PRESETS, DmaEngine
-
-    card = CARDS[card_name]
-    config = PRESETS[card.preset]
-    engine = DmaEngine(config)
-    text = emit.verilog(engine, name=design, assertions=False)
-    pins = {"module": design, "config": card.preset, **emit.pins(engine, text=text)}
+    card, (module, _) = CARDS[card_name], DESIGNS[design]
+    engine = component(module, card.preset)
+    text = emit.verilog(engine, name=module, assertions=False)
+    pins = {"module": module, "config": card.preset, **emit.pins(engine, text=text)}
     # What an observer sees stays open.
     shown = {**pins, "pins": [pin for pin in pins["pins"] if not pin["name"].startswith("events__")]}
-    name = f"dmace_{design}"
+    name = f"dmace_{module}"
     files = {
-        f"ip/{design}.v": text,
+        f"ip/{module}.v": text,
         f"ip/{name}.v": wrapper(shown, name=name),
         "ip/pins.json": json.dumps(pins, indent=1) + "\n",
-        "ip/component.xml": component_xml(shown, name=name, version="1.0", files=[f"{design}.v", f"{name}.v"]),
-        "build.tcl": build_tcl(card_name, card, name=name, config=config),
+        "ip/component.xml": component_xml(shown, name=name, version="1.0", files=[f"{module}.v", f"{name}.v"]),
+        "build.tcl": build_tcl(card_name, design, shown),
         "card.xdc": xdc(card),
-        "README.md": _readme(card_name, card),
+        "README.md": _readme(card_name, design),
     }
     folder = Path(folder)
     try:
@@ -105,19 +108,27 @@ def write(card_name, folder, *, design="dma_engine"):
     return [folder / path for path in files]
 
 
-def build_tcl(card_name, card, *, name, config):
+def build_tcl(card_name, design, pins):
     """Tcl that makes project and bitstream: ``vivado -mode batch -source build.tcl``."""
+    card, (module, title) = CARDS[card_name], DESIGNS[design]
     ports, options = card.ports, " ".join(f"CONFIG.{key} {{{value}}}" for key, value in card.options.items())
-    pages = 4096 * config.queues
+    doorbells, registers = (
+        max(1 << pin["width"], 4096) for bus in ("s_axi_db", "s_axil") for pin in pins["pins"]
+        if pin["name"] == f"{bus}__awaddr")
+    looped = "" if not links(pins) else """
+# Links. What carries them to another card comes between these; so, it is its own neighbour. Others are silent.
+connect_bd_intf_net [get_bd_intf_pins engine/tx_0] [get_bd_intf_pins engine/rx_1]
+connect_bd_intf_net [get_bd_intf_pins engine/tx_1] [get_bd_intf_pins engine/rx_0]
+"""
     gt_clock = (f"connect_bd_net [get_bd_pins refclk/IBUF_OUT] [get_bd_pins pcie/{ports['gt_clock']}]\n"
                 if ports["gt_clock"] else "")
     divided = "IBUF_DS_ODIV2" if ports["gt_clock"] else "IBUF_OUT"
     return f"""# Written by dmace fpga package. {NOT_RUN}
-# {card.title}: the DMA engine, preset {card.preset}, behind the card's PCIe.
+# {card.title}: the {title}, preset {card.preset}, behind the card's PCIe.
 #
 #     vivado -mode batch -source build.tcl
 set here [file dirname [file normalize [info script]]]
-create_project dmace_{card_name.replace('-', '_')} [file join $here project] -part {card.part} -force
+create_project dmace_{design}_{card_name.replace('-', '_')} [file join $here project] -part {card.part} -force
 set_property ip_repo_paths [file join $here ip] [current_project]
 update_ip_catalog
 add_files -fileset constrs_1 [file join $here card.xdc]
@@ -137,7 +148,7 @@ connect_bd_net [get_bd_pins refclk/{divided}] [get_bd_pins pcie/{ports['clock']}
 make_bd_intf_pins_external [get_bd_intf_pins pcie/{ports['mgt']}]
 
 # The engine. Its two subordinate ports are in BAR 0: doorbells at 0, registers behind them.
-create_bd_cell -type ip -vlnv dmace:dmace:{name}:1.0 engine
+create_bd_cell -type ip -vlnv dmace:dmace:dmace_{module}:1.0 engine
 foreach {{cell slaves masters}} {{to_memory 1 1 from_host 1 2}} {{
     create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect $cell
     set_property -dict [list CONFIG.NUM_SI $slaves CONFIG.NUM_MI $masters] [get_bd_cells $cell]
@@ -152,8 +163,9 @@ connect_bd_intf_net [get_bd_intf_pins pcie/{ports['from_host']}] [get_bd_intf_pi
 connect_bd_intf_net [get_bd_intf_pins from_host/M00_AXI] [get_bd_intf_pins engine/s_axi_db]
 connect_bd_intf_net [get_bd_intf_pins from_host/M01_AXI] [get_bd_intf_pins engine/s_axil]
 connect_bd_net [get_bd_pins engine/irq] [get_bd_pins pcie/{ports['irq']}]
-assign_bd_address -offset 0x0 -range {pages:#x} [get_bd_addr_segs engine/s_axi_db/reg0]
-assign_bd_address -offset {max(pages, 0x10000):#x} -range 0x1000 [get_bd_addr_segs engine/s_axil/reg0]
+{looped}
+assign_bd_address -offset 0x0 -range {doorbells:#x} [get_bd_addr_segs engine/s_axi_db/reg0]
+assign_bd_address -offset {max(doorbells, 0x10000):#x} -range {registers:#x} [get_bd_addr_segs engine/s_axil/reg0]
 assign_bd_address
 
 validate_bd_design
@@ -180,14 +192,15 @@ def xdc(card):
             "set_false_path -from [get_ports pcie_perst_n]\n")
 
 
-def _readme(card_name, card):
+def _readme(card_name, design):
+    card, (_, title) = CARDS[card_name], DESIGNS[design]
     return f"""# dmace on {card.title}
 
 {NOT_RUN}
 
     vivado -mode batch -source build.tcl
 
-makes `project/` for `{card.part}` with the DMA engine, preset `{card.preset}`, as the IP in `ip/`. BAR 0 has the
+makes `project/` for `{card.part}` with the {title}, preset `{card.preset}`, as the IP in `ip/`. BAR 0 has the
 doorbells at 0, a page of 4 KiB for each queue, and the registers behind them. Made by
-`dmace fpga package --target {card_name}`.
+`dmace fpga package --target {card_name} --design {design}`.
 """

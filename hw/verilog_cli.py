@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hw.errors import UserError
 
-__all__ = ["configure", "run", "write"]
+__all__ = ["component", "configure", "run", "write"]
 
 _PRESETS = ("tiny", "base", "wide")
 
@@ -52,6 +52,11 @@ def _endpoint(preset):
 
 
 _DESIGNS = {"dma_engine": _dma_engine, "ace": _ace, "endpoint": _endpoint}
+
+
+def component(design, preset):
+    """The top of a design: ``dma_engine``, ``ace`` or ``endpoint``."""
+    return _DESIGNS[design](preset)[1]
 
 
 def configure(parser):

@@ -8,9 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fpga.package import CARDS, build_tcl, xdc
+from fpga.package import CARDS, DESIGNS, build_tcl, xdc
 from hw.cli import main
-from hw.dma_engine import PRESETS
 
 S = "{http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009}"
 
@@ -44,11 +43,23 @@ def _tcl(script, folder):
     return "\n".join(printed) + "\n"
 
 
+@pytest.fixture(scope="module")
+def projects(tmp_path_factory):
+    """Folder of each design's project for the card with the smallest preset."""
+    folders = {design: tmp_path_factory.mktemp(design) / "card" for design in DESIGNS}
+    for design, folder in folders.items():
+        assert main(["fpga", "package", "--target", "nitefury", "--design", design, "-o", str(folder)]) == 0
+    return folders
+
+
 @pytest.mark.parametrize("name", CARDS)
-def test_tcl(tmp_path, name):
-    card = CARDS[name]
-    (tmp_path / "build.tcl").write_text(build_tcl(name, card, name="dmace_dma_engine", config=PRESETS[card.preset]))
+@pytest.mark.parametrize("design", DESIGNS)
+def test_tcl(tmp_path, projects, name, design):
+    card, pins = CARDS[name], json.loads((projects[design] / "ip/pins.json").read_text())
+    (tmp_path / "build.tcl").write_text(build_tcl(name, design, pins))
     (tmp_path / "card.xdc").write_text(xdc(card))
+    if name == "nitefury":
+        assert (projects[design] / "build.tcl").read_text() == (tmp_path / "build.tcl").read_text()
     said = _tcl(f"{STUBS}\nsource {{{tmp_path / 'build.tcl'}}}\nsource {{{tmp_path / 'card.xdc'}}}\n"
                 "foreach call $calls { puts $call }\n", tmp_path)
     assert f"-part {card.part} -force" in said
@@ -57,6 +68,17 @@ def test_tcl(tmp_path, name):
     assert made == used == {"pcie", "refclk", "engine", "to_memory", "from_host"}
     for site in card.pins[:3]:
         assert re.search(rf"\bPACKAGE_PIN {site}\b", said)
+    # The address of a port and the spans in BAR 0.
+    doorbells, registers = (1 << pin["width"] for bus in ("s_axi_db", "s_axil") for pin in pins["pins"]
+                            if pin["name"] == f"{bus}__awaddr")
+    assert {bus: (int(offset, 0), int(span, 0)) for offset, span, bus in re.findall(
+        r"^assign_bd_address -offset (\w+) -range (\w+) .*\bengine/(\w+)/reg0", said, re.MULTILINE)} == {
+            "s_axi_db": (0, doorbells), "s_axil": (max(doorbells, 0x10000), max(registers, 4096))}
+    # Each interface that is connected is one of the IP.
+    root = ElementTree.parse(projects[design] / "ip/component.xml").getroot()
+    buses = {bus.findtext(f"{S}name") for bus in root.iter(f"{S}busInterface")}
+    assert set(re.findall(r"get_bd_(?:intf_)?pins engine/(\w+)", said)) <= buses
+    assert ("tx_0" in buses) == ("engine/rx_1" in said) == (design != "dma")
 
 
 def test_tcl_errors_are_seen(tmp_path):
@@ -64,14 +86,18 @@ def test_tcl_errors_are_seen(tmp_path):
         _tcl(f"{STUBS}\ncreate_bd_sell -type ip pcie\n", tmp_path)
 
 
-def test_project(tmp_path):
-    folder = tmp_path / "card"
-    assert main(["fpga", "package", "--target", "nitefury", "-o", str(folder)]) == 0
+@pytest.mark.parametrize("design", DESIGNS)
+def test_project(projects, design):
+    folder, module = projects[design], DESIGNS[design][0]
     pins = json.loads((folder / "ip/pins.json").read_text())
-    expected = {re.sub("^clk$", "aclk", re.sub("^rst$", "aresetn", pin["name"])).replace("__", "_"):
-                (pin["direction"], pin["width"]) for pin in pins["pins"] if not pin["name"].startswith("events__")}
+    outer = {"clk": "aclk", "rst": "aresetn"}
+    for way, number in ((way, number) for way in ("tx", "rx") for number in range(6)):
+        outer |= {f"{way}__{number}__{name}": f"{way}_{number}_{axis}" for name, axis in (
+            ("payload", "tdata"), ("valid", "tvalid"), ("ready", "tready"))}
+    expected = {outer.get(pin["name"], pin["name"].replace("__", "_")): (pin["direction"], pin["width"])
+                for pin in pins["pins"] if not pin["name"].startswith("events__")}
 
-    text = (folder / "ip/dmace_dma_engine.v").read_text()
+    text = (folder / f"ip/dmace_{module}.v").read_text()
     header = text[text.index("("):text.index(");")]
     ports = {name: (direction, int(high or 0) + 1) for direction, high, name in
              re.findall(r"(input|output) wire (?:\[(\d+):0\] )?(\w+)", header)}
@@ -83,12 +109,13 @@ def test_project(tmp_path):
                int(port.findtext(f"{S}wire/{S}vector/{S}left", "0")) + 1) for port in root.iter(f"{S}port")}
     assert listed == expected
     mapped = [port.find(f"{S}name").text for port in root.iter(f"{S}physicalPort")]
-    assert sorted(mapped) == sorted(expected)
+    alone = {"ace": ["link_down"]}.get(design, [])
+    assert sorted([*mapped, *alone]) == sorted(expected)
     for file in root.iter(f"{S}file"):
         assert (folder / "ip" / file.find(f"{S}name").text).is_file()
     # The engine inside is bound by its own names, each once.
-    module = (folder / "ip/dma_engine.v").read_text()
+    core = (folder / f"ip/{module}.v").read_text()
     bound = re.findall(r"\.(\w+)\(", text)
     assert len(bound) == len(set(bound)) == len(expected)
     for name in bound:
-        assert re.search(rf"^  (?:input|output) (?:\[\d+:0\] )?{name};", module, re.MULTILINE), name
+        assert re.search(rf"^  (?:input|output) (?:\[\d+:0\] )?{name};", core, re.MULTILINE), name
