@@ -103,8 +103,7 @@ class FsmPool(wiring.Component):
             m.submodules[f"fsm_{number}"] = fsm
         self._chunks(m, fsms)
         priorities = self._standing(m, fsms)
-        entered = self._steps(m, fsms)
-        self._grants(m, fsms, entered)
+        self._grants(m, fsms, *self._steps(m, fsms))
         self._sends(m, fsms, priorities)
         self._signals(m, fsms)
 
@@ -145,7 +144,7 @@ class FsmPool(wiring.Component):
             ]
 
     def _steps(self, m, fsms):
-        """Words of programs for the FSMs, with places turned into beats. Returns who enters a phase."""
+        """Words of programs for the FSMs, with places turned into beats. Returns who enters a phase, and its port."""
         config = self.config
         m.submodules.step_turn = turn = RoundRobin(config.fsms)
         kinds, addresses, slots, pieces = (Array(values) for values in zip(
@@ -188,11 +187,11 @@ class FsmPool(wiring.Component):
             arrived = valid[2] & (third.fsm == number)
             m.d.comb += [fsm.fetched.eq(fetched), fsm.send_valid.eq(arrived & third.is_send),
                          fsm.phase_valid.eq(arrived & ~third.is_send)]
-        entered = Signal(config.fsm_bits)
-        m.d.sync += entered.eq(third.fsm)
-        return entered
+        entered, port = Signal(config.fsm_bits), Signal(config.port_bits)
+        m.d.sync += [entered.eq(third.fsm), port.eq(fetched.port)]
+        return entered, port
 
-    def _grants(self, m, fsms, entered):
+    def _grants(self, m, fsms, entered, entered_port):
         """A GRANT for a phase in which its FSM is not yet is kept until the FSM enters it; else it is told at once.
 
         There is a row for each port of an FSM. Before the neighbour there grants the same FSM something in another
@@ -219,10 +218,9 @@ class FsmPool(wiring.Component):
             *(table.write.data[name].eq(came[name]) for name, _ in row_layout),
         ]
         phases, sequences = (Array(fsm.state[name] for fsm in fsms) for name in ("phase", "sequence"))
-        ports = Array(fsm.port for fsm in fsms)
         row = table.read[0].data
         found = Signal(range(len(kept)))
-        m.d.comb += [found.eq(Cat(ports[entered], entered)), table.read[0].addr.eq(found)]
+        m.d.comb += [found.eq(Cat(entered_port, entered)), table.read[0].addr.eq(found)]
         with m.If(table.write.en):
             m.d.sync += kept.bit_select(place, 1).eq(1)
         for index, fsm in enumerate(fsms):

@@ -1,6 +1,9 @@
 """The accelerator's blocks in an FPGA: no latch, within their budgets, and no long way between registers. ``-s`` prints
 the figures."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from fpga.area import measure
@@ -55,3 +58,12 @@ def test_block(block, capsys):
               f"{area.block_ram} block RAM  {depth.levels} levels of LUT6")
     assert area.latch == 0
     assert area_excess(f"ace_{name}", "tiny", "xcup", area, depth) == []
+
+
+def test_no_preset_has_a_longer_way():
+    """The figures that were measured for docs/area.md."""
+    figures = json.loads((Path(__file__).parents[2] / "docs" / "area_ace.json").read_text(encoding="utf-8"))
+    levels = {f"{name} of {preset}": one["levels"] for preset, found in figures.items()
+              for name, one in {**found["blocks"], **({"whole": found["whole"]} if "whole" in found else {})}.items()}
+    assert {"pool of wide", "receive of base", "whole of tiny"} <= levels.keys()
+    assert {name: count for name, count in levels.items() if count > LEVELS} == {}
