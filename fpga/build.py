@@ -20,7 +20,7 @@ from .netlist import netlist
 from .targets import TARGETS
 from .timing import read_report
 
-__all__ = ["Made", "board_config", "board_text", "build", "implement"]
+__all__ = ["Made", "board_config", "board_text", "build", "implement", "synthesise"]
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,7 @@ def build(target, config, *, seed=1, status=quiet):
     """
     status("writing Verilog", 0, 4)
     text, clock_hz = board_text(target, config)
-    made = implement(text, target, name=f"{target}-{config.design}-{config.preset}", clock_hz=clock_hz, seed=seed,
-                     status=status)
+    made = implement(text, target, name=_name(target, config), clock_hz=clock_hz, seed=seed, status=status)
     return replace(made, report={**asdict(config), **made.report})
 
 
@@ -86,6 +85,18 @@ def board_text(target, config):
     board = TARGETS[target]
     top, clock_hz = board.flow.top(config, board.pins())
     return emit.verilog(top, name="board", assertions=False), clock_hz
+
+
+def synthesise(target, config, *, status=quiet):
+    """Folder of a design's netlist, as :func:`build` has it placed."""
+    status("writing Verilog", 0, 2)
+    text, _ = board_text(target, config)
+    return netlist(text, name=_name(target, config), synthesis=TARGETS[target].flow.synthesis,
+                   status=lambda what: status(what, 1, 2))
+
+
+def _name(target, config):
+    return f"{target}-{config.design}-{config.preset}"
 
 
 def implement(text, target, *, name, clock_hz, seed=1, status=quiet):

@@ -35,6 +35,13 @@ def configure(parser):
     _add_design(load)
     load.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the placement (default: 1)")
     load.add_argument("--flash", action="store_true", help="into the board's flash, so that it stays")
+    paths = actions.add_parser("paths", help="estimate what limits a design's clock, before it is placed",
+                               description="List the longest ways between registers of a design's netlist for an ECP5, "
+                               "by blocks, with a nanosecond for each wire: much sooner than nextpnr can tell.")
+    _add_design(paths)
+    paths.add_argument("--over", type=float, default=15.0, metavar="NS",
+                       help="list ways longer than this (default: 15)")
+    add_json(paths)
     package = actions.add_parser("package", help="write a Vivado project of a core for a PCIe card")
     package.add_argument("--target", required=True, choices=tuple(CARDS), metavar="T", help=f"card: {', '.join(CARDS)}")
     package.add_argument("--design", default="dma", choices=tuple(CORES), metavar="D",
@@ -59,6 +66,8 @@ def run(args):
         return _list()
     if args.action == "package":
         return _package(args)
+    if args.action == "paths":
+        return _paths(args)
     if args.action == "build":
         check_file("--json", args.json)
         check_file("--floorplan", args.floorplan)
@@ -86,10 +95,16 @@ def _build(args):
     from .build import board_config, build
 
     config = board_config(args.target, args.design, args.config, mhz=args.mhz)
+    return _with_progress(f"building {args.design} for {args.target}",
+                          lambda status: build(args.target, config, seed=args.seed, status=status))
+
+
+def _with_progress(title, job):
+    """Run ``job(status)`` with what it is at on the terminal, or a line for each stage where there is none."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress:
-        task, told = progress.add_task(f"building {args.design} for {args.target}", total=None), [None]
+        task, told = progress.add_task(title, total=None), [None]
 
         def status(what, done, total):
             progress.update(task, description=f"{done}/{total} {what}")
@@ -98,7 +113,35 @@ def _build(args):
                 told[0] = stage
                 console.print(f"{done}/{total} {what}", highlight=False)
 
-        return build(args.target, config, seed=args.seed, status=status)
+        return job(status)
+
+
+def _paths(args):
+    from .build import board_config, synthesise
+    from .paths import WIRE_NS, longest, ways
+
+    check_file("--json", args.json)
+    config = board_config(args.target, args.design, args.config, mhz=args.mhz)
+    if TARGETS[args.target].family != "ecp5":
+        raise UserError(f"Ways are estimated for an ECP5 only, not for {args.target}.")
+    folder = _with_progress(f"synthesising {args.design}",
+                            lambda status: synthesise(args.target, config, status=status))
+    found = ways((folder / "board.json").read_text(encoding="utf-8"))
+    rows = longest(found, over=args.over)
+    counts = {limit: sum(way.ns > limit for way in found) for limit in (10, 12, 14, 16, 18, 20)}
+    write_json(args.json, {"ends": len(found), "over": counts, "ways": [
+        dict(zip(("from", "to", "ns", "ends"), row, strict=True)) for row in rows]})
+    if args.json != "-":
+        table = Table(title=f"Ways of more than {args.over:g} ns in {args.design} {args.config} for {args.target}, "
+                      f"{WIRE_NS:g} ns for each wire", title_justify="left")
+        for name, justify in (("ns", "right"), ("ends", "right"), ("from", "left"), ("to", "left")):
+            table.add_column(name, justify=justify)
+        for start, end, ns, count in rows:
+            table.add_row(f"{ns:.1f}", f"{count:,}", start, end)
+        Console().print(table)
+        print(f"Longer than so many ns, of {len(found):,}: "
+              + ", ".join(f"{limit}: {count:,}" for limit, count in counts.items()) + ".")
+    return 0
 
 
 def show(made):

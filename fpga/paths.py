@@ -1,0 +1,146 @@
+"""The longest ways between registers in an ECP5's netlist, before it is placed: what limits the clock.
+
+Logic takes what nextpnr-ecp5 gives it for speed grade 6, rounded, and each wire between two slices :data:`WIRE_NS`; so
+the figures tell which ways are long and how many, and nextpnr tells how long they are in the end.
+"""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+
+from hw.errors import UserError
+
+from .timing import source_name
+
+__all__ = ["WIRE_NS", "Way", "longest", "ways"]
+
+WIRE_NS = 1.0
+"""Of a wire, as on the critical path of a placed DMA engine: 10.8 ns for 11 of them."""
+
+_LUT_NS, _REGISTER_NS, _BLOCK_RAM_NS, _CARRY_IN_NS, _CARRY_NS, _SUM_NS = 0.24, 0.52, 5.61, 0.45, 0.06, 0.40
+
+_STARTS = {"TRELLIS_FF": _REGISTER_NS, "DP16KD": _BLOCK_RAM_NS}
+_WITHIN = {"PFUMX": _LUT_NS, "L6MUX21": _LUT_NS}
+"""Muxes beside the LUTs of their slice: no wire to them."""
+_ENDS = {"TRELLIS_FF": {"CLK"}, "DP16KD": {"CLKA", "CLKB"}, "TRELLIS_DPR16X4": {"RAD", "WCK"}}
+"""Cells where ways end, and which of their inputs are not ends."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """The longest way to one input of a register or a memory.
+
+    Attributes
+    ----------
+    ns : float
+    start, end : str
+        Names of the cells.
+    """
+
+    ns: float
+    start: str
+    end: str
+
+
+def ways(netlist):
+    """List of :class:`Way`, the longest first, of Yosys's JSON text of a module ``board``.
+
+    Raises :class:`UserError` where a way comes back to itself without a register.
+    """
+    cells = {name: cell for name, cell in json.loads(netlist)["modules"]["board"]["cells"].items()
+             if cell["type"] != "$scopeinfo"}
+    arrivals, found = _arrivals(cells), []
+    for name, cell in cells.items():
+        if cell["type"] not in _ENDS:
+            continue
+        for port, bits in _inputs(cell):
+            if port not in _ENDS[cell["type"]]:
+                found += [Way(ns + WIRE_NS, start, name) for ns, start in map(arrivals.get, bits) if start is not None]
+    return sorted(found, key=lambda way: -way.ns)
+
+
+def longest(found, *, over):
+    """Ways of more than ``over`` ns as ``(from, to, ns, count)`` by blocks of the source, the longest first."""
+    groups = defaultdict(list)
+    for way in found:
+        if way.ns <= over:
+            break
+        groups[_block(way.start), _block(way.end)].append(way.ns)
+    return [(start, end, round(numbers[0], 2), len(numbers)) for (start, end), numbers in groups.items()]
+
+
+class _Arrivals(dict):
+    """Bit -> when it is there, in ns, and the cell it comes from: None for constants and pins."""
+
+    def __missing__(self, bit):
+        return 0.0, None
+
+    def get(self, bit):
+        return self[bit]
+
+
+def _arrivals(cells):
+    drivers = {bit: name for name, cell in cells.items() for port, bits in cell["connections"].items()
+               if cell["port_directions"][port] == "output" for bit in bits if not isinstance(bit, str)}
+    arrivals, done = _Arrivals(), set()
+    for name, cell in cells.items():
+        if cell["type"] in _STARTS:
+            done.add(name)
+            arrivals |= {bit: (_STARTS[cell["type"]], name) for port in cell["connections"]
+                         if cell["port_directions"][port] == "output" for bit in cell["connections"][port]}
+    # Depth first, without recursion: a carry chain is longer than Python's stack.
+    for name in cells:
+        waiting, asked = [] if name in done else [name], set()
+        while waiting:
+            one = waiting[-1]
+            behind = {drivers[bit] for bit in _asked(cells[one]) if bit in drivers} - done
+            if behind:
+                if one in asked:
+                    raise UserError(f"The netlist has a loop without a register, through {source_name(one)}.")
+                asked.add(one)
+                waiting += behind
+                continue
+            waiting.pop()
+            if one not in done:
+                done.add(one)
+                arrivals |= _through(cells[one], arrivals)
+    return arrivals
+
+
+def _through(cell, arrivals):
+    """When the outputs of a cell are there."""
+    ports, kind = cell["connections"], cell["type"]
+    if kind == "CCU2C":
+        into, start = max((arrivals[bit] for port in ports if port[0] in "ABCD" for bit in ports[port]
+                           if port != "CIN" and port != "COUT"), key=_when)
+        into += WIRE_NS + _CARRY_IN_NS
+        carry, before = max((arrivals[bit] for bit in ports.get("CIN", ())), key=_when, default=(0.0, None))
+        out = {}
+        for port, more in (("COUT", _CARRY_NS), ("S0", _SUM_NS), ("S1", _SUM_NS)):
+            there = (carry + more, before) if before is not None and carry + more > into else (into, start)
+            out |= dict.fromkeys(ports.get(port, ()), there)
+        return out
+    ns, start = max((arrivals[bit] for bit in _asked(cell)), key=_when, default=(0.0, None))
+    ns += _WITHIN.get(kind, WIRE_NS + _LUT_NS)
+    return {bit: (ns, start) for port, bits in ports.items() if cell["port_directions"][port] == "output"
+            for bit in bits}
+
+
+def _asked(cell):
+    """Bits that its outputs depend on within a cycle."""
+    if cell["type"] == "EHXPLLL":
+        return []
+    return [bit for port, bits in _inputs(cell) if port == "RAD" or cell["type"] != "TRELLIS_DPR16X4" for bit in bits]
+
+
+def _inputs(cell):
+    return [(port, bits) for port, bits in cell["connections"].items() if cell["port_directions"][port] == "input"]
+
+
+def _when(arrival):
+    return arrival[0] if arrival[1] is not None else -1.0
+
+
+def _block(cell):
+    """The block that a cell is in: at most three names, as ``engine0.legalizer.segments``."""
+    return ".".join(name for name in source_name(cell).split(".")[:3] if not name.startswith("$"))
