@@ -121,6 +121,8 @@ def _paths(args):
     from .paths import WIRE_NS, longest, ways
 
     check_file("--json", args.json)
+    if not args.over >= 0:
+        raise UserError(f"--over must be a number of ns from 0 on, not {args.over:g}.")
     config = board_config(args.target, args.design, args.config, mhz=args.mhz)
     if TARGETS[args.target].family != "ecp5":
         raise UserError(f"Ways are estimated for an ECP5 only, not for {args.target}.")
