@@ -20,7 +20,7 @@ LAYERS = {
     "hw.endpoint": {"hw.ace", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream"},
     "hw": {"hw.ace", "hw.axi", "hw.dma_engine", "hw.endpoint", "hw.regs", "hw.stream"},
     "sim": {"hw", "hw.ace", "hw.axi", "hw.dma_engine", "hw.endpoint", "hw.regs", "hw.stream"},
-    "fpga": {"hw", "hw.ace", "hw.axi", "hw.dma_engine", "hw.regs", "hw.stream", "sim"},
+    "fpga": {"hw", "hw.ace", "hw.axi", "hw.dma_engine", "hw.endpoint", "hw.regs", "hw.stream", "sim"},
 }
 
 # What software and hardware share, and what it may use: no gateware, so that a driver can be built on it alone.
