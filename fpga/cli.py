@@ -8,7 +8,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hw.errors import UserError
-from sim.terminal import add_json, check_file, write_json
+from sim.terminal import add_json, check_file, check_range, write_json
 
 from .board.core import DESIGNS
 from .floorplan import draw
@@ -121,8 +121,7 @@ def _paths(args):
     from .paths import WIRE_NS, longest, ways
 
     check_file("--json", args.json)
-    if not args.over >= 0:
-        raise UserError(f"--over must be a number of ns from 0 on, not {args.over:g}.")
+    check_range("--over", args.over, 0, 1000)
     config = board_config(args.target, args.design, args.config, mhz=args.mhz)
     if TARGETS[args.target].family != "ecp5":
         raise UserError(f"Ways are estimated for an ECP5 only, not for {args.target}.")

@@ -55,7 +55,8 @@ def ways(netlist):
             continue
         for port, bits in _inputs(cell):
             if port not in _ENDS[cell["type"]]:
-                found += [Way(ns + WIRE_NS, start, name) for ns, start in map(arrivals.get, bits) if start is not None]
+                found += [Way(ns + WIRE_NS, start, name) for ns, start in (arrivals[bit] for bit in bits)
+                          if start is not None]
     return sorted(found, key=lambda way: -way.ns)
 
 
@@ -69,20 +70,11 @@ def longest(found, *, over):
     return [(start, end, round(numbers[0], 2), len(numbers)) for (start, end), numbers in groups.items()]
 
 
-class _Arrivals(dict):
-    """Bit -> when it is there, in ns, and the cell it comes from: None for constants and pins."""
-
-    def __missing__(self, bit):
-        return 0.0, None
-
-    def get(self, bit):
-        return self[bit]
-
-
 def _arrivals(cells):
+    """Bit -> when it is there, in ns, and the cell it comes from: None for constants and pins."""
     drivers = {bit: name for name, cell in cells.items() for port, bits in cell["connections"].items()
                if cell["port_directions"][port] == "output" for bit in bits if not isinstance(bit, str)}
-    arrivals, done = _Arrivals(), set()
+    arrivals, done = defaultdict(lambda: (0.0, None)), set()
     for name, cell in cells.items():
         if cell["type"] in _STARTS:
             done.add(name)
@@ -111,8 +103,7 @@ def _through(cell, arrivals):
     """When the outputs of a cell are there."""
     ports, kind = cell["connections"], cell["type"]
     if kind == "CCU2C":
-        into, start = max((arrivals[bit] for port in ports if port[0] in "ABCD" for bit in ports[port]
-                           if port != "CIN" and port != "COUT"), key=_when)
+        into, start = max((arrivals[bit] for port, bits in _inputs(cell) if port != "CIN" for bit in bits), key=_when)
         into += WIRE_NS + _CARRY_IN_NS
         carry, before = max((arrivals[bit] for bit in ports.get("CIN", ())), key=_when, default=(0.0, None))
         out = {}

@@ -74,7 +74,7 @@ def test_a_loop_is_told():
 @pytest.mark.parametrize(("arguments", "sentence"), [
     (["--target", "tang-nano-9k", "--design", "probe"], "Ways are estimated for an ECP5 only, not for tang-nano-9k."),
     (["--design", "probe", "--config", "wide"], "A probe has no engine that could be wide: leave --config out."),
-    (["--over", "nan"], "--over must be a number of ns from 0 on, not nan."),
+    (["--over", "nan"], "--over must be from 0 to 1,000, not nan."),
     (["--over", "x"], "--over invalid float value: 'x'"),
 ])
 def test_wrong_arguments(capsys, arguments, sentence):
