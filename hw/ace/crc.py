@@ -1,7 +1,8 @@
 """CRC-32 of IEEE 802.3 over a packet's header and payload, a beat per cycle, as XOR trees.
 
 The trees come from :mod:`amaranth.lib.crc`: a CRC is an affine function of the message and of the CRC before it, so one
-message for each bit tells its column. Values are those of zlib's ``crc32``, which goes on from a value as ``continued``
+message for each bit tells its column. Sums of up to four bits that several rows have in common are made once, which
+halves the LUTs and adds no level. Values are those of zlib's ``crc32``, which goes on from a value as ``continued``
 does. Combinational; about five levels of LUT6 for 512 bits.
 """
 
@@ -14,6 +15,9 @@ __all__ = ["CRC_WIDTH", "continued", "crc32"]
 
 CRC_WIDTH = 32
 _ONES = (1 << CRC_WIDTH) - 1
+
+_COMMON = 4
+"""Bits of a common sum at most: a LUT4."""
 
 
 def crc32(message, before=0):
@@ -34,12 +38,47 @@ def _columns(width):
     return message, before, constant
 
 
-def continued(message, before=None):
-    """CRC of ``message``, whose lowest byte is first, behind what gave ``before``, or behind nothing.
+@lru_cache(maxsize=64)
+def _shared(columns):
+    """The same matrix as sums: tuples of the bits that are added, and of the rows that have their sum."""
+    left, sums = list(columns), []
 
-    The length of ``message`` is a multiple of 8 bits.
+    def rows_of(column):
+        return tuple(row for row in range(CRC_WIDTH) if column >> row & 1)
+
+    for first in range(len(left)):
+        while left[first]:
+            bits, rows, best = [first], left[first], (0, None, None)
+            while len(bits) < _COMMON:
+                bits.append(max((bit for bit in range(len(left)) if bit not in bits),
+                                key=lambda bit, rows=rows: (rows & left[bit]).bit_count()))
+                rows &= left[bits[-1]]
+                # LUT4s saved in the rows, each of which takes three bits more, less the one of the sum.
+                saved = rows.bit_count() * (len(bits) - 1) - (_COMMON - 1)
+                best = max(best, (saved, tuple(bits), rows), key=lambda one: one[0])
+            saved, bits, rows = best
+            if not saved:
+                break
+            sums.append((bits, rows_of(rows)))
+            for bit in bits:
+                left[bit] &= ~rows
+    return [*sums, *(((bit,), rows_of(column)) for bit, column in enumerate(left) if column)]
+
+
+def continued(m, message, before=None, *, zeros=0):
+    """CRC of ``message``, whose lowest byte is first, and of so many ``zeros`` behind it; all behind what gave
+    ``before``, or behind nothing.
+
+    The length of ``message``, with ``zeros``, is a multiple of 8 bits.
     """
-    columns, behind, constant = _columns(len(message))
-    pairs = [*zip(message, columns, strict=True), *(zip(before, behind, strict=True) if before is not None else ())]
-    return Cat(Cat(bit for bit, column in pairs if column >> row & 1).xor() ^ (constant >> row & 1)
-               for row in range(CRC_WIDTH))
+    columns, behind, constant = _columns(len(message) + zeros)
+    columns, bits = columns[:len(message)], [*message]
+    if before is not None:
+        columns, bits = [*columns, *behind], [*bits, *before]
+    terms = [[] for _ in range(CRC_WIDTH)]
+    for among, rows in _shared(tuple(columns)):
+        term = Signal(name="term")
+        m.d.comb += term.eq(Cat(bits[bit] for bit in among).xor())
+        for row in rows:
+            terms[row].append(term)
+    return Cat(Cat(some).xor() ^ (constant >> row & 1) for row, some in enumerate(terms))

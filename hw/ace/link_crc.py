@@ -13,12 +13,12 @@ HEADER_BITS = 96
 
 def packet_crc(m, beat, before):
     """CRC up to and with ``beat``, of ``link_layout``, where that of the beats before is ``before``; combinational."""
-    header, payload = Signal(HEADER_BITS), Signal(len(beat.data))
+    header, payload = Value.cast(beat.header), Value.cast(beat.data)
     alone, begun, after = Signal(CRC_WIDTH), Signal(CRC_WIDTH), Signal(CRC_WIDTH)
     kind, long = beat.header.packet.kind, Signal()
     m.d.comb += [
-        header.eq(beat.header), payload.eq(beat.data), alone.eq(continued(header)),
-        begun.eq(Mux(beat.first, alone, before)), after.eq(continued(payload, begun)),
+        alone.eq(continued(m, header, zeros=HEADER_BITS - len(header))),
+        begun.eq(Mux(beat.first, alone, before)), after.eq(continued(m, payload, begun)),
         long.eq(~beat.first | Cat(kind == one for one in PAYLOAD_KINDS).any()),
     ]
     return Mux(long, after, begun)

@@ -71,10 +71,11 @@ class LinkReceiver(wiring.Component):
         m = Module()
         beat = Signal(link_layout(self.config), reset_less=True)
         valid, crc = Signal(), Signal(CRC_WIDTH, reset_less=True)
+        following = packet_crc(m, self.rx.payload, crc)
         m.d.comb += self.rx.ready.eq(1)
         m.d.sync += valid.eq(self.rx.valid)
         with m.If(self.rx.valid):
-            m.d.sync += [beat.eq(self.rx.payload), crc.eq(packet_crc(m, self.rx.payload, crc))]
+            m.d.sync += [beat.eq(self.rx.payload), crc.eq(following)]
 
         # The packet of this beat, and whether it has been there from its first one on.
         inside, some = Signal(), Signal()

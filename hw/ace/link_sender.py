@@ -246,12 +246,13 @@ class LinkSender(wiring.Component):
         """The second register: the CRC."""
         out, crc = self.tx.payload, Signal(CRC_WIDTH, reset_less=True)
         empty = Signal()
+        following = packet_crc(m, beat, crc)
         m.d.comb += [empty.eq(~self.tx.valid | self.tx.ready), go.eq(~full | empty), out.crc.eq(crc)]
         with m.If(empty):
             m.d.sync += self.tx.valid.eq(full)
             with m.If(full):
                 m.d.sync += [*(out[name].eq(beat[name]) for name in ("data", "header", "first", "last")),
-                             crc.eq(packet_crc(m, beat, crc))]
+                             crc.eq(following)]
 
 
 class _Source:

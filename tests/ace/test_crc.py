@@ -3,6 +3,7 @@
 import random
 import zlib
 
+import pytest
 from amaranth import *
 from amaranth.sim import Simulator
 
@@ -18,17 +19,19 @@ def test_software():
         before = zlib.crc32(message, before)
 
 
-def test_hardware(seed):
+@pytest.mark.parametrize("width", [64, 128, 256, 512])
+def test_hardware(seed, width):
     rng = random.Random(seed)
-    first, later = Signal(96), Signal(64)
+    first, later = Signal(70), Signal(width)
     out, after, before = Signal(32), Signal(32), Signal(32)
     m = Module()
-    m.d.comb += [out.eq(continued(first)), after.eq(continued(later, before))]
+    m.d.comb += [out.eq(continued(m, first, zeros=26)), after.eq(continued(m, later, before))]
 
     async def testbench(ctx):
         for _ in range(20):
-            header, payload, old = rng.randbytes(12), rng.randbytes(8), rng.getrandbits(32)
-            ctx.set(first, int.from_bytes(header, "little"))
+            number, payload, old = rng.getrandbits(70), rng.randbytes(width // 8), rng.getrandbits(32)
+            header = number.to_bytes(12, "little")
+            ctx.set(first, number)
             ctx.set(later, int.from_bytes(payload, "little"))
             ctx.set(before, old)
             assert ctx.get(out) == zlib.crc32(header)
