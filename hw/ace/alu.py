@@ -52,6 +52,8 @@ class Lane(wiring.Component):
     ----------
     products : bool
         Multiply, too. Otherwise, what comes of :attr:`Op.PROD` is unspecified.
+    fp8 : bool
+        Take FP8, too. Otherwise, what comes of it is unspecified.
 
     Members
     -------
@@ -67,8 +69,8 @@ class Lane(wiring.Component):
 
     LATENCY = 1 + FpAdd.LATENCY + Narrow.LATENCY + 1
 
-    def __init__(self, *, products=True):
-        self.products = products
+    def __init__(self, *, products=True, fp8=True):
+        self.products, self.fp8 = products, fp8
         super().__init__({
             "a": In(WORD_WIDTH),
             "b": In(WORD_WIDTH),
@@ -94,7 +96,7 @@ class Lane(wiring.Component):
             "low": self._half(m, "low", FpAdd(products=self.products), op, mixed=True),
             "high": self._half(m, "high", FpAdd(
                 precision=UPPER_PRECISION, rounding="odd", products=self.products), op, mixed=False),
-            **{f"byte_{number}": self._byte(m, number, op) for number in (1, 3)},
+            **{f"byte_{number}": self._byte(m, number, op) for number in ((1, 3) if self.fp8 else ())},
         }
         low, high, *bytes_ = (narrow for _, narrow in paths.values())
 
@@ -118,10 +120,10 @@ class Lane(wiring.Component):
         m.d.sync += [word.eq(Mux(now.integer, whole, low.i)), last.eq(now)]
         halves = (last.dtype == DType.FP16) | (last.dtype == DType.BF16)
         packed = last.packed.replicate(24)
-        with m.If(~last.integer & is_byte(last.dtype)):
-            m.d.sync += self.o.eq(Cat(low.o[8:], Cat(bytes_[0].o, high.o[8:], bytes_[1].o) & packed))
-        with m.Else():
-            m.d.sync += self.o.eq(Mux(halves, Cat(low.o, high.o & packed[:16]), word))
+        m.d.sync += self.o.eq(Mux(halves, Cat(low.o, high.o & packed[:16]), word))
+        if self.fp8:
+            with m.If(~last.integer & is_byte(last.dtype)):
+                m.d.sync += self.o.eq(Cat(low.o[8:], Cat(bytes_[0].o, high.o[8:], bytes_[1].o) & packed))
         return m
 
     def _half(self, m, name, adder, op, *, mixed):

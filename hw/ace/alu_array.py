@@ -10,6 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .alu import Lane
+from .convert_byte import known
 from .delay import delayed
 from .formats import WORD_WIDTH, DType, Op
 from .layouts import arithmetic_layout
@@ -74,9 +75,9 @@ class AluArray(wiring.Component):
 
     def _lanes(self, m, a, b, dtype, op):
         """Results of all lanes."""
-        results = []
+        results, dtype = [], known(self.config, dtype)
         for number in range(self.config.lanes):
-            m.submodules[f"lane_{number}"] = lane = Lane(products=self.config.prod)
+            m.submodules[f"lane_{number}"] = lane = Lane(products=self.config.prod, fp8=self.config.fp8)
             m.d.comb += [lane.a.eq(a.word_select(number, WORD_WIDTH)), lane.b.eq(b.word_select(number, WORD_WIDTH)),
                          lane.a_type.eq(dtype), lane.b_type.eq(dtype), lane.o_type.eq(dtype), lane.op.eq(op)]
             results.append(lane.o)

@@ -7,7 +7,6 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import ADDR_WIDTH
 from .formats import TYPE_WIDTH
 from .layouts import move_layout
 
@@ -34,7 +33,7 @@ def burst_layout(config):
     """
     lane_bits = (config.beat_bytes - 1).bit_length()
     return data.StructLayout({
-        "address": ADDR_WIDTH, "len": range(burst_bytes(config) // config.beat_bytes),
+        "address": config.address_width, "len": range(burst_bytes(config) // config.beat_bytes),
         "first": 1, "last": 1, "empty": 1, "lane": lane_bits, "end_lane": lane_bits, "extra": 1, "quarter": 2,
         "sram": config.sram_bits, "slot": config.slot_bits, "dtype": TYPE_WIDTH, "widen": 1, "ends": 1,
     })
@@ -74,7 +73,7 @@ class Bursts(wiring.Component):
 
         # -- Stage 1: where the move ends, counted from the page it begins in.
         rest = Signal(data.StructLayout({
-            "page": ADDR_WIDTH - page_bits, "place": page_bits, "end": page_bits,
+            "page": config.address_width - page_bits, "place": page_bits, "end": page_bits,
             "pages": range((config.chunk_bytes + longest - 2 >> page_bits) + 1), "fixed": burst_layout(config),
         }), reset_less=True)
         valid, advance, last = Signal(), Signal(), Signal()

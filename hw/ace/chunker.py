@@ -19,7 +19,7 @@ from hw.stream import RoundRobin
 
 from .communicators import own, share_layout
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
-from .convert_byte import is_byte
+from .convert_byte import is_byte, known
 from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, done_layout
 from .operations import ROWS, operation_layout
 from .priority import RANK_WIDTH, PriorityQueue, above, foremost
@@ -191,12 +191,12 @@ class Chunker(wiring.Component):
         lane_bits = (config.beat_bytes - 1).bit_length()
         program = Signal(config.program_bits)
         last = Signal()
-        job = self.fills.payload
+        job, quarters = self.fills.payload, is_byte(known(config, operation.dtype))
         m.d.comb += [
             self.program.address.eq(program),
             down.eq(down_left & (downward.bit_select(number, 1) | ~up_left)),
             up_left.eq(now.up != operation.half), down_left.eq(now.down != operation.shard_bytes),
-            grown.eq(Mux(operation.widen, Mux(is_byte(operation.dtype), piece << 2, piece << 1), piece)),
+            grown.eq(Mux(operation.widen, Mux(quarters, piece << 2, piece << 1), piece)),
             beats.eq((grown + config.beat_bytes - 1) >> lane_bits),
             job.list.eq(program + 1), job.runs.eq(header.fills), job.base.eq(operation.src_base),
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(column), job.limit.eq(operation.src_limit),

@@ -11,8 +11,6 @@ from hw.dma_engine.config import DOMAIN_WIDTH
 from hw.dma_engine.layouts import InitSignature
 from hw.dma_engine.table import Table
 
-from .config import DIMENSIONS
-
 __all__ = ["Communicators", "own", "shape_layout", "share_layout"]
 
 _COORDINATE = 7
@@ -27,12 +25,13 @@ def share_layout(config):
     })
 
 
-def shape_layout():
+def shape_layout(config):
     """Sizes less one, this endpoint's coordinates, and the bits of each of the root's coordinates."""
     return data.StructLayout({
         "valid": 1, "domain": DOMAIN_WIDTH,
-        "sizes": data.ArrayLayout(_COORDINATE, DIMENSIONS), "place": data.ArrayLayout(_COORDINATE, DIMENSIONS),
-        "root_widths": data.ArrayLayout(4, DIMENSIONS), "ranks": 8,
+        "sizes": data.ArrayLayout(_COORDINATE, config.dimensions),
+        "place": data.ArrayLayout(_COORDINATE, config.dimensions),
+        "root_widths": data.ArrayLayout(4, config.dimensions), "ranks": 8,
     })
 
 
@@ -58,10 +57,10 @@ class Communicators(wiring.Component):
         number = config.communicator_bits
         super().__init__({
             "init": In(InitSignature(config)),
-            "write": In(1), "number": In(number), "share": In(share_layout(config)), "shape": In(shape_layout()),
+            "write": In(1), "number": In(number), "share": In(share_layout(config)), "shape": In(shape_layout(config)),
             "share_reads": In(wiring.Signature({
                 "number": Out(number), "share": In(share_layout(config))})).array(shares),
-            "shape_number": In(number), "shape_read": Out(shape_layout()),
+            "shape_number": In(number), "shape_read": Out(shape_layout(config)),
         })
 
     def elaborate(self, platform):
@@ -69,7 +68,7 @@ class Communicators(wiring.Component):
         config, init = self.config, InitSignature(self.config)
         m.submodules.shares = shares = Table(share_layout(config), depth=config.communicators,
                                              reads=len(self.share_reads), init=init)
-        m.submodules.shapes = shapes = Table(shape_layout(), depth=config.communicators, reads=1, init=init)
+        m.submodules.shapes = shapes = Table(shape_layout(config), depth=config.communicators, reads=1, init=init)
         for table, row in ((shares, self.share), (shapes, self.shape)):
             wiring.connect(m, wiring.flipped(self.init), table.init)
             m.d.comb += [table.write.en.eq(self.write), table.write.addr.eq(self.number), table.write.data.eq(row)]

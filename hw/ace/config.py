@@ -14,7 +14,7 @@ __all__ = [
 ADDR_WIDTH = 64
 
 DIMENSIONS = 3
-"""Of the largest torus; a port to each side of each."""
+"""Of the largest torus; an accelerator has a port to each side of each of its own."""
 
 PHASES = 4
 """Ring passes of one program at most."""
@@ -76,6 +76,15 @@ class AceConfig:
     prod : bool
         Products, as NCCL has them: four multipliers of 16 by 16 bits in each lane, and half as many LUTs more. Without,
         commands that ask for them are malformed.
+    fp8 : bool
+        FP8 of all kinds: two narrow adders more in each lane. Without, commands of these types are malformed.
+    avg : bool
+        Averages: a divider of 20 stages for each word of a beat. Without, commands that ask for them are malformed.
+    dimensions : int
+        Of the torus that it has ports for: 1, a ring, to 3.
+    address_width : int
+        Bits of addresses on ``m_axi``, 32 to 64. Of a region's base and of a completion word's address the bits above
+        do not count.
     fsms : int
         Chunks that are under way on the links at a time; power of two, 2 to 32.
     slots : int
@@ -111,6 +120,10 @@ class AceConfig:
     data_width: int = 512
     lanes: int = 16
     prod: bool = True
+    fp8: bool = True
+    avg: bool = True
+    dimensions: int = DIMENSIONS
+    address_width: int = ADDR_WIDTH
     fsms: int = 16
     slots: int = 64
     chunk_bytes: int = 65536
@@ -133,8 +146,12 @@ class AceConfig:
 
         need("data_width", 64, 512)
         need("lanes", 1, self.data_width // 32)
-        if not isinstance(self.prod, bool):
-            raise ValueError(f"prod must be True or False, not {self.prod!r}")
+        for name in ("prod", "fp8", "avg"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, not {value!r}")
+        for name, low, high in (("dimensions", 1, DIMENSIONS), ("address_width", 32, ADDR_WIDTH)):
+            if not isinstance(value := getattr(self, name), int) or not low <= value <= high:
+                raise ValueError(f"{name} must be from {low} to {high}, not {value!r}")
         need("fsms", 2, 32)
         need("slots", self.fsms, 64)
         need("chunk_bytes", 1024, 65536)
@@ -188,7 +205,7 @@ class AceConfig:
     @property
     def ports(self):
         """Links: port ``2 * d`` is on the side of rising coordinates of dimension ``d``, ``2 * d + 1`` on the other."""
-        return 2 * DIMENSIONS
+        return 2 * self.dimensions
 
     @property
     def port_bits(self):

@@ -14,7 +14,7 @@ from hw.regs import RegisterBank
 
 from .chunker import slot_layout
 from .communicators import shape_layout, share_layout
-from .config import ADDR_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, SEQUENCE_WIDTH
+from .config import DIRECTORY_WIDTH, SEQUENCE_WIDTH
 from .decoder import directory_layout
 from .extents import ExtentLayout
 from .fsm import state_layout
@@ -75,15 +75,15 @@ class Control(wiring.Component):
             "init": In(InitSignature(config)), "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
             "communicator_write": Out(1), "communicator": Out(config.communicator_bits),
-            "share": Out(share_layout(config)), "shape": Out(shape_layout()), "mode": Out(mode_layout(config)),
+            "share": Out(share_layout(config)), "shape": Out(shape_layout(config)), "mode": Out(mode_layout(config)),
             "revoke": Out(1), "revoke_number": Out(config.communicator_bits), "watchdog": Out(32),
             "program_write": Out(1), "program_address": Out(config.program_bits), "program_word": Out(PROGRAM_WIDTH),
             "extent_write": Out(1), "extent_row": Out(config.extent_bits),
             "send_extent": Out(ExtentLayout), "receive_extent": Out(ExtentLayout),
             "directory_write": Out(1), "directory_number": Out(DIRECTORY_WIDTH + config.communicator_bits),
             "directory_entry": Out(directory_layout(config)),
-            "queue_write": Out(1), "queue": Out(queue), "domain": Out(DOMAIN_WIDTH), "sc_address": Out(ADDR_WIDTH),
-            "sc_enable": Out(1), "enabled": Out(1),
+            "queue_write": Out(1), "queue": Out(queue), "domain": Out(DOMAIN_WIDTH),
+            "sc_address": Out(config.address_width), "sc_enable": Out(1), "enabled": Out(1),
             "clear": Out(1), "clear_queue": Out(queue),
             "select": Out(queue), "status": In(8), "count": In(32), "active": In(8), "waiting": In(8),
             "fsm_select": Out(config.fsm_bits), "fsm": In(state_layout(config)),
@@ -118,6 +118,12 @@ class Control(wiring.Component):
     def _tables(self, m, bank):
         access, share, roots = bank.region_access, bank.communicator_share, bank.communicator_root
         entry, mode = bank.directory_entry, bank.communicator_mode
+        for number in range(self.config.dimensions):
+            m.d.comb += [
+                self.shape.sizes[number].eq(getattr(bank.communicator_shape, f"size_{number}")),
+                self.shape.place[number].eq(getattr(bank.communicator_place, f"rank_{number}")),
+                self.shape.root_widths[number].eq(getattr(roots, f"width_{number}")),
+            ]
         m.d.comb += [
             self.mode.valid.eq(share.valid),
             *(self.mode[name].eq(getattr(mode, name)) for name in ("epoch", "priority", "ports", "rank")),
@@ -134,11 +140,6 @@ class Control(wiring.Component):
             self.share.fsm_first.eq(share.fsm_first), self.share.fsm_mask.eq((1 << share.fsm_bits) - 1),
             self.share.slot_first.eq(share.slot_first), self.share.slot_mask.eq((1 << share.slot_bits) - 1),
             self.shape.valid.eq(share.valid), self.shape.domain.eq(share.domain), self.shape.ranks.eq(roots.ranks),
-            *(self.shape.sizes[number].eq(getattr(bank.communicator_shape, f"size_{number}"))
-              for number in range(DIMENSIONS)),
-            *(self.shape.place[number].eq(getattr(bank.communicator_place, f"rank_{number}"))
-              for number in range(DIMENSIONS)),
-            *(self.shape.root_widths[number].eq(getattr(roots, f"width_{number}")) for number in range(DIMENSIONS)),
             self.program_write.eq(bank.program_commit.written_stb),
             self.program_address.eq(bank.program_commit.address),
             self.program_word.eq(Cat(bank.program_word_lo.value, bank.program_word_hi.value)),

@@ -13,7 +13,7 @@ from .fp_add import shift_right_sticky, unpacked_layout
 
 __all__ = [
     "BYTE_EXPONENT_WIDTH", "NarrowByte", "WidenByte", "byte_layout", "byte_of", "e4m3_exponent", "is_byte", "is_e4m3",
-    "saturates",
+    "known", "saturates",
 ]
 
 BYTE_EXPONENT_WIDTH = FLOATS[DType.E5M2].exponent_width
@@ -23,6 +23,11 @@ _LOWEST = FLOATS[DType.E5M2].bias - FLOATS[DType.E4M3].bias + 1
 """E4M3's lowest exponent, in five bits."""
 
 _FRACTION = FLOATS[DType.E4M3].fraction_width
+
+
+def known(config, dtype):
+    """A type code as the logic of this :class:`AceConfig` has to see it: without FP8, its bit 2 is always 0."""
+    return dtype if config.fp8 else Cat(dtype[:2], 0, dtype[3])
 
 
 def is_byte(dtype):

@@ -17,14 +17,13 @@ from .communicators import shape_layout
 from .config import (
     COLUMN_BYTES,
     COUNT_WIDTH,
-    DIMENSIONS,
     DIRECTORY_WIDTH,
     EXTENT_ALIGNMENT,
     LENGTH_WIDTH,
     ROOT_WIDTH,
 )
 from .extents import ExtentRead
-from .formats import BYTE_FLOATS, DType, Op, Reduction
+from .formats import BYTE_FLOATS, DType, Op, Reduction, reductions, types
 from .intake import waiting_layout
 from .layouts import HeaderLayout
 from .operations import verdict_layout
@@ -78,7 +77,7 @@ class Decoder(wiring.Component):
             "directory_write": In(1), "directory_number": In(DIRECTORY_WIDTH + config.communicator_bits),
             "directory_entry": In(directory_layout(config)),
             "domain_write": In(1), "domain_queue": In(config.queue_bits), "domain": In(DOMAIN_WIDTH),
-            "shape_number": Out(config.communicator_bits), "shape": In(shape_layout()),
+            "shape_number": Out(config.communicator_bits), "shape": In(shape_layout(config)),
             "program": Out(ProgramRead(config)), "program_data": In(HeaderLayout.size),
             "src_id": Out(config.region_bits), "src": In(RegionEntry),
             "dst_id": Out(config.region_bits), "dst": In(RegionEntry),
@@ -98,7 +97,7 @@ class Decoder(wiring.Component):
         command = Signal(waiting_layout(config), reset_less=True)
         word = command.word
         entry = Signal(directory_layout(config), reset_less=True)
-        shape = Signal(shape_layout(), reset_less=True)
+        shape = Signal(shape_layout(config), reset_less=True)
         header = Signal(HeaderLayout, reset_less=True)
         status = Signal(8)
         verdict = self.o.payload
@@ -122,7 +121,7 @@ class Decoder(wiring.Component):
             barrier.eq(word.collective == Collective.BARRIER),
         ]
         size = Signal(2)                                            # log2 of bytes per element
-        bytes_ = _any(word.dtype, BYTE_FLOATS)
+        bytes_ = _any(word.dtype, BYTE_FLOATS) if config.fp8 else C(0, 1)
         # Known from FORM on.
         m.d.sync += size.eq(Mux((word.dtype == DType.INT8) | bytes_, 0, Mux(
             (word.dtype == DType.FP16) | (word.dtype == DType.BF16), 1, 2)))
@@ -140,7 +139,7 @@ class Decoder(wiring.Component):
         bases, rooms = {}, {}                                       # where a buffer begins; bytes to its region's end
         for side in ("src", "dst"):
             region, offset = getattr(self, side), word[f"{side}_offset"] << size
-            bases[side] = Signal(64, name=f"{side}_base", reset_less=True)
+            bases[side] = Signal(config.address_width, name=f"{side}_base", reset_less=True)
             rooms[side] = Signal(signed(max(len(region.length), len(offset)) + 1), name=f"{side}_room", reset_less=True)
             m.d.sync += [bases[side].eq(Cat(Const(0, 12), region.base_page) + offset),
                          rooms[side].eq(region.length - offset)]
@@ -169,13 +168,12 @@ class Decoder(wiring.Component):
                 m.d.sync += [entry.eq(directory.read[0].data), shape.eq(self.shape)]
                 m.next = "FORM"
             with m.State("FORM"):
-                types = [int(dtype) for dtype in DType]
-                operations = [op for op in Reduction if op != Reduction.PROD or config.prod]
+                operations = reductions(config)
                 m.d.sync += length.eq(word.count << size)
                 with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
                           | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
                           | (varying & (beyond | ~_any(word.collective, PARTED)))
-                          | (~barrier & (~_any(word.dtype, types) | ~_any(word.op, operations)
+                          | (~barrier & (~_any(word.dtype, types(config)) | ~_any(word.op, operations)
                                          | (word.widen & (size != 1) & ~bytes_) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
                     m.next = "SAY"
@@ -305,7 +303,7 @@ class Decoder(wiring.Component):
             operation.plus.eq(entry.plus), operation.minus.eq(entry.minus),
             operation.varying.eq(varying), operation.row.eq(first_row), operation.size.eq(size),
             operation.dtype.eq(word.dtype), operation.widen.eq(word.widen & ~barrier),
-            operation.divide.eq(Mux(reducing & (word.op == Reduction.AVG), shape.ranks, 0)),
+            operation.divide.eq(Mux(reducing & (word.op == Reduction.AVG), shape.ranks, 0) if config.avg else 0),
             operation.arithmetic.dtype.eq(Mux(word.widen, DType.FP32, word.dtype)),
             operation.arithmetic.op.eq(Mux(word.op == Reduction.AVG, Op.SUM, word.op)),
         ]
@@ -313,9 +311,9 @@ class Decoder(wiring.Component):
 
     def _roles(self, m, word, shape, *, mirrored, ordered):
         """Offsets in the two tables of roles, a cycle late, and whether the root is no rank of the communicator."""
-        at, root = 0, []
-        shifts = [Signal(range(2 * ROOT_WIDTH), name=f"shift_{number}") for number in range(DIMENSIONS)]
-        for number in reversed(range(DIMENSIONS)):
+        at, root, dimensions = 0, [], self.config.dimensions
+        shifts = [Signal(range(2 * ROOT_WIDTH), name=f"shift_{number}") for number in range(dimensions)]
+        for number in reversed(range(dimensions)):
             m.d.comb += shifts[number].eq(at)
             width = shape.root_widths[number]
             root.insert(0, (word.root >> shifts[number]) & ((1 << width) - 1))

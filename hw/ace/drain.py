@@ -1,8 +1,8 @@
 """From the SRAM to memory: bytes from lane 0 of a beat on, put at any address; and completion words between them.
 
 Move -> Bursts -> Drain -> AW; Sram -> Divide -> NarrowBeats -> Drain -> W; B -> Drain.  Latency: 3 cycles from a move
-to AWVALID, 27 from a read of the SRAM to WVALID.  Throughput: one beat of the SRAM or of W per cycle, also when moves
-are short.
+to AWVALID, 27 from a read of the SRAM to WVALID, 7 without averages.  Throughput: one beat of the SRAM or of W per
+cycle, also when moves are short.
 """
 
 from amaranth import *
@@ -14,8 +14,7 @@ from hw.axi.lanes import rotate_up
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
-from .config import ADDR_WIDTH
-from .convert_byte import is_byte
+from .convert_byte import is_byte, known
 from .delay import delayed
 from .divide import DIVISOR_WIDTH, Divide
 from .formats import TYPE_WIDTH, DType
@@ -37,8 +36,8 @@ BURSTS = 32
 MOVES = 4
 """Moves that wait for their turn at the SRAM."""
 
-READS = 32
-"""Beats on their way from the SRAM, which takes 26 cycles, or waiting behind it."""
+READS, UNDIVIDED_READS = 32, 16
+"""Beats on their way from the SRAM, which takes 26 cycles, or waiting behind it; without the divider it takes 6."""
 
 PLACES = 4
 """Beats that may wait for W in LUT RAM, so that no path runs from WREADY to the stages before."""
@@ -80,7 +79,7 @@ class Drain(wiring.Component):
             "words": In(stream.Signature(word_layout(config))),
             "word_done": Out(1), "word_error": Out(1), "word_queue": Out(config.queue_bits),
             "read": Out(SramReadSignature(config)),
-            "awaddr": Out(ADDR_WIDTH), "awlen": Out(8), "awvalid": Out(1), "awready": In(1),
+            "awaddr": Out(config.address_width), "awlen": Out(8), "awvalid": Out(1), "awready": In(1),
             "wdata": Out(config.data_width), "wstrb": Out(config.beat_bytes), "wlast": Out(1), "wvalid": Out(1),
             "wready": In(1), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1),
             "done_valid": Out(1), "done": Out(done_layout(config)),
@@ -103,12 +102,13 @@ class Drain(wiring.Component):
             "divide": DIVISOR_WIDTH,
         })
         m.submodules.moves = moves = Queue(self._reading, depth=MOVES)
+        quarters = is_byte(known(config, move.dtype))
         m.d.comb += [
             bursts.i.payload.eq(move), bursts.i.valid.eq(self.i.valid & moves.i.ready),
             moves.i.payload.address.eq(move.sram),
             moves.i.payload.left.eq(Mux(
-                move.widen, Mux(is_byte(move.dtype), (move.bytes - 1) >> lane_bits - 2,
-                                (move.bytes - 1) >> lane_bits - 1), (move.bytes - 1) >> lane_bits)),
+                move.widen, Mux(quarters, (move.bytes - 1) >> lane_bits - 2, (move.bytes - 1) >> lane_bits - 1),
+                (move.bytes - 1) >> lane_bits)),
             *(moves.i.payload[name].eq(move[name]) for name in ("widen", "dtype", "divide")),
             moves.i.valid.eq(self.i.valid & bursts.i.ready & (move.bytes != 0)),
             self.i.ready.eq(moves.i.ready & bursts.i.ready),
@@ -123,19 +123,19 @@ class Drain(wiring.Component):
     def _read(self, m, moves):
         """Read what there is a place for, and make of it what memory is to have."""
         config = self.config
-        m.submodules.beats = beats = Queue(config.data_width, depth=READS)
-        m.submodules.credit = credit = CreditCounter(READS, max_take=1)
-        m.submodules.divide = divide = Divide(config.data_width)
+        reads = READS if config.avg else UNDIVIDED_READS
+        m.submodules.beats = beats = Queue(config.data_width, depth=reads)
+        m.submodules.credit = credit = CreditCounter(reads, max_take=1)
         m.submodules.narrow = narrow = NarrowBeats(config)
 
         # Only the last part of a beat needs a place.
         move, some, over, taken = Signal(self._reading), Signal(), Signal(), Signal()
         quarter, step = Signal(2), Signal(2)
-        kind = Signal(kind_layout())
+        kind, dtype = Signal(kind_layout()), known(config, move.dtype)
         m.d.comb += [
             over.eq(move.left == 0),
-            step.eq(Mux(is_byte(move.dtype), 1, 2)),
-            kind.narrow.eq(move.widen), kind.quarter.eq(quarter), kind.dtype.eq(move.dtype),
+            step.eq(Mux(is_byte(dtype), 1, 2)),
+            kind.narrow.eq(move.widen), kind.quarter.eq(quarter), kind.dtype.eq(dtype),
             kind.complete.eq(~move.widen | (quarter + step == 4) | over),
             self.read.valid.eq(some & (credit.available != 0)), self.read.address.eq(move.address),
             taken.eq(self.read.valid & self.read.ready), credit.take.eq(1), credit.take_stb.eq(taken & kind.complete),
@@ -148,14 +148,20 @@ class Drain(wiring.Component):
         with m.Elif(taken):
             m.d.sync += [move.address.eq(move.address + 1), move.left.eq(move.left - 1)]
 
-        # The divisor is wanted a cycle before the beat.
-        ahead, behind = Sram.LATENCY - 1, Sram.LATENCY + Divide.LATENCY
+        value, behind = self.read.data, Sram.LATENCY
+        if config.avg:
+            m.submodules.divide = divide = Divide(config.data_width)
+            # The divisor is wanted a cycle before the beat.
+            ahead = Sram.LATENCY - 1
+            m.d.comb += [
+                divide.divisor.eq(delayed(m, move.divide, ahead, name="divide")),
+                divide.dtype.eq(delayed(m, Mux(move.widen, DType.FP32, dtype), ahead, name="dtype")),
+                divide.i.eq(self.read.data),
+            ]
+            value, behind = divide.o, Sram.LATENCY + Divide.LATENCY
         m.d.comb += [
-            divide.divisor.eq(delayed(m, move.divide, ahead, name="divide")),
-            divide.dtype.eq(delayed(m, Mux(move.widen, DType.FP32, move.dtype), ahead, name="dtype")),
-            divide.i.eq(self.read.data),
             narrow.valid.eq(delayed(m, taken, behind, name="taken", reset_less=False)),
-            narrow.kind.eq(delayed(m, kind, behind, name="kind")), narrow.i.eq(divide.o),
+            narrow.kind.eq(delayed(m, kind, behind, name="kind")), narrow.i.eq(value),
             beats.i.valid.eq(narrow.o_valid), beats.i.payload.eq(narrow.o),
             credit.give.eq(beats.o.valid & beats.o.ready),
         ]

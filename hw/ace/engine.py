@@ -23,7 +23,6 @@ from hw.dma_engine.regions import RegionTable
 
 from .chunker import Chunker
 from .communicators import Communicators
-from .config import ADDR_WIDTH
 from .control import Control
 from .decoder import Decoder
 from .drain import Drain
@@ -77,7 +76,7 @@ class AceEngine(wiring.Component):
             "s_axil": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "s_axi_db": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=128,
                                         id_width=config.doorbell_id_width)),
-            "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width, id_width=1)),
+            "m_axi": Out(AxiSignature(addr_width=config.address_width, data_width=config.data_width, id_width=1)),
             "tx": Out(link).array(config.ports), "rx": In(link).array(config.ports),
             "link_down": Out(config.ports), "irq": Out(1),
             **({"put_tx": In(flits).array(config.ports), "put_rx": Out(flits).array(config.ports)}

@@ -14,8 +14,7 @@ from hw.axi.lanes import rotate_up
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
-from .config import ADDR_WIDTH
-from .convert_byte import is_byte
+from .convert_byte import is_byte, known
 from .formats import TYPE_WIDTH
 from .layouts import done_layout, move_layout
 from .sram import SramWriteSignature
@@ -69,7 +68,7 @@ class Fill(wiring.Component):
         self.reads = reads
         super().__init__({
             "i": In(stream.Signature(move_layout(config))),
-            "araddr": Out(ADDR_WIDTH), "arlen": Out(8), "arvalid": Out(1), "arready": In(1),
+            "araddr": Out(config.address_width), "arlen": Out(8), "arvalid": Out(1), "arready": In(1),
             "rdata": In(config.data_width), "rresp": In(Resp), "rvalid": In(1), "rready": Out(1),
             "write": Out(SramWriteSignature(config)),
             "done_valid": Out(1), "done": Out(done_layout(config)),
@@ -143,7 +142,7 @@ class Fill(wiring.Component):
             m.d.sync += now_valid.eq(valid)
         with m.If(ready & valid):
             over = final & burst.last
-            four = is_byte(burst.dtype)
+            four = is_byte(known(config, burst.dtype))
             stride = Cat(~burst.widen, burst.widen & ~four, burst.widen & four)
             m.d.sync += [
                 number.eq(Mux(final, 0, number + 1)),

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 __all__ = [
     "BYTE_FLOATS", "FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "FloatFormat", "Op", "Reduction",
-    "check_types", "elements", "growth", "width",
+    "check_types", "elements", "growth", "reductions", "types",
+    "width",
 ]
 
 WORD_WIDTH = 32
@@ -68,6 +69,17 @@ class Reduction(enum.IntEnum):
     """The sum, divided once by the number of ranks: IEEE 754-2019 division (5.4.1), rounded to nearest, ties to even;
     integers are cut towards zero."""
     PROD = Op.PROD
+
+
+def types(config):
+    """What elements an accelerator of this :class:`~hw.ace.config.AceConfig` knows."""
+    return [dtype for dtype in DType if config.fp8 or dtype not in BYTE_FLOATS]
+
+
+def reductions(config):
+    """What an accelerator of this :class:`~hw.ace.config.AceConfig` reduces with."""
+    left_out = {Reduction.PROD: not config.prod, Reduction.AVG: not config.avg}
+    return [reduction for reduction in Reduction if not left_out.get(reduction)]
 
 
 class FloatFormat(NamedTuple):

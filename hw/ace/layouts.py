@@ -6,7 +6,7 @@ Command -> Operation -> Chunk -> Move (fill) -> Send, Flit, Landed -> Move (drai
 from amaranth.hdl import Shape
 from amaranth.lib import data, enum
 
-from .config import ADDR_WIDTH, LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH, PHASES, SEQUENCE_WIDTH, STEP_WIDTH
+from .config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH, PHASES, SEQUENCE_WIDTH, STEP_WIDTH
 from .crc import CRC_WIDTH
 from .formats import OP_WIDTH, TYPE_WIDTH
 from .words import (
@@ -103,7 +103,7 @@ def link_header_layout(config):
     """
     return data.StructLayout({
         "packet": packet_layout(config), "sequence": LINK_SEQUENCE_WIDTH, "ack": LINK_SEQUENCE_WIDTH, "round": 1,
-        "channel": 1, "credits": data.ArrayLayout(LINK_CREDIT_WIDTH, 2)})
+        "channel": 1, "credits": data.ArrayLayout(LINK_CREDIT_WIDTH, config.link_channels)})
 
 
 def link_layout(config):
@@ -115,8 +115,8 @@ def link_layout(config):
 def heard_layout(config):
     """Of a packet that came whole: what it tells the port's own sender. ``control``: it is a CREDIT packet."""
     return data.StructLayout({
-        "ack": LINK_SEQUENCE_WIDTH, "credits": data.ArrayLayout(LINK_CREDIT_WIDTH, 2), "round": 1, "control": 1,
-        "state": LinkState, "nak": 1, "ask": 1})
+        "ack": LINK_SEQUENCE_WIDTH, "credits": data.ArrayLayout(LINK_CREDIT_WIDTH, config.link_channels),
+        "round": 1, "control": 1, "state": LinkState, "nak": 1, "ask": 1})
 
 
 def grant_layout(config):
@@ -175,7 +175,7 @@ def move_layout(config):
     conversion on the way; ``divide`` is 0 for nothing, else the divisor.
     """
     return data.StructLayout({
-        "address": ADDR_WIDTH, "bytes": range(config.chunk_bytes + 1), "sram": config.sram_bits,
+        "address": config.address_width, "bytes": range(config.chunk_bytes + 1), "sram": config.sram_bits,
         "slot": config.slot_bits, "last": 1, "dtype": TYPE_WIDTH, "widen": 1, "divide": 8,
     })
 

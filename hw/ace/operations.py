@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 from hw.dma_engine.layouts import CompletionLayout, InitSignature
 from hw.dma_engine.table import Table
 
-from .config import ADDR_WIDTH, LENGTH_WIDTH
+from .config import LENGTH_WIDTH
 from .formats import TYPE_WIDTH
 from .layouts import arithmetic_layout
 from .standing import standing_layout
@@ -40,7 +40,8 @@ def operation_layout(config):
     per element.
     """
     return data.StructLayout({
-        "src_base": ADDR_WIDTH, "dst_base": ADDR_WIDTH, "src_limit": LENGTH_WIDTH, "dst_limit": LENGTH_WIDTH,
+        "src_base": config.address_width, "dst_base": config.address_width,
+        "src_limit": LENGTH_WIDTH, "dst_limit": LENGTH_WIDTH,
         "shard_bytes": LENGTH_WIDTH, "half": LENGTH_WIDTH, "piece": 13,
         "plus": config.program_bits, "minus": config.program_bits,
         "dtype": TYPE_WIDTH, "widen": 1, "divide": 8, "arithmetic": arithmetic_layout(),
@@ -50,7 +51,7 @@ def operation_layout(config):
 
 def word_layout(config):
     """A completion word: its address, a multiple of 8 bytes, and its queue."""
-    return data.StructLayout({"address": ADDR_WIDTH, "data": 64, "queue": config.queue_bits})
+    return data.StructLayout({"address": config.address_width, "data": 64, "queue": config.queue_bits})
 
 
 def verdict_layout(config):
@@ -116,7 +117,8 @@ class Operations(wiring.Component):
             "ended": In(1), "ended_row": In(self.row_bits), "ended_status": In(STATUS_WIDTH),
             "standing": In(standing_layout(config)), "cutting": In(config.communicators),
             "work": Out(config.communicators), "held": Out(config.communicators),
-            "configure": In(1), "configure_queue": In(queue), "sc_address": In(ADDR_WIDTH), "sc_enable": In(1),
+            "configure": In(1), "configure_queue": In(queue),
+            "sc_address": In(config.address_width), "sc_enable": In(1),
             "refused": In(1), "refused_queue": In(queue), "refused_status": In(STATUS_WIDTH),
             "unwritten": In(1), "unwritten_queue": In(queue),
             "pending": In(config.queues), "clear": In(1), "clear_queue": In(queue),
@@ -191,7 +193,7 @@ class Operations(wiring.Component):
             "row": self.row_bits, "status": STATUS_WIDTH, "flags": 4})
         m.submodules.active = active = Table(
             entry_layout, depth=queues * ACTIVE, reads=1, init=None)
-        m.submodules.addresses = addresses = Table(ADDR_WIDTH - 3, depth=queues, reads=1, init=init)
+        m.submodules.addresses = addresses = Table(config.address_width - 3, depth=queues, reads=1, init=init)
         m.submodules.ends = ends = Table(CompletionLayout, depth=queues, reads=2, init=init)
         for table in (addresses, ends):
             wiring.connect(m, wiring.flipped(self.init), table.init)
@@ -225,7 +227,7 @@ class Operations(wiring.Component):
         # -- One queue after the other: is its oldest command over?
         queue = Signal(config.queue_bits)
         entry = Signal(entry_layout)
-        word, address = Signal(CompletionLayout), Signal(ADDR_WIDTH)
+        word, address = Signal(CompletionLayout), Signal(config.address_width)
         result = Signal(STATUS_WIDTH)
         due, some = Signal(), Signal()
         clearing = Signal(queues)

@@ -156,6 +156,19 @@ def _queues(config):
     )
 
 
+def _features(config):
+    def feature(name, width, value, doc):
+        return Field(name, width, RO, reset=int(value), doc=doc)
+
+    return Register("FEATURES", [
+        feature("dimensions", 2, config.dimensions, "Of the torus that it has ports for; counters of others stay 0."),
+        feature("prod", 1, config.prod, "It makes products."),
+        feature("fp8", 1, config.fp8, "It knows FP8."),
+        feature("avg", 1, config.avg, "It makes averages."),
+        feature("address_bits", 7, config.address_width, "Bits of its addresses that count."),
+    ], doc="What this accelerator was built with.")
+
+
 LINK_TIMEOUT, LINK_TRIES = 4096, 8
 """Out of reset."""
 
@@ -265,5 +278,5 @@ def register_map(config):
     )
     return RegisterMap("ace", [
         *_identity(config), *_regions(config), *_communicators(config), *_extents(config), *_queues(config), *watch,
-        *counters, *_links(config),
+        *counters, *_links(config), _features(config),
     ], addr_width=12, doc="Registers of the dmace collectives accelerator.")

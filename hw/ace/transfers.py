@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import ADDR_WIDTH, LENGTH_WIDTH
+from .config import LENGTH_WIDTH
 from .extents import ExtentRead
 from .formats import TYPE_WIDTH
 from .layouts import TransferLayout, move_layout
@@ -27,7 +27,7 @@ def job_layout(config):
     ``row`` on of the extents table, of elements of 2 ** ``size`` bytes; ``shard_bytes`` and ``limit`` do not count.
     """
     return data.StructLayout({
-        "list": config.program_bits, "runs": 8, "base": ADDR_WIDTH, "shard_bytes": LENGTH_WIDTH,
+        "list": config.program_bits, "runs": 8, "base": config.address_width, "shard_bytes": LENGTH_WIDTH,
         "column": LENGTH_WIDTH, "limit": LENGTH_WIDTH, "piece_bytes": range(config.chunk_bytes + 1),
         "piece_beats": config.chunk_beat_bits + 1, "slot": config.slot_bits,
         "dtype": TYPE_WIDTH, "widen": 1, "divide": 8,

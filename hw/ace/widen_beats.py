@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .convert import Widen
-from .convert_byte import is_byte
+from .convert_byte import is_byte, known
 from .formats import TYPE_WIDTH, DType
 
 __all__ = ["WidenBeats", "filled_layout"]
@@ -54,7 +54,7 @@ class WidenBeats(wiring.Component):
         beat, last, advance, four = self.i.payload, Signal(), Signal(), Signal()
         part = Signal(2)                            # of two, or of four
         m.d.comb += [
-            four.eq(is_byte(beat.dtype)),
+            four.eq(is_byte(known(self.config, beat.dtype))),
             last.eq(~beat.widen | (part == Mux(four, beat.quarter, beat.quarter[1]))),
             advance.eq(~self.o.valid | self.o.ready), self.i.ready.eq(advance & last),
         ]

@@ -50,6 +50,9 @@ class EndpointConfig:
         if self.dma.data_width != self.ace.data_width:
             raise ValueError("DMA engine and accelerator share a memory port and must have one data width, "
                              f"not {self.dma.data_width} and {self.ace.data_width}")
+        if self.ace.address_width != ADDR_WIDTH:
+            raise ValueError(f"The accelerator's addresses must have the {ADDR_WIDTH} bits of the DMA engine's, "
+                             f"not {self.ace.address_width}")
         if self.ace.link_channels != 2:
             raise ValueError("The accelerator's links must have 2 channels, one of them for puts, "
                              f"not {self.ace.link_channels}")

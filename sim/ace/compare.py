@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from hw.ace.config import EXTENT_ALIGNMENT
-from hw.ace.formats import DType, Reduction, growth, width
+from hw.ace.formats import DType, growth, reductions, types, width
 from hw.ace.model import results
 from hw.ace.model_varying import blocks_received
 from hw.ace.registers import LINK_COUNTERS
@@ -150,7 +150,7 @@ def _one(cluster, rng, communicator, counts):
     rows = -(-ranks // EXTENT_ALIGNMENT) * EXTENT_ALIGNMENT * MOST_OF_A_QUEUE * min(MOST_QUEUES, cluster.config.queues)
     if collective in PARTED and rows <= cluster.config.extent_rows and rng.random() < 0.4:
         return _varying(cluster, rng, communicator, counts, collective)
-    dtype, op = rng.choice(list(DType)), rng.choice(_operations(cluster))
+    dtype, op = rng.choice(types(cluster.config)), rng.choice(_operations(cluster))
     widen = growth(dtype) > 0 and rng.random() < 0.4
     count = rng.choice((0, 1, 2, rng.randint(1, 100), rng.randint(1, 1000), rng.randint(1, 6000) // ranks + 1))
     bits = np.random.default_rng(rng.getrandbits(32))
@@ -183,7 +183,7 @@ def _varying(cluster, rng, communicator, counts, collective):
     """The same as :func:`_one` of parts of different lengths, in any places."""
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
-    dtype, op = rng.choice(list(DType)), rng.choice(_operations(cluster))
+    dtype, op = rng.choice(types(cluster.config)), rng.choice(_operations(cluster))
     widen = growth(dtype) > 0 and rng.random() < 0.4
     ordered = collective in REDUCING and rng.random() < 0.4 and \
         Ordered[collective.name] not in cluster.left_out[communicator]
@@ -211,7 +211,7 @@ def _varying(cluster, rng, communicator, counts, collective):
 
 
 def _operations(cluster):
-    return [op for op in Reduction if op != Reduction.PROD or cluster.config.prod]
+    return reductions(cluster.config)
 
 
 def _elements(bits, kind, count, dtype):

@@ -62,18 +62,24 @@ class AceDriver(RegisterDriver):
 
     async def check_identity(self):
         """Raise RuntimeError unless this is an accelerator that the driver knows, of the expected sizes."""
-        await self._check_identity("SIZES")
+        await self._check_identity("SIZES", "FEATURES")
 
     async def define_region(self, number, *, base, length, domain=0, readable=True, writable=True, valid=True):
         """Write an entry of the region table."""
         if base % PAGE_BYTES:
             raise ValueError(f"Base of a region must be a multiple of {PAGE_BYTES}, not {base:#x}")
+        self._check_address("A region", base + length)
         async with self._lock():
             await self._write_pair("REGION_BASE", base)
             await self._write_pair("REGION_LENGTH", length)
             await self.write("REGION_ACCESS", domain=domain, readable=int(readable), writable=int(writable),
                              valid=int(valid))
             await self.write("REGION_COMMIT", region=number)
+
+    def _check_address(self, what, end):
+        if end > 1 << self.config.address_width:
+            raise ValueError(f"{what} must be within the accelerator's {self.config.address_width} bits of address, "
+                             f"not end at {end:#x}")
 
     async def define_communicator(self, number, *, shape, coordinates, share, dimensions=None, domain=0, both=True,
                                   collectives=ORDER, priority=0):
@@ -100,6 +106,9 @@ class AceDriver(RegisterDriver):
             Collective or Ordered -> why there is no program for it, as a sentence.
         """
         dimensions = tuple(range(len(shape)) if dimensions is None else dimensions)
+        if max(dimensions) >= self.config.dimensions:
+            raise ValueError(f"The accelerator has ports for {self.config.dimensions} of a torus's dimensions: "
+                             f"there is none numbered {max(dimensions)}")
         made = _assembled(self.config, tuple(shape), dimensions, tuple(coordinates), both, self._program_words,
                           tuple(collectives))
         ones = (1,) * (DIMENSIONS - len(shape))
@@ -180,6 +189,7 @@ class AceDriver(RegisterDriver):
 
     async def configure_queue(self, queue, *, domain=0, sc=None, enabled=True):
         """Give a queue its domain and the address of its completion word (None for no such word)."""
+        self._check_address("A completion word", (sc or 0) + 8)
         async with self._lock():
             await self._write_pair("QUEUE_SC", sc or 0)
             await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None), enabled=int(enabled))

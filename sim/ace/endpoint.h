@@ -10,7 +10,7 @@
 #include "ports.h"
 #include "verilated.h"
 
-constexpr unsigned kPorts = 6, kIdBits = ACE_ID_BITS;
+constexpr unsigned kPorts = ACE_PORTS, kIdBits = ACE_ID_BITS;
 constexpr unsigned kLinkBytes = sizeof(std::declval<Vtop>().tx___05F0___05Fpayload);
 using EndpointLink = Link<kLinkBytes>;
 
@@ -87,10 +87,14 @@ private:
                      &top_->tx___05F##number##___05Fpayload, &top_->rx___05F##number##___05Fpayload}
         LINK_PINS(0);
         LINK_PINS(1);
+#if ACE_PORTS > 2
         LINK_PINS(2);
         LINK_PINS(3);
+#endif
+#if ACE_PORTS > 4
         LINK_PINS(4);
         LINK_PINS(5);
+#endif
 #undef LINK_PINS
     }
 

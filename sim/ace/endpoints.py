@@ -106,7 +106,7 @@ class Endpoints:
                  memory: Memory | Sequence[Memory] = Memory(), seed=1, threads=1, library=None,
                  status: Callable[[str, int, int], None] | None = None):
         self._handle = None
-        self.config, self.shape = config, _shape(shape)
+        self.config, self.shape = config, _shape(shape, config.ports // 2)
         links = [link] * len(self.shape) if isinstance(link, Link) else list(link)
         memories = [memory] * self.size if isinstance(memory, Memory) else list(memory)
         _check(self.shape, links, memories, threads)
@@ -302,11 +302,11 @@ class _Answered:
         yield
 
 
-def _shape(shape):
+def _shape(shape, dimensions):
     shape = tuple(shape)
-    if not 1 <= len(shape) <= DIMENSIONS or not all(isinstance(size, int) and size >= 1 for size in shape) \
+    if not 1 <= len(shape) <= dimensions or not all(isinstance(size, int) and size >= 1 for size in shape) \
             or prod(shape) > MAX_RANKS:
-        raise UserError(f"A torus must have 1 to {DIMENSIONS} dimensions and 1 to {MAX_RANKS} ranks, "
+        raise UserError(f"A torus must have 1 to {dimensions} dimensions and 1 to {MAX_RANKS} ranks, "
                         f"not a shape of {shape!r}.")
     return shape
 

@@ -165,7 +165,7 @@ def _beat_header(config, component):
     whole, crc, header = _place(layout, "header"), _place(layout, "crc"), _place(layout, "header", "packet")
     kind = _place(layout, "header", "packet", "kind")
     values = {
-        "ID_BITS": component.signature.members["m_axi"].signature.id_width,
+        "PORTS": config.ports, "ID_BITS": component.signature.members["m_axi"].signature.id_width,
         "DATA_BYTES": config.beat_bytes, "BEAT_HEADER_BYTES": WIRE_HEADER_BYTES,
         "BEAT_FIRST": _place(layout, "first").start, "BEAT_LAST": _place(layout, "last").start,
         "BEAT_KIND": kind.start, "BEAT_KIND_WIDTH": len(kind),

@@ -105,7 +105,7 @@ class _Front(wiring.Component):
             communicators.write.eq(self.communicator_write),
             communicators.share.eq(share_layout(CONFIG).const({
                 "fsm_mask": CONFIG.fsms - 1, "slot_mask": CONFIG.slots - 1})),
-            communicators.shape.eq(shape_layout().const({
+            communicators.shape.eq(shape_layout(CONFIG).const({
                 "valid": 1, "domain": 7, "sizes": [2, 1, 0], "place": [*PLACE, 0], "root_widths": [2, 1, 0],
                 "ranks": RANKS})),
             extents.write.eq(self.extent_write), extents.write_row.eq(self.extent_row),
@@ -384,9 +384,15 @@ def test_refusals(change, status):
     assert told == [len(host.jobs) // 2]
 
 
-def test_products_may_be_left_out(monkeypatch):
-    monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, prod=False))
-    test_refusals({"op": Reduction.PROD}, Status.MALFORMED)
+@pytest.mark.parametrize("op", [Reduction.PROD, Reduction.AVG])
+def test_operations_may_be_left_out(monkeypatch, op):
+    monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, **{op.name.lower(): False}))
+    test_refusals({"op": op}, Status.MALFORMED)
+
+
+def test_fp8_may_be_left_out(monkeypatch):
+    monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, fp8=False))
+    test_refusals({"dtype": DType.E5M2}, Status.MALFORMED)
 
 
 def test_extents_within_bounds():

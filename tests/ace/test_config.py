@@ -7,6 +7,9 @@ from hw.ace.config import AceConfig
 
 @pytest.mark.parametrize("change, message", [
     ({"prod": 1}, "prod must be True or False, not 1"),
+    ({"avg": "no"}, "avg must be True or False, not 'no'"),
+    ({"dimensions": 4}, "dimensions must be from 1 to 3, not 4"),
+    ({"address_width": 31}, "address_width must be from 32 to 64, not 31"),
     ({"lanes": 32}, "lanes must be a power of two from 1 to 16, not 32"),
     ({"fsms": 3}, "fsms must be a power of two from 2 to 32, not 3"),
 ])

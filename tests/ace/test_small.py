@@ -1,0 +1,47 @@
+"""An accelerator with little: one dimension and lane, no products, averages or FP8, short addresses."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from hw.ace.config import TINY
+from hw.ace.formats import reductions
+from hw.errors import UserError
+from sim.ace.cluster import Cluster
+from sim.ace.compare import compare
+from sim.ace.shared_library import build_library
+
+pytestmark = pytest.mark.rtl
+
+SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, dimensions=1, address_width=34, fsms=2, slots=4,
+                queue_depth=2, communicators=2, regions=8)
+
+
+@cache
+def library():
+    return build_library(SMALL)
+
+
+def test_rings(seed):
+    found = compare(SMALL, collectives=60, seed=seed, faults=True, library=library(), shapes=((2,), (3,), (5,)))
+    assert found["collectives"] >= 60
+    assert (found["mismatches"], found["hangs"]) == (0, 0), found["first_mismatches"]
+    assert set(found["operations"]) <= {one.name for one in reductions(SMALL)} == {"SUM", "MIN", "MAX"}
+    assert set(found["types"]) <= {"FP32", "FP16", "BF16", "INT32", "INT8"}
+
+
+def test_what_is_not_there():
+    with pytest.raises(UserError, match=r"^A torus must have 1 to 1 dimensions"):
+        Cluster(SMALL, (2, 2), library=library())
+    with Cluster(SMALL, (2,), library=library()) as cluster:
+        driver = cluster.drivers[0]
+        features = cluster.do(driver.read("FEATURES"))[0]
+        assert features == {"dimensions": 1, "prod": 0, "fp8": 0, "avg": 0, "address_bits": 34}
+        for wrong, message in (
+                (driver.define_region(1, base=1 << 34, length=4096), r"^A region must be within .* 34 bits of address"),
+                (driver.configure_queue(1, sc=1 << 34), r"^A completion word must be within"),
+                (driver.define_communicator(1, shape=(2,), coordinates=(0,), share=None, dimensions=(1,)),
+                 r"^The accelerator has ports for 1 of a torus's dimensions: there is none numbered 1$")):
+            with pytest.raises(ValueError, match=message):
+                cluster.do(wrong)
