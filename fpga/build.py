@@ -15,6 +15,7 @@ from sim.toolchain import build_root
 from sim.verilate import digest, once, quiet
 
 from . import tools
+from .board.twin import TWIN
 from .floorplan import read_placement
 from .netlist import netlist
 from .targets import TARGETS
@@ -84,7 +85,10 @@ def board_text(target, config):
     """Verilog of a design on a target, and the clock of its engines, in Hz."""
     board = TARGETS[target]
     top, clock_hz = board.flow.top(config, board.pins())
-    return emit.verilog(top, name="board", assertions=False), clock_hz
+    text = emit.verilog(top, name="board", assertions=False)
+    if top.core.twin:
+        text += emit.verilog(top.core.twin, name=TWIN, assertions=False)
+    return text, clock_hz
 
 
 def synthesise(target, config, *, status=quiet):

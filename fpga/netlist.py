@@ -12,6 +12,7 @@ from sim.toolchain import build_root
 from sim.verilate import digest, once
 
 from . import tools
+from .board.twin import TWIN
 
 __all__ = ["CELLS", "models", "netlist"]
 
@@ -48,10 +49,14 @@ def models():
 
 def _synthesise(text, folder, yosys, synthesis, status):
     (folder / "board.v").write_text(text, encoding="utf-8")
+    # Engines that are alike are one module until all of it is cells.
+    twins = TWIN if re.search(rf"^module {TWIN}\b", text, flags=re.MULTILINE) else None
     (folder / "synth.ys").write_text("\n".join([
         "read_verilog -sv board.v",
+        *([f"setattr -mod -set keep_hierarchy 1 {twins}"] if twins else ()),
         *(f"{synthesis} -top board -run {label}:{after}" for label, after in
           zip(_LABELS, (*_LABELS[1:], ""), strict=True)),
+        *([f"setattr -mod -unset keep_hierarchy {twins}", "flatten", "clean"] if twins else ()),
         "write_json board.json",
         "write_verilog -noattr netlist.v", ""]), encoding="utf-8")
 

@@ -27,12 +27,17 @@ from .bus import DoorbellBridge, LiteBridge, WordSignature
 from .memory import AxiMemory
 from .protocol import Space
 from .registers import ADDR_WIDTH, register_map
+from .twin import Twin
 from .uart import UartReceiver, UartTransmitter
 
 __all__ = ["DESIGNS", "BoardConfig", "BoardCore"]
 
 DESIGNS = ("dma", "ace", "probe", "endpoint")
 _PRESETS = ("tiny", "base", "wide")
+
+_SMALL = {"lanes": 1, "prod": False, "fp8": False, "avg": False, "dimensions": 1, "fsms": 2, "slots": 4,
+          "queue_depth": 2, "communicators": 2, "regions": 4}
+"""What `tiny` accelerators have on a board: two as they are would fill an ECP5-85F to nine tenths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +100,28 @@ class BoardConfig:
         if self.design == "endpoint":
             from hw.endpoint.config import PRESETS
             found = PRESETS[self.preset]
-            return replace(found, ace=self._narrow(found.ace))
+            return replace(found, ace=replace(found.ace, **_SMALL)) if self.preset == "tiny" else found
         from hw.ace.config import PRESETS
-        return self._narrow(PRESETS[self.preset])
+        found = PRESETS[self.preset]
+        return replace(found, **_SMALL, address_width=32) if self.preset == "tiny" else found
 
-    def _narrow(self, found):
-        """Two `tiny` accelerators as they are would fill an ECP5-85F to nine tenths."""
-        return replace(found, lanes=1, prod=False) if self.preset == "tiny" else found
+    @property
+    def twins(self):
+        """Whether there are several engines, which are one module then."""
+        return self.endpoints > 1 and self.design != "probe"
+
+    def engine(self):
+        """An engine; None of a probe."""
+        if self.design == "dma":
+            from hw.dma_engine import DmaEngine
+            return DmaEngine(self.engine_config)
+        if self.design == "ace":
+            from hw.ace.engine import AceEngine
+            return AceEngine(self.engine_config)
+        if self.design == "endpoint":
+            from hw.endpoint.engine import Endpoint
+            return Endpoint(self.engine_config)
+        return None
 
 
 class BoardCore(wiring.Component):
@@ -110,6 +130,11 @@ class BoardCore(wiring.Component):
     Parameters
     ----------
     config : BoardConfig
+
+    Attributes
+    ----------
+    twin : component or None
+        What stands behind each :class:`Twin`.
 
     Members
     -------
@@ -122,6 +147,7 @@ class BoardCore(wiring.Component):
 
     def __init__(self, config):
         self.config = config
+        self.twin = config.engine() if config.twins else None
         super().__init__({"rx": In(1), "tx": Out(1), "idle": Out(1), "busy": Out(1), "error": Out(1)})
 
     def elaborate(self, platform):
@@ -146,7 +172,7 @@ class BoardCore(wiring.Component):
         # -- Engines, and a memory for each.
         rung, answered, interrupts, engines = [], [], [], []
         for number in range(config.endpoints):
-            engine = self._engine()
+            engine = Twin(self.twin.signature) if self.twin else config.engine()
             port = engine.m_axi.signature if engine else AxiSignature(addr_width=32, data_width=64, id_width=1)
             m.submodules[f"memory{number}"] = store = AxiMemory(port, size=config.memory)
             targets[Space.MEMORY, number] = store.host
@@ -191,19 +217,6 @@ class BoardCore(wiring.Component):
             self.error.eq(bank.status.dropped | bank.status.interrupt.any()),
         ]
         return m
-
-    def _engine(self):
-        config = self.config.engine_config
-        if self.config.design == "dma":
-            from hw.dma_engine import DmaEngine
-            return DmaEngine(config)
-        if self.config.design == "ace":
-            from hw.ace.engine import AceEngine
-            return AceEngine(config)
-        if self.config.design == "endpoint":
-            from hw.endpoint.engine import Endpoint
-            return Endpoint(config)
-        return None
 
     @staticmethod
     def _route(m, bus, targets):

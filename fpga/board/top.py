@@ -71,7 +71,7 @@ class Ecp5Top(wiring.Component):
     """
 
     def __init__(self, config, *, clock_hz, inverted=()):
-        self.config, self.inverted = config, frozenset(inverted)
+        self.core, self.inverted = BoardCore(config), frozenset(inverted)
         self.pll = Ecp5Pll.find(clock_hz, config.clock_hz)
         super().__init__(_PINS)
 
@@ -99,7 +99,7 @@ class PlainTop(wiring.Component):
     """
 
     def __init__(self, config, *, inverted=()):
-        self.config, self.inverted = config, frozenset(inverted)
+        self.core, self.inverted = BoardCore(config), frozenset(inverted)
         super().__init__(_PINS)
 
     def elaborate(self, platform):
@@ -117,8 +117,8 @@ class PlainTop(wiring.Component):
 
 
 def _connect(m, top):
-    """A :class:`BoardCore` behind the pins of ``top``."""
-    m.submodules.core = core = BoardCore(top.config)
+    """The :class:`BoardCore` behind the pins of ``top``."""
+    m.submodules.core = core = top.core
     for name in ("rx", "tx", "idle", "busy", "error"):
         port = getattr(top, name)
         ours, theirs = (getattr(core, name), port) if name == "rx" else (port, getattr(core, name))

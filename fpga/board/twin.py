@@ -1,0 +1,27 @@
+"""Engines that are alike are described, and synthesised, once."""
+
+from amaranth import *
+from amaranth.lib import wiring
+
+__all__ = ["TWIN", "Twin"]
+
+TWIN = "engine"
+"""Name of the Verilog module."""
+
+
+class Twin(wiring.Component):
+    """Stands for a component whose Verilog is the module :data:`TWIN` beside that of the board.
+
+    Parameters
+    ----------
+    signature : wiring.Signature
+        The component's; it is in the ``sync`` domain alone.
+    """
+
+    def __init__(self, signature):
+        super().__init__(dict(signature.members.items()))
+
+    def elaborate(self, platform):
+        ports = {f"{'i' if member.flow == wiring.In else 'o'}_{'__'.join(map(str, path))}": value
+                 for path, member, value in self.signature.flatten(self)}
+        return Instance(TWIN, i_clk=ClockSignal(), i_rst=ResetSignal(), **ports)
