@@ -180,7 +180,8 @@ _RECORD = {
 _STATUS = {
     Status.OK: ("everything went well", ""),
     Status.MALFORMED: ("unknown collective, type, operation or flag; "
-                       "PROD, AVG or FP8 of an accelerator made without it; ORDERED with a collective that combines nothing; "
+                       "PROD, AVG or FP8 of an accelerator made without it; "
+                       "ORDERED with a collective that combines nothing; "
                        "VARYING with one whose buffers have no parts, with rows beyond the extents table, or with a "
                        "count in them above the command's; "
                        "`widen` with FP32 or an integer; a root outside the communicator; a store of "
