@@ -4,6 +4,7 @@ A build is kept under ``build/fpga/NAME-HASH``; the hash covers Verilog, pins, o
 """
 
 import json
+import re
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +18,6 @@ from . import tools
 from .board.twin import TWIN
 from .floorplan import read_placement
 from .netlist import netlist
-from .nextpnr import LARGE, place_and_route, progress
 from .targets import TARGETS
 from .timing import read_report
 
@@ -110,14 +110,15 @@ def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
     flow = board.flow
     yosys, nextpnr, packer = (tools.find(tool) for tool in ("yosys", *flow.programs))
     constraints, options = flow.constrain(board.pins()), flow.options(clock_hz, seed)
-    key = digest(text, constraints, options, LARGE, yosys.version, nextpnr.version, packer.version)
+    key = digest(text, constraints, options, yosys.version, nextpnr.version, packer.version)
     folder = build_root() / "fpga" / f"{name}-{key}"
 
     def make():
         (folder / flow.constraints).write_text(constraints, encoding="utf-8")
         synthesised = netlist(text, name=name, synthesis=flow.synthesis, status=lambda what: status(what, 1, 4))
         shutil.copy(synthesised / "board.json", folder)
-        place_and_route(nextpnr, folder, options, split=flow.split, line=progress(lambda what: status(what, 2, 4)))
+        tools.run(nextpnr, [*options, "--json", "board.json", "--report", "timing.json", "--write", "placed.json",
+                            "--timing-allow-fail"], folder=folder, log=folder / "nextpnr.log", line=_progress(status))
         status("packing the bitstream", 3, 4)
         flow.pack(folder)
         (folder / "placement.json").write_text(json.dumps(read_placement(folder / "placed.json", flow.site)),
@@ -130,6 +131,19 @@ def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
     report = {"target": target, "part": flow.part, "tools": [tool.version for tool in (yosys, nextpnr, packer)],
               "seconds": round(seconds, 1), **read_report(folder / "timing.json", wanted_hz=clock_hz)}
     return Made(folder, flow.results, report, reused, seconds)
+
+
+def _progress(status):
+    """What nextpnr is at, from its log."""
+    def line(text):
+        for pattern, what in ((r"Info: Packing (.*)", "packing {}"),
+                              (r"Info:\s+at iteration #(\d+), type ALL", "placing, round {}"),
+                              (r"Info:\s+at iteration #(\d+): temp", "refining the placement, round {}"),
+                              (r"Info:\s+(\d+) \|", "routing, {} wires"), (r"Info: Routing\.\.", "routing")):
+            if found := re.match(pattern, text):
+                status(what.format(*found.groups()), 2, 4)
+                return
+    return line
 
 
 def copy_results(made, folder):

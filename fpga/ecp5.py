@@ -27,7 +27,6 @@ class Ecp5Flow:
     synthesis = "synth_ecp5"
     programs = ("nextpnr-ecp5", "ecppack")
     constraints = "board.lpf"
-    split = True
     results = ("board.bit", "board.svf", "board.lpf")
 
     def __init__(self, platform, clock_hz):

@@ -17,7 +17,6 @@ class GowinFlow:
     synthesis = "synth_gowin"
     programs = ("nextpnr-himbaechel-gowin", "gowin_pack")
     constraints = "board.cst"
-    split = False
     results = ("board.fs", "board.cst")
 
     def __init__(self, platform, clock_hz):

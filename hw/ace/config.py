@@ -80,6 +80,11 @@ class AceConfig:
         FP8 of all kinds: two narrow adders more in each lane. Without, commands of these types are malformed.
     avg : bool
         Averages: a divider of 20 stages for each word of a beat. Without, commands that ask for them are malformed.
+    varying : bool
+        The v-variants, whose parts differ in length, and the extents table. Without, commands that are VARYING are
+        malformed.
+    counters : bool
+        Of events, in the accelerator and its links. Without, they read as 0.
     dimensions : int
         Of the torus that it has ports for: 1, a ring, to 3.
     address_width : int
@@ -122,6 +127,8 @@ class AceConfig:
     prod: bool = True
     fp8: bool = True
     avg: bool = True
+    varying: bool = True
+    counters: bool = True
     dimensions: int = DIMENSIONS
     address_width: int = ADDR_WIDTH
     fsms: int = 16
@@ -146,7 +153,7 @@ class AceConfig:
 
         need("data_width", 64, 512)
         need("lanes", 1, self.data_width // 32)
-        for name in ("prod", "fp8", "avg"):
+        for name in ("prod", "fp8", "avg", "varying", "counters"):
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {value!r}")
         for name, low, high in (("dimensions", 1, DIMENSIONS), ("address_width", 32, ADDR_WIDTH)):

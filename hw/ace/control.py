@@ -106,7 +106,7 @@ class Control(wiring.Component):
         self._tables(m, bank)
         self._watch(m, bank)
         self._links(m, bank)
-        for name, _ in COUNTERS:
+        for name, _ in COUNTERS if self.config.counters else ():
             low, high = (getattr(bank, f"count_{name.lower()}_{half}") for half in ("lo", "hi"))
             counter, upper = Signal(48, name=f"count_{name.lower()}"), Signal(16, name=f"upper_{name.lower()}")
             m.d.sync += counter.eq(counter + self.counts[name.lower()])

@@ -102,7 +102,8 @@ class Decoder(wiring.Component):
         status = Signal(8)
         verdict = self.o.payload
         operation = verdict.operation
-        ordered, varying = ((word.flags & flag).any() for flag in (CommandFlag.ORDERED, CommandFlag.VARYING))
+        ordered, asks_varying = ((word.flags & flag).any() for flag in (CommandFlag.ORDERED, CommandFlag.VARYING))
+        varying = asks_varying if config.varying else C(0, 1)
         m.d.comb += [
             directory.write.en.eq(self.directory_write), directory.write.addr.eq(self.directory_number),
             directory.write.data.eq(self.directory_entry),
@@ -155,7 +156,8 @@ class Decoder(wiring.Component):
         totals = {side: Signal(COUNT_WIDTH + 1, name=f"{side}_total") for side in extents}
         m.d.sync += [totals[side].eq(port.extent.displacement + port.extent.count) for side, port in extents.items()]
         m.d.comb += [
-            beyond.eq(first_row + shape.ranks > config.extent_rows), *(port.row.eq(row) for port in extents.values()),
+            beyond.eq(first_row + shape.ranks > config.extent_rows if config.varying else 1),
+            *(port.row.eq(row) for port in extents.values()),
         ]
 
         with m.FSM() as fsm:
@@ -172,7 +174,7 @@ class Decoder(wiring.Component):
                 m.d.sync += length.eq(word.count << size)
                 with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
                           | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
-                          | (varying & (beyond | ~_any(word.collective, PARTED)))
+                          | (asks_varying & (beyond | ~_any(word.collective, PARTED)))
                           | (~barrier & (~_any(word.dtype, types(config)) | ~_any(word.op, operations)
                                          | (word.widen & (size != 1) & ~bytes_) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
@@ -242,9 +244,10 @@ class Decoder(wiring.Component):
                     m.d.sync += [limit.eq(Mux(header.split, length, Mux(header[f"{side}_whole"], whole, shard))),
                                  checked[side].eq(~varying)]
                 m.next = "BOUNDS"
-                with m.If(varying & some):
-                    m.next = "SRC_ROWS"
-            for side, port in extents.items():
+                if config.varying:
+                    with m.If(varying & some):
+                        m.next = "SRC_ROWS"
+            for side, port in extents.items() if config.varying else ():
                 with m.State(f"{side.upper()}_ROWS"):
                     m.d.sync += [row.eq(first_row), rows_left.eq(Mux(header[f"{side}_whole"], shape.ranks, 1)),
                                  checked["src"].eq(side == "src"), checked["dst"].eq(side == "dst")]
@@ -278,12 +281,13 @@ class Decoder(wiring.Component):
                         with m.If(uses[side] & checked[side] & (found != Status.OK)):
                             m.d.sync += status.eq(found)
                 m.next = "SAY"
-                with m.If(varying & some & (rows_left != 0)):
-                    m.next = "DST_ROW"
-                    with m.If(checked["src"]):
-                        m.next = "SRC_ROW"
-                with m.Elif(varying & some & checked["src"]):
-                    m.next = "DST_ROWS"
+                if config.varying:
+                    with m.If(varying & some & (rows_left != 0)):
+                        m.next = "DST_ROW"
+                        with m.If(checked["src"]):
+                            m.next = "SRC_ROW"
+                    with m.Elif(varying & some & checked["src"]):
+                        m.next = "DST_ROWS"
             with m.State("SAY"):
                 m.d.comb += self.o.valid.eq(1)
                 with m.If(self.o.ready):

@@ -95,7 +95,6 @@ class AceEngine(wiring.Component):
         m.submodules.communicators = communicators = Communicators(config, shares=4)
         m.submodules.regions = regions = RegionTable(config)
         m.submodules.programs = programs = Programs(config, clients=5)
-        m.submodules.extents = extents = Extents(config)
         m.submodules.fills = fills = Transfers(config)
         m.submodules.drains = drains = Transfers(config)
         m.submodules.pool = pool = FsmPool(config)
@@ -145,8 +144,6 @@ class AceEngine(wiring.Component):
             communicators.share.eq(control.share), communicators.shape.eq(control.shape),
             programs.write.eq(control.program_write), programs.write_address.eq(control.program_address),
             programs.write_data.eq(control.program_word),
-            extents.write.eq(control.extent_write), extents.write_row.eq(control.extent_row),
-            extents.write_send.eq(control.send_extent), extents.write_receive.eq(control.receive_extent),
             decoder.directory_write.eq(control.directory_write),
             decoder.directory_number.eq(control.directory_number),
             decoder.directory_entry.eq(control.directory_entry),
@@ -173,10 +170,16 @@ class AceEngine(wiring.Component):
         for client, part in zip(programs.reads, (pool, drains, fills, chunker, decoder), strict=True):
             connect(m, part.program, client)
             m.d.comb += part.program_data.eq(programs.data)
-        # The movers first: what they move holds up a chunk.
-        for client, port in zip((*extents.sends, *extents.receives), (
-                fills.extents, decoder.send_extents, drains.extents, decoder.receive_extents), strict=True):
-            connect(m, port, client)
+        if config.varying:
+            m.submodules.extents = extents = Extents(config)
+            m.d.comb += [
+                extents.write.eq(control.extent_write), extents.write_row.eq(control.extent_row),
+                extents.write_send.eq(control.send_extent), extents.write_receive.eq(control.receive_extent),
+            ]
+            # The movers first: what they move holds up a chunk.
+            for client, port in zip((*extents.sends, *extents.receives), (
+                    fills.extents, decoder.send_extents, drains.extents, decoder.receive_extents), strict=True):
+                connect(m, port, client)
         for look, port in zip(communicators.share_reads, (
                 pool.lookup_share, pool.grant_share, chunker.cut_share, chunker.start_share), strict=True):
             m.d.comb += [look.number.eq(port.number), port.share.eq(look.share)]

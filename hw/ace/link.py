@@ -104,9 +104,9 @@ class LinkPort(wiring.Component):
         status = self.status
         m.d.sync += [self.down.eq(control.state == LinkState.DOWN), status.state.eq(control.state),
                      status.unacknowledged.eq(sender.unacknowledged), status.credits.eq(sender.free)]
-        for name, event in (("replays", sender.replayed), ("crc_errors", receiver.wrong),
-                            ("sequence_errors", receiver.missed), ("duplicates", receiver.repeated),
-                            ("timeouts", control.expired)):
+        events = {"replays": sender.replayed, "crc_errors": receiver.wrong, "sequence_errors": receiver.missed,
+                  "duplicates": receiver.repeated, "timeouts": control.expired}
+        for name, event in events.items() if self.config.counters else ():
             with m.If(event & ~status[name].all()):
                 m.d.sync += status[name].eq(status[name] + 1)
         return m

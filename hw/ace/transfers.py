@@ -72,6 +72,7 @@ class Transfers(wiring.Component):
         row = Signal(config.extent_bits, reset_less=True)
         move, valid = Signal(move_layout(config), reset_less=True), Signal()
         left = Signal(signed(LENGTH_WIDTH + 1))
+        varying = job.varying if config.varying else C(0)
         m.d.comb += [
             self.program.address.eq(job.list), self.extents.row.eq(row),
             left.eq(job.limit - offset - job.column),
@@ -105,24 +106,25 @@ class Transfers(wiring.Component):
             with m.State("START"):
                 # The offset of the first shard, bit by bit; most runs begin at shard 0.
                 m.d.sync += sram.eq((job.slot << config.chunk_beat_bits) + entry.position * job.piece_beats)
-                with m.If(job.varying):
-                    m.next = "ROW"
+                with m.If(varying):
+                    m.next = "ROW" if config.varying else "MOVE"
                 with m.Elif(entry.shard == 0):
                     m.next = "MOVE"
                 with m.Else():
                     with m.If(entry.shard[0]):
                         m.d.sync += offset.eq(offset + step)
                     m.d.sync += [step.eq(step << 1), entry.shard.eq(entry.shard >> 1)]
-            with m.State("ROW"):
-                m.d.comb += self.extents.valid.eq(1)
-                with m.If(self.extents.ready):
-                    m.d.sync += row.eq(row + 1)
-                    m.next = "EXTENT"
-            with m.State("EXTENT"):
-                extent = self.extents.extent
-                m.d.sync += [offset.eq(extent.displacement << job.size),
-                             job.limit.eq((extent.displacement + extent.count) << job.size)]
-                m.next = "MOVE"
+            if config.varying:
+                with m.State("ROW"):
+                    m.d.comb += self.extents.valid.eq(1)
+                    with m.If(self.extents.ready):
+                        m.d.sync += row.eq(row + 1)
+                        m.next = "EXTENT"
+                with m.State("EXTENT"):
+                    extent = self.extents.extent
+                    m.d.sync += [offset.eq(extent.displacement << job.size),
+                                 job.limit.eq((extent.displacement + extent.count) << job.size)]
+                    m.next = "MOVE"
             with m.State("MOVE"):
                 with m.If(free):
                     last = (pieces == 1) & (runs == 1)
@@ -139,6 +141,6 @@ class Transfers(wiring.Component):
                             m.next = "IDLE"
                         with m.Else():
                             m.next = "RUN"
-                    with m.Elif(job.varying):
-                        m.next = "ROW"
+                    with m.Elif(varying):
+                        m.next = "ROW" if config.varying else "MOVE"
         return m

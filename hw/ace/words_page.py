@@ -180,7 +180,7 @@ _RECORD = {
 _STATUS = {
     Status.OK: ("everything went well", ""),
     Status.MALFORMED: ("unknown collective, type, operation or flag; "
-                       "PROD, AVG or FP8 of an accelerator made without it; "
+                       "PROD, AVG, FP8 or VARYING of an accelerator made without it; "
                        "ORDERED with a collective that combines nothing; "
                        "VARYING with one whose buffers have no parts, with rows beyond the extents table, or with a "
                        "count in them above the command's; "

@@ -148,7 +148,7 @@ def _one(cluster, rng, communicator, counts):
         counts["kinds"][collective.name] += 1
         return collective.name, {"collective": collective}, [None] * cluster.size
     rows = -(-ranks // EXTENT_ALIGNMENT) * EXTENT_ALIGNMENT * MOST_OF_A_QUEUE * min(MOST_QUEUES, cluster.config.queues)
-    if collective in PARTED and rows <= cluster.config.extent_rows and rng.random() < 0.4:
+    if collective in PARTED and cluster.config.varying and rows <= cluster.config.extent_rows and rng.random() < 0.4:
         return _varying(cluster, rng, communicator, counts, collective)
     dtype, op = rng.choice(types(cluster.config)), rng.choice(_operations(cluster))
     widen = growth(dtype) > 0 and rng.random() < 0.4

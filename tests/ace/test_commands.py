@@ -390,9 +390,11 @@ def test_operations_may_be_left_out(monkeypatch, op):
     test_refusals({"op": op}, Status.MALFORMED)
 
 
-def test_fp8_may_be_left_out(monkeypatch):
-    monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, fp8=False))
-    test_refusals({"dtype": DType.E5M2}, Status.MALFORMED)
+@pytest.mark.parametrize("name, change", [
+    ("fp8", {"dtype": DType.E5M2}), ("varying", {"collective": 4, "flags": 9, "root": 1, "count": 10})])
+def test_what_may_be_left_out(monkeypatch, name, change):
+    monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, **{name: False}))
+    test_refusals(change, Status.MALFORMED)
 
 
 def test_extents_within_bounds():

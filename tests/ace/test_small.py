@@ -1,12 +1,14 @@
-"""An accelerator with little: one dimension and lane, no products, averages or FP8, short addresses."""
+"""An accelerator with little: a ring, a lane, sums of what has 16 or 32 bits, no counters, short addresses."""
 
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 
 from hw.ace.config import TINY
-from hw.ace.formats import reductions
+from hw.ace.formats import DType, reductions
+from hw.ace.words import Collective
 from hw.errors import UserError
 from sim.ace.cluster import Cluster
 from sim.ace.compare import compare
@@ -14,8 +16,8 @@ from sim.ace.shared_library import build_library
 
 pytestmark = pytest.mark.rtl
 
-SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, dimensions=1, address_width=34, fsms=2, slots=4,
-                queue_depth=2, communicators=2, regions=8)
+SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, varying=False, counters=False, dimensions=1,
+                address_width=34, fsms=2, slots=4, queue_depth=2, communicators=2, regions=8)
 
 
 @cache
@@ -37,7 +39,10 @@ def test_what_is_not_there():
     with Cluster(SMALL, (2,), library=library()) as cluster:
         driver = cluster.drivers[0]
         features = cluster.do(driver.read("FEATURES"))[0]
-        assert features == {"dimensions": 1, "prod": 0, "fp8": 0, "avg": 0, "address_bits": 34}
+        assert features == {"dimensions": 1, "prod": 0, "fp8": 0, "avg": 0, "varying": 0, "counters": 0,
+                            "address_bits": 34}
+        cluster.collective(Collective.ALL_REDUCE, [np.ones(100, np.uint32)] * 2, dtype=DType.INT32, count=100)
+        assert set(cluster.do(driver.counters())[0].values()) == {0}
         for wrong, message in (
                 (driver.define_region(1, base=1 << 34, length=4096), r"^A region must be within .* 34 bits of address"),
                 (driver.configure_queue(1, sc=1 << 34), r"^A completion word must be within"),
