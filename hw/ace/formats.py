@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 __all__ = [
     "BYTE_FLOATS", "FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "FloatFormat", "Op", "Reduction",
-    "check_types", "elements", "growth", "reductions", "types",
-    "width",
+    "check_types", "elements", "growth", "reductions", "types", "width",
 ]
 
 WORD_WIDTH = 32

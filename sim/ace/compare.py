@@ -150,7 +150,7 @@ def _one(cluster, rng, communicator, counts):
     rows = -(-ranks // EXTENT_ALIGNMENT) * EXTENT_ALIGNMENT * MOST_OF_A_QUEUE * min(MOST_QUEUES, cluster.config.queues)
     if collective in PARTED and cluster.config.varying and rows <= cluster.config.extent_rows and rng.random() < 0.4:
         return _varying(cluster, rng, communicator, counts, collective)
-    dtype, op = rng.choice(types(cluster.config)), rng.choice(_operations(cluster))
+    dtype, op = rng.choice(types(cluster.config)), rng.choice(reductions(cluster.config))
     widen = growth(dtype) > 0 and rng.random() < 0.4
     count = rng.choice((0, 1, 2, rng.randint(1, 100), rng.randint(1, 1000), rng.randint(1, 6000) // ranks + 1))
     bits = np.random.default_rng(rng.getrandbits(32))
@@ -183,7 +183,7 @@ def _varying(cluster, rng, communicator, counts, collective):
     """The same as :func:`_one` of parts of different lengths, in any places."""
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
-    dtype, op = rng.choice(types(cluster.config)), rng.choice(_operations(cluster))
+    dtype, op = rng.choice(types(cluster.config)), rng.choice(reductions(cluster.config))
     widen = growth(dtype) > 0 and rng.random() < 0.4
     ordered = collective in REDUCING and rng.random() < 0.4 and \
         Ordered[collective.name] not in cluster.left_out[communicator]
@@ -208,10 +208,6 @@ def _varying(cluster, rng, communicator, counts, collective):
     what = (f"{collective.name}{' in rank order' if ordered else ''} of {lengths} {dtype.name}"
             f"{' widened' if widen else ''}, {op.name}, among {_name(inner)}")
     return what, options, want
-
-
-def _operations(cluster):
-    return reductions(cluster.config)
 
 
 def _elements(bits, kind, count, dtype):

@@ -106,9 +106,10 @@ class AceDriver(RegisterDriver):
             Collective or Ordered -> why there is no program for it, as a sentence.
         """
         dimensions = tuple(range(len(shape)) if dimensions is None else dimensions)
-        if max(dimensions) >= self.config.dimensions:
-            raise ValueError(f"The accelerator has ports for {self.config.dimensions} of a torus's dimensions: "
-                             f"there is none numbered {max(dimensions)}")
+        for dimension in dimensions:
+            if dimension >= self.config.dimensions:
+                raise ValueError(f"The accelerator has ports for {self.config.dimensions} of a torus's dimensions: "
+                                 f"there is none numbered {dimension}")
         made = _assembled(self.config, tuple(shape), dimensions, tuple(coordinates), both, self._program_words,
                           tuple(collectives))
         ones = (1,) * (DIMENSIONS - len(shape))

@@ -1,11 +1,13 @@
 """The whole way from Verilog to a bitstream: of a counter, and of the smallest design for a board."""
 
 import json
+from collections import Counter
 
 import pytest
 
 from fpga.build import implement
 from fpga.floorplan import _block, draw
+from fpga.netlist import netlist
 from fpga.targets import TARGETS
 from hw.cli import main
 from hw.errors import UserError
@@ -44,6 +46,24 @@ def test_flow(target, tmp_path, monkeypatch):
     assert sum(cells for sites in placement.values() for *_, cells in sites) >= 24
     draw(placement, tmp_path / "floorplan.png", title="counter")
     assert (tmp_path / "floorplan.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.synth
+def test_twins(tmp_path, monkeypatch):
+    """A module ``engine`` that is there twice is synthesised once, and its cells are there twice."""
+    monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
+    engine = COUNTER.replace("module board", "module engine")
+    board = """module board(input clk, rx, output tx, idle, busy, error);
+wire between, a, b, c, d;
+engine first(clk, rx, between, idle, a, b), second(clk, between, tx, c, d, error);
+assign busy = a ^ b ^ c ^ d;
+endmodule
+"""
+    folder = netlist(board + engine, name="twins")
+    modules = json.loads((folder / "board.json").read_text())["modules"]
+    kinds = Counter(cell["type"] for cell in modules["board"]["cells"].values())
+    assert (kinds["TRELLIS_FF"], kinds["engine"]) == (48, 0)
+    assert (folder / "yosys.log").read_text().count("from module `engine' to a netlist") == 1
 
 
 @pytest.mark.synth
