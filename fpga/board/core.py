@@ -105,11 +105,6 @@ class BoardConfig:
         found = PRESETS[self.preset]
         return replace(found, **_SMALL, address_width=32) if self.preset == "tiny" else found
 
-    @property
-    def twins(self):
-        """Whether there are several engines, which are one module then."""
-        return self.endpoints > 1 and self.design != "probe"
-
     def engine(self):
         """An engine; None of a probe."""
         if self.design == "dma":
@@ -134,7 +129,7 @@ class BoardCore(wiring.Component):
     Attributes
     ----------
     twin : component or None
-        What stands behind each :class:`Twin`.
+        What stands behind each :class:`Twin`, where there are several engines.
 
     Members
     -------
@@ -147,7 +142,7 @@ class BoardCore(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        self.twin = config.engine() if config.twins else None
+        self.twin = config.engine() if config.endpoints > 1 else None
         super().__init__({"rx": In(1), "tx": Out(1), "idle": Out(1), "busy": Out(1), "error": Out(1)})
 
     def elaborate(self, platform):

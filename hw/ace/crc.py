@@ -2,8 +2,8 @@
 
 The trees come from :mod:`amaranth.lib.crc`: a CRC is an affine function of the message and of the CRC before it, so one
 message for each bit tells its column. Sums of up to four bits that several rows have in common are made once, which
-halves the LUTs and adds no level. Values are those of zlib's ``crc32``, which goes on from a value as ``continued``
-does. Combinational; about five levels of LUT6 for 512 bits.
+takes nearly half of the LUTs away and adds no level. Values are those of zlib's ``crc32``, which goes on from a value
+as ``continued`` does. Combinational; about five levels of LUT6 for 512 bits.
 """
 
 from functools import lru_cache

@@ -30,6 +30,7 @@ def test_rings(seed):
     assert found["collectives"] >= 60
     assert (found["mismatches"], found["hangs"]) == (0, 0), found["first_mismatches"]
     assert set(found["operations"]) <= {one.name for one in reductions(SMALL)} == {"SUM", "MIN", "MAX"}
+    assert found["faults"] and not any(found["link_counts"].values())
     assert set(found["types"]) <= {"FP32", "FP16", "BF16", "INT32", "INT8"}
 
 
