@@ -11,13 +11,13 @@ from contextlib import contextmanager
 
 from amaranth.back import rtlil
 from amaranth.back import verilog as backend
-from amaranth.hdl import Shape
+from amaranth.hdl import ClockDomain, Fragment, Shape, Value
 from amaranth.lib import wiring
 
 __all__ = ["pins", "verilog"]
 
 
-def verilog(component, *, name, assertions=True):
+def verilog(component, *, name, assertions=True, reset=True):
     """Verilog of ``component`` as a module called ``name``.
 
     Parameters
@@ -28,6 +28,8 @@ def verilog(component, *, name, assertions=True):
         Name of the top module. Inner modules are called ``\\name.path``, so two designs never collide.
     assertions : bool
         Keep ``Assert`` as ``assert`` statements. Leave them out for tools that take Verilog-2001 only.
+    reset : bool
+        Give the module an input ``rst``. Without, its flip-flops have their initial values when the clock starts.
 
     Raises
     ------
@@ -37,10 +39,21 @@ def verilog(component, *, name, assertions=True):
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
     with _builtin_yosys(), _uncollected():
-        text = _without_large_zeros(rtlil.convert(component, name=name, emit_src=False))
+        convert = rtlil.convert if reset else _without_reset
+        text = _without_large_zeros(convert(component, name=name, emit_src=False))
         if not assertions:
             text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
         return backend._convert_rtlil_text(text, strip_internal_attrs=True)
+
+
+def _without_reset(component, **options):
+    """RTLIL of a component whose domain ``sync`` has no reset."""
+    fragment = Fragment.get(component, None)
+    fragment.add_domains(sync := ClockDomain("sync", reset_less=True))
+    ports = {"clk": (sync.clk, None)}
+    for path, _, value in component.signature.flatten(component):
+        ports["__".join(map(str, path))] = (Value.cast(value), None)
+    return rtlil.convert(fragment, ports=ports, **options)
 
 
 LARGE_BITS = 1 << 21

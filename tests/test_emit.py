@@ -62,6 +62,16 @@ def test_assertions_can_be_left_out():
     assert "module \\top.child (" in text
 
 
+def test_without_reset():
+    """Flip-flops have initial values then, and nothing else changes them but the clock."""
+    component = Pass()
+    text = emit.verilog(component, name="top", reset=False)
+    assert {pin["name"] for pin in emit.pins(component, text=text)["pins"]} == {
+        "clk", "i__payload", "i__valid", "i__ready", "o__payload", "o__valid", "o__ready"}
+    assert "rst" in emit.verilog(Pass(), name="top") and "rst" not in text
+    assert text == emit.verilog(Pass(), name="top", reset=False)
+
+
 def test_pins():
     assert emit.pins(Pass()) == {"pins": [
         {"name": "clk", "direction": "input", "width": 1},

@@ -144,3 +144,10 @@ module EHXPLLL #(
   assign CLKOP = CLKI;
   assign LOCK = cycles[4];
 endmodule
+
+// A clock that is let through or not, never in the middle of its high half.
+module DCCA (input CLKI, CE, output CLKO);
+  reg on = 1'b0;
+  always_latch if (~CLKI) on = CE;
+  assign CLKO = CLKI & on;
+endmodule

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from amaranth import *
 from amaranth.lib import wiring
-from amaranth.lib.cdc import ResetSynchronizer
+from amaranth.lib.cdc import FFSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from .core import BoardCore
@@ -77,17 +77,19 @@ class Ecp5Top(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        pll, locked, clock = self.pll, Signal(), Signal()
-        m.domains.sync = ClockDomain("sync")
+        pll, locked, clock, gate = self.pll, Signal(), Signal(), Signal()
+        # Each flip-flop has its initial value from the configuration; the clock waits until all of them do.
+        m.domains.sync = ClockDomain("sync", reset_less=True)
+        m.domains.start = ClockDomain("start", reset_less=True)
         m.submodules.pll = Instance(
             "EHXPLLL", p_CLKI_DIV=pll.reference, p_CLKFB_DIV=pll.feedback, p_CLKOP_DIV=pll.output,
             p_CLKOP_ENABLE="ENABLED", p_CLKOP_CPHASE=pll.output - 1, p_FEEDBK_PATH="CLKOP",
             i_CLKI=self.clk, i_CLKFB=clock, i_RST=0, i_STDBY=0, i_ENCLKOP=0, i_PLLWAKESYNC=0, i_PHASESEL0=0,
             i_PHASESEL1=0, i_PHASEDIR=0, i_PHASESTEP=0, i_PHASELOADREG=0, o_CLKOP=clock, o_LOCK=locked,
             a_FREQUENCY_PIN_CLKI=str(pll.input_hz / 1e6), a_FREQUENCY_PIN_CLKOP=str(pll.output_hz / 1e6))
-        m.d.comb += ClockSignal("sync").eq(clock)
-        # Two flip-flops, so that the reset ends in all of the design at one edge.
-        m.submodules.reset = ResetSynchronizer(~locked, domain="sync")
+        m.d.comb += ClockSignal("start").eq(clock)
+        m.submodules.locked = FFSynchronizer(locked, gate, o_domain="start")
+        m.submodules.gate = Instance("DCCA", i_CLKI=clock, i_CE=gate, o_CLKO=ClockSignal("sync"))
         _connect(m, self)
         return m
 
@@ -95,10 +97,13 @@ class Ecp5Top(wiring.Component):
 class PlainTop(wiring.Component):
     """A :class:`BoardCore` that runs at the oscillator's clock, on any FPGA whose flip-flops have initial values.
 
-    Parameters and members are those of :class:`Ecp5Top`.
+    Parameters and members are those of :class:`Ecp5Top`; of engines there is one at most.
     """
 
     def __init__(self, config, *, inverted=()):
+        if config.endpoints > 1:
+            raise ValueError(f"Twins have no reset, and the oscillator's clock runs before all flip-flops do: "
+                             f"endpoints must be 1, not {config.endpoints!r}")
         self.core, self.inverted = BoardCore(config), frozenset(inverted)
         super().__init__(_PINS)
 

@@ -15,7 +15,7 @@ class Twin(wiring.Component):
     Parameters
     ----------
     signature : wiring.Signature
-        The component's; it is in the ``sync`` domain alone.
+        The component's; it is in the ``sync`` domain alone, and has no reset.
     """
 
     def __init__(self, signature):
@@ -24,4 +24,4 @@ class Twin(wiring.Component):
     def elaborate(self, platform):
         ports = {f"{'i' if member.flow == wiring.In else 'o'}_{'__'.join(map(str, path))}": value
                  for path, member, value in self.signature.flatten(self)}
-        return Instance(TWIN, i_clk=ClockSignal(), i_rst=ResetSignal(), **ports)
+        return Instance(TWIN, i_clk=ClockSignal(), **ports)
