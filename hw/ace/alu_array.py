@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from .alu import Lane
 from .convert_byte import known
-from .delay import delayed
+from .delay import delayed, stored
 from .formats import WORD_WIDTH, DType, Op
 from .layouts import arithmetic_layout
 
@@ -60,9 +60,11 @@ class AluArray(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        # Fewer lanes are for small FPGAs.
+        later = delayed if self.slices == 1 else stored
         m.d.comb += [
             self.o_valid.eq(delayed(m, self.valid, self.latency, name="valid", reset_less=False)),
-            self.o_tag.eq(delayed(m, self.tag, self.latency, name="tag")),
+            self.o_tag.eq(later(m, self.tag, self.latency, name="tag")),
         ]
         if self.slices == 1:
             result = self._lanes(m, self.a & self.reduce.replicate(len(self.a)), self.b,
@@ -103,4 +105,4 @@ class AluArray(wiring.Component):
         earlier = Signal(len(self.o) - width, reset_less=True)
         m.d.sync += earlier.eq(Cat(earlier, result)[width:])
         m.d.comb += self.o.eq(Mux(delayed(m, self.reduce, self.latency, name="reduce"), Cat(earlier, result),
-                                  delayed(m, self.b, self.latency, name="copy")))
+                                  stored(m, self.b, self.latency, name="copy")))

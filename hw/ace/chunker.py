@@ -20,7 +20,7 @@ from hw.stream import RoundRobin
 from .communicators import own, share_layout
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
 from .convert_byte import is_byte, known
-from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, done_layout
+from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, done_layout, widens
 from .operations import ROWS, operation_layout
 from .priority import RANK_WIDTH, PriorityQueue, above, foremost
 from .programs import ProgramRead
@@ -196,7 +196,7 @@ class Chunker(wiring.Component):
             self.program.address.eq(program),
             down.eq(down_left & (downward.bit_select(number, 1) | ~up_left)),
             up_left.eq(now.up != operation.half), down_left.eq(now.down != operation.shard_bytes),
-            grown.eq(Mux(operation.widen, Mux(quarters, piece << 2, piece << 1), piece)),
+            grown.eq(Mux(widens(config, operation), Mux(quarters, piece << 2, piece << 1), piece)),
             beats.eq((grown + config.beat_bytes - 1) >> lane_bits),
             job.list.eq(program + 1), job.runs.eq(header.fills), job.base.eq(operation.src_base),
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(column), job.limit.eq(operation.src_limit),

@@ -80,6 +80,9 @@ class AceConfig:
         FP8 of all kinds: two narrow adders more in each lane. Without, commands of these types are malformed.
     avg : bool
         Averages: a divider of 20 stages for each word of a beat. Without, commands that ask for them are malformed.
+    widen : bool
+        16-bit floats and FP8 that are FP32 in the SRAM and on the links: a converter each way for each word of a beat.
+        Without, commands that are WIDEN are malformed.
     varying : bool
         The v-variants, whose parts differ in length, and the extents table. Without, commands that are VARYING are
         malformed.
@@ -127,6 +130,7 @@ class AceConfig:
     prod: bool = True
     fp8: bool = True
     avg: bool = True
+    widen: bool = True
     varying: bool = True
     counters: bool = True
     dimensions: int = DIMENSIONS
@@ -153,7 +157,7 @@ class AceConfig:
 
         need("data_width", 64, 512)
         need("lanes", 1, self.data_width // 32)
-        for name in ("prod", "fp8", "avg", "varying", "counters"):
+        for name in ("prod", "fp8", "avg", "widen", "varying", "counters"):
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {value!r}")
         for name, low, high in (("dimensions", 1, DIMENSIONS), ("address_width", 32, ADDR_WIDTH)):

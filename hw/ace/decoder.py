@@ -25,7 +25,7 @@ from .config import (
 from .extents import ExtentRead
 from .formats import BYTE_FLOATS, DType, Op, Reduction, reductions, types
 from .intake import waiting_layout
-from .layouts import HeaderLayout
+from .layouts import HeaderLayout, widens
 from .operations import verdict_layout
 from .programs import ProgramRead
 from .standing import standing_layout
@@ -171,12 +171,13 @@ class Decoder(wiring.Component):
                 m.next = "FORM"
             with m.State("FORM"):
                 operations = reductions(config)
+                narrowest = (size != 1) & ~bytes_ if config.widen else 1
                 m.d.sync += length.eq(word.count << size)
                 with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
                           | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
                           | (asks_varying & (beyond | ~_any(word.collective, PARTED)))
                           | (~barrier & (~_any(word.dtype, types(config)) | ~_any(word.op, operations)
-                                         | (word.widen & (size != 1) & ~bytes_) | (rooted & outside)))):
+                                         | (word.widen & narrowest) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
                     m.next = "SAY"
                 with m.Elif(~entry.valid | ~shape.valid | (shape.domain != domains.read[0].data)
@@ -303,12 +304,12 @@ class Decoder(wiring.Component):
             operation.src_limit.eq(limits["src"]), operation.dst_limit.eq(limits["dst"]),
             operation.shard_bytes.eq(shard),
             operation.half.eq(half),
-            operation.piece.eq(Mux(word.widen & ~barrier, header.piece << size, header.piece << 2)),
+            operation.piece.eq(Mux(widens(config, word) & ~barrier, header.piece << size, header.piece << 2)),
             operation.plus.eq(entry.plus), operation.minus.eq(entry.minus),
             operation.varying.eq(varying), operation.row.eq(first_row), operation.size.eq(size),
-            operation.dtype.eq(word.dtype), operation.widen.eq(word.widen & ~barrier),
+            operation.dtype.eq(word.dtype), operation.widen.eq(widens(config, word) & ~barrier),
             operation.divide.eq(Mux(reducing & (word.op == Reduction.AVG), shape.ranks, 0) if config.avg else 0),
-            operation.arithmetic.dtype.eq(Mux(word.widen, DType.FP32, word.dtype)),
+            operation.arithmetic.dtype.eq(Mux(widens(config, word), DType.FP32, word.dtype)),
             operation.arithmetic.op.eq(Mux(word.op == Reduction.AVG, Op.SUM, word.op)),
         ]
         return m

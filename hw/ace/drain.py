@@ -18,7 +18,7 @@ from .convert_byte import is_byte, known
 from .delay import delayed
 from .divide import DIVISOR_WIDTH, Divide
 from .formats import TYPE_WIDTH, DType
-from .layouts import done_layout, move_layout
+from .layouts import done_layout, move_layout, widens
 from .narrow_beats import NarrowBeats, kind_layout
 from .operations import word_layout
 from .sram import Sram, SramReadSignature
@@ -102,12 +102,12 @@ class Drain(wiring.Component):
             "divide": DIVISOR_WIDTH,
         })
         m.submodules.moves = moves = Queue(self._reading, depth=MOVES)
-        quarters = is_byte(known(config, move.dtype))
+        quarters, grows = is_byte(known(config, move.dtype)), widens(config, move)
         m.d.comb += [
             bursts.i.payload.eq(move), bursts.i.valid.eq(self.i.valid & moves.i.ready),
             moves.i.payload.address.eq(move.sram),
             moves.i.payload.left.eq(Mux(
-                move.widen, Mux(quarters, (move.bytes - 1) >> lane_bits - 2, (move.bytes - 1) >> lane_bits - 1),
+                grows, Mux(quarters, (move.bytes - 1) >> lane_bits - 2, (move.bytes - 1) >> lane_bits - 1),
                 (move.bytes - 1) >> lane_bits)),
             *(moves.i.payload[name].eq(move[name]) for name in ("widen", "dtype", "divide")),
             moves.i.valid.eq(self.i.valid & bursts.i.ready & (move.bytes != 0)),
@@ -131,12 +131,12 @@ class Drain(wiring.Component):
         # Only the last part of a beat needs a place.
         move, some, over, taken = Signal(self._reading), Signal(), Signal(), Signal()
         quarter, step = Signal(2), Signal(2)
-        kind, dtype = Signal(kind_layout()), known(config, move.dtype)
+        kind, dtype, grows = Signal(kind_layout()), known(config, move.dtype), widens(config, move)
         m.d.comb += [
             over.eq(move.left == 0),
             step.eq(Mux(is_byte(dtype), 1, 2)),
-            kind.narrow.eq(move.widen), kind.quarter.eq(quarter), kind.dtype.eq(dtype),
-            kind.complete.eq(~move.widen | (quarter + step == 4) | over),
+            kind.narrow.eq(grows), kind.quarter.eq(quarter), kind.dtype.eq(dtype),
+            kind.complete.eq(~grows | (quarter + step == 4) | over),
             self.read.valid.eq(some & (credit.available != 0)), self.read.address.eq(move.address),
             taken.eq(self.read.valid & self.read.ready), credit.take.eq(1), credit.take_stb.eq(taken & kind.complete),
             moves.ready.eq(~some | (taken & over)),
@@ -155,7 +155,7 @@ class Drain(wiring.Component):
             ahead = Sram.LATENCY - 1
             m.d.comb += [
                 divide.divisor.eq(delayed(m, move.divide, ahead, name="divide")),
-                divide.dtype.eq(delayed(m, Mux(move.widen, DType.FP32, dtype), ahead, name="dtype")),
+                divide.dtype.eq(delayed(m, Mux(grows, DType.FP32, dtype), ahead, name="dtype")),
                 divide.i.eq(self.read.data),
             ]
             value, behind = divide.o, Sram.LATENCY + Divide.LATENCY

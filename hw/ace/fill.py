@@ -16,7 +16,7 @@ from hw.stream import CreditCounter, Queue
 from .bursts import Bursts, burst_bytes
 from .convert_byte import is_byte, known
 from .formats import TYPE_WIDTH
-from .layouts import done_layout, move_layout
+from .layouts import done_layout, move_layout, widens
 from .sram import SramWriteSignature
 from .widen_beats import WidenBeats, filled_layout
 
@@ -143,7 +143,8 @@ class Fill(wiring.Component):
         with m.If(ready & valid):
             over = final & burst.last
             four = is_byte(known(config, burst.dtype))
-            stride = Cat(~burst.widen, burst.widen & ~four, burst.widen & four)
+            grows = widens(config, burst)
+            stride = Cat(~grows, grows & ~four, grows & four)
             m.d.sync += [
                 number.eq(Mux(final, 0, number + 1)),
                 now.data.eq(rotate_up(beats.o.payload.data, burst.shift, burst.opposite)),
@@ -161,8 +162,11 @@ class Fill(wiring.Component):
         """Lanes that a beat lacks come from the next one, where the move has one."""
         config, lanes = self.config, self.config.beat_bytes
         m.submodules.out = out = Queue(filled_layout(config), depth=PLACES, front=True)
-        m.submodules.widen = widen = WidenBeats(config)
-        wiring.connect(m, out.o, widen.i)
+        filled = out.o
+        if config.widen:
+            m.submodules.widen = widen = WidenBeats(config)
+            wiring.connect(m, out.o, widen.i)
+            filled = widen.o
         before, before_valid = Signal(self._beat_layout(), reset_less=True), Signal()
         above = Signal(lanes, reset_less=True)      # lanes taken from the next beat
         complete, advance, failed = Signal(), Signal(), Signal()
@@ -188,13 +192,13 @@ class Fill(wiring.Component):
             out.i.payload.quarter.eq(before.quarter | (~(before.over | (now.over & before.extra))).replicate(2)),
         ]
 
-        beat = widen.o.payload
+        beat = filled.payload
         m.d.comb += [
-            self.write.valid.eq(widen.o.valid & beat.write), self.write.address.eq(beat.address),
-            self.write.data.eq(beat.data), widen.o.ready.eq(~beat.write | self.write.ready),
+            self.write.valid.eq(filled.valid & beat.write), self.write.address.eq(beat.address),
+            self.write.data.eq(beat.data), filled.ready.eq(~beat.write | self.write.ready),
         ]
         m.d.sync += [
-            self.done_valid.eq(widen.o.valid & widen.o.ready & beat.ends),
+            self.done_valid.eq(filled.valid & filled.ready & beat.ends),
             self.done.slot.eq(beat.slot), self.done.error.eq(beat.error),
         ]
 

@@ -3,7 +3,7 @@
 Command -> Operation -> Chunk -> Move (fill) -> Send, Flit, Landed -> Move (drain) -> Done, in the order of the data.
 """
 
-from amaranth.hdl import Shape
+from amaranth.hdl import C, Shape
 from amaranth.lib import data, enum
 
 from .config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH, PHASES, SEQUENCE_WIDTH, STEP_WIDTH
@@ -23,7 +23,7 @@ __all__ = [
     "HEADER_WIDTH", "PAYLOAD_KINDS", "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "LinkState", "PacketKind",
     "PhaseLayout", "RecordLayout", "SendLayout", "TransferLayout", "abort_layout", "arithmetic_layout", "chunk_layout",
     "done_layout", "flit_layout", "grant_layout", "heard_layout", "landed_layout", "link_header_layout", "link_layout",
-    "move_layout", "packet_layout", "place_layout", "send_layout", "signal_layout",
+    "move_layout", "packet_layout", "place_layout", "send_layout", "signal_layout", "widens",
 ]
 
 CommandLayout = data.StructLayout(dict(COMMAND_FIELDS))
@@ -178,6 +178,11 @@ def move_layout(config):
         "address": config.address_width, "bytes": range(config.chunk_bytes + 1), "sram": config.sram_bits,
         "slot": config.slot_bits, "last": 1, "dtype": TYPE_WIDTH, "widen": 1, "divide": 8,
     })
+
+
+def widens(config, entry):
+    """Bit ``widen`` of an entry; 0 in an accelerator that does not widen, so that all that it would do is left out."""
+    return entry.widen if config.widen else C(0, 1)
 
 
 def done_layout(config):

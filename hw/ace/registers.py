@@ -165,6 +165,7 @@ def _features(config):
         feature("prod", 1, config.prod, "It makes products."),
         feature("fp8", 1, config.fp8, "It knows FP8."),
         feature("avg", 1, config.avg, "It makes averages."),
+        feature("widen", 1, config.widen, "It reduces 16-bit floats and FP8 as FP32."),
         feature("varying", 1, config.varying, "It takes parts of different lengths."),
         feature("counters", 1, config.counters, "It counts events."),
         feature("address_bits", 7, config.address_width, "Bits of its addresses that count."),

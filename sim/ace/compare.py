@@ -151,7 +151,7 @@ def _one(cluster, rng, communicator, counts):
     if collective in PARTED and cluster.config.varying and rows <= cluster.config.extent_rows and rng.random() < 0.4:
         return _varying(cluster, rng, communicator, counts, collective)
     dtype, op = rng.choice(types(cluster.config)), rng.choice(reductions(cluster.config))
-    widen = growth(dtype) > 0 and rng.random() < 0.4
+    widen = cluster.config.widen and growth(dtype) > 0 and rng.random() < 0.4
     count = rng.choice((0, 1, 2, rng.randint(1, 100), rng.randint(1, 1000), rng.randint(1, 6000) // ranks + 1))
     bits = np.random.default_rng(rng.getrandbits(32))
     kind = np.dtype(f"u{width(dtype) // 8}")
@@ -184,7 +184,7 @@ def _varying(cluster, rng, communicator, counts, collective):
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
     dtype, op = rng.choice(types(cluster.config)), rng.choice(reductions(cluster.config))
-    widen = growth(dtype) > 0 and rng.random() < 0.4
+    widen = cluster.config.widen and growth(dtype) > 0 and rng.random() < 0.4
     ordered = collective in REDUCING and rng.random() < 0.4 and \
         Ordered[collective.name] not in cluster.left_out[communicator]
     most = rng.choice((1, 20, 300, 3000 // ranks + 1))

@@ -391,7 +391,8 @@ def test_operations_may_be_left_out(monkeypatch, op):
 
 
 @pytest.mark.parametrize("name, change", [
-    ("fp8", {"dtype": DType.E5M2}), ("varying", {"collective": 4, "flags": 9, "root": 1, "count": 10})])
+    ("fp8", {"dtype": DType.E5M2}), ("widen", {"dtype": DType.BF16, "widen": 1}),
+    ("varying", {"collective": 4, "flags": 9, "root": 1, "count": 10})])
 def test_what_may_be_left_out(monkeypatch, name, change):
     monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, **{name: False}))
     test_refusals(change, Status.MALFORMED)

@@ -16,8 +16,8 @@ from sim.ace.shared_library import build_library
 
 pytestmark = pytest.mark.rtl
 
-SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, varying=False, counters=False, dimensions=1,
-                address_width=34, fsms=2, slots=4, queue_depth=2, communicators=2, regions=8)
+SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, widen=False, varying=False, counters=False,
+                dimensions=1, address_width=34, fsms=2, slots=4, queue_depth=2, communicators=2, regions=8)
 
 
 @cache
@@ -40,7 +40,7 @@ def test_what_is_not_there():
     with Cluster(SMALL, (2,), library=library()) as cluster:
         driver = cluster.drivers[0]
         features = cluster.do(driver.read("FEATURES"))[0]
-        assert features == {"dimensions": 1, "prod": 0, "fp8": 0, "avg": 0, "varying": 0, "counters": 0,
+        assert features == {"dimensions": 1, "prod": 0, "fp8": 0, "avg": 0, "widen": 0, "varying": 0, "counters": 0,
                             "address_bits": 34}
         cluster.collective(Collective.ALL_REDUCE, [np.ones(100, np.uint32)] * 2, dtype=DType.INT32, count=100)
         assert set(cluster.do(driver.counters())[0].values()) == {0}
