@@ -1,9 +1,11 @@
 """The flow of Lattice's ECP5: PLL, constraints, nextpnr-ecp5, ecppack."""
 
+import json
 import re
 
 from . import tools
 from .board.top import Ecp5Pll, Ecp5Top
+from .free_rows import places, reserve
 
 __all__ = ["Ecp5Flow"]
 
@@ -28,6 +30,7 @@ class Ecp5Flow:
     programs = ("nextpnr-ecp5", "ecppack")
     constraints = "board.lpf"
     results = ("board.bit", "board.svf", "board.lpf")
+    kept_free = places()
 
     def __init__(self, platform, clock_hz):
         self.platform, self.clock_hz = platform, clock_hz
@@ -60,6 +63,14 @@ class Ecp5Flow:
         return [_DEVICES[self.platform.device], "--package", _PACKAGES[self.platform.package], "--speed",
                 self.platform.speed, "--seed", str(seed), "--freq", f"{clock_hz / 1e6:g}", "--lpf", self.constraints,
                 "--textcfg", "board.config"]
+
+    def prepare(self, made, path):
+        """Yosys's JSON at ``made`` to ``path`` as nextpnr is to have it; returns how many LUTs in it only keep their
+        places free."""
+        netlist = json.loads(made.read_text(encoding="utf-8"))
+        reserved = reserve(netlist, self.platform.device)
+        path.write_text(json.dumps(netlist), encoding="utf-8")
+        return reserved
 
     def pack(self, folder):
         """``board.config`` to :attr:`results`."""

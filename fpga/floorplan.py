@@ -5,6 +5,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from .free_rows import FREE
+
 __all__ = ["draw", "read_placement"]
 
 _SHOWN = 14
@@ -22,7 +24,8 @@ def read_placement(path, site):
     (top,) = json.loads(Path(path).read_text(encoding="utf-8"))["modules"].values()
     found = {}
     for name, cell in top["cells"].items():
-        if place := site(cell.get("attributes", {}).get("NEXTPNR_BEL", "")):
+        place = site(cell.get("attributes", {}).get("NEXTPNR_BEL", ""))
+        if place and not name.startswith(FREE):
             found.setdefault(_block(name), Counter())[place] += 1
     return {block: [[x, y, count] for (x, y), count in sorted(sites.items())] for block, sites in found.items()}
 

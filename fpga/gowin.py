@@ -1,6 +1,7 @@
 """The flow of Gowin's GW1N and GW2A: constraints, nextpnr, gowin_pack. Engines have the oscillator's clock."""
 
 import re
+import shutil
 
 from . import tools
 from .board.top import PlainTop
@@ -18,6 +19,7 @@ class GowinFlow:
     programs = ("nextpnr-himbaechel-gowin", "gowin_pack")
     constraints = "board.cst"
     results = ("board.fs", "board.cst")
+    kept_free = ()
 
     def __init__(self, platform, clock_hz):
         self.platform, self.clock_hz = platform, clock_hz
@@ -45,6 +47,10 @@ class GowinFlow:
     def options(self, clock_hz, seed):
         return ["--device", self.platform.part, "--vopt", f"family={self._family}", "--vopt",
                 f"cst={self.constraints}", "--top", "board", "--seed", str(seed), "--freq", f"{clock_hz / 1e6:g}"]
+
+    def prepare(self, made, path):
+        shutil.copy(made, path)
+        return 0
 
     def pack(self, folder):
         tools.run(tools.find("gowin_pack"), ["-d", self._family, "-o", "board.fs", "placed.json"], folder=folder,

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """What goes into a bitstream, short of building one: clocks, pins, tools, and sentences about what is missing."""
 
 import sys
@@ -5,7 +6,9 @@ import sys
 import pytest
 
 from fpga import tools
-from fpga.board.top import Ecp5Pll
+from fpga.board.core import BoardConfig
+from fpga.board.top import Ecp5Pll, PlainTop
+from fpga.free_rows import FREE, places, reserve
 from fpga.targets import TARGETS
 from hw.cli import main
 from hw.errors import UserError
@@ -25,6 +28,33 @@ def test_pll(oscillator, wanted):
 def test_pll_cannot():
     with pytest.raises(ValueError, match=r"^The PLL cannot make 1000 Hz of 25000000 Hz$"):
         Ecp5Pll.find(25_000_000, 1000)
+
+
+def test_twins_need_a_clock_that_waits():
+    with pytest.raises(ValueError, match=r"endpoints must be 1, not 2$"):
+        PlainTop(BoardConfig(design="ace", endpoints=2))
+
+
+def test_free_rows():
+    """A LUT without pins on each place of every fourth row with logic: a quarter of the 83,640 LUTs, rounded up."""
+    found = places()
+    rows = {int(place.split("/")[1][1:]) for place in found}
+    assert (len(found), len(set(found)), len(rows)) == (22 * 984, 22 * 984, 22) and 83_640 == 85 * 984
+    assert not rows & {10, 22, 34, 46, 58, 70, 82}
+
+
+@pytest.mark.parametrize("carries, device, reserved", [
+    (13_939, "LFE5U-85F", 0), (13_940, "LFE5U-85F", 21_648), (27_879, "LFE5UM5G-85F", 21_648), (27_880, "LFE5U-85F", 0),
+    (20_000, "LFE5U-45F", 0)])
+def test_who_has_free_rows(carries, device, reserved):
+    """Designs between a third and two thirds of an 85F; a carry is two LUTs."""
+    mine = {"first": {"type": "LUT4"}} | {f"carry{number}": {"type": "CCU2C"} for number in range(carries)}
+    cells = dict(mine)
+    assert reserve({"modules": {"board": {"cells": cells}}}, device) == reserved
+    assert {name: cells.pop(name) for name in mine} == mine
+    assert all(name.startswith(FREE) and cell["type"] == "LUT4" and not cell["connections"]
+               for name, cell in cells.items())
+    assert [cell["attributes"]["BEL"] for cell in cells.values()] == (places() if reserved else [])
 
 
 @pytest.mark.parametrize("name", TARGETS)
