@@ -1,8 +1,8 @@
 """Rows of an ECP5 that are kept free of logic, so that the wires between the others find their way.
 
-nextpnr fills a tile before it takes the next one: of a design that takes half of the part, half of the tiles would have
-all eight LUTs in use, and the router would spend most of its time on nets that push each other aside. So each fourth
-row is taken by LUTs without pins, which may not be moved. A small design is faster without: its wires stay shorter.
+nextpnr fills a tile before it takes the next one: of a design that takes half of the part, nearly half of the tiles
+would have all eight LUTs in use, and the router would spend most of its time on nets that push each other aside. So
+each fourth row is taken by LUTs without pins, which may not be moved. Small designs are routed without.
 """
 
 from collections import Counter

@@ -62,6 +62,13 @@ class Ecp5Top(wiring.Component):
     inverted : set of str
         Ports whose pins are active low.
 
+    Attributes
+    ----------
+    waits : bool
+        There is no reset: flip-flops have their initial values from the configuration, and the clock waits until they
+        do. A reset is a wire to each of them, which large designs are better without; a DMA engine alone is slower
+        then, as Yosys makes a reset of other logic.
+
     Members
     -------
     clk : ``In(1)``
@@ -73,23 +80,29 @@ class Ecp5Top(wiring.Component):
     def __init__(self, config, *, clock_hz, inverted=()):
         self.core, self.inverted = BoardCore(config), frozenset(inverted)
         self.pll = Ecp5Pll.find(clock_hz, config.clock_hz)
+        self.waits = self.core.twin is not None or config.design == "endpoint"
         super().__init__(_PINS)
 
     def elaborate(self, platform):
         m = Module()
-        pll, locked, clock, gate = self.pll, Signal(), Signal(), Signal()
-        # Each flip-flop has its initial value from the configuration; the clock waits until all of them do.
-        m.domains.sync = ClockDomain("sync", reset_less=True)
-        m.domains.start = ClockDomain("start", reset_less=True)
+        pll, locked, clock = self.pll, Signal(), Signal()
+        m.domains.sync = ClockDomain("sync", reset_less=self.waits)
         m.submodules.pll = Instance(
             "EHXPLLL", p_CLKI_DIV=pll.reference, p_CLKFB_DIV=pll.feedback, p_CLKOP_DIV=pll.output,
             p_CLKOP_ENABLE="ENABLED", p_CLKOP_CPHASE=pll.output - 1, p_FEEDBK_PATH="CLKOP",
             i_CLKI=self.clk, i_CLKFB=clock, i_RST=0, i_STDBY=0, i_ENCLKOP=0, i_PLLWAKESYNC=0, i_PHASESEL0=0,
             i_PHASESEL1=0, i_PHASEDIR=0, i_PHASESTEP=0, i_PHASELOADREG=0, o_CLKOP=clock, o_LOCK=locked,
             a_FREQUENCY_PIN_CLKI=str(pll.input_hz / 1e6), a_FREQUENCY_PIN_CLKOP=str(pll.output_hz / 1e6))
-        m.d.comb += ClockSignal("start").eq(clock)
-        m.submodules.locked = FFSynchronizer(locked, gate, o_domain="start")
-        m.submodules.gate = Instance("DCCA", i_CLKI=clock, i_CE=gate, o_CLKO=ClockSignal("sync"))
+        # Two flip-flops, so that all of the design starts at one edge.
+        if self.waits:
+            gate = Signal()
+            m.domains.start = ClockDomain("start", reset_less=True)
+            m.d.comb += ClockSignal("start").eq(clock)
+            m.submodules.locked = FFSynchronizer(locked, gate, o_domain="start")
+            m.submodules.gate = Instance("DCCA", i_CLKI=clock, i_CE=gate, o_CLKO=ClockSignal("sync"))
+        else:
+            m.d.comb += ClockSignal("sync").eq(clock)
+            m.submodules.reset = ResetSynchronizer(~locked, domain="sync")
         _connect(m, self)
         return m
 
