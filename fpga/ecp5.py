@@ -31,6 +31,7 @@ class Ecp5Flow:
     constraints = "board.lpf"
     results = ("board.bit", "board.svf", "board.lpf")
     kept_free = places()
+    """LUTs that stay free in a large design."""
 
     def __init__(self, platform, clock_hz):
         self.platform, self.clock_hz = platform, clock_hz

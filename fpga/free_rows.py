@@ -22,7 +22,7 @@ _COLUMNS = range(2, 125)
 _ALL = 8 * len(_ROWS) * len(_COLUMNS)
 
 _LUTS = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}
-"""A memory's writer takes the place of two."""
+"""That a cell takes; a LUT-RAM has four, and its writer takes the place of two."""
 
 
 def places():
