@@ -114,10 +114,10 @@ class PlainTop(wiring.Component):
     """
 
     def __init__(self, config, *, inverted=()):
-        if config.endpoints > 1:
+        self.core, self.inverted = BoardCore(config), frozenset(inverted)
+        if self.core.twin:
             raise ValueError(f"Twins have no reset, and the oscillator's clock runs before all flip-flops do: "
                              f"endpoints must be 1, not {config.endpoints!r}")
-        self.core, self.inverted = BoardCore(config), frozenset(inverted)
         super().__init__(_PINS)
 
     def elaborate(self, platform):

@@ -82,7 +82,7 @@ class AceConfig:
         Averages: a divider of 20 stages for each word of a beat. Without, commands that ask for them are malformed.
     widen : bool
         16-bit floats and FP8 that are FP32 in the SRAM and on the links: a converter each way for each word of a beat.
-        Without, commands that are WIDEN are malformed.
+        Without, commands with ``widen`` are malformed.
     varying : bool
         The v-variants, whose parts differ in length, and the extents table. Without, commands that are VARYING are
         malformed.

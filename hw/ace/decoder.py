@@ -171,13 +171,13 @@ class Decoder(wiring.Component):
                 m.next = "FORM"
             with m.State("FORM"):
                 operations = reductions(config)
-                narrowest = (size != 1) & ~bytes_ if config.widen else 1
+                never_widened = (size != 1) & ~bytes_ if config.widen else 1
                 m.d.sync += length.eq(word.count << size)
                 with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
                           | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
                           | (asks_varying & (beyond | ~_any(word.collective, PARTED)))
                           | (~barrier & (~_any(word.dtype, types(config)) | ~_any(word.op, operations)
-                                         | (word.widen & narrowest) | (rooted & outside)))):
+                                         | (word.widen & never_widened) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
                     m.next = "SAY"
                 with m.Elif(~entry.valid | ~shape.valid | (shape.domain != domains.read[0].data)

@@ -33,6 +33,8 @@ def test_pll_cannot():
 def test_twins_need_a_clock_that_waits():
     with pytest.raises(ValueError, match=r"endpoints must be 1, not 2$"):
         PlainTop(BoardConfig(design="ace", endpoints=2))
+    # Two memories are no twins.
+    assert PlainTop(BoardConfig(design="probe", endpoints=2)).core.twin is None
 
 
 def test_free_rows():
