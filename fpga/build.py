@@ -130,7 +130,7 @@ def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
     # The last file that is written: a build of before it was made is done again.
     reused, seconds = once(folder, make, product="placement.json", name=name)
     report = {"target": target, "part": flow.part, "tools": [tool.version for tool in (yosys, nextpnr, packer)],
-              "seconds": round(seconds, 1), **read_report(folder / "timing.json", wanted_hz=clock_hz)}
+              "seconds": seconds, **read_report(folder / "timing.json", wanted_hz=clock_hz)}
     return Made(folder, flow.results, report, reused, seconds)
 
 

@@ -111,10 +111,10 @@ def once(folder, make, *, product, name):
         folder.mkdir()
         started = time.monotonic()
         make()
-        seconds = time.monotonic() - started
+        seconds = round(time.monotonic() - started, 1)
         # The stamp comes last and at once: without it the folder counts as never built.
         new = folder / "complete.json.new"
-        new.write_text(json.dumps({"name": name, "seconds": round(seconds, 2)}))
+        new.write_text(json.dumps({"name": name, "seconds": seconds}))
         new.replace(stamp)
     return False, seconds
 

@@ -90,6 +90,11 @@ class BoardConfig:
         return _PRESETS.index(self.preset)
 
     @property
+    def twins(self):
+        """Whether several engines are one Verilog module, :class:`Twin`."""
+        return self.endpoints > 1 and self.design != "probe"
+
+    @property
     def engine_config(self):
         """Sizes of the engine; None of a probe."""
         if self.design == "probe":
@@ -142,7 +147,7 @@ class BoardCore(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        self.twin = config.engine() if config.endpoints > 1 else None
+        self.twin = config.engine() if config.twins else None
         super().__init__({"rx": In(1), "tx": Out(1), "idle": Out(1), "busy": Out(1), "error": Out(1)})
 
     def elaborate(self, platform):

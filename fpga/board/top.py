@@ -80,7 +80,7 @@ class Ecp5Top(wiring.Component):
     def __init__(self, config, *, clock_hz, inverted=()):
         self.core, self.inverted = BoardCore(config), frozenset(inverted)
         self.pll = Ecp5Pll.find(clock_hz, config.clock_hz)
-        self.waits = self.core.twin is not None or config.design == "endpoint"
+        self.waits = config.twins or config.design == "endpoint"
         super().__init__(_PINS)
 
     def elaborate(self, platform):
@@ -114,10 +114,10 @@ class PlainTop(wiring.Component):
     """
 
     def __init__(self, config, *, inverted=()):
-        self.core, self.inverted = BoardCore(config), frozenset(inverted)
-        if self.core.twin:
+        if config.twins:
             raise ValueError(f"Twins have no reset, and the oscillator's clock runs before all flip-flops do: "
                              f"endpoints must be 1, not {config.endpoints!r}")
+        self.core, self.inverted = BoardCore(config), frozenset(inverted)
         super().__init__(_PINS)
 
     def elaborate(self, platform):
