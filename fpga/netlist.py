@@ -12,6 +12,7 @@ from sim.toolchain import build_root
 from sim.verilate import digest, once
 
 from . import tools
+from .block_ram import BOXED, BOXES, UNBOXED
 from .board.twin import TWIN
 
 __all__ = ["CELLS", "models", "netlist"]
@@ -21,6 +22,15 @@ CELLS = Path(__file__).parent / "board" / "ecp5_cells.v"
 
 _LABELS = ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "map_luts", "map_cells", "check")
 """Of Yosys's ``synth_ecp5`` and ``synth_gowin``, each run on its own, so that the build can tell how far it is."""
+
+
+_WIRE_PS = 1000
+"""Of a wire, as on the critical paths of what nextpnr places. ``synth_ecp5`` tells ABC 300, by which two LUTs in a row
+are too often as good as a wide one."""
+
+_MAP_LUTS = ["read_verilog -lib -specify boxes.v", "techmap -max_iter 1 -map boxed.v", f"abc9 -W {_WIRE_PS}",
+             "techmap -map unboxed.v", "clean"]
+"""What stands for that label of ``synth_ecp5``."""
 
 
 def netlist(text, *, name, synthesis="synth_ecp5", status=lambda what: None):
@@ -34,7 +44,8 @@ def netlist(text, *, name, synthesis="synth_ecp5", status=lambda what: None):
         If Yosys is missing or refuses.
     """
     yosys = tools.find("yosys")
-    folder = build_root() / "fpga" / f"{name}-netlist-{digest(text, synthesis, _LABELS, yosys.version)}"
+    key = digest(text, list(_steps(synthesis)), BOXES, BOXED, yosys.version)
+    folder = build_root() / "fpga" / f"{name}-netlist-{key}"
     once(folder, lambda: _synthesise(text, folder, yosys, synthesis, status), product="netlist.v", name=name)
     return folder
 
@@ -47,22 +58,32 @@ def models():
     return [CELLS, library / "common_sim.vh", library / "ccu2c_sim.vh"]
 
 
+def _steps(synthesis):
+    """Commands from Verilog to cells."""
+    for label, after in zip(_LABELS, (*_LABELS[1:], ""), strict=True):
+        if (synthesis, label) == ("synth_ecp5", "map_luts"):
+            yield from _MAP_LUTS
+        else:
+            yield f"{synthesis} -top board -run {label}:{after}"
+
+
 def _synthesise(text, folder, yosys, synthesis, status):
     (folder / "board.v").write_text(text, encoding="utf-8")
+    for name, rule in (("boxes", BOXES), ("boxed", BOXED), ("unboxed", UNBOXED)):
+        (folder / f"{name}.v").write_text(rule, encoding="utf-8")
     # Engines that are alike are one module until all of it is cells.
     twins = TWIN if re.search(rf"^module {TWIN}\b", text, flags=re.MULTILINE) else None
     (folder / "synth.ys").write_text("\n".join([
         "read_verilog -sv board.v",
         *([f"setattr -mod -set keep_hierarchy 1 {twins}"] if twins else ()),
-        *(f"{synthesis} -top board -run {label}:{after}" for label, after in
-          zip(_LABELS, (*_LABELS[1:], ""), strict=True)),
+        *_steps(synthesis),
         *([f"setattr -mod -unset keep_hierarchy {twins}", "flatten", "clean"] if twins else ()),
         "write_json board.json",
         "write_verilog -noattr netlist.v", ""]), encoding="utf-8")
 
     def line(text):
-        if found := re.search(r"synth_\w+ .*-run (\w+):", text):
-            status(f"synthesising, {found[1].replace('_', ' ')}")
+        if found := re.search(r"synth_\w+ .*-run (\w+):|-- .*\babc9 -W", text):
+            status(f"synthesising, {(found[1] or 'map_luts').replace('_', ' ')}")
 
     tools.run(yosys, ["-s", "synth.ys"] if yosys.command[-1] != "fpga.pyosys" else ["synth.ys"], folder=folder,
               log=folder / "yosys.log", line=line)

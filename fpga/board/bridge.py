@@ -67,12 +67,14 @@ class Bridge(wiring.Component):
         give_up = Signal()
         m.d.comb += [
             read.addr.eq(index), write.addr.eq(index),
-            bus.address.eq(address + Cat(C(0, 2), index)), bus.write_data.eq(read.data),
+            bus.write_data.eq(read.data),
             bus.write.eq(operation == Operation.WRITE), bus.last.eq(final),
             give_up.eq(self.broken | (waited == self.patience)),
-            check.data.eq(Mux(self.valid, self.data, o.payload)),
         ]
-        m.d.sync += waited.eq(waited + 1)
+        # A byte is checked one cycle later: the next comes after some.
+        due = Signal()
+        m.d.sync += [check.data.eq(Mux(self.valid, self.data, o.payload)), check.valid.eq(due)]
+        m.d.sync += [waited.eq(waited + 1), bus.address.eq(address + Cat(C(0, 2), index))]
         with m.If(self.valid | self.broken | give_up):
             m.d.sync += waited.eq(0)
 
@@ -84,7 +86,7 @@ class Bridge(wiring.Component):
                 with m.If(self.valid & (self.data == REQUEST_SYNC)):
                     m.next = "HEADER"
             with m.State("HEADER"):
-                m.d.comb += check.valid.eq(self.valid)
+                m.d.comb += due.eq(self.valid)
                 with m.If(self.valid):
                     m.d.sync += [header.eq(Cat(header[8:], self.data)), step.eq(step + 1)]
                     with m.If(step == _HEADER - 1):
@@ -103,7 +105,7 @@ class Bridge(wiring.Component):
                 with m.Else():
                     m.next = "CRC"
             with m.State("DATA"):
-                m.d.comb += [check.valid.eq(self.valid), write.data.eq(Cat(shift, self.data)),
+                m.d.comb += [due.eq(self.valid), write.data.eq(Cat(shift, self.data)),
                              write.en.eq(self.valid & (lane == 3))]
                 with m.If(self.valid):
                     m.d.sync += [shift.eq(Cat(shift[8:], self.data)), lane.eq(lane + 1)]
@@ -114,7 +116,7 @@ class Bridge(wiring.Component):
                 with m.If(give_up):
                     m.next = "DROP"
             with m.State("CRC"):
-                m.d.comb += check.valid.eq(self.valid)
+                m.d.comb += due.eq(self.valid)
                 with m.If(self.valid):
                     m.d.sync += step.eq(step + 1)
                 with m.If(give_up):
@@ -140,7 +142,7 @@ class Bridge(wiring.Component):
                     with m.Else():
                         m.next = "FETCH"
             with m.State("FETCH"):
-                # `final` is that of this word one cycle later.
+                # `final` and the address are those of this word one cycle later.
                 m.next = "WORD"
             with m.State("WORD"):
                 m.d.comb += [bus.valid.eq(1), write.data.eq(bus.read_data),
@@ -155,7 +157,7 @@ class Bridge(wiring.Component):
                         m.d.sync += [index.eq(0), answered.eq(Mux(bus.write, 0, count))]
                         m.next = "RESPOND"
             with m.State("RESPOND"):
-                m.d.comb += [o.valid.eq(1), check.valid.eq(o.ready & (step != 0)),
+                m.d.comb += [o.valid.eq(1), due.eq(o.ready & (step != 0)),
                              o.payload.eq(Array([RESPONSE_SYNC, sequence, status, answered])[step[:2]])]
                 with m.If(o.ready):
                     m.d.sync += step.eq(step + 1)
@@ -165,7 +167,7 @@ class Bridge(wiring.Component):
                         with m.If(answered == 0):
                             m.next = "CHECK"
             with m.State("WORDS"):
-                m.d.comb += [o.valid.eq(1), o.payload.eq(read.data.word_select(lane, 8)), check.valid.eq(o.ready)]
+                m.d.comb += [o.valid.eq(1), o.payload.eq(read.data.word_select(lane, 8)), due.eq(o.ready)]
                 with m.If(o.ready):
                     m.d.sync += lane.eq(lane + 1)
                     with m.If(lane == 3):

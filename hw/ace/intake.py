@@ -82,7 +82,7 @@ class Intake(wiring.Component):
             self.refused.eq(self.i.valid & (full | ~enabled.bit_select(into, 1) | refusing.bit_select(into, 1))),
             self.refused_status.eq(Mux(enabled.bit_select(into, 1), Status.OVERFLOW, Status.DISABLED)),
             write.en.eq(self.i.valid & ~self.refused), write.addr.eq(Cat(tail[:depth_bits], into)),
-            write.data.word.eq(self.i.payload.data), write.data.whole.eq(self.i.payload.strb.all()),
+            write.data.word.eq(self.i.payload.data), write.data.whole.eq(self.i.payload.whole.all()),
             self.waiting.eq((Array(tails)[self.select] - Array(heads)[self.select])[:depth_bits + 1]),
         ]
         for queue in range(config.queues):

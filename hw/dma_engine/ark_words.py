@@ -73,6 +73,10 @@ class ArkWords(wiring.Component):
         for table in (modes, connections):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         settings, known = modes.read[0].data, Signal(Connection)
+        # As in ``modes``, and there much earlier in a cycle.
+        active = Signal(config.extended)
+        with m.If(modes.write.en):
+            m.d.sync += active.bit_select(self.configure_queue[:config.extended_bits], 1).eq(self.settings.active)
         m.d.comb += [
             modes.write.en.eq(self.configure & is_extended(config, self.configure_queue)),
             modes.write.addr.eq(self.configure_queue), modes.write.data.eq(self.settings),
@@ -83,14 +87,10 @@ class ArkWords(wiring.Component):
 
         # -- Halves with words, one after the other; ``upper`` is the one looked at.
         ark, second, upper, more = Signal(), Signal(), Signal(), Signal()
-        has, whole = Signal(2), Signal(2)
-        lanes = HALF_BITS // 8
-        for half in range(2):
-            strobes = store.strb.word_select(half, lanes)
-            m.d.comb += [whole[half].eq(strobes.all()),
-                         has[half].eq(strobes.any() & ~(strobes.all() & store.ones[half]))]
+        has = Signal(2)
         m.d.comb += [
-            ark.eq(settings.active & is_extended(config, store.queue)),
+            has.eq(store.some & ~(store.whole & store.ones)),
+            ark.eq(active.bit_select(store.queue[:config.extended_bits], 1) & is_extended(config, store.queue)),
             upper.eq(second | ~has[0]),
             more.eq(~upper & has[1]),
         ]
@@ -109,7 +109,7 @@ class ArkWords(wiring.Component):
             m.d.sync += [
                 looked.eq(self.i.valid & ark & has.any() & ~looked), staged_valid.eq(looked),
                 known.eq(connections.read[0].data),
-                *self._translate(m, staged, word, Mux(upper, whole[1], whole[0]), settings, known),
+                *self._translate(m, staged, word, Mux(upper, store.whole[1], store.whole[0]), settings, known),
             ]
         with m.Elif(self.o.ready):
             m.d.sync += [staged_valid.eq(0), second.eq(more), first_refused.eq(more & self.i_refused)]
@@ -117,7 +117,7 @@ class ArkWords(wiring.Component):
         native, arrival = Signal(arrival_layout(config)), Signal(arrival_layout(config))
         m.d.comb += [
             native.queue.eq(store.queue), native.word.eq(store.data),
-            native.check.eq(Mux(store.strb.all(), Check.OK, Check.MALFORMED)),
+            native.check.eq(Mux(store.whole.all(), Check.OK, Check.MALFORMED)),
             arrival.queue.eq(store.queue), arrival.ark.eq(1), arrival.check.eq(staged.check),
             arrival.word.opcode.eq(Opcode.COPY), arrival.word.length.eq(staged.length),
             arrival.word.src_region.eq(staged.src_region), arrival.word.dst_region.eq(staged.dst_region),

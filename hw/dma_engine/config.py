@@ -89,6 +89,8 @@ class DmaConfig:
         Entries of the connection table, by which ARK words name where data goes; power of two, 2 to 128.
     doorbell_id_width : int
         Bits of ``s_axi_db`` transaction IDs, 1 to 16.
+    bypass : bool
+        A request passes by what is empty: 2 cycles less from the doorbell to AR, and longer ways between registers.
     """
 
     data_width: int
@@ -105,6 +107,7 @@ class DmaConfig:
     ring_depth: int
     connections: int
     doorbell_id_width: int = 4
+    bypass: bool = True
 
     def __post_init__(self):
         if self.data_width not in (64, 128, 256, 512):
@@ -128,6 +131,8 @@ class DmaConfig:
                              f"not {self.buffer_beats!r}")
         if not isinstance(self.doorbell_id_width, int) or not 1 <= self.doorbell_id_width <= 16:
             raise ValueError(f"Doorbell ID width must be 1 to 16 bits, not {self.doorbell_id_width!r}")
+        if not isinstance(self.bypass, bool):
+            raise ValueError(f"Bypass must be True or False, not {self.bypass!r}")
 
     @property
     def beat_bytes(self):
@@ -225,7 +230,8 @@ class DmaConfig:
 
 
 TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, pages=32, tags=16,
-                 buffer_beats=128, segment_bytes=256, extended=2, extended_window=16, ring_depth=8, connections=4)
+                 buffer_beats=128, segment_bytes=256, extended=2, extended_window=16, ring_depth=8, connections=4,
+                 bypass=False)
 BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, pages=256, tags=128,
                  buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256, ring_depth=64, connections=16)
 WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, pages=1024, tags=1024,

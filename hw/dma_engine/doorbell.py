@@ -64,16 +64,19 @@ class Doorbell(wiring.Component):
         m.submodules.addresses = addresses = Skid(data.StructLayout(
             {"queue": self.config.queue_bits, "id": id_width}))
         m.submodules.beats = beats = Skid(data.StructLayout(
-            {"data": WORD_BITS, "strb": WORD_BITS // 8, "ones": 2, "last": 1}))
+            {"data": WORD_BITS, "some": 2, "whole": 2, "ones": 2, "tail": 2, "last": 1}))
         m.submodules.answers = answers = Queue(data.StructLayout({"id": id_width, "refused": 1}), depth=4)
+        halves = bus.wstrb[:WORD_BITS // 16], bus.wstrb[WORD_BITS // 16:]
         m.d.comb += [
             addresses.i.payload.queue.eq(bus.awaddr[12:]),
             addresses.i.payload.id.eq(bus.awid),
             addresses.i.valid.eq(bus.awvalid),
             bus.awready.eq(addresses.i.ready),
             beats.i.payload.data.eq(bus.wdata),
-            beats.i.payload.strb.eq(bus.wstrb),
             beats.i.payload.ones.eq(Cat(bus.wdata.word_select(half, WORD_BITS // 2).all() for half in range(2))),
+            beats.i.payload.some.eq(Cat(strobes.any() for strobes in halves)),
+            beats.i.payload.whole.eq(Cat(strobes.all() for strobes in halves)),
+            beats.i.payload.tail.eq(Cat(strobes[:4].all() for strobes in halves)),
             beats.i.payload.last.eq(bus.wlast),
             beats.i.valid.eq(bus.wvalid),
             bus.wready.eq(beats.i.ready),
@@ -90,19 +93,20 @@ class Doorbell(wiring.Component):
         burst_refused = Signal()
         refused = Signal()
         m.d.comb += [
-            some.eq(beat.strb.any()),
+            some.eq(beat.some.any()),
             open_.eq(beats.o.valid & addresses.o.valid & answers.i.ready & ~self.init.active),
             is_tail.eq(is_extended(self.config, queue)
                        & self.rings.bit_select(queue[:self.config.extended_bits], 1)),
             self.o.valid.eq(open_ & some & ~is_tail),
             self.o.payload.queue.eq(queue),
-            self.o.payload.data.eq(beat.data), self.o.payload.strb.eq(beat.strb), self.o.payload.ones.eq(beat.ones),
+            self.o.payload.data.eq(beat.data), self.o.payload.ones.eq(beat.ones),
+            self.o.payload.some.eq(beat.some), self.o.payload.whole.eq(beat.whole),
             beats.o.ready.eq(addresses.o.valid & answers.i.ready & ~self.init.active
                              & (~some | Mux(is_tail, self.tails.ready, self.o.ready))),
             self.tails.valid.eq(open_ & some & is_tail),
             self.tails.payload.ring.eq(queue),
-            self.tails.payload.tail.eq(Mux(beat.strb[:8].any(), beat.data[:32], beat.data[64:96])),
-            self.tails.payload.whole.eq(Mux(beat.strb[:8].any(), beat.strb[:4].all(), beat.strb[8:12].all())),
+            self.tails.payload.tail.eq(Mux(beat.some[0], beat.data[:32], beat.data[64:96])),
+            self.tails.payload.whole.eq(Mux(beat.some[0], beat.tail[0], beat.tail[1])),
             addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),
             refused.eq(burst_refused | (some & Mux(is_tail, self.tail_refused, self.refused))),
             answers.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),

@@ -138,8 +138,9 @@ class DmaEngine(wiring.Component):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.
+        dropped = Signal()
         connect(m, flipped(self.s_axi_db), doorbell.bus)
-        m.submodules.arrivals = arrivals = Merge(arrival_layout(config), 2)
+        m.submodules.arrivals = arrivals = Merge(arrival_layout(config), 2, settled=not config.bypass)
         connect(m, doorbell.o, ark_words.i)
         connect(m, ark_words.o, arrivals.i[0])
         connect(m, arrivals.o, store.i)
@@ -172,8 +173,9 @@ class DmaEngine(wiring.Component):
             retire.head_queue.eq(scheduler.window_queue), scheduler.window_head.eq(retire.head),
             scheduler.retired.eq(retire.retired), scheduler.retired_queue.eq(retire.retired_queue),
             room.take.eq(1), room.take_stb.eq(scheduler.pick),
-            room.give.eq(scheduler.drop + (read.i.valid & read.i.ready)),
+            room.give.eq(dropped + (read.i.valid & read.i.ready)),
         ]
+        m.d["comb" if config.bypass else "sync"] += dropped.eq(scheduler.drop)
         m.d.comb += [
             regions.src_id.eq(store.front.src_region), regions.dst_id.eq(store.front.dst_region),
             regions.write.eq(panel.region_write), regions.write_id.eq(panel.region_id),
@@ -309,7 +311,7 @@ class DmaEngine(wiring.Component):
         ]
 
         # -- Queue control.
-        m.submodules.ops = ops = Merge(op_layout(config), 5)
+        m.submodules.ops = ops = Merge(op_layout(config), 5, settled=not config.bypass)
         connect(m, ops.o, retire.ops)
         connect(m, control.ops, ops.i[0])
         connect(m, control.scan_ops, ops.i[1])

@@ -155,8 +155,8 @@ def InitSignature(config):
 
 
 def store_layout(config):
-    """A store to a queue's page; ``ones`` says of which halves all bits are set."""
-    return data.StructLayout({"queue": config.queue_bits, "data": 128, "strb": 16, "ones": 2})
+    """A store to a queue's page; of which halves it has some bytes, all bytes, and in those all bits set."""
+    return data.StructLayout({"queue": config.queue_bits, "data": 128, "some": 2, "whole": 2, "ones": 2})
 
 
 def arrival_layout(config):

@@ -1,7 +1,7 @@
 """From a scheduled segment to two checked byte addresses and burst sizes.
 
-Scheduler, RegionTable, PageTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, and the time that ReadIssue lets
-it wait in the queue at the end.  Throughput: one segment per cycle.  The pipeline never stalls: the scheduler lets a
+Scheduler, RegionTable, PageTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, 3 without bypass, and the time that
+ReadIssue lets it wait in the queue at the end.  Throughput: one segment per cycle.  The pipeline never stalls: the scheduler lets a
 segment in only when the queue has a place for it.  One long carry chain per stage.
 
 A segment that fails a check goes on with its status and is never issued to memory.
@@ -194,7 +194,8 @@ class Legalizer(wiring.Component):
     def _emit(self, m, b, b_valid):
         """Stage 3: source address, pages to frames, burst sizes, status."""
         config = self.config
-        m.submodules.segments = segments = Queue(segment_layout(config), depth=SEGMENT_PLACES)
+        m.submodules.segments = segments = Queue(
+            segment_layout(config), depth=SEGMENT_PLACES, front=not config.bypass)
         segment, status = segments.i.payload, Signal(STATUS_WIDTH)
 
         in_page = b.src_position[12:SMALL_PAGE_BITS], b.src_position[SMALL_PAGE_BITS:LARGE_PAGE_BITS]
@@ -215,13 +216,16 @@ class Legalizer(wiring.Component):
             with m.If(wrong):
                 m.d.comb += status.eq(code)
 
-        # An empty queue is passed by.
-        m.d.comb += [
-            self.o.valid.eq(segments.o.valid | b_valid),
-            self.o.payload.eq(Mux(segments.o.valid, segments.o.payload, segment)),
-            segments.o.ready.eq(self.o.ready),
-            segments.i.valid.eq(b_valid & (segments.o.valid | ~self.o.ready)),
-        ]
+        if config.bypass:
+            m.d.comb += [
+                self.o.valid.eq(segments.o.valid | b_valid),
+                self.o.payload.eq(Mux(segments.o.valid, segments.o.payload, segment)),
+                segments.o.ready.eq(self.o.ready),
+                segments.i.valid.eq(b_valid & (segments.o.valid | ~self.o.ready)),
+            ]
+        else:
+            wiring.connect(m, segments.o, wiring.flipped(self.o))
+            m.d.comb += segments.i.valid.eq(b_valid)
         m.d.comb += [
             segment.queue.eq(b.queue), segment.index.eq(b.index), segment.last.eq(b.last),
             segment.epoch.eq(b.epoch), segment.phase.eq(b.phase), segment.target.eq(b.target),

@@ -1,11 +1,12 @@
 """Notices: what memory is told of single requests of extended queues, beside the completion words.
 
 Retire -> Notices -> (one consumer per queue mode) -> Notices; CompletionWriter, ReadIssue -> Notices -> WriteSequencer.
-Latency: 2 cycles for notices, none for words.  Throughput: one notice and one word per cycle.
+Latency: 2 cycles for notices, none for words; without bypass 3 and 1, and
+one more for the first of another kind.  Throughput: one notice and one word per cycle.
 """
 
 from amaranth import *
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.stream import CreditCounter, Merge, Queue, Skid
@@ -18,7 +19,7 @@ __all__ = ["MODES", "Notices"]
 PLACES = 16
 
 RESERVE_BITS = 2
-"""Notices come to a stop with less than 4 places left; the stages of Retire hold up to 3."""
+"""Notices come to a stop with 4 places left: one may come before that is seen, and the stages of Retire hold up to 3."""
 
 COUNT_WIDTH = 12
 """Bits that count a queue's words on their way to memory. From half of it on no request retires that may add some."""
@@ -81,41 +82,64 @@ class Notices(wiring.Component):
         m.d.comb += [
             waiting.i.valid.eq(self.valid), waiting.i.payload.eq(self.i),
             room.take.eq(1), room.take_stb.eq(self.valid),
-            gone.eq(front.o.valid & front.o.ready), room.give.eq(gone),
-            # Or memory answers none of a queue's words, of which only so many can be counted.
-            self.crowded.eq((room.available[RESERVE_BITS:] == 0) | Cat(count[-1] for count in outside).any()),
+            gone.eq(front.o.valid & front.o.ready),
         ]
+        m.d.sync += room.give.eq(gone)
+        few = (room.available[RESERVE_BITS + 1:] == 0) & ~(room.available[RESERVE_BITS]
+                                                           & room.available[:RESERVE_BITS].any())
+        # Or memory answers none of a queue's words, of which only so many can be counted.
+        m.d.sync += self.crowded.eq(few | Cat(count[-1] for count in outside).any())
         with m.Switch(front.o.payload.mode):
             for mode, told in zip(MODES, self.told, strict=True):
                 m.d.comb += told.payload.eq(front.o.payload)
                 with m.Case(mode):
                     m.d.comb += [told.valid.eq(front.o.valid), front.o.ready.eq(told.ready)]
 
-        m.submodules.merge = merge = Merge(completion_write_layout(config), 2 + len(MODES))
+        m.submodules.merge = merge = Merge(
+            completion_write_layout(config), 2 + len(MODES), settled=not config.bypass)
         for write, port in zip((self.words, self.signals, *self.writes), merge.i, strict=True):
             connect(m, flipped(write), port)
-        connect(m, merge.o, flipped(self.o))
-
-        m.d.comb += self.urgent.eq(self.signals.valid | Cat(write.valid for write in self.writes).any())
+        waits = self.signals.valid | Cat(write.valid for write in self.writes).any()
+        if config.bypass:
+            m.d.comb += self.urgent.eq(waits)
+            connect(m, merge.o, flipped(self.o))
+        else:
+            m.submodules.behind = behind = Skid(data.StructLayout({
+                "write": completion_write_layout(config), "urgent": 1}))
+            m.d.comb += [
+                behind.i.valid.eq(merge.o.valid), merge.o.ready.eq(behind.i.ready),
+                behind.i.payload.write.eq(merge.o.payload), behind.i.payload.urgent.eq(merge.source != 0),
+                self.o.valid.eq(behind.o.valid), behind.o.ready.eq(self.o.ready),
+                self.o.payload.eq(behind.o.payload.write),
+            ]
+            held = Signal(range(3))     # urgent ones behind the choice
+            m.d.sync += self.urgent.eq((held != 0) | waits)
+            m.d.sync += held.eq(held + (behind.i.valid & behind.i.ready & behind.i.payload.urgent)
+                                - (behind.o.valid & behind.o.ready & behind.o.payload.urgent))
 
         inside = [Signal(range(PLACES + 1), name=f"inside_{queue}") for queue in range(config.extended)]
-        sent = word_id_layout(config)(self.o.payload.id)
+        sent = word_id_layout(config)(merge.o.payload.id)
         for queue, count in enumerate(outside):
             sends, ends = Signal(name=f"sends_{queue}"), Signal(name=f"ends_{queue}")
+            given_up = self.give_up & (self.give_up_queue == queue)
+            # They are counted one cycle later.
+            m.d.sync += [
+                sends.eq(merge.o.valid & merge.o.ready & sent.top & sent.notice & (sent.queue == queue) & ~given_up),
+                ends.eq(self.written_valid & self.writer.notice & (self.writer.queue == queue)),
+            ]
             m.d.comb += [
-                sends.eq(self.o.valid & self.o.ready & sent.top & sent.notice & (sent.queue == queue)),
-                ends.eq(self.written_valid & self.writer.notice & (self.writer.queue == queue) & (count != 0)),
                 self.pending[queue].eq(
-                    (count != 0) | (inside[queue] != 0)
+                    (count != 0) | sends | (inside[queue] != 0)
                     | Cat(write.valid & (word_id_layout(config)(write.payload.id).queue == queue)
                           for write in self.writes).any()),
             ]
-            m.d.sync += inside[queue].eq(inside[queue] + (self.valid & (self.i.queue == queue))
-                                         - (gone & (front.o.payload.queue == queue)))
-            with m.If(self.give_up & (self.give_up_queue == queue)):
+            leaves = Signal(name=f"leaves_{queue}")
+            m.d.sync += [leaves.eq(gone & (front.o.payload.queue == queue)),
+                         inside[queue].eq(inside[queue] + (self.valid & (self.i.queue == queue)) - leaves)]
+            with m.If(given_up):
                 m.d.sync += count.eq(0)
-            with m.Elif(sends & ~ends):
+            with m.Elif(sends & (~ends | (count == 0))):
                 m.d.sync += count.eq(count + 1)
-            with m.Elif(ends & ~sends):
+            with m.Elif(ends & ~sends & (count != 0)):
                 m.d.sync += count.eq(count - 1)
         return m

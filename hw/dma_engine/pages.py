@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from .config import OFFSET_WIDTH, SMALL_PAGE_BITS
 from .layouts import InitSignature, PageEntry
+from .table import ram_of
 
 __all__ = ["PAGE_NUMBER_WIDTH", "PageTable"]
 
@@ -53,7 +54,7 @@ class PageTable(wiring.Component):
             ("dst", self.dst_page, self.write_id, 1),
         ):
             m.submodules[f"{name}_table"] = table = memory.Memory(
-                shape=PageEntry, depth=self.config.pages, init=[], attrs={"ram_style": "block"})
+                shape=PageEntry, depth=self.config.pages, init=[], attrs=ram_of(self.config.pages))
             write, read = table.write_port(), table.read_port()
             beyond = Signal(name=f"{name}_beyond")
             m.d.sync += beyond.eq((number >> bits).any())

@@ -12,6 +12,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .layouts import STATUS_WIDTH, EndFlags, InfoLayout, InitSignature, done_layout, is_extended
+from .table import ram_of
 from .words import Status
 
 __all__ = ["PlaceLayout", "Places"]
@@ -63,7 +64,7 @@ class Places(wiring.Component):
         for extended, (bits, queue_bits) in kinds.items():
             name = "extended_rows" if extended else "rows"
             m.submodules[name] = rows = memory.Memory(
-                shape=row, depth=1 << (bits + queue_bits), init=[], attrs={"ram_style": "block"})
+                shape=row, depth=1 << (bits + queue_bits), init=[], attrs=ram_of(1 << (bits + queue_bits)))
             write, read = rows.write_port(), rows.read_port()
             with m.If(self.init.active):
                 m.d.comb += [write.addr.eq(self.init.address), write.en.eq(1)]
@@ -94,7 +95,7 @@ class Places(wiring.Component):
 
         bits, queue_bits = kinds[True]
         m.submodules.infos = infos = memory.Memory(
-            shape=InfoLayout, depth=1 << (bits + queue_bits), init=[], attrs={"ram_style": "block"})
+            shape=InfoLayout, depth=1 << (bits + queue_bits), init=[], attrs=ram_of(1 << (bits + queue_bits)))
         write, read = infos.write_port(), infos.read_port()
         m.d.comb += [
             write.addr.eq(Cat(self.scheduled_index[:bits], self.scheduled_queue[:queue_bits])),

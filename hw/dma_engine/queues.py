@@ -10,6 +10,7 @@ from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
+from hw.stream.storage import NO_COLLISION, read_late
 
 from .layouts import (
     ArkExtra,
@@ -20,7 +21,7 @@ from .layouts import (
     event_layout,
     front_layout,
 )
-from .table import BLOCK_RAM, Table
+from .table import Table, ram_of
 from .words import Opcode, RequestFlag, Status
 
 __all__ = ["QueueStore"]
@@ -112,8 +113,10 @@ class QueueStore(wiring.Component):
         init = InitSignature(config)
 
         m.submodules.ring = ring = memory.Memory(
-            shape=_stored_layout, depth=config.queues * depth, init=[], attrs=BLOCK_RAM)
-        ring_write, ring_read = ring.write_port(), ring.read_port()
+            shape=_stored_layout, depth=config.queues * depth, init=[],
+            attrs=NO_COLLISION | ram_of(config.queues * depth))
+        ring_write, row = ring.write_port(), Signal(range(ring.depth))
+        waiting = read_late(m, ring, addr=row, en=self.pick)
         m.submodules.heads = heads = Table(position_bits + 1, depth=config.queues, reads=2, init=init)
         m.submodules.tails = tails = Table(position_bits + 1, depth=config.queues, reads=3, init=init)
         m.submodules.fronts = fronts = Table(front_layout(config), depth=config.queues, reads=1, init=init)
@@ -168,8 +171,7 @@ class QueueStore(wiring.Component):
             again.eq(load & (self.pick_queue == self.peek_queue)),
             heads.read[1].addr.eq(self.pick_queue),
             tails.read[1].addr.eq(self.peek_queue),
-            ring_read.addr.eq(Cat(Mux(again, after, heads.read[1].data)[:position_bits], self.pick_queue)),
-            ring_read.en.eq(self.pick),
+            row.eq(Cat(Mux(again, after, heads.read[1].data)[:position_bits], self.pick_queue)),
         ]
         m.d.sync += [
             head.eq(Mux(again, after, heads.read[1].data)),
@@ -183,9 +185,9 @@ class QueueStore(wiring.Component):
         ]
 
         # -- The front entry is written, by the ring or by the word itself.
-        loaded, ark, kind = Signal(_stored_layout), Signal(), ring_read.data.word.opcode
+        loaded, ark, kind = Signal(_stored_layout), Signal(), waiting.word.opcode
         m.d.comb += [
-            loaded.eq(Mux(fetched, ring_read.data, stored)),
+            loaded.eq(Mux(fetched, waiting, stored)),
             # Early: the kind of an arriving word takes long to find.
             ark.eq(Mux(fetched, (kind == _Kind.ARK) | (kind == _Kind.ARK_CONNECTION), self.i.payload.ark)),
             fronts.write.en.eq(load | direct),
@@ -239,13 +241,13 @@ class QueueStore(wiring.Component):
         """Front entry of a word: what is wrong on its face, and how many segments it has."""
         config, word = self.config, stored.word
         front = Signal(front_layout(config))
-        # The last byte's place: a short sum, while one more and one less segment are worked out beside it.
-        end, whole = Signal(signed(config.segment_bits + 2)), Signal(config.segment_count_width)
+        # The last byte's place, from where the first segment may begin: three terms, length, offset and -1, become two
+        # before the adder.
+        offset, end = word.dst_offset[:config.segment_bits], Signal(len(front.length) + 1)
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
         extra = ArkExtra(word.src_offset[:ArkExtra.size])
         m.d.comb += [
-            end.eq(word.dst_offset[:config.segment_bits] + front.length[:config.segment_bits] - 1),
-            whole.eq(front.length[config.segment_bits:]),
+            end.eq(~Cat(front.length ^ offset, C(0, 1)) + ((front.length | offset) << 1)),
             front.signal.eq(word.opcode == _Kind.SIGNAL),
             front.fence.eq(flag["FENCE"] | front.signal),
             front.end.sc.eq(flag["SC"]), front.end.rc.eq(flag["RC"]), front.end.irq.eq(flag["IRQ"]),
@@ -268,8 +270,7 @@ class QueueStore(wiring.Component):
             m.d.comb += front.check.eq(Check.CONNECTION)
         with m.Else():
             m.d.comb += [
-                front.last_segment.eq(Mux(end[-1], whole - 1, Mux(end[config.segment_bits], whole + 1, whole))),
-                front.end_position.eq(end[:config.segment_bits])]
+                front.last_segment.eq(end[config.segment_bits:]), front.end_position.eq(end[:config.segment_bits])]
         return front
 
 

@@ -8,9 +8,10 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
+from hw.stream.storage import NO_COLLISION
 
 from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields, word_id_layout
-from .table import BLOCK_RAM
+from .table import ram_of
 from .words import Status
 
 __all__ = ["Responses"]
@@ -52,7 +53,8 @@ class Responses(wiring.Component):
         config = self.config
         fields = origin_fields(config)
         m.submodules.origins = origins = memory.Memory(
-            shape=data.StructLayout(fields | {"unread": 1}), depth=config.tags, init=[], attrs=BLOCK_RAM)
+            shape=data.StructLayout(fields | {"unread": 1}), depth=config.tags, init=[],
+            attrs=NO_COLLISION | ram_of(config.tags))
         write, read = origins.write_port(), origins.read_port()
         m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched | self.signalled)]
         m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in fields]

@@ -284,8 +284,8 @@ class Retire(wiring.Component):
         everything = three.fail | three.clear
         m.d.comb += [
             words.read[0].addr.eq(two_queue),
-            now.count.eq(Mux(three.reset, 0, Mux(three.counts, _next(word.count), word.count))),
-            now.failed.eq(Mux(three.reset, 0, Mux(three.fail, _next(word.failed), word.failed))),
+            now.count.eq(Mux(three.reset, 0, Mux(three.counts, self._next(word.count), word.count))),
+            now.failed.eq(Mux(three.reset, 0, Mux(three.fail, self._next(word.failed), word.failed))),
             now.status.eq(Mux(three.fail, three.status, Mux(three.clear | three.reset, Status.OK, word.status))),
             words.write.addr.eq(three.queue), words.write.data.eq(now),
             words.write.en.eq(three.ok | three.fail | three.clear | three.reset),
@@ -302,10 +302,11 @@ class Retire(wiring.Component):
         ]
         return m
 
-
-def _next(count):
-    """``count + 1`` without a carry chain: each bit looks at all below it."""
-    return Cat(bit ^ count[:index].all() if index else ~bit for index, bit in enumerate(count))
+    def _next(self, count):
+        """``count + 1``, with bypass without a carry chain: each bit looks at all below it."""
+        if not self.config.bypass:
+            return (count + 1)[:len(count)]
+        return Cat(bit ^ count[:index].all() if index else ~bit for index, bit in enumerate(count))
 
 
 _GROUPS = ((Status.WRITE_SLVERR, Status.WRITE_DECERR), (Status.READ_SLVERR, Status.READ_DECERR),

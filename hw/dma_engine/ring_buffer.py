@@ -9,10 +9,12 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
+from hw.stream.storage import NO_COLLISION, read_late
 
 from .config import DESCRIPTOR_BYTES
 from .descriptors import HEADER_FIELDS, LIST_WORDS, SHAPE_FIELDS, STRIDE_WIDTH
 from .layouts import NativeLayout
+from .table import ram_of
 from .words import Opcode
 
 __all__ = ["RingBuffer", "row_layout"]
@@ -118,15 +120,14 @@ class RingBuffer(wiring.Component):
             if not len(kept):
                 continue
             column = memory.Memory(shape=unsigned(len(kept)), depth=rings * config.ring_depth, init=[],
-                                   attrs={"no_rw_check": 1})
+                                   attrs=NO_COLLISION | ram_of(rings * config.ring_depth))
             m.submodules[f"column_{part}"] = column
-            write, read = column.write_port(), column.read_port()
+            write = column.write_port()
             m.d.comb += [
                 write.addr.eq(Cat(row_write, self.ring)), write.data.eq(kept),
                 write.en.eq(self.valid & (number == part)),
-                read.addr.eq(Cat(row_read, self.read_ring)), read.en.eq(self.read),
             ]
-            found.append(read.data)
+            found.append(read_late(m, column, addr=Cat(row_read, self.read_ring), en=self.read))
         m.d.comb += self.row.eq(Cat(*found))
 
         for index in range(rings):

@@ -105,21 +105,24 @@ class Scheduler(wiring.Component):
         # words wait in it.
         picked, queue, onehot = Signal(), Signal(config.queue_bits), Signal(queues)
         stalled = Signal(queues)        # wait until a segment retires
-        allowed, direct, still = Signal(queues), Signal(), Signal()
+        allowed, direct, grants, still = Signal(queues), Signal(), Signal(), Signal()
         m.submodules.choice = choice = RoundRobin(queues)
         m.d.comb += [
             allowed.eq(self.running & ~self.held & ~stalled & ~self.blocked),
-            self.asking.eq((self.ready & allowed) | (~self.ready & self.more)),
+            # Without bypass, what arrives asks at once; with it, it goes before whoever asked.
+            self.asking.eq((self.ready & allowed) | (~self.ready & self.more)
+                           | (Mux(self.arriving & (not config.bypass), 1 << self.arriving_queue, 0) & allowed)),
             choice.requests.eq(self.candidates & (~onehot | self.more)),
             choice.advance.eq(self.pick),
-            direct.eq(self.arriving & self.left.bit_select(self.arriving_queue, 1)),
+            direct.eq(config.bypass & self.arriving & self.left.bit_select(self.arriving_queue, 1)),
             still.eq(self.init.active | self.flush | self.flushing),
             self.pick.eq((choice.valid | direct) & self.room & ~still),
-            self.pick_queue.eq(Mux(choice.valid, choice.grant, self.arriving_queue)),
+            grants.eq(choice.valid | (not config.bypass)),
+            self.pick_queue.eq(Mux(grants, choice.grant, self.arriving_queue)),
         ]
         m.d.sync += [
             picked.eq(self.pick), queue.eq(self.pick_queue),
-            onehot.eq(Mux(choice.valid, choice.grant_onehot, 1 << self.arriving_queue) & self.pick.replicate(queues)),
+            onehot.eq(Mux(grants, choice.grant_onehot, 1 << self.arriving_queue) & self.pick.replicate(queues)),
             self.flushing.eq(self.flush),
         ]
 
@@ -130,14 +133,18 @@ class Scheduler(wiring.Component):
         front, number = self.front, Signal(config.segment_count_width)
         first, last, aborted = Signal(), Signal(), Signal()
         present, go, full, fenced = Signal(), Signal(), Signal(), Signal()
-        tail, in_flight, fill = Signal(config.index_width), Signal(config.index_width), Signal(config.index_width)
+        tail, fill = Signal(config.index_width), Signal(config.index_width)
+        terms = Signal(config.index_width), Signal(config.index_width), Signal(config.index_width)
         m.d.comb += [
             reserves.write.en.eq(self.configure), reserves.write.addr.eq(self.configure_queue),
             reserves.write.data.eq(Mux(is_extended(config, self.configure_queue), -self.limit, Mux(
                 (self.limit >> config.window_bits).any(), 0, (-self.limit)[:config.window_bits]))),
             reserves.read[0].addr.eq(queue),
-            in_flight.eq(tail - self.window_head),
-            fill.eq(in_flight + reserves.read[0].data),
+            # The tail less the head, and the reserve, by one adder: the three become two before it.
+            *(term.eq(value) for term, value in zip(
+                terms, (tail, ~self.window_head, reserves.read[0].data), strict=True)),
+            fill.eq((terms[0] ^ terms[1] ^ terms[2])
+                    + Cat(C(1, 1), (terms[0] & terms[1]) | (terms[2] & (terms[0] | terms[1])))),
             full.eq(Mux(is_extended(config, queue), fill[config.place_bits], fill[config.window_bits])),
             self.peek_queue.eq(queue),
             self.window_queue.eq(queue),
@@ -181,7 +188,7 @@ class Scheduler(wiring.Component):
             m.d.comb += self.beats.eq(1)
 
         for index in range(queues):
-            here = queue == index
+            here = onehot[index]
             flushed = self.flush & (self.flush_queue == index)
             with m.If(self.retired & (self.retired_queue == index)):
                 m.d.sync += stalled[index].eq(0)

@@ -9,10 +9,11 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
+from hw.stream.storage import NO_COLLISION
 
 from .config import ADDR_WIDTH
 from .layouts import EPOCH_WIDTH, Attributes, completion_write_layout, launch_layout
-from .table import BLOCK_RAM
+from .table import ram_of
 
 __all__ = ["WriteSequencer", "address_layout", "step_layout"]
 
@@ -109,7 +110,7 @@ class WriteSequencer(wiring.Component):
 
         # -- What is known of each tag, worked out at launch.
         m.submodules.contexts = contexts = memory.Memory(
-            shape=context_layout, depth=config.tags, init=[], attrs=BLOCK_RAM)
+            shape=context_layout, depth=config.tags, init=[], attrs=NO_COLLISION | ram_of(config.tags))
         write, read = contexts.write_port(), contexts.read_port()
         segment = self.launch.segment
         src_lane, dst_lane = segment.src_addr[:lanes], segment.dst_addr[:lanes]
@@ -152,10 +153,13 @@ class WriteSequencer(wiring.Component):
         step, context, src_beats = self.steps.payload, read.data, Signal(count)
         m.d.comb += src_beats.eq(context.dst_beats + context.extra)
         complete, due = Signal(), Signal()
-        spacing = Signal(range(COMPLETION_SPACING + SEGMENT_WEIGHT))
+        # Beats since a word, from where the top bit comes with the last that there must be.
+        bits = (COMPLETION_SPACING - 1).bit_length()
+        start = (1 << bits) - COMPLETION_SPACING
+        spacing, weighty = Signal(bits + 1, init=start), Signal()
         next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, src_beats == 1))
         m.d.comb += [
-            due.eq((spacing >= COMPLETION_SPACING) | (self.urgent & (spacing >= SEGMENT_WEIGHT))),
+            due.eq(spacing[-1] | (self.urgent & weighty)),
             complete.eq(~active & self.completions.valid & (due | ~ready)),
             begin.eq(~active & ~complete & ready & addresses.i.ready & self.steps.ready),
             self.began.eq(begin), self.began_tag.eq(ready_tag),
@@ -218,9 +222,10 @@ class WriteSequencer(wiring.Component):
                 emitted.eq(1),
             ]
         with m.If(complete & self.steps.ready & addresses.i.ready):
-            m.d.sync += spacing.eq(0)
-        with m.Elif(self.steps.valid & self.steps.ready & (spacing < COMPLETION_SPACING)):
-            m.d.sync += spacing.eq(spacing + Mux(step.first, SEGMENT_WEIGHT, 1))
+            m.d.sync += [spacing.eq(start), weighty.eq(0)]
+        with m.Elif(self.steps.valid & self.steps.ready & ~spacing[-1]):
+            m.d.sync += [spacing.eq(spacing + Mux(step.first, SEGMENT_WEIGHT, 1)),
+                         weighty.eq(step.first | (spacing >= start + SEGMENT_WEIGHT - 1))]
 
         # -- One address per burst, when its first step is taken.
         address = addresses.i.payload

@@ -17,7 +17,8 @@ class RoundRobin(wiring.Component):
     ``requests`` in the same cycle, so it may change until it is taken with ``advance``; a user who
     must hold a stalled grant keeps the other requests away meanwhile (as ``Merge`` does).
 
-    The pointer is kept as a mask of the requesters at or after it. Requesters are looked at in
+    Up to 4 requesters and the number of the first to look at are 6 bits, so that each bit of the grant is
+    one 6-input LUT. Of more, the pointer is kept as a mask of the requesters at or after it, and they are looked at in
     groups of 8: each group finds its own first requester while the first group with one is found,
     so that the choice among 64 is at most 6 levels of 6-input LUTs deep.
 
@@ -45,6 +46,7 @@ class RoundRobin(wiring.Component):
         If ``count`` is not a positive integer.
     """
 
+    _FEW = 4
     _GROUP = 8
 
     def __init__(self, count):
@@ -61,11 +63,30 @@ class RoundRobin(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        m.d.comb += self.valid.eq(self.requests.any())
+        if self.count <= self._FEW:
+            self._few(m)
+        else:
+            self._many(m)
+        return m
 
+    def _few(self, m):
+        first = Signal(range(self.count))
+        turns = [(*range(start, self.count), *range(start)) for start in range(self.count)]
+        with m.Switch(first):
+            for start, turn in enumerate(turns):
+                with m.Case(start):
+                    m.d.comb += [self.grant_onehot[place].eq(bit) for place, bit in zip(
+                        turn, _lowest(Cat(self.requests[place] for place in turn)), strict=True)]
+        m.d.comb += self.grant.eq(_number(self.grant_onehot))
+        with m.If(self.advance & self.valid):
+            m.d.sync += first.eq(_number(Cat(self.grant_onehot[-1], self.grant_onehot[:-1])))
+
+    def _many(self, m):
         # Requesters at or after the pointer come first.
         mask = Signal(self.count, init=-1)
         preferred = Signal(self.count)
-        m.d.comb += [preferred.eq(self.requests & mask), self.valid.eq(self.requests.any())]
+        m.d.comb += preferred.eq(self.requests & mask)
 
         # Each group's own choice needs no look at the others: if the group is served for its
         # preferred requesters, it has some; if it is served for the rest, no group has any.
@@ -103,8 +124,6 @@ class RoundRobin(wiring.Component):
                 group_onehot[index], _above(chosen[group]), earlier.replicate(group.stop - at)))
         with m.If(self.advance & self.valid):
             m.d.sync += mask.eq(after)
-
-        return m
 
 
 def _lowest(bits):

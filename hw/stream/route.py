@@ -125,6 +125,9 @@ class Merge(wiring.Component):
         Payload shape.
     n : int
         Number of inputs, at least 1.
+    settled : bool
+        The choice is a register, so that little logic stands between inputs and output. It is made while the item
+        before leaves, or while there is none: who comes alone, and was not the last, waits for one cycle.
 
     Members
     -------
@@ -141,10 +144,11 @@ class Merge(wiring.Component):
         If ``n`` is not a positive integer.
     """
 
-    def __init__(self, shape, n):
+    def __init__(self, shape, n, *, settled=False):
         _check_ways("Merge", "inputs", n)
         self.shape = shape
         self.n = n
+        self.settled = settled
         super().__init__({
             "i": In(stream.Signature(shape)).array(n),
             "o": Out(stream.Signature(shape)),
@@ -155,25 +159,41 @@ class Merge(wiring.Component):
         m = Module()
 
         m.submodules.arbiter = arbiter = RoundRobin(self.n)
-
-        # While an offered item is stalled, its input is the only one that the arbiter sees.
-        open_to = Signal(self.n, init=-1)
-        m.d.comb += [
-            arbiter.requests.eq(Cat(i.valid for i in self.i) & open_to),
-            arbiter.advance.eq(self.o.ready),
-            self.source.eq(arbiter.grant),
-            self.o.valid.eq(arbiter.valid),
-        ]
-        m.d.sync += open_to.eq(Mux(self.o.valid & ~self.o.ready, arbiter.grant_onehot, -1))
+        some = Signal(self.n)
+        m.d.comb += some.eq(Cat(i.valid for i in self.i))
+        choice = self._registered(m, arbiter, some) if self.settled else self._direct(m, arbiter, some)
 
         # The chosen input's item: the others are masked out.
         chosen = 0
-        for i, granted in zip(self.i, arbiter.grant_onehot, strict=True):
+        for i, granted in zip(self.i, choice, strict=True):
             m.d.comb += i.ready.eq(granted & self.o.ready)
             chosen |= Mux(granted, Value.cast(i.payload), 0)
         m.d.comb += Value.cast(self.o.payload).eq(chosen)
 
         return m
+
+    def _direct(self, m, arbiter, some):
+        # While an offered item is stalled, its input is the only one that the arbiter sees.
+        open_to = Signal(self.n, init=-1)
+        m.d.comb += [
+            arbiter.requests.eq(some & open_to),
+            arbiter.advance.eq(self.o.ready),
+            self.source.eq(arbiter.grant),
+            self.o.valid.eq(arbiter.valid),
+        ]
+        m.d.sync += open_to.eq(Mux(self.o.valid & ~self.o.ready, arbiter.grant_onehot, -1))
+        return arbiter.grant_onehot
+
+    def _registered(self, m, arbiter, some):
+        choice = Signal(self.n, init=1)
+        m.d.comb += [
+            arbiter.requests.eq(some & ~choice),
+            arbiter.advance.eq(self.o.ready | ~self.o.valid),
+            self.o.valid.eq((some & choice).any()),
+        ]
+        with m.If(arbiter.advance & arbiter.valid):
+            m.d.sync += [choice.eq(arbiter.grant_onehot), self.source.eq(arbiter.grant)]
+        return choice
 
 
 class Demux(wiring.Component):

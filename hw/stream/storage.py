@@ -3,7 +3,8 @@
 from amaranth import *
 from amaranth.lib import memory
 
-__all__ = ["LUT_RAM_DEPTH", "check_ram", "has_registered_read", "make_storage", "show_registered"]
+__all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "make_storage",
+           "read_late", "show_registered"]
 
 LUT_RAM_DEPTH = 32
 """Most rows that go to LUT RAM unless told otherwise: the depth of one LUT6 memory cell."""
@@ -14,7 +15,7 @@ _RAM_STYLE = {
     None: {},
 }
 
-_NO_COLLISION = {"no_rw_check": 1}
+NO_COLLISION = {"no_rw_check": 1}
 """Tells Yosys that a row is never read and written in one cycle, which saves it a bypass on ECP5."""
 
 
@@ -32,7 +33,23 @@ def has_registered_read(depth, ram):
 def make_storage(shape, depth, ram):
     """Memory of ``depth`` rows that are never read and written in one cycle."""
     return memory.Memory(shape=shape, depth=depth, init=[],
-                         attrs=_RAM_STYLE[ram] | (_NO_COLLISION if has_registered_read(depth, ram) else {}))
+                         attrs=_RAM_STYLE[ram] | (NO_COLLISION if has_registered_read(depth, ram) else {}))
+
+
+def read_late(m, rows, *, addr, en):
+    """Data of a row one cycle after its number, which comes late in its own.
+
+    Of LUT RAM it is the number that is registered, of block RAM what is read. The row may not be written before the next
+    is read.
+    """
+    if rows.depth > LUT_RAM_DEPTH:
+        port = rows.read_port()
+        m.d.comb += [port.addr.eq(addr), port.en.eq(en)]
+    else:
+        port = rows.read_port(domain="comb")
+        with m.If(en):
+            m.d.sync += port.addr.eq(addr)
+    return port.data
 
 
 def show_registered(m, storage, o, row, some):

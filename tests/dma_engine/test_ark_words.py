@@ -48,7 +48,7 @@ def test_every_field_arrives(config, seed):
 
     async def store(ctx, word, upper):
         port = chain.ark.i
-        ctx.set(port.payload, {"queue": QUEUE, "data": word.pack() << 64 * upper, "strb": 0xFF << 8 * upper})
+        ctx.set(port.payload, {"queue": QUEUE, "data": word.pack() << 64 * upper, "some": 1 << upper, "whole": 1 << upper})
         ctx.set(port.valid, 1)
         while True:
             _, _, ready, refused = await ctx.tick().sample(port.ready, chain.ark.i_refused)

@@ -19,8 +19,13 @@ def test_unanswered_words():
         ctx.set(dut.writes[0].valid, 1)
         for sent in range(stop):
             assert not ctx.get(dut.crowded), sent
-            await ctx.tick()
+            while True:
+                _, _, taken = await ctx.tick().sample(dut.writes[0].ready)
+                if taken:
+                    break
         ctx.set(dut.writes[0].valid, 0)
+        # Words are counted in the cycle after they go, and the count is looked at in one more.
+        await ctx.tick().repeat(3)
         assert ctx.get(dut.crowded)
         await ctx.tick().repeat(5)
         assert ctx.get(dut.crowded)
@@ -28,11 +33,18 @@ def test_unanswered_words():
         ctx.set(dut.writer, {"top": 1, "notice": 1, "queue": 1})
         ctx.set(dut.written_valid, 1)
         await ctx.tick()
+        ctx.set(dut.written_valid, 0)
+        await ctx.tick().repeat(2)
         assert not ctx.get(dut.crowded)
+        ctx.set(dut.written_valid, 1)
         await ctx.tick().repeat(stop - 2)
+        ctx.set(dut.written_valid, 0)
+        await ctx.tick().repeat(2)
         assert ctx.get(dut.pending) == 1 << 1
+        ctx.set(dut.written_valid, 1)
         await ctx.tick()
         ctx.set(dut.written_valid, 0)
+        await ctx.tick().repeat(2)
         assert ctx.get(dut.pending) == 0
 
     simulator = Simulator(dut)

@@ -60,8 +60,9 @@ def test_join(stalls):
 
 @pytest.mark.parametrize("stalls", [*STALLS, (0.9, 0.6)])
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_merge(n, stalls):
-    dut = Merge(12, n)
+@pytest.mark.parametrize("settled", [False, True])
+def test_merge(n, stalls, settled):
+    dut = Merge(12, n, settled=settled)
     sources = [(i, [index << 8 | number for number in range(40)]) for index, i in enumerate(dut.i)]
     *_, got = exercise(dut, sources, [dut.o], expect=40 * n, stalls=stalls)
     assert len(got) == 40 * n
@@ -73,10 +74,11 @@ def test_merge(n, stalls):
         assert cycles(got) == list(range(40 * n))
 
 
-def test_merge_wait_is_bounded():
+@pytest.mark.parametrize("settled", [False, True])
+def test_merge_wait_is_bounded(settled):
     """An input waits for at most one item of each other input."""
     n = 4
-    dut = Merge(12, n)
+    dut = Merge(12, n, settled=settled)
     sources = [(i, [index << 8 | number for number in range(50)]) for index, i in enumerate(dut.i)]
     *_, got = exercise(dut, sources, [dut.o], expect=50 * n, stalls=(0.0, 0.5))
     order = [payload >> 8 for payload in payloads(got)]
@@ -106,6 +108,37 @@ def test_merge_holds_a_stalled_choice():
         await ctx.tick()
         ctx.set(dut.i[1].valid, 0)
         assert ctx.get(dut.source) == 0
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(testbench)
+    sim.run()
+
+
+def test_settled_merge_takes_turns_a_cycle_before():
+    """Who comes alone waits for a cycle, unless he was the last; a stalled choice stays."""
+    dut = Merge(8, 3, settled=True)
+
+    async def testbench(ctx):
+        for index, i in enumerate(dut.i):
+            ctx.set(i.payload, 0x10 + index)
+        ctx.set(dut.i[0].valid, 1)
+        assert (ctx.get(dut.o.valid), ctx.get(dut.o.payload), ctx.get(dut.source)) == (1, 0x10, 0)
+        ctx.set(dut.i[2].valid, 1)
+        await ctx.tick().repeat(3)
+        assert (ctx.get(dut.o.payload), ctx.get(dut.i[0].ready), ctx.get(dut.i[2].ready)) == (0x10, 0, 0)
+        ctx.set(dut.o.ready, 1)
+        assert (ctx.get(dut.i[0].ready), ctx.get(dut.i[2].ready)) == (1, 0)
+        await ctx.tick()
+        ctx.set(dut.i[0].valid, 0)
+        assert (ctx.get(dut.o.valid), ctx.get(dut.o.payload), ctx.get(dut.source)) == (1, 0x12, 2)
+        await ctx.tick()
+        assert (ctx.get(dut.o.valid), ctx.get(dut.source)) == (1, 2)
+        ctx.set(dut.i[2].valid, 0)
+        ctx.set(dut.i[1].valid, 1)
+        assert not ctx.get(dut.o.valid)
+        await ctx.tick()
+        assert (ctx.get(dut.o.valid), ctx.get(dut.o.payload), ctx.get(dut.source)) == (1, 0x11, 1)
 
     sim = Simulator(dut)
     sim.add_clock(1e-6)
