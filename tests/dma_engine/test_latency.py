@@ -12,6 +12,7 @@ import cocotb
 import pytest
 from cocotb.triggers import ClockCycles
 
+from hw.dma_engine.config import PRESETS
 from hw.dma_engine.words import RequestFlag
 from tests.dma_engine.bench import Bench, session_seed
 from tests.dma_engine.jobs import Job
@@ -20,8 +21,7 @@ from tests.dma_engine.pins import Pins
 pytestmark = pytest.mark.rtl
 
 LATENCY = 100
-BEATS = 2
-"""Of 64 B in ``base``."""
+BYTES = 64
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "dma_engine.md"
 
@@ -32,39 +32,42 @@ def figures(tmp_path_factory):
     return {"file": tmp_path_factory.mktemp("latency") / "figures.json"}
 
 
-def _measure(engine, figures):
-    if "figures" not in figures:
-        engine("base", "one_request", file=figures["file"])
-        figures["figures"] = json.loads(figures["file"].read_text())
-        print(json.dumps(figures["figures"]))
-    return figures["figures"]
+def _measure(engine, figures, preset):
+    if preset not in figures:
+        engine(preset, "one_request", file=figures["file"])
+        figures[preset] = json.loads(figures["file"].read_text())
+        print(preset, json.dumps(figures[preset]))
+    return figures[preset]
 
 
-def test_one_request(engine, figures):
+@pytest.mark.parametrize("preset", ["base", "tiny"])
+def test_one_request(engine, figures, preset):
     """From the doorbell's W to the first ARVALID, to the last B of the data, and to the first completion word."""
-    found = _measure(engine, figures)
+    found = _measure(engine, figures, preset)
     assert found["first_arvalid"] <= 8
-    assert found["data_done"] <= 2 * LATENCY + BEATS + 16
+    assert found["data_done"] <= 2 * LATENCY + BYTES // PRESETS[preset].beat_bytes + 16
     assert found["data_done"] < found["completion_awvalid"] <= found["data_done"] + 10
 
 
-def test_documented_figures(engine, figures):
+@pytest.mark.parametrize("preset, column", [("base", 1), ("tiny", 2)])
+def test_documented_figures(engine, figures, preset, column):
     """docs/dma_engine.md quotes what is measured."""
-    found = _measure(engine, figures)
+    found = _measure(engine, figures, preset)
     text = DOCS.read_text(encoding="utf-8")
     table = text[text.index("| from the doorbell to |"):]
     for row, name in (("first ARVALID", "first_arvalid"), ("last B of the data", "data_done"),
                       ("AWVALID of the first completion word", "completion_awvalid")):
-        quoted = re.search(rf"^\| {re.escape(row)} \| ([^ |]+) \|", table, re.MULTILINE)
+        quoted = re.search(rf"^\| {re.escape(row)} \| ([^ |]+) \| ([^ |]+) \|", table, re.MULTILINE)
         assert quoted, f"no row {row!r} in {DOCS.name}"
-        assert quoted[1] == str(found[name]), f"{row}: {DOCS.name} says {quoted[1]}, measured {found[name]} cycles"
+        assert quoted[column] == str(found[name]), (
+            f"{row}: {DOCS.name} says {quoted[column]} for {preset}, measured {found[name]} cycles")
 
 
 @cocotb.test()
 async def one_request(dut):
-    """A single aligned copy of 64 B with SC and RC, everything else quiet."""
+    """A single aligned copy with SC and RC, everything else quiet."""
     bench = Bench(dut, seed=session_seed("latency"), latency=LATENCY)
-    words = await bench.lay_out([Job(64, 0, 0)])
+    words = await bench.lay_out([Job(BYTES, 0, 0)])
     await bench.wait(300)
     pins = Pins(bench)
     await bench.post(3, words[0]._replace(flags=int(RequestFlag.SC | RequestFlag.RC)))
@@ -76,8 +79,9 @@ async def one_request(dut):
     assert [bool(transfer.fields[0] & completion) for transfer in pins.seen["aw"]] == [False, True, True]
     assert [transfer.fields[1] for transfer in (rc_aw, sc_aw)] == list(reversed(bench.words_of(3)))
     ar, = pins.seen["ar"]
-    assert len(pins.seen["r"]) == BEATS and len(pins.seen["w"]) == BEATS + 2
-    last_w = pins.seen["w"][BEATS - 1]
+    beats = BYTES // bench.config.beat_bytes
+    assert len(pins.seen["r"]) == beats and len(pins.seen["w"]) == beats + 2
+    last_w = pins.seen["w"][beats - 1]
     data_b, = (transfer for transfer in pins.seen["b"] if transfer.fields[0] == data_aw.fields[0])
 
     # The memory takes exactly its time, and nothing waits for it otherwise.
@@ -87,7 +91,7 @@ async def one_request(dut):
 
     completion_aw = min(cycle for cycle in pins.raised["aw"] if cycle > data_b.cycle)
     result = {
-        "config": "base", "bytes": 64, "memory_latency": LATENCY,
+        "bytes": BYTES, "memory_latency": LATENCY,
         "first_arvalid": pins.raised["ar"][0] - doorbell,
         "read": pins.seen["r"][-1].cycle - ar.cycle,
         "last_r_to_first_w": pins.seen["w"][0].cycle - pins.seen["r"][-1].cycle,
