@@ -140,7 +140,8 @@ def _progress(status):
         for pattern, what in ((r"Info: Packing (.*)", "packing {}"),
                               (r"Info:\s+at iteration #(\d+), type ALL", "placing, round {}"),
                               (r"Info:\s+at iteration #(\d+): temp", "refining the placement, round {}"),
-                              (r"Info:\s+(\d+) \|", "routing, {} wires"), (r"Info: Routing\.\.", "routing")):
+                              (r"Info:\s+(\d+) \|", "routing, {} wires"), (r"Info: Routing\.\.", "routing"),
+                              (r"Info:\s+iter=(\d+) ", "routing, round {}")):
             if found := re.match(pattern, text):
                 status(what.format(*found.groups()), 2, 4)
                 return

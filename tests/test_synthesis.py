@@ -13,6 +13,7 @@ from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
 from hw.dma_engine.layouts import NativeLayout, RegionEntry, segment_layout
 from hw.errors import UserError
+from hw.stream.storage import LUT_RAM_DEPTH
 
 pytestmark = pytest.mark.synth
 
@@ -29,7 +30,7 @@ RUNS = [
 
 
 def _block_memories(config):
-    """Memory -> rows and bits of a row, of those that must be block RAM in every preset."""
+    """Memory -> rows and bits of a row, of those that are block RAM from 33 rows on."""
     regions = {f"regions.{side}_table": (config.regions, RegionEntry.as_shape().size) for side in ("src", "dst")}
     return regions | {
         "store.ring": (config.queues * config.queue_depth, NativeLayout.size),
@@ -59,6 +60,9 @@ def _check_memories(config, family, memories):
     meant = _block_memories(config)
     for name, (rows, bits) in meant.items():
         made_of = memories[name]
+        if rows <= LUT_RAM_DEPTH:
+            assert not set(made_of) & set(blocks), f"{name} is made of {dict(made_of)}"
+            continue
         assert set(made_of) <= set(blocks), f"{name} is made of {dict(made_of)}"
         # As many blocks as their widest form needs, and half as many again for one with an awkward width.
         needed = sum(-(-rows // WIDEST[kind][0]) * -(-bits // WIDEST[kind][1]) * count / made_of.total()

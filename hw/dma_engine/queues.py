@@ -10,7 +10,7 @@ from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
-from hw.stream.storage import NO_COLLISION, read_late
+from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION, read_late
 
 from .layouts import (
     ArkExtra,
@@ -127,7 +127,7 @@ class QueueStore(wiring.Component):
         fetched, load = Signal(), Signal()      # the next word is out of the ring; it moves up
 
         # -- A word arrives: to the front entry, to the ring, or refused.
-        queue = self.i.payload.queue
+        queue, stored = self.i.payload.queue, self._encode(m)
         full, accept, overflow = Signal(), Signal(), Signal()
         push, direct = Signal(), Signal()
         m.submodules.events = events = Queue(event_layout(config), depth=4)
@@ -150,15 +150,17 @@ class QueueStore(wiring.Component):
             events.i.payload.status.eq(Mux(_bit(self.enabled, queue), Status.OVERFLOW, Status.DISABLED)),
             events.i.valid.eq(self.i.valid & self.refused & ~_bit(self.refusing, queue)),
         ]
-        m.d.comb += [
+        # Of LUT RAM the number that is read is registered, so that there is a cycle for what is written too.
+        m.d["comb" if ring.depth > LUT_RAM_DEPTH else "sync"] += [
             ring_write.addr.eq(Cat(tails.read[0].data[:position_bits], queue)),
             ring_write.en.eq(push),
+            ring_write.data.eq(stored),
+        ]
+        m.d.comb += [
             tails.write.addr.eq(queue),
             tails.write.data.eq(tails.read[0].data + 1),
             tails.write.en.eq(push),
         ]
-        stored = self._encode(m)
-        m.d.comb += ring_write.data.eq(stored)
 
         # -- A queue is picked: read its next word, which moves up if the front entry is empty in the next cycle.
         # If the same queue is looked at now and a word moves up, that is the one behind.
