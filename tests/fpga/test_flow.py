@@ -10,6 +10,7 @@ from fpga import free_rows
 from fpga.build import implement
 from fpga.floorplan import _block, draw
 from fpga.netlist import netlist
+from fpga.paths import WIRE_NS, ways
 from fpga.targets import TARGETS
 from hw.cli import main
 from hw.errors import UserError
@@ -60,6 +61,42 @@ def test_free_rows(tmp_path, monkeypatch):
     assert made.report["used"]["LUT4"] < 50
     placement = json.loads((made.folder / "placement.json").read_text())
     assert sum(cells for sites in placement.values() for *_, cells in sites) < 100
+
+
+MEMORY = """module board(input clk, rx, output tx, idle, busy, error);
+reg [8:0] row;
+reg [15:0] rows [511:0], bits;
+reg [15:0] word;
+reg all;
+initial rows[3] = 16'hA5C3;
+always @(posedge clk) begin
+    row <= {row, rx};
+    bits <= {bits, tx};
+    if (rx) rows[row] <= bits;
+    word <= rows[bits[8:0]];
+    all <= ^bits ^ word[0];
+end
+assign tx = ^word;
+assign {idle, busy, error} = {all, word[15], word[7]};
+endmodule
+"""
+
+
+@pytest.mark.synth
+def test_block_ram_is_late(tmp_path, monkeypatch):
+    """What was read passes by one LUT where it can; the boxes that tell ABC are gone, and nothing is lost."""
+    monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
+    text = (netlist(MEMORY, name="memory") / "board.json").read_text()
+    cells = json.loads(text)["modules"]["board"]["cells"].values()
+    assert not [cell for cell in cells if cell["type"].startswith("DP16KD_")]
+    ram, = (cell for cell in cells if cell["type"] == "DP16KD")
+    assert ram["parameters"]["INITVAL_00"].count("1") == bin(0xA5C3).count("1")
+    read = [bits for pin, bits in ram["connections"].items() if pin.startswith("DO") and bits and isinstance(bits[0], int)]
+    used = {bit for cell in cells if cell is not ram for bits in cell["connections"].values() for bit in bits}
+    assert sum(bits[0] in used for bits in read) == 16
+    # From the block RAM through a LUT to the register: two wires.
+    to_all = [way.ns for way in ways(text) if way.start.startswith("rows") and way.end.startswith(("all", "idle"))]
+    assert to_all == [pytest.approx(5.61 + 0.24 + 2 * WIRE_NS)]
 
 
 @pytest.mark.synth
