@@ -1,8 +1,8 @@
 """From a scheduled segment to two checked byte addresses and burst sizes.
 
 Scheduler, RegionTable, PageTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, 3 without bypass, and the time that
-ReadIssue lets it wait in the queue at the end.  Throughput: one segment per cycle.  The pipeline never stalls: the scheduler lets a
-segment in only when the queue has a place for it.  One long carry chain per stage.
+ReadIssue lets it wait in the queue at the end.  Throughput: one segment per cycle.  The pipeline never stalls: the
+scheduler lets a segment in only when the queue has a place for it.  One long carry chain per stage.
 
 A segment that fails a check goes on with its status and is never issued to memory.
 """

@@ -19,7 +19,7 @@ __all__ = ["MODES", "Notices"]
 PLACES = 16
 
 RESERVE_BITS = 2
-"""Notices come to a stop with 4 places left: one may come before that is seen, and the stages of Retire hold up to 3."""
+"""Notices come to a stop with 4 places left: one may come before that is seen, the stages of Retire hold up to 3."""
 
 COUNT_WIDTH = 12
 """Bits that count a queue's words on their way to memory. From half of it on no request retires that may add some."""

@@ -39,8 +39,8 @@ def make_storage(shape, depth, ram):
 def read_late(m, rows, *, addr, en):
     """Data of a row one cycle after its number, which comes late in its own.
 
-    Of LUT RAM it is the number that is registered, of block RAM what is read. The row may not be written before the next
-    is read.
+    Of LUT RAM it is the number that is registered, of block RAM what is read. The row may not be written before the
+    next is read.
     """
     if rows.depth > LUT_RAM_DEPTH:
         port = rows.read_port()

@@ -48,7 +48,8 @@ def test_every_field_arrives(config, seed):
 
     async def store(ctx, word, upper):
         port = chain.ark.i
-        ctx.set(port.payload, {"queue": QUEUE, "data": word.pack() << 64 * upper, "some": 1 << upper, "whole": 1 << upper})
+        half = 1 << upper
+        ctx.set(port.payload, {"queue": QUEUE, "data": word.pack() << 64 * upper, "some": half, "whole": half})
         ctx.set(port.valid, 1)
         while True:
             _, _, ready, refused = await ctx.tick().sample(port.ready, chain.ark.i_refused)
