@@ -1,8 +1,8 @@
 """Notices: what memory is told of single requests of extended queues, beside the completion words.
 
 Retire -> Notices -> (one consumer per queue mode) -> Notices; CompletionWriter, ReadIssue -> Notices -> WriteSequencer.
-Latency: 2 cycles for notices, none for words; without bypass 3 and 1, and
-one more for the first of another kind.  Throughput: one notice and one word per cycle.
+Latency: 2 cycles for notices, none for words; without bypass 3 and 1, one more where another kind of word was before.
+Throughput: one notice and one word per cycle.
 """
 
 from amaranth import *

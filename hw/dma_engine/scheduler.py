@@ -109,7 +109,7 @@ class Scheduler(wiring.Component):
         m.submodules.choice = choice = RoundRobin(queues)
         m.d.comb += [
             allowed.eq(self.running & ~self.held & ~stalled & ~self.blocked),
-            # Without bypass, what arrives asks at once; with it, it goes before whoever asked.
+            # What arrives asks at once; with bypass it need not, as it is picked at once where nobody asks.
             self.asking.eq((self.ready & allowed) | (~self.ready & self.more)
                            | (Mux(self.arriving & (not config.bypass), 1 << self.arriving_queue, 0) & allowed)),
             choice.requests.eq(self.candidates & (~onehot | self.more)),
