@@ -14,9 +14,13 @@ _INPUTS = [f"{bus}{side}{bit}" for side in "AB" for bus, width in (("DI", 18), (
     f"{pin}{side}{number}" for side in "AB" for pin, number in (
         ("CE", ""), ("OCE", ""), ("CLK", ""), ("WE", ""), ("CS", 0), ("CS", 1), ("CS", 2), ("RST", ""))]
 _OUTPUTS = [f"DO{side}{bit}" for side in "AB" for bit in range(18)]
-_PARAMETERS = [f"{name}_{side}" for side in "AB" for name in ("DATA_WIDTH", "REGMODE", "CSDECODE", "WRITEMODE")] + [
-    "CLKAMUX", "CLKBMUX", "GSR", "RESETMODE", "ASYNC_RESET_RELEASE", "WID",
-    *(f"INITVAL_{row:02X}" for row in range(64))]
+_PARAMETERS = {
+    **{f"{name}_{side}": value for side in "AB" for name, value in (
+        ("DATA_WIDTH", 18), ("REGMODE", '"NOREG"'), ("CSDECODE", '"0b000"'), ("WRITEMODE", '"NORMAL"'))},
+    "CLKAMUX": '"CLKA"', "CLKBMUX": '"CLKB"', "GSR": '"ENABLED"',
+    "RESETMODE": '"SYNC"', "ASYNC_RESET_RELEASE": '"SYNC"',
+    **{f"INITVAL_{row:02X}": "320'd0" for row in range(64)}}
+"""With what they are where nothing is said (Lattice FPGA-TN-02204)."""
 
 _BOX = "DP16KD_READ"
 
@@ -33,7 +37,7 @@ endmodule
 
 BOXED = "\n".join([
     f"module DP16KD({', '.join(_INPUTS + _OUTPUTS)});",
-    *(f"  parameter {name} = 0;" for name in _PARAMETERS),
+    *(f"  parameter {name} = {value};" for name, value in _PARAMETERS.items()),
     f"  input {', '.join(_INPUTS)};", f"  output {', '.join(_OUTPUTS)};",
     f"  wire {', '.join(f'{pin}_' for pin in _OUTPUTS)};",
     "  DP16KD #(" + ", ".join(f".{name}({name})" for name in _PARAMETERS) + ") _TECHMAP_REPLACE_ (",

@@ -110,15 +110,17 @@ def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
     flow = board.flow
     yosys, nextpnr, packer = (tools.find(tool) for tool in ("yosys", *flow.programs))
     constraints, options = flow.constrain(board.pins()), flow.options(clock_hz, seed)
-    key = digest(text, constraints, options, flow.kept_free, yosys.version, nextpnr.version, packer.version)
+    key = digest(text, constraints, options, flow.kept_free, flow.large, *(
+        tool.version for tool in (yosys, nextpnr, packer)))
     folder = build_root() / "fpga" / f"{name}-{key}"
 
     def make():
         (folder / flow.constraints).write_text(constraints, encoding="utf-8")
         synthesised = netlist(text, name=name, synthesis=flow.synthesis, status=lambda what: status(what, 1, 4))
-        reserved = flow.prepare(synthesised / "board.json", folder / "board.json")
-        tools.run(nextpnr, [*options, "--json", "board.json", "--report", "timing.json", "--write", "placed.json",
-                            "--timing-allow-fail"], folder=folder, log=folder / "nextpnr.log", line=_progress(status))
+        reserved, more = flow.prepare(synthesised / "board.json", folder / "board.json")
+        tools.run(nextpnr, [*options, *more, "--json", "board.json", "--report", "timing.json", "--write",
+                            "placed.json", "--timing-allow-fail"], folder=folder, log=folder / "nextpnr.log",
+                  line=_progress(status))
         forget_reserved(folder / "timing.json", reserved)
         status("packing the bitstream", 3, 4)
         flow.pack(folder)

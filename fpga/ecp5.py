@@ -5,7 +5,7 @@ import re
 
 from . import tools
 from .board.top import Ecp5Pll, Ecp5Top
-from .free_rows import places, reserve
+from .free_rows import luts, places, reserve
 
 __all__ = ["Ecp5Flow"]
 
@@ -15,9 +15,8 @@ _DEVICES = {"LFE5U-12F": "--12k", "LFE5U-25F": "--25k", "LFE5U-45F": "--45k", "L
 _PACKAGES = {"BG256": "CABGA256", "MG285": "CSFBGA285", "BG381": "CABGA381", "BG554": "CABGA554", "BG756": "CABGA756"}
 
 
-_CLOCK_FIRST = ("--placer-heap-timingweight", "100", "--router", "router2")
-"""The weight is ten times nextpnr's own: on long ways wires take four fifths of the time. Router 1 spends hours where
-LUT RAM lies close together."""
+_CLOCK_FIRST = ("--placer-heap-timingweight", "100")
+"""Ten times nextpnr's own: on long ways wires take four fifths of the time."""
 
 
 class Ecp5Flow:
@@ -37,6 +36,9 @@ class Ecp5Flow:
     results = ("board.bit", "board.svf", "board.lpf")
     kept_free = places()
     """LUTs that stay free in a large design."""
+    large = 10_000
+    """LUTs from which on router 2 has to do: router 1, which minds the clock more, spends hours where LUT RAM lies
+    close together."""
 
     def __init__(self, platform, clock_hz):
         self.platform, self.clock_hz = platform, clock_hz
@@ -72,11 +74,12 @@ class Ecp5Flow:
 
     def prepare(self, made, path):
         """Yosys's JSON at ``made`` to ``path`` as nextpnr is to have it; returns how many LUTs in it only keep their
-        places free."""
+        places free, and options for a design of its size."""
         netlist = json.loads(made.read_text(encoding="utf-8"))
+        router = "router2" if luts(netlist["modules"]["board"]["cells"]) >= self.large else "router1"
         reserved = reserve(netlist, self.platform.device)
         path.write_text(json.dumps(netlist), encoding="utf-8")
-        return reserved
+        return reserved, ["--router", router]
 
     def pack(self, folder):
         """``board.config`` to :attr:`results`."""

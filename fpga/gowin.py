@@ -20,6 +20,7 @@ class GowinFlow:
     constraints = "board.cst"
     results = ("board.fs", "board.cst")
     kept_free = ()
+    large = None
 
     def __init__(self, platform, clock_hz):
         self.platform, self.clock_hz = platform, clock_hz
@@ -50,7 +51,7 @@ class GowinFlow:
 
     def prepare(self, made, path):
         shutil.copy(made, path)
-        return 0
+        return 0, []
 
     def pack(self, folder):
         tools.run(tools.find("gowin_pack"), ["-d", self._family, "-o", "board.fs", "placed.json"], folder=folder,

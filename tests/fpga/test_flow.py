@@ -91,6 +91,8 @@ def test_block_ram_is_late(tmp_path, monkeypatch):
     assert not [cell for cell in cells if cell["type"].startswith("DP16KD_")]
     ram, = (cell for cell in cells if cell["type"] == "DP16KD")
     assert ram["parameters"]["INITVAL_00"].count("1") == bin(0xA5C3).count("1")
+    modes = {ram["parameters"][f"{name}_{side}"] for name in ("REGMODE", "WRITEMODE", "CSDECODE") for side in "AB"}
+    assert modes <= {"NOREG", "NORMAL", "READBEFOREWRITE", "WRITETHROUGH", *(f"0b{n:03b}" for n in range(8))}
     read = {bit for pin, bits in ram["connections"].items() if pin.startswith("DO") for bit in bits}
     used = {bit for cell in cells if cell is not ram for bits in cell["connections"].values() for bit in bits}
     assert sum(isinstance(bit, int) for bit in read & used) == 16
