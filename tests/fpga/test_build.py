@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """What goes into a bitstream, short of building one: clocks, pins, tools, and sentences about what is missing."""
 
 import sys
