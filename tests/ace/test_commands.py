@@ -209,7 +209,10 @@ class _Host:
             ctx.set(dut.stores.valid, bool(self.stores))
             if self.stores:
                 queue, word, strb = self.stores[0]
-                ctx.set(dut.stores.payload, {"queue": queue, "data": word, "strb": strb})
+                halves = [strb >> 8 * half & 0xFF for half in range(2)]
+                ctx.set(dut.stores.payload, {
+                    "queue": queue, "data": word, "some": sum((byte != 0) << half for half, byte in enumerate(halves)),
+                    "whole": sum((byte == 0xFF) << half for half, byte in enumerate(halves))})
                 self.stores.popleft()
             ctx.set(dut.clear, bool(self.clears))
             if self.clears:
