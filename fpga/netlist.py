@@ -44,7 +44,7 @@ def netlist(text, *, name, synthesis="synth_ecp5", status=lambda what: None):
         If Yosys is missing or refuses.
     """
     yosys = tools.find("yosys")
-    key = digest(text, list(_steps(synthesis)), BOXES, BOXED, yosys.version)
+    key = digest(text, list(_steps(synthesis)), BOXES, BOXED, UNBOXED, yosys.version)
     folder = build_root() / "fpga" / f"{name}-netlist-{key}"
     once(folder, lambda: _synthesise(text, folder, yosys, synthesis, status), product="netlist.v", name=name)
     return folder

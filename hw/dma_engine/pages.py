@@ -8,6 +8,8 @@ from amaranth import *
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.stream.storage import read_late
+
 from .config import OFFSET_WIDTH, SMALL_PAGE_BITS
 from .layouts import InitSignature, PageEntry
 from .table import ram_of
@@ -55,7 +57,7 @@ class PageTable(wiring.Component):
         ):
             m.submodules[f"{name}_table"] = table = memory.Memory(
                 shape=PageEntry, depth=self.config.pages, init=[], attrs=ram_of(self.config.pages))
-            write, read = table.write_port(), table.read_port()
+            write, data = table.write_port(), read_late(m, table, addr=number[:bits], en=1)
             beyond = Signal(name=f"{name}_beyond")
             m.d.sync += beyond.eq((number >> bits).any())
             entry = getattr(self, name)
@@ -63,7 +65,6 @@ class PageTable(wiring.Component):
                 write.en.eq((self.write & known) | self.init.active),
                 write.addr.eq(Mux(self.init.active, self.init.address, row)),
                 write.data.eq(Mux(self.init.active, 0, self.write_data.as_value())),
-                read.addr.eq(number),
-                entry.frame.eq(read.data.frame), entry.present.eq(read.data.present & ~beyond),
+                entry.frame.eq(data.frame), entry.present.eq(data.present & ~beyond),
             ]
         return m

@@ -95,7 +95,7 @@ class Places(wiring.Component):
 
         bits, queue_bits = kinds[True]
         m.submodules.infos = infos = memory.Memory(
-            shape=InfoLayout, depth=1 << (bits + queue_bits), init=[], attrs=ram_of(1 << (bits + queue_bits)))
+            shape=InfoLayout, depth=1 << (bits + queue_bits), init=[], attrs={"ram_style": "block"})
         write, read = infos.write_port(), infos.read_port()
         m.d.comb += [
             write.addr.eq(Cat(self.scheduled_index[:bits], self.scheduled_queue[:queue_bits])),

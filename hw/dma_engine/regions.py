@@ -9,7 +9,6 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .layouts import InitSignature, RegionEntry
-from .table import ram_of
 
 __all__ = ["RegionTable"]
 
@@ -45,7 +44,7 @@ class RegionTable(wiring.Component):
         m = Module()
         for side in ("src", "dst"):
             m.submodules[f"{side}_table"] = table = memory.Memory(
-                shape=RegionEntry, depth=self.config.regions, init=[], attrs=ram_of(self.config.regions))
+                shape=RegionEntry, depth=self.config.regions, init=[], attrs={"ram_style": "block"})
             write, read = table.write_port(), table.read_port()
             m.d.comb += [
                 write.en.eq(self.write | self.init.active),

@@ -8,7 +8,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream import RoundRobin, Skid
+from hw.stream import RoundRobin
 
 from .config import OFFSET_WIDTH
 from .descriptors import LIST_WORDS, STRIDE_WIDTH, DescriptorFlag, DescriptorKind
@@ -70,27 +70,28 @@ class RingExpand(wiring.Component):
         m.d.comb += [self.read_ring.eq(ring), self.take_ring.eq(ring)]
 
         emit, last = Signal(), Signal()
-        m.submodules.words = words = Skid(ring_word_layout(config))
-        self._words(m, ring, reading, emit, last, words.i.payload)
+        self._words(m, ring, reading, emit, last)
 
         # -- May the ring go on?
         open_, finish, spent = Signal(), Signal(), Signal()
-        withdrawn = Signal()
+        free, withdrawn, taken = Signal(), Signal(), Signal()
         left = Signal(range(VISIT))
         m.submodules.choice = choice = RoundRobin(rings)
         m.d.comb += [
             open_.eq((self.enabled & ~full).bit_select(ring, 1)),
             withdrawn.eq(~self.enabled.bit_select(self.o.payload.ring, 1)),
-            self.o.valid.eq(words.o.valid & ~withdrawn), self.o.payload.eq(words.o.payload),
-            words.o.ready.eq(self.o.ready | withdrawn),
-            emit.eq(loaded & open_ & words.i.ready), words.i.valid.eq(emit),
+            free.eq(~taken | self.o.ready | withdrawn),
+            self.o.valid.eq(taken & ~withdrawn),
+            emit.eq(loaded & open_ & free),
             finish.eq(emit & last),
             self.take.eq(finish),
             spent.eq(emit & (left == 0)),
             choice.requests.eq(self.some & self.enabled & ~full & ~Mux(loaded, 1 << ring, 0)),
         ]
         with m.If(emit):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += [taken.eq(1), left.eq(left - 1)]
+        with m.Elif(free):
+            m.d.sync += taken.eq(0)
 
         # -- The next descriptor is read while the last word of the one before goes out.
         following, leave = Signal(), Signal()
@@ -117,7 +118,7 @@ class RingExpand(wiring.Component):
                 m.d.sync += level.eq(level + (emit & (ring == index)) - consumed)
         return m
 
-    def _words(self, m, ring, reading, emit, last, out):
+    def _words(self, m, ring, reading, emit, last):
         """The word that comes next of the descriptor read, and whether it is the descriptor's last."""
         config, rings = self.config, self.config.extended
         header, row, shape = self.row.header, self.row.body.copy_2d.row, self.row.body.copy_2d
@@ -171,7 +172,7 @@ class RingExpand(wiring.Component):
 
         # -- The word.
         failed, first = self.row.verdict.failed, Signal()
-        word, note = Signal(row.shape()), Signal(out.note.ring.shape())
+        word, out = Signal(row.shape()), self.o.payload
         extra = Signal(8)
         m.d.comb += [
             first.eq(~began & (index == 0)),
@@ -184,17 +185,18 @@ class RingExpand(wiring.Component):
             for number in range(LIST_WORDS):
                 with m.Case(number):
                     m.d.comb += word.eq(self.row.body.words[number])
-        m.d.comb += [
-            out.ring.eq(ring), out.word.eq(word), out.word.flags.eq(word.flags | extra),
-            out.note.as_value().eq(note), note.tag.eq(header.tag), out.check.eq(Check.OK),
-            note.end.eq(last & header.flags[_bit(DescriptorFlag.RECORD)] & records),
-        ]
-        with m.If(~is_list):
-            m.d.comb += [out.word.src_offset.eq(now.src_offset), out.word.dst_offset.eq(now.dst_offset)]
-        with m.If(failed):
-            m.d.comb += [out.check.eq(Check.FETCH_ERROR), note.tag.eq(0), note.end.eq(records)]
-        with m.Elif(bad | now.outside):
-            m.d.comb += out.check.eq(Check.MALFORMED)
+        with m.If(emit):
+            m.d.sync += [
+                out.ring.eq(ring), out.word.eq(word), out.word.flags.eq(word.flags | extra),
+                out.note.ring.tag.eq(header.tag), out.check.eq(Check.OK),
+                out.note.ring.end.eq(last & header.flags[_bit(DescriptorFlag.RECORD)] & records),
+            ]
+            with m.If(~is_list):
+                m.d.sync += [out.word.src_offset.eq(now.src_offset), out.word.dst_offset.eq(now.dst_offset)]
+            with m.If(failed):
+                m.d.sync += [out.check.eq(Check.FETCH_ERROR), out.note.ring.tag.eq(0), out.note.ring.end.eq(records)]
+            with m.Elif(bad | now.outside):
+                m.d.sync += out.check.eq(Check.MALFORMED)
         for number in range(rings):
             with m.If(self.forget[number] | (emit & last & (ring == number))):
                 m.d.sync += [midway[number].eq(0), indices[number].eq(0)]

@@ -9,11 +9,10 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
-from hw.stream.storage import NO_COLLISION
 
 from .config import ADDR_WIDTH
 from .layouts import EPOCH_WIDTH, Attributes, completion_write_layout, launch_layout
-from .table import ram_of
+from .table import BLOCK_RAM
 
 __all__ = ["WriteSequencer", "address_layout", "step_layout"]
 
@@ -110,7 +109,7 @@ class WriteSequencer(wiring.Component):
 
         # -- What is known of each tag, worked out at launch.
         m.submodules.contexts = contexts = memory.Memory(
-            shape=context_layout, depth=config.tags, init=[], attrs=NO_COLLISION | ram_of(config.tags))
+            shape=context_layout, depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = contexts.write_port(), contexts.read_port()
         segment = self.launch.segment
         src_lane, dst_lane = segment.src_addr[:lanes], segment.dst_addr[:lanes]
