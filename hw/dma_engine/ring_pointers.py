@@ -95,7 +95,7 @@ class RingPointers(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, rings, init = self.config, self.config.extended, InitSignature(self.config)
-        most = config.fetch_burst
+        most, low = config.fetch_burst, (config.fetch_burst - 1).bit_length()
         m.submodules.tails = tails = Table(POINTER_WIDTH, depth=rings, reads=1, init=init)
         m.submodules.heads = heads = Table(POINTER_WIDTH, depth=rings, reads=1, init=init)
         place_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
@@ -138,10 +138,10 @@ class RingPointers(wiring.Component):
         # -- Weigh: how far apart?
         left = Signal(PLACE_WIDTH + 1)
         beyond = Signal(POINTER_WIDTH)  # how far the new tail is ahead of the head, less one
-        upto = Signal(PLACE_WIDTH + 1)
+        upto = Signal(low + 1)
         m.d.sync += [
             left.eq(tail - head), beyond.eq(self.i.payload.tail + ~head),
-            upto.eq(most - head[:(most - 1).bit_length()]),
+            upto.eq(most - head[:low]),
         ]
 
         # -- Act on a doorbell.
@@ -167,10 +167,13 @@ class RingPointers(wiring.Component):
         asks, all_, count = Signal(), Signal(), Signal(range(most + 1))
         burst = self.bursts.payload
         m.d.comb += [
-            asks.eq(act & ~is_bell),
-            all_.eq(left <= upto),
-            count.eq(Mux(all_, left, upto)[:len(count)]),
-            heads.write.addr.eq(ring), heads.write.data.eq(head + count), heads.write.en.eq(asks),
+            # A ring that is being reset asks no more, or it would start anew with descriptors under way.
+            asks.eq(act & ~is_bell & enabled),
+            all_.eq((left[low + 1:] == 0) & (left[:low + 1] <= upto)),
+            count.eq(Mux(all_, left[:low + 1], upto)),
+            # Up to the tail is head + left, up to the burst's end head + upto: neither waits for the choice.
+            heads.write.addr.eq(ring), heads.write.en.eq(asks),
+            heads.write.data.eq(Mux(all_, tail, Cat(C(0, low), head[low:] + 1))),
         ]
         with m.If(self.bursts.ready):
             m.d.sync += self.bursts.valid.eq(0)
@@ -187,11 +190,12 @@ class RingPointers(wiring.Component):
             reserved = self.reserved[number]
             vacant = Signal.like(reserved, name=f"vacant_{number}")
             m.d.comb += vacant.eq(config.ring_depth - reserved)
-            m.d.sync += room[number].eq(vacant[(most - 1).bit_length():].any())
+            m.d.sync += room[number].eq(vacant[low:].any())
             with m.If(self.forget[number]):
                 m.d.sync += [reserved.eq(0), told[number].eq(0), asked[number].eq(0), pending[number].eq(0)]
             with m.Else():
-                m.d.sync += reserved.eq(reserved + Mux(asks & here, count, 0) - self.consumed[number])
+                growth = Mux(asks & here, count, 0)
+                m.d.sync += reserved.eq(Mux(self.consumed[number], (reserved - 1) + growth, reserved + growth))
                 with m.If(accept & here):
                     m.d.sync += [told[number].eq(1), pending[number].eq(1)]
                 with m.If(asks & here):

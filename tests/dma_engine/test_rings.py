@@ -15,7 +15,8 @@ pytestmark = pytest.mark.rtl
 RING_BASE = 0x55_0000_0000
 RECORD = DescriptorFlag.RECORD
 TESTS = ("lists_and_rows", "tails_in_any_order", "tail_out_of_range", "not_started", "malformed", "fetch_error",
-         "record_error", "descriptors_never_answered", "reset_midway", "long_copy_beside_short", "holds_and_goes_on")
+         "record_error", "descriptors_never_answered", "reset_midway", "reset_before_the_fetch",
+         "long_copy_beside_short", "holds_and_goes_on")
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -234,6 +235,32 @@ async def reset_midway(dut):
         await ring.post(Descriptor.copies(_copy(turn, 0xE000 + 64 * turn, 64), tag=turn, flags=RECORD))
         await bench.settle(0)
         assert ring.records() == [(turn, Status.OK, 1, 64)]
+        await bench.command(0, Command.RESET)
+        await bench.settle(0)
+        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
+        await bench.command(0, Command.START)
+        ring.restart()
+    await bench.end()
+
+
+@cocotb.test()
+async def reset_before_the_fetch(dut):
+    """RESET in each of the cycles between an accepted tail and its burst on AR, which then does not come."""
+    bench, ring = await _bench(dut, latency=40)
+    for cycles in range(2, 16):
+        bench.model.freeze(0)
+        ring.write(Descriptor.copies(_copy(0, 0xF000, 64), flags=RECORD))
+        told = cocotb.start_soon(ring.tell())
+        await bench.wait(cycles)
+        await bench.command(0, Command.RESET)
+        assert await told
+        await bench.settle(0)
+        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
+        await bench.command(0, Command.START)
+        ring.restart()
+        await ring.post(Descriptor.copies(_copy(cycles, 0xE000 + 64 * cycles, 64), tag=cycles, flags=RECORD))
+        await bench.settle(0)
+        assert ring.records() == [(cycles, Status.OK, 1, 64)]
         await bench.command(0, Command.RESET)
         await bench.settle(0)
         bench.fill(ring.place.records, bytes(8 * ring.place.entries))
