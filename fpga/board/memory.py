@@ -83,11 +83,12 @@ class AxiMemory(wiring.Component):
         # -- The host: its word in one cycle, and what was read in the next.
         row, lane = host.address[rows.start:rows.stop], host.address[2:max(lane_bits, 3)] if lane_bits > 2 else 0
         beyond = host.address[rows.stop:24].any()
-        asked, held = Signal(), Signal()
+        asked, asked_write, held = Signal(), Signal(), Signal()
         started = host.valid & ~asked & ~held & ~host.done
-        m.d.sync += [asked.eq(started & ~beyond), held.eq(asked), host.done.eq(held | (started & beyond)),
+        m.d.sync += [asked.eq(started & ~beyond), asked_write.eq(host.write), held.eq(asked),
+                     host.done.eq(held | (started & beyond)),
                      host.error.eq(started & beyond), host.read_data.eq(read.data.word_select(lane, 32))]
-        host_reads, host_writes = asked & ~host.write, asked & host.write
+        host_reads, host_writes = asked & ~asked_write, asked & asked_write
 
         # -- Reads.
         beat = data.StructLayout({"data": width, "id": bus.signature.id_width, "last": 1, "bad": 1})

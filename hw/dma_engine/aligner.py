@@ -12,6 +12,7 @@ from hw.axi.lanes import rotate_up
 from hw.stream import Queue
 
 from .buffer import buffered_layout
+from .layouts import EPOCH_WIDTH
 from .sequencer import step_layout
 
 __all__ = ["Aligner", "write_beat_layout"]
@@ -29,8 +30,8 @@ class Aligner(wiring.Component):
     """Rotate each beat, join it with the one before it, and switch off the lanes outside the burst.
 
     Beat ``k`` written takes its lanes from ``shift`` up from the beat just rotated and those below from
-    the one before. Once a beat came with a read error, or in a void
-    burst, the strobes stay off.
+    the one before. Once a beat came with a read error, or in a burst of an older epoch than
+    the queue's, the strobes stay off.
 
     Parameters
     ----------
@@ -41,6 +42,8 @@ class Aligner(wiring.Component):
     steps : ``In(stream.Signature(step_layout))``
     beat : ``In(buffered_layout)``
         The beat of the step taken in the cycle before.
+    queue : ``Out``, epoch : ``In``
+        Epoch of a queue, combinational.
     o : ``Out(stream.Signature(write_beat_layout))``
         From a queue, so that no path runs from WREADY to the stages before.
     """
@@ -50,6 +53,7 @@ class Aligner(wiring.Component):
         super().__init__({
             "steps": In(stream.Signature(step_layout(config))),
             "beat": In(buffered_layout(config)),
+            "queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH),
             "o": Out(stream.Signature(write_beat_layout(config))),
         })
 
@@ -75,7 +79,9 @@ class Aligner(wiring.Component):
         emit, ends, failed = Signal(), Signal(), Signal()
         words = config.data_width // len(step.word)
         word, is_word, failing = Signal.like(step.word), Signal(), Signal()
-        m.d.comb += failing.eq(step.void | (step.take & self.beat.error) | (~step.first & failed))
+        m.d.comb += self.queue.eq(step.queue)
+        m.d.comb += failing.eq((step.first & ~step.completion & (step.epoch != self.epoch))
+                               | (step.take & self.beat.error) | (~step.first & failed))
         with m.If(advance):
             m.d.sync += [emit.eq(step_valid & step.emit), ends.eq(step.ends),
                          word.eq(step.word), is_word.eq(step.completion)]

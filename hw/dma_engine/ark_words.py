@@ -89,7 +89,7 @@ class ArkWords(wiring.Component):
         ark, second, upper, more = Signal(), Signal(), Signal(), Signal()
         has = Signal(2)
         m.d.comb += [
-            has.eq(store.some & ~(store.whole & store.ones)),
+            has.eq(store.words),
             ark.eq(active.bit_select(store.queue[:config.extended_bits], 1) & is_extended(config, store.queue)),
             upper.eq(second | ~has[0]),
             more.eq(~upper & has[1]),

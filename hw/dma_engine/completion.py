@@ -67,7 +67,7 @@ class CompletionWriter(wiring.Component):
             changed[kind] = Signal(queues, name=f"{kind}_changed")
             flying[kind] = Signal(queues, name=f"{kind}_flying")
             m.submodules[f"{kind}_addresses"] = addresses[kind] = Table(
-                ADDR_WIDTH - 3, depth=queues, reads=2, init=init)
+                ADDR_WIDTH - 3, depth=queues, reads=1, init=init)
             m.submodules[f"{kind}_words"] = words[kind] = Table(CompletionLayout, depth=queues, reads=1, init=init)
             m.d.comb += [
                 addresses[kind].write.en.eq(self.configure),
@@ -100,43 +100,42 @@ class CompletionWriter(wiring.Component):
             m.d.sync += chosen.eq(0)
 
         # -- A word published while there is nothing else to do need not be chosen.
-        direct = Signal()
-        idle = {kind: ~(changed[kind] | flying[kind]).bit_select(self.publish_queue, 1) for kind in ("rc", "sc")}
-        m.d.comb += direct.eq(Mux(self.publish_rc, idle["rc"], self.publish_sc & idle["sc"])
-                              & ~chosen & (~self.o.valid | self.o.ready))
+        open_, next_queue, next_rc = Signal(), Signal(config.queue_bits), Signal()
+        published = {kind: Signal(queues, name=f"{kind}_published") for kind in ("rc", "sc")}
+        at_once = {kind: Signal(queues, name=f"{kind}_at_once") for kind in ("rc", "sc")}
+        m.d.comb += open_.eq(~chosen & (~self.o.valid | self.o.ready))
+        for kind, publish, may in (("rc", self.publish_rc, 1), ("sc", self.publish_sc, ~self.publish_rc)):
+            here = Cat(self.publish_queue == index for index in range(queues))
+            m.d.comb += [
+                published[kind].eq(Mux(publish, here, 0)),
+                at_once[kind].eq(Mux(may & open_, published[kind] & ~(changed[kind] | flying[kind]), 0)),
+            ]
 
-        # -- Read the chosen word as late as possible.
+        # -- Read the chosen word as late as possible; without a look at ``at_once``, which comes late.
+        m.d.comb += [next_queue.eq(Mux(chosen, queue, self.publish_queue)),
+                     next_rc.eq(Mux(chosen, is_rc, self.publish_rc))]
         for kind in ("rc", "sc"):
-            m.d.comb += [addresses[kind].read[0].addr.eq(queue), words[kind].read[0].addr.eq(queue),
-                         addresses[kind].read[1].addr.eq(self.publish_queue)]
+            m.d.comb += [addresses[kind].read[0].addr.eq(next_queue), words[kind].read[0].addr.eq(queue)]
         with m.If(~self.o.valid | self.o.ready):
             m.d.sync += [
-                self.o.valid.eq(chosen | direct),
-                self._id(is_rc, queue),
+                self.o.valid.eq(chosen | at_once["rc"].any() | at_once["sc"].any()),
+                self._id(next_rc, next_queue),
                 self.o.payload.addr.eq(
-                    Mux(is_rc, addresses["rc"].read[0].data, addresses["sc"].read[0].data) << 3),
-                self.o.payload.word.eq(Mux(is_rc, words["rc"].read[0].data, words["sc"].read[0].data)),
-            ]
-        with m.If(direct):
-            m.d.sync += [
-                self._id(self.publish_rc, self.publish_queue),
-                self.o.payload.addr.eq(
-                    Mux(self.publish_rc, addresses["rc"].read[1].data, addresses["sc"].read[1].data) << 3),
-                self.o.payload.word.eq(self.publish_word),
+                    Mux(next_rc, addresses["rc"].read[0].data, addresses["sc"].read[0].data) << 3),
+                self.o.payload.word.eq(Mux(chosen, Mux(is_rc, words["rc"].read[0].data, words["sc"].read[0].data),
+                                           self.publish_word)),
             ]
 
         own = self.written_valid & ~self.writer.notice
         for kind, rc in (("rc", 1), ("sc", 0)):
             for index in range(queues):
                 mine = onehot[index] & (rc_first == rc)
-                published = getattr(self, f"publish_{kind}") & (self.publish_queue == index)
-                at_once = published & direct & (self.publish_rc == rc)
                 given_up = self.give_up & (self.give_up_queue == index)
-                with m.If(published & ~at_once):
+                with m.If(published[kind][index] & ~at_once[kind][index]):
                     m.d.sync += changed[kind][index].eq(1)
                 with m.Elif(mine | given_up | (self.discard & (self.publish_queue == index))):
                     m.d.sync += changed[kind][index].eq(0)
-                with m.If(mine | at_once):
+                with m.If(mine | at_once[kind][index]):
                     m.d.sync += flying[kind][index].eq(1)
                 with m.Elif(given_up | (own & (self.writer.queue == index) & (self.writer.is_rc == rc))):
                     m.d.sync += flying[kind][index].eq(0)

@@ -64,7 +64,7 @@ class Doorbell(wiring.Component):
         m.submodules.addresses = addresses = Skid(data.StructLayout(
             {"queue": self.config.queue_bits, "id": id_width}))
         m.submodules.beats = beats = Skid(data.StructLayout(
-            {"data": WORD_BITS, "some": 2, "whole": 2, "ones": 2, "tail": 2, "last": 1}))
+            {"data": WORD_BITS, "some": 2, "whole": 2, "words": 2, "tail": 2, "last": 1}))
         m.submodules.answers = answers = Queue(data.StructLayout({"id": id_width, "refused": 1}), depth=4)
         halves = bus.wstrb[:WORD_BITS // 16], bus.wstrb[WORD_BITS // 16:]
         m.d.comb += [
@@ -73,7 +73,10 @@ class Doorbell(wiring.Component):
             addresses.i.valid.eq(bus.awvalid),
             bus.awready.eq(addresses.i.ready),
             beats.i.payload.data.eq(bus.wdata),
-            beats.i.payload.ones.eq(Cat(bus.wdata.word_select(half, WORD_BITS // 2).all() for half in range(2))),
+            # An ARK word of all ones is empty.
+            beats.i.payload.words.eq(Cat(
+                strobes.any() & ~(strobes.all() & bus.wdata.word_select(half, WORD_BITS // 2).all())
+                for half, strobes in enumerate(halves))),
             beats.i.payload.some.eq(Cat(strobes.any() for strobes in halves)),
             beats.i.payload.whole.eq(Cat(strobes.all() for strobes in halves)),
             beats.i.payload.tail.eq(Cat(strobes[:4].all() for strobes in halves)),
@@ -88,20 +91,22 @@ class Doorbell(wiring.Component):
 
         # A beat leaves when it has its address, and room for the burst's answer.
         beat = beats.o.payload
-        some, open_, is_tail = Signal(), Signal(), Signal()
+        some, room, open_, is_tail = Signal(), Signal(), Signal(), Signal()
         queue = addresses.o.payload.queue
         burst_refused = Signal()
         refused = Signal()
         m.d.comb += [
             some.eq(beat.some.any()),
-            open_.eq(beats.o.valid & addresses.o.valid & answers.i.ready & ~self.init.active),
+            # One answer may be on its way into the queue. A word that is offered once stays offered.
+            room.eq(answers.level + answers.i.valid < answers.depth),
+            open_.eq(beats.o.valid & addresses.o.valid & room & ~self.init.active),
             is_tail.eq(is_extended(self.config, queue)
                        & self.rings.bit_select(queue[:self.config.extended_bits], 1)),
             self.o.valid.eq(open_ & some & ~is_tail),
             self.o.payload.queue.eq(queue),
-            self.o.payload.data.eq(beat.data), self.o.payload.ones.eq(beat.ones),
+            self.o.payload.data.eq(beat.data), self.o.payload.words.eq(beat.words),
             self.o.payload.some.eq(beat.some), self.o.payload.whole.eq(beat.whole),
-            beats.o.ready.eq(addresses.o.valid & answers.i.ready & ~self.init.active
+            beats.o.ready.eq(addresses.o.valid & room & ~self.init.active
                              & (~some | Mux(is_tail, self.tails.ready, self.o.ready))),
             self.tails.valid.eq(open_ & some & is_tail),
             self.tails.payload.ring.eq(queue),
@@ -109,6 +114,9 @@ class Doorbell(wiring.Component):
             self.tails.payload.whole.eq(Mux(beat.some[0], beat.tail[0], beat.tail[1])),
             addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),
             refused.eq(burst_refused | (some & Mux(is_tail, self.tail_refused, self.refused))),
+        ]
+        # Whether a word is refused is known late.
+        m.d.sync += [
             answers.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
             answers.i.payload.id.eq(addresses.o.payload.id),
             answers.i.payload.refused.eq(refused),

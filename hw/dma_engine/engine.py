@@ -344,7 +344,7 @@ class DmaEngine(wiring.Component):
         ]
 
         # -- Segments that still count.
-        for index, (part, queue) in enumerate(((scheduler, scheduler.window_queue), (sequencer, sequencer.queue),
+        for index, (part, queue) in enumerate(((scheduler, scheduler.window_queue), (aligner, aligner.queue),
                                                (retire, retire.epoch_queue))):
             m.d.comb += [epochs.queue[index].eq(queue), part.epoch.eq(epochs.epoch[index])]
         connect(m, epochs.ends, retire.given_up)

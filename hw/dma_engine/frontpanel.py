@@ -113,11 +113,13 @@ class FrontPanel(wiring.Component):
         self._tables(m, bank)
         self._look(m, bank)
         self._errors(m, bank)
+        counts = Signal.like(self.counts)       # they come from all over the engine
+        m.d.sync += counts.eq(self.counts)
         for name, _ in COUNTERS:
             register = getattr(bank, f"count_{name.lower()}")
             counter = Signal(32, name=f"count_{name.lower()}")
             m.d.comb += register.value.eq(counter)
-            with m.If(self.counts[name.lower()]):
+            with m.If(counts[name.lower()]):
                 m.d.sync += counter.eq(counter + 1)
         return m
 

@@ -155,8 +155,8 @@ def InitSignature(config):
 
 
 def store_layout(config):
-    """A store to a queue's page; of which halves it has some bytes, all bytes, and in those all bits set."""
-    return data.StructLayout({"queue": config.queue_bits, "data": 128, "some": 2, "whole": 2, "ones": 2})
+    """A store to a queue's page; of which halves it has some bytes, all bytes, a word that is not all ones."""
+    return data.StructLayout({"queue": config.queue_bits, "data": 128, "some": 2, "whole": 2, "words": 2})
 
 
 def arrival_layout(config):
@@ -201,6 +201,7 @@ def front_layout(config):
         "src_region": REGION_ID_WIDTH + 1, "dst_region": REGION_ID_WIDTH + 1,
         "src_offset": OFFSET_WIDTH, "dst_offset": OFFSET_WIDTH, "length": REQUEST_LENGTH_WIDTH,
         "last_segment": config.segment_count_width,     # number of the last segment
+        "single": 1,                                    # which is the first
         "end_position": config.segment_bits,            # of the last byte inside the last segment
     })
 
@@ -218,7 +219,7 @@ def segment_layout(config):
     """A segment with checked addresses: one write burst, one or two read bursts."""
     return data.StructLayout({
         "queue": config.queue_bits, "index": config.index_width, "last": 1, "end": EndFlags,
-        "status": STATUS_WIDTH, "epoch": EPOCH_WIDTH, "phase": 1,
+        "status": STATUS_WIDTH, "bad": 1, "epoch": EPOCH_WIDTH, "phase": 1,
         "src_addr": ADDR_WIDTH, "dst_addr": ADDR_WIDTH,
         "src_attributes": Attributes, "dst_attributes": Attributes,
         "size": config.segment_bits,                    # bytes less one

@@ -13,8 +13,10 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
 
+from .carry_save import carry_save
 from .config import (
     ADDR_WIDTH,
+    DOMAIN_WIDTH,
     LARGE_PAGE_BITS,
     LENGTH_WIDTH,
     OFFSET_WIDTH,
@@ -91,11 +93,12 @@ class Legalizer(wiring.Component):
                   "signal": 1, "phase": 1, "src_paged": 1, "src_large": 1, "dst_paged": 1, "dst_large": 1}
         checked = data.StructLayout(passed | {
             "bad": data.ArrayLayout(1, len(CHECKS)),
-            "src_offset": OFFSET_WIDTH + 1, "src_advance": LENGTH_WIDTH, "dst_position": OFFSET_WIDTH + 1,
-            "dst_first": PAGE_ID_WIDTH,
+            "src_offset": OFFSET_WIDTH, "src_advance": LENGTH_WIDTH, "dst_position": OFFSET_WIDTH + 1,
+            "src_first": OFFSET_WIDTH + 1 - SMALL_PAGE_BITS, "dst_first": PAGE_ID_WIDTH,
             "src_place": 12,                            # source position in its 4 KiB page
             "src_end": OFFSET_WIDTH + 1, "dst_end": OFFSET_WIDTH + 1,
             "src_length": OFFSET_WIDTH + 1, "dst_length": OFFSET_WIDTH + 1,
+            "src_differs": DOMAIN_WIDTH // 2, "dst_differs": DOMAIN_WIDTH // 2,     # pairs of bits, of domains
             "src_base": ADDR_WIDTH - 12, "dst_base": ADDR_WIDTH - 12,
         })
         placed = data.StructLayout(passed | {
@@ -134,11 +137,14 @@ class Legalizer(wiring.Component):
             entry = getattr(self, side)
             bad |= {
                 f"{side.upper()}_REGION": ~entry.valid | (region_id >> self.config.region_bits).any(),
-                f"{side.upper()}_DOMAIN": entry.domain != self.settings.domain,
+                f"{side.upper()}_DOMAIN": 0,
                 f"{side.upper()}_RIGHTS": ~right,
                 f"{side.upper()}_BOUNDS": 0,
             }
+            differs = entry.domain ^ self.settings.domain
             m.d.sync += [
+                a[f"{side}_differs"].eq(Cat(differs[at:at + 2].any() for at in range(0, DOMAIN_WIDTH, 2))
+                                        & ~(front.signal & (side == "src")).replicate(DOMAIN_WIDTH // 2)),
                 a[f"{side}_end"].eq(front[f"{side}_offset"] + front.length),
                 a[f"{side}_length"].eq(entry.length),
                 a[f"{side}_base"].eq(entry.base_page),
@@ -162,7 +168,7 @@ class Legalizer(wiring.Component):
             a.end.eq(front.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch), a.phase.eq(i.phase),
             a.target.eq(self.settings.target),
             a.size.eq(Mux(i.last, front.end_position, -1) - start),
-            a.src_offset.eq(Cat(front.src_offset[:SMALL_PAGE_BITS], front.src_offset[SMALL_PAGE_BITS:] + first)),
+            a.src_offset.eq(front.src_offset), a.src_first.eq(first),
             a.dst_first.eq(self.dst.first_page),
             a.src_advance.eq(Mux(i.first, 0, (i.number << bits) - front.dst_offset[:bits])),
             a.src_place.eq(Mux(i.first, front.src_offset,
@@ -174,13 +180,16 @@ class Legalizer(wiring.Component):
         """Stage 2: bounds, destination address, position in the source region, page numbers."""
         lanes = self.config.lane_bits
         position = Signal(OFFSET_WIDTH + 1)
+        partial, carries = carry_save(a.src_offset, a.src_advance, a.src_first << SMALL_PAGE_BITS)
         m.d.comb += [
-            position.eq(a.src_offset + a.src_advance),
+            position.eq(partial + carries),
             self.src_page.eq(_page(position, a.src_large)),
             self.dst_page.eq(_page(a.dst_position, a.dst_large) + a.dst_first),
         ]
         m.d.sync += [b.bad[index].eq(a.bad[index]) for index in range(len(CHECKS))]
         m.d.sync += [
+            b.bad[CHECKS.index(Status.SRC_DOMAIN)].eq(a.src_differs.any()),
+            b.bad[CHECKS.index(Status.DST_DOMAIN)].eq(a.dst_differs.any()),
             b.bad[CHECKS.index(Status.SRC_BOUNDS)].eq((a.src_end > a.src_length) & ~a.signal),
             b.bad[CHECKS.index(Status.DST_BOUNDS)].eq(a.dst_end > a.dst_length),
             b.src_position.eq(position),
@@ -241,7 +250,8 @@ class Legalizer(wiring.Component):
         ]
         # After DST_PAGE the request goes on, for SRC_PAGE of a later segment goes before it.
         m.d.comb += [
-            self.abort.eq(b_valid & (status != Status.OK) & (status != Status.DST_PAGE) & ~b.last),
+            segment.bad.eq(b.aborted | b.bad.as_value().any() | Cat(missing.values()).any()),
+            self.abort.eq(b_valid & (b.bad.as_value().any() | missing[Status.SRC_PAGE]) & ~b.last),
             self.abort_queue.eq(b.queue),
             self.abort_lap.eq(b.lap),
         ]

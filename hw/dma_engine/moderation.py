@@ -1,6 +1,7 @@
 """Interrupt moderation: one interrupt for several requests.
 
-Retire -> InterruptModeration -> IRQ_STATUS.  Latency: none if nothing is moderated.  Throughput: one request per cycle.
+Retire -> InterruptModeration -> IRQ_STATUS.  Latency: 1 cycle if nothing is moderated.  Throughput: one request per
+cycle.
 """
 
 from amaranth import *
@@ -30,18 +31,22 @@ class InterruptModeration(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        waiting, waited = Signal(MODERATION_WIDTH), Signal(MODERATION_WIDTH)
-        wanted, enough, late = Signal(), Signal(), Signal()
+        # Cycles since the first, with the one that comes.
+        waiting, waited = Signal(MODERATION_WIDTH), Signal(MODERATION_WIDTH, init=1)
+        less = Signal(MODERATION_WIDTH)
+        arrived, wanted, enough, late, over = (Signal() for _ in range(5))
+        m.d.sync += [arrived.eq(self.i), less.eq(-self.count), over.eq(self.cycles.any() & (waited >= self.cycles))]
         m.d.comb += [
-            wanted.eq(self.i | waiting.any()),
-            enough.eq(self.count.any() & (waiting + self.i >= self.count)),
-            late.eq(self.cycles.any() & waiting.any() & (waited >= self.cycles)),
+            wanted.eq(arrived | waiting.any()),
+            # Whether waiting + arrived >= count, as one carry chain.
+            enough.eq(less.any() & (waiting + less + arrived)[MODERATION_WIDTH]),
+            late.eq(over & waiting.any()),
             self.o.eq(wanted & (enough | late | ~(self.count.any() | self.cycles.any()))),
         ]
         with m.If(self.o):
-            m.d.sync += [waiting.eq(0), waited.eq(0)]
+            m.d.sync += [waiting.eq(0), waited.eq(1), over.eq(0)]
         with m.Else():
-            m.d.sync += waiting.eq(waiting + (self.i & ~waiting.all()))
+            m.d.sync += waiting.eq(waiting + (arrived & ~waiting.all()))
             # A first request has waited for a cycle when it is seen to wait.
-            m.d.sync += waited.eq(Mux(wanted, waited + ~waited.all(), 0))
+            m.d.sync += waited.eq(Mux(wanted, waited + ~waited.all(), 1))
         return m

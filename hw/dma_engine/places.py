@@ -17,7 +17,7 @@ from .words import Status
 
 __all__ = ["PlaceLayout", "Places"]
 
-PlaceLayout = data.StructLayout({"last": 1, "end": EndFlags, "status": STATUS_WIDTH})
+PlaceLayout = data.StructLayout({"last": 1, "end": EndFlags, "failed": 1, "status": STATUS_WIDTH})
 
 
 class Places(wiring.Component):
@@ -87,7 +87,7 @@ class Places(wiring.Component):
         place = Signal(row)
         m.d.comb += [
             place.eq(Mux(looked_extended, found[True], found[False])),
-            self.place.last.eq(place.last),
+            self.place.last.eq(place.last), self.place.failed.eq(place.failed),
             self.place.status.eq(Mux(place.failed, place.what.status, Status.OK)),
             self.place.end.eq(Mux(place.failed, 0, place.what.end)),
             self.marked.eq(place.lap != lap),

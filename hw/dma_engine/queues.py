@@ -32,6 +32,8 @@ _stored_layout = data.StructLayout({"word": NativeLayout, "tag": 16})
 SIGNAL_BYTES = 8
 
 _END = 4
+_ARK = 2
+"""Bit of a ``_Kind`` that only those of ARK words have."""
 
 
 class _Kind(enum.Enum, shape=4):
@@ -40,9 +42,9 @@ class _Kind(enum.Enum, shape=4):
     MALFORMED = 0
     COPY = Opcode.COPY
     SIGNAL = Opcode.SIGNAL
+    UNREADABLE = 3
     ARK = 4
     ARK_CONNECTION = 5
-    UNREADABLE = 15
 
 
 class QueueStore(wiring.Component):
@@ -137,7 +139,7 @@ class QueueStore(wiring.Component):
             heads.read[0].addr.eq(queue),
             tails.read[0].addr.eq(queue),
             full.eq((heads.read[0].data ^ tails.read[0].data) == depth),
-            self.i.ready.eq(events.i.ready),
+            self.i.ready.eq(events.level + events.i.valid < events.depth),      # one may be on its way there
             arrives.eq(self.i.valid & self.i.ready),
             accept.eq(_bit(self.enabled, queue) & ~_bit(self.refusing, queue)),
             # Without a look at ``load``, which comes late.
@@ -146,9 +148,11 @@ class QueueStore(wiring.Component):
             overflow.eq(accept & full),
             self.refused.eq(~accept | (overflow & ~direct)),
             push.eq(arrives & accept & ~direct & ~full),
+        ]
+        m.d.sync += [
             events.i.payload.queue.eq(queue),
             events.i.payload.status.eq(Mux(_bit(self.enabled, queue), Status.OVERFLOW, Status.DISABLED)),
-            events.i.valid.eq(self.i.valid & self.refused & ~_bit(self.refusing, queue)),
+            events.i.valid.eq(arrives & self.refused & ~_bit(self.refusing, queue)),
         ]
         # Of LUT RAM the number that is read is registered, so that there is a cycle for what is written too.
         m.d["comb" if ring.depth > LUT_RAM_DEPTH else "sync"] += [
@@ -191,7 +195,7 @@ class QueueStore(wiring.Component):
         m.d.comb += [
             loaded.eq(Mux(fetched, waiting, stored)),
             # Early: the kind of an arriving word takes long to find.
-            ark.eq(Mux(fetched, (kind == _Kind.ARK) | (kind == _Kind.ARK_CONNECTION), self.i.payload.ark)),
+            ark.eq(Mux(fetched, kind[_ARK], self.i.payload.ark)),
             fronts.write.en.eq(load | direct),
             fronts.write.addr.eq(Mux(fetched, self.peek_queue, queue)),
             fronts.write.data.eq(self._decode(m, loaded, ark)),
@@ -248,7 +252,14 @@ class QueueStore(wiring.Component):
         offset, end = word.dst_offset[:config.segment_bits], Signal(len(front.length) + 1)
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
         extra = ArkExtra(word.src_offset[:ArkExtra.size])
+        # Whether there is one segment, without that adder's length; ``within`` may be a segment and yet end in it.
+        high, within = front.length[config.segment_bits:], Signal(config.segment_bits + 1)
         m.d.comb += [
+            within.eq(front.length[:config.segment_bits] + offset),
+            front.single.eq((front.check != Check.OK) | Mux(within == 0, high == 1, (high == 0) & (
+                ~within[-1] | ~within[:-1].any()))),
+            # Of a word in which something is wrong, anything: all that it becomes is a single segment.
+            front.last_segment.eq(end[config.segment_bits:]), front.end_position.eq(end[:config.segment_bits]),
             end.eq(~Cat(front.length ^ offset, C(0, 1)) + ((front.length | offset) << 1)),
             front.signal.eq(word.opcode == _Kind.SIGNAL),
             front.fence.eq(flag["FENCE"] | front.signal),
@@ -270,9 +281,6 @@ class QueueStore(wiring.Component):
             m.d.comb += front.check.eq(Check.ZERO_LENGTH)
         with m.Elif(word.opcode == _Kind.ARK_CONNECTION):
             m.d.comb += front.check.eq(Check.CONNECTION)
-        with m.Else():
-            m.d.comb += [
-                front.last_segment.eq(end[config.segment_bits:]), front.end_position.eq(end[:config.segment_bits])]
         return front
 
 

@@ -20,7 +20,6 @@ from .layouts import (
     origin_fields,
     segment_layout,
 )
-from .words import Status
 
 __all__ = ["ReadIssue"]
 
@@ -85,7 +84,7 @@ class ReadIssue(wiring.Component):
         second_tag = Signal(config.tag_bits)
         enough, alone, signal = Signal(), Signal(), Signal()
         m.d.comb += [
-            bad.eq(segment.status != Status.OK),
+            bad.eq(segment.bad),
             can_send.eq(~self.arvalid | self.arready),
             enough.eq(credit.available >= segment.src_beats),
             begin.eq(self.i.valid & ~bad & ~segment.signal & ~second & can_send & enough & alone & self.tags.valid

@@ -120,7 +120,8 @@ class Retire(wiring.Component):
         m = Module()
         config, queues, init = self.config, self.config.queues, InitSignature(self.config)
         m.submodules.heads = heads = Table(config.index_width, depth=queues, reads=4, init=init)
-        m.submodules.verdicts = verdicts = Table(STATUS_WIDTH, depth=queues, reads=1, init=init)
+        m.submodules.verdicts = verdicts = Table(
+            data.StructLayout({"status": STATUS_WIDTH, "failed": 1}), depth=queues, reads=1, init=init)
         m.submodules.words = words = Table(CompletionLayout, depth=queues, reads=2, init=init)
         for table in (heads, verdicts, words):
             wiring.connect(m, wiring.flipped(self.init), table.init)
@@ -208,14 +209,16 @@ class Retire(wiring.Component):
         m.d.sync += [
             two_valid.eq((one_valid & goes_on & ~put_off) | direct), later.eq(put_off), two_op.eq(one_op),
             two_direct.eq(direct),
-            two_queue.eq(Mux(direct, done.queue, one_queue)),
+            # Without a look at ``direct``, which comes late.
+            two_queue.eq(Mux(one_valid | one_op, one_queue, done.queue)),
             two_onehot.eq(Mux(direct, 1 << done.queue, one_onehot)),
-            two_head.eq(Mux(direct, heads.read[3].data, one_head)),
+            two_head.eq(Mux(one_valid, one_head, heads.read[3].data)),
             two_place.last.eq(done.last), two_place.end.eq(done.end), two_place.status.eq(done.status),
+            two_place.failed.eq(done.status != Status.OK),
             two_kind.eq(op_kind), two_status.eq(op_status),
         ]
         m.d.comb += busy.eq(one_onehot | two_onehot)
-        place, so_far, verdict = Signal(PlaceLayout), verdicts.read[0].data, Signal(STATUS_WIDTH)
+        place, so_far, verdict = Signal(PlaceLayout), verdicts.read[0].data.status, Signal(STATUS_WIDTH)
         m.d.comb += place.eq(Mux(two_direct, two_place, places.place))
         hit, ends, fails, holds = Signal(), Signal(), Signal(), Signal()
         held_failed = Signal(queues)    # held by a request that has yet to be counted
@@ -225,13 +228,14 @@ class Retire(wiring.Component):
             self.settings_queue.eq(two_queue),
             verdict.eq(Mux(_goes_before(place.status, so_far), place.status, so_far)),
             hit.eq(two_valid & (two_direct | places.marked)),
-            # A look in advance counts if the place before it was marked and the queue does not hold now.
-            goes_on.eq(~one_again | (hit & ~holds)),
+            # A look in advance counts if the place before it was marked, and surely does not make the queue hold.
+            goes_on.eq(~one_again | (hit & ~fails)),
             ends.eq(hit & place.last),
-            fails.eq(ends & ((so_far != Status.OK) | (place.status != Status.OK))),
+            fails.eq(ends & (verdicts.read[0].data.failed | place.failed)),
             holds.eq(fails & ~self.settings.skip_errors & ~resetting),
             heads.write.addr.eq(two_queue), heads.write.data.eq(two_head + 1), heads.write.en.eq(hit),
-            verdicts.write.addr.eq(two_queue), verdicts.write.data.eq(Mux(ends | two_op, 0, verdict)),
+            verdicts.write.addr.eq(two_queue), verdicts.write.data.status.eq(Mux(ends | two_op, 0, verdict)),
+            verdicts.write.data.failed.eq(~(ends | two_op) & (verdicts.read[0].data.failed | place.failed)),
             verdicts.write.en.eq(hit | (two_op & (two_kind == OpKind.RESET))),
             self.retired.eq(hit), self.retired_queue.eq(two_queue), self.retired_index.eq(two_head),
         ]

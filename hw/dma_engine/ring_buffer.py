@@ -12,7 +12,7 @@ from hw.axi import Resp
 from hw.stream.storage import NO_COLLISION, read_late
 
 from .config import DESCRIPTOR_BYTES
-from .descriptors import HEADER_FIELDS, LIST_WORDS, SHAPE_FIELDS, STRIDE_WIDTH
+from .descriptors import HEADER_FIELDS, LIST_WORDS, SHAPE_FIELDS, STRIDE_WIDTH, DescriptorFlag, DescriptorKind
 from .layouts import NativeLayout
 from .table import ram_of
 from .words import Opcode
@@ -20,17 +20,26 @@ from .words import Opcode
 __all__ = ["RingBuffer", "row_layout"]
 
 _HEADER = data.StructLayout(dict(HEADER_FIELDS))
+_UNKNOWN_FLAGS = 0xFF & ~sum(DescriptorFlag)
 _KEPT = ((0, _HEADER.size), (128, 8 * DESCRIPTOR_BYTES))
 """Bits of a descriptor that are stored."""
 
 
-def verdict_layout():
-    """What is wrong with a descriptor as far as it was seen."""
-    return data.StructLayout({
-        "failed": 1,                    # the memory answered with an error
-        "unclean": 1,                   # bytes 4 to 15 are not zero
-        "not_2d": 1,                    # the body cannot be that of a COPY2D
-    })
+SEEN = data.StructLayout({
+    "failed": 1,                    # the memory answered with an error
+    "unclean": 1,                   # no descriptor has such bytes 0 to 15
+    "list": 1, "one": 1,            # a list; of one word
+    "not_2d": 1,                    # the body cannot be that of a COPY2D
+    "single": 1,                    # as a COPY2D it would have one row, or empty ones
+})
+"""What was seen of a descriptor so far."""
+
+VERDICT = data.StructLayout({
+    "failed": 1,
+    "bad": 1,                       # malformed, whatever its ring
+    "sole": 1,                      # its first word is its last
+})
+"""What all of it comes to, stored with it because it takes long to find."""
 
 
 def row_layout():
@@ -41,7 +50,7 @@ def row_layout():
             "words": data.ArrayLayout(NativeLayout, LIST_WORDS),
             "copy_2d": data.StructLayout({"row": NativeLayout, **dict(SHAPE_FIELDS)}),
         }),
-        "verdict": verdict_layout(),
+        "verdict": VERDICT,
     })
 
 
@@ -96,22 +105,25 @@ class RingBuffer(wiring.Component):
         oldest = Array(Signal(row_bits, name=f"oldest_{index}") for index in range(rings))
         numbers = Array(Signal(range(max(beats, 2)), name=f"number_{index}") for index in range(rings))
 
-        # -- A beat: which of its descriptor, and what is wrong so far?
-        before = Array(Signal(verdict_layout().size, name=f"before_{index}") for index in range(rings))
-        here, verdict = Signal(verdict_layout()), Signal(verdict_layout())
+        # -- A beat: which of its descriptor, and what is known so far?
+        before = Array(Signal(SEEN.size, name=f"before_{index}") for index in range(rings))
+        here, seen, verdict = Signal(SEEN), Signal(SEEN), Signal(VERDICT)
         number, last = Signal(range(max(beats, 2))), Signal()
         m.d.comb += [number.eq(numbers[self.ring]), last.eq(number == beats - 1)]
         for part in range(beats):
             with m.If(number == part):
-                m.d.comb += [here[name].eq(wrong) for name, wrong in _look(self.beat, part * config.data_width).items()]
+                m.d.comb += [here[name].eq(found) for name, found in _look(self.beat, part * config.data_width).items()]
         m.d.comb += [
             here.failed.eq((self.resp == Resp.SLVERR) | (self.resp == Resp.DECERR)),
-            verdict.eq(here.as_value() | Mux(number == 0, 0, before[self.ring])),
+            seen.eq(here.as_value() | Mux(number == 0, 0, before[self.ring])),
+            verdict.failed.eq(seen.failed), verdict.bad.eq(seen.unclean | (~seen.list & seen.not_2d)),
+            verdict.sole.eq(verdict.failed | verdict.bad | Mux(seen.list, seen.one, seen.single)),
         ]
 
         # -- Stored bits, a column for each beat; the verdict goes with the last.
-        row_read, row_write = Signal(row_bits), Signal(row_bits)
-        m.d.comb += [row_write.eq(to[self.ring]), row_read.eq(oldest[self.read_ring] + self.behind)]
+        first, row_read, row_write = Signal(row_bits), Signal(row_bits), Signal(row_bits)
+        m.d.comb += [row_write.eq(to[self.ring]), first.eq(oldest[self.read_ring]),
+                     row_read.eq(Mux(self.behind, first + 1, first))]
         found = []
         for part in range(beats):
             start, width = part * config.data_width, config.data_width
@@ -135,10 +147,13 @@ class RingBuffer(wiring.Component):
             mine, taken = self.valid & (self.ring == index), self.take & (self.take_ring == index)
             count = self.count[index]
             after = Signal.like(count, name=f"after_{index}")
-            m.d.comb += [after.eq(count + (mine & last & ~self.owed[index]) - taken), self.owed[index].eq(owed != 0)]
+            comes = Signal(name=f"comes_{index}")
+            m.d.comb += [comes.eq(mine & last & ~self.owed[index]), after.eq(count + comes),
+                         self.owed[index].eq(owed != 0)]
             with m.If(mine):
-                m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(verdict)]
+                m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(seen)]
             with m.If(self.give_up[index] & ~self.owed[index]):
+                # Nothing is taken of a ring that is given up.
                 m.d.sync += owed.eq(self.reserved[index] - after)
             with m.Elif(mine & last & self.owed[index]):
                 m.d.sync += owed.eq(owed - 1)
@@ -146,8 +161,11 @@ class RingBuffer(wiring.Component):
                 m.d.sync += [count.eq(0), self.some[index].eq(0), self.several[index].eq(0),
                              to[index].eq(0), oldest[index].eq(0)]
             with m.Else():
-                m.d.sync += [count.eq(after), self.some[index].eq(after != 0), self.several[index].eq(after > 1)]
-                with m.If(mine & last & ~self.owed[index]):
+                # What is taken is known late.
+                m.d.sync += [count.eq(Mux(taken, after - 1, after)),
+                             self.some[index].eq(Mux(taken, after > 1, after != 0)),
+                             self.several[index].eq(Mux(taken, after > 2, after > 1))]
+                with m.If(comes):
                     m.d.sync += to[index].eq(to[index] + 1)
                 with m.If(taken):
                     m.d.sync += oldest[index].eq(oldest[index] + 1)
@@ -155,23 +173,31 @@ class RingBuffer(wiring.Component):
 
 
 def _look(beat, start):
-    """What the beat that starts at bit ``start`` of a descriptor shows to be wrong."""
-    unclean, not_2d = [], []
+    """What the beat that starts at bit ``start`` of a descriptor shows of it."""
+    unclean, not_2d, single, is_list, one = [], [], [], [], []
     for at in range(0, len(beat), 64):
         lane = beat[at:at + 64]
         match (start + at) // 64:
             case 0:
-                unclean.append(lane[_HEADER.size:].any())
+                header = data.View(_HEADER, lane[:_HEADER.size])
+                unclean += [lane[_HEADER.size:].any(), header.zero.any(), (header.flags & _UNKNOWN_FLAGS).any(), Mux(
+                    header.count == 0, header.kind != DescriptorKind.COPY2D, header.kind != DescriptorKind.LIST)]
+                is_list.append(header.kind == DescriptorKind.LIST)
+                one.append(header.count == 1)
             case 1:
                 unclean.append(lane.any())
             case 2:
                 word = data.View(NativeLayout, Cat(lane, C(0, 64)))
                 not_2d.append((word.opcode != Opcode.COPY) | word.flags.any())
+            case 3:
+                single.append(data.View(NativeLayout, Cat(C(0, 64), lane)).length == 0)
             case 4 | 5:
                 high = lane[STRIDE_WIDTH - 1:]
                 not_2d.append(high.any() & ~high.all())
             case 6:
                 not_2d.append((lane[:32] == 0) | lane[32:].any())
+                single.append(lane[:32] == 1)
             case 7:
                 not_2d.append(lane.any())
-    return {"unclean": Cat(unclean).any(), "not_2d": Cat(not_2d).any()}
+    return {"unclean": Cat(unclean).any(), "not_2d": Cat(not_2d).any(), "single": Cat(single).any(),
+            "list": Cat(is_list).any(), "one": Cat(one).any()}

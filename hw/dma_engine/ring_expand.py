@@ -98,7 +98,8 @@ class RingExpand(wiring.Component):
         m.d.comb += [
             following.eq(finish & self.several.bit_select(ring, 1) & ~(spent & choice.valid)),
             leave.eq(Mux(loaded, (finish & ~following) | ((spent | ~open_) & choice.valid), ~reading)),
-            self.read.eq(reading | following),
+            # The same again while it is worked on: what follows is known late.
+            self.read.eq(reading | loaded),
             self.behind.eq(following),
             choice.advance.eq(leave),
         ]
@@ -128,20 +129,18 @@ class RingExpand(wiring.Component):
             progress_layout, depth=rings, reads=1, init=InitSignature(config))
         wiring.connect(m, wiring.flipped(self.init), progress.init)
         midway = Signal(rings)          # a 2-D copy has begun
+        amid, final = Signal(rings), Signal(rings)      # words have gone of a descriptor; one is left
         indices = Array(Signal(2, name=f"index_{number}") for number in range(rings))
 
-        # -- What is wrong with the descriptor on its face.
-        known = sum(int(flag) for flag in DescriptorFlag)
-        is_list, is_shape, bad, records = Signal(), Signal(), Signal(), Signal()
+        # -- What is wrong with the descriptor on its face, beside what the buffer has seen.
+        verdict = self.row.verdict
+        is_list, bad, records, no_record = Signal(), Signal(), Signal(), Signal()
         index = Signal(2)
         m.d.comb += [
             index.eq(indices[ring]), records.eq(self.records.bit_select(ring, 1)),
-            is_list.eq((header.kind == DescriptorKind.LIST) & (header.count != 0)),
-            is_shape.eq((header.kind == DescriptorKind.COPY2D) & (header.count == 0)
-                        & ~self.row.verdict.not_2d),
-            bad.eq(~(is_list | is_shape) | self.row.verdict.unclean | (header.zero != 0)
-                   | (header.flags & (~known & 0xFF)).any()
-                   | (header.flags[_bit(DescriptorFlag.RECORD)] & ~records)),
+            is_list.eq(header.kind == DescriptorKind.LIST),
+            no_record.eq(header.flags[_bit(DescriptorFlag.RECORD)] & ~records),
+            bad.eq(verdict.bad | no_record),
         ]
 
         # -- The row that comes now, and the one after it.
@@ -171,12 +170,13 @@ class RingExpand(wiring.Component):
         ]
 
         # -- The word.
-        failed, first = self.row.verdict.failed, Signal()
+        failed, first = verdict.failed, Signal()
         word, out = Signal(row.shape()), self.o.payload
         extra = Signal(8)
         m.d.comb += [
-            first.eq(~began & (index == 0)),
-            last.eq(failed | bad | Mux(is_list, (index + 1)[:2] == header.count, (now.rows == 1) | (row.length == 0))),
+            first.eq(~amid.bit_select(ring, 1)),
+            # Nothing is wrong behind the first word.
+            last.eq(Mux(first, verdict.sole | no_record, final.bit_select(ring, 1))),
             extra.eq(Cat(flag & condition for flag, condition in (
                 (header.flags[_bit(RequestFlag.SC)], last), (header.flags[_bit(RequestFlag.RC)], last),
                 (header.flags[_bit(RequestFlag.FENCE)], first), (header.flags[_bit(RequestFlag.IRQ)], last)))),
@@ -199,9 +199,10 @@ class RingExpand(wiring.Component):
                 m.d.sync += out.check.eq(Check.MALFORMED)
         for number in range(rings):
             with m.If(self.forget[number] | (emit & last & (ring == number))):
-                m.d.sync += [midway[number].eq(0), indices[number].eq(0)]
+                m.d.sync += [midway[number].eq(0), indices[number].eq(0), amid[number].eq(0)]
             with m.Elif(emit & (ring == number)):
-                m.d.sync += [midway[number].eq(~is_list), indices[number].eq(index + is_list)]
+                m.d.sync += [midway[number].eq(~is_list), indices[number].eq(index + is_list), amid[number].eq(1),
+                             final[number].eq(Mux(is_list, (index + 2)[:2] == header.count, now.rows == 2))]
 
 
 def _bit(flag):

@@ -88,7 +88,7 @@ class RingRecords(wiring.Component):
         record, word_id = Signal(_RECORD), data.View(word_id_layout(config), self.o.payload.id)
         m.d.comb += [
             record.tag.eq(notice.info.note.ring.tag), record.status.eq(total.status), record.bytes.eq(total.bytes),
-            record.phase.eq((count & (mask + 1)) == 0),
+            record.phase.eq((count & Cat(C(1, 1), mask) & Cat(~mask, C(1, 1))) == 0),
         ]
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)

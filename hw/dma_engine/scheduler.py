@@ -6,11 +6,12 @@ segments of its last request come every 2 cycles.
 """
 
 from amaranth import *
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import RoundRobin
 
+from .carry_save import carry_save
 from .layouts import EPOCH_WIDTH, Check, InitSignature, front_layout, is_extended, scheduled_layout
 from .table import Table
 
@@ -94,7 +95,10 @@ class Scheduler(wiring.Component):
         init = InitSignature(config)
 
         m.submodules.tails = tails = Table(config.index_width, depth=queues, reads=2, init=init)
-        m.submodules.numbers = numbers = Table(config.segment_count_width, depth=queues, reads=1, init=init)
+        # Of the segment that comes next, unless it is its request's first: its number, how many come behind it.
+        count = config.segment_count_width
+        m.submodules.numbers = numbers = Table(
+            data.StructLayout({"number": count, "behind": count, "last": 1}), depth=queues, reads=1, init=init)
         # How many fewer segments than its window a queue may have in flight.
         m.submodules.reserves = reserves = Table(config.place_bits, depth=queues, reads=1, init=init)
         for table in (tails, numbers, reserves):
@@ -130,39 +134,43 @@ class Scheduler(wiring.Component):
         started = Signal(queues)        # the front request has had its first segment
         laps = Signal(queues)           # changes with every request; an abort comes before the next but one has begun
         aborting = Signal(queues)
-        front, number = self.front, Signal(config.segment_count_width)
+        front, number, behind = self.front, Signal(count), Signal(count)
         first, last, aborted = Signal(), Signal(), Signal()
-        present, go, full, fenced = Signal(), Signal(), Signal(), Signal()
+        present, go, fenced = Signal(), Signal(), Signal()
         tail, fill = Signal(config.index_width), Signal(config.index_width)
-        terms = Signal(config.index_width), Signal(config.index_width), Signal(config.index_width)
+        # As many segments in flight as there may be, or more, as the limit became less; kept, for the sum comes late.
+        closed, beyond = Signal(queues), Signal(queues)
+        last_place, over = Signal(), Signal()
+        # The tail less the head, and the reserve.
+        partial, carries = carry_save(tail, ~self.window_head, reserves.read[0].data)
         m.d.comb += [
             reserves.write.en.eq(self.configure), reserves.write.addr.eq(self.configure_queue),
             reserves.write.data.eq(Mux(is_extended(config, self.configure_queue), -self.limit, Mux(
                 (self.limit >> config.window_bits).any(), 0, (-self.limit)[:config.window_bits]))),
             reserves.read[0].addr.eq(queue),
-            # The tail less the head, and the reserve, by one adder: the three become two before it.
-            *(term.eq(value) for term, value in zip(
-                terms, (tail, ~self.window_head, reserves.read[0].data), strict=True)),
-            fill.eq((terms[0] ^ terms[1] ^ terms[2])
-                    + Cat(C(1, 1), (terms[0] & terms[1]) | (terms[2] & (terms[0] | terms[1])))),
-            full.eq(Mux(is_extended(config, queue), fill[config.place_bits], fill[config.window_bits])),
+            fill.eq(partial + (carries | 1)),
+            over.eq(Mux(is_extended(config, queue), fill[config.place_bits], fill[config.window_bits])),
+            last_place.eq(over | Mux(is_extended(config, queue), fill[:config.place_bits].all(),
+                                     fill[:config.window_bits].all())),
             self.peek_queue.eq(queue),
             self.window_queue.eq(queue),
             tails.read[0].addr.eq(queue),
             tail.eq(tails.read[0].data),
             numbers.read[0].addr.eq(queue),
             first.eq(~started.bit_select(queue, 1)),
-            number.eq(Mux(first, 0, numbers.read[0].data)),
+            number.eq(Mux(first, 0, numbers.read[0].data.number)),
+            behind.eq(Mux(first, front.last_segment, numbers.read[0].data.behind)),
             fenced.eq(front.fence & first & (tail != self.window_head)),
             present.eq(picked & (self.ready & allowed).bit_select(queue, 1)),
-            go.eq(present & ~full & ~fenced),
+            go.eq(present & ~closed.bit_select(queue, 1) & ~fenced),
             self.drop.eq(picked & ~go),
             aborted.eq(aborting.bit_select(queue, 1) & ~first),
-            last.eq((number == front.last_segment) | aborted),
+            last.eq(Mux(first, front.single, numbers.read[0].data.last) | aborted),
             self.consume.eq(go & last),
             self.leaving.eq(Mux(self.consume, onehot & ~self.more, 0)),
             tails.write.addr.eq(queue), tails.write.data.eq(tail + 1), tails.write.en.eq(go),
-            numbers.write.addr.eq(queue), numbers.write.data.eq(number + 1), numbers.write.en.eq(go),
+            numbers.write.addr.eq(queue), numbers.write.data.number.eq(number + 1), numbers.write.en.eq(go),
+            numbers.write.data.behind.eq(behind - 1), numbers.write.data.last.eq(behind == 1),
         ]
 
         # The output register.
@@ -190,7 +198,12 @@ class Scheduler(wiring.Component):
         for index in range(queues):
             here = onehot[index]
             flushed = self.flush & (self.flush_queue == index)
-            with m.If(self.retired & (self.retired_queue == index)):
+            retires = self.retired & (self.retired_queue == index)
+            with m.If(go & here):
+                m.d.sync += [closed[index].eq(Mux(retires, over, last_place)), beyond[index].eq(over & ~retires)]
+            with m.Elif(retires):
+                m.d.sync += [closed[index].eq(beyond[index]), beyond[index].eq(0)]
+            with m.If(retires):
                 m.d.sync += stalled[index].eq(0)
             with m.Elif(present & ~go & here):
                 m.d.sync += stalled[index].eq(1)

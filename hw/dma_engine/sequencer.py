@@ -39,7 +39,7 @@ def step_layout(config):
         "take": 1,                      # a beat comes out of the buffer
         "emit": 1,                      # a beat goes to W
         "first": 1,                     # of the segment's steps
-        "void": 1,                      # with ``first``: no byte of the burst is written
+        "queue": config.queue_bits, "epoch": EPOCH_WIDTH,   # with ``first``, of the segment
         "starts": 1, "ends": 1,         # the emitted beat is the burst's first, last
         "shift": config.lane_bits,      # lanes from source to destination position, upwards
         "start_lane": config.lane_bits, "end_lane": config.lane_bits,
@@ -75,8 +75,6 @@ class WriteSequencer(wiring.Component):
         A segment's first step was taken.
     steps : ``Out(stream.Signature(step_layout))``
         The beat of a step with ``take`` comes out of the buffer in the cycle after the transfer.
-    queue : ``Out``, epoch : ``In``
-        Epoch of a queue, combinational: a segment of an older one is written without strobes.
     """
 
     def __init__(self, config):
@@ -93,7 +91,6 @@ class WriteSequencer(wiring.Component):
             "addresses": Out(stream.Signature(address_layout(config))),
             "began": Out(1), "began_tag": Out(tag),
             "steps": Out(stream.Signature(step_layout(config))),
-            "queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH),
         })
 
     def elaborate(self, platform):
@@ -101,8 +98,9 @@ class WriteSequencer(wiring.Component):
         config, lanes = self.config, self.config.lane_bits
         count = Shape.cast(config.beat_count_width)
         context_layout = data.StructLayout({
-            "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "dst_beats": count,
-            "extra": signed(2),         # source beats less destination beats
+            "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "len": count,
+            # Beats to take and to write behind the first step, and whether there are any: block RAM leaves no time.
+            "takes": count, "emits": count, "one_take": 1, "one_beat": 1, "goes_on": 1,
             "end_lane": lanes, "queue": config.queue_bits, "epoch": EPOCH_WIDTH,
             "attributes": Attributes,
         })
@@ -121,8 +119,10 @@ class WriteSequencer(wiring.Component):
             write.data.dst_addr.eq(segment.dst_addr),
             write.data.shift.eq(dst_lane - src_lane),
             write.data.behind.eq(dst_lane < src_lane),
-            write.data.extra.eq(segment.src_beats - write.data.dst_beats),
-            write.data.dst_beats.eq((end >> lanes) + 1),
+            write.data.len.eq(end >> lanes), write.data.one_beat.eq((end >> lanes) == 0),
+            write.data.takes.eq(segment.src_beats - 1), write.data.one_take.eq(segment.src_beats == 1),
+            write.data.emits.eq((end >> lanes) + write.data.behind),
+            write.data.goes_on.eq(write.data.behind | ((end >> lanes) != 0)),
             write.data.end_lane.eq(end[:lanes]),
             write.data.attributes.eq(segment.dst_attributes),
             write.data.queue.eq(segment.queue), write.data.epoch.eq(segment.epoch),
@@ -146,17 +146,17 @@ class WriteSequencer(wiring.Component):
         tag = Signal(config.tag_bits)
         current = Signal(data.StructLayout({"shift": lanes, "start_lane": lanes, "end_lane": lanes}))
         takes_left, emits_left, emitted = Signal(count), Signal(count), Signal()
+        takes_some, moves = Signal(), Signal()      # takes_left != 0; its next step goes
         m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_PLACES)
         wiring.connect(m, addresses.o, wiring.flipped(self.addresses))
 
-        step, context, src_beats = self.steps.payload, read.data, Signal(count)
-        m.d.comb += src_beats.eq(context.dst_beats + context.extra)
+        step, context = self.steps.payload, read.data
         complete, due = Signal(), Signal()
         # Beats since a word, from where the top bit comes with the last that there must be.
         bits = (COMPLETION_SPACING - 1).bit_length()
         start = (1 << bits) - COMPLETION_SPACING
         spacing, weighty = Signal(bits + 1, init=start), Signal()
-        next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, src_beats == 1))
+        next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, context.one_take))
         m.d.comb += [
             due.eq(spacing[-1] | (self.urgent & weighty)),
             complete.eq(~active & self.completions.valid & (due | ~ready)),
@@ -165,13 +165,15 @@ class WriteSequencer(wiring.Component):
             self.completions.ready.eq(complete & addresses.i.ready & self.steps.ready),
             step.word.eq(self.completions.payload.word),
             step.completion.eq(complete),
-            self.take.eq(step.take & self.steps.valid & self.steps.ready),
+            # Of steps.valid, only what there is while active; so too for ``take``.
+            moves.eq(active & self.steps.ready & (~takes_some | next_known)),
+            self.take.eq(begin | (active & self.steps.ready & takes_some & next_known)),
             self.slot.eq(Mux(active, next_slot, ready_slot)),
         ]
         with m.If(active):
             m.d.comb += [
-                self.steps.valid.eq((takes_left == 0) | next_known),
-                step.take.eq(takes_left != 0),
+                self.steps.valid.eq(~takes_some | next_known),
+                step.take.eq(takes_some),
                 step.emit.eq(1),
                 step.starts.eq(~emitted),
                 step.ends.eq(emits_left == 1),
@@ -194,35 +196,34 @@ class WriteSequencer(wiring.Component):
                 step.first.eq(1),
                 step.emit.eq(~context.behind),
                 step.starts.eq(1),
-                step.ends.eq(context.dst_beats == 1),
+                step.ends.eq(context.one_beat),
                 step.shift.eq(context.shift),
                 step.start_lane.eq(context.dst_addr[:lanes]),
                 step.end_lane.eq(context.end_lane),
-                self.queue.eq(context.queue),
-                step.void.eq(context.epoch != self.epoch),
+                step.queue.eq(context.queue), step.epoch.eq(context.epoch),
             ]
 
         with m.If(begin):
             m.d.sync += [
-                active.eq(context.behind | (context.dst_beats != 1)),
+                active.eq(context.goes_on),
                 tag.eq(ready_tag),
                 current.shift.eq(context.shift),
                 current.start_lane.eq(context.dst_addr[:lanes]),
                 current.end_lane.eq(context.end_lane),
-                takes_left.eq(src_beats - 1),
-                emits_left.eq(context.dst_beats - ~context.behind),
+                takes_left.eq(context.takes), takes_some.eq(~context.one_take),
+                emits_left.eq(context.emits),
                 emitted.eq(~context.behind),
             ]
-        with m.Elif(active & self.steps.valid & self.steps.ready):
+        with m.Elif(moves):
             m.d.sync += [
                 active.eq(emits_left != 1),
-                takes_left.eq(Mux(step.take, takes_left - 1, 0)),
+                takes_left.eq(takes_left - takes_some), takes_some.eq(takes_left[1:].any()),
                 emits_left.eq(emits_left - 1),
                 emitted.eq(1),
             ]
         with m.If(complete & self.steps.ready & addresses.i.ready):
             m.d.sync += [spacing.eq(start), weighty.eq(0)]
-        with m.Elif(self.steps.valid & self.steps.ready & ~spacing[-1]):
+        with m.Elif((begin | moves) & ~spacing[-1]):
             m.d.sync += [spacing.eq(spacing + Mux(step.first, SEGMENT_WEIGHT, 1)),
                          weighty.eq(step.first | (spacing >= start + SEGMENT_WEIGHT - 1))]
 
@@ -230,7 +231,7 @@ class WriteSequencer(wiring.Component):
         address = addresses.i.payload
         m.d.comb += [
             addresses.i.valid.eq(begin | (complete & self.steps.ready)),
-            address.id.eq(ready_tag), address.addr.eq(context.dst_addr), address.len.eq(context.dst_beats - 1),
+            address.id.eq(ready_tag), address.addr.eq(context.dst_addr), address.len.eq(context.len),
             address.attributes.eq(context.attributes),
         ]
         with m.If(complete):
@@ -246,18 +247,21 @@ class WriteSequencer(wiring.Component):
 
         A slot is released only when the way on from it is known: its next user will overwrite the link.
         """
-        taken, taken_final, taken_slot = Signal(), Signal(), Signal(self.config.slot_bits)
+        # A slot was taken, and was a segment's last; or another one follows it.
+        ended, follows, taken_slot = Signal(), Signal(), Signal(self.config.slot_bits)
         kept, kept_slot = Signal(), Signal(self.config.slot_bits)
         linked = Signal()
         m.d.comb += [
             self.tail_tag.eq(tag),
             self.after.eq(taken_slot),
-            linked.eq(taken & ~taken_final & (self.tail != taken_slot)),
-            self.release.eq(taken & (taken_final | linked)),
+            linked.eq(follows & (self.tail != taken_slot)),
+            self.release.eq(ended | linked),
             self.released.eq(taken_slot),
         ]
         with m.If(self.take):
-            m.d.sync += [taken.eq(1), taken_final.eq(final), taken_slot.eq(self.slot), kept.eq(0)]
+            m.d.sync += [ended.eq(final), follows.eq(~final), taken_slot.eq(self.slot), kept.eq(0)]
         with m.Elif(self.release):
-            m.d.sync += [taken.eq(0), kept.eq(linked), kept_slot.eq(self.next)]
+            m.d.sync += [ended.eq(0), follows.eq(0), kept.eq(linked)]
+        with m.If(~kept):
+            m.d.sync += kept_slot.eq(self.next)
         return kept | linked, Mux(kept, kept_slot, self.next)

@@ -16,6 +16,10 @@ from hw.regs.describe import REGISTER_WIDTH, Access, RegisterMap
 __all__ = ["RegisterBank", "register_signature"]
 
 
+_GROUP = 5
+"""Registers whose addresses differ in these bits alone are selected from first."""
+
+
 def register_signature(register):
     """Hardware side of one register, as seen from the register bank.
 
@@ -195,12 +199,29 @@ class RegisterBank(wiring.Component):
             with m.If(mapped):
                 m.d.sync += bus.rresp.eq(Resp.OKAY)
 
-        # The address selects one word; bits without a field, and PULSE fields, read as 0.
+        # The address selects one word, in two steps, as it is a long way from so many; bits without a field, and PULSE
+        # fields, read as 0.
+        groups = {}
+        for register in self.register_map.registers:
+            groups.setdefault(register.offset >> _GROUP, []).append(register)
+        words = {number: self._read_group(m, registers, addr) for number, registers in groups.items()}
+        with m.Switch(addr[_GROUP:]):
+            for number, selected in words.items():
+                with m.Case(number):
+                    m.d.comb += word.eq(selected)
         with m.Switch(addr[2:]):
             for register in self.register_map.registers:
-                port = getattr(self, register.member)
                 with m.Case(register.offset >> 2):
-                    m.d.comb += [mapped.eq(1), port.read_stb.eq(read_en)]
+                    m.d.comb += [mapped.eq(1), getattr(self, register.member).read_stb.eq(read_en)]
+
+    def _read_group(self, m, registers, addr):
+        """The word at ``addr`` if it is one of these registers."""
+        selected = Signal(REGISTER_WIDTH, name=f"words_from_{registers[0].member}")
+        with m.Switch(addr[2:_GROUP]):
+            for register in registers:
+                with m.Case(register.offset >> 2 & (1 << _GROUP - 2) - 1):
                     for field in register.fields:
                         if field.access is not Access.PULSE:
-                            m.d.comb += word[field.lsb:field.msb + 1].eq(getattr(port, field.member))
+                            m.d.comb += selected[field.lsb:field.msb + 1].eq(
+                                getattr(getattr(self, register.member), field.member))
+        return selected

@@ -49,7 +49,8 @@ def test_every_field_arrives(config, seed):
     async def store(ctx, word, upper):
         port = chain.ark.i
         half = 1 << upper
-        ctx.set(port.payload, {"queue": QUEUE, "data": word.pack() << 64 * upper, "some": half, "whole": half})
+        ctx.set(port.payload, {"queue": QUEUE, "data": word.pack() << 64 * upper, "some": half, "whole": half,
+                               "words": half})
         ctx.set(port.valid, 1)
         while True:
             _, _, ready, refused = await ctx.tick().sample(port.ready, chain.ark.i_refused)
@@ -79,6 +80,7 @@ def test_every_field_arrives(config, seed):
                 == (Check.OK, BASE + word.src, CONNECTION_BASE + word.dst, 0, 0, word.length), word
             assert (note.src, note.dst, note.connection) == (word.src, word.dst, CONNECTION), word
             assert (front.last_segment, front.end_position) == divmod(last, config.segment_bytes), word
+            assert front.single == (front.last_segment == 0), word
             assert front.end.as_bits() == 0 and not front.fence and not front.signal
             ctx.set(chain.store.consume, 1)
             await ctx.tick()
