@@ -2,7 +2,8 @@
 
 nextpnr fills a tile before it takes the next one: of a design that takes half of the part, nearly half of the tiles
 would have all eight LUTs in use, and the router would spend most of its time on nets that push each other aside. So
-each fourth row is taken by LUTs without pins, which may not be moved. Small designs are routed without.
+each fourth row is taken by LUTs without pins, which may not be moved. Of smaller designs the timing-driven placer
+makes one dense heap as well, whose last hundreds of nets do not come to an end; the smallest are routed without.
 """
 
 from collections import Counter
@@ -38,7 +39,7 @@ def luts(cells):
 
 
 def reserve(netlist, device):
-    """Keep rows free where a design takes from a third to two thirds of an 85F; returns the number of LUTs.
+    """Keep rows free where a design takes from a sixth to two thirds of an 85F; returns the number of LUTs.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def reserve(netlist, device):
         Such as ``LFE5U-85F``.
     """
     cells = netlist["modules"]["board"]["cells"]
-    if not device.endswith("-85F") or not _ALL < 3 * luts(cells) < 2 * _ALL:
+    if not device.endswith("-85F") or not _ALL / 6 < luts(cells) < 2 * _ALL / 3:
         return 0
     found = places()
     for number, place in enumerate(found):

@@ -42,7 +42,7 @@ class _Kind(enum.Enum, shape=4):
     MALFORMED = 0
     COPY = Opcode.COPY
     SIGNAL = Opcode.SIGNAL
-    UNREADABLE = 3
+    UNREADABLE = 8
     ARK = 4
     ARK_CONNECTION = 5
 
@@ -149,10 +149,15 @@ class QueueStore(wiring.Component):
             self.refused.eq(~accept | (overflow & ~direct)),
             push.eq(arrives & accept & ~direct & ~full),
         ]
+        # What is refused is known late.
+        late, late_queue, late_enabled = Signal(), Signal.like(queue), Signal()
         m.d.sync += [
-            events.i.payload.queue.eq(queue),
-            events.i.payload.status.eq(Mux(_bit(self.enabled, queue), Status.OVERFLOW, Status.DISABLED)),
-            events.i.valid.eq(arrives & self.refused & ~_bit(self.refusing, queue)),
+            late.eq(arrives & self.refused & ~_bit(self.refusing, queue)),
+            late_queue.eq(queue), late_enabled.eq(_bit(self.enabled, queue)),
+        ]
+        m.d.comb += [
+            events.i.valid.eq(late), events.i.payload.queue.eq(late_queue),
+            events.i.payload.status.eq(Mux(late_enabled, Status.OVERFLOW, Status.DISABLED)),
         ]
         # Of LUT RAM the number that is read is registered, so that there is a cycle for what is written too.
         m.d["comb" if ring.depth > LUT_RAM_DEPTH else "sync"] += [

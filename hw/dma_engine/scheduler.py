@@ -95,13 +95,13 @@ class Scheduler(wiring.Component):
         init = InitSignature(config)
 
         m.submodules.tails = tails = Table(config.index_width, depth=queues, reads=2, init=init)
-        # Of the segment that comes next, unless it is its request's first: its number, how many come behind it.
+        # Of the segment that comes next, unless it is its request's first: how many come behind it.
         count = config.segment_count_width
-        m.submodules.numbers = numbers = Table(
-            data.StructLayout({"number": count, "behind": count, "last": 1}), depth=queues, reads=1, init=init)
+        m.submodules.rests = rests = Table(
+            data.StructLayout({"behind": count, "last": 1}), depth=queues, reads=1, init=init)
         # How many fewer segments than its window a queue may have in flight.
         m.submodules.reserves = reserves = Table(config.place_bits, depth=queues, reads=1, init=init)
-        for table in (tails, numbers, reserves):
+        for table in (tails, rests, reserves):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         m.d.comb += [tails.read[1].addr.eq(self.look_queue), self.tail.eq(tails.read[1].data)]
 
@@ -156,21 +156,21 @@ class Scheduler(wiring.Component):
             self.window_queue.eq(queue),
             tails.read[0].addr.eq(queue),
             tail.eq(tails.read[0].data),
-            numbers.read[0].addr.eq(queue),
+            rests.read[0].addr.eq(queue),
             first.eq(~started.bit_select(queue, 1)),
-            number.eq(Mux(first, 0, numbers.read[0].data.number)),
-            behind.eq(Mux(first, front.last_segment, numbers.read[0].data.behind)),
+            behind.eq(Mux(first, front.last_segment, rests.read[0].data.behind)),
+            number.eq(front.last_segment - behind),
             fenced.eq(front.fence & first & (tail != self.window_head)),
             present.eq(picked & (self.ready & allowed).bit_select(queue, 1)),
             go.eq(present & ~closed.bit_select(queue, 1) & ~fenced),
             self.drop.eq(picked & ~go),
             aborted.eq(aborting.bit_select(queue, 1) & ~first),
-            last.eq(Mux(first, front.single, numbers.read[0].data.last) | aborted),
+            last.eq(Mux(first, front.single, rests.read[0].data.last) | aborted),
             self.consume.eq(go & last),
             self.leaving.eq(Mux(self.consume, onehot & ~self.more, 0)),
             tails.write.addr.eq(queue), tails.write.data.eq(tail + 1), tails.write.en.eq(go),
-            numbers.write.addr.eq(queue), numbers.write.data.number.eq(number + 1), numbers.write.en.eq(go),
-            numbers.write.data.behind.eq(behind - 1), numbers.write.data.last.eq(behind == 1),
+            rests.write.addr.eq(queue), rests.write.en.eq(go),
+            rests.write.data.behind.eq(behind - 1), rests.write.data.last.eq(behind == 1),
         ]
 
         # The output register.

@@ -99,8 +99,9 @@ class WriteSequencer(wiring.Component):
         count = Shape.cast(config.beat_count_width)
         context_layout = data.StructLayout({
             "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "len": count,
-            # Beats to take and to write behind the first step, and whether there are any: block RAM leaves no time.
-            "takes": count, "emits": count, "one_take": 1, "one_beat": 1, "goes_on": 1,
+            "extra": signed(2),         # source beats less destination beats
+            # What that comes to, as block RAM leaves no time to find it.
+            "one_take": 1, "one_beat": 1, "goes_on": 1,
             "end_lane": lanes, "queue": config.queue_bits, "epoch": EPOCH_WIDTH,
             "attributes": Attributes,
         })
@@ -120,8 +121,8 @@ class WriteSequencer(wiring.Component):
             write.data.shift.eq(dst_lane - src_lane),
             write.data.behind.eq(dst_lane < src_lane),
             write.data.len.eq(end >> lanes), write.data.one_beat.eq((end >> lanes) == 0),
-            write.data.takes.eq(segment.src_beats - 1), write.data.one_take.eq(segment.src_beats == 1),
-            write.data.emits.eq((end >> lanes) + write.data.behind),
+            write.data.extra.eq(segment.src_beats - (end >> lanes) - 1),
+            write.data.one_take.eq(segment.src_beats == 1),
             write.data.goes_on.eq(write.data.behind | ((end >> lanes) != 0)),
             write.data.end_lane.eq(end[:lanes]),
             write.data.attributes.eq(segment.dst_attributes),
@@ -210,8 +211,8 @@ class WriteSequencer(wiring.Component):
                 current.shift.eq(context.shift),
                 current.start_lane.eq(context.dst_addr[:lanes]),
                 current.end_lane.eq(context.end_lane),
-                takes_left.eq(context.takes), takes_some.eq(~context.one_take),
-                emits_left.eq(context.emits),
+                takes_left.eq(context.len + context.extra), takes_some.eq(~context.one_take),
+                emits_left.eq(context.len + context.behind),
                 emitted.eq(~context.behind),
             ]
         with m.Elif(moves):

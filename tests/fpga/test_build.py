@@ -48,10 +48,10 @@ def test_free_rows():
 
 
 @pytest.mark.parametrize("carries, device, reserved", [
-    (13_939, "LFE5U-85F", 0), (13_940, "LFE5U-85F", 21_648), (27_879, "LFE5UM5G-85F", 21_648), (27_880, "LFE5U-85F", 0),
+    (6_969, "LFE5U-85F", 0), (6_970, "LFE5U-85F", 21_648), (27_879, "LFE5UM5G-85F", 21_648), (27_880, "LFE5U-85F", 0),
     (20_000, "LFE5U-45F", 0)])
 def test_who_has_free_rows(carries, device, reserved):
-    """Designs between a third and two thirds of an 85F; a carry is two LUTs."""
+    """Designs between a sixth and two thirds of an 85F; a carry is two LUTs."""
     mine = {"first": {"type": "LUT4"}} | {f"carry{number}": {"type": "CCU2C"} for number in range(carries)}
     cells = dict(mine)
     assert reserve({"modules": {"board": {"cells": cells}}}, device) == reserved
