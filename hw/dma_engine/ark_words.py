@@ -87,9 +87,8 @@ class ArkWords(wiring.Component):
 
         # -- Halves with words, one after the other; ``upper`` is the one looked at.
         ark, second, upper, more = Signal(), Signal(), Signal(), Signal()
-        has = Signal(2)
+        has = store.words
         m.d.comb += [
-            has.eq(store.words),
             ark.eq(active.bit_select(store.queue[:config.extended_bits], 1) & is_extended(config, store.queue)),
             upper.eq(second | ~has[0]),
             more.eq(~upper & has[1]),

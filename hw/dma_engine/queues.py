@@ -42,9 +42,9 @@ class _Kind(enum.Enum, shape=4):
     MALFORMED = 0
     COPY = Opcode.COPY
     SIGNAL = Opcode.SIGNAL
-    UNREADABLE = 8
     ARK = 4
     ARK_CONNECTION = 5
+    UNREADABLE = 8
 
 
 class QueueStore(wiring.Component):

@@ -79,12 +79,11 @@ class ReadIssue(wiring.Component):
         m.d.sync += release.eq(Cat(self.release, release))
         m.d.comb += credit.give.eq(release[-1])
 
-        bad, begin, can_send = Signal(), Signal(), Signal()
+        bad, begin, can_send = segment.bad, Signal(), Signal()
         second = Signal()               # the burst behind the boundary comes now
         second_tag = Signal(config.tag_bits)
         enough, alone, signal = Signal(), Signal(), Signal()
         m.d.comb += [
-            bad.eq(segment.bad),
             can_send.eq(~self.arvalid | self.arready),
             enough.eq(credit.available >= segment.src_beats),
             begin.eq(self.i.valid & ~bad & ~segment.signal & ~second & can_send & enough & alone & self.tags.valid

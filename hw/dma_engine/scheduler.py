@@ -39,7 +39,8 @@ class Scheduler(wiring.Component):
     blocked : ``In(queues)``
         Queues whose target has enough to do.
     configure : ``In(1)``, configure_queue, limit : ``In``
-        Most segments of a queue in flight; 0 for the whole window.
+        Most segments of a queue in flight; 0 for the whole window. Of a queue that has more when its limit becomes
+        less, each two that retire let one go, until it has as few.
     room : ``In(1)``
         One more segment may enter the pipeline.
     asking, leaving : ``Out(queues)``, candidates, left : ``In(queues)``

@@ -212,6 +212,24 @@ async def record_error(dut):
     await bench.end()
 
 
+async def _again_from_zero(bench, ring, turn):
+    """After RESET of queue 0, its ring does one descriptor and nothing else; then it is reset once more."""
+    async def start():
+        await bench.settle(0)
+        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
+        await bench.command(0, Command.START)
+        ring.restart()
+
+    await bench.settle(0)
+    bench.fill(ring.place.base, bytes(64 * ring.place.entries))
+    await start()
+    await ring.post(Descriptor.copies(_copy(turn, 0xE000 + 64 * turn, 64), tag=turn, flags=RECORD))
+    await bench.settle(0)
+    assert ring.records() == [(turn, Status.OK, 1, 64)]
+    await bench.command(0, Command.RESET)
+    await start()
+
+
 @cocotb.test()
 async def reset_midway(dut):
     """RESET at any time: descriptors on their way, in the buffer, half expanded; then from 0 again."""
@@ -227,19 +245,7 @@ async def reset_midway(dut):
         await bench.wait(bench.rng.choice((0, 5, 20, 45, 60, 100, 300)))
         assert q.frozen
         await bench.command(0, Command.RESET)
-        await bench.settle(0)
-        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
-        bench.fill(ring.place.base, bytes(64 * ring.place.entries))
-        await bench.command(0, Command.START)
-        ring.restart()
-        await ring.post(Descriptor.copies(_copy(turn, 0xE000 + 64 * turn, 64), tag=turn, flags=RECORD))
-        await bench.settle(0)
-        assert ring.records() == [(turn, Status.OK, 1, 64)]
-        await bench.command(0, Command.RESET)
-        await bench.settle(0)
-        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
-        await bench.command(0, Command.START)
-        ring.restart()
+        await _again_from_zero(bench, ring, turn)
     await bench.end()
 
 
@@ -254,18 +260,7 @@ async def reset_before_the_fetch(dut):
         await bench.wait(cycles)
         await bench.command(0, Command.RESET)
         assert await told
-        await bench.settle(0)
-        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
-        await bench.command(0, Command.START)
-        ring.restart()
-        await ring.post(Descriptor.copies(_copy(cycles, 0xE000 + 64 * cycles, 64), tag=cycles, flags=RECORD))
-        await bench.settle(0)
-        assert ring.records() == [(cycles, Status.OK, 1, 64)]
-        await bench.command(0, Command.RESET)
-        await bench.settle(0)
-        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
-        await bench.command(0, Command.START)
-        ring.restart()
+        await _again_from_zero(bench, ring, cycles)
     await bench.end()
 
 
