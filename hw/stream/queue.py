@@ -1,7 +1,7 @@
 """A first-in first-out queue of a typed stream.
 
-Latency: 1 cycle in LUT RAM (up to 32 entries), 2 cycles in block RAM.  Throughput: 1 transfer per
-cycle, also when full or nearly empty.  ``i.ready``, ``o.valid`` and ``level`` depend on registers
+Latency: 1 cycle in LUT RAM (up to 32 entries), 2 cycles in block RAM, 3 with registers behind that.  Throughput: 1
+transfer per cycle, also when full or nearly empty.  ``i.ready``, ``o.valid`` and ``level`` depend on registers
 only: no path runs through the queue.
 """
 
@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .storage import LUT_RAM_DEPTH, check_ram, has_registered_read, make_storage, show_registered
+from .storage import LUT_RAM_DEPTH, check_ram, has_registered_read, in_front, make_storage, show_registered
 
 __all__ = ["Queue"]
 
@@ -23,20 +23,21 @@ class Queue(wiring.Component):
         Payload shape, usually a :class:`data.Struct`.
     depth : int
         Number of items held, at least 2; need not be a power of two. Powers of two save the
-        wrap-around compares. Two in block RAM cannot keep up the full rate; three can.
+        wrap-around compares. Two in block RAM cannot keep up the full rate; three can, with ``front`` four.
     ram : ``"lut"``, ``"block"`` or ``None``
         Kind of memory, and with it the latency. ``None`` takes LUT RAM up to ``LUT_RAM_DEPTH``
         entries and a registered read beyond, and leaves the last word to the synthesis tool; a name
         is also written down as a ``ram_style``.
     front : bool
-        The oldest item is in a register in front of LUT RAM, for deep logic behind it. The latency stays.
+        The oldest item is in a register, for deep logic behind it. In front of LUT RAM the latency stays, in front of
+        block RAM it is a cycle more.
 
     Members
     -------
     i : ``In(stream.Signature(shape))``
         Accepts while fewer than ``depth`` items are held.
     o : ``Out(stream.Signature(shape))``
-        Offers the oldest item. In LUT RAM the payload is an asynchronous read unless it is in ``front``, in block RAM
+        Offers the oldest item. Unless it is in ``front``, in LUT RAM the payload is an asynchronous read, in block RAM
         the memory's output register.
     level : ``Out(range(depth + 1))``
         Number of items held, from the cycle after they were accepted until they are taken.
@@ -50,7 +51,7 @@ class Queue(wiring.Component):
     Raises
     ------
     ValueError
-        If ``depth`` is less than 2, ``ram`` is no kind of memory, or ``front`` is asked of block RAM.
+        If ``depth`` is less than 2, or ``ram`` is no kind of memory.
     """
 
     LUT_RAM_DEPTH = LUT_RAM_DEPTH
@@ -59,8 +60,6 @@ class Queue(wiring.Component):
         if not isinstance(depth, int) or depth < 2:
             raise ValueError(f"Queue depth must be an integer of at least 2, not {depth!r}")
         check_ram("Queue", ram)
-        if front and has_registered_read(depth, ram):
-            raise ValueError(f"Only LUT RAM has a register in front, not a queue of {depth!r} in block RAM")
         self.shape = shape
         self.depth = depth
         self.ram = ram
@@ -75,7 +74,7 @@ class Queue(wiring.Component):
     def latency(self):
         """Cycles from the transfer on ``i`` to the item's first cycle on ``o`` of an empty
         queue."""
-        return 2 if self._registered_read else 1
+        return 1 + self._registered_read * (1 + self.front)
 
     @property
     def _registered_read(self):
@@ -107,10 +106,10 @@ class Queue(wiring.Component):
         with m.If(w_port.en):
             m.d.sync += w_port.addr.eq(self._after(w_port.addr))
 
-        if self.front:
-            self._read_front(m, storage, push, past)
-        elif self._registered_read:
+        if self._registered_read:
             self._read_registered(m, storage, push)
+        elif self.front:
+            self._read_front(m, storage, push, past)
         else:
             self._read_asynchronous(m, storage, push, pop)
         return m
@@ -163,7 +162,8 @@ class Queue(wiring.Component):
         oldest = Signal(range(self.depth))
         waiting = Signal(range(self.depth + 1))  # items in rows, not counting the output register
         some = Signal()  # waiting != 0
-        load, _ = show_registered(m, storage, self.o, oldest, some)
+        shown = in_front(m, wiring.flipped(self.o), forget=0) if self.front else self.o
+        load, _ = show_registered(m, storage, shown, oldest, some)
         with m.If(load):
             m.d.sync += oldest.eq(self._after(oldest))
         with m.If(push & ~load):

@@ -8,7 +8,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .storage import check_ram, has_registered_read, make_storage, show_registered
+from .storage import check_ram, has_registered_read, in_front, make_storage, show_registered
 
 __all__ = ["ReplayQueue"]
 
@@ -23,6 +23,8 @@ class ReplayQueue(wiring.Component):
         Items held, taken or not; a power of two, at least 2.
     ram : ``"lut"``, ``"block"`` or ``None``
         As for :class:`Queue`.
+    front : bool
+        Registers behind block RAM, for deep logic behind them: a cycle more.
 
     Members
     -------
@@ -45,11 +47,12 @@ class ReplayQueue(wiring.Component):
         If ``depth`` is no power of two, or less than 2, or ``ram`` is no kind of memory.
     """
 
-    def __init__(self, shape, *, depth, ram=None):
+    def __init__(self, shape, *, depth, ram=None, front=False):
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
             raise ValueError(f"ReplayQueue depth must be a power of two of at least 2, not {depth!r}")
         check_ram("ReplayQueue", ram)
         self.shape, self.depth, self.ram = shape, depth, ram
+        self.front = front and has_registered_read(depth, ram)
         super().__init__({
             "i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)),
             "release": In(range(depth + 1)), "rewind": In(1), "clear": In(1),
@@ -59,11 +62,11 @@ class ReplayQueue(wiring.Component):
     @property
     def latency(self):
         """Cycles from the transfer on ``i`` to the item's first cycle on ``o`` of an empty queue."""
-        return 2 if has_registered_read(self.depth, self.ram) else 1
+        return 1 + has_registered_read(self.depth, self.ram) + self.front
 
     def elaborate(self, platform):
         m = Module()
-        registered = self.latency == 2
+        registered = has_registered_read(self.depth, self.ram)
         m.submodules.storage = storage = make_storage(self.shape, self.depth, self.ram)
         # Modulo twice the depth: rows to be written, to be taken next, and the oldest.
         written, taken, oldest = (Signal(range(2 * self.depth), name=name) for name in ("written", "taken", "oldest"))
@@ -93,7 +96,8 @@ class ReplayQueue(wiring.Component):
     def _read_registered(self, m, storage, written, oldest):
         """Move the next item to the memory's output register as soon as that is free."""
         reading = Signal.like(written)
-        load, loaded = show_registered(m, storage, self.o, reading, reading != written)
+        shown = in_front(m, wiring.flipped(self.o), forget=self.rewind | self.clear) if self.front else self.o
+        load, loaded = show_registered(m, storage, shown, reading, reading != written)
         m.d.sync += reading.eq(reading + load)
         with m.If(self.rewind):
             m.d.sync += [reading.eq(oldest), loaded.eq(0)]

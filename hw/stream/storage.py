@@ -1,9 +1,11 @@
 """What queues have in common: the memory of their rows, and the register behind it that shows the next one."""
 
 from amaranth import *
-from amaranth.lib import memory
+from amaranth.lib import memory, wiring
 
-__all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "make_storage",
+from .skid import Skid
+
+__all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "in_front", "make_storage",
            "read_late", "show_registered"]
 
 LUT_RAM_DEPTH = 32
@@ -80,3 +82,13 @@ def show_registered(m, storage, o, row, some):
     with m.Elif(o.valid & o.ready):
         m.d.sync += loaded.eq(0)
     return load, loaded
+
+
+def in_front(m, o, *, forget):
+    """A stream whose items are on ``o`` a cycle later, from registers; ``forget`` drops those that are on the way.
+
+    Block RAM shows late in its cycle what it has read: on an ECP5, when half of it is over.
+    """
+    m.submodules.front = front = ResetInserter(Value.cast(forget))(Skid(o.payload.shape()))
+    wiring.connect(m, front.o, o)
+    return front.i

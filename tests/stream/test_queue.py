@@ -15,7 +15,7 @@ STALLS = [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.4, 0.6)]
 
 
 @pytest.mark.parametrize("stalls", STALLS)
-@pytest.mark.parametrize("kind", [{}, {"ram": "block"}, {"front": True}])
+@pytest.mark.parametrize("kind", [{}, {"ram": "block"}, {"front": True}, {"ram": "block", "front": True}])
 @pytest.mark.parametrize("depth", [2, 5, 8])
 def test_order(depth, kind, stalls):
     items = [random.Random(depth).randrange(1 << 16) for _ in range(150)]
@@ -27,7 +27,7 @@ def test_order(depth, kind, stalls):
 
 @pytest.mark.parametrize("depth, kind, latency", [
     (2, {}, 1), (32, {}, 1), (33, {}, 2), (3, {"ram": "block"}, 2), (40, {"ram": "lut"}, 1), (2, {"front": True}, 1),
-    (5, {"front": True}, 1),
+    (5, {"front": True}, 1), (4, {"ram": "block", "front": True}, 3), (33, {"front": True}, 3),
 ])
 def test_latency_and_throughput(depth, kind, latency):
     dut = Queue(16, depth=depth, **kind)
@@ -40,7 +40,7 @@ def test_latency_and_throughput(depth, kind, latency):
 
 @pytest.mark.parametrize("front, depth, ram", [
     *((False, depth, "lut") for depth in (2, 3, 4, 7)), *((False, depth, "block") for depth in (3, 4, 7)),
-    *((True, depth, "lut") for depth in (2, 3, 4, 7)),
+    *((True, depth, "lut") for depth in (2, 3, 4, 7)), *((True, depth, "block") for depth in (4, 7)),
 ])
 def test_depth_and_level(front, depth, ram):
     dut = Queue(8, depth=depth, ram=ram, front=front)
@@ -76,7 +76,7 @@ def test_depth_and_level(front, depth, ram):
     sim.run()
 
 
-@pytest.mark.parametrize("kind", [{"ram": "lut"}, {"ram": "block"}, {"front": True}])
+@pytest.mark.parametrize("kind", [{"ram": "lut"}, {"ram": "block"}, {"front": True}, {"ram": "block", "front": True}])
 def test_struct_payload(kind):
     shape = data.StructLayout({"tag": 5, "offset": signed(6)})
     items = [shape.const({"tag": tag, "offset": -tag}) for tag in range(20)]
@@ -94,8 +94,6 @@ def test_depth_wrong(depth):
 def test_ram_wrong():
     with pytest.raises(ValueError, match=r'^Queue memory must be "lut", "block" or None, not \'ultra\'$'):
         Queue(8, depth=4, ram="ultra")
-    with pytest.raises(ValueError, match=r"^Only LUT RAM has a register in front, not a queue of 64 in block RAM$"):
-        Queue(8, depth=64, front=True)
 
 
 def cells(component, command, tmp_path):
