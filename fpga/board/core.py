@@ -36,7 +36,7 @@ DESIGNS = ("dma", "ace", "probe", "endpoint")
 _PRESETS = ("tiny", "base", "wide")
 
 _SMALL = {"lanes": 1, "prod": False, "fp8": False, "avg": False, "widen": False, "varying": False, "counters": False,
-          "dimensions": 1, "fsms": 2, "slots": 4, "queue_depth": 2, "communicators": 2, "regions": 4}
+          "late_ram": True, "dimensions": 1, "fsms": 2, "slots": 4, "queue_depth": 2, "communicators": 2, "regions": 4}
 """What `tiny` accelerators have on a board: two as they are would fill an ECP5-85F to nine tenths."""
 
 

@@ -88,6 +88,9 @@ class AceConfig:
         malformed.
     counters : bool
         Of events, in the accelerator and its links. Without, they read as 0.
+    late_ram : bool
+        Block RAM shows what it has read late in its cycle, as on an ECP5, where that is after 5.6 ns: links have
+        registers behind theirs, and a hop takes two cycles more; of few regions, the tables are LUT RAM.
     dimensions : int
         Of the torus that it has ports for: 1, a ring, to 3.
     address_width : int
@@ -133,6 +136,7 @@ class AceConfig:
     widen: bool = True
     varying: bool = True
     counters: bool = True
+    late_ram: bool = False
     dimensions: int = DIMENSIONS
     address_width: int = ADDR_WIDTH
     fsms: int = 16
@@ -157,7 +161,7 @@ class AceConfig:
 
         need("data_width", 64, 512)
         need("lanes", 1, self.data_width // 32)
-        for name in ("prod", "fp8", "avg", "widen", "varying", "counters"):
+        for name in ("prod", "fp8", "avg", "widen", "varying", "counters", "late_ram"):
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {value!r}")
         for name, low, high in (("dimensions", 1, DIMENSIONS), ("address_width", 32, ADDR_WIDTH)):

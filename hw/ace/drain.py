@@ -174,7 +174,8 @@ class Drain(wiring.Component):
         m.submodules.texts = texts = Queue(8 * WORD_BYTES, depth=BURSTS)
         m.submodules.answers = answers = Queue(
             data.StructLayout({"empty": 1, "word": 1, "ends": 1,
-                               "owner": max(self.config.slot_bits, self.config.queue_bits)}), depth=self.writes)
+                               "owner": max(self.config.slot_bits, self.config.queue_bits)}), depth=self.writes,
+            front=self.config.late_ram)
         empty, free, go, first = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             first.eq(self.words.valid),

@@ -93,7 +93,7 @@ class AceEngine(wiring.Component):
         m.submodules.operations = operations = Operations(config)
         m.submodules.chunker = chunker = Chunker(config)
         m.submodules.communicators = communicators = Communicators(config, shares=4)
-        m.submodules.regions = regions = RegionTable(config)
+        m.submodules.regions = regions = RegionTable(config, late_ram=config.late_ram)
         m.submodules.programs = programs = Programs(config, clients=5)
         m.submodules.fills = fills = Transfers(config)
         m.submodules.drains = drains = Transfers(config)

@@ -89,7 +89,7 @@ class Fill(wiring.Component):
             "sram": config.sram_bits, "slot": config.slot_bits, "ends": 1, "quarter": 2, "widen": 1,
             "dtype": TYPE_WIDTH,
         })
-        m.submodules.waiting = waiting = Queue(read, depth=self.reads)
+        m.submodules.waiting = waiting = Queue(read, depth=self.reads, front=config.late_ram)
         self._issue(m, bursts.o, waiting.i)
         ahead = self._rotate(m, waiting.o)
         self._join(m, *ahead)

@@ -49,18 +49,26 @@ class LinkWindow(Elaboratable):
         with m.If(write.en):
             m.d.sync += end.eq(end + 1)
 
-        # One is released.
-        releasing = Signal()
+        # One is released; in a cycle of its own where block RAM is late.
+        releasing, domain = Signal(), "sync" if self.config.late_ram else "comb"
         m.d.comb += [
             releasing.eq((acked != peer) & ((acked != number) | self.draining)),
-            acked_next.eq(acked + releasing), self.settled.eq(acked == peer), self.some.eq(acked != end),
-            self.release.eq(Mux(releasing, oldest.data.source, 0)), self.release_beats.eq(oldest.data.beats),
-            number_next.eq(Mux(self.rewind, acked, number + done)),
-            oldest.addr.eq(acked_next[:bits]), upcoming.addr.eq(number_next[:bits]),
+            acked_next.eq(acked + releasing), self.some.eq(acked != end),
+            number_next.eq(Mux(self.rewind, acked, number + done)), oldest.addr.eq(acked_next[:bits]),
         ]
-        # The row of the upcoming packet is known, if it was not written just now; then nothing is to be sent again.
-        m.d.comb += self.source.eq(upcoming.data.source)
+        m.d[domain] += [self.release.eq(Mux(releasing, oldest.data.source, 0)),
+                        self.release_beats.eq(oldest.data.beats)]
+        m.d.comb += self.settled.eq((acked == peer) & ~(self.release.any() if domain == "sync" else 0))
+        # The upcoming packet's source is kept, and the row behind it read ahead: block RAM shows it late. It is 0 for a
+        # cycle after ``rewind``, and anything while nothing is to be sent again.
+        kept = Signal()
+        m.d.comb += upcoming.addr.eq(Mux(self.rewind, acked, Mux(done & kept, number + 2, number + 1))[:bits])
+        with m.If(done | ~kept):
+            m.d.sync += self.source.eq(upcoming.data.source)
+        with m.If(self.rewind):
+            m.d.sync += self.source.eq(0)
         m.d.sync += [
+            kept.eq(~self.rewind),
             acked.eq(acked_next), number.eq(number_next), self.unacknowledged.eq(end - acked),
             self.window.eq(_ahead(end, acked) < depth - 2),
         ]

@@ -9,6 +9,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .layouts import InitSignature, RegionEntry
+from .table import ram_of
 
 __all__ = ["RegionTable"]
 
@@ -21,6 +22,8 @@ class RegionTable(wiring.Component):
     Parameters
     ----------
     config : DmaConfig
+    late_ram : bool
+        Block RAM is late: of few regions, the tables are LUT RAM.
 
     Members
     -------
@@ -31,8 +34,8 @@ class RegionTable(wiring.Component):
         Entries one cycle after their ids.
     """
 
-    def __init__(self, config):
-        self.config = config
+    def __init__(self, config, *, late_ram=False):
+        self.config, self.late_ram = config, late_ram
         super().__init__({
             "init": In(InitSignature(config)),
             "write": In(1), "write_id": In(config.region_bits), "write_data": In(RegionEntry),
@@ -42,9 +45,10 @@ class RegionTable(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        kind = ram_of(self.config.regions) if self.late_ram else {"ram_style": "block"}
         for side in ("src", "dst"):
             m.submodules[f"{side}_table"] = table = memory.Memory(
-                shape=RegionEntry, depth=self.config.regions, init=[], attrs={"ram_style": "block"})
+                shape=RegionEntry, depth=self.config.regions, init=[], attrs=kind)
             write, read = table.write_port(), table.read_port()
             m.d.comb += [
                 write.en.eq(self.write | self.init.active),

@@ -30,8 +30,9 @@ from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unp
 pytestmark = pytest.mark.rtl
 
 # Memories in block RAM, one channel; in LUT RAM as short as may be, two channels.
-CONFIGS = {"long": TINY, "short": replace(TINY, packet_bytes=64, link_beats=16, replay_beats=32, link_channels=2)}
-LATENCY = {"long": 7, "short": 5}
+CONFIGS = {"long": TINY, "late": replace(TINY, late_ram=True),
+           "short": replace(TINY, packet_bytes=64, link_beats=16, replay_beats=32, link_channels=2)}
+LATENCY = {"long": 7, "late": 9, "short": 5}
 """Cycles from ``i`` of one port to ``o`` of the other, of a packet of one beat over a link that takes none."""
 TIMEOUT, TRIES = 400, 10
 

@@ -17,7 +17,8 @@ from sim.ace.shared_library import build_library
 pytestmark = pytest.mark.rtl
 
 SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, widen=False, varying=False, counters=False,
-                dimensions=1, address_width=34, fsms=2, slots=4, queue_depth=2, communicators=2, regions=8)
+                late_ram=True, dimensions=1, address_width=34, fsms=2, slots=4, queue_depth=2, communicators=2,
+                regions=8)
 
 
 @cache
