@@ -83,7 +83,7 @@ class Transmit(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        fits, signal_fits = Signal(config.ports), Signal(config.ports)
+        fits, signal_fits = Signal(config.ports, init=-1), Signal(config.ports)
         taken = Signal()
         m.d.comb += [taken.eq(self.sends.valid & self.sends.ready),
                      self.signals.ready.eq(signal_fits.bit_select(self.signals.payload.port, 1))]
@@ -103,21 +103,26 @@ class Transmit(wiring.Component):
             signals, flit = self.port_signals[number], port.payload
             # Beats that were taken and are not yet among those that the port had in the cycle before.
             coming = Signal(range(2 * config.packet_beats + 8), name=f"coming_{number}")
-            level, fresh = (Signal.like(now[number], name=f"{name}_{number}")
-                            for name, now in (("level", self.level), ("fresh", self.fresh)))
+            after = Signal.like(coming, name=f"after_{number}")
             came = Signal(name=f"came_{number}")
             kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                              for name in ("kept", "waiting"))
             mine = taken & (send.port == number)
-            beat, abort, room, open_ = (Signal(name=f"{name}_{number}") for name in ("beat", "abort", "room", "open"))
+            beat, abort, room, open_ = (Signal(name=f"{name}_{number}", init=name == "room") for name in (
+                "beat", "abort", "room", "open"))
             inside = Signal(name=f"inside_{number}")    # a packet of which more beats come
-            m.d.sync += [coming.eq(coming + Mux(mine, send.header.beats + 1, 0) - came), open_.eq(room),
-                         level.eq(self.level[number]), fresh.eq(self.fresh[number]), came.eq(beat)]
+            # What there will be in the next cycle, so that nothing is added up before the next packet is chosen.
             m.d.comb += [
-                kept.eq(level + coming), waiting.eq(fresh + coming),
+                after.eq(coming + Mux(mine, send.header.beats + 1, 0) - came),
+                kept.eq(self.level[number] + after), waiting.eq(self.fresh[number] + after),
+            ]
+            m.d.sync += [
+                coming.eq(after), open_.eq(room), came.eq(beat),
                 fits[number].eq(kept <= config.replay_beats - config.packet_beats),
                 # ABORTs may still come before it.
                 room.eq((kept < config.replay_beats - config.packet_beats - 1) & (waiting <= self.AHEAD)),
+            ]
+            m.d.comb += [
                 # An ABORT is not kept waiting by one packet after the other.
                 self.room[number].eq(room & ~self.tell.valid[number]),
                 beat.eq(here & (known.port == number)),
