@@ -79,6 +79,10 @@ class Aligner(wiring.Component):
         emit, ends, failed = Signal(), Signal(), Signal()
         words = config.data_width // len(step.word)
         word, is_word, failing = Signal.like(step.word), Signal(), Signal()
+        # By two bits of the shift in each LUT; an odd one is left to stage 3, for block RAM shows its beats late.
+        whole = len(step.shift) & ~1
+        halved, turned = Signal(), Signal.like(now)
+        m.d.comb += turned.eq(Mux(halved, now.rotate_left(len(now) // 2), now) if whole < len(step.shift) else now)
         m.d.comb += self.queue.eq(step.queue)
         m.d.comb += failing.eq((step.first & ~step.completion & (step.epoch != self.epoch))
                                | (step.take & self.beat.error) | (~step.first & failed))
@@ -87,7 +91,8 @@ class Aligner(wiring.Component):
                          word.eq(step.word), is_word.eq(step.completion)]
         with m.If(advance & step_valid):
             m.d.sync += [
-                before.eq(now), now.eq(rotate_up(self.beat.data, step.shift, opposite)), failed.eq(failing),
+                before.eq(turned), now.eq(rotate_up(self.beat.data, step.shift[:whole], opposite[:whole])),
+                halved.eq(step.shift[-1]), failed.eq(failing),
             ]
             m.d.sync += [
                 below[lane].eq(lane < step.shift)
@@ -103,7 +108,7 @@ class Aligner(wiring.Component):
         m.d.comb += [
             out.i.valid.eq(emit),
             out.i.payload.data.eq(Mux(is_word, word.replicate(words), Cat(
-                Mux(below[lane], before[8 * lane:8 * lane + 8], now[8 * lane:8 * lane + 8])
+                Mux(below[lane], before[8 * lane:8 * lane + 8], turned[8 * lane:8 * lane + 8])
                 for lane in range(lanes)))),
             out.i.payload.strb.eq(strobes),
             out.i.payload.last.eq(ends),

@@ -98,8 +98,8 @@ class QueueControl(wiring.Component):
         def bit(bits):
             return bits.bit_select(queue, 1)
 
-        pending = Signal()              # as late as phase 2 knows it
-        m.d.sync += pending.eq(bit(self.pending))
+        pending, resets = Signal(), Signal()        # as late as phase 2 knows it
+        m.d.sync += [pending.eq(bit(self.pending)), resets.eq(bit(self.resetting))]
         with m.If(self.scanning):
             m.d.sync += [in_flight.eq(self.in_flight), stopped.eq(bit(self.resetting))]
 
@@ -110,7 +110,7 @@ class QueueControl(wiring.Component):
         m.d.comb += [
             self.flush.eq(bit(self.resetting) & (scan[:2] == 1)),
             self.flush_queue.eq(queue),
-            drained.eq(act & bit(self.resetting) & stopped & ~bit(self.waiting) & ~in_flight & ~pending),
+            drained.eq(act & resets & stopped & ~bit(self.waiting) & ~in_flight & ~pending),
             found.i.valid.eq(drained | timeout),
             found.i.payload.queue.eq(queue),
             found.i.payload.kind.eq(Mux(drained, OpKind.RESET, OpKind.EVENT)),
@@ -122,10 +122,10 @@ class QueueControl(wiring.Component):
         progress = Signal(self.config.queues)
         busy, stuck = Signal(), Signal()
         m.d.comb += [
-            busy.eq(in_flight | (bit(self.resetting) & pending)),
+            busy.eq(in_flight | (resets & pending)),
             stuck.eq(act & counting & busy & ~bit(progress)),
-            timeout.eq(stuck & ~bit(self.held) & ~bit(self.resetting)),
-            self.give_up.eq(stuck & bit(self.resetting)),
+            timeout.eq(stuck & ~bit(self.held) & ~resets),
+            self.give_up.eq(stuck & resets),
         ]
         with m.If(self.watchdog == 0):
             m.d.sync += [left.eq(0), due.eq(0)]

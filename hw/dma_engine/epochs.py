@@ -78,17 +78,19 @@ class Epochs(wiring.Component):
         # -- The queue last looked at.
         queue, place, tail = Signal(config.queue_bits), Signal.like(self.look_head), Signal.like(self.look_tail)
         outside, walking, clean = Signal(), Signal(), Signal()
+        spent = Signal()                # every epoch of it is in use; as ``give_up`` comes three cycles after ``look``
         now = rows.read[3].data
         m.d.comb += [
             rows.read[3].addr.eq(queue),
             rows.write.addr.eq(queue),
             clean.eq(~walking & ~outside),
-            self.gave_up.eq(self.give_up & ~walking & ~now.used.all()),
+            self.gave_up.eq(self.give_up & ~walking & ~spent),
             self.gave_up_queue.eq(queue),
             rows.write.en.eq(self.gave_up | clean),
             rows.write.data.epoch.eq(now.epoch + self.gave_up),
             rows.write.data.used.eq(Mux(self.gave_up, now.used + 1, 0)),
         ]
+        m.d.sync += spent.eq(now.used.all())
         with m.If(self.look & ~walking):
             m.d.sync += [queue.eq(self.look_queue), place.eq(self.look_head), tail.eq(self.look_tail),
                          outside.eq(sent.read[1].data != back.read[1].data)]

@@ -1,6 +1,6 @@
 """Latency histogram of each queue, of samples: from a request's acceptance to its end.
 
-QueueStore (posts), Retire (ends, resets) -> LatencyHistogram -> registers.  Latency: 6 cycles from an end to its
+QueueStore (posts), Retire (ends, resets) -> LatencyHistogram -> registers.  Latency: 7 cycles from an end to its
 bin.  Throughput: one post and one end per cycle.
 
 A request that is accepted while no sample of its queue is running starts one; its own end, found by
@@ -22,7 +22,7 @@ __all__ = ["LatencyHistogram"]
 TIME_WIDTH = 32
 COUNT_WIDTH = 32
 
-SAMPLES_WAITING = 4
+SAMPLES_WAITING = 8
 """Samples that wait while software reads."""
 
 
@@ -132,27 +132,33 @@ class LatencyHistogram(wiring.Component):
 
         # -- Read a row, software's first.
         item, valid = Signal.like(items.o.payload), Signal()
+        had, writes = Signal.like(items.o.payload), Signal()
         looking, look_row = Signal(), Signal(Shape.cast(item.queue.shape()).width + len(self.look_bin))
-        shown, late, wanted = Signal(COUNT_WIDTH), Signal(), Signal()
+        shown, late, wanted, written = Signal(COUNT_WIDTH), Signal(), Signal(), Signal()
+        following = items.o.payload.queue
         m.d.comb += [
-            # A row that is being written cannot be read.
             wanted.eq(self.look | late),
-            items.o.ready.eq(~wanted & ~(valid & (item.queue == items.o.payload.queue))),
-            read.addr.eq(Mux(wanted, Cat(self.look_bin, self.look_queue),
-                             Cat(items.o.payload.bin, items.o.payload.queue))),
+            # A row that is being written cannot be read.
+            written.eq(write.en & (write.addr == Cat(self.look_bin, self.look_queue))),
+            items.o.ready.eq(~wanted & ~(valid & (item.queue == following)) & ~(writes & (had.queue == following))),
+            read.addr.eq(Mux(wanted, Cat(self.look_bin, self.look_queue), Cat(items.o.payload.bin, following))),
         ]
-        m.d.sync += [valid.eq(items.o.valid & items.o.ready), item.eq(items.o.payload), late.eq(wanted & write.en),
-                     looking.eq(wanted & ~write.en), look_row.eq(Cat(self.look_bin, self.look_queue))]
+        m.d.sync += [valid.eq(items.o.valid & items.o.ready), item.eq(items.o.payload), late.eq(wanted & written),
+                     looking.eq(wanted & ~written), look_row.eq(Cat(self.look_bin, self.look_queue))]
+
+        # -- Keep what it holds: block RAM shows it late in its cycle.
+        count = Signal(COUNT_WIDTH)
+        m.d.sync += [writes.eq(valid), had.eq(item), count.eq(read.data)]
 
         # -- Write it.
         have = filled.read[0].data
-        known = have.bit_select(item.bin, 1)
+        known = have.bit_select(had.bin, 1)
         m.d.comb += [
-            filled.read[0].addr.eq(item.queue),
-            filled.write.en.eq(valid), filled.write.addr.eq(item.queue),
-            filled.write.data.eq(Mux(item.reset, 0, have | 1 << item.bin)),
-            write.en.eq(valid & ~item.reset), write.addr.eq(Cat(item.bin, item.queue)),
-            write.data.eq(Mux(known, read.data + 1, 1)),
+            filled.read[0].addr.eq(had.queue),
+            filled.write.en.eq(writes), filled.write.addr.eq(had.queue),
+            filled.write.data.eq(Mux(had.reset, 0, have | 1 << had.bin)),
+            write.en.eq(writes & ~had.reset), write.addr.eq(Cat(had.bin, had.queue)),
+            write.data.eq(Mux(known, count + 1, 1)),
         ]
 
         # -- Show it.

@@ -201,7 +201,7 @@ def front_layout(config):
         "src_region": REGION_ID_WIDTH + 1, "dst_region": REGION_ID_WIDTH + 1,
         "src_offset": OFFSET_WIDTH, "dst_offset": OFFSET_WIDTH, "length": REQUEST_LENGTH_WIDTH,
         "last_segment": config.segment_count_width,     # number of the last segment
-        "single": 1,                                    # which is the first
+        "single": 1,                                    # which is the first, if nothing is wrong
         "end_position": config.segment_bits,            # of the last byte inside the last segment
     })
 

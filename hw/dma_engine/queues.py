@@ -37,14 +37,17 @@ _ARK = 2
 
 
 class _Kind(enum.Enum, shape=4):
-    """What is known of a stored word; of an unreadable one, its descriptor could not be read."""
+    """What is known of a stored word; of an unreadable one, its descriptor could not be read. An empty one is none of
+    the others."""
 
     MALFORMED = 0
     COPY = Opcode.COPY
     SIGNAL = Opcode.SIGNAL
     ARK = 4
     ARK_CONNECTION = 5
+    ARK_EMPTY = 6
     UNREADABLE = 8
+    EMPTY = 9
 
 
 class QueueStore(wiring.Component):
@@ -121,8 +124,8 @@ class QueueStore(wiring.Component):
         waiting = read_late(m, ring, addr=row, en=self.pick)
         m.submodules.heads = heads = Table(position_bits + 1, depth=config.queues, reads=2, init=init)
         m.submodules.tails = tails = Table(position_bits + 1, depth=config.queues, reads=3, init=init)
-        m.submodules.fronts = fronts = Table(front_layout(config), depth=config.queues, reads=1, init=init)
-        for table in (heads, tails, fronts):
+        m.submodules.fronts = fronts = Table(front_layout(config), depth=config.queues, reads=1, init=None)
+        for table in (heads, tails):
             wiring.connect(m, wiring.flipped(self.init), table.init)
 
         ready, more = self.ready, self.more
@@ -141,9 +144,9 @@ class QueueStore(wiring.Component):
             full.eq((heads.read[0].data ^ tails.read[0].data) == depth),
             self.i.ready.eq(events.level + events.i.valid < events.depth),      # one may be on its way there
             arrives.eq(self.i.valid & self.i.ready),
-            accept.eq(_bit(self.enabled, queue) & ~_bit(self.refusing, queue)),
+            accept.eq(_bit(self.enabled & ~self.refusing, queue)),
             # Without a look at ``load``, which comes late.
-            direct.eq(arrives & accept & ~_bit(ready | more, queue) & ~fetched),
+            direct.eq(arrives & _bit(self.enabled & ~(self.refusing | ready | more), queue) & ~fetched),
             self.arriving.eq(direct), self.arriving_queue.eq(queue),
             overflow.eq(accept & full),
             self.refused.eq(~accept | (overflow & ~direct)),
@@ -239,13 +242,18 @@ class QueueStore(wiring.Component):
             signal.eq((arrival.word.opcode == Opcode.SIGNAL) & (arrival.word.length == SIGNAL_BYTES)
                       & (arrival.word.dst_offset[:3] == 0)),
         ]
+        # Of an ARK word the length has more bits.
+        extra, empty = ArkExtra(arrival.word.src_offset[:ArkExtra.size]), Signal()
+        m.d.comb += empty.eq((arrival.word.length == 0) & ~(arrival.ark & extra.length_high.any()))
         with m.If(arrival.check == Check.FETCH_ERROR):
             m.d.comb += stored.word.opcode.eq(_Kind.UNREADABLE)
         with m.Elif((arrival.check == Check.MALFORMED) | ~(copy | signal) | (arrival.word.flags & reserved).any()):
             m.d.comb += stored.word.opcode.eq(_Kind.MALFORMED)
         with m.Elif(arrival.ark):
-            m.d.comb += stored.word.opcode.eq(
-                Mux(arrival.check == Check.CONNECTION, _Kind.ARK_CONNECTION, _Kind.ARK))
+            m.d.comb += stored.word.opcode.eq(Mux(empty, _Kind.ARK_EMPTY, Mux(
+                arrival.check == Check.CONNECTION, _Kind.ARK_CONNECTION, _Kind.ARK)))
+        with m.Elif(empty):
+            m.d.comb += stored.word.opcode.eq(_Kind.EMPTY)
         return stored
 
     def _decode(self, m, stored, ark):
@@ -257,15 +265,15 @@ class QueueStore(wiring.Component):
         offset, end = word.dst_offset[:config.segment_bits], Signal(len(front.length) + 1)
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
         extra = ArkExtra(word.src_offset[:ArkExtra.size])
-        # Whether there is one segment, without that adder's length; ``within`` may be a segment and yet end in it.
-        high, within = front.length[config.segment_bits:], Signal(config.segment_bits + 1)
+        # Whether there is one segment, without that adder's length: what reaches into the next one has a carry, and a
+        # sum of -1 is that of a whole segment.
+        high, within = front.length[config.segment_bits:], Signal(config.segment_bits + 2)
         m.d.comb += [
-            within.eq(front.length[:config.segment_bits] + offset),
-            front.single.eq((front.check != Check.OK) | Mux(within == 0, high == 1, (high == 0) & (
-                ~within[-1] | ~within[:-1].any()))),
+            within.eq(_one_less(front.length[:config.segment_bits], offset)),
+            front.single.eq(~high[1:].any() & (within[-1] | ~(high[0] | within[-2]))),
             # Of a word in which something is wrong, anything: all that it becomes is a single segment.
             front.last_segment.eq(end[config.segment_bits:]), front.end_position.eq(end[:config.segment_bits]),
-            end.eq(~Cat(front.length ^ offset, C(0, 1)) + ((front.length | offset) << 1)),
+            end.eq(_one_less(front.length, offset)),
             front.signal.eq(word.opcode == _Kind.SIGNAL),
             front.fence.eq(flag["FENCE"] | front.signal),
             front.end.sc.eq(flag["SC"]), front.end.rc.eq(flag["RC"]), front.end.irq.eq(flag["IRQ"]),
@@ -282,11 +290,16 @@ class QueueStore(wiring.Component):
             m.d.comb += front.check.eq(Check.FETCH_ERROR)
         with m.Elif(word.opcode == _Kind.MALFORMED):
             m.d.comb += front.check.eq(Check.MALFORMED)
-        with m.Elif(front.length == 0):
+        with m.Elif((word.opcode == _Kind.EMPTY) | (word.opcode == _Kind.ARK_EMPTY)):
             m.d.comb += front.check.eq(Check.ZERO_LENGTH)
         with m.Elif(word.opcode == _Kind.ARK_CONNECTION):
             m.d.comb += front.check.eq(Check.CONNECTION)
         return front
+
+
+def _one_less(one, other):
+    """``one + other - 1`` of unsigned values: two bits more, in two's complement; one LUT before the adder."""
+    return ~Cat(one ^ other, C(0, 2)) + ((one | other) << 1)
 
 
 def _bit(bits, index):

@@ -104,12 +104,13 @@ class RingBuffer(wiring.Component):
         to = Array(Signal(row_bits, name=f"to_{index}") for index in range(rings))
         oldest = Array(Signal(row_bits, name=f"oldest_{index}") for index in range(rings))
         numbers = Array(Signal(range(max(beats, 2)), name=f"number_{index}") for index in range(rings))
+        finals = Signal(rings, init=-(beats == 1))      # the next beat is a descriptor's last
 
         # -- A beat: which of its descriptor, and what is known so far?
         before = Array(Signal(SEEN.size, name=f"before_{index}") for index in range(rings))
         here, seen, verdict = Signal(SEEN), Signal(SEEN), Signal(VERDICT)
-        number, last = Signal(range(max(beats, 2))), Signal()
-        m.d.comb += [number.eq(numbers[self.ring]), last.eq(number == beats - 1)]
+        number = Signal(range(max(beats, 2)))
+        m.d.comb += number.eq(numbers[self.ring])
         for part in range(beats):
             with m.If(number == part):
                 m.d.comb += [here[name].eq(found) for name, found in _look(self.beat, part * config.data_width).items()]
@@ -145,18 +146,18 @@ class RingBuffer(wiring.Component):
         for index in range(rings):
             owed = Signal(range(config.ring_depth + 1), name=f"owed_{index}")
             mine, taken = self.valid & (self.ring == index), self.take & (self.take_ring == index)
-            count = self.count[index]
+            count, last = self.count[index], finals[index]
             after = Signal.like(count, name=f"after_{index}")
             comes = Signal(name=f"comes_{index}")
-            m.d.comb += [comes.eq(mine & last & ~self.owed[index]), after.eq(count + comes),
-                         self.owed[index].eq(owed != 0)]
+            m.d.comb += [comes.eq(mine & last & ~self.owed[index]), after.eq(count + comes)]
             with m.If(mine):
-                m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(seen)]
+                m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(seen),
+                             last.eq(number == (beats - 2) % beats)]
             with m.If(self.give_up[index] & ~self.owed[index]):
                 # Nothing is taken of a ring that is given up.
-                m.d.sync += owed.eq(self.reserved[index] - after)
+                m.d.sync += [owed.eq(self.reserved[index] - after), self.owed[index].eq(self.reserved[index] != after)]
             with m.Elif(mine & last & self.owed[index]):
-                m.d.sync += owed.eq(owed - 1)
+                m.d.sync += [owed.eq(owed - 1), self.owed[index].eq(owed != 1)]
             with m.If(self.forget[index]):
                 m.d.sync += [count.eq(0), self.some[index].eq(0), self.several[index].eq(0),
                              to[index].eq(0), oldest[index].eq(0)]

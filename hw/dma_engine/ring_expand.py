@@ -94,9 +94,11 @@ class RingExpand(wiring.Component):
             m.d.sync += taken.eq(0)
 
         # -- The next descriptor is read while the last word of the one before goes out.
-        following, leave = Signal(), Signal()
+        following, leave, goes_on = Signal(), Signal(), Signal()
         m.d.comb += [
-            following.eq(finish & self.several.bit_select(ring, 1) & ~(spent & choice.valid)),
+            # But for the last word, which is known late.
+            goes_on.eq(loaded & open_ & free & self.several.bit_select(ring, 1) & ~((left == 0) & choice.valid)),
+            following.eq(goes_on & last),
             leave.eq(Mux(loaded, (finish & ~following) | ((spent | ~open_) & choice.valid), ~reading)),
             # The same again while it is worked on: what follows is known late.
             self.read.eq(reading | loaded),
@@ -176,7 +178,8 @@ class RingExpand(wiring.Component):
         m.d.comb += [
             first.eq(~amid.bit_select(ring, 1)),
             # Nothing is wrong behind the first word.
-            last.eq(Mux(first, verdict.sole | no_record, final.bit_select(ring, 1))),
+            last.eq((first & verdict.sole) | (first & ~records & header.flags[_bit(DescriptorFlag.RECORD)])
+                    | (~first & final.bit_select(ring, 1))),
             extra.eq(Cat(flag & condition for flag, condition in (
                 (header.flags[_bit(RequestFlag.SC)], last), (header.flags[_bit(RequestFlag.RC)], last),
                 (header.flags[_bit(RequestFlag.FENCE)], first), (header.flags[_bit(RequestFlag.IRQ)], last)))),
@@ -201,8 +204,9 @@ class RingExpand(wiring.Component):
             with m.If(self.forget[number] | (emit & last & (ring == number))):
                 m.d.sync += [midway[number].eq(0), indices[number].eq(0), amid[number].eq(0)]
             with m.Elif(emit & (ring == number)):
-                m.d.sync += [midway[number].eq(~is_list), indices[number].eq(index + is_list), amid[number].eq(1),
-                             final[number].eq(Mux(is_list, (index + 2)[:2] == header.count, now.rows == 2))]
+                m.d.sync += [midway[number].eq(~is_list), indices[number].eq(index + is_list), amid[number].eq(1)]
+            with m.If(emit & (ring == number)):
+                m.d.sync += final[number].eq(Mux(is_list, (index + 2)[:2] == header.count, now.rows == 2))
 
 
 def _bit(flag):

@@ -110,11 +110,12 @@ class RingPointers(wiring.Component):
         look, weigh, act = Signal(), Signal(), Signal()
         pending, room = Signal(rings), Signal(rings)
         m.submodules.choice = choice = RoundRobin(rings)
-        bell, fetch = Signal(), Signal()
+        bell, fetch, room_for_event = Signal(), Signal(), Signal()
         m.d.comb += [
+            room_for_event.eq(events.level + events.i.valid < events.depth),    # one may be on its way there
             choice.requests.eq(pending & room & self.enabled & ~self.owed
                                & (~self.bursts.valid & ~(act & ~is_bell)).replicate(rings)),
-            bell.eq(~look & ~weigh & self.i.valid & events.i.ready & ~(act & is_bell) & ~(was_bell & choice.valid)),
+            bell.eq(~look & ~weigh & self.i.valid & room_for_event & ~(act & is_bell) & ~(was_bell & choice.valid)),
             fetch.eq(~look & ~weigh & choice.valid & ~bell),
             choice.advance.eq(fetch),
         ]
@@ -155,12 +156,16 @@ class RingPointers(wiring.Component):
             accept.eq(act & is_bell & newer & ~refused),
             self.i.ready.eq(act & is_bell),
             self.refused.eq(refused),
-            events.i.valid.eq(act & is_bell & refused & ~refusing),
-            events.i.payload.queue.eq(ring),
-            events.i.payload.status.eq(Mux(enabled, Status.RING_RANGE, Status.DISABLED)),
             tails.write.en.eq(accept), tails.write.addr.eq(ring), tails.write.data.eq(self.i.payload.tail),
             places.write.en.eq(self.configure), places.write.addr.eq(self.configure_ring),
             places.write.data.page.eq(self.settings.page), places.write.data.size.eq(self.settings.size),
+        ]
+
+        # What is refused is known late.
+        m.d.sync += [
+            events.i.valid.eq(act & is_bell & refused & ~refusing),
+            events.i.payload.queue.eq(ring),
+            events.i.payload.status.eq(Mux(enabled, Status.RING_RANGE, Status.DISABLED)),
         ]
 
         # -- Act on a fetch: up to the tail or the next multiple of a burst.

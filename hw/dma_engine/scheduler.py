@@ -166,7 +166,7 @@ class Scheduler(wiring.Component):
             go.eq(present & ~closed.bit_select(queue, 1) & ~fenced),
             self.drop.eq(picked & ~go),
             aborted.eq(aborting.bit_select(queue, 1) & ~first),
-            last.eq(Mux(first, front.single, rests.read[0].data.last) | aborted),
+            last.eq(Mux(first, front.single | (front.check != Check.OK), rests.read[0].data.last) | aborted),
             self.consume.eq(go & last),
             self.leaving.eq(Mux(self.consume, onehot & ~self.more, 0)),
             tails.write.addr.eq(queue), tails.write.data.eq(tail + 1), tails.write.en.eq(go),

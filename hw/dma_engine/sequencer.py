@@ -222,11 +222,14 @@ class WriteSequencer(wiring.Component):
                 emits_left.eq(emits_left - 1),
                 emitted.eq(1),
             ]
-        with m.If(complete & self.steps.ready & addresses.i.ready):
-            m.d.sync += [spacing.eq(start), weighty.eq(0)]
+        completed = complete & self.steps.ready & addresses.i.ready
+        with m.If(completed):
+            m.d.sync += spacing.eq(start)
         with m.Elif((begin | moves) & ~spacing[-1]):
-            m.d.sync += [spacing.eq(spacing + Mux(step.first, SEGMENT_WEIGHT, 1)),
-                         weighty.eq(step.first | (spacing >= start + SEGMENT_WEIGHT - 1))]
+            m.d.sync += spacing.eq(spacing + Mux(step.first, SEGMENT_WEIGHT, 1))
+        # From then on until the word: without a clock enable, which would come late.
+        m.d.sync += weighty.eq(~completed & (
+            weighty | begin | (moves & (spacing[-1] | (spacing >= start + SEGMENT_WEIGHT - 1)))))
 
         # -- One address per burst, when its first step is taken.
         address = addresses.i.payload
