@@ -19,7 +19,7 @@ from .board.twin import TWIN
 from .floorplan import read_placement
 from .netlist import netlist
 from .targets import TARGETS
-from .timing import forget_reserved, read_report
+from .timing import read_report
 
 __all__ = ["Made", "board_config", "board_text", "build", "implement", "synthesise"]
 
@@ -109,19 +109,17 @@ def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
     board = TARGETS[target]
     flow = board.flow
     yosys, nextpnr, packer = (tools.find(tool) for tool in ("yosys", *flow.programs))
-    constraints, options = flow.constrain(board.pins()), flow.options(clock_hz, seed)
-    key = digest(text, constraints, options, flow.kept_free, flow.large, *(
-        tool.version for tool in (yosys, nextpnr, packer)))
+    constraints, options = flow.constrain(board.pins(), clock_hz), flow.options(clock_hz, seed)
+    key = digest(text, constraints, options, *(tool.version for tool in (yosys, nextpnr, packer)))
     folder = build_root() / "fpga" / f"{name}-{key}"
 
     def make():
         (folder / flow.constraints).write_text(constraints, encoding="utf-8")
         synthesised = netlist(text, name=name, synthesis=flow.synthesis, status=lambda what: status(what, 1, 4))
-        reserved, more = flow.prepare(synthesised / "board.json", folder / "board.json")
-        tools.run(nextpnr, [*options, *more, "--json", "board.json", "--report", "timing.json", "--write",
+        shutil.copy(synthesised / "board.json", folder / "board.json")
+        tools.run(nextpnr, [*options, "--json", "board.json", "--report", "timing.json", "--write",
                             "placed.json", "--timing-allow-fail"], folder=folder, log=folder / "nextpnr.log",
                   line=_progress(status))
-        forget_reserved(folder / "timing.json", reserved)
         status("packing the bitstream", 3, 4)
         flow.pack(folder)
         (folder / "placement.json").write_text(json.dumps(read_placement(folder / "placed.json", flow.site)),

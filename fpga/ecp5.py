@@ -1,11 +1,9 @@
 """The flow of Lattice's ECP5: PLL, constraints, nextpnr-ecp5, ecppack."""
 
-import json
 import re
 
 from . import tools
 from .board.top import Ecp5Pll, Ecp5Top
-from .free_rows import luts, places, reserve
 
 __all__ = ["Ecp5Flow"]
 
@@ -15,8 +13,13 @@ _DEVICES = {"LFE5U-12F": "--12k", "LFE5U-25F": "--25k", "LFE5U-45F": "--45k", "L
 _PACKAGES = {"BG256": "CABGA256", "MG285": "CSFBGA285", "BG381": "CABGA381", "BG554": "CABGA554", "BG756": "CABGA756"}
 
 
-_CLOCK_FIRST = ("--placer-heap-timingweight", "100")
-"""Ten times nextpnr's own: on long ways wires take four fifths of the time."""
+_PLACING = ("--placer-heap-timingweight", "100", "--placer-heap-beta", "0.6")
+"""Ten times nextpnr's own weight of the clock: on long ways wires take four fifths of the time. And tiles are filled to
+six tenths instead of nine, or the router finds no short ways between them, and of large designs none at all."""
+
+_PLACED_FOR_HZ = 100_000_000
+"""nextpnr is told of an oscillator that is so fast that engines would have at least this clock: asked for less, it
+leaves ways long that could be short."""
 
 
 class Ecp5Flow:
@@ -34,11 +37,6 @@ class Ecp5Flow:
     programs = ("nextpnr-ecp5", "ecppack")
     constraints = "board.lpf"
     results = ("board.bit", "board.svf", "board.lpf")
-    kept_free = places()
-    """LUTs that stay free in a large design."""
-    large = 10_000
-    """LUTs from which on router 2 has to do: router 1, which minds the clock more, spends hours where LUT RAM lies
-    close together."""
 
     def __init__(self, platform, clock_hz):
         self.platform, self.clock_hz = platform, clock_hz
@@ -57,29 +55,21 @@ class Ecp5Flow:
         top = Ecp5Top(config, clock_hz=self.clock_hz, inverted={pin.name for pin in pins if pin.inverted})
         return top, top.pll.output_hz
 
-    def constrain(self, pins):
-        """Text of :attr:`constraints`: sites, attributes, the oscillator's clock."""
-        lines = []
+    def constrain(self, pins, clock_hz):
+        """Text of :attr:`constraints`: sites, attributes, the oscillator's clock as nextpnr is told, for engines with
+        ``clock_hz``."""
+        lines, faster = [], max(1, _PLACED_FOR_HZ / clock_hz)
         for pin in pins:
             lines.append(f'LOCATE COMP "{pin.name}" SITE "{pin.site}";')
             lines.append(f'IOBUF PORT "{pin.name}" {pin.settings};')
-        lines.append(f'FREQUENCY PORT "clk" {self.clock_hz / 1e6:g} MHZ;')
+        lines.append(f'FREQUENCY PORT "clk" {self.clock_hz / 1e6 * faster:g} MHZ;')
         return "\n".join(lines) + "\n"
 
     def options(self, clock_hz, seed):
         """Of nextpnr, for an engine with this clock."""
         return [_DEVICES[self.platform.device], "--package", _PACKAGES[self.platform.package], "--speed",
                 self.platform.speed, "--seed", str(seed), "--freq", f"{clock_hz / 1e6:g}", "--lpf", self.constraints,
-                "--textcfg", "board.config", *_CLOCK_FIRST]
-
-    def prepare(self, made, path):
-        """Yosys's JSON at ``made`` to ``path`` as nextpnr is to have it; returns how many LUTs in it only keep their
-        places free, and options for a design of its size."""
-        netlist = json.loads(made.read_text(encoding="utf-8"))
-        router = "router2" if luts(netlist["modules"]["board"]["cells"]) >= self.large else "router1"
-        reserved = reserve(netlist, self.platform.device)
-        path.write_text(json.dumps(netlist), encoding="utf-8")
-        return reserved, ["--router", router]
+                "--textcfg", "board.config", *_PLACING]
 
     def pack(self, folder):
         """``board.config`` to :attr:`results`."""

@@ -5,8 +5,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from .free_rows import FREE
-
 __all__ = ["draw", "read_placement"]
 
 _SHOWN = 14
@@ -25,7 +23,7 @@ def read_placement(path, site):
     found = {}
     for name, cell in top["cells"].items():
         place = site(cell.get("attributes", {}).get("NEXTPNR_BEL", ""))
-        if place and not name.startswith(FREE):
+        if place:
             found.setdefault(_block(name), Counter())[place] += 1
     return {block: [[x, y, count] for (x, y), count in sorted(sites.items())] for block, sites in found.items()}
 

@@ -1,7 +1,6 @@
 """The flow of Gowin's GW1N and GW2A: constraints, nextpnr, gowin_pack. Engines have the oscillator's clock."""
 
 import re
-import shutil
 
 from . import tools
 from .board.top import PlainTop
@@ -19,8 +18,6 @@ class GowinFlow:
     programs = ("nextpnr-himbaechel-gowin", "gowin_pack")
     constraints = "board.cst"
     results = ("board.fs", "board.cst")
-    kept_free = ()
-    large = None
 
     def __init__(self, platform, clock_hz):
         self.platform, self.clock_hz = platform, clock_hz
@@ -38,7 +35,7 @@ class GowinFlow:
     def top(self, config, pins):
         return PlainTop(config, inverted={pin.name for pin in pins if pin.inverted}), self.clock_hz
 
-    def constrain(self, pins):
+    def constrain(self, pins, clock_hz):
         lines = []
         for pin in pins:
             lines.append(f'IO_LOC "{pin.name}" {pin.site};')
@@ -48,10 +45,6 @@ class GowinFlow:
     def options(self, clock_hz, seed):
         return ["--device", self.platform.part, "--vopt", f"family={self._family}", "--vopt",
                 f"cst={self.constraints}", "--top", "board", "--seed", str(seed), "--freq", f"{clock_hz / 1e6:g}"]
-
-    def prepare(self, made, path):
-        shutil.copy(made, path)
-        return 0, []
 
     def pack(self, folder):
         tools.run(tools.find("gowin_pack"), ["-d", self._family, "-o", "board.fs", "placed.json"], folder=folder,

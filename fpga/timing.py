@@ -3,7 +3,7 @@
 import json
 import re
 
-__all__ = ["forget_reserved", "read_report", "summary"]
+__all__ = ["read_report", "summary"]
 
 _NAMES = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "DP16KD": "block RAM", "TRELLIS_RAMW": "LUT-RAM writers",
           "MULT18X18D": "multipliers", "LUT4": "LUT4", "DFF": "FF", "BSRAM": "block RAM", "RAM16SDP4": "LUT-RAM",
@@ -39,14 +39,6 @@ def read_report(path, *, wanted_hz):
         "available": {_NAMES[kind]: use["available"] for kind, use in found["utilization"].items() if kind in _NAMES},
         "critical": named, "levels": levels, "logic_ns": round(spent - routing, 2), "routing_ns": round(routing, 2),
     }
-
-
-def forget_reserved(path, luts):
-    """Take LUTs that only kept their places free out of nextpnr's JSON at ``path``."""
-    if luts:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        found["utilization"]["TRELLIS_COMB"]["used"] -= luts
-        path.write_text(json.dumps(found), encoding="utf-8")
 
 
 def source_name(name):

@@ -1,7 +1,7 @@
 """On-chip memory behind an engine's AXI4 port, which the host reaches too.
 
 AR -> beats of block RAM -> R, and AW, W -> block RAM -> B, at the same time. Throughput: one beat per cycle each way;
-the host's words come in between and cost one cycle each. Latency: AR to R 4 cycles, last W to B 2 cycles.
+the host's words come in between and cost one cycle each. Latency: AR to R 4 cycles, last W to B 3 cycles.
 """
 
 from amaranth import *
@@ -9,7 +9,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In
 
 from hw.axi import Resp
-from hw.stream import Queue
+from hw.stream import Queue, Skid
 
 from .bus import WordSignature
 
@@ -71,13 +71,12 @@ class AxiMemory(wiring.Component):
 
         def current(waiting, step):
             """The burst under way, and whether there is one; ``step`` moves it on by a beat."""
-            now, active = Signal(burst), Signal()
-            last = now.beats == 0
+            now, active, last = Signal(burst), Signal(), Signal()
             m.d.comb += waiting.ready.eq(~active | (step & last))
             with m.If(step):
-                m.d.sync += [now.row.eq(now.row + 1), now.beats.eq(now.beats - 1)]
+                m.d.sync += [now.row.eq(now.row + 1), now.beats.eq(now.beats - 1), last.eq(now.beats == 1)]
             with m.If(waiting.ready):
-                m.d.sync += [active.eq(waiting.valid), now.eq(waiting.payload)]
+                m.d.sync += [active.eq(waiting.valid), now.eq(waiting.payload), last.eq(waiting.payload.beats == 0)]
             return now, active, last
 
         # -- The host: its word in one cycle, and what was read in the next.
@@ -95,7 +94,7 @@ class AxiMemory(wiring.Component):
         m.submodules.beats = beats = Queue(beat, depth=_BEATS)
         reads = bursts("ar")
         issue, room = Signal(), Signal()
-        m.d.comb += room.eq(beats.level < _BEATS - 3)
+        m.d.sync += room.eq(beats.level < _BEATS - 3)
         reading, active, last = current(reads, issue)
         m.d.comb += [
             issue.eq(active & room & ~host_reads),
@@ -113,11 +112,16 @@ class AxiMemory(wiring.Component):
         answer = data.StructLayout({"id": bus.signature.id_width, "bad": 1})
         m.submodules.answers = answers = Queue(answer, depth=_BURSTS)
         writes = bursts("aw")
-        taken, free = Signal(), Signal()
-        m.d.comb += [free.eq(answers.level < _BURSTS - 2), taken.eq(bus.wvalid & bus.wready)]
+        m.submodules.w = w = Skid(data.StructLayout({"data": width, "strb": lanes}))
+        taken, free, offered = Signal(), Signal(), w.o.payload
+        m.d.comb += [
+            w.i.valid.eq(bus.wvalid), bus.wready.eq(w.i.ready),
+            w.i.payload.data.eq(bus.wdata), w.i.payload.strb.eq(bus.wstrb),
+            free.eq(answers.level < _BURSTS - 2), taken.eq(w.o.valid & w.o.ready),
+        ]
         writing, ready, last = current(writes, taken)
         m.d.comb += [
-            bus.wready.eq(ready & free & ~host_writes),
+            w.o.ready.eq(ready & free & ~host_writes),
             answers.o.ready.eq(bus.bready), bus.bvalid.eq(answers.o.valid), bus.bid.eq(answers.o.payload.id),
             bus.bresp.eq(Mux(answers.o.payload.bad, Resp.DECERR, Resp.OKAY)),
         ]
@@ -125,8 +129,8 @@ class AxiMemory(wiring.Component):
             answers.i.valid.eq(taken & last), answers.i.payload.id.eq(writing.id),
             answers.i.payload.bad.eq(writing.bad),
             write.addr.eq(Mux(host_writes, row, writing.row)),
-            write.data.eq(Mux(host_writes, host.write_data.replicate(width // 32), bus.wdata)),
+            write.data.eq(Mux(host_writes, host.write_data.replicate(width // 32), offered.data)),
             write.en.eq(Mux(host_writes, C(0b1111) << Cat(C(0, 2), lane),
-                            Mux(taken & ~writing.bad, bus.wstrb, 0))),
+                            Mux(taken & ~writing.bad, offered.strb, 0))),
         ]
         return m

@@ -8,7 +8,6 @@ import pytest
 from fpga import tools
 from fpga.board.core import BoardConfig
 from fpga.board.top import Ecp5Pll, PlainTop
-from fpga.free_rows import FREE, places, reserve
 from fpga.targets import TARGETS
 from hw import emit
 from hw.cli import main
@@ -39,37 +38,19 @@ def test_twins_need_a_clock_that_waits():
     assert "module board(" in emit.verilog(top, name="board", assertions=False)
 
 
-def test_free_rows():
-    """A LUT without pins on each place of every fourth row with logic: a quarter of the 83,640 LUTs, rounded up."""
-    found = places()
-    rows = {int(place.split("/")[1][1:]) for place in found}
-    assert (len(found), len(set(found)), len(rows)) == (22 * 984, 22 * 984, 22) and 83_640 == 85 * 984
-    assert not rows & {10, 22, 34, 46, 58, 70, 82}
-
-
-@pytest.mark.parametrize("carries, device, reserved", [
-    (6_969, "LFE5U-85F", 0), (6_970, "LFE5U-85F", 21_648), (27_879, "LFE5UM5G-85F", 21_648), (27_880, "LFE5U-85F", 0),
-    (20_000, "LFE5U-45F", 0)])
-def test_who_has_free_rows(carries, device, reserved):
-    """Designs between a sixth and two thirds of an 85F; a carry is two LUTs."""
-    mine = {"first": {"type": "LUT4"}} | {f"carry{number}": {"type": "CCU2C"} for number in range(carries)}
-    cells = dict(mine)
-    assert reserve({"modules": {"board": {"cells": cells}}}, device) == reserved
-    assert {name: cells.pop(name) for name in mine} == mine
-    assert all(name.startswith(FREE) and cell["type"] == "LUT4" and not cell["connections"]
-               for name, cell in cells.items())
-    assert [cell["attributes"]["BEL"] for cell in cells.values()] == (places() if reserved else [])
-
-
 @pytest.mark.parametrize("name", TARGETS)
 def test_constraints(name):
     target = TARGETS[name]
     flow, pins = target.flow, target.pins()
     assert [pin.name for pin in pins] == ["clk", "rx", "tx", "idle", "busy", "error"]
     assert len({pin.site for pin in pins}) == len(pins)
-    text = flow.constrain(pins)
+    text = flow.constrain(pins, 25_000_000)
     assert text.count("IO_TYPE=") == len(pins) and all(pin.site in text for pin in pins)
     assert flow.options(25_000_000, 1)
+    if target.family == "ecp5":
+        # Engines of 25 MHz are placed as if for 100.
+        assert f'FREQUENCY PORT "clk" {4 * target.clock_hz / 1e6:g} MHZ;' in text
+        assert f'"clk" {target.clock_hz / 1e6:g} MHZ;' in flow.constrain(pins, 125_000_000)
     for config in target.designs.values():
         # The promised clock is one that the board has.
         assert flow.reachable(config.clock_hz) == config.clock_hz

@@ -1,12 +1,10 @@
 """The whole way from Verilog to a bitstream: of a counter, and of the smallest design for a board."""
 
 import json
-import re
 from collections import Counter
 
 import pytest
 
-from fpga import free_rows
 from fpga.build import implement
 from fpga.floorplan import _block, draw
 from fpga.netlist import netlist
@@ -49,18 +47,6 @@ def test_flow(target, tmp_path, monkeypatch):
     assert sum(cells for sites in placement.values() for *_, cells in sites) >= 24
     draw(placement, tmp_path / "floorplan.png", title="counter")
     assert (tmp_path / "floorplan.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.synth
-def test_free_rows(tmp_path, monkeypatch):
-    """nextpnr knows each place that is kept free, and the LUTs there are not the design's."""
-    monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
-    monkeypatch.setattr(free_rows, "luts", lambda cells: 40_000)
-    made = implement(COUNTER, "ulx3s-85f", name="counter", clock_hz=25_000_000)
-    assert re.search(r"TRELLIS_COMB: +216\d\d/", (made.folder / "nextpnr.log").read_text())
-    assert made.report["used"]["LUT4"] < 50
-    placement = json.loads((made.folder / "placement.json").read_text())
-    assert sum(cells for sites in placement.values() for *_, cells in sites) < 100
 
 
 MEMORY = """module board(input clk, rx, output tx, idle, busy, error);
