@@ -62,6 +62,9 @@ class Ecp5Flow:
         for pin in pins:
             lines.append(f'LOCATE COMP "{pin.name}" SITE "{pin.site}";')
             lines.append(f'IOBUF PORT "{pin.name}" {pin.settings};')
+        if faster > 1:
+            lines.append(f"# The oscillator has {self.clock_hz / 1e6:g} MHz; placed as if engines had "
+                         f"{_PLACED_FOR_HZ / 1e6:g} MHz, not {clock_hz / 1e6:g}.")
         lines.append(f'FREQUENCY PORT "clk" {self.clock_hz / 1e6 * faster:g} MHZ;')
         return "\n".join(lines) + "\n"
 

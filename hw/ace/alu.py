@@ -100,17 +100,20 @@ class Lane(wiring.Component):
         }
         low, high, *bytes_ = (narrow for _, narrow in paths.values())
 
+        # What is to be done with integers is known late: they have the cycle in which others are widened.
+        words = {side: delayed(m, getattr(self, side), 1, name=f"{side}_word") for side in "ab"}
         m.submodules.integer = integer = IntegerAlu()
-        m.d.comb += [integer.a.eq(self.a), integer.b.eq(self.b), integer.dtype.eq(self.o_type), integer.op.eq(self.op)]
-        added = 1 + FpAdd.LATENCY
+        m.d.comb += [integer.a.eq(words["a"]), integer.b.eq(words["b"]), integer.op.eq(op),
+                     integer.dtype.eq(delayed(m, self.o_type, 1, name="integer_dtype"))]
+        added, counted = 1 + FpAdd.LATENCY, 1 + IntegerAlu.LATENCY
         if self.products:
             made = 1 + Multiplier.LATENCY
             word = Mux(delayed(m, op == Op.PROD, Multiplier.LATENCY, name="is_product"),
-                       self._multiply(m, {name: adder for name, (adder, _) in paths.items()}, control),
-                       delayed(m, integer.o, made - IntegerAlu.LATENCY, name="integer"))
+                       self._multiply(m, {name: adder for name, (adder, _) in paths.items()}, control, words),
+                       delayed(m, integer.o, made - counted, name="integer"))
             whole = delayed(m, word, added - made, name="whole")
         else:
-            whole = delayed(m, integer.o, added - IntegerAlu.LATENCY, name="integer")
+            whole = delayed(m, integer.o, added - counted, name="integer")
 
         # The sum as it is, beside the narrowed ones.
         now = Signal(controls)
@@ -158,8 +161,8 @@ class Lane(wiring.Component):
         m.d.comb += narrow.i.eq(adder.o)
         return adder, narrow
 
-    def _multiply(self, m, adders, control):
-        """Multiply what each adder is given, and integers; return the products of those."""
+    def _multiply(self, m, adders, control, words):
+        """Multiply what each adder is given, and integers, which are ``words``; return the products of those."""
         m.submodules.multiplier = multiplier = Multiplier(
             low=FLOATS[DType.FP32].fraction_width + 1, high=UPPER_PRECISION, byte=BYTE_PRECISION)
         for name, adder in adders.items():
@@ -178,7 +181,5 @@ class Lane(wiring.Component):
             mode.pair.eq(control.packed & ((control.dtype == DType.FP16) | (control.dtype == DType.BF16) | fp8)),
             mode.bytes.eq(control.packed & ((control.dtype == DType.INT8) | fp8)),
         ]
-        m.d.comb += [multiplier.mode.eq(mode), *(
-            getattr(multiplier, f"{side}_word").eq(delayed(m, getattr(self, side), 1, name=f"{side}_word"))
-            for side in "ab")]
+        m.d.comb += [multiplier.mode.eq(mode), multiplier.a_word.eq(words["a"]), multiplier.b_word.eq(words["b"])]
         return multiplier.word

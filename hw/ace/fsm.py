@@ -140,8 +140,9 @@ class Fsm(wiring.Component):
         m.d.comb += [
             length.eq(Mux(left > config.packet_beats, config.packet_beats, left)),
             may.eq(sent < granted),
+            # A packet's worth: the last of a piece has come only where the whole piece counts as received.
             there.eq((received >= current.need)
-                     | ((received + 1 == current.need) & (came >= offset + length))),
+                     | ((received + 1 == current.need) & (came >= offset + config.packet_beats))),
             self.address.eq(current.source),
             self.header.kind.eq(PacketKind.DATA),
             self.header.communicator.eq(chunk.communicator), self.header.epoch.eq(self.epoch),
