@@ -109,7 +109,7 @@ def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
     board = TARGETS[target]
     flow = board.flow
     yosys, nextpnr, packer = (tools.find(tool) for tool in ("yosys", *flow.programs))
-    constraints, options = flow.constrain(board.pins(), clock_hz), flow.options(clock_hz, seed)
+    constraints, options = flow.constrain(board.pins()), flow.options(clock_hz, seed)
     key = digest(text, constraints, options, *(tool.version for tool in (yosys, nextpnr, packer)))
     folder = build_root() / "fpga" / f"{name}-{key}"
 

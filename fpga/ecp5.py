@@ -17,10 +17,6 @@ _PLACING = ("--placer-heap-timingweight", "100", "--placer-heap-beta", "0.6")
 """Ten times nextpnr's own weight of the clock: on long ways wires take four fifths of the time. And tiles are filled to
 six tenths instead of nine, or the router finds no short ways between them, and of large designs none at all."""
 
-_PLACED_FOR_HZ = 100_000_000
-"""nextpnr is told of an oscillator that is so fast that engines would have at least this clock: asked for less, it
-leaves ways long that could be short."""
-
 
 class Ecp5Flow:
     """From a design to a bitstream for an ECP5.
@@ -55,17 +51,13 @@ class Ecp5Flow:
         top = Ecp5Top(config, clock_hz=self.clock_hz, inverted={pin.name for pin in pins if pin.inverted})
         return top, top.pll.output_hz
 
-    def constrain(self, pins, clock_hz):
-        """Text of :attr:`constraints`: sites, attributes, the oscillator's clock as nextpnr is told, for engines with
-        ``clock_hz``."""
-        lines, faster = [], max(1, _PLACED_FOR_HZ / clock_hz)
+    def constrain(self, pins):
+        """Text of :attr:`constraints`: sites, attributes, the oscillator's clock."""
+        lines = []
         for pin in pins:
             lines.append(f'LOCATE COMP "{pin.name}" SITE "{pin.site}";')
             lines.append(f'IOBUF PORT "{pin.name}" {pin.settings};')
-        if faster > 1:
-            lines.append(f"# The oscillator has {self.clock_hz / 1e6:g} MHz; placed as if engines had "
-                         f"{_PLACED_FOR_HZ / 1e6:g} MHz, not {clock_hz / 1e6:g}.")
-        lines.append(f'FREQUENCY PORT "clk" {self.clock_hz / 1e6 * faster:g} MHZ;')
+        lines.append(f'FREQUENCY PORT "clk" {self.clock_hz / 1e6:g} MHZ;')
         return "\n".join(lines) + "\n"
 
     def options(self, clock_hz, seed):

@@ -72,4 +72,4 @@ def draw(placement, path, *, title):
     axis.set_title(title, loc="left", fontsize=11)
     axis.legend(title="block (cells)", loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8,
                 frameon=False)
-    figure.savefig(path, dpi=120, metadata={"Software": None})
+    figure.savefig(path, dpi=120, bbox_inches="tight", metadata={"Software": None})

@@ -35,7 +35,7 @@ class GowinFlow:
     def top(self, config, pins):
         return PlainTop(config, inverted={pin.name for pin in pins if pin.inverted}), self.clock_hz
 
-    def constrain(self, pins, clock_hz):
+    def constrain(self, pins):
         lines = []
         for pin in pins:
             lines.append(f'IO_LOC "{pin.name}" {pin.site};')
