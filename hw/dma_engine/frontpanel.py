@@ -200,8 +200,8 @@ class FrontPanel(wiring.Component):
             Cat(bank.snapshot_bytes_lo.value, bank.snapshot_bytes_hi.value).eq(self.bytes),
             bank.snapshot_segments.value.eq(self.segments), bank.snapshot_stalls.value.eq(self.stalls),
             self.histogram.eq(bank.histogram_bin.written_stb), self.histogram_bin.eq(bank.histogram_bin.bin),
+            bank.histogram_count.count.eq(self.histogram_count),
         ]
-        m.d.sync += bank.histogram_count.count.eq(self.histogram_count)
         with m.If(self.snapshot):
             m.d.sync += [requests.eq(word.count), failed.eq(word.failed)]
 

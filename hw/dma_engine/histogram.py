@@ -134,17 +134,15 @@ class LatencyHistogram(wiring.Component):
         item, valid = Signal.like(items.o.payload), Signal()
         had, writes = Signal.like(items.o.payload), Signal()
         looking, look_row = Signal(), Signal(Shape.cast(item.queue.shape()).width + len(self.look_bin))
-        shown, late, wanted, written = Signal(COUNT_WIDTH), Signal(), Signal(), Signal()
-        following = items.o.payload.queue
+        written, following, wanted_row = Signal(), items.o.payload.queue, Cat(self.look_bin, self.look_queue)
         m.d.comb += [
-            wanted.eq(self.look | late),
-            # A row that is being written cannot be read.
-            written.eq(write.en & (write.addr == Cat(self.look_bin, self.look_queue))),
-            items.o.ready.eq(~wanted & ~(valid & (item.queue == following)) & ~(writes & (had.queue == following))),
-            read.addr.eq(Mux(wanted, Cat(self.look_bin, self.look_queue), Cat(items.o.payload.bin, following))),
+            # A row that is being written cannot be read: what is written is shown.
+            written.eq(self.look & write.en & (write.addr == wanted_row)),
+            items.o.ready.eq(~self.look & ~(valid & (item.queue == following)) & ~(writes & (had.queue == following))),
+            read.addr.eq(Mux(self.look, wanted_row, Cat(items.o.payload.bin, following))),
         ]
-        m.d.sync += [valid.eq(items.o.valid & items.o.ready), item.eq(items.o.payload), late.eq(wanted & written),
-                     looking.eq(wanted & ~written), look_row.eq(Cat(self.look_bin, self.look_queue))]
+        m.d.sync += [valid.eq(items.o.valid & items.o.ready), item.eq(items.o.payload),
+                     looking.eq(self.look & ~written), look_row.eq(wanted_row)]
 
         # -- Keep what it holds: block RAM shows it late in its cycle.
         count = Signal(COUNT_WIDTH)
@@ -162,9 +160,9 @@ class LatencyHistogram(wiring.Component):
         ]
 
         # -- Show it.
-        m.d.comb += [
-            filled.read[1].addr.eq(look_row[len(self.look_bin):]),
-            self.count.eq(Mux(looking, Mux(filled.read[1].data.bit_select(look_row[:len(self.look_bin)], 1),
-                                           read.data, 0), shown)),
-        ]
-        m.d.sync += shown.eq(self.count)
+        m.d.comb += filled.read[1].addr.eq(look_row[len(self.look_bin):])
+        with m.If(looking):
+            m.d.sync += self.count.eq(
+                Mux(filled.read[1].data.bit_select(look_row[:len(self.look_bin)], 1), read.data, 0))
+        with m.Elif(written):
+            m.d.sync += self.count.eq(write.data)
