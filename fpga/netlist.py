@@ -12,8 +12,8 @@ from sim.toolchain import build_root
 from sim.verilate import digest, once
 
 from . import tools
-from .block_ram import BOXED, BOXES, UNBOXED
 from .board.twin import TWIN
+from .delays import BOXED, BOXES, LUTS, OPAQUE, UNBOXED
 
 __all__ = ["CELLS", "models", "netlist"]
 
@@ -24,12 +24,15 @@ _LABELS = ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "m
 """Of Yosys's ``synth_ecp5`` and ``synth_gowin``, each run on its own, so that the build can tell how far it is."""
 
 
-_WIRE_PS = 1000
-"""Of a wire, as on the critical paths of what nextpnr places. ``synth_ecp5`` tells ABC 300, by which two LUTs in a row
-are too often as good as a wide one."""
+_COVER = "&if,-C,32,{D},{R},-v;&mfs"
+_EFFORT = "+" + ";".join((
+    "&scorr;&sweep;&dc2", f"&dch,-f,-r;{_COVER}", f"&st;&dch,-f,-r;{_COVER}", f"&st;&synch2;{_COVER}"))
+"""What ABC does: Yosys's own script covers once, with a quarter of the cuts. Each time over finds shorter ways."""
 
-_MAP_LUTS = ["read_verilog -lib -specify boxes.v", "techmap -max_iter 1 -map boxed.v", f"abc9 -W {_WIRE_PS}",
-             "techmap -map unboxed.v", "clean"]
+_MAP_LUTS = [
+    "read_verilog -lib -specify boxes.v", "techmap -max_iter 1 -map boxed.v", "clean",
+    f"chtype -set {OPAQUE} t:TRELLIS_FF", f"abc9 -lut luts.txt -script {_EFFORT}", f"chtype -set TRELLIS_FF t:{OPAQUE}",
+    "techmap -map unboxed.v", "clean"]
 """What stands for that label of ``synth_ecp5``."""
 
 
@@ -44,7 +47,7 @@ def netlist(text, *, name, synthesis="synth_ecp5", status=lambda what: None):
         If Yosys is missing or refuses.
     """
     yosys = tools.find("yosys")
-    key = digest(text, list(_steps(synthesis)), BOXES, BOXED, UNBOXED, yosys.version)
+    key = digest(text, list(_steps(synthesis)), BOXES, BOXED, UNBOXED, LUTS, yosys.version)
     folder = build_root() / "fpga" / f"{name}-netlist-{key}"
     once(folder, lambda: _synthesise(text, folder, yosys, synthesis, status), product="netlist.v", name=name)
     return folder
@@ -69,8 +72,8 @@ def _steps(synthesis):
 
 def _synthesise(text, folder, yosys, synthesis, status):
     (folder / "board.v").write_text(text, encoding="utf-8")
-    for name, rule in (("boxes", BOXES), ("boxed", BOXED), ("unboxed", UNBOXED)):
-        (folder / f"{name}.v").write_text(rule, encoding="utf-8")
+    for name, rule in (("boxes.v", BOXES), ("boxed.v", BOXED), ("unboxed.v", UNBOXED), ("luts.txt", LUTS)):
+        (folder / name).write_text(rule, encoding="utf-8")
     # Engines that are alike are one module until all of it is cells.
     twins = TWIN if re.search(rf"^module {TWIN}\b", text, flags=re.MULTILINE) else None
     (folder / "synth.ys").write_text("\n".join([
@@ -82,7 +85,7 @@ def _synthesise(text, folder, yosys, synthesis, status):
         "write_verilog -noattr netlist.v", ""]), encoding="utf-8")
 
     def line(text):
-        if found := re.search(r"synth_\w+ .*-run (\w+):|-- .*\babc9 -W", text):
+        if found := re.search(r"synth_\w+ .*-run (\w+):|-- .*\babc9 -lut", text):
             status(f"synthesising, {(found[1] or 'map_luts').replace('_', ' ')}")
 
     tools.run(yosys, ["-s", "synth.ys"] if yosys.command[-1] != "fpga.pyosys" else ["synth.ys"], folder=folder,

@@ -7,6 +7,8 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.stream import Skid
+
 from .formats import TYPE_WIDTH
 from .layouts import move_layout
 
@@ -98,12 +100,19 @@ class Bursts(wiring.Component):
                          rest.fixed.first.eq(0)]
 
         # -- Stage 2: the burst.
-        m.d.comb += advance.eq(~self.o.valid | self.o.ready)
-        with m.If(advance):
-            m.d.sync += [
-                self.o.valid.eq(valid), burst.eq(rest.fixed),
-                burst.address.eq(Cat(rest.place, rest.page)),
-                burst.len.eq(Mux(last, rest.end, longest - 1)[lane_bits:] - rest.place[lane_bits:]),
-                burst.last.eq(last), burst.ends.eq(rest.fixed.ends & last),
-            ]
+        cut = Signal(burst_layout(config))
+        m.d.comb += [
+            cut.eq(rest.fixed), cut.address.eq(Cat(rest.place, rest.page)),
+            cut.len.eq(Mux(last, rest.end, longest - 1)[lane_bits:] - rest.place[lane_bits:]),
+            cut.last.eq(last), cut.ends.eq(rest.fixed.ends & last),
+        ]
+        if config.late_ram:
+            # Whether all its beats have a place is known late, and would be so for those who ask for moves.
+            m.submodules.out = out = Skid(burst_layout(config))
+            wiring.connect(m, out.o, wiring.flipped(self.o))
+            m.d.comb += [out.i.valid.eq(valid), out.i.payload.eq(cut), advance.eq(out.i.ready)]
+        else:
+            m.d.comb += advance.eq(~self.o.valid | self.o.ready)
+            with m.If(advance):
+                m.d.sync += [self.o.valid.eq(valid), burst.eq(cut)]
         return m

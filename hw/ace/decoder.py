@@ -5,6 +5,8 @@ more for each part of a VARYING collective's buffers.
 Throughput: one command in that time; a collective of one chunk takes longer.
 """
 
+import itertools
+
 from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -160,6 +162,11 @@ class Decoder(wiring.Component):
             *(port.row.eq(row) for port in extents.values()),
         ]
 
+        # Slow FPGAs take a cycle for each of two comparisons.
+        compare, over = "COMPARE" if config.late_ram else "BOUNDS", {}
+        for side in limits:
+            over[side] = Signal(name=f"{side}_over", reset_less=True)
+            m.d["sync" if config.late_ram else "comb"] += over[side].eq(limits[side] > rooms[side])
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(~self.init.active)
@@ -168,7 +175,10 @@ class Decoder(wiring.Component):
                     m.next = "TABLES"
             with m.State("TABLES"):
                 m.d.sync += [entry.eq(directory.read[0].data), shape.eq(self.shape)]
-                m.next = "FORM"
+                m.next = "ROOT" if config.late_ram else "FORM"
+            if config.late_ram:
+                with m.State("ROOT"):
+                    m.next = "FORM"
             with m.State("FORM"):
                 operations = reductions(config)
                 never_widened = (size != 1) & ~bytes_ if config.widen else 1
@@ -244,7 +254,7 @@ class Decoder(wiring.Component):
                 for side, limit in limits.items():
                     m.d.sync += [limit.eq(Mux(header.split, length, Mux(header[f"{side}_whole"], whole, shard))),
                                  checked[side].eq(~varying)]
-                m.next = "BOUNDS"
+                m.next = compare
                 if config.varying:
                     with m.If(varying & some):
                         m.next = "SRC_ROWS"
@@ -266,6 +276,9 @@ class Decoder(wiring.Component):
                     m.next = f"{side.upper()}_BYTES"
                 with m.State(f"{side.upper()}_BYTES"):
                     m.d.sync += limits[side].eq(Mux(empty, 0, totals[side] << size))
+                    m.next = compare
+            if config.late_ram:
+                with m.State(compare):
                     m.next = "BOUNDS"
             with m.State("BOUNDS"):
                 with m.If(~barrier & some & (status == Status.OK)):
@@ -278,7 +291,7 @@ class Decoder(wiring.Component):
                         found = Mux(~region.valid | named, bad["REGION"],
                                     Mux(region.domain != domains.read[0].data, bad["DOMAIN"],
                                         Mux(~right, bad["RIGHTS"],
-                                            Mux(limits[side] > rooms[side], bad["BOUNDS"], Status.OK))))
+                                            Mux(over[side], bad["BOUNDS"], Status.OK))))
                         with m.If(uses[side] & checked[side] & (found != Status.OK)):
                             m.d.sync += status.eq(found)
                 m.next = "SAY"
@@ -316,28 +329,42 @@ class Decoder(wiring.Component):
 
     def _roles(self, m, word, shape, *, mirrored, ordered):
         """Offsets in the two tables of roles, a cycle late, and whether the root is no rank of the communicator."""
-        at, root, dimensions = 0, [], self.config.dimensions
+        at, root, beyond, dimensions = 0, [], [], self.config.dimensions
+        # The root's coordinates, and whether they are there: on slow FPGAs they have a cycle of their own, ROOT.
+        domain = "sync" if self.config.late_ram else "comb"
         shifts = [Signal(range(2 * ROOT_WIDTH), name=f"shift_{number}") for number in range(dimensions)]
         for number in reversed(range(dimensions)):
             m.d.comb += shifts[number].eq(at)
             width = shape.root_widths[number]
-            root.insert(0, (word.root >> shifts[number]) & ((1 << width) - 1))
+            where = (word.root >> shifts[number]) & Cat(width > bit for bit in range(len(word.root)))
+            root.insert(0, Signal(len(word.root), name=f"root_{number}", reset_less=True))
+            beyond.insert(0, where > shape.sizes[number])
+            m.d[domain] += root[0].eq(where)
             at = shifts[number] + width
         outside = Signal()
-        m.d.comb += outside.eq(Cat(where > shape.sizes[number] for number, where in enumerate(root)).any())
+        m.d[domain] += outside.eq(Cat(beyond).any())
+        same, behind, ahead = (Signal(dimensions, name=name) for name in ("same", "behind", "ahead"))
+        for number, where in enumerate(root):
+            # Without a difference, which would be one more adder in a row. Neighbours are so round the end as well.
+            place, last = shape.place[number], shape.sizes[number]
+            m.d.comb += [
+                same[number].eq(place == where),
+                behind[number].eq((where == (place - 1)[:ROOT_WIDTH]) | ((place == 0) & (where == last))),
+                ahead[number].eq((where == (place + 1)[:ROOT_WIDTH]) | ((place == last) & (where == 0))),
+            ]
+            with m.If(ordered):
+                m.d.comb += [behind[number].eq(place < where), ahead[number].eq(place < where)]
         found = {}
         for field in ("plus", "minus"):
-            role = 0
-            for number, where in enumerate(root):
-                place, last = shape.place[number], shape.sizes[number]
-                away = mirrored if field == "plus" else ~mirrored    # counted downward
-                difference = Mux(away, where - place, place - where)
-                distance = Signal(8, name=f"{field}_{number}")
-                m.d.comb += distance.eq(Mux(difference < 0, difference + last + 1, difference))
-                far = Mux(ordered, place < where, distance == last)
-                role += 3 ** number * Mux(place == where, 0, Mux(far, 2, 1))
+            # Counted downward, the last rank is the one behind the root.
+            far = Mux(mirrored if field == "plus" else ~mirrored, behind, ahead)
             found[field] = Signal(5, name=f"{field}_role")
-            m.d.sync += found[field].eq(role)
+            with m.Switch(Cat(same, far)):
+                for digits in itertools.product(range(3), repeat=dimensions):
+                    pattern = "".join({0: "-", 1: "0", 2: "1"}[digit] for digit in reversed(digits)) + "".join(
+                        "1" if digit == 0 else "0" for digit in reversed(digits))
+                    with m.Case(pattern):
+                        m.d.sync += found[field].eq(sum(3 ** number * digit for number, digit in enumerate(digits)))
         return found, outside
 
 

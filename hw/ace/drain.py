@@ -163,8 +163,9 @@ class Drain(wiring.Component):
             narrow.valid.eq(delayed(m, taken, behind, name="taken", reset_less=False)),
             narrow.kind.eq(delayed(m, kind, behind, name="kind")), narrow.i.eq(value),
             beats.i.valid.eq(narrow.o_valid), beats.i.payload.eq(narrow.o),
-            credit.give.eq(beats.o.valid & beats.o.ready),
         ]
+        # Whether memory takes a beat is known late; there are places for a cycle more.
+        m.d["sync" if config.late_ram else "comb"] += credit.give.eq(beats.o.valid & beats.o.ready)
         return beats.o
 
     def _issue(self, m, bursts):

@@ -99,10 +99,15 @@ class Fill(wiring.Component):
         """Ask for a burst once all its beats have a place, and remember it."""
         burst, entry = bursts.payload, waiting.payload
         m.submodules.credit = self._credit = credit = CreditCounter(self.reads, max_take=self.burst_beats)
-        free, reads = Signal(), Signal()
+        free, fits, reads = Signal(), Signal(), Signal()
+        if self.config.late_ram:
+            # What fits does so in the next cycle too, unless it has gone.
+            m.d.sync += fits.eq((credit.available > burst.len) & bursts.valid & ~bursts.ready)
+        else:
+            m.d.comb += fits.eq(credit.available > burst.len)
         m.d.comb += [
             credit.take.eq(burst.len + 1),
-            free.eq((~self.arvalid | self.arready) & (credit.available > burst.len)),
+            free.eq((~self.arvalid | self.arready) & fits),
             waiting.valid.eq(bursts.valid & (burst.empty | free)),
             bursts.ready.eq(waiting.ready & (burst.empty | free)),
             reads.eq(bursts.valid & bursts.ready & ~burst.empty),
@@ -121,7 +126,7 @@ class Fill(wiring.Component):
         """Each beat of R with the burst it belongs to, its first byte in lane 0. An empty burst goes on as a beat."""
         config, burst = self.config, waiting.payload
         m.submodules.beats = beats = Queue(
-            data.StructLayout({"data": config.data_width, "error": 1}), depth=self.reads)
+            data.StructLayout({"data": config.data_width, "error": 1}), depth=self.reads, front=config.late_ram)
         m.d.comb += [
             beats.i.valid.eq(self.rvalid), beats.i.payload.data.eq(self.rdata),
             beats.i.payload.error.eq(self.rresp.as_value()[1]), self.rready.eq(1),

@@ -154,16 +154,27 @@ class FpAdd(wiring.Component):
         return s
 
     def _add(self, m, before):
-        """Stage 3: the sum, which is never negative."""
+        """Stage 3: the sum, which is never negative, and how many times 8 places it goes up.
+
+        As many as leading zeros and the exponent allow.
+        """
         width = self.precision + 4
-        s = self._stage("summed", total=width, exponent=self.exponent_width, sign=1, subtract=1, nan=1, infinite=1)
-        total = Signal(width + 1)
-        m.d.comb += total.eq(Cat(before.subtract, C(0, 3), before.first.significand)
-                             + Cat(before.subtract, before.second))
+        steps, limit = 2 + (width > 16) + (width > 24), before.first.exponent
+        s = self._stage("summed", total=width, exponent=self.exponent_width, sign=1, subtract=1, nan=1, infinite=1,
+                        by_eight=2, top_empty=1)
+        sum_, total = Signal(width + 1), Signal(width)
+        zeros = [Signal(name=f"zeros_{8 * number}") for number in range(1, 4)]
+        m.d.comb += [
+            sum_.eq(Cat(before.subtract, C(0, 3), before.first.significand) + Cat(before.subtract, before.second)),
+            total.eq(Cat(sum_[1:width], sum_[width] & ~before.subtract)),
+            *(zero.eq(~total[-8 * number:].any() if number < steps else 0) for number, zero in enumerate(zeros, 1)),
+        ]
         m.d.sync += [
-            s.total.eq(Cat(total[1:width], total[width] & ~before.subtract)),
-            s.exponent.eq(before.first.exponent), s.sign.eq(before.first.sign), s.subtract.eq(before.subtract),
+            s.total.eq(total),
+            s.exponent.eq(limit), s.sign.eq(before.first.sign), s.subtract.eq(before.subtract),
             s.nan.eq(before.nan), s.infinite.eq(before.infinite),
+            s.by_eight.eq(count_leading([zero & _reaches(limit, number) for number, zero in enumerate(zeros, 1)])),
+            s.top_empty.eq(zeros[steps - 2]),
         ]
         return s
 
@@ -173,19 +184,14 @@ class FpAdd(wiring.Component):
         By 0 to 3 times 8, 0 to 3 times 2, and 0 or 1 places. At each step as many as leading zeros and the exponent
         allow; an exponent that allows more than was moved so far does not limit the rest.
         """
-        width, limit = self.precision + 4, before.exponent
+        width, limit, by_eight = self.precision + 4, before.exponent, before.by_eight
         s = Signal(self._normal, name="normal", reset_less=True)
         steps = 2 + (width > 16) + (width > 24)
-        zeros = [Signal(name=f"zeros_{8 * number}") for number in range(1, 4)]
-        by_eight, by_two, by_one = Signal(2), Signal(2), Signal()
+        by_two, by_one = Signal(2), Signal()
         free, free_of_two, none = Signal(), Signal(), Signal()
-        m.d.comb += [zero.eq(~before.total[-8 * number:].any() if number < steps else 0)
-                     for number, zero in enumerate(zeros, 1)]
-        allowed = [zero & (limit >= 8 * number) for number, zero in enumerate(zeros, 1)]
         m.d.comb += [
-            by_eight.eq(count_leading(allowed)),
-            free.eq(limit[3:] > by_eight),
-            none.eq(zeros[steps - 2] & ~before.total[:width - 8 * (steps - 1)].any()),
+            free.eq(_one_of_four(by_eight, [_reaches(limit, number) for number in range(1, 5)])),
+            none.eq(before.top_empty & ~before.total[:width - 8 * (steps - 1)].any()),
         ]
         coarse = Signal(width)
         m.d.comb += coarse.eq(shift_left(before.total, by_eight, 8, steps))
@@ -236,6 +242,12 @@ class FpAdd(wiring.Component):
         with m.If(before.infinite):
             m.d.sync += [result.fraction.eq(0), result.quiet.eq(before.nan), result.exponent.eq(-1)]
         m.d.comb += self.o.eq(result)
+
+
+def _reaches(exponent, number):
+    """Whether it is at least ``number`` times 8, of 1 to 4: without an adder."""
+    high = exponent[3:]
+    return {1: high.any(), 2: high[1:].any(), 3: high[2:].any() | high[:2].all(), 4: high[2:].any()}[number]
 
 
 def is_nan(number):

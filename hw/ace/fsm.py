@@ -262,13 +262,14 @@ class Fsm(wiring.Component):
                 "ENTER", "SEND", "SEND_WAIT", "SENDING", "SETTLE", "ENDING")).any()),
         ]
 
-        state, waits = self.state, Signal(Waits)
+        state, waits, shown = self.state, Signal(Waits), Signal(Waits)
         stepping = Cat(fsm.ongoing(name) for name in ("PHASE", "PHASE_WAIT", "SEND", "SEND_WAIT", "FINISH")).any()
         m.d.comb += waits.eq(Mux(sending, Mux(~may, Waits.GRANT, Mux(~there, Waits.DATA, Waits.PORT)), Mux(
             stepping, Waits.PROGRAM, Mux(more, Waits.PORT, Mux(unread != 0, Waits.SRAM, Mux(
                 fsm.ongoing("ENDING") & (received != current.receives), Waits.DATA, Waits.NOTHING))))))
+        m.d.sync += shown.eq(waits)
         m.d.comb += [
-            state.waits.eq(Mux(self.busy, waits, Waits.NOTHING)),
+            state.waits.eq(Mux(self.busy, shown, Waits.NOTHING)),
             state.busy.eq(self.busy), state.wants.eq(sending), state.granted.eq(may), state.ready.eq(there),
             state.phase.eq(phase), state.port.eq(current.port), state.communicator.eq(chunk.communicator),
             state.sequence.eq(chunk.sequence), state.sent.eq(sent), state.received.eq(received),

@@ -3,6 +3,8 @@
 from amaranth import *
 from amaranth.lib import data, memory
 
+from hw.stream.storage import NO_COLLISION
+
 from .config import LINK_SEQUENCE_WIDTH
 
 __all__ = ["LinkWindow"]
@@ -32,7 +34,8 @@ class LinkWindow(Elaboratable):
         depth = self.config.link_window
         bits = (depth - 1).bit_length()
         row = data.StructLayout({"source": self.sources, "beats": 8})
-        m.submodules.rows = rows = memory.Memory(shape=row, depth=depth, init=[])
+        # A row that is written is looked at later: its packet has to be answered, or to be sent once more.
+        m.submodules.rows = rows = memory.Memory(shape=row, depth=depth, init=[], attrs=NO_COLLISION)
         write, oldest, upcoming = rows.write_port(), rows.read_port(), rows.read_port()
         acked, peer, end = (Signal(LINK_SEQUENCE_WIDTH, name=name) for name in ("acked", "peer", "end"))
         acked_next, number_next, number = Signal.like(acked), Signal.like(acked), self.sequence
@@ -52,13 +55,13 @@ class LinkWindow(Elaboratable):
         # One is released; in a cycle of its own where block RAM is late.
         releasing, domain = Signal(), "sync" if self.config.late_ram else "comb"
         m.d.comb += [
-            releasing.eq((acked != peer) & ((acked != number) | self.draining)),
-            acked_next.eq(acked + releasing), self.some.eq(acked != end),
-            number_next.eq(Mux(self.rewind, acked, number + done)), oldest.addr.eq(acked_next[:bits]),
+            releasing.eq(_differ(acked, peer) & (_differ(acked, number) | self.draining)),
+            acked_next.eq(Mux(releasing, acked + 1, acked)), self.some.eq(_differ(acked, end)),
+            number_next.eq(Mux(self.rewind, acked, Mux(done, number + 1, number))), oldest.addr.eq(acked_next[:bits]),
         ]
         m.d[domain] += [self.release.eq(Mux(releasing, oldest.data.source, 0)),
                         self.release_beats.eq(oldest.data.beats)]
-        m.d.comb += self.settled.eq((acked == peer) & ~(self.release.any() if domain == "sync" else 0))
+        m.d.comb += self.settled.eq(~_differ(acked, peer) & ~(self.release.any() if domain == "sync" else 0))
         # The upcoming packet's source is kept, and the row behind it read ahead: block RAM shows it late. It is 0 for a
         # cycle after ``rewind``, and anything while nothing is to be sent again.
         kept = Signal()
@@ -88,3 +91,8 @@ class LinkWindow(Elaboratable):
 def _ahead(number, before):
     """By how much, as numbers wrap."""
     return (number - before)[:LINK_SEQUENCE_WIDTH]
+
+
+def _differ(one, other):
+    """As ``!=``, which synthesis would make of a difference that is wanted as well, with its carries."""
+    return (one ^ other).any()

@@ -71,13 +71,17 @@ class Transfers(wiring.Component):
         pieces = Signal(8)
         row = Signal(config.extent_bits, reset_less=True)
         move, valid = Signal(move_layout(config), reset_less=True), Signal()
-        left = Signal(signed(LENGTH_WIDTH + 1))
+        left, rest = Signal(signed(LENGTH_WIDTH + 1)), Signal(signed(LENGTH_WIDTH + 1))
+        start = Signal(config.address_width, reset_less=True)
         varying = job.varying if config.varying else C(0)
         m.d.comb += [
             self.program.address.eq(job.list), self.extents.row.eq(row),
-            left.eq(job.limit - offset - job.column),
+            left.eq(rest - offset),
             self.o.valid.eq(valid), self.o.payload.eq(move),
         ]
+        # Of the whole job, so long before its first move; but each part of a VARYING one has a limit of its own.
+        m.d.sync += start.eq(job.base + job.column)
+        m.d["comb" if config.varying else "sync"] += rest.eq(job.limit - job.column)
         with m.If(self.o.ready):
             m.d.sync += valid.eq(0)
         free = ~valid | self.o.ready
@@ -130,7 +134,7 @@ class Transfers(wiring.Component):
                     last = (pieces == 1) & (runs == 1)
                     m.d.sync += [
                         *whole, valid.eq(1), move.last.eq(last), move.sram.eq(sram),
-                        move.address.eq(job.base + offset + job.column),
+                        move.address.eq(start + offset),
                         move.bytes.eq(Mux(left <= 0, 0, Mux(left < job.piece_bytes, left, job.piece_bytes))),
                         offset.eq(offset + job.shard_bytes), sram.eq(sram + job.piece_beats),
                         pieces.eq(pieces - 1),

@@ -101,26 +101,25 @@ class Transmit(wiring.Component):
         send = self.sends.payload
         for number, port in enumerate(self.ports):
             signals, flit = self.port_signals[number], port.payload
-            # Beats that were taken and are not yet among those that the port had in the cycle before.
-            coming = Signal(range(2 * config.packet_beats + 8), name=f"coming_{number}")
-            after = Signal.like(coming, name=f"after_{number}")
-            came = Signal(name=f"came_{number}")
-            kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
-                             for name in ("kept", "waiting"))
-            mine = taken & (send.port == number)
+            # Beats that were taken and are not yet among those that the port has.
+            held = Signal(range(2 * config.packet_beats + 8), name=f"held_{number}")
+            mine, plus = taken & (send.port == number), send.header.beats + 1
             beat, abort, room, open_ = (Signal(name=f"{name}_{number}", init=name == "room") for name in (
                 "beat", "abort", "room", "open"))
             inside = Signal(name=f"inside_{number}")    # a packet of which more beats come
-            # What there will be in the next cycle, so that nothing is added up before the next packet is chosen.
-            m.d.comb += [
-                after.eq(coming + Mux(mine, send.header.beats + 1, 0) - came),
-                kept.eq(self.level[number] + after), waiting.eq(self.fresh[number] + after),
-            ]
-            m.d.sync += [
-                coming.eq(after), open_.eq(room), came.eq(beat),
-                fits[number].eq(kept <= config.replay_beats - config.packet_beats),
+            # What there will be in the next cycle, so that nothing is added up before the next packet is chosen; and
+            # both with this packet and without, for whether it is taken is known late.
+            rooms = []
+            for more in (0, plus):
+                kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
+                                 for name in ("kept", "waiting"))
+                m.d.comb += [kept.eq(self.level[number] + held + more), waiting.eq(self.fresh[number] + held + more)]
                 # ABORTs may still come before it.
-                room.eq((kept < config.replay_beats - config.packet_beats - 1) & (waiting <= self.AHEAD)),
+                rooms.append((kept <= config.replay_beats - config.packet_beats,
+                              (kept < config.replay_beats - config.packet_beats - 1) & (waiting <= self.AHEAD)))
+            m.d.sync += [
+                held.eq(Mux(mine, held + plus - beat, held - beat)), open_.eq(room),
+                fits[number].eq(Mux(mine, rooms[1][0], rooms[0][0])), room.eq(Mux(mine, rooms[1][1], rooms[0][1])),
             ]
             m.d.comb += [
                 # An ABORT is not kept waiting by one packet after the other.

@@ -5,8 +5,8 @@ from amaranth import *
 __all__ = ["rotate_up"]
 
 
-def rotate_up(beat, lanes, opposite):
-    """``beat`` with every byte moved up by ``lanes`` places, round the end.
+def rotate_up(beat, lanes, opposite, *, unit=1):
+    """``beat`` with every byte moved up by ``lanes`` times ``unit`` places, round the end.
 
     By two bits of ``lanes`` at a time: one of four bytes is a LUT for each bit of data. Bytes that could share half of
     their choice with each other are chosen by ``lanes`` or by its inverse, which is a register of its own: else
@@ -14,12 +14,12 @@ def rotate_up(beat, lanes, opposite):
     """
     found = [beat[at:at + 8] for at in range(0, len(beat), 8)]
     for low in range(0, len(lanes), 2):
-        before, found, unit = found, [], 1 << low
+        before, found, places = found, [], unit << low
         for index in range(len(before)):
-            choice = [before[(index - unit * number) % len(before)] for number in range(4)]
+            choice = [before[(index - places * number) % len(before)] for number in range(4)]
             if low + 1 == len(lanes):
                 found.append(Mux(lanes[low], choice[1], choice[0]))
-            elif index // unit & 2:
+            elif index // places & 2:
                 found.append(_one_of_four(opposite[low:low + 2], choice[::-1]))
             else:
                 found.append(_one_of_four(lanes[low:low + 2], choice))

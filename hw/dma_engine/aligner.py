@@ -79,10 +79,10 @@ class Aligner(wiring.Component):
         emit, ends, failed = Signal(), Signal(), Signal()
         words = config.data_width // len(step.word)
         word, is_word, failing = Signal.like(step.word), Signal(), Signal()
-        # By two bits of the shift in each LUT; an odd one is left to stage 3, for block RAM shows its beats late.
-        whole = len(step.shift) & ~1
-        halved, turned = Signal(), Signal.like(now)
-        m.d.comb += turned.eq(Mux(halved, now.rotate_left(len(now) // 2), now) if whole < len(step.shift) else now)
+        # Block RAM shows its beats late: the highest two bits of the shift are left to stage 3.
+        early = len(step.shift) - 2
+        late, late_opposite, turned = Signal(2), Signal(2), Signal.like(now)
+        m.d.comb += turned.eq(rotate_up(now, late, late_opposite, unit=1 << early))
         m.d.comb += self.queue.eq(step.queue)
         m.d.comb += failing.eq((step.first & ~step.completion & (step.epoch != self.epoch))
                                | (step.take & self.beat.error) | (~step.first & failed))
@@ -91,8 +91,8 @@ class Aligner(wiring.Component):
                          word.eq(step.word), is_word.eq(step.completion)]
         with m.If(advance & step_valid):
             m.d.sync += [
-                before.eq(turned), now.eq(rotate_up(self.beat.data, step.shift[:whole], opposite[:whole])),
-                halved.eq(step.shift[-1]), failed.eq(failing),
+                before.eq(turned), now.eq(rotate_up(self.beat.data, step.shift[:early], opposite[:early])),
+                late.eq(step.shift[early:]), late_opposite.eq(opposite[early:]), failed.eq(failing),
             ]
             m.d.sync += [
                 below[lane].eq(lane < step.shift)

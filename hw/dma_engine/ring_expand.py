@@ -92,6 +92,8 @@ class RingExpand(wiring.Component):
             m.d.sync += [taken.eq(1), left.eq(left - 1)]
         with m.Elif(free):
             m.d.sync += taken.eq(0)
+        with m.If(reading):
+            m.d.sync += left.eq(VISIT - 1)
 
         # -- The next descriptor is read while the last word of the one before goes out.
         following, leave, goes_on = Signal(), Signal(), Signal()
@@ -106,7 +108,7 @@ class RingExpand(wiring.Component):
             choice.advance.eq(leave),
         ]
         with m.If(leave):
-            m.d.sync += [loaded.eq(0), reading.eq(choice.valid), ring.eq(choice.grant), left.eq(VISIT - 1)]
+            m.d.sync += [loaded.eq(0), reading.eq(choice.valid), ring.eq(choice.grant)]
         with m.Elif(reading):
             m.d.sync += [loaded.eq(1), reading.eq(0)]
         with m.Elif(loaded & ~self.enabled.bit_select(ring, 1)):
@@ -126,7 +128,9 @@ class RingExpand(wiring.Component):
         config, rings = self.config, self.config.extended
         header, row, shape = self.row.header, self.row.body.copy_2d.row, self.row.body.copy_2d
         progress_layout = data.StructLayout({
-            "rows": 32, "src_offset": OFFSET_WIDTH, "dst_offset": OFFSET_WIDTH, "outside": 1})
+            "rows": 32,
+            # What a sum has beyond an offset is not looked at before the next row.
+            "src_offset": OFFSET_WIDTH, "src_beyond": 2, "dst_offset": OFFSET_WIDTH, "dst_beyond": 2, "outside": 1})
         m.submodules.progress = progress = Table(
             progress_layout, depth=rings, reads=1, init=InitSignature(config))
         wiring.connect(m, wiring.flipped(self.init), progress.init)
@@ -147,15 +151,16 @@ class RingExpand(wiring.Component):
 
         # -- The row that comes now, and the one after it.
         now, after, kept = Signal(progress_layout), Signal(progress_layout), Signal(progress_layout)
-        began, sums = Signal(), {}
+        began, outside, sums = Signal(), Signal(), {}
         m.d.comb += [
-            began.eq(midway.bit_select(ring, 1)),
             progress.read[0].addr.eq(ring), progress.write.addr.eq(ring), progress.write.data.eq(after),
             progress.write.en.eq(emit),
         ]
         with m.If(emit):
-            m.d.sync += kept.eq(after)
-        with m.Elif(reading):
+            m.d.sync += [kept.eq(after), began.eq(~is_list & ~last)]
+        with m.Else():
+            m.d.sync += began.eq(midway.bit_select(ring, 1))
+        with m.If(reading):
             m.d.sync += kept.eq(progress.read[0].data)
         with m.If(began):
             m.d.comb += now.eq(kept)
@@ -165,10 +170,11 @@ class RingExpand(wiring.Component):
         for side in ("src", "dst"):
             sums[side] = Signal(signed(OFFSET_WIDTH + 2), name=f"{side}_sum")
             m.d.comb += [sums[side].eq(now[f"{side}_offset"] + shape[f"{side}_stride"][:STRIDE_WIDTH].as_signed()),
-                         after[f"{side}_offset"].eq(sums[side])]
+                         after[f"{side}_offset"].eq(sums[side]),
+                         after[f"{side}_beyond"].eq(sums[side][OFFSET_WIDTH:])]
         m.d.comb += [
             after.rows.eq(now.rows - 1),
-            after.outside.eq(now.outside | sums["src"][OFFSET_WIDTH:].any() | sums["dst"][OFFSET_WIDTH:].any()),
+            outside.eq(now.outside | now.src_beyond.any() | now.dst_beyond.any()), after.outside.eq(outside),
         ]
 
         # -- The word.
@@ -198,7 +204,7 @@ class RingExpand(wiring.Component):
                 m.d.sync += [out.word.src_offset.eq(now.src_offset), out.word.dst_offset.eq(now.dst_offset)]
             with m.If(failed):
                 m.d.sync += [out.check.eq(Check.FETCH_ERROR), out.note.ring.tag.eq(0), out.note.ring.end.eq(records)]
-            with m.Elif(bad | now.outside):
+            with m.Elif(bad | outside):
                 m.d.sync += out.check.eq(Check.MALFORMED)
         for number in range(rings):
             with m.If(self.forget[number] | (emit & last & (ring == number))):

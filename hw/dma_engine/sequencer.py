@@ -99,9 +99,8 @@ class WriteSequencer(wiring.Component):
         count = Shape.cast(config.beat_count_width)
         context_layout = data.StructLayout({
             "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "len": count,
-            "extra": signed(2),         # source beats less destination beats
-            # What that comes to, as block RAM leaves no time to find it.
-            "one_take": 1, "one_beat": 1, "goes_on": 1,
+            # What follows from them, as block RAM leaves no time to find it.
+            "more_takes": count, "one_take": 1, "one_beat": 1, "goes_on": 1,
             "end_lane": lanes, "queue": config.queue_bits, "epoch": EPOCH_WIDTH,
             "attributes": Attributes,
         })
@@ -121,7 +120,7 @@ class WriteSequencer(wiring.Component):
             write.data.shift.eq(dst_lane - src_lane),
             write.data.behind.eq(dst_lane < src_lane),
             write.data.len.eq(end >> lanes), write.data.one_beat.eq((end >> lanes) == 0),
-            write.data.extra.eq(segment.src_beats - (end >> lanes) - 1),
+            write.data.more_takes.eq(segment.src_beats - 1),
             write.data.one_take.eq(segment.src_beats == 1),
             write.data.goes_on.eq(write.data.behind | ((end >> lanes) != 0)),
             write.data.end_lane.eq(end[:lanes]),
@@ -148,6 +147,7 @@ class WriteSequencer(wiring.Component):
         current = Signal(data.StructLayout({"shift": lanes, "start_lane": lanes, "end_lane": lanes}))
         takes_left, emits_left, emitted = Signal(count), Signal(count), Signal()
         takes_some, moves = Signal(), Signal()      # takes_left != 0; its next step goes
+        behind, ends = Signal(), Signal()           # one more than emits_left; it is the last
         m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_PLACES)
         wiring.connect(m, addresses.o, wiring.flipped(self.addresses))
 
@@ -166,6 +166,7 @@ class WriteSequencer(wiring.Component):
             self.completions.ready.eq(complete & addresses.i.ready & self.steps.ready),
             step.word.eq(self.completions.payload.word),
             step.completion.eq(complete),
+            ends.eq(~emits_left[1:].any() & (emits_left[0] ^ behind)),
             # Of steps.valid, only what there is while active; so too for ``take``.
             moves.eq(active & self.steps.ready & (~takes_some | next_known)),
             self.take.eq(begin | (active & self.steps.ready & takes_some & next_known)),
@@ -177,7 +178,7 @@ class WriteSequencer(wiring.Component):
                 step.take.eq(takes_some),
                 step.emit.eq(1),
                 step.starts.eq(~emitted),
-                step.ends.eq(emits_left == 1),
+                step.ends.eq(ends),
                 step.shift.eq(current.shift),
                 step.start_lane.eq(current.start_lane),
                 step.end_lane.eq(current.end_lane),
@@ -211,13 +212,13 @@ class WriteSequencer(wiring.Component):
                 current.shift.eq(context.shift),
                 current.start_lane.eq(context.dst_addr[:lanes]),
                 current.end_lane.eq(context.end_lane),
-                takes_left.eq(context.len + context.extra), takes_some.eq(~context.one_take),
-                emits_left.eq(context.len + context.behind),
+                takes_left.eq(context.more_takes), takes_some.eq(~context.one_take),
+                emits_left.eq(context.len), behind.eq(context.behind),
                 emitted.eq(~context.behind),
             ]
         with m.Elif(moves):
             m.d.sync += [
-                active.eq(emits_left != 1),
+                active.eq(~ends),
                 takes_left.eq(takes_left - takes_some), takes_some.eq(takes_left[1:].any()),
                 emits_left.eq(emits_left - 1),
                 emitted.eq(1),

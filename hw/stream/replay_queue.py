@@ -78,9 +78,11 @@ class ReplayQueue(wiring.Component):
             known.eq(self.fresh != (written - taken)[:len(self.fresh)]),
             w_port.addr.eq(written[:-1]), w_port.data.eq(self.i.payload), w_port.en.eq(push),
         ]
+        # Both sums are ready before ``pop``, which comes late, chooses.
         m.d.sync += [
-            written.eq(written + push), taken.eq(taken + pop), oldest.eq(oldest + self.release),
-            self.level.eq(self.level + push - self.release), self.fresh.eq(self.fresh + push - (pop & ~known)),
+            written.eq(written + push), taken.eq(Mux(pop, taken + 1, taken)), oldest.eq(oldest + self.release),
+            self.level.eq(self.level + push - self.release),
+            self.fresh.eq(Mux(pop & ~known, self.fresh - 1 + push, self.fresh + push)),
         ]
         if registered:
             self._read_registered(m, storage, written, oldest)
