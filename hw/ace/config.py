@@ -89,9 +89,9 @@ class AceConfig:
     counters : bool
         Of events, in the accelerator and its links. Without, they read as 0.
     late_ram : bool
-        Block RAM shows what it has read late in its cycle, as on an ECP5, where that is after 5.6 ns, and LUTs are slow:
-        links have registers behind theirs, and a hop takes two cycles more; a start takes two cycles more, to compare,
-        and fill two, one of them for each burst; of few regions, the tables are LUT RAM.
+        Block RAM shows what it has read late in its cycle, as on an ECP5, where it is after 5.6 ns, and LUTs are slow.
+        So links have registers behind theirs, and a hop takes two cycles more; a start takes two more, to compare, and
+        fill two, one of them for each burst; of few regions, the tables are LUT RAM.
     dimensions : int
         Of the torus that it has ports for: 1, a ring, to 3.
     address_width : int
