@@ -79,9 +79,9 @@ class Transfers(wiring.Component):
             left.eq(rest - offset),
             self.o.valid.eq(valid), self.o.payload.eq(move),
         ]
-        # Of the whole job, so long before its first move; but each part of a VARYING one has a limit of its own.
-        m.d.sync += start.eq(job.base + job.column)
-        m.d["comb" if config.varying else "sync"] += rest.eq(job.limit - job.column)
+        # On slow FPGAs both are found long before the first move; but each part of a VARYING job has its own limit.
+        m.d["sync" if config.late_ram else "comb"] += start.eq(job.base + job.column)
+        m.d["sync" if config.late_ram and not config.varying else "comb"] += rest.eq(job.limit - job.column)
         with m.If(self.o.ready):
             m.d.sync += valid.eq(0)
         free = ~valid | self.o.ready

@@ -107,20 +107,21 @@ class Transmit(wiring.Component):
             beat, abort, room, open_ = (Signal(name=f"{name}_{number}", init=name == "room") for name in (
                 "beat", "abort", "room", "open"))
             inside = Signal(name=f"inside_{number}")    # a packet of which more beats come
-            # What there will be in the next cycle, so that nothing is added up before the next packet is chosen; and
-            # both with this packet and without, for whether it is taken is known late.
-            rooms = []
-            for more in (0, plus):
+            # What there will be in the next cycle, so that nothing is added up before the next packet is chosen. On
+            # slow FPGAs both with this packet and without, for whether it is taken is known late.
+            cases = []
+            for more in (0, plus) if config.late_ram else (Mux(mine, plus, 0),):
+                after = Signal.like(held, name=f"after_{number}")
                 kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                                  for name in ("kept", "waiting"))
-                m.d.comb += [kept.eq(self.level[number] + held + more), waiting.eq(self.fresh[number] + held + more)]
-                # ABORTs may still come before it.
-                rooms.append((kept <= config.replay_beats - config.packet_beats,
-                              (kept < config.replay_beats - config.packet_beats - 1) & (waiting <= self.AHEAD)))
-            m.d.sync += [
-                held.eq(Mux(mine, held + plus - beat, held - beat)), open_.eq(room),
-                fits[number].eq(Mux(mine, rooms[1][0], rooms[0][0])), room.eq(Mux(mine, rooms[1][1], rooms[0][1])),
-            ]
+                m.d.comb += [after.eq(held + more), kept.eq(self.level[number] + after),
+                             waiting.eq(self.fresh[number] + after)]
+                cases.append(Cat(
+                    kept <= config.replay_beats - config.packet_beats,
+                    # ABORTs may still come before it.
+                    (kept < config.replay_beats - config.packet_beats - 1) & (waiting <= self.AHEAD),
+                    (after - beat)[:len(held)]))
+            m.d.sync += [Cat(fits[number], room, held).eq(Mux(mine, cases[-1], cases[0])), open_.eq(room)]
             m.d.comb += [
                 # An ABORT is not kept waiting by one packet after the other.
                 self.room[number].eq(room & ~self.tell.valid[number]),
