@@ -195,7 +195,8 @@ class Chunker(wiring.Component):
         m.d.comb += [
             self.program.address.eq(program),
             down.eq(down_left & (downward.bit_select(number, 1) | ~up_left)),
-            up_left.eq(now.up != operation.half), down_left.eq(now.down != operation.shard_bytes),
+            # Not by the differences that SIDE takes, whose carries would come late.
+            up_left.eq((now.up ^ operation.half).any()), down_left.eq((now.down ^ operation.shard_bytes).any()),
             grown.eq(Mux(widens(config, operation), Mux(quarters, piece << 2, piece << 1), piece)),
             beats.eq((grown + config.beat_bytes - 1) >> lane_bits),
             job.list.eq(program + 1), job.runs.eq(header.fills), job.base.eq(operation.src_base),
@@ -347,16 +348,19 @@ class Chunker(wiring.Component):
 
     def _drain(self, m, draining, ends, owner):
         """Slots of higher priority first; of one whose communicator is stopped, nothing is written."""
-        config, through = self.config, self.through
+        config = self.config
+        through, slot = Signal(), Signal(config.slot_bits)
         m.submodules.waiting = waiting = PriorityQueue(config.slot_bits, depth=config.slots)
         row, operation, job = ends.read[0].data, self.drain_operation, self.drains.payload
         looked, stopped = Signal(), Signal()
+        # On slow FPGAs a cycle later, for which FSM has finished is known late.
+        m.d["sync" if config.late_ram else "comb"] += [through.eq(self.through.valid), slot.eq(self.through.payload)]
         m.d.comb += [
-            owner.addr.eq(through.payload),
+            owner.addr.eq(slot),
             waiting.i.payload.priority.eq(self.standing.priorities[owner.data[_ROW_BITS:]]),
-            waiting.i.payload.item.eq(through.payload), waiting.i.valid.eq(through.valid),
+            waiting.i.payload.item.eq(slot), waiting.i.valid.eq(through),
             # Each slot is there once at most, and each line has room for all: it is never full.
-            through.ready.eq(1),
+            self.through.ready.eq(1),
             ends.read[0].addr.eq(waiting.o.payload), self.drain_row.eq(row.row),
             job.list.eq(row.list), job.runs.eq(Mux(stopped, 0, row.runs)), job.base.eq(operation.dst_base),
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(row.column), job.limit.eq(operation.dst_limit),
@@ -366,11 +370,11 @@ class Chunker(wiring.Component):
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(operation.divide),
             self.drains.valid.eq(waiting.o.valid & looked), waiting.o.ready.eq(self.drains.ready & looked),
         ]
-        with m.If(through.valid & ~ResetSignal(allow_reset_less=True)):
+        with m.If(through & ~ResetSignal(allow_reset_less=True)):
             m.d.sync += Assert(waiting.i.ready, Format("a slot is through twice"))
         m.d.sync += looked.eq(waiting.o.valid & ~(looked & self.drains.ready))
         with m.If(~looked):
             m.d.sync += stopped.eq(self.standing.stopped.bit_select(row.row[_ROW_BITS:], 1))
         for place in range(config.slots):
-            with m.If(through.valid & (through.payload == place)):
+            with m.If(through & (slot == place)):
                 m.d.sync += draining[place].eq(1)

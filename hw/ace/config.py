@@ -90,8 +90,8 @@ class AceConfig:
         Of events, in the accelerator and its links. Without, they read as 0.
     late_ram : bool
         Block RAM shows what it has read late in its cycle, as on an ECP5, where it is after 5.6 ns, and LUTs are slow.
-        So links have registers behind theirs, and a hop takes two cycles more; a start takes two more, to compare, and
-        fill two, one of them for each burst; of few regions, the tables are LUT RAM.
+        So links and the SRAM have registers behind theirs, and a hop takes four cycles more; a start takes two more, to
+        compare, and fill two, one of them for each burst; of few regions, the tables are LUT RAM.
     dimensions : int
         Of the torus that it has ports for: 1, a ring, to 3.
     address_width : int
@@ -190,6 +190,11 @@ class AceConfig:
     @property
     def chunk_beats(self):
         return self.chunk_bytes // self.beat_bytes
+
+    @property
+    def sram_latency(self):
+        """Cycles from a read of the SRAM to its data."""
+        return 3 if self.late_ram else 2
 
     @property
     def packet_beats(self):

@@ -330,7 +330,7 @@ class Decoder(wiring.Component):
     def _roles(self, m, word, shape, *, mirrored, ordered):
         """Offsets in the two tables of roles, a cycle late, and whether the root is no rank of the communicator."""
         at, root, beyond, dimensions = 0, [], [], self.config.dimensions
-        # The root's coordinates, and whether they are there: on slow FPGAs they have a cycle of their own, ROOT.
+        # The root's coordinates, whether they are there, and neighbours: on slow FPGAs in a cycle of their own, ROOT.
         domain = "sync" if self.config.late_ram else "comb"
         shifts = [Signal(range(2 * ROOT_WIDTH), name=f"shift_{number}") for number in range(dimensions)]
         for number in reversed(range(dimensions)):
@@ -347,10 +347,13 @@ class Decoder(wiring.Component):
         for number, where in enumerate(root):
             # Without a difference, which would be one more adder in a row. Neighbours are so round the end as well.
             place, last = shape.place[number], shape.sizes[number]
+            before, after = (Signal(ROOT_WIDTH, name=f"{name}_{number}", reset_less=True)
+                             for name in ("before", "after"))
+            m.d[domain] += [before.eq(place - 1), after.eq(place + 1)]
             m.d.comb += [
                 same[number].eq(place == where),
-                behind[number].eq((where == (place - 1)[:ROOT_WIDTH]) | ((place == 0) & (where == last))),
-                ahead[number].eq((where == (place + 1)[:ROOT_WIDTH]) | ((place == last) & (where == 0))),
+                behind[number].eq((where == before) | ((place == 0) & (where == last))),
+                ahead[number].eq((where == after) | ((place == last) & (where == 0))),
             ]
             with m.If(ordered):
                 m.d.comb += [behind[number].eq(place < where), ahead[number].eq(place < where)]

@@ -21,7 +21,7 @@ from .formats import TYPE_WIDTH, DType
 from .layouts import done_layout, move_layout, widens
 from .narrow_beats import NarrowBeats, kind_layout
 from .operations import word_layout
-from .sram import Sram, SramReadSignature
+from .sram import SramReadSignature
 
 __all__ = ["Drain"]
 
@@ -148,17 +148,17 @@ class Drain(wiring.Component):
         with m.Elif(taken):
             m.d.sync += [move.address.eq(move.address + 1), move.left.eq(move.left - 1)]
 
-        value, behind = self.read.data, Sram.LATENCY
+        value, behind = self.read.data, config.sram_latency
         if config.avg:
             m.submodules.divide = divide = Divide(config.data_width)
             # The divisor is wanted a cycle before the beat.
-            ahead = Sram.LATENCY - 1
+            ahead = config.sram_latency - 1
             m.d.comb += [
                 divide.divisor.eq(delayed(m, move.divide, ahead, name="divide")),
                 divide.dtype.eq(delayed(m, Mux(grows, DType.FP32, dtype), ahead, name="dtype")),
                 divide.i.eq(self.read.data),
             ]
-            value, behind = divide.o, Sram.LATENCY + Divide.LATENCY
+            value, behind = divide.o, config.sram_latency + Divide.LATENCY
         m.d.comb += [
             narrow.valid.eq(delayed(m, taken, behind, name="taken", reset_less=False)),
             narrow.kind.eq(delayed(m, kind, behind, name="kind")), narrow.i.eq(value),

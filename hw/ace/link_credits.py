@@ -81,7 +81,8 @@ class Told(wiring.Component):
         limit = self.config.link_beats
         number, packets = Signal(LINK_SEQUENCE_WIDTH), Signal(LINK_SEQUENCE_WIDTH)
         m.d.comb += packets.eq(self.expected - number)
-        some, much = [packets != 0], [packets >= PROMPT]
+        # Whether there is some, not by the differences, whose carries would come late.
+        some, much = [(self.expected ^ number).any()], [packets >= PROMPT]
         with m.If(self.tell):
             m.d.sync += number.eq(self.expected)
         with m.If(self.reset):
@@ -89,7 +90,7 @@ class Told(wiring.Component):
         for channel, taken in enumerate(self.taken):
             known, beats = (Signal(LINK_CREDIT_WIDTH, name=f"{name}_{channel}") for name in ("known", "beats"))
             m.d.comb += beats.eq(taken - known)
-            some.append(beats != 0)
+            some.append((taken ^ known).any())
             much.append(beats >= limit // 4)
             with m.If(self.tell):
                 m.d.sync += known.eq(taken)

@@ -90,7 +90,9 @@ class LinkReceiver(wiring.Component):
         m.d.comb += [
             whole.eq(some & beat.last), good.eq(crc == beat.crc),
             credit.eq(header.packet.kind == PacketKind.CREDIT),
-            behind.eq(self.expected - header.sequence), due.eq((behind == 0) & ~credit & self.accept),
+            # Not by the difference, whose carries would come late.
+            due.eq(~(self.expected ^ header.sequence).any() & ~credit & self.accept),
+            behind.eq(self.expected - header.sequence),
             ahead.eq((behind > 1 << LINK_SEQUENCE_WIDTH - 1) & ~credit & self.accept),
         ]
         fits, commit = Signal(), Signal()

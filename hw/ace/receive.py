@@ -31,7 +31,7 @@ from .layouts import (
     landed_layout,
     place_layout,
 )
-from .sram import Sram, SramReadSignature, SramWriteSignature
+from .sram import SramReadSignature, SramWriteSignature
 from .standing import EPOCH_WIDTH, standing_layout
 
 __all__ = ["Receive", "lookup_layout"]
@@ -137,13 +137,14 @@ class Receive(wiring.Component):
         ]
 
         # Both operands meet.
+        behind = self.config.sram_latency
         m.d.comb += [
-            alus.valid.eq(delayed(m, live, Sram.LATENCY, name="live", reset_less=False)),
-            alus.reduce.eq(delayed(m, packet.reduce, Sram.LATENCY, name="reduce")),
-            alus.arithmetic.eq(delayed(m, packet.arithmetic, Sram.LATENCY, name="arithmetic")),
-            alus.tag.eq(delayed(m, tag, Sram.LATENCY, name="tag")),
+            alus.valid.eq(delayed(m, live, behind, name="live", reset_less=False)),
+            alus.reduce.eq(delayed(m, packet.reduce, behind, name="reduce")),
+            alus.arithmetic.eq(delayed(m, packet.arithmetic, behind, name="arithmetic")),
+            alus.tag.eq(delayed(m, tag, behind, name="tag")),
             alus.a.eq(self.read.data),
-            alus.b.eq(delayed(m, flit.data, 1 + Sram.LATENCY, name="data")),
+            alus.b.eq(delayed(m, flit.data, 1 + behind, name="data")),
         ]
 
         done = alus.o_tag

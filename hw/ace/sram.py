@@ -1,7 +1,8 @@
 """The accelerator's SRAM: every chunk that is here, a beat a word, in banks interleaved by the lowest address bits.
 
-Receive, Transmit, Drain <- Sram <- Receive, Fill.  Latency: 2 cycles from a read to its data.  Throughput: one beat
-per cycle for each of three readers and two writers, as long as no two of a kind want the same bank.
+Receive, Transmit, Drain <- Sram <- Receive, Fill.  Latency: 2 cycles from a read to its data, 3 where block
+RAM is late.  Throughput: one beat per cycle for each of three readers and two writers, as long as no two of a kind want
+the same bank.
 """
 
 from amaranth import *
@@ -10,12 +11,14 @@ from amaranth.lib.wiring import In, Out
 
 from hw.dma_engine.table import BLOCK_RAM
 
+from .delay import delayed
+
 __all__ = ["Sram", "SramReadSignature", "SramWriteSignature"]
 
 
 class SramReadSignature(wiring.Signature):
     """A reader's side: a beat is asked for with ``valid`` and ``address`` until ``ready``; ``data`` has it
-    :attr:`Sram.LATENCY` cycles later, for one cycle."""
+    :attr:`AceConfig.sram_latency` cycles later, for one cycle."""
 
     def __init__(self, config):
         super().__init__({
@@ -51,7 +54,6 @@ class Sram(wiring.Component):
         The first is never refused.
     """
 
-    LATENCY = 2
     BANK_BITS = 2
 
     def __init__(self, config):
@@ -81,13 +83,17 @@ class Sram(wiring.Component):
                         m.d.comb += [port.en.eq(1), port.addr.eq(user.address[self.BANK_BITS:])]
                         if port is write:
                             m.d.comb += port.data.eq(user.data)
-            outputs.append(read.data)
+            output = read.data
+            if self.config.late_ram:
+                output = Signal(self.config.data_width, name=f"output_{number}", reset_less=True)
+                m.d.sync += output.eq(read.data)
+            outputs.append(output)
 
         # A bank's word passes the multiplexer of whoever asked for it, into a register of its own.
         for number, user in enumerate(self.reads):
-            chosen = Signal(self.BANK_BITS, name=f"chosen_{number}", reset_less=True)
             word = Signal(self.config.data_width, name=f"word_{number}", reset_less=True)
-            m.d.sync += [chosen.eq(self._bank(user)), word.eq(Array(outputs)[chosen])]
+            chosen = delayed(m, self._bank(user), self.config.sram_latency - 1, name=f"chosen_{number}")
+            m.d.sync += word.eq(Array(outputs)[chosen])
             m.d.comb += user.data.eq(word)
         return m
 

@@ -79,9 +79,11 @@ class Transfers(wiring.Component):
             left.eq(rest - offset),
             self.o.valid.eq(valid), self.o.payload.eq(move),
         ]
-        # On slow FPGAs both are found long before the first move; but each part of a VARYING job has its own limit.
+        # On slow FPGAs all are found long before the first move; but each part of a VARYING job has its own limit.
         m.d["sync" if config.late_ram else "comb"] += start.eq(job.base + job.column)
-        m.d["sync" if config.late_ram and not config.varying else "comb"] += rest.eq(job.limit - job.column)
+        early, full = config.late_ram and not config.varying, Signal(signed(LENGTH_WIDTH + 2))
+        m.d["sync" if early else "comb"] += rest.eq(job.limit - job.column)
+        m.d.sync += full.eq(rest - job.piece_bytes)     # the last offset of a whole piece
         with m.If(self.o.ready):
             m.d.sync += valid.eq(0)
         free = ~valid | self.o.ready
@@ -135,7 +137,8 @@ class Transfers(wiring.Component):
                     m.d.sync += [
                         *whole, valid.eq(1), move.last.eq(last), move.sram.eq(sram),
                         move.address.eq(start + offset),
-                        move.bytes.eq(Mux(left <= 0, 0, Mux(left < job.piece_bytes, left, job.piece_bytes))),
+                        move.bytes.eq(Mux(left <= 0, 0, Mux(
+                            offset > full if early else left < job.piece_bytes, left, job.piece_bytes))),
                         offset.eq(offset + job.shard_bytes), sram.eq(sram + job.piece_beats),
                         pieces.eq(pieces - 1),
                     ]

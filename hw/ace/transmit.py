@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from .delay import delayed
 from .faults import tell_signature
 from .layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
-from .sram import Sram, SramReadSignature
+from .sram import SramReadSignature
 
 __all__ = ["Transmit"]
 
@@ -78,7 +78,7 @@ class Transmit(wiring.Component):
     @property
     def latency(self):
         """Cycles from a send to its first beat on a port."""
-        return 1 + Sram.LATENCY
+        return 1 + self.config.sram_latency
 
     def elaborate(self, platform):
         m = Module()
@@ -95,36 +95,40 @@ class Transmit(wiring.Component):
         asked = Signal(layout)
         m.d.comb += [asked.port.eq(packet.send.port), asked.header.eq(packet.send.header),
                      asked.first.eq(packet.first), asked.last.eq(packet.left == 0)]
-        here = delayed(m, reading, Sram.LATENCY, name="here", reset_less=False)
-        known = delayed(m, asked, Sram.LATENCY, name="known")
+        here = delayed(m, reading, config.sram_latency, name="here", reset_less=False)
+        known = delayed(m, asked, config.sram_latency, name="known")
 
         send = self.sends.payload
         for number, port in enumerate(self.ports):
             signals, flit = self.port_signals[number], port.payload
             # Beats that were taken and are not yet among those that the port has.
             held = Signal(range(2 * config.packet_beats + 8), name=f"held_{number}")
-            mine, plus = taken & (send.port == number), send.header.beats + 1
+            mine, beats = taken & (send.port == number), send.header.beats
             beat, abort, room, open_ = (Signal(name=f"{name}_{number}", init=name == "room") for name in (
                 "beat", "abort", "room", "open"))
             inside = Signal(name=f"inside_{number}")    # a packet of which more beats come
+            # On slow FPGAs a cycle later, as the room decides late enough without.
+            tells = Signal(name=f"tells_{number}")
+            m.d["sync" if config.late_ram else "comb"] += tells.eq(self.tell.valid[number])
             # What there will be in the next cycle, so that nothing is added up before the next packet is chosen. On
             # slow FPGAs both with this packet and without, for whether it is taken is known late.
             cases = []
-            for more in (0, plus) if config.late_ram else (Mux(mine, plus, 0),):
-                after = Signal.like(held, name=f"after_{number}")
+            for more, one in ((0, 0), (beats, 1)) if config.late_ram else ((Mux(mine, beats + 1, 0), 0),):
+                after = Signal.like(held, name=f"after_{number}")       # but for ``one`` more
                 kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                                  for name in ("kept", "waiting"))
                 m.d.comb += [after.eq(held + more), kept.eq(self.level[number] + after),
                              waiting.eq(self.fresh[number] + after)]
+                most = config.replay_beats - config.packet_beats - one
                 cases.append(Cat(
-                    kept <= config.replay_beats - config.packet_beats,
+                    _at_most(kept, most),
                     # ABORTs may still come before it.
-                    (kept < config.replay_beats - config.packet_beats - 1) & (waiting <= self.AHEAD),
-                    (after - beat)[:len(held)]))
+                    _at_most(kept, most - 2) & _at_most(waiting, self.AHEAD - one),
+                    (after + one - beat)[:len(held)]))
             m.d.sync += [Cat(fits[number], room, held).eq(Mux(mine, cases[-1], cases[0])), open_.eq(room)]
             m.d.comb += [
                 # An ABORT is not kept waiting by one packet after the other.
-                self.room[number].eq(room & ~self.tell.valid[number]),
+                self.room[number].eq(room & ~tells),
                 beat.eq(here & (known.port == number)),
                 abort.eq(self.tell.valid[number] & open_ & ~beat & ~inside
                          & ~(self.sends.valid & (send.port == number))),
@@ -173,3 +177,11 @@ class Transmit(wiring.Component):
                 beat = packet.send.address[:self.config.chunk_beat_bits]
                 m.d.sync += [beat.eq(beat + 1), packet.first.eq(0), packet.left.eq(packet.left - 1)]
         return packet, reading
+
+
+def _at_most(value, limit):
+    """As ``value <= limit`` of a constant, without the carries that synthesis would make of it."""
+    found = C(1, 1)
+    for index, bit in enumerate(value):
+        found = ~bit | found if limit >> index & 1 else ~bit & found
+    return found

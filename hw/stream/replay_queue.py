@@ -88,7 +88,9 @@ class ReplayQueue(wiring.Component):
             self._read_registered(m, storage, written, oldest)
         else:
             r_port = storage.read_port(domain="comb")
-            m.d.comb += [r_port.addr.eq(taken[:-1]), self.o.payload.eq(r_port.data), self.o.valid.eq(taken != written)]
+            # Not by the difference that there is already, whose carries would come late.
+            m.d.comb += [r_port.addr.eq(taken[:-1]), self.o.payload.eq(r_port.data),
+                         self.o.valid.eq((taken ^ written).any())]
         with m.If(self.rewind):
             m.d.sync += taken.eq(oldest)
         with m.If(self.clear):

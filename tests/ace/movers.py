@@ -3,6 +3,7 @@
 import os
 import random
 import warnings
+from dataclasses import replace
 from typing import NamedTuple
 
 from amaranth import *
@@ -10,14 +11,17 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect, flipped
 from cocotb.utils import get_sim_steps
 
-from hw.ace.config import ADDR_WIDTH, PRESETS
+from hw.ace.config import ADDR_WIDTH, PRESETS, TINY
 from hw.ace.formats import DType, growth
 from hw.ace.layouts import done_layout, move_layout
 from hw.axi import AxiChecker, AxiSignature, Burst
 from sim.memory import PAGE_BYTES, Memory
 from tests.ace.streams import bits, reset
 
-__all__ = ["BASE_ADDRESS", "DIVIDED", "WIDENED", "CheckedMover", "Move", "MoverBench", "config_of", "parameters"]
+__all__ = ["BASE_ADDRESS", "CONFIGS", "DIVIDED", "WIDENED", "CheckedMover", "Move", "MoverBench", "config_of",
+           "parameters"]
+
+CONFIGS = {"tiny": TINY, "base": PRESETS["base"], "late": replace(TINY, late_ram=True)}
 
 BASE_ADDRESS = 0x7_1234_5000
 PAGES = 40
@@ -88,7 +92,7 @@ def parameter(name):
 
 
 def config_of(dut):
-    return PRESETS[dut._name.rpartition("_")[2]]
+    return CONFIGS[dut._name.rpartition("_")[2]]
 
 
 class MoverBench:

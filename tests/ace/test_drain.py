@@ -7,14 +7,12 @@ import cocotb
 import numpy as np
 import pytest
 
-from hw.ace.config import PRESETS
 from hw.ace.drain import Drain
 from hw.ace.formats import DType, Op, width
 from hw.ace.model_numerics import combine
 from hw.ace.operations import word_layout
-from hw.ace.sram import Sram
 from sim.memory import PAGE_BYTES
-from tests.ace.movers import BASE_ADDRESS, DIVIDED, WIDENED, CheckedMover, Move, MoverBench, parameters
+from tests.ace.movers import BASE_ADDRESS, CONFIGS, DIVIDED, WIDENED, CheckedMover, Move, MoverBench, parameters
 from tests.ace.quotients import quotients
 from tests.ace.streams import Source, bits, run
 
@@ -24,9 +22,9 @@ WORDS = 0x9_8765_4000
 
 
 @pytest.mark.parametrize("stalls", ["none", "mixed"])
-@pytest.mark.parametrize("config", ["tiny", "base"])
+@pytest.mark.parametrize("config", CONFIGS)
 def test_drain(simulate, config, stalls):
-    simulate(CheckedMover(Drain(PRESETS[config])), name=f"drain_{config}", env=parameters(stalls=stalls))
+    simulate(CheckedMover(Drain(CONFIGS[config])), name=f"drain_{config}", env=parameters(stalls=stalls))
 
 
 class _Sram:
@@ -36,7 +34,7 @@ class _Sram:
         self.dut, self.beats, self.stalls = bench.dut, iter(beats), stalls
         self.rng, self.width = random.Random(f"sram {bench.seed}"), bench.config.data_width
         self.ready, self.waiting = False, None
-        self.coming = deque([None] * Sram.LATENCY)
+        self.coming = deque([None] * bench.config.sram_latency)
 
     def drive(self):
         self.ready = not self.stalls or self.rng.random() < 0.7

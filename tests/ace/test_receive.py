@@ -36,9 +36,12 @@ from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
 pytestmark = pytest.mark.rtl
 
 SMALL = replace(TINY, fsms=8, chunk_bytes=1024, packet_bytes=128, communicators=8)
-CONFIGS = {"whole": SMALL, "quarters": replace(SMALL, data_width=128, lanes=1)}
-LATENCY = {"whole": 12, "quarters": 15}
+CONFIGS = {"whole": SMALL, "quarters": replace(SMALL, data_width=128, lanes=1),
+           "late": replace(SMALL, late_ram=True)}
+LATENCY = {"whole": 12, "quarters": 15, "late": 13}
 """Cycles from a beat on a port to ``landed``."""
+PACE = {"whole": 1, "quarters": 4, "late": 1}
+"""Cycles per beat that is reduced."""
 
 
 class ReceiveBench(wiring.Component):
@@ -242,7 +245,7 @@ class _Bench:
         if self.reading is not None and dut.reads__ready.value:
             address, counts = self.reading
             if counts:
-                self.answers[self.cycle + Sram.LATENCY] = address, self.contents[address]
+                self.answers[self.cycle + self.config.sram_latency] = address, self.contents[address]
             self.reading = None
         if self.filling is not None and dut.fill__ready.value:
             self.contents[self.filling[0]] = self.filling[1]
@@ -341,7 +344,7 @@ async def latency(dut):
             packet = bench.packet(beats, beats=beats, reduce=reduce)
             start = bench.cycle + 1
             await run(dut, bench.actors, until=lambda: not any(bench.coming))
-            pace = LATENCY[os.environ["CONFIG"]] - LATENCY["whole"] + 1 if reduce else 1
+            pace = PACE[os.environ["CONFIG"]] if reduce else 1
             assert bench.landed[-1] == (start + LATENCY[os.environ["CONFIG"]] + (beats - 1) * pace, packet)
     await bench.finish()
 
@@ -363,7 +366,7 @@ async def _rate(dut, bench, *, beats, reduce):
 @cocotb.test()
 async def full_rate(dut):
     """Packets of any length follow each other without a gap."""
-    pace = LATENCY[os.environ["CONFIG"]] - LATENCY["whole"] + 1
+    pace = PACE[os.environ["CONFIG"]]
     bench = _Bench(dut)
     await bench.start()
     for beats in (1, 3, 8):

@@ -11,7 +11,6 @@ import pytest
 
 from hw.ace.config import TINY
 from hw.ace.layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
-from hw.ace.sram import Sram
 from hw.ace.transmit import Transmit
 from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unpack
 
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.rtl
 RECORD = (1 << RecordLayout.size) - 1
 
 # Packets of 8, and of 32 beats.
-CONFIGS = {"short": replace(TINY, packet_bytes=64), "long": TINY}
+CONFIGS = {"short": replace(TINY, packet_bytes=64), "long": TINY, "late": replace(TINY, late_ram=True)}
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -124,7 +123,7 @@ class _Bench:
             fsm, left = self.to_be_sent.popleft()
             assert (int(dut.sent__fsm.value), left) == (fsm, 0)
         if self.granting and dut.read__valid.value:
-            self.answers[self.cycle + Sram.LATENCY] = self.memory[int(dut.read__address.value)]
+            self.answers[self.cycle + self.config.sram_latency] = self.memory[int(dut.read__address.value)]
             self.to_be_sent[0][1] -= 1
         for port in range(self.config.ports):
             if getattr(dut, f"ports__{port}__valid").value:
