@@ -1,6 +1,7 @@
 """Bursts against a list of the bytes of each: they follow on each other, obey AXI4 and say what there is to know."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,8 @@ from hw.ace.bursts import Bursts, burst_bytes
 from hw.ace.config import BASE, TINY, WIDE
 from hw.ace.layouts import move_layout
 from tests.stream.bench import exercise
+
+LATE = replace(TINY, late_ram=True)
 
 
 def _moves(config, rng, count):
@@ -48,7 +51,7 @@ def _expected(config, moves):
 
 
 @pytest.mark.parametrize("stalls", [(0.0, 0.0), (0.4, 0.4)])
-@pytest.mark.parametrize("config", [TINY, BASE, WIDE], ids=["tiny", "base", "wide"])
+@pytest.mark.parametrize("config", [TINY, BASE, WIDE, LATE], ids=["tiny", "base", "wide", "late"])
 def test_bursts(config, stalls, seed):
     moves = list(_moves(config, random.Random(seed), 150))
     expected = list(_expected(config, moves))

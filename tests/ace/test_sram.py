@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+from dataclasses import replace
 
 import cocotb
 import pytest
@@ -13,7 +14,7 @@ from tests.ace.streams import reset, run
 
 pytestmark = pytest.mark.rtl
 
-CONFIGS = {"tiny": TINY, "base": BASE}
+CONFIGS = {"tiny": TINY, "base": BASE, "late": replace(TINY, late_ram=True)}
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -68,14 +69,14 @@ class _Writer(_Client):
 class _Reader(_Client):
     """Sampled before the writers: a read sees what was written in earlier cycles."""
 
-    def __init__(self, dut, number, addresses, writers):
+    def __init__(self, dut, number, addresses, writers, latency):
         super().__init__(dut, "reads", number, addresses)
-        self.writers, self.expected = writers, {}
+        self.writers, self.latency, self.expected = writers, latency, {}
         self.checked = 0
 
     def serve(self, cycle, address):
         if address in self.writers[0].contents and all(writer.now != address for writer in self.writers):
-            self.expected[cycle + Sram.LATENCY] = address, self.writers[0].contents[address]
+            self.expected[cycle + self.latency] = address, self.writers[0].contents[address]
 
     def sample(self, cycle):
         if cycle in self.expected:
@@ -96,7 +97,8 @@ def _clients(dut, addresses, rng, contents):
     config = CONFIGS[os.environ["CONFIG"]]
     writers = [_Writer(dut, number, walk, contents, rng, config.data_width)
                for number, walk in enumerate(addresses[3:])]
-    return [_Reader(dut, number, walk, writers) for number, walk in enumerate(addresses[:3])], writers
+    return [_Reader(dut, number, walk, writers, config.sram_latency)
+            for number, walk in enumerate(addresses[:3])], writers
 
 
 @cocotb.test()

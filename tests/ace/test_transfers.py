@@ -1,6 +1,7 @@
 """Moves of a chunk's pieces, against what the docstrings of programs and jobs say."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from amaranth import *
@@ -16,19 +17,21 @@ from hw.ace.words import PROGRAM_WIDTH, TransferWord
 from tests.stream.bench import exercise
 
 WORDS = 64
+CONFIGS = {"tiny": TINY, "late": replace(TINY, varying=False, late_ram=True)}
 
 
 class _Bench(wiring.Component):
     """Transfers with its own memory of programs, and with extents."""
 
-    def __init__(self, words, extents=()):
-        self.words, self.extents = words, extents
-        super().__init__({"i": In(stream.Signature(job_layout(TINY))), "o": Out(stream.Signature(move_layout(TINY)))})
+    def __init__(self, config, words, extents=()):
+        self.config, self.words, self.extents = config, words, extents
+        super().__init__({
+            "i": In(stream.Signature(job_layout(config))), "o": Out(stream.Signature(move_layout(config)))})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.programs = programs = Programs(TINY, clients=1)
-        m.submodules.transfers = transfers = Transfers(TINY)
+        m.submodules.programs = programs = Programs(self.config, clients=1)
+        m.submodules.transfers = transfers = Transfers(self.config)
         connect(m, transfers.program, programs.reads[0])
         connect(m, flipped(self.i), transfers.i)
         connect(m, transfers.o, flipped(self.o))
@@ -69,9 +72,10 @@ def _moves(job, words, extents):
     return moves
 
 
+@pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("stalls", [(0.0, 0.0), (0.4, 0.6)])
-def test_moves(stalls):
-    rng = random.Random(f"transfers {stalls}")
+def test_moves(config, stalls):
+    rng, config = random.Random(f"transfers {stalls}"), CONFIGS[config]
     words = [TransferWord(rng.randrange(4), rng.choice((0, 0, rng.randrange(TINY.extent_rows - 8))),
                           rng.randint(1, 8)).pack() for _ in range(WORDS)]
     extents = [(rng.choice((0, rng.randrange(1 << 14))), rng.getrandbits(28)) for _ in range(TINY.extent_rows)]
@@ -84,10 +88,10 @@ def test_moves(stalls):
             "shard_bytes": shard, "column": column, "limit": rng.choice((1 << 36, rng.randint(1, 70 * shard))),
             "piece_bytes": rng.randint(1, 256), "piece_beats": 32, "slot": rng.randrange(TINY.slots),
             "dtype": rng.choice((0, 1, 2, 8, 9)), "widen": rng.randrange(2), "divide": rng.randrange(128),
-            "varying": rng.randrange(2), "row": 0, "size": rng.randrange(3),
+            "varying": rng.randrange(2) & config.varying, "row": 0, "size": rng.randrange(3),
         })
     expected = [(job, move) for job in jobs for move in _moves(job, words, extents)]
-    dut = _Bench(words, extents)
+    dut = _Bench(config, words, extents)
     _, got = exercise(dut, [(dut.i, jobs)], [dut.o], expect=len(expected), stalls=stalls)
     for (_, move), (job, (address, count, sram, last)) in zip(got, expected, strict=True):
         assert (move["bytes"], move["last"], move["slot"]) == (count, last, job["slot"])
@@ -97,12 +101,13 @@ def test_moves(stalls):
                 job[name] for name in ("dtype", "widen", "divide")]
 
 
-def test_rate():
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_rate(config):
     """Within a run, a move each cycle."""
     words = [TransferWord(0, 0, 64).pack()]
     job = {"list": 0, "runs": 1, "base": 4096, "shard_bytes": 64, "column": 0, "limit": 1 << 20, "piece_bytes": 64,
            "piece_beats": 8, "slot": 1, "dtype": 0, "widen": 0, "divide": 0, "varying": 0, "row": 0, "size": 0}
-    dut = _Bench(words)
+    dut = _Bench(config, words)
     _, got = exercise(dut, [(dut.i, [job])], [dut.o], expect=64)
     cycles = [cycle for cycle, _ in got]
     assert cycles[-1] - cycles[0] == 63
