@@ -82,11 +82,13 @@ def test_moves(config, stalls):
     jobs = []
     for _ in range(40):
         shard = rng.randint(1, 40_000)
-        column = rng.randrange(shard)
+        column, piece = rng.randrange(shard), rng.randint(1, 256)
+        # Some end within a byte of a whole piece.
+        ends = rng.randrange(8) * shard + column + piece + rng.choice((-1, 0, 1))
         jobs.append({
             "list": rng.randrange(WORDS - 4), "runs": rng.randrange(4), "base": rng.getrandbits(48),
-            "shard_bytes": shard, "column": column, "limit": rng.choice((1 << 36, rng.randint(1, 70 * shard))),
-            "piece_bytes": rng.randint(1, 256), "piece_beats": 32, "slot": rng.randrange(TINY.slots),
+            "shard_bytes": shard, "column": column, "limit": rng.choice((1 << 36, rng.randint(1, 70 * shard), ends)),
+            "piece_bytes": piece, "piece_beats": 32, "slot": rng.randrange(TINY.slots),
             "dtype": rng.choice((0, 1, 2, 8, 9)), "widen": rng.randrange(2), "divide": rng.randrange(128),
             "varying": rng.randrange(2) & config.varying, "row": 0, "size": rng.randrange(3),
         })
