@@ -28,15 +28,15 @@ def test_transmit(simulate, config):
 
 
 class _Memory:
-    """Of a port: beats that came, those that were never sent, and when others are acknowledged."""
+    """Of a port: beats that came, those that were never sent, and when others are acknowledged, if ever."""
 
     def __init__(self, stalls, rng):
         self.level = self.fresh = 0
-        self.stuck, self.slow, self.rng = False, 0.4 if stalls == "mixed" else 0, rng
+        self.stuck, self.silent, self.slow, self.rng = False, False, 0.4 if stalls == "mixed" else 0, rng
         self.sent = deque()
 
     def pass_on(self, cycle):
-        while self.sent and self.sent[0] <= cycle:
+        while self.sent and self.sent[0] <= cycle and not self.silent:
             self.sent.popleft()
             self.level -= 1
         if self.fresh and not self.stuck and self.rng.random() >= self.slow:
@@ -272,6 +272,22 @@ async def full_port(dut):
     for _ in range(5):
         bench.grant(2)
     await run(dut, bench.actors, until=lambda: len(bench.cycles("signal")) == 5)
-    assert Transmit.AHEAD < bench.memories[2].fresh <= bench.queue_beats
+    assert bench.memories[2].fresh == Transmit.AHEAD + 1
     bench.memories[2].stuck = False
+    await bench.finish()
+
+
+@cocotb.test()
+@cocotb.parametrize(polite=[True, False])
+async def full_memory(dut, polite):
+    """While nothing is acknowledged, packets go to a port as long as it has a place for the longest; those of who looks
+    at ``room``, as long as it then still has one for an ABORT."""
+    bench = await _start(dut, polite=polite)
+    memory, replay_beats = bench.memories[1], bench.config.replay_beats
+    memory.silent = True
+    for _ in range(replay_beats):
+        bench.send(1, 1)
+    await run(dut, bench.actors, until=lambda end=bench.cycle + 4 * replay_beats: bench.cycle >= end)
+    assert memory.level == replay_beats - bench.config.packet_beats + (-1 if polite else 1)
+    memory.silent = False
     await bench.finish()
