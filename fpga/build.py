@@ -18,6 +18,7 @@ from . import tools
 from .board.twin import TWIN
 from .floorplan import read_placement
 from .netlist import netlist
+from .placing import SEEDS, place
 from .targets import TARGETS
 from .timing import read_report
 
@@ -57,7 +58,7 @@ def board_config(target, design, preset="tiny", *, mhz=None):
         raise UserError(f"--mhz: {error}.") from None
 
 
-def build(target, config, *, seed=1, status=quiet):
+def build(target, config, *, seeds=SEEDS, status=quiet):
     """Make a bitstream unless that was done before, and return :class:`Made`.
 
     Parameters
@@ -65,8 +66,8 @@ def build(target, config, *, seed=1, status=quiet):
     target : str
         A key of :data:`fpga.targets.TARGETS`.
     config : BoardConfig
-    seed : int
-        Of the placement.
+    seeds : tuple of int
+        Of the placements, of which the fastest is kept.
     status : callable
         Receives ``(what, done, total)`` as the build goes on.
 
@@ -77,7 +78,7 @@ def build(target, config, *, seed=1, status=quiet):
     """
     status("writing Verilog", 0, 4)
     text, clock_hz = board_text(target, config)
-    made = implement(text, target, name=_name(target, config), clock_hz=clock_hz, seed=seed, status=status)
+    made = implement(text, target, name=_name(target, config), clock_hz=clock_hz, seeds=seeds, status=status)
     return replace(made, report={**asdict(config), **made.report})
 
 
@@ -103,23 +104,23 @@ def _name(target, config):
     return f"{target}-{config.design}-{config.preset}"
 
 
-def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
+def implement(text, target, *, name, clock_hz, seeds=(1,), status=quiet):
     """Verilog of a module ``board`` with the target's pins as its ports to :class:`Made`; its clock should reach
     ``clock_hz``."""
     board = TARGETS[target]
     flow = board.flow
     yosys, nextpnr, packer = (tools.find(tool) for tool in ("yosys", *flow.programs))
-    constraints, options = flow.constrain(board.pins()), flow.options(clock_hz, seed)
-    key = digest(text, constraints, options, *(tool.version for tool in (yosys, nextpnr, packer)))
+    constraints, options = flow.constrain(board.pins()), {seed: flow.options(clock_hz, seed) for seed in seeds}
+    key = digest(text, constraints, list(options.values()), *(tool.version for tool in (yosys, nextpnr, packer)))
     folder = build_root() / "fpga" / f"{name}-{key}"
 
     def make():
         (folder / flow.constraints).write_text(constraints, encoding="utf-8")
         synthesised = netlist(text, name=name, synthesis=flow.synthesis, status=lambda what: status(what, 1, 4))
         shutil.copy(synthesised / "board.json", folder / "board.json")
-        tools.run(nextpnr, [*options, "--json", "board.json", "--report", "timing.json", "--write",
-                            "placed.json", "--timing-allow-fail"], folder=folder, log=folder / "nextpnr.log",
-                  line=_progress(status))
+        reached = place(nextpnr, folder, options, needs=("board.json", flow.constraints), clock_hz=clock_hz,
+                        line=_progress(status))
+        (folder / "seeds.json").write_text(json.dumps(reached), encoding="utf-8")
         status("packing the bitstream", 3, 4)
         flow.pack(folder)
         (folder / "placement.json").write_text(json.dumps(read_placement(folder / "placed.json", flow.site)),
@@ -130,7 +131,8 @@ def implement(text, target, *, name, clock_hz, seed=1, status=quiet):
     # The last file that is written: a build of before it was made is done again.
     reused, seconds = once(folder, make, product="placement.json", name=name)
     report = {"target": target, "part": flow.part, "tools": [tool.version for tool in (yosys, nextpnr, packer)],
-              "seconds": seconds, **read_report(folder / "timing.json", wanted_hz=clock_hz)}
+              "seconds": seconds, "mhz_by_seed": json.loads((folder / "seeds.json").read_text(encoding="utf-8")),
+              **read_report(folder / "timing.json", wanted_hz=clock_hz)}
     return Made(folder, flow.results, report, reused, seconds)
 
 

@@ -15,6 +15,7 @@ from .floorplan import draw
 from .package import CARDS, NOT_RUN
 from .package import DESIGNS as CORES
 from .package import write as write_package
+from .placing import SEEDS
 from .targets import TARGETS
 
 __all__ = ["configure", "run"]
@@ -25,7 +26,7 @@ def configure(parser):
     build = actions.add_parser("build", help="make a bitstream", description="Make a bitstream by Yosys, nextpnr and "
                                "ecppack, and report its area and its clock.")
     _add_design(build)
-    build.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the placement (default: 1)")
+    _add_seeds(build)
     build.add_argument("-o", "--output", metavar="DIR", type=Path,
                        help="copy the bitstream, its constraints and report.json there")
     build.add_argument("--floorplan", metavar="PNG", type=Path, help="draw where the blocks lie on the FPGA")
@@ -33,7 +34,7 @@ def configure(parser):
     load = actions.add_parser("load", help="load a bitstream into a board", description="Load a bitstream into a board "
                               "by openFPGALoader; it is built first unless that was done before.")
     _add_design(load)
-    load.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the placement (default: 1)")
+    _add_seeds(load)
     load.add_argument("--flash", action="store_true", help="into the board's flash, so that it stays")
     paths = actions.add_parser("paths", help="estimate what limits a design's clock, before it is placed",
                                description="List the longest ways between registers of a design's netlist for an ECP5, "
@@ -59,6 +60,12 @@ def _add_design(parser):
     parser.add_argument("--config", default="tiny", choices=("tiny", "base", "wide"), metavar="C",
                         help="preset of the engine: tiny, base, wide (default: tiny)")
     parser.add_argument("--mhz", type=float, metavar="F", help="clock of the engine (default: the target's)")
+
+
+def _add_seeds(parser):
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="S", help="of the placements, as many "
+                        "at a time as there are cores; the fastest is kept "
+                        f"(default: {' '.join(map(str, SEEDS))})")
 
 
 def run(args):
@@ -94,9 +101,11 @@ def run(args):
 def _build(args):
     from .build import board_config, build
 
+    for seed in args.seeds:
+        check_range("--seeds", seed, 1, (1 << 31) - 1)
     config = board_config(args.target, args.design, args.config, mhz=args.mhz)
     return _with_progress(f"building {args.design} for {args.target}",
-                          lambda status: build(args.target, config, seed=args.seed, status=status))
+                          lambda status: build(args.target, config, seeds=tuple(args.seeds), status=status))
 
 
 def _with_progress(title, job):
@@ -158,6 +167,8 @@ def show(made):
     table.add_row("MHz", f"{report['mhz']:.1f}", f"{report['wanted_mhz']:.1f} asked for",
                   "met" if report["met"] else "missed")
     console.print(table)
+    console.print("Seeds: " + ", ".join(f"{seed}: {f'{mhz:.1f} MHz' if mhz else 'failed'}" for seed, mhz in
+                                        report["mhz_by_seed"].items()) + ".", highlight=False)
     console.print(f"Critical path: {report['logic_ns']} ns logic in {report['levels']} levels, "
                   f"{report['routing_ns']} ns routing", highlight=False)
     for name, spent in report["critical"]:
@@ -167,7 +178,7 @@ def show(made):
                   soft_wrap=True)
     if not report["met"]:
         console.print(f"The clock is missed by {report['wanted_mhz'] - report['mhz']:.1f} MHz: "
-                      "ask for less by --mhz, or try another --seed.", highlight=False)
+                      "ask for less by --mhz, or try other --seeds.", highlight=False)
 
 
 def _package(args):
@@ -182,7 +193,7 @@ def _load(args, made):
 
     if not made.report["met"]:
         raise UserError(f"The bitstream reaches {made.report['mhz']} MHz of {made.report['wanted_mhz']} MHz and "
-                        "would not work reliably; build it with a lower --mhz or another --seed.")
+                        "would not work reliably; build it with a lower --mhz or other --seeds.")
     tool = tools.find("openFPGALoader")
     tools.run(tool, ["-b", TARGETS[args.target].loader, *(["-f"] if args.flash else []), made.bitstream],
               folder=made.folder, log=made.folder / "load.log", line=print)

@@ -8,6 +8,7 @@ import pytest
 from fpga import tools
 from fpga.board.core import BoardConfig
 from fpga.board.top import Ecp5Pll, PlainTop
+from fpga.placing import place
 from fpga.targets import TARGETS
 from hw import emit
 from hw.cli import main
@@ -85,12 +86,41 @@ def test_tool_that_fails(tmp_path):
     assert lines == ["busy", "ERROR: no such pin"]
 
 
+_NEXTPNR = """import json, sys
+seed = sys.argv[1]
+if seed in "13":
+    print("ERROR: no way for seed", seed)
+    raise SystemExit(1)
+json.dump({"fmax": {"clk": {"achieved": 50 + int(seed), "constraint": 25}}, "critical_paths": [], "utilization": {}},
+          open("timing.json", "w"))
+open("placed.json", "w").write(open("board.json").read() + seed)
+"""
+
+
+def test_seeds(tmp_path):
+    """What fails is left out, and is an error only where nothing is left."""
+    (tmp_path / "board.json").write_text("netlist ")
+    tool, lines = tools.Tool("nextpnr", (sys.executable, "-c"), "1"), []
+
+    def placed(*seeds):
+        return place(tool, tmp_path, {seed: [_NEXTPNR, str(seed)] for seed in seeds}, needs=("board.json",),
+                     clock_hz=25e6, line=lines.append)
+
+    assert placed(1, 2, 4, 5, 3) == {1: None, 2: 52, 4: 54, 5: 55, 3: None}
+    assert lines == ["ERROR: no way for seed 1"]
+    assert (tmp_path / "placed.json").read_text() == "netlist 5"
+    assert {path.name for path in tmp_path.iterdir()} == {"board.json", "nextpnr.log", "placed.json", "timing.json"}
+    with pytest.raises(tools.ToolFailed, match=r"^nextpnr failed with status 1: ERROR: no way for seed \d The log is "):
+        placed(1, 3)
+
+
 @pytest.mark.parametrize(("arguments", "sentence"), [
     (["--target", "ulx3s-25f", "--design", "ace"], "ace is too large for ulx3s-25f, which holds dma, probe."),
     (["--target", "ulx3s"], "--target must be one of "),
     (["--design", "probe", "--config", "base"], "A probe has no engine that could be base: leave --config out."),
     (["--mhz", "0.001"], "--mhz: "),
     (["--mhz", "4"], "--mhz: "),
+    (["--seeds", "1", "0"], "--seeds must be from 1 to 2,147,483,647, not 0."),
     (["--target", "tang-nano-9k", "--design", "probe", "--mhz", "50"],
      "--mhz: this board's engines run at the 27 MHz of its oscillator, not at 50."),
 ])

@@ -49,6 +49,24 @@ def test_flow(target, tmp_path, monkeypatch):
     assert (tmp_path / "floorplan.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.synth
+def test_fastest_seed(tmp_path, monkeypatch):
+    """What is kept is as each seed alone would have it, whichever comes first."""
+    monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
+    alone = {seed: implement(COUNTER, "ulx3s-25f", name="counter", clock_hz=25_000_000, seeds=(seed,))
+             for seed in (1, 2, 3)}
+    reached = {str(seed): made.report["mhz"] for seed, made in alone.items()}
+    assert len(set(reached.values())) > 1
+    best = alone[max(alone, key=lambda seed: (reached[str(seed)], -seed))]
+    for seeds in ((1, 2, 3), (3, 2, 1)):
+        made = implement(COUNTER, "ulx3s-25f", name="counter", clock_hz=25_000_000, seeds=seeds)
+        assert made.report["mhz_by_seed"] == reached
+        assert made.report["mhz"] == best.report["mhz"] == max(reached.values())
+        assert (made.folder / "board.config").read_text() == (best.folder / "board.config").read_text()
+        assert made.bitstream.read_bytes() == best.bitstream.read_bytes()
+        assert not list(made.folder.glob("seed_*"))
+
+
 MEMORY = """module board(input clk, rx, output tx, idle, busy, error);
 reg [8:0] row;
 reg [15:0] rows [511:0], bits;
