@@ -99,8 +99,10 @@ class WriteSequencer(wiring.Component):
         count = Shape.cast(config.beat_count_width)
         context_layout = data.StructLayout({
             "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "len": count,
-            # What follows from them, as block RAM leaves no time to find it.
-            "more_takes": count, "one_take": 1, "one_beat": 1, "goes_on": 1,
+            # What follows from them, as block RAM leaves no time to find it. Fast FPGAs keep ``more_takes`` less
+            # ``len``: for a thousand tags that saves a column of block RAM.
+            "more_takes": Shape.cast(signed(2)) if config.bypass else count,
+            "one_take": 1, "one_beat": 1, "goes_on": 1,
             "end_lane": lanes, "queue": config.queue_bits, "epoch": EPOCH_WIDTH,
             "attributes": Attributes,
         })
@@ -120,7 +122,8 @@ class WriteSequencer(wiring.Component):
             write.data.shift.eq(dst_lane - src_lane),
             write.data.behind.eq(dst_lane < src_lane),
             write.data.len.eq(end >> lanes), write.data.one_beat.eq((end >> lanes) == 0),
-            write.data.more_takes.eq(segment.src_beats - 1),
+            write.data.more_takes.eq(
+                segment.src_beats - (end >> lanes) - 1 if config.bypass else segment.src_beats - 1),
             write.data.one_take.eq(segment.src_beats == 1),
             write.data.goes_on.eq(write.data.behind | ((end >> lanes) != 0)),
             write.data.end_lane.eq(end[:lanes]),
@@ -212,7 +215,8 @@ class WriteSequencer(wiring.Component):
                 current.shift.eq(context.shift),
                 current.start_lane.eq(context.dst_addr[:lanes]),
                 current.end_lane.eq(context.end_lane),
-                takes_left.eq(context.more_takes), takes_some.eq(~context.one_take),
+                takes_left.eq(context.len + context.more_takes if config.bypass else context.more_takes),
+                takes_some.eq(~context.one_take),
                 emits_left.eq(context.len), behind.eq(context.behind),
                 emitted.eq(~context.behind),
             ]
