@@ -83,7 +83,8 @@ class Transfers(wiring.Component):
         m.d["sync" if config.late_ram else "comb"] += start.eq(job.base + job.column)
         early, full = config.late_ram and not config.varying, Signal(signed(LENGTH_WIDTH + 2))
         m.d["sync" if early else "comb"] += rest.eq(job.limit - job.column)
-        m.d.sync += full.eq(rest - job.piece_bytes)     # the last offset of a whole piece
+        if early:
+            m.d.sync += full.eq(rest - job.piece_bytes)     # the last offset of a whole piece
         with m.If(self.o.ready):
             m.d.sync += valid.eq(0)
         free = ~valid | self.o.ready
