@@ -1,6 +1,7 @@
 """``dmace fpga``: bitstreams by open tools, and what they take."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -8,7 +9,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hw.errors import UserError
-from sim.terminal import add_json, check_file, check_range, write_json
+from sim.terminal import add_json, check_file, check_range, integer, write_json
 
 from .board.core import DESIGNS
 from .floorplan import draw
@@ -63,8 +64,8 @@ def _add_design(parser):
 
 
 def _add_seeds(parser):
-    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, metavar="S", help="of the placements, as many "
-                        "at a time as there are cores; the fastest is kept "
+    parser.add_argument("--seeds", type=integer, nargs="+", default=SEEDS, metavar="S", help="of the placements, as "
+                        "many at a time as there are cores; the fastest is kept "
                         f"(default: {' '.join(map(str, SEEDS))})")
 
 
@@ -78,17 +79,18 @@ def run(args):
     if args.action == "build":
         check_file("--json", args.json)
         check_file("--floorplan", args.floorplan)
+        if args.output is not None:
+            with _written(args.output):
+                args.output.mkdir(parents=True, exist_ok=True)
     made = _build(args)
     if args.action == "load":
         return _load(args, made)
     if args.output is not None:
         from .build import copy_results
 
-        try:
+        with _written(args.output):
             copy_results(made, args.output)
             (args.output / "report.json").write_text(json.dumps(made.report, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"Cannot write to {args.output}: {error.strerror}.") from error
     write_json(args.json, made.report)
     if args.floorplan is not None:
         draw(json.loads((made.folder / "placement.json").read_text(encoding="utf-8")), args.floorplan,
@@ -96,6 +98,15 @@ def run(args):
     if args.json != "-":
         show(made)
     return 0 if made.report["met"] else 1
+
+
+@contextmanager
+def _written(folder):
+    """Say in a sentence what hinders writing to ``folder``."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
 
 
 def _build(args):

@@ -120,6 +120,8 @@ def test_seeds(tmp_path):
     (["--design", "probe", "--config", "base"], "A probe has no engine that could be base: leave --config out."),
     (["--mhz", "0.001"], "--mhz: "),
     (["--mhz", "4"], "--mhz: "),
+    (["--output", __file__], f"Cannot write to {__file__}: File exists."),
+    (["--seeds", "1", "x"], "fpga build: --seeds 'x' is not an integer;"),
     (["--seeds", "1", "0"], "--seeds must be from 1 to 2,147,483,647, not 0."),
     (["--target", "tang-nano-9k", "--design", "probe", "--mhz", "50"],
      "--mhz: this board's engines run at the 27 MHz of its oscillator, not at 50."),
