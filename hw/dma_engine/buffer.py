@@ -108,7 +108,7 @@ class BeatBuffer(wiring.Component):
             shape=buffered_layout(config), depth=config.buffer_beats, init=[], attrs=BLOCK_RAM)
         write, read = beats.write_port(), beats.read_port()
         m.submodules.announcements = announcements = Queue(
-            unsigned(config.tag_bits), depth=config.tags, ram="lut")
+            unsigned(config.tag_bits), depth=config.tags, ram="lut" if config.tags <= 256 else "block", prompt=True)
 
         # -- Launch.
         m.d.comb += [

@@ -1,8 +1,8 @@
 """A first-in first-out queue of a typed stream.
 
-Latency: 1 cycle in LUT RAM (up to 32 entries), 2 cycles in block RAM, 3 with registers behind that.  Throughput: 1
-transfer per cycle, also when full or nearly empty.  ``i.ready``, ``o.valid`` and ``level`` depend on registers
-only: no path runs through the queue.
+Latency: 1 cycle in LUT RAM (up to 32 entries), 2 cycles in block RAM, 3 with registers behind that, 1 with a register
+beside.  Throughput: 1 transfer per cycle, also when full or nearly empty.  ``i.ready``, ``o.valid`` and ``level``
+depend on registers only: no path runs through the queue.
 """
 
 from amaranth import *
@@ -31,6 +31,9 @@ class Queue(wiring.Component):
     front : bool
         The oldest item is in a register, for deep logic behind it. In front of LUT RAM the latency stays, in front of
         block RAM it is a cycle more.
+    prompt : bool
+        What finds no item in block RAM goes past it, into a register beside: cycle for cycle as with LUT RAM, also with
+        two items. Changes nothing with LUT RAM. Not with ``front``.
 
     Members
     -------
@@ -38,7 +41,7 @@ class Queue(wiring.Component):
         Accepts while fewer than ``depth`` items are held.
     o : ``Out(stream.Signature(shape))``
         Offers the oldest item. Unless it is in ``front``, in LUT RAM the payload is an asynchronous read, in block RAM
-        the memory's output register.
+        the memory's output register; in a ``prompt`` one it is chosen from that and another register.
     level : ``Out(range(depth + 1))``
         Number of items held, from the cycle after they were accepted until they are taken.
         Registered.
@@ -46,24 +49,27 @@ class Queue(wiring.Component):
     Latency
     -------
     An item accepted by an empty queue is visible on ``o`` in the next cycle from LUT RAM, and one
-    cycle later from block RAM. ``latency`` holds this number.
+    cycle later from block RAM, unless it is ``prompt``. ``latency`` holds this number.
 
     Raises
     ------
     ValueError
-        If ``depth`` is less than 2, or ``ram`` is no kind of memory.
+        If ``depth`` is less than 2, or ``ram`` is no kind of memory, or the queue both ``front`` and ``prompt``.
     """
 
     LUT_RAM_DEPTH = LUT_RAM_DEPTH
 
-    def __init__(self, shape, *, depth, ram=None, front=False):
+    def __init__(self, shape, *, depth, ram=None, front=False, prompt=False):
         if not isinstance(depth, int) or depth < 2:
             raise ValueError(f"Queue depth must be an integer of at least 2, not {depth!r}")
         check_ram("Queue", ram)
+        if front and prompt:
+            raise ValueError("A Queue is either front or prompt: a register in front makes it later")
         self.shape = shape
         self.depth = depth
         self.ram = ram
         self.front = front
+        self.prompt = prompt
         super().__init__({
             "i": In(stream.Signature(shape)),
             "o": Out(stream.Signature(shape)),
@@ -74,7 +80,7 @@ class Queue(wiring.Component):
     def latency(self):
         """Cycles from the transfer on ``i`` to the item's first cycle on ``o`` of an empty
         queue."""
-        return 1 + self._registered_read * (1 + self.front)
+        return 1 + (self._registered_read and not self.prompt) * (1 + self.front)
 
     @property
     def _registered_read(self):
@@ -106,7 +112,9 @@ class Queue(wiring.Component):
         with m.If(w_port.en):
             m.d.sync += w_port.addr.eq(self._after(w_port.addr))
 
-        if self._registered_read:
+        if self._registered_read and self.prompt:
+            self._read_prompt(m, storage, push, past)
+        elif self._registered_read:
             self._read_registered(m, storage, push)
         elif self.front:
             self._read_front(m, storage, push, past)
@@ -154,7 +162,29 @@ class Queue(wiring.Component):
             m.d.sync += some.eq(1)
 
     def _read_registered(self, m, storage, push):
-        """Move the oldest row to the memory's output register as soon as that is free.
+        """Show the memory's output register, or what it gave to the register in front."""
+        shown = in_front(m, wiring.flipped(self.o), forget=0) if self.front else self.o
+        self._move_rows(m, storage, shown, push)
+
+    def _read_prompt(self, m, storage, push, past):
+        """Show the register beside, which gets what comes while there is no other item, then the output register."""
+        shown = stream.Signature(self.shape).create(path=("shown",))
+        beside = Signal(Shape.cast(self.shape).width, reset_less=True)
+        held = Signal()
+        some = self._move_rows(m, storage, shown, push & ~past)
+        m.d.comb += [
+            past.eq(~some & (self.o.ready & ~(held & shown.valid) | ~self.o.valid)),
+            shown.ready.eq(self.o.ready & ~held),
+            self.o.valid.eq(held | shown.valid),
+            Value.cast(self.o.payload).eq(Mux(held, beside, Value.cast(shown.payload))),
+        ]
+        with m.If(push & past):
+            m.d.sync += [beside.eq(Value.cast(self.i.payload)), held.eq(1)]
+        with m.Elif(self.o.ready):
+            m.d.sync += held.eq(0)
+
+    def _move_rows(self, m, storage, shown, push):
+        """Move the oldest row to the memory's output register as soon as that is free; returns whether there is one.
 
         A row is read only while it holds an item, and written only while it holds none: never both
         in one cycle.
@@ -162,7 +192,6 @@ class Queue(wiring.Component):
         oldest = Signal(range(self.depth))
         waiting = Signal(range(self.depth + 1))  # items in rows, not counting the output register
         some = Signal()  # waiting != 0
-        shown = in_front(m, wiring.flipped(self.o), forget=0) if self.front else self.o
         load, _ = show_registered(m, storage, shown, oldest, some)
         with m.If(load):
             m.d.sync += oldest.eq(self._after(oldest))
@@ -170,3 +199,4 @@ class Queue(wiring.Component):
             m.d.sync += [waiting.eq(waiting + 1), some.eq(1)]
         with m.Elif(load & ~push):
             m.d.sync += [waiting.eq(waiting - 1), some.eq(waiting != 1)]
+        return some

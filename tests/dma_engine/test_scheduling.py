@@ -196,19 +196,26 @@ def test_class_waits_for_nobody(base):
     assert done <= 2 * latency + 2 * BASE.buffer_beats
 
 
-def test_slow_target_leaves_the_fast_one_alone(base):
+@pytest.mark.parametrize("tags", [BASE.tags, 1024])
+def test_slow_target_leaves_the_fast_one_alone(tags):
     """Two memories, one with a twentieth of the bandwidth and ten times the latency, all queues full."""
-    fast = _full(4096, count=4)
+    engine, latency, rate = fast(replace(BASE, tags=tags)), 1000, 0.05
+    quick = _full(4096, count=4)
     slow = replace(_full(4096, first=4, count=4), depth=16, source=1, destination=1, target=1)
 
     def busy(limit):
         targets = [Target(read_latency=100, write_latency=100),
-                   Target(read_latency=1000, write_latency=1000, read_rate=0.05, write_rate=0.05, limit=limit)]
-        window = base.run([fast, slow], targets, warmup=20_000, window=20_000)["window"]
-        return min(window["payload_beats"], window["read_beats"]) / window["cycles"]
+                   Target(read_latency=latency, write_latency=latency, read_rate=rate, write_rate=rate, limit=limit)]
+        result = engine.run([quick, slow], targets, warmup=20_000, window=20_000)
+        window = result["window"]
+        slow_beats = sum(result["queue_bytes"][str(queue)] for queue in range(4, 8)) / BASE.beat_bytes
+        return min(window["payload_beats"], window["read_beats"]) / window["cycles"], slow_beats / window["cycles"]
 
-    assert busy(128) >= 0.90
-    assert busy(0) < 0.3
+    both, own = busy(128)
+    assert both >= 0.90
+    # At the least as many beats as its limit go there and back, one such load after the other.
+    assert 128 / (2 * latency + 2 * 128 / rate) <= own <= rate
+    assert busy(0)[0] < 0.3
 
 
 @pytest.mark.parametrize("large", [65536, 1 << 20])

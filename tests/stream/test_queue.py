@@ -11,11 +11,12 @@ from hw.emit import verilog
 from hw.stream import Queue
 from tests.stream.bench import exercise
 
+PROMPT = {"ram": "block", "prompt": True}
 STALLS = [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.4, 0.6)]
 
 
 @pytest.mark.parametrize("stalls", STALLS)
-@pytest.mark.parametrize("kind", [{}, {"ram": "block"}, {"front": True}, {"ram": "block", "front": True}])
+@pytest.mark.parametrize("kind", [{}, {"ram": "block"}, {"front": True}, {"ram": "block", "front": True}, PROMPT])
 @pytest.mark.parametrize("depth", [2, 5, 8])
 def test_order(depth, kind, stalls):
     items = [random.Random(depth).randrange(1 << 16) for _ in range(150)]
@@ -28,6 +29,7 @@ def test_order(depth, kind, stalls):
 @pytest.mark.parametrize("depth, kind, latency", [
     (2, {}, 1), (32, {}, 1), (33, {}, 2), (3, {"ram": "block"}, 2), (40, {"ram": "lut"}, 1), (2, {"front": True}, 1),
     (5, {"front": True}, 1), (4, {"ram": "block", "front": True}, 3), (33, {"front": True}, 3),
+    (2, PROMPT, 1), (3, PROMPT, 1), (33, {"prompt": True}, 1), (32, {"prompt": True}, 1),
 ])
 def test_latency_and_throughput(depth, kind, latency):
     dut = Queue(16, depth=depth, **kind)
@@ -38,12 +40,13 @@ def test_latency_and_throughput(depth, kind, latency):
     assert [cycle for cycle, _ in got] == list(range(latency, latency + 100))
 
 
-@pytest.mark.parametrize("front, depth, ram", [
-    *((False, depth, "lut") for depth in (2, 3, 4, 7)), *((False, depth, "block") for depth in (3, 4, 7)),
-    *((True, depth, "lut") for depth in (2, 3, 4, 7)), *((True, depth, "block") for depth in (4, 7)),
+@pytest.mark.parametrize("depth, kind", [
+    *((depth, {"ram": "lut"}) for depth in (2, 3, 4, 7)), *((depth, {"ram": "block"}) for depth in (3, 4, 7)),
+    *((depth, {"front": True}) for depth in (2, 3, 4, 7)),
+    *((depth, {"ram": "block", "front": True}) for depth in (4, 7)), *((depth, PROMPT) for depth in (2, 3, 4, 7)),
 ])
-def test_depth_and_level(front, depth, ram):
-    dut = Queue(8, depth=depth, ram=ram, front=front)
+def test_depth_and_level(depth, kind):
+    dut = Queue(8, depth=depth, **kind)
 
     async def testbench(ctx):
         # With nobody reading, exactly `depth` items are accepted, and each shows in the next cycle's level.
@@ -76,13 +79,27 @@ def test_depth_and_level(front, depth, ram):
     sim.run()
 
 
-@pytest.mark.parametrize("kind", [{"ram": "lut"}, {"ram": "block"}, {"front": True}, {"ram": "block", "front": True}])
+@pytest.mark.parametrize("kind", [{"ram": "lut"}, {"ram": "block"}, {"front": True}, {"ram": "block", "front": True},
+                                  PROMPT])
 def test_struct_payload(kind):
     shape = data.StructLayout({"tag": 5, "offset": signed(6)})
     items = [shape.const({"tag": tag, "offset": -tag}) for tag in range(20)]
     dut = Queue(shape, depth=4, **kind)
     _, got = exercise(dut, [(dut.i, items)], [dut.o], expect=len(items), stalls=(0.3, 0.3))
     assert [payload for _, payload in got] == items
+
+
+@pytest.mark.parametrize("stalls", STALLS)
+@pytest.mark.parametrize("depth", [2, 3, 4, 9])
+def test_prompt_is_as_lut_ram(depth, stalls):
+    found = [exercise(dut, [(dut.i, list(range(300)))], [dut.o], expect=300, stalls=stalls)
+             for dut in (Queue(9, depth=depth, ram="lut"), Queue(9, depth=depth, **PROMPT))]
+    assert found[0] == found[1]
+
+
+def test_prompt_wrong():
+    with pytest.raises(ValueError, match=r"^A Queue is either front or prompt: "):
+        Queue(8, depth=4, front=True, prompt=True)
 
 
 @pytest.mark.parametrize("depth", [1, 0, -1, "4", 2.0])
