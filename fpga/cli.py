@@ -79,9 +79,6 @@ def run(args):
     if args.action == "build":
         check_file("--json", args.json)
         check_file("--floorplan", args.floorplan)
-        if args.output is not None:
-            with _written(args.output):
-                args.output.mkdir(parents=True, exist_ok=True)
     made = _build(args)
     if args.action == "load":
         return _load(args, made)
@@ -115,6 +112,9 @@ def _build(args):
     for seed in args.seeds:
         check_range("--seeds", seed, 1, (1 << 31) - 1)
     config = board_config(args.target, args.design, args.config, mhz=args.mhz)
+    if args.action == "build" and args.output is not None:
+        with _written(args.output):
+            args.output.mkdir(parents=True, exist_ok=True)
     return _with_progress(f"building {args.design} for {args.target}",
                           lambda status: build(args.target, config, seeds=tuple(args.seeds), status=status))
 

@@ -107,6 +107,7 @@ class BeatBuffer(wiring.Component):
         m.submodules.beats = beats = memory.Memory(
             shape=buffered_layout(config), depth=config.buffer_beats, init=[], attrs=BLOCK_RAM)
         write, read = beats.write_port(), beats.read_port()
+        # A thousand rows of LUT RAM would take 256 LUTs, and a choice among sixteen for each bit.
         m.submodules.announcements = announcements = Queue(
             unsigned(config.tag_bits), depth=config.tags, ram="lut" if config.tags <= 256 else "block", prompt=True)
 

@@ -53,7 +53,7 @@ class Responses(wiring.Component):
         config = self.config
         fields = origin_fields(config)
         # Block RAM has columns of 18 bits: with 1,024 tags all but the targets fill two.
-        apart = {"target": fields.pop("target")} if config.tags > 512 else {}
+        apart = fields.pop("target") if config.tags > 512 else None
         m.submodules.origins = origins = memory.Memory(
             shape=data.StructLayout(fields | {"unread": 1}), depth=config.tags, init=[],
             attrs=NO_COLLISION | ram_of(config.tags))
@@ -61,12 +61,11 @@ class Responses(wiring.Component):
         m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched | self.signalled)]
         m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in fields]
         m.d.comb += write.data.unread.eq(self.signalled)
-        tables = {name: Table(shape, depth=config.tags, reads=1, init=None) for name, shape in apart.items()}
-        for name, table in tables.items():
-            m.submodules[f"{name}s"] = table
-            m.d.comb += [table.write.addr.eq(write.addr), table.write.en.eq(write.en),
-                         table.write.data.eq(self.launch.segment[name]), table.read[0].addr.eq(read.addr)]
-            m.d.sync += self.done[name].eq(table.read[0].data)
+        if apart is not None:
+            m.submodules.targets = targets = Table(apart, depth=config.tags, reads=1, init=None)
+            m.d.comb += [targets.write.addr.eq(write.addr), targets.write.en.eq(write.en),
+                         targets.write.data.eq(self.launch.segment.target), targets.read[0].addr.eq(read.addr)]
+            m.d.sync += self.done.target.eq(targets.read[0].data)
 
         # -- The response, registered.
         valid, number, resp = Signal(), Signal(config.axi_id_width), Signal(Resp)
