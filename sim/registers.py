@@ -6,6 +6,8 @@ The names and bits come from a register map. Nothing here knows about simulation
 from contextlib import nullcontext
 from typing import Protocol
 
+from hw.regs import REFUSED_WORD, REFUSED_WRITE
+
 __all__ = ["Bus", "RegisterDriver"]
 
 
@@ -39,7 +41,7 @@ class RegisterDriver:
         described = self._named[register]
         return described.unpack(await self.bus.read(described.offset))
 
-    async def write(self, register, **fields):
+    async def write(self, register, /, **fields):
         """Write a register; fields that are not named become 0."""
         described = self._named[register]
         await self.bus.write(described.offset, described.pack(**fields))
@@ -63,11 +65,24 @@ class RegisterDriver:
         if found != expected:
             raise RuntimeError(f"The engine's sizes are {found}, not {expected}")
 
-    async def enable_interrupts(self, *, error=False, completion=False):
-        await self.write("IRQ_ENABLE", error=int(error), completion=int(completion))
+    async def refused_write(self):
+        """The first write that was refused since the last call, as a sentence, or None; it is forgotten."""
+        async with self._lock():
+            fields = await self.read(REFUSED_WRITE)
+            if not fields["valid"]:
+                return None
+            word = (await self.read(REFUSED_WORD))["word"]
+            await self.write(REFUSED_WRITE, valid=1)
+        register = next(register for register in self.map.registers if register.offset == fields["offset"])
+        return f"The write of {word:#x} to {register.name} was refused: {register.illegal(word)}"
+
+    async def enable_interrupts(self, **sources):
+        """Let these sources, and no others, drive irq."""
+        await self.write("IRQ_ENABLE", **{name: int(enable) for name, enable in sources.items()})
 
     async def interrupts(self):
         return await self.read("IRQ_STATUS")
 
-    async def acknowledge(self, *, error=False, completion=False):
-        await self.write("IRQ_STATUS", error=int(error), completion=int(completion))
+    async def acknowledge(self, **sources):
+        """Clear these sources."""
+        await self.write("IRQ_STATUS", **{name: int(clear) for name, clear in sources.items()})

@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi.signature import AxiLiteSignature, Resp
 from hw.regs.describe import REGISTER_WIDTH, Access, RegisterMap
+from hw.regs.refusal import REFUSED_WORD, REFUSED_WRITE
 
 __all__ = ["RegisterBank", "register_signature"]
 
@@ -41,7 +42,9 @@ class RegisterBank(wiring.Component):
     A write changes the bytes whose strobes are set. A write to a register that has a PULSE field
     must have all four strobes set; otherwise it is answered SLVERR and ignored as a whole. A write
     without any strobe to another register is answered OKAY, and nothing happens. Software writes to
-    RO fields, and to bits without a field, change nothing. An address without a register is answered
+    RO fields, and to bits without a field, change nothing. A write that would give a field a value that is not
+    legal is answered SLVERR, ignored as a whole, and noted in REFUSED_WRITE; of an RW field, bytes whose strobes
+    are not set count as they stand, and above it as 0. An address without a register is answered
     SLVERR, and reads as 0. The two lowest address bits and ``awprot``, ``arprot`` are ignored.
 
     Addresses and write data are accepted in any order, and held until the other has come. No output
@@ -51,7 +54,7 @@ class RegisterBank(wiring.Component):
     Parameters
     ----------
     register_map : RegisterMap
-        Registers to hold.
+        Registers to hold. With ``refusal_registers`` if any field has legal values.
 
     Members
     -------
@@ -72,6 +75,12 @@ class RegisterBank(wiring.Component):
         * ``read_stb``: ``Out(1)``. High for the one cycle in which software reads the register: the
           values at the end of this cycle are returned.
 
+        Not those of ``refusal_registers``, which the bank drives itself.
+    refused : ``Out(1)``, if any field has legal values
+        A write was refused because of its values in the cycle before.
+    reading : ``Out(register_map.addr_width)``
+        Address of the read that is made, for a register whose field is looked up.
+
     Latency
     -------
     Write: fields and ``written_stb`` change, and ``bvalid`` rises, 2 cycles after the handshake of the
@@ -84,9 +93,16 @@ class RegisterBank(wiring.Component):
         if not isinstance(register_map, RegisterMap):
             raise TypeError(f"Register bank needs a RegisterMap, not {register_map!r}")
         self._register_map = register_map
+        names = {register.name for register in register_map.registers}
+        self._refuses = any(register.limited for register in register_map.registers)
+        self._own = {REFUSED_WRITE, REFUSED_WORD} if self._refuses else set()
+        if not self._own <= names:
+            raise ValueError(f"Register map {register_map.name!r} has fields with legal values, and must have "
+                             f"{REFUSED_WRITE} and {REFUSED_WORD}")
         super().__init__({
             "bus": In(AxiLiteSignature(addr_width=register_map.addr_width, data_width=REGISTER_WIDTH)),
-        } | {r.member: Out(register_signature(r)) for r in register_map.registers})
+        } | {r.member: Out(register_signature(r)) for r in register_map.registers if r.name not in self._own}
+          | ({"refused": Out(1)} if self._refuses else {}) | {"reading": Out(register_map.addr_width)})
 
     @property
     def register_map(self):
@@ -95,6 +111,9 @@ class RegisterBank(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        self._ports = {
+            r.name: register_signature(r).create(path=(r.member,)) if r.name in self._own else getattr(self, r.member)
+            for r in self.register_map.registers}
         self._write(m)
         self._read(m)
         return m
@@ -104,7 +123,7 @@ class RegisterBank(wiring.Component):
         addr, addr_full = Signal.like(bus.awaddr, reset_less=True), Signal()
         data, strb = Signal(REGISTER_WIDTH, reset_less=True), Signal(REGISTER_WIDTH // 8, reset_less=True)
         data_full = Signal()
-        mapped, refused = Signal(), Signal()
+        mapped, partial, illegal = Signal(), Signal(), Signal()
 
         # A write happens as soon as both halves are there and its response has a place to go.
         write_en = Signal()
@@ -129,24 +148,59 @@ class RegisterBank(wiring.Component):
                 bus.bvalid.eq(1),
                 bus.bresp.eq(Resp.SLVERR),
             ]
-            with m.If(mapped & ~refused):
+            with m.If(mapped & ~partial & ~illegal):
                 m.d.sync += bus.bresp.eq(Resp.OKAY)
+
+        # Bytes that are not 0, for fields that end below them.
+        some = Signal(REGISTER_WIDTH // 8)
+        m.d.comb += some.eq(Cat(data.word_select(byte, 8).any() & enable for byte, enable in enumerate(strb)))
 
         # The address selects one register, which may refuse.
         selected = {}
         with m.Switch(addr[2:]):
             for register in self.register_map.registers:
-                selected[register.name] = Signal(name=f"write_{register.member}")
+                chosen = selected[register.name] = Signal(name=f"write_{register.member}")
                 with m.Case(register.offset >> 2):
-                    m.d.comb += [mapped.eq(1), selected[register.name].eq(1)]
+                    m.d.comb += [mapped.eq(1), chosen.eq(1)]
                     if register.has(Access.PULSE):
-                        m.d.comb += refused.eq(~strb.all())
+                        m.d.comb += partial.eq(~strb.all())
+                    if register.limited:
+                        wrong = self._illegal(register, data, strb, some)
+                        m.d.comb += [illegal.eq(wrong), chosen.eq(~wrong)]
 
         for register in self.register_map.registers:
             self._write_register(m, register, write_en & selected[register.name], data, strb)
+        if self._refuses:
+            note, word = (self._ports[name] for name in (REFUSED_WRITE, REFUSED_WORD))
+            m.d.comb += note.valid_set.eq(write_en & illegal & ~partial)
+            m.d.sync += self.refused.eq(note.valid_set)
+            with m.If(note.valid_set & ~note.valid):
+                m.d.sync += [note.offset.eq(Cat(C(0, 2), addr[2:])), word.word.eq(data)]
+
+    def _illegal(self, register, data, strb, some):
+        """Whether a write would give a field of the register a value that is not legal."""
+        port, found = self._ports[register.name], C(0)
+        whole = register.has(Access.PULSE)      # else parts of it may be written
+        for field in register.fields:
+            if field.legal is None:
+                continue
+            lsb, end = field.msb + 1, register.end(field)
+            while lsb < end:
+                byte, stop = lsb // 8, min(end, lsb // 8 * 8 + 8)
+                found |= some[byte] if stop - lsb == 8 else data[lsb:stop].any() & strb[byte]
+                lsb = stop
+            value = data[field.lsb:field.msb + 1]
+            if not whole:
+                value = Cat(Mux(strb[(field.lsb + index) // 8], bit, old)
+                            for index, (bit, old) in enumerate(zip(value, getattr(port, field.member), strict=True)))
+            if field.legal.start > 0:
+                found |= value < field.legal.start
+            if field.legal.stop < 1 << field.width:
+                found |= value >= field.legal.stop
+        return found
 
     def _write_register(self, m, register, write_en, data, strb):
-        port = getattr(self, register.member)
+        port = self._ports[register.name]
 
         # The data register still holds its word in the cycle after the write.
         written = strb.all() if register.has(Access.PULSE) else strb.any()
@@ -176,6 +230,7 @@ class RegisterBank(wiring.Component):
     def _read(self, m):
         bus = self.bus
         addr, addr_full = Signal.like(bus.araddr, reset_less=True), Signal()
+        m.d.comb += self.reading.eq(addr)
         word, mapped = Signal(REGISTER_WIDTH), Signal()
 
         # A read happens as soon as its response has a place to go.
@@ -212,7 +267,7 @@ class RegisterBank(wiring.Component):
         with m.Switch(addr[2:]):
             for register in self.register_map.registers:
                 with m.Case(register.offset >> 2):
-                    m.d.comb += [mapped.eq(1), getattr(self, register.member).read_stb.eq(read_en)]
+                    m.d.comb += [mapped.eq(1), self._ports[register.name].read_stb.eq(read_en)]
 
     def _read_group(self, m, registers, addr):
         """The word at ``addr`` if it is one of these registers."""
@@ -223,5 +278,5 @@ class RegisterBank(wiring.Component):
                     for field in register.fields:
                         if field.access is not Access.PULSE:
                             m.d.comb += selected[field.lsb:field.msb + 1].eq(
-                                getattr(getattr(self, register.member), field.member))
+                                getattr(self._ports[register.name], field.member))
         return selected

@@ -20,7 +20,7 @@ __all__ = ["REGISTER_WIDTH", "Access", "Field", "Register", "RegisterMap", "regi
 REGISTER_WIDTH = 32
 
 # Names that a register or a field cannot have, because the register bank uses them itself.
-_RESERVED_REGISTERS = {"bus", "elaborate", "metadata", "register_map", "signature"}
+_RESERVED_REGISTERS = {"bus", "elaborate", "metadata", "reading", "refused", "register_map", "signature"}
 _RESERVED_FIELDS = {"read_stb", "signature", "written_stb"}
 
 
@@ -61,6 +61,9 @@ class Field:
         Names of the field's values, for all exports. The values are non-negative integers.
     lsb : int, optional
         Least significant bit in the register. Filled in by the register if not given.
+    legal : range, optional
+        Of an RW or PULSE field: values that software may write, as of a number in a table. The bits above the field, up
+        to the next one, count too. A write of anything else is refused, and nothing of the register changes.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Field:
     doc: str
     enum: type[Enum] | None = None
     lsb: int | None = None
+    legal: range | None = None
 
     def __post_init__(self):
         _check_name("Field", self.name, _RESERVED_FIELDS)
@@ -92,6 +96,19 @@ class Field:
         _check_doc(f"field {self.name!r}", self.doc)
         if self.enum is not None:
             self._check_enum()
+        if self.legal is not None:
+            self._check_legal()
+
+    def _check_legal(self):
+        if not isinstance(self.legal, range) or not self.legal or self.legal.step != 1:
+            raise ValueError(f"Legal values of field {self.name!r} must be a range of steps of 1 that is not empty, "
+                             f"not {self.legal!r}")
+        if self.legal.start < 0 or self.legal.stop > 1 << self.width:
+            raise ValueError(f"Legal values of field {self.name!r} must fit in {self.width} bits, not {self.legal!r}")
+        if self.access not in (Access.RW, Access.PULSE):
+            raise ValueError(f"Field {self.name!r} has legal values and must be RW or PULSE, not {self.access.name}")
+        if self.access is Access.RW and self.reset not in self.legal:
+            raise ValueError(f"Reset value of field {self.name!r} must be among its legal values, not {self.reset!r}")
 
     def _check_enum(self):
         if not isinstance(self.enum, type) or not issubclass(self.enum, Enum):
@@ -120,6 +137,13 @@ class Field:
     def mask(self):
         """Bits of the register that belong to the field."""
         return ((1 << self.width) - 1) << self.lsb
+
+    @property
+    def meaning(self):
+        """``doc``, and the values that are legal."""
+        if self.legal is None:
+            return self.doc
+        return f"{self.doc.rstrip()} From {self.legal[0]} to {self.legal[-1]}; a write of another value is refused."
 
     @property
     def values(self):
@@ -219,6 +243,23 @@ class Register:
         """Whether any field has that access."""
         return any(field.access is access for field in self.fields)
 
+    @property
+    def limited(self):
+        """Whether not every value may be written to every field."""
+        return any(field.legal is not None for field in self.fields)
+
+    def end(self, field):
+        """Bit of the next field above ``field``, or the width of the register."""
+        return min((other.lsb for other in self.fields if other.lsb > field.lsb), default=REGISTER_WIDTH)
+
+    def illegal(self, word):
+        """Why a write of the whole ``word`` is refused, as a part of a sentence, or None."""
+        for field in self.fields:
+            value = word >> field.lsb & (1 << self.end(field) - field.lsb) - 1
+            if field.legal is not None and value not in field.legal:
+                return f"{field.name} must be from {field.legal[0]} to {field.legal[-1]}, not {value}"
+        return None
+
     def pack(self, **values):
         """Word with these field values; fields not named are 0."""
         word = 0
@@ -229,6 +270,8 @@ class Register:
                     f"Value of field {field.name!r} of register {self.name!r} must fit in "
                     f"{field.width} bits, not {value!r}")
             word |= value << field.lsb
+        if why := self.illegal(word):
+            raise ValueError(f"Register {self.name!r} cannot be written so: {why}")
         return word
 
     def unpack(self, word):

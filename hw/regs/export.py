@@ -46,7 +46,7 @@ def to_c_header(register_map, prefix):
         define(reg.name, "RESET", value=f"0x{reg.reset:08x}u")
         for field in reg.fields:
             define(reg.name, field.name, "SHIFT", value=f"{field.lsb}u",
-                   doc=f"{field.access.name}: {field.doc}")
+                   doc=f"{field.access.name}: {field.meaning}")
             define(reg.name, field.name, "MASK", value=f"0x{field.mask:08x}u")
             for name, value in field.values.items():
                 define(reg.name, field.name, name, value=f"{value}u")
@@ -66,7 +66,7 @@ def to_markdown(register_map):
                   "| bits | name | access | reset | meaning |", "|---|---|---|---|---|"]
         for field in reversed(reg.fields):
             bits = f"{field.lsb}" if field.width == 1 else f"{field.msb}:{field.lsb}"
-            meaning = _md_cell(field.doc)
+            meaning = _md_cell(field.meaning)
             if field.values:
                 values = ", ".join(f"{value} = {name}" for name, value in field.values.items())
                 meaning = f"{meaning.removesuffix('.')}. Values: {values}."
@@ -110,6 +110,7 @@ def to_json(register_map):
                 "access": field.access.value,
                 "reset": field.reset,
                 "enum": field.values or None,
+                "legal": None if field.legal is None else [field.legal[0], field.legal[-1]],
             } for field in reg.fields],
         } for reg in register_map.registers],
     }, indent=2) + "\n"
@@ -140,7 +141,7 @@ _RDL_KEYWORDS = frozenset("""
 
 
 def _rdl_field(field):
-    body = [f"desc = {_rdl_string(field.doc)};"]
+    body = [f"desc = {_rdl_string(field.meaning)};"]
     if field.values:
         names = " ".join(f"{_rdl_name(n)} = {field.width}'d{v};" for n, v in field.values.items())
         body.append(f"enum {field.member}_e {{ {names} }};")

@@ -106,7 +106,7 @@ def test_members():
     assert register_signature(BLOCK["STATUS"]) == Signature({
         "busy": In(1), "count": In(16, init=0xbeef), "written_stb": Out(1), "read_stb": Out(1)})
     members = RegisterBank(BLOCK).signature.members
-    assert list(members) == ["bus", "control", "status", "events", "command"]
+    assert list(members) == ["bus", "control", "status", "events", "command", "reading"]
     assert members["bus"] == In(AxiLiteSignature(addr_width=6, data_width=32))
     assert members["command"] == Out(register_signature(BLOCK["COMMAND"]))
     assert RegisterBank(BLOCK).register_map is BLOCK
