@@ -1,0 +1,86 @@
+"""What is past the last place where it can be switched off is counted, and waited for."""
+
+from dataclasses import replace
+
+from amaranth.sim import Simulator
+
+from hw.dma_engine.aligner import PLACES, Aligner
+from hw.dma_engine.config import TINY
+from hw.dma_engine.port_drain import PortDrain
+
+
+def _simulate(dut, *testbenches):
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    for testbench in testbenches:
+        simulator.add_testbench(testbench)
+    simulator.run()
+
+
+def test_waits_for_both_channels():
+    """As long as the slower one takes for what there was one cycle after the start."""
+    for addresses in range(4):
+        for beats in range(4):
+            for which in range(2):
+                dut = PortDrain(addresses=8, beats=5)
+
+                async def testbench(ctx, dut=dut, levels=(addresses, beats), which=which):
+                    taken = (dut.address_taken, dut.beat_taken)
+                    assert not ctx.get(dut.busy)
+                    ctx.set(dut.start, 1)
+                    ctx.set(taken[which], 1)        # before the look
+                    await ctx.tick()
+                    ctx.set(dut.start, 0)
+                    ctx.set(taken[which], 0)
+                    ctx.set(dut.addresses, levels[0])
+                    ctx.set(dut.beats, levels[1])
+                    assert ctx.get(dut.busy)
+                    # One goes in the very cycle of the look.
+                    ctx.set(taken[which], int(levels[which] > 0))
+                    await ctx.tick()
+                    left = [level - (index == which and level > 0) for index, level in enumerate(levels)]
+                    for index in (which, 1 - which):
+                        ctx.set(taken[which], 0)
+                        while left[index]:
+                            assert ctx.get(dut.busy)
+                            ctx.set(taken[index], 1)
+                            await ctx.tick()
+                            ctx.set(taken[index], 0)
+                            left[index] -= 1
+                    assert not ctx.get(dut.busy)
+                    ctx.set(taken[which], 1)
+                    await ctx.tick()
+                    assert not ctx.get(dut.busy)
+
+                _simulate(dut, testbench)
+
+
+def test_every_beat_with_strobes_is_counted():
+    """Steps go on until W holds them up: then all that are not in the first stage have their strobes."""
+    dut = Aligner(replace(TINY, bypass=True))
+
+    async def testbench(ctx):
+        ctx.set(dut.o.ready, 0)
+        for name in ("emit", "first", "starts", "ends", "completion"):
+            ctx.set(getattr(dut.steps.payload, name), 1)
+        ctx.set(dut.steps.payload.end_lane, 7)
+        ctx.set(dut.steps.valid, 1)
+        accepted = 0
+        for _ in range(20):
+            accepted += ctx.get(dut.steps.ready)
+            await ctx.tick()
+        assert accepted == PLACES + 2
+        assert ctx.get(dut.level) == PLACES + 1
+        # The queue is given up: the beat in the first stage leaves without strobes, those before it with them.
+        ctx.set(dut.steps.valid, 0)
+        ctx.set(dut.epoch, 1)
+        ctx.set(dut.o.ready, 1)
+        strobes = []
+        for _ in range(20):
+            if ctx.get(dut.o.valid):
+                strobes.append(ctx.get(dut.o.payload.strb))
+            await ctx.tick()
+        assert strobes == [0xFF] * (PLACES + 1) + [0]
+        assert ctx.get(dut.level) == 0
+
+    _simulate(dut, testbench)
