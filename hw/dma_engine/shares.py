@@ -4,8 +4,9 @@ QueueStore -> Shares -> Scheduler.  Latency: 1 cycle from ``asking`` to ``candid
 charged per cycle.
 
 A queue has a deficit: beats that it may still move in this round. It is charged when a segment has been
-scheduled, may go below zero, and the debt stays. When no queue of the class that asks has anything left, the class's
-next round begins; a queue gets what its weight gives it when it is charged for the first time in a round.
+scheduled: the beats of its source or of its destination, whichever are more, and of the descriptor whose last word it
+begins. The deficit may go below zero, and the debt stays. When no queue of the class that asks has anything left, the
+class's next round begins; a queue gets what its weight gives it when it is charged for the first time in a round.
 """
 
 from amaranth import *
@@ -43,7 +44,9 @@ class Shares(wiring.Component):
     left : ``Out(queues)``
         Queues with something left in their class's round.
     charge : ``In(1)``, charge_queue, charge_beats, weight : ``In``
-        A queue moves that many beats; it has that weight, of which 0 counts as 1.
+        A queue moves one beat more than that; it has that weight, of which 0 counts as 1.
+    charge_beyond, charge_descriptor : ``In(1)``
+        A beat more, as the source takes it; and the beats of a descriptor.
     """
 
     def __init__(self, config):
@@ -54,7 +57,8 @@ class Shares(wiring.Component):
             "asking": In(config.queues), "leaving": In(config.queues),
             "candidates": Out(config.queues), "left": Out(config.queues, init=-1),
             "charge": In(1), "charge_queue": In(config.queue_bits),
-            "charge_beats": In(range(config.segment_beats + 1)), "weight": In(WEIGHT_WIDTH),
+            "charge_beats": In(range(config.segment_beats)), "charge_beyond": In(1), "charge_descriptor": In(1),
+            "weight": In(WEIGHT_WIDTH),
         })
 
     def elaborate(self, platform):
@@ -83,28 +87,35 @@ class Shares(wiring.Component):
             begin.eq(asks.any() & ~self.candidates.any()),
         ]
 
-        # -- What a segment changes: its cost, and once per round what the weight gives.
+        # -- What a segment changes: its cost, and once per round what the weight gives. That is less than zero in its
+        # lower bits, by what every segment costs and 1 for the beat beyond, which an inverted carry gives back.
         fresh = Signal(config.queues, init=-1)      # not charged in this round
-        change, first = Signal(deficit_shape), Signal()
+        gets, change, first, within = Signal(), Signal(deficit_shape), Signal(), Signal()
         charged, queue = Signal(), Signal(config.queue_bits)
-        gift = Signal(WEIGHT_WIDTH + quantum_bits)
-        m.d.comb += gift[quantum_bits:].eq(self.weight | (self.weight == 0))
+        less, gift = Signal(WEIGHT_WIDTH), Signal(deficit_shape)
+        m.d.comb += [
+            gets.eq(fresh.bit_select(self.charge_queue, 1)),
+            less.eq(Array(max(weight - 1, 0) for weight in range(1 << WEIGHT_WIDTH))[self.weight]),
+            gift.eq(Cat(Mux(self.charge_descriptor, C((1 << quantum_bits) - 2 - config.descriptor_beats, quantum_bits),
+                            C((1 << quantum_bits) - 2, quantum_bits)),
+                        less | (~gets).replicate(WEIGHT_WIDTH), ~gets)),
+        ]
         m.d.sync += [
-            charged.eq(self.charge), queue.eq(self.charge_queue),
-            first.eq(fresh.bit_select(self.charge_queue, 1)),
-            change.eq(Mux(fresh.bit_select(self.charge_queue, 1), gift, 0) - self.charge_beats),
+            charged.eq(self.charge), queue.eq(self.charge_queue), first.eq(gets),
+            change.eq(gift - self.charge_beats), within.eq(~self.charge_beyond),
         ]
 
         # -- The deficit. What was not used is kept up to the least that a round gives.
         m.submodules.deficits = deficits = Table(
             deficit_shape, depth=config.queues, reads=1, init=InitSignature(config))
         wiring.connect(m, wiring.flipped(self.init), deficits.init)
-        before, now, most = Signal(deficit_shape), Signal(deficit_shape), (1 << quantum_bits) - 1
+        before, kept, now = Signal(deficit_shape), Signal(deficit_shape), Signal(deficit_shape)
         # Read in the cycle before, in which the row may change.
         m.d.sync += before.eq(Mux(charged & (queue == self.charge_queue), now, deficits.read[0].data))
         m.d.comb += [
             deficits.read[0].addr.eq(self.charge_queue),
-            now.eq(Mux(first & ~before[-1] & before[quantum_bits:].any(), most + change, before + change)),
+            kept.eq(Mux(first & ~before[-1] & before[quantum_bits:].any(), (1 << quantum_bits) - 1, before)),
+            now.eq((Cat(C(1, 1), kept) + Cat(within, change))[1:]),
             deficits.write.en.eq(charged), deficits.write.addr.eq(queue), deficits.write.data.eq(now),
         ]
 

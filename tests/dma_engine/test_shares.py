@@ -1,0 +1,143 @@
+"""Shares and the scheduler's costs by themselves, in Amaranth's simulator."""
+
+import random
+
+import pytest
+from amaranth.sim import Simulator
+
+from hw.dma_engine.config import BASE, TINY, WIDE
+from hw.dma_engine.layouts import Check
+from hw.dma_engine.scheduler import Scheduler
+from hw.dma_engine.shares import LATE, Shares
+
+
+def _simulate(dut, testbench):
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("config", [TINY, BASE, WIDE], ids=["tiny", "base", "wide"])
+def test_cost_of_segments(config, seed):
+    """Beats of the destination, and whether the source has one more, of every segment of random requests."""
+    rng, dut = random.Random(f"{seed} cost"), Scheduler(config)
+    beat, segment = config.beat_bytes, config.segment_bytes
+    longer = 0
+
+    def segments(request):
+        src, dst, length, check, signal = request
+        if check is not Check.OK or signal:
+            return [(0, 0)]
+        costs, end = [], dst + length
+        while dst < end:
+            size = min(end, (dst // segment + 1) * segment) - dst
+            beats = [(start % beat + size - 1) // beat for start in (src, dst)]
+            costs.append((beats[1], int(beats[0] > beats[1])))
+            src, dst = src + size, dst + size
+        return costs
+
+    async def testbench(ctx):
+        nonlocal longer
+        ctx.set(dut.running, -1)
+        ctx.set(dut.room, 1)
+        ctx.set(dut.ready, 1)
+        ctx.set(dut.more, 1)
+        ctx.set(dut.candidates, 1)
+        expected, begun = [], False
+        for _ in range(3000):
+            if not begun:
+                signal, check = rng.random() < 0.05, rng.choice([Check.OK] * 9 + [Check.MALFORMED])
+                length = 8 if signal else rng.choice((1, 2, beat - 1, beat, beat + 1, rng.randint(1, 3 * segment)))
+                dst = rng.getrandbits(20) & ~7 if signal else rng.getrandbits(20) * beat + rng.choice(
+                    (0, 0, rng.randrange(beat)))
+                request = rng.getrandbits(36), dst % (1 << 35), length, check, signal
+                src, dst = request[:2]
+                last = dst % segment + length - 1
+                ctx.set(dut.front, {
+                    "check": check, "signal": signal, "src_offset": src, "dst_offset": dst, "length": length,
+                    "last_segment": last // segment, "single": last < segment, "end_position": last % segment})
+                expected += segments(request)
+                begun = True
+            # Each leaves its window at once.
+            ctx.set(dut.retired, 1)
+            ctx.set(dut.window_head, ctx.get(dut.tail))
+            begun = not ctx.get(dut.consume)
+            if ctx.get(dut.valid):
+                cost = ctx.get(dut.beats), ctx.get(dut.beyond)
+                assert cost == expected.pop(0)
+                longer += cost[1]
+            await ctx.tick()
+
+    _simulate(dut, testbench)
+    assert longer > 50
+
+
+class _Picker:
+    """Picks queues in turn, and charges each pick two cycles later, as the scheduler does."""
+
+    def __init__(self, ctx, dut):
+        self.ctx, self.dut, self.turn, self.late = ctx, dut, 0, [None, None]
+        self.moved = [0] * dut.config.queues
+
+    async def step(self, costs):
+        """``costs``: queue that asks -> (beats, beyond, descriptor, weight)."""
+        ctx, dut = self.ctx, self.dut
+        ctx.set(dut.asking, sum(1 << queue for queue in costs))
+        charge = self.late.pop(0)
+        ctx.set(dut.charge, charge is not None)
+        if charge is not None:
+            queue, (beats, beyond, descriptor, weight) = charge
+            for name, value in (("queue", queue), ("beats", beats - 1), ("beyond", beyond),
+                                ("descriptor", descriptor)):
+                ctx.set(getattr(dut, f"charge_{name}"), value)
+            ctx.set(dut.weight, weight)
+            self.moved[queue] += beats + beyond + descriptor * dut.config.descriptor_beats
+        candidates = [queue for queue in costs if ctx.get(dut.candidates) >> queue & 1]
+        pick = min(candidates, key=lambda queue: (queue <= self.turn, queue), default=None)
+        if pick is not None:
+            self.turn = pick
+        self.late.append(None if pick is None else (pick, costs[pick]))
+        await ctx.tick()
+
+
+@pytest.mark.parametrize("config", [TINY, BASE], ids=["tiny", "base"])
+def test_every_cost_counts(config):
+    """Queues of weights 1, 0 and 3, each with costs of a kind: what they move is as the weights."""
+    dut, most = Shares(config), config.segment_beats
+
+    async def testbench(ctx):
+        picker = _Picker(ctx, dut)
+        for _ in range(12_000):
+            await picker.step({0: (1, 0, 1, 1), 1: (most, 1, 0, 0), 2: (2, 1, 1, 3)})
+        fair = sum(picker.moved) / 5
+        assert picker.moved[:3] == pytest.approx([fair, fair, 3 * fair], rel=0.02)
+
+    _simulate(dut, testbench)
+
+
+@pytest.mark.parametrize("rounds", [20, 57, 58, 59, 120, 300])
+def test_debt_has_an_end(rounds):
+    """A queue whose segments cost the most, picked as fast as can be: its late ones count in the next round, so that
+    it owes some rounds at most, and never gains."""
+    config, most = TINY, TINY.segment_beats
+    dut = Shares(config)
+
+    async def testbench(ctx):
+        picker = _Picker(ctx, dut)
+        for _ in range(rounds * (LATE + 1)):
+            await picker.step({0: (most, 1, 1, 1)})
+        picker.moved = [0] * config.queues
+        costs = {queue: (most, 0, 0, 1) for queue in (0, 1)}
+        quantum = LATE * most
+        while picker.moved[1] < 20 * quantum:
+            await picker.step(costs)
+            assert picker.moved[0] <= picker.moved[1] + 3 * quantum
+        assert picker.moved[0] >= 8 * quantum
+        before = list(picker.moved)
+        for _ in range(2000):
+            await picker.step(costs)
+        mine, other = (now - then for now, then in zip(picker.moved[:2], before[:2], strict=True))
+        assert mine == pytest.approx(other, rel=0.05)
+
+    _simulate(dut, testbench)
