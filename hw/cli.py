@@ -28,7 +28,7 @@ VERBS = {
     "validate": ("sim.system.validate_cli", "compare the system simulator with other models and the RTL"),
     "sweep": ("sim.system.sweep_cli", "predict training over every combination of values, on many cores or machines"),
     "fused": ("sim.system.fused_cli", "predict what fusing computation with its communication saves"),
-    "soak": ("sim.soak_cli", "copy at random for long under the fast harness, every byte checked"),
+    "soak": ("sim.soak_cli", "run at random for long under the fast harness: copies, memory that changes hands"),
     "fpga": ("fpga.cli", "make a bitstream by open tools, and load it into a board"),
     "board": ("fpga.board.cli", "talk to a loaded board over its serial port: self-test, copies, benchmark"),
     "doctor": ("sim.doctor", "say what this machine lacks, and how to get it"),

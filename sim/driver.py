@@ -204,7 +204,7 @@ class DmaDriver(RegisterDriver):
         return LogRecord(fields["queue"], Status(fields["status"]), count)
 
     async def lost(self):
-        """Entries of the error log that were lost."""
+        """Failures that did not enter the error log, as one of their queue was there."""
         return (await self.read("ERROR_LOG_LOST"))["count"]
 
     async def moderate_interrupts(self, *, count=0, cycles=0):

@@ -102,9 +102,11 @@ class _Responder:
     def respond(self, due, identifier, beats, page, effect=None):
         """Take a response of one or several beats that concerns ``page``."""
         if identifier in self._blocked or page in self.memory.withheld:
-            if identifier not in self._blocked and page in self.memory.begun and len(beats) > 1:
-                self._queue(due, identifier, [(beats[0][0], True)], None)
-                beats = beats[1:]
+            begun = min(self.memory.begun.get(page, 0), len(beats) - 1)
+            if identifier not in self._blocked and begun:
+                shown = [(beat, number == begun) for number, (beat, _) in enumerate(beats[:begun], 1)]
+                self._queue(due, identifier, shown, None)
+                beats = beats[begun:]
             self._blocked.setdefault(identifier, []).append((page, beats, effect))
         else:
             self._queue(due, identifier, beats, effect)
@@ -284,7 +286,7 @@ class Memory:
     def __init__(self, dut, *, period, latency=8, stalls="none", seed=0):
         self.store = SparseMemory(1 << 64)
         self.faults = {"read": {}, "write": {}}
-        self.withheld, self.begun = set(), set()
+        self.withheld, self.begun = set(), {}
         self.written = self.asked = None
         self.step = period
         self.rng = random.Random(f"memory {seed}")
@@ -329,15 +331,14 @@ class Memory:
         for faults in self.faults.values():
             faults.pop(address & -PAGE_BYTES, None)
 
-    def withhold(self, address, *, begun=False):
-        """Answer no burst of the page that holds ``address`` until it is released, or only its first beat."""
+    def withhold(self, address, *, begun=0):
+        """Of each burst of the page that holds ``address`` answer only ``begun`` beats, until it is released."""
         self.withheld.add(address & -PAGE_BYTES)
-        if begun:
-            self.begun.add(address & -PAGE_BYTES)
+        self.begun[address & -PAGE_BYTES] = begun
 
     def release(self, address):
         self.withheld.discard(address & -PAGE_BYTES)
-        self.begun.discard(address & -PAGE_BYTES)
+        self.begun.pop(address & -PAGE_BYTES, None)
         self.reads.responder.release()
         self.writes.responder.release()
 

@@ -15,7 +15,7 @@ from .buffer import buffered_layout
 from .layouts import EPOCH_WIDTH
 from .sequencer import step_layout
 
-__all__ = ["Aligner", "write_beat_layout"]
+__all__ = ["PLACES", "Aligner", "write_beat_layout"]
 
 PLACES = 4
 """Beats that may wait for W: in LUT RAM, which takes less than a register to each side of a multiplexer."""
@@ -30,8 +30,8 @@ class Aligner(wiring.Component):
     """Rotate each beat, join it with the one before it, and switch off the lanes outside the burst.
 
     Beat ``k`` written takes its lanes from ``shift`` up from the beat just rotated and those below from
-    the one before. Once a beat came with a read error, or in a burst of an older epoch than
-    the queue's, the strobes stay off.
+    the one before. Once a beat came with a read error, the strobes of its burst stay off. A beat whose epoch is not its
+    queue's any more, of data or a word, has no strobes either.
 
     Parameters
     ----------
@@ -46,6 +46,8 @@ class Aligner(wiring.Component):
         Epoch of a queue, combinational.
     o : ``Out(stream.Signature(write_beat_layout))``
         From a queue, so that no path runs from WREADY to the stages before.
+    level : ``Out``
+        Beats whose strobes are chosen and that have not left.
     """
 
     def __init__(self, config):
@@ -54,7 +56,7 @@ class Aligner(wiring.Component):
             "steps": In(stream.Signature(step_layout(config))),
             "beat": In(buffered_layout(config)),
             "queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH),
-            "o": Out(stream.Signature(write_beat_layout(config))),
+            "o": Out(stream.Signature(write_beat_layout(config))), "level": Out(range(PLACES + 2)),
         })
 
     def elaborate(self, platform):
@@ -84,8 +86,7 @@ class Aligner(wiring.Component):
         late, late_opposite, turned = Signal(2), Signal(2), Signal.like(now)
         m.d.comb += turned.eq(rotate_up(now, late, late_opposite, unit=1 << early))
         m.d.comb += self.queue.eq(step.queue)
-        m.d.comb += failing.eq((step.first & ~step.completion & (step.epoch != self.epoch))
-                               | (step.take & self.beat.error) | (~step.first & failed))
+        m.d.comb += failing.eq((step.epoch != self.epoch) | (step.take & self.beat.error) | (~step.first & failed))
         with m.If(advance):
             m.d.sync += [emit.eq(step_valid & step.emit), ends.eq(step.ends),
                          word.eq(step.word), is_word.eq(step.completion)]
@@ -113,5 +114,6 @@ class Aligner(wiring.Component):
             out.i.payload.strb.eq(strobes),
             out.i.payload.last.eq(ends),
             advance.eq(~emit | out.i.ready),
+            self.level.eq(out.level + emit),
         ]
         return m

@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import ADDR_WIDTH
-from .layouts import InitSignature, completion_write_layout, is_extended, notice_layout, word_id_layout
+from .layouts import completion_write_layout, is_extended, notice_layout, word_id_layout
 from .table import Table
 from .words import Status
 
@@ -24,7 +24,6 @@ class ArkFlags(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
     configure : ``In(1)``, configure_queue, sc_enable, sc_addr : ``In``
         Where a queue's SC array is, if it has one; a multiple of 8.
     connect : ``In(1)``, connect_number, rc_addr : ``In``
@@ -36,7 +35,6 @@ class ArkFlags(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "init": In(InitSignature(config)),
             "configure": In(1), "configure_queue": In(config.queue_bits),
             "sc_enable": In(1), "sc_addr": In(ADDR_WIDTH),
             "connect": In(1), "connect_number": In(config.connection_bits), "rc_addr": In(ADDR_WIDTH),
@@ -46,12 +44,10 @@ class ArkFlags(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, init, notice = self.config, InitSignature(self.config), self.i.payload
+        config, notice = self.config, self.i.payload
         senders_layout = data.StructLayout({"enable": 1, "base": ADDR_WIDTH - 3})
-        m.submodules.senders = senders = Table(senders_layout, depth=config.extended, reads=1, init=init)
-        m.submodules.receivers = receivers = Table(ADDR_WIDTH - 3, depth=config.connections, reads=1, init=init)
-        for table in (senders, receivers):
-            wiring.connect(m, wiring.flipped(self.init), table.init)
+        m.submodules.senders = senders = Table(senders_layout, depth=config.extended, reads=1, init=None)
+        m.submodules.receivers = receivers = Table(ADDR_WIDTH - 3, depth=config.connections, reads=1, init=None)
         sender, receiver = Signal(senders_layout), Signal(ADDR_WIDTH - 3)
         ark = notice.info.note.ark
         m.d.comb += [

@@ -4,7 +4,7 @@ R -> BeatBuffer -> WriteSequencer, Aligner.  Latency: 1 cycle from the R handsha
 one beat in and one beat out per cycle, from any mix of tags.
 
 A beat takes a slot when it arrives, not when it is asked for: a credit taken at AR says that one will be
-free. The beats of one tag form a list from slot to slot.
+free. The beats of one tag form a list from slot to slot. A beat of a tag that waits for none is dropped.
 """
 
 from amaranth import *
@@ -47,6 +47,8 @@ class BeatBuffer(wiring.Component):
         Targets whose beats may come with pauses in between.
     rid, rdata, rresp, rlast, rvalid, rready
         R of ``m_axi``; ``rready`` is high outside the sweep after reset.
+    unexpected : ``Out(1)``
+        A beat came whose ID has nothing in flight; descriptors are not looked at.
     passed : ``Out(1)``, passed_id, passed_data, passed_resp : ``Out``
         A beat whose ID has the top bit set: not a segment's.
     arrived : ``Out(stream.Signature(tag))``
@@ -74,6 +76,7 @@ class BeatBuffer(wiring.Component):
             "slow": In(TARGETS),
             "rid": In(config.axi_id_width), "rdata": In(config.data_width), "rresp": In(Resp), "rlast": In(1),
             "rvalid": In(1), "rready": Out(1),
+            "unexpected": Out(1),
             "passed": Out(1), "passed_id": Out(config.axi_id_width), "passed_data": Out(config.data_width),
             "passed_resp": Out(Resp),
             "arrived": Out(stream.Signature(unsigned(tag))),
@@ -93,8 +96,9 @@ class BeatBuffer(wiring.Component):
         # of their beats must be here first.
         m.submodules.uses = uses = Table(
             data.StructLayout({"phase": 1, "two": 1, "whole": 1}), depth=config.tags, reads=2, init=init)
-        # Per tag, written by each beat.
-        progress_layout = data.StructLayout({"phase": 1, "second": 1, "announced": 1})
+        # Per tag, written by each beat: ``one`` and ``quiet`` until its first burst has ended, until it was announced.
+        # A tag of which neither is left waits for no beat, also after the sweep.
+        progress_layout = data.StructLayout({"phase": 1, "one": 1, "quiet": 1})
         m.submodules.progress = progress = Table(progress_layout, depth=config.tags, reads=1, init=init)
         m.submodules.tails = tails = Table(config.slot_bits, depth=config.tags, reads=2, init=init)
         m.submodules.errors = errors = Table(Resp, depth=config.tags, reads=2, init=init)
@@ -127,8 +131,10 @@ class BeatBuffer(wiring.Component):
         payload = Signal(config.data_width, reset_less=True)
         resp, burst_last = Signal(Resp), Signal()
         m.d.comb += self.rready.eq(~self.init.active)
+        numbered, known, odd = Signal(), Signal(), Signal()         # with the number of a tag; with another
         m.d.sync += [
-            valid.eq(self.rvalid & self.rready & ~self.rid[-1]),
+            numbered.eq(self.rvalid & self.rready & ~self.rid[config.tag_bits:].any()),
+            odd.eq(self.rvalid & self.rready & ~self.rid[-1] & self.rid[config.tag_bits:-1].any()),
             self.passed.eq(self.rvalid & self.rready & self.rid[-1]),
             self.passed_id.eq(self.rid), payload.eq(self.rdata), resp.eq(self.rresp), burst_last.eq(self.rlast),
         ]
@@ -143,9 +149,11 @@ class BeatBuffer(wiring.Component):
             tails.read[0].addr.eq(tag),
             errors.read[0].addr.eq(tag),
             first.eq(use.phase != was.phase),
-            second.eq(~first & was.second),
+            known.eq(first | was.one | was.quiet),
+            valid.eq(numbered & known), self.unexpected.eq((numbered & ~known) | odd),
+            second.eq(~first & ~was.one),
             last.eq(burst_last & (~use.two | second)),
-            announce.eq(Mux(first, last | ~(announcements.o.valid | use.whole), last & ~was.announced)),
+            announce.eq(Mux(first, last | ~(announcements.o.valid | use.whole), last & was.quiet)),
             failed.eq((resp == Resp.SLVERR) | (resp == Resp.DECERR)),
             error.eq(Mux(first | (errors.read[0].data == Resp.OKAY),
                          Mux(failed, resp, Resp.OKAY), errors.read[0].data)),
@@ -156,8 +164,8 @@ class BeatBuffer(wiring.Component):
             write.en.eq(valid),
             progress.write.addr.eq(tag), progress.write.en.eq(valid),
             progress.write.data.phase.eq(use.phase),
-            progress.write.data.second.eq(second | burst_last),
-            progress.write.data.announced.eq(announce | (~first & was.announced)),
+            progress.write.data.one.eq(~(second | burst_last)),
+            progress.write.data.quiet.eq(~announce & (first | was.quiet)),
             tails.write.addr.eq(tag), tails.write.data.eq(slot), tails.write.en.eq(valid),
             errors.write.addr.eq(tag), errors.write.data.eq(error), errors.write.en.eq(valid),
             heads.write.addr.eq(tag), heads.write.data.eq(slot), heads.write.en.eq(valid & first),
@@ -169,9 +177,10 @@ class BeatBuffer(wiring.Component):
         waits = announcements.o.valid
         m.d.comb += [
             announcements.i.payload.eq(tag),
-            announcements.i.valid.eq(valid & announce & (waits | ~self.arrived.ready)),
+            # What is announced is known.
+            announcements.i.valid.eq(numbered & announce & (waits | ~self.arrived.ready)),
             announcements.o.ready.eq(self.arrived.ready),
-            self.arrived.valid.eq(waits | (valid & announce)),
+            self.arrived.valid.eq(waits | (numbered & announce)),
             self.arrived.payload.eq(Mux(waits, announcements.o.payload, tag)),
             heads.read[0].addr.eq(self.head_tag),
             self.head.eq(Mux(waits | ~first, heads.read[0].data, slot)),

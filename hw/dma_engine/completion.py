@@ -14,14 +14,15 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import RoundRobin
 
 from .config import ADDR_WIDTH
-from .layouts import CompletionLayout, InitSignature, completion_write_layout, word_id_layout
+from .layouts import EPOCH_WIDTH, CompletionLayout, completion_write_layout, word_id_layout
 from .table import Table
 
 __all__ = ["CompletionWriter"]
 
 
 class CompletionWriter(wiring.Component):
-    """Remember the latest word of each queue and write those that changed, in turn; RC before SC.
+    """Remember the latest word of each queue and write those that changed, in turn; RC before SC, and each before the
+    other's next.
 
     Parameters
     ----------
@@ -29,17 +30,21 @@ class CompletionWriter(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
     configure : ``In(1)``, configure_queue, sc_addr, rc_addr : ``In``
         Addresses of a queue's words; multiples of 8.
     publish_sc, publish_rc : ``In(1)``, publish_queue, publish_word : ``In``
     discard : ``In(1)``
         Forget what is not written yet of ``publish_queue``.
     give_up : ``In(1)``, give_up_queue : ``In``
-        Forget what is not written yet, and wait for no answer any more. Writes of one word have one AXI ID, so
-        a later one stays behind.
+        Forget what has not come to ``o``. The queue's epoch ends with this cycle.
+    forget : ``In(1)``
+        Wait no more for the answers to words of ``give_up_queue``.
+    epoch_queue : ``Out``, epoch : ``In``
+        Epoch of a queue, combinational.
     written_valid : ``In(1)``, writer : ``In``
         The write of a word has ended.
+    rc_flying, sc_flying : ``Out(queues)``
+        Queues with a word that was chosen and is not answered.
     pending : ``Out(queues)``
         Queues with a word to write or being written.
     o : ``Out(stream.Signature(completion_write_layout))``
@@ -49,11 +54,12 @@ class CompletionWriter(wiring.Component):
         self.config = config
         queue = config.queue_bits
         super().__init__({
-            "init": In(InitSignature(config)),
             "configure": In(1), "configure_queue": In(queue), "sc_addr": In(ADDR_WIDTH), "rc_addr": In(ADDR_WIDTH),
             "publish_sc": In(1), "publish_rc": In(1), "publish_queue": In(queue),
             "publish_word": In(CompletionLayout), "discard": In(1),
-            "give_up": In(1), "give_up_queue": In(queue),
+            "give_up": In(1), "give_up_queue": In(queue), "forget": In(1),
+            "epoch_queue": Out(queue), "epoch": In(EPOCH_WIDTH),
+            "rc_flying": Out(config.queues), "sc_flying": Out(config.queues),
             "written_valid": In(1), "writer": In(word_id_layout(config)),
             "pending": Out(config.queues),
             "o": Out(stream.Signature(completion_write_layout(config))),
@@ -61,14 +67,14 @@ class CompletionWriter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, queues, init = self.config, self.config.queues, InitSignature(self.config)
+        config, queues = self.config, self.config.queues
         changed, flying, addresses, words = {}, {}, {}, {}
         for kind in ("rc", "sc"):
             changed[kind] = Signal(queues, name=f"{kind}_changed")
-            flying[kind] = Signal(queues, name=f"{kind}_flying")
+            flying[kind] = getattr(self, f"{kind}_flying")
             m.submodules[f"{kind}_addresses"] = addresses[kind] = Table(
-                ADDR_WIDTH - 3, depth=queues, reads=1, init=init)
-            m.submodules[f"{kind}_words"] = words[kind] = Table(CompletionLayout, depth=queues, reads=1, init=init)
+                ADDR_WIDTH - 3, depth=queues, reads=1, init=None)
+            m.submodules[f"{kind}_words"] = words[kind] = Table(CompletionLayout, depth=queues, reads=1, init=None)
             m.d.comb += [
                 addresses[kind].write.en.eq(self.configure),
                 addresses[kind].write.addr.eq(self.configure_queue),
@@ -77,11 +83,9 @@ class CompletionWriter(wiring.Component):
                 words[kind].write.addr.eq(self.publish_queue),
                 words[kind].write.data.eq(self.publish_word),
             ]
-            for table in (addresses[kind], words[kind]):
-                wiring.connect(m, wiring.flipped(self.init), table.init)
         m.d.comb += self.pending.eq(changed["rc"] | changed["sc"] | flying["rc"] | flying["sc"])
 
-        # -- Choose a queue, then its RC before its SC.
+        # -- Choose a queue, then its RC or its SC.
         open_rc, open_sc = changed["rc"] & ~flying["rc"], changed["sc"] & ~flying["sc"]
         m.submodules.choice = choice = RoundRobin(queues)
         chosen, queue, is_rc = Signal(), Signal(config.queue_bits), Signal()
@@ -92,12 +96,28 @@ class CompletionWriter(wiring.Component):
             choice.advance.eq(pick),
             onehot.eq(Mux(pick, choice.grant_onehot, 0)),
         ]
-        rc_first = Signal()
-        m.d.comb += rc_first.eq((onehot & open_rc).any())
+        # RC goes before SC, but not again before an SC that waits: that might never be written.
+        rc_first, sc_next = Signal(), Signal(queues)
+        m.d.comb += rc_first.eq((onehot & open_rc & ~(open_sc & sc_next)).any())
         with m.If(~chosen):
             m.d.sync += [chosen.eq(pick), queue.eq(choice.grant), is_rc.eq(rc_first)]
         with m.Elif(~self.o.valid | self.o.ready):
             m.d.sync += chosen.eq(0)
+
+        # -- A chosen word belongs to the epoch in which it was chosen, which may end before it goes on.
+        late, epoch = Signal(), Signal(EPOCH_WIDTH)     # the epoch ended with the choice, or later
+        with m.If(~chosen):
+            m.d.sync += late.eq(self.give_up & (self.give_up_queue == choice.grant))
+        with m.Elif(self.give_up & (self.give_up_queue == queue)):
+            m.d.sync += late.eq(1)
+        m.d.comb += epoch.eq(self.epoch - (chosen & late))
+
+        # Kept one cycle later, in which nothing is picked: ``rc_first`` comes late.
+        taken = Signal(queues)
+        m.d.sync += taken.eq(onehot)
+        for index in range(queues):
+            with m.If(taken[index]):
+                m.d.sync += sc_next[index].eq(is_rc)
 
         # -- A word published while there is nothing else to do need not be chosen.
         open_, next_queue, next_rc = Signal(), Signal(config.queue_bits), Signal()
@@ -112,7 +132,7 @@ class CompletionWriter(wiring.Component):
             ]
 
         # -- Read the chosen word as late as possible; without a look at ``at_once``, which comes late.
-        m.d.comb += [next_queue.eq(Mux(chosen, queue, self.publish_queue)),
+        m.d.comb += [next_queue.eq(Mux(chosen, queue, self.publish_queue)), self.epoch_queue.eq(next_queue),
                      next_rc.eq(Mux(chosen, is_rc, self.publish_rc))]
         for kind in ("rc", "sc"):
             m.d.comb += [addresses[kind].read[0].addr.eq(next_queue), words[kind].read[0].addr.eq(queue)]
@@ -120,13 +140,17 @@ class CompletionWriter(wiring.Component):
             m.d.sync += [
                 self.o.valid.eq(chosen | at_once["rc"].any() | at_once["sc"].any()),
                 self._id(next_rc, next_queue),
+                self.o.payload.queue.eq(next_queue), self.o.payload.epoch.eq(epoch),
                 self.o.payload.addr.eq(
                     Mux(next_rc, addresses["rc"].read[0].data, addresses["sc"].read[0].data) << 3),
                 self.o.payload.word.eq(Mux(chosen, Mux(is_rc, words["rc"].read[0].data, words["sc"].read[0].data),
                                            self.publish_word)),
             ]
 
-        own = self.written_valid & ~self.writer.notice
+        # No word is forgotten in a cycle with an answer.
+        answered = self.written_valid & ~self.writer.notice
+        ends = {"rc": self.forget | (answered & self.writer.is_rc), "sc": self.forget | (answered & ~self.writer.is_rc)}
+        ends_queue = Mux(self.forget, self.give_up_queue, self.writer.queue)
         for kind, rc in (("rc", 1), ("sc", 0)):
             for index in range(queues):
                 mine = onehot[index] & (rc_first == rc)
@@ -137,7 +161,7 @@ class CompletionWriter(wiring.Component):
                     m.d.sync += changed[kind][index].eq(0)
                 with m.If(mine | at_once[kind][index]):
                     m.d.sync += flying[kind][index].eq(1)
-                with m.Elif(given_up | (own & (self.writer.queue == index) & (self.writer.is_rc == rc))):
+                with m.Elif(ends[kind] & (ends_queue == index)):
                     m.d.sync += flying[kind][index].eq(0)
         return m
 

@@ -43,8 +43,13 @@ WEIGHT_WIDTH = 4
 
 
 
+def _integer(value, low, high):
+    """Whether ``value`` is an integer of that range; True and 1.0 are none."""
+    return type(value) is int and low <= value <= high
+
+
 def _power_of_two(value, low, high):
-    return isinstance(value, int) and low <= value <= high and value & (value - 1) == 0
+    return _integer(value, low, high) and value & (value - 1) == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,18 +115,22 @@ class DmaConfig:
     bypass: bool = True
 
     def __post_init__(self):
-        if self.data_width not in (64, 128, 256, 512):
+        if not _power_of_two(self.data_width, 64, 512):
             raise ValueError(f"Data width must be 64, 128, 256 or 512 bits, not {self.data_width!r}")
-        for name, low, high in (
-            ("queues", 2, 64), ("queue_depth", 4, 256), ("window", 4, 128), ("regions", 4, 256),
-            ("pages", 4, 1 << PAGE_ID_WIDTH),
-            ("tags", 4, 1024), ("buffer_beats", 16, 4096), ("extended", 2, min(16, self.queues)),
-            ("extended_window", self.window, 1024), ("ring_depth", 4, 512), ("connections", 2, 1 << CONNECTION_WIDTH),
-        ):
-            value = getattr(self, name)
-            if not _power_of_two(value, low, high):
+
+        def need(name, low, high):
+            if not _power_of_two(value := getattr(self, name), low, high):
                 label = name.replace("_", " ").capitalize()
                 raise ValueError(f"{label} must be a power of two from {low} to {high}, not {value!r}")
+
+        for name, low, high in (
+            ("queues", 2, 64), ("queue_depth", 4, 256), ("window", 4, 128), ("regions", 4, 256),
+            ("pages", 4, 1 << PAGE_ID_WIDTH), ("tags", 4, 1024), ("buffer_beats", 16, 4096), ("ring_depth", 4, 512),
+            ("connections", 2, 1 << CONNECTION_WIDTH),
+        ):
+            need(name, low, high)
+        need("extended", 2, min(16, self.queues))
+        need("extended_window", self.window, 1024)
         low, high = 4 * self.beat_bytes, min(PAGE_BYTES, 128 * self.beat_bytes)
         if not _power_of_two(self.segment_bytes, low, high):
             raise ValueError(f"Segment bytes must be a power of two from {low} to {high}, "
@@ -129,7 +138,7 @@ class DmaConfig:
         if self.buffer_beats < 2 * self.segment_beats:
             raise ValueError(f"Buffer beats must hold two segments of {self.segment_beats} beats, "
                              f"not {self.buffer_beats!r}")
-        if not isinstance(self.doorbell_id_width, int) or not 1 <= self.doorbell_id_width <= 16:
+        if not _integer(self.doorbell_id_width, 1, 16):
             raise ValueError(f"Doorbell ID width must be 1 to 16 bits, not {self.doorbell_id_width!r}")
         if not isinstance(self.bypass, bool):
             raise ValueError(f"Bypass must be True or False, not {self.bypass!r}")

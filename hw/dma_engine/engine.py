@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.axi import AxiLiteSignature, AxiSignature, Burst
 from hw.stream import CreditCounter, Merge, Queue, Skid
 
+from .aligner import PLACES as WRITE_PLACES
 from .aligner import Aligner
 from .ark_flags import ArkFlags
 from .ark_words import ArkWords
@@ -38,6 +39,7 @@ from .layouts import (
 from .legalizer import SEGMENT_PLACES, Legalizer
 from .notices import MODES, Notices
 from .pages import PageTable
+from .port_drain import PortDrain
 from .queues import QueueStore
 from .quiesce import Quiesce
 from .read import ReadIssue
@@ -47,10 +49,11 @@ from .retire import Retire
 from .ring_records import RingRecords
 from .rings import Rings
 from .scheduler import Scheduler
-from .sequencer import WriteSequencer
+from .sequencer import ADDRESS_PLACES, WriteSequencer
 from .shares import Shares
 from .table import Table
 from .targets import TargetLimits
+from .word_answers import WordAnswers
 from .words import QueueMode, Status
 
 __all__ = ["DmaEngine"]
@@ -115,8 +118,10 @@ class DmaEngine(wiring.Component):
         m.submodules.responses = responses = Responses(config)
         m.submodules.retire = retire = Retire(config)
         m.submodules.epochs = epochs = Epochs(config)
-        m.submodules.quiesce = quiesce = Quiesce()
+        m.submodules.quiesce = quiesce = Quiesce(config)
         m.submodules.completion = completion = CompletionWriter(config)
+        m.submodules.answers = answers = WordAnswers(config)
+        m.submodules.drain = drain = PortDrain(addresses=ADDRESS_PLACES, beats=WRITE_PLACES + 1)
         m.submodules.ark_flags = ark_flags = ArkFlags(config)
         m.submodules.targets = targets = TargetLimits(config)
         m.submodules.rings = rings = Rings(config)
@@ -133,8 +138,8 @@ class DmaEngine(wiring.Component):
         m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
         with m.If(init.active):
             m.d.sync += done.eq(done + 1)
-        for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, buffer, retire,
-                     epochs, completion, ark_flags, rings, records, tags, settings):
+        for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, buffer, responses, retire,
+                     epochs, answers, tags, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.
@@ -161,7 +166,10 @@ class DmaEngine(wiring.Component):
             shares.asking.eq(scheduler.asking), shares.leaving.eq(scheduler.leaving),
             scheduler.candidates.eq(shares.candidates), scheduler.left.eq(shares.left),
             shares.charge.eq(scheduler.valid), shares.charge_queue.eq(scheduler.o.queue),
-            shares.charge_beats.eq(scheduler.beats), shares.weight.eq(settings.read[0].data.weight),
+            shares.charge_beats.eq(scheduler.beats), shares.charge_beyond.eq(scheduler.beyond),
+            shares.charge_descriptor.eq(scheduler.o.first & scheduler.o.front.note.ring.closes
+                                        & (settings.read[0].data.mode == QueueMode.RING)),
+            shares.weight.eq(settings.read[0].data.weight),
             shares.configure.eq(panel.queue_write), shares.configure_queue.eq(panel.queue_id),
             shares.priority.eq(panel.queue_priority),
             scheduler.arriving.eq(store.arriving), scheduler.arriving_queue.eq(store.arriving_queue),
@@ -223,7 +231,7 @@ class DmaEngine(wiring.Component):
             rings.enabled.eq(control.enabled), rings.resetting.eq(control.resetting),
             rings.give_up.eq(epochs.gave_up), rings.give_up_queue.eq(epochs.gave_up_queue),
             rings.clear.eq(control.forgive), rings.clear_queue.eq(control.forgive_queue),
-            rings.valid.eq(buffer.passed), rings.ring.eq(buffer.passed_id), rings.beat.eq(buffer.passed_data),
+            rings.valid.eq(buffer.passed), rings.id.eq(buffer.passed_id), rings.beat.eq(buffer.passed_data),
             rings.resp.eq(buffer.passed_resp),
             rings.consume.eq(store.consume), rings.consume_queue.eq(store.peek_queue),
             word.valid.eq(rings.o.valid), rings.o.ready.eq(word.ready),
@@ -301,9 +309,9 @@ class DmaEngine(wiring.Component):
             completion.publish_sc.eq(retire.publish_sc), completion.publish_rc.eq(retire.publish_rc),
             completion.publish_queue.eq(retire.publish_queue), completion.publish_word.eq(retire.publish_word),
             completion.discard.eq(retire.discard),
-            completion.written_valid.eq(responses.written_valid), completion.writer.eq(responses.writer),
-            notices.written_valid.eq(responses.written_valid), notices.writer.eq(responses.writer),
-            notices.give_up.eq(epochs.gave_up), notices.give_up_queue.eq(epochs.gave_up_queue),
+            completion.written_valid.eq(answers.counts), completion.writer.eq(responses.writer),
+            notices.written_valid.eq(answers.counts), notices.writer.eq(responses.writer),
+            answers.answered.eq(responses.written_valid), answers.writer.eq(responses.writer),
             retire.scheduled.eq(scheduler.valid), retire.scheduled_queue.eq(scheduler.o.queue),
             retire.scheduled_index.eq(scheduler.o.index),
             retire.scheduled_info.length.eq(scheduler.o.front.length),
@@ -322,7 +330,7 @@ class DmaEngine(wiring.Component):
         ]
         m.submodules.bad_words = bad_words = Queue(unsigned(config.queue_bits), depth=2 * config.queues)
         m.d.comb += [
-            bad_words.i.valid.eq(responses.written_valid & responses.written_failed),
+            bad_words.i.valid.eq(answers.counts & responses.written_failed),
             bad_words.i.payload.eq(responses.writer.queue),
             ops.i[3].valid.eq(bad_words.o.valid), bad_words.o.ready.eq(ops.i[3].ready),
             ops.i[3].payload.kind.eq(OpKind.EVENT), ops.i[3].payload.queue.eq(bad_words.o.payload),
@@ -340,12 +348,14 @@ class DmaEngine(wiring.Component):
             control.retired.eq(retire.retired), control.retired_queue.eq(retire.retired_queue),
             scheduler.look_queue.eq(look), retire.look_queue.eq(look),
             control.in_flight.eq((scheduler.tail != retire.look_head)
-                                 | Cat(rings.fetching, C(0, config.queues)).bit_select(look, 1)),
+                                 | Cat(rings.fetching, C(0, config.queues)).bit_select(look, 1)
+                                 | (epochs.busy & (epochs.gave_up_queue == look))),
         ]
 
         # -- Segments that still count.
         for index, (part, queue) in enumerate(((scheduler, scheduler.window_queue), (aligner, aligner.queue),
-                                               (retire, retire.epoch_queue))):
+                                               (retire, retire.epoch_queue), (completion, completion.epoch_queue),
+                                               (notices, notices.queue))):
             m.d.comb += [epochs.queue[index].eq(queue), part.epoch.eq(epochs.epoch[index])]
         connect(m, epochs.ends, retire.given_up)
         m.d.comb += [
@@ -359,7 +369,19 @@ class DmaEngine(wiring.Component):
             epochs.look_head.eq(retire.look_head), epochs.look_tail.eq(scheduler.tail),
             epochs.give_up.eq(control.give_up),
             completion.give_up.eq(epochs.gave_up), completion.give_up_queue.eq(epochs.gave_up_queue),
+            completion.forget.eq(answers.forget),
+            notices.forget.eq(answers.forget), notices.forget_queue.eq(epochs.gave_up_queue),
+            answers.rc_flying.eq(completion.rc_flying), answers.sc_flying.eq(completion.sc_flying),
+            answers.settled.eq(notices.settled), answers.give_up.eq(epochs.gave_up),
+            answers.look.eq(control.scanning), answers.look_queue.eq(epochs.gave_up_queue),
+            epochs.hold.eq(answers.full | Cat(notices.inside, C(0, config.queues)).bit_select(epochs.gave_up_queue, 1)),
+            epochs.words_outside.eq(answers.outside), epochs.draining.eq(answers.busy | drain.busy),
+            quiesce.given_up.eq(answers.outstanding | rings.owed),
+            drain.start.eq(epochs.gave_up),
+            drain.addresses.eq(sequencer.level), drain.address_taken.eq(axi.awvalid & axi.awready),
+            drain.beats.eq(aligner.level), drain.beat_taken.eq(axi.wvalid & axi.wready),
         ]
+        m.d.comb += [answers.told[queue].eq(count) for queue, count in enumerate(notices.outside)]
 
         # -- What software sees.
         connect(m, flipped(self.s_axil), panel.bus)
@@ -381,7 +403,9 @@ class DmaEngine(wiring.Component):
             panel.counts.segments.eq(read.launched),
             panel.counts.read_beats.eq(axi.rvalid & axi.rready),
             panel.counts.write_beats.eq(axi.wvalid & axi.wready),
-            panel.counts.completion_writes.eq(responses.written_valid),
+            panel.counts.completion_writes.eq(responses.written_valid & ~answers.unexpected),
+            panel.counts.unexpected.eq((buffer.unexpected | rings.unexpected)
+                                       + (responses.unexpected | answers.unexpected)),
             panel.counts.read_stalls.eq(axi.arvalid & ~axi.arready),
             panel.counts.write_stalls.eq(axi.wvalid & ~axi.wready),
         ]
@@ -428,7 +452,7 @@ class DmaEngine(wiring.Component):
             (events.i.ended, retire.ended, {"queue": retire.publish_queue}),
             (events.i.failed, retire.failed, {"queue": retire.log.queue, "status": retire.log.status}),
             (events.i.word, notices.o.valid & notices.o.ready, {"writer": notices.o.payload.id}),
-            (events.i.written, responses.written_valid, {
+            (events.i.written, responses.written_valid & ~answers.unexpected, {
                 "writer": responses.writer.as_value(), "error": responses.written_failed}),
             (events.i.freed, sequencer.release, {}),
             (events.i.read_stall, panel.counts.read_stalls, {}),

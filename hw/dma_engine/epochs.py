@@ -1,8 +1,8 @@
 """Epochs: which segments still count, after a reset gave up those that memory never answered.
 
-QueueControl -> Epochs -> Scheduler, WriteSequencer, Retire.  A segment carries its queue's epoch. Giving up
-a queue moves the queue to the next epoch and ends each place of its window in the memory's stead, one per cycle;
-what comes back later with an older epoch frees its tag and changes nothing else.
+QueueControl -> Epochs -> Scheduler, CompletionWriter, Notices, Aligner, Retire.  A segment and a word carry their
+queue's epoch. Giving up a queue moves the queue to the next epoch and ends each place of its window in the memory's
+stead, one per cycle; what comes back later with an older epoch frees its tag and changes nothing else.
 """
 
 from amaranth import *
@@ -10,20 +10,29 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .layouts import EPOCH_WIDTH, InitSignature, done_layout
+from .legalizer import SEGMENT_PLACES
 from .table import Table
 
-__all__ = ["Epochs"]
+__all__ = ["LOOKUPS", "Epochs", "outside_bits"]
 
-COUNT_BITS = 12
-"""More than the segments that all stages and tags together can hold."""
+LOOKUPS = 5
+"""Who looks up epochs: scheduler, aligner, retirement, completion writer, notices."""
+
+RETURNING = 8
+"""Segments at most that have no tag, or none any more, and have not come to retirement: rejected ones among them."""
+
+
+def outside_bits(config):
+    """Bits that count the segments between scheduler and retirement: in the legalizer, with a tag, or returning."""
+    return (SEGMENT_PLACES + config.tags + RETURNING).bit_length()
 
 
 class Epochs(wiring.Component):
     """Keep the epochs of all queues, and give up one queue at a time.
 
-    Segments with an old epoch must not be taken for new ones when epochs come round. So a queue can be given
-    up again only while fewer than ``2**EPOCH_WIDTH - 1`` of its epochs may have segments outside; that starts anew
-    whenever none of the queue's segments is outside.
+    Segments and words with an old epoch must not be taken for new ones when epochs come round. So a queue can be given
+    up again only while fewer than ``2**EPOCH_WIDTH - 1`` of its epochs may have some outside; that starts anew
+    whenever none of the queue is outside.
 
     Parameters
     ----------
@@ -32,16 +41,24 @@ class Epochs(wiring.Component):
     Members
     -------
     init : ``In(InitSignature)``
-    queue : array of 3 ``In``, epoch : array of 3 ``Out``
-        Epoch of a queue, combinational: for the scheduler, the sequencer and retirement.
+    queue : array of :data:`LOOKUPS` ``In``, epoch : array of as many ``Out``
+        Epoch of a queue, combinational.
     scheduled, scheduled_queue, returned, returned_queue : ``In``
         A segment enters the pipeline; a segment leaves it, whatever its epoch.
     look, look_queue, look_head, look_tail : ``In``
         While ``look`` is high: the ends of a queue's window.
     give_up : ``In(1)``
         Give up the queue last looked at; ignored while another one is being given up.
+    hold : ``In(1)``
+        That queue cannot be given up now.
+    words_outside : ``In(1)``
+        It has words that were given up before and are outside.
+    draining : ``In(1)``
+        What is past the last place where it can be switched off has not left the engine.
+    busy : ``Out(1)``
+        ``gave_up_queue`` is being given up.
     gave_up : ``Out(1)``, gave_up_queue : ``Out``
-        A queue's new epoch begins in the next cycle.
+        A queue's new epoch begins in the next cycle. ``gave_up_queue`` stays until the next look.
     ends : ``Out(stream.Signature(done_layout))``
         Ends of the segments given up.
     """
@@ -51,10 +68,11 @@ class Epochs(wiring.Component):
         queue, place = config.queue_bits, config.index_width
         super().__init__({
             "init": In(InitSignature(config)),
-            "queue": In(queue).array(3), "epoch": Out(EPOCH_WIDTH).array(3),
+            "queue": In(queue).array(LOOKUPS), "epoch": Out(EPOCH_WIDTH).array(LOOKUPS),
             "scheduled": In(1), "scheduled_queue": In(queue), "returned": In(1), "returned_queue": In(queue),
             "look": In(1), "look_queue": In(queue), "look_head": In(place), "look_tail": In(place),
-            "give_up": In(1), "gave_up": Out(1), "gave_up_queue": Out(queue),
+            "give_up": In(1), "hold": In(1), "words_outside": In(1), "draining": In(1),
+            "busy": Out(1), "gave_up": Out(1), "gave_up_queue": Out(queue),
             "ends": Out(stream.Signature(done_layout(config))),
         })
 
@@ -62,12 +80,12 @@ class Epochs(wiring.Component):
         m = Module()
         config, init = self.config, InitSignature(self.config)
         row = data.StructLayout({"epoch": EPOCH_WIDTH, "used": EPOCH_WIDTH})
-        m.submodules.rows = rows = Table(row, depth=config.queues, reads=4, init=init)
-        m.submodules.sent = sent = Table(COUNT_BITS, depth=config.queues, reads=2, init=init)
-        m.submodules.back = back = Table(COUNT_BITS, depth=config.queues, reads=2, init=init)
+        m.submodules.rows = rows = Table(row, depth=config.queues, reads=LOOKUPS + 1, init=init)
+        m.submodules.sent = sent = Table(outside_bits(config), depth=config.queues, reads=2, init=init)
+        m.submodules.back = back = Table(outside_bits(config), depth=config.queues, reads=2, init=init)
         for table in (rows, sent, back):
             wiring.connect(m, wiring.flipped(self.init), table.init)
-        for index in range(3):
+        for index in range(LOOKUPS):
             m.d.comb += [rows.read[index].addr.eq(self.queue[index]),
                          self.epoch[index].eq(rows.read[index].data.epoch)]
         for table, strobe, queue in ((sent, self.scheduled, self.scheduled_queue),
@@ -79,19 +97,20 @@ class Epochs(wiring.Component):
         queue, place, tail = Signal(config.queue_bits), Signal.like(self.look_head), Signal.like(self.look_tail)
         outside, walking, clean = Signal(), Signal(), Signal()
         spent = Signal()                # every epoch of it is in use; as ``give_up`` comes three cycles after ``look``
-        now = rows.read[3].data
+        now = rows.read[LOOKUPS].data
         m.d.comb += [
-            rows.read[3].addr.eq(queue),
+            rows.read[LOOKUPS].addr.eq(queue),
             rows.write.addr.eq(queue),
-            clean.eq(~walking & ~outside),
-            self.gave_up.eq(self.give_up & ~walking & ~spent),
+            self.busy.eq(walking | self.draining),
+            clean.eq(~self.busy & ~outside & ~self.words_outside),
+            self.gave_up.eq(self.give_up & ~self.busy & ~spent),
             self.gave_up_queue.eq(queue),
             rows.write.en.eq(self.gave_up | clean),
             rows.write.data.epoch.eq(now.epoch + self.gave_up),
             rows.write.data.used.eq(Mux(self.gave_up, now.used + 1, 0)),
         ]
-        m.d.sync += spent.eq(now.used.all())
-        with m.If(self.look & ~walking):
+        m.d.sync += spent.eq(now.used.all() | self.hold)
+        with m.If(self.look & ~self.busy):
             m.d.sync += [queue.eq(self.look_queue), place.eq(self.look_head), tail.eq(self.look_tail),
                          outside.eq(sent.read[1].data != back.read[1].data)]
 

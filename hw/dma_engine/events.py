@@ -41,7 +41,7 @@ EVENTS = {
 * ``done``: memory has answered its write.
 * ``rejected``: it ended without ever having had a tag: failed checks, or belongs to a request that failed them.
 * ``retired``: its queue's window moved over it.
-* ``ended``: a request is counted. ``failed``: something entered the error log.
+* ``ended``: a request is counted. ``failed``: something failed, logged or not.
 * ``word``, ``written``: a completion word went to W, memory has answered it.
   ``writer`` is the lower part of its AXI ID: ``{notice, queue, is_rc}``, see ``word_id_layout``.
 * ``freed``: one slot of the buffer.

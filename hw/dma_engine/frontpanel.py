@@ -9,9 +9,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature
 from hw.regs import RegisterBank
-from hw.stream import Queue
 
 from .config import ADDR_WIDTH, BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, SMALL_PAGE_BITS, TARGETS
+from .error_log import ErrorLog
 from .layouts import (
     ArkSettings,
     CompletionLayout,
@@ -26,13 +26,12 @@ from .layouts import (
 from .moderation import InterruptModeration
 from .registers import COUNTERS, register_map
 from .retire import log_layout
+from .totals import Totals
 from .words import QueueMode
 
-__all__ = ["ERROR_LOG_DEPTH", "FrontPanel"]
+__all__ = ["FrontPanel"]
 
-ERROR_LOG_DEPTH = 16
-
-CountStrobes = data.StructLayout({name.lower(): 1 for name, _ in COUNTERS})
+CountStrobes = data.StructLayout({name.lower(): 1 for name, _ in COUNTERS} | {"unexpected": 2})
 
 
 class FrontPanel(wiring.Component):
@@ -68,7 +67,7 @@ class FrontPanel(wiring.Component):
     interrupt : ``In(1)``
         A request with the IRQ flag ended.
     counts : ``In(CountStrobes)``
-        One bit per counter.
+        What each counter goes up by.
     irq : ``Out(1)``
         Registered.
     """
@@ -113,15 +112,19 @@ class FrontPanel(wiring.Component):
         self._tables(m, bank)
         self._look(m, bank)
         self._errors(m, bank)
-        counts = Signal.like(self.counts)       # they come from all over the engine
-        m.d.sync += counts.eq(self.counts)
-        for name, _ in COUNTERS:
-            register = getattr(bank, f"count_{name.lower()}")
-            counter = Signal(32, name=f"count_{name.lower()}")
-            m.d.comb += register.value.eq(counter)
-            with m.If(counts[name.lower()]):
-                m.d.sync += counter.eq(counter + 1)
+        self._totals(m, bank)
         return m
+
+    def _totals(self, m, bank):
+        # Their registers follow one another: the lowest bits of a word's address tell them apart.
+        described, width = bank.register_map, (len(COUNTERS) - 1).bit_length()
+        rows = {name.lower(): (described[f"COUNT_{name}"].offset >> 2) % (1 << width) for name, _ in COUNTERS}
+        m.submodules.totals = totals = Totals(
+            self.config, {name: (row, (1 << len(self.counts[name])) - 1) for name, row in rows.items()})
+        connect(m, flipped(self.init), totals.init)
+        m.d.sync += totals.happened.eq(self.counts)     # they come from all over the engine
+        m.d.comb += totals.row.eq(bank.reading[2:])
+        m.d.comb += [getattr(bank, f"count_{name}").value.eq(totals.total) for name in rows]
 
     def _tables(self, m, bank):
         access, config, attributes = bank.region_access, bank.queue_config, bank.region_attributes
@@ -206,26 +209,20 @@ class FrontPanel(wiring.Component):
             m.d.sync += [requests.eq(word.count), failed.eq(word.failed)]
 
     def _errors(self, m, bank):
-        m.submodules.log = log = Queue(self.log.shape(), depth=ERROR_LOG_DEPTH)
+        m.submodules.log = log = ErrorLog(self.config)
+        connect(m, flipped(self.init), log.init)
         m.submodules.moderation = moderation = InterruptModeration()
-        lost = Signal(32)
         m.d.comb += [
-            log.i.payload.eq(self.log), log.i.valid.eq(self.log_valid),
-            log.o.ready.eq(bank.error_log_pop.written_stb & bank.error_log_pop.pop),
-            bank.error_log.valid.eq(log.o.valid),
-            bank.error_log_lost.count.eq(lost),
+            log.entry.eq(self.log), log.failed.eq(self.log_valid),
+            log.read.eq(bank.error_log.read_stb), log.pop.eq(bank.error_log_pop.written_stb & bank.error_log_pop.pop),
+            bank.error_log.valid.eq(log.valid), bank.error_log.status.eq(log.oldest.status),
+            bank.error_log.queue.eq(log.oldest.queue), bank.error_log_count.count.eq(log.oldest.count),
+            bank.error_log_lost.count.eq(log.lost),
             bank.irq_status.error_set.eq(self.log_valid),
             moderation.i.eq(self.interrupt),
             moderation.count.eq(bank.irq_moderation.count), moderation.cycles.eq(bank.irq_moderation.cycles),
             bank.irq_status.completion_set.eq(moderation.o),
         ]
-        with m.If(log.o.valid):
-            m.d.comb += [
-                bank.error_log.status.eq(log.o.payload.status), bank.error_log.queue.eq(log.o.payload.queue),
-                bank.error_log_count.count.eq(log.o.payload.count),
-            ]
-        with m.If(self.log_valid & ~log.i.ready):
-            m.d.sync += lost.eq(lost + 1)
-        m.d.sync += self.irq.eq(
-            (bank.irq_status.error & bank.irq_enable.error)
-            | (bank.irq_status.completion & bank.irq_enable.completion))
+        m.d.comb += bank.irq_status.register_set.eq(bank.refused)
+        m.d.sync += self.irq.eq(Cat(getattr(bank.irq_status, name) & getattr(bank.irq_enable, name)
+                                    for name in ("error", "completion", "register")).any())

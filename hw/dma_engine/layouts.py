@@ -169,11 +169,11 @@ def arrival_layout(config):
 
 
 NoteLayout = data.UnionLayout({
-    "ring": data.StructLayout({"tag": 16, "end": 1}),
+    "ring": data.StructLayout({"tag": 16, "end": 1, "closes": 1}),
     "ark": data.StructLayout({"src": SID_WIDTH, "dst": SID_WIDTH, "connection": CONNECTION_WIDTH}),
 })
-"""What a word of an extended queue says about its end: the tag of its descriptor, and whether a record is due; or
-which flags are to be set."""
+"""What a word of an extended queue says about its end: the tag of its descriptor, whether a record is due, and whether
+it is the descriptor's last word; or which flags are to be set."""
 
 
 ArkExtra = data.StructLayout({
@@ -276,9 +276,14 @@ def op_layout(config):
 
 
 def completion_write_layout(config):
-    """A word on its way to memory, 8 bytes or, if ``half``, the same 4 bytes twice; ``id`` is its AXI ID."""
+    """A word on its way to memory, 8 bytes or, if ``half``, the same 4 bytes twice; ``id`` is its AXI ID.
+
+    Whoever makes a word of a queue's life says so in ``queue`` and ``epoch``; :class:`.notices.Notices` does for those
+    made of notices.
+    """
     return data.StructLayout({
-        "addr": ADDR_WIDTH, "word": 64, "half": 1, "id": config.axi_id_width, "attributes": Attributes})
+        "addr": ADDR_WIDTH, "word": 64, "half": 1, "id": config.axi_id_width, "attributes": Attributes,
+        "queue": config.queue_bits, "epoch": EPOCH_WIDTH})
 
 
 def word_id_layout(config):

@@ -117,7 +117,7 @@ class DmaModel:
         #: Number of each page that is present -> its address.
         self.pages = {}
         self.queues = [Queue() for _ in range(config.queues)]
-        #: Every entry ever logged; the hardware holds 16 and counts the rest.
+        #: Every failure; the hardware logs one of each queue at a time and counts the rest.
         self.log = []
         self.irq_error = self.irq_completion = False
         #: IRQ_MODERATION, and requests whose interrupt it holds back.

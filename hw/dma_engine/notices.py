@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.stream import CreditCounter, Merge, Queue, Skid
 
-from .layouts import completion_write_layout, notice_layout, word_id_layout
+from .layouts import EPOCH_WIDTH, completion_write_layout, notice_layout, word_id_layout
 from .words import QueueMode
 
 __all__ = ["MODES", "Notices"]
@@ -51,8 +51,14 @@ class Notices(wiring.Component):
         A word waits that no newer one will replace, of a signal or a notice; perhaps behind another on ``o``.
     written_valid : ``In(1)``, writer : ``In(word_id_layout)``
         The write of a word has ended.
-    give_up : ``In(1)``, give_up_queue : ``In``
-        Wait for no answer to the queue's words any more.
+    queue : ``Out``, epoch : ``In``
+        Epoch of a queue, combinational.
+    outside : ``Out(COUNT_WIDTH).array(extended)``, settled : ``Out(1)``
+        Words of each queue that came from notices and are not answered; ``outside`` has all responses before.
+    inside : ``Out(extended)``
+        Queues with notices, or with words made of them that have not left here.
+    forget : ``In(1)``, forget_queue : ``In``
+        Wait for no answer to the queue's words any more. Nothing of it is inside.
     pending : ``Out(queues)``
         Queues with notices, with words to write or being written.
     """
@@ -65,14 +71,15 @@ class Notices(wiring.Component):
             "told": Out(notice).array(len(MODES)), "writes": In(word).array(len(MODES)),
             "words": In(word), "signals": In(word), "o": Out(word), "urgent": Out(1),
             "written_valid": In(1), "writer": In(word_id_layout(config)),
-            "give_up": In(1), "give_up_queue": In(config.queue_bits),
+            "queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH),
+            "outside": Out(COUNT_WIDTH).array(config.extended), "settled": Out(1), "inside": Out(config.extended),
+            "forget": In(1), "forget_queue": In(config.queue_bits),
             "pending": Out(config.queues),
         })
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        outside = [Signal(COUNT_WIDTH, name=f"outside_{queue}") for queue in range(config.extended)]
         # What consumers see comes out of registers: they add it to what they read from tables.
         m.submodules.waiting = waiting = Queue(notice_layout(config), depth=PLACES)
         m.submodules.front = front = Skid(notice_layout(config))
@@ -88,7 +95,7 @@ class Notices(wiring.Component):
         few = (room.available[RESERVE_BITS + 1:] == 0) & ~(room.available[RESERVE_BITS]
                                                            & room.available[:RESERVE_BITS].any())
         # Or memory answers none of a queue's words, of which only so many can be counted.
-        m.d.sync += self.crowded.eq(few | Cat(count[-1] for count in outside).any())
+        m.d.sync += self.crowded.eq(few | Cat(count[-1] for count in self.outside).any())
         with m.Switch(front.o.payload.mode):
             for mode, told in zip(MODES, self.told, strict=True):
                 m.d.comb += told.payload.eq(front.o.payload)
@@ -99,16 +106,21 @@ class Notices(wiring.Component):
             completion_write_layout(config), 2 + len(MODES), settled=not config.bypass)
         for write, port in zip((self.words, self.signals, *self.writes), merge.i, strict=True):
             connect(m, flipped(write), port)
+        # A signal's word says what its queue and epoch are, a completion word too.
+        sent, word = word_id_layout(config)(merge.o.payload.id), Signal(completion_write_layout(config))
+        m.d.comb += [self.queue.eq(sent.queue), word.eq(merge.o.payload)]
+        with m.If(sent.top & sent.notice):
+            m.d.comb += [word.queue.eq(sent.queue), word.epoch.eq(self.epoch)]
         waits = self.signals.valid | Cat(write.valid for write in self.writes).any()
         if config.bypass:
             m.d.comb += self.urgent.eq(waits)
-            connect(m, merge.o, flipped(self.o))
+            m.d.comb += [self.o.valid.eq(merge.o.valid), merge.o.ready.eq(self.o.ready), self.o.payload.eq(word)]
         else:
             m.submodules.behind = behind = Skid(data.StructLayout({
                 "write": completion_write_layout(config), "urgent": 1}))
             m.d.comb += [
                 behind.i.valid.eq(merge.o.valid), merge.o.ready.eq(behind.i.ready),
-                behind.i.payload.write.eq(merge.o.payload), behind.i.payload.urgent.eq(merge.source != 0),
+                behind.i.payload.write.eq(word), behind.i.payload.urgent.eq(merge.source != 0),
                 self.o.valid.eq(behind.o.valid), behind.o.ready.eq(self.o.ready),
                 self.o.payload.eq(behind.o.payload.write),
             ]
@@ -117,29 +129,31 @@ class Notices(wiring.Component):
             m.d.sync += held.eq(held + (behind.i.valid & behind.i.ready & behind.i.payload.urgent)
                                 - (behind.o.valid & behind.o.ready & behind.o.payload.urgent))
 
-        inside = [Signal(range(PLACES + 1), name=f"inside_{queue}") for queue in range(config.extended)]
-        sent = word_id_layout(config)(merge.o.payload.id)
-        for queue, count in enumerate(outside):
+        settled = []
+        for queue, count in enumerate(self.outside):
             sends, ends = Signal(name=f"sends_{queue}"), Signal(name=f"ends_{queue}")
-            given_up = self.give_up & (self.give_up_queue == queue)
+            waiting_here = Signal(range(PLACES + 1), name=f"inside_{queue}")
             # They are counted one cycle later.
             m.d.sync += [
-                sends.eq(merge.o.valid & merge.o.ready & sent.top & sent.notice & (sent.queue == queue) & ~given_up),
+                sends.eq(merge.o.valid & merge.o.ready & sent.top & sent.notice & (sent.queue == queue)),
                 ends.eq(self.written_valid & self.writer.notice & (self.writer.queue == queue)),
             ]
+            settled.append(~ends)
             m.d.comb += [
-                self.pending[queue].eq(
-                    (count != 0) | sends | (inside[queue] != 0)
+                self.inside[queue].eq(
+                    sends | (waiting_here != 0)
                     | Cat(write.valid & (word_id_layout(config)(write.payload.id).queue == queue)
                           for write in self.writes).any()),
+                self.pending[queue].eq((count != 0) | self.inside[queue]),
             ]
             leaves = Signal(name=f"leaves_{queue}")
             m.d.sync += [leaves.eq(gone & (front.o.payload.queue == queue)),
-                         inside[queue].eq(inside[queue] + (self.valid & (self.i.queue == queue)) - leaves)]
-            with m.If(given_up):
+                         waiting_here.eq(waiting_here + (self.valid & (self.i.queue == queue)) - leaves)]
+            with m.If(self.forget & (self.forget_queue == queue)):
                 m.d.sync += count.eq(0)
             with m.Elif(sends & (~ends | (count == 0))):
                 m.d.sync += count.eq(count + 1)
             with m.Elif(ends & ~sends & (count != 0)):
                 m.d.sync += count.eq(count - 1)
+        m.d.comb += self.settled.eq(Cat(settled).all())
         return m

@@ -27,11 +27,12 @@ from .words import Opcode, RequestFlag, Status
 __all__ = ["QueueStore"]
 
 _stored_layout = data.StructLayout({"word": NativeLayout, "tag": 16})
-"""The opcode is a ``_Kind``; the lowest reserved flag says whether a record is due."""
+"""The opcode is a ``_Kind``; two of the reserved flags say whether a record is due, and whether the word is its
+descriptor's last."""
 
 SIGNAL_BYTES = 8
 
-_END = 4
+_END, _CLOSES = 4, 5
 _ARK = 2
 """Bit of a ``_Kind`` that only those of ARK words have."""
 
@@ -235,6 +236,7 @@ class QueueStore(wiring.Component):
         m.d.comb += [
             stored.word.eq(arrival.word), stored.tag.eq(arrival.note.ring.tag),
             stored.word.flags[_END].eq(arrival.note.ring.end),
+            stored.word.flags[_CLOSES].eq(arrival.note.ring.closes),
         ]
         copy, signal = Signal(), Signal()
         m.d.comb += [
@@ -285,7 +287,8 @@ class QueueStore(wiring.Component):
         with m.If(ark):
             m.d.comb += front.note.eq(extra.note)
         with m.Else():
-            m.d.comb += [front.note.ring.tag.eq(stored.tag), front.note.ring.end.eq(word.flags[_END])]
+            m.d.comb += [front.note.ring.tag.eq(stored.tag), front.note.ring.end.eq(word.flags[_END]),
+                         front.note.ring.closes.eq(word.flags[_CLOSES])]
         with m.If(word.opcode == _Kind.UNREADABLE):
             m.d.comb += front.check.eq(Check.FETCH_ERROR)
         with m.Elif(word.opcode == _Kind.MALFORMED):

@@ -5,10 +5,11 @@ phase and to wait until no segment of the old one is under way; nothing stops me
 """
 
 from amaranth import *
+from amaranth.hdl import Assert, Format
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .epochs import COUNT_BITS
+from .epochs import outside_bits
 
 __all__ = ["Quiesce"]
 
@@ -16,29 +17,34 @@ __all__ = ["Quiesce"]
 class Quiesce(wiring.Component):
     """Count the segments of each phase.
 
+    Parameters
+    ----------
+    config : DmaConfig
+
     Members
     -------
     start : ``In(1)``
         Also while busy: then ``busy`` lasts until what was scheduled before this start has ended as well.
+    given_up : ``In(1)``
+        Memory has not answered all words and reads of descriptors of queues that were given up.
     busy : ``Out(1)``
-        From the cycle after ``start``.
+        From the cycle after ``start``, and with ``given_up``.
     phase : ``Out(1)``
         Of the segments whose regions are looked up in this cycle.
     scheduled, scheduled_phase, returned, returned_phase : ``In(1)``
         A segment enters the pipeline, at most one cycle after its lookup; one leaves it, whatever its epoch.
     """
 
-    start: In(1)
-    busy: Out(1)
-    phase: Out(1)
-    scheduled: In(1)
-    scheduled_phase: In(1)
-    returned: In(1)
-    returned_phase: In(1)
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "start": In(1), "given_up": In(1), "busy": Out(1), "phase": Out(1),
+            "scheduled": In(1), "scheduled_phase": In(1), "returned": In(1), "returned_phase": In(1),
+        })
 
     def elaborate(self, platform):
         m = Module()
-        counts = [Signal(COUNT_BITS, name=f"count_{phase}") for phase in range(2)]
+        counts = [Signal(outside_bits(self.config), name=f"count_{phase}") for phase in range(2)]
         for phase, count in enumerate(counts):
             comes, goes = Signal(name=f"comes_{phase}"), Signal(name=f"goes_{phase}")
             m.d.comb += [
@@ -46,7 +52,7 @@ class Quiesce(wiring.Component):
                 goes.eq(self.returned & (self.returned_phase == phase)),
             ]
             with m.If(comes & ~goes):
-                m.d.sync += count.eq(count + 1)
+                m.d.sync += [count.eq(count + 1), Assert(~count.all(), Format("more segments are under way than fit"))]
             with m.If(goes & ~comes):
                 m.d.sync += count.eq(count - 1)
 
@@ -54,7 +60,7 @@ class Quiesce(wiring.Component):
         asked, changed, draining = Signal(), Signal(2), Signal()
         m.d.comb += [
             draining.eq(changed.any() | (Mux(self.phase, counts[0], counts[1]) != 0)),
-            self.busy.eq(asked | draining),
+            self.busy.eq(asked | draining | self.given_up),
         ]
         m.d.sync += changed.eq(changed << 1)
         with m.If(asked & ~draining):

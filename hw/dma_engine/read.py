@@ -30,6 +30,9 @@ class ReadIssue(wiring.Component):
     So R never waits. A source that crosses 4 KiB is read in two bursts of the same ID. The tag is the
     AXI ID: segments may come back in any order.
 
+    A burst of descriptors goes before segments, the next one behind those that can go until they have read as many
+    beats: at most half of the beats while segments wait.
+
     Parameters
     ----------
     config : DmaConfig
@@ -49,7 +52,7 @@ class ReadIssue(wiring.Component):
     rejected : ``Out(stream.Signature(done_layout))``
         Segments that failed their checks.
     fetch : ``In(stream.Signature(fetch_layout))``
-        Bursts of descriptors, which go first; the top bit of their IDs is set.
+        Bursts of descriptors; the top bit of their IDs is set.
     arid, araddr, arlen, attributes, arvalid, arready
         AR of ``m_axi``; ARSIZE and ARBURST are constant.
     """
@@ -83,16 +86,21 @@ class ReadIssue(wiring.Component):
         second = Signal()               # the burst behind the boundary comes now
         second_tag = Signal(config.tag_bits)
         enough, alone, signal = Signal(), Signal(), Signal()
+        can_go, fetches = Signal(), Signal()
+        # Beats that segments read before the next descriptors go first.
+        due = Signal(range(config.fetch_burst * config.descriptor_beats + 1))
         m.d.comb += [
             can_send.eq(~self.arvalid | self.arready),
             enough.eq(credit.available >= segment.src_beats),
-            begin.eq(self.i.valid & ~bad & ~segment.signal & ~second & can_send & enough & alone & self.tags.valid
-                     & ~self.fetch.valid),
-            self.fetch.ready.eq(~second & can_send),
+            can_go.eq(self.i.valid & ~bad & ~segment.signal & enough & alone & self.tags.valid),
+            begin.eq(can_go & ~second & can_send & ~(self.fetch.valid & (due == 0))),
+            self.fetch.ready.eq(~second & can_send & ((due == 0) | ~can_go)),
+            fetches.eq(self.fetch.valid & self.fetch.ready),
             signal.eq(self.i.valid & ~bad & segment.signal & ~second & self.tags.valid),
             self.signals.valid.eq(signal), self.signals.payload.addr.eq(segment.dst_addr),
             self.signals.payload.word.eq(segment.src_addr), self.signals.payload.id.eq(self.tags.payload),
             self.signals.payload.attributes.eq(segment.dst_attributes),
+            self.signals.payload.queue.eq(segment.queue), self.signals.payload.epoch.eq(segment.epoch),
             self.signalled.eq(signal & self.signals.ready),
             self.tags.ready.eq(begin | self.signalled),
             credit.take.eq(segment.src_beats),
@@ -116,6 +124,11 @@ class ReadIssue(wiring.Component):
         with m.Elif(self.ended & (owed != 0)):
             m.d.sync += owed.eq(owed - 1)
 
+        with m.If(fetches):
+            m.d.sync += due.eq(self.fetch.payload.len + 1)
+        with m.Elif(begin):
+            m.d.sync += due.eq(Mux(due > segment.src_beats, due - segment.src_beats, 0))
+
         with m.If(begin):
             m.d.sync += [
                 second.eq(segment.crosses),
@@ -135,7 +148,7 @@ class ReadIssue(wiring.Component):
                                     Cat(C(0, 12), (self.araddr[12:] + 1)[:ADDR_WIDTH - 12]))),
                 self.arlen.eq(segment.src_beats - segment.first_beats - 1),
             ]
-        with m.Elif(self.fetch.valid & self.fetch.ready):
+        with m.Elif(fetches):
             m.d.sync += [
                 self.arvalid.eq(1),
                 self.arid.eq(self.fetch.payload.ring | 1 << (config.axi_id_width - 1)),

@@ -4,7 +4,7 @@ Tables (regions, queues) are written through a window: fill the staging register
 entry's number to the COMMIT register; the whole entry changes in one cycle.
 """
 
-from hw.regs import Access, Field, Register, RegisterMap, register_pair
+from hw.regs import Access, Field, Register, RegisterMap, number_field, refusal_registers, register_pair
 
 from .config import (
     ADDR_WIDTH,
@@ -29,6 +29,8 @@ ID_VALUE = 0x444D_4145
 """ASCII ``DMAE``."""
 
 VERSION = 1
+
+_MAP_WIDTH = 12
 
 RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
@@ -65,6 +67,7 @@ def _interrupts():
     sources = (
         ("error", "A request failed, or a word was refused; the error log says which."),
         ("completion", "A request with the IRQ flag ended."),
+        ("register", "A write to a register was refused; REFUSED_WRITE says which."),
     )
     return (
         Register("IRQ_STATUS", [Field(name, 1, W1C, doc=doc) for name, doc in sources], doc="Interrupt sources."),
@@ -100,7 +103,7 @@ def _regions(config):
             Field("first", PAGE_ID_WIDTH, RW, lsb=16,
                   doc="Entry of the page table with the region's first page; the others follow it."),
         ], doc="Where a region lies that is not contiguous."),
-        Register("REGION_COMMIT", [Field("region", config.region_bits, PULSE, doc="Entry to write.")],
+        Register("REGION_COMMIT", [number_field("region", config.regions, PULSE, doc="Entry to write.")],
                  doc="Writes the staged region to the table. Requests scheduled later see it."),
     )
 
@@ -110,13 +113,14 @@ def _pages(config):
         *register_pair("PAGE_FRAME", ADDR_WIDTH, RW,
                        doc="Address of a page; lower bits, 16 or for a large page 21, are ignored"),
         Register("PAGE_COMMIT", [
-            Field("page", config.page_bits, PULSE, doc="Entry to write."),
+            number_field("page", config.pages, PULSE, doc="Entry to write."),
             Field("present", 1, PULSE, lsb=31, doc="There is a page; SRC_PAGE or DST_PAGE otherwise."),
         ], doc="Writes an entry of the page table. Segments scheduled later see it."),
         Register("QUIESCE", [
             Field("start", 1, PULSE, doc="Write 1 after changing entries of the region or page table."),
-            Field("busy", 1, RO, lsb=31, doc="Segments scheduled before the latest start are still under way."),
-        ], doc="Tells when nothing uses the old entries any more."),
+            Field("busy", 1, RO, lsb=31, doc="Segments scheduled before the latest start, or words and descriptors of "
+                  "a queue that was given up, are not answered."),
+        ], doc="Tells when nothing uses the old entries, nor the memory of queues that were given up, any more."),
     )
 
 
@@ -128,7 +132,7 @@ def _connections(config):
             Field("domain", DOMAIN_WIDTH, RW, lsb=8, doc="Protection domain whose queues may use the connection."),
             Field("valid", 1, RW, lsb=16, doc="The entry is a connection."),
         ], doc="Where a connection leads."),
-        Register("CONNECTION_COMMIT", [Field("connection", config.connection_bits, PULSE, doc="Entry to write.")],
+        Register("CONNECTION_COMMIT", [number_field("connection", config.connections, PULSE, doc="Entry to write.")],
                  doc="Writes the staged connection to the table. Nothing that names it may be waiting or in flight."),
     )
 
@@ -165,13 +169,14 @@ def _queues(config):
         Register("QUEUE_ARK", [
             Field("base", REGION_ID_WIDTH, RW, doc="Region that is the queue's segment 0."),
         ], doc="For queues in ARK mode."),
-        Register("QUEUE_COMMIT", [Field("queue", config.queue_bits, PULSE, doc="Queue to configure.")],
+        Register("QUEUE_COMMIT", [number_field("queue", config.queues, PULSE, doc="Queue to configure.")],
                  doc="Writes the staged configuration to a queue, which must have nothing in flight."),
         Register("QUEUE_COMMAND", [
-            Field("queue", config.queue_bits, PULSE, doc="Queue that is told."),
-            Field("command", 3, PULSE, lsb=8, enum=Command, doc="What it is told."),
+            number_field("queue", config.queues, PULSE, doc="Queue that is told."),
+            Field("command", 3, PULSE, lsb=8, enum=Command, legal=range(min(Command), max(Command) + 1),
+                  doc="What it is told."),
         ], doc="Starts, pauses, clears or resets a queue."),
-        Register("QUEUE_SELECT", [Field("queue", config.queue_bits, RW, doc="Queue to look at.")],
+        Register("QUEUE_SELECT", [number_field("queue", config.queues, RW, doc="Queue to look at.")],
                  doc="Selects the queue that the registers below show."),
         Register("QUEUE_STATE", [
             Field("enabled", 1, RO, doc="Words are accepted."),
@@ -202,7 +207,7 @@ def _queues(config):
                  doc="Segments that memory has answered, since reset."),
         Register("SNAPSHOT_STALLS", [Field("value", 32, RO, doc="Wraps.")],
                  doc="Times that the queue was picked and could not go, because of its limit or a fence, since reset."),
-        Register("HISTOGRAM_BIN", [Field("bin", (HISTOGRAM_BINS - 1).bit_length(), RW, doc="Bin to look at.")],
+        Register("HISTOGRAM_BIN", [number_field("bin", HISTOGRAM_BINS, RW, doc="Bin to look at.")],
                  doc="Reads a bin of the selected queue's latency histogram into HISTOGRAM_COUNT."),
         Register("HISTOGRAM_COUNT", [Field("count", 32, RO, doc="Wraps.")],
                  doc="Samples of 2^bin to less than 2^(bin+1) cycles from acceptance to end, since reset; the last bin "
@@ -225,12 +230,13 @@ def _errors(config):
             Field("status", 8, RO, enum=Status, doc="What went wrong."),
             Field("queue", config.queue_bits, RO, lsb=8, doc="On which queue."),
             Field("valid", 1, RO, lsb=31, doc="There is an entry."),
-        ], doc="Oldest entry of the error log."),
+        ], doc="Oldest entry of the error log. Read it, and pop entries, until valid is 0: at the latest after as many "
+               "as there are queues, though a queue may have failed again."),
         Register("ERROR_LOG_COUNT", [Field("count", COUNT_WIDTH, RO, doc="Requests of the queue that ended before.")],
                  doc="The queue's counter in the oldest entry: the number of the failed request, from 0."),
         Register("ERROR_LOG_POP", [Field("pop", 1, PULSE, doc="Write 1.")], doc="Drops the oldest entry."),
-        Register("ERROR_LOG_LOST", [Field("count", 32, RO, doc="Entries lost because the log was full.")],
-                 doc="The log holds 16 entries."),
+        Register("ERROR_LOG_LOST", [Field("count", 32, RO, doc="Wraps.")],
+                 doc="Failures that were not entered, as one of their queue was waiting: each queue has one place."),
         Register("WATCHDOG", [Field("cycles", 32, RW, doc="Cycles, or 0 for never.")],
                  doc="A queue with segments in flight of which none ends for one to two such times gets TIMEOUT."),
     )
@@ -250,25 +256,26 @@ COUNTERS = (
     ("WORDS", "Words accepted from doorbells and descriptor rings."),
     ("REFUSED", "Words and tails refused."),
     ("REQUESTS", "Requests ended, failed ones included."),
-    ("FAILED", "Failures logged or lost."),
+    ("FAILED", "Failures, entered in the error log or not."),
     ("SEGMENTS", "Segments issued to memory."),
     ("READ_BEATS", "Beats received on R."),
     ("WRITE_BEATS", "Beats sent on W, completion words included."),
     ("COMPLETION_WRITES", "Completion words and records written."),
     ("READ_STALLS", "Cycles that AR waited for ready."),
     ("WRITE_STALLS", "Cycles that W waited for ready."),
+    ("UNEXPECTED", "R beats and B responses dropped: nothing was in flight under their ID."),
 )
 """Name and meaning of each free-running 32-bit counter."""
 
 
 def register_map(config):
     """Registers of an engine of these sizes."""
-    counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
-                for name, doc in COUNTERS]
+    value = Field("value", 32, RO, doc="Wraps; zeroed by rst only. Up to 17 cycles late.")
+    counters = [Register(f"COUNT_{name}", [value], doc=doc) for name, doc in COUNTERS]
     return RegisterMap(
         "dma_engine",
         [*_identity(config), *_interrupts(), *_regions(config), *_pages(config), *_connections(config),
          *_queues(config), *_targets(config), *_errors(config),
          *_ablations(),
-         *counters],
-        doc="GPU-controlled DMA engine.", addr_width=12)
+         *counters, *refusal_registers(_MAP_WIDTH)],
+        doc="GPU-controlled DMA engine.", addr_width=_MAP_WIDTH)

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import Resp
 from hw.stream.storage import NO_COLLISION
 
-from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields, word_id_layout
+from .layouts import STATUS_WIDTH, InitSignature, done_layout, launch_layout, origin_fields, word_id_layout
 from .table import Table, ram_of
 from .words import Status
 
@@ -26,14 +26,17 @@ class Responses(wiring.Component):
 
     Members
     -------
+    init : ``In(InitSignature)``
     launched, signalled : ``In(1)``, launch : ``In(launch_layout)``
     bid, bresp, bvalid, bready
-        B of ``m_axi``; ``bready`` is always high.
+        B of ``m_axi``; ``bready`` is high outside the sweep after reset.
     error_tag : ``Out``, error : ``In(Resp)``
         How the tag's reads went, from the beat buffer, combinational.
     done_valid : ``Out(1)``, done : ``Out(done_layout)``
         A segment has ended; its tag is free.
     tag : ``Out``
+    unexpected : ``Out(1)``
+        A response came of a segment that is not in flight; it changes nothing else.
     written_valid : ``Out(1)``, writer : ``Out``, written_failed : ``Out(1)``
         A word's write has ended; ``writer`` is its ID as ``word_id_layout``.
     """
@@ -41,11 +44,13 @@ class Responses(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
+            "init": In(InitSignature(config)),
             "launched": In(1), "signalled": In(1), "launch": In(launch_layout(config)),
-            "bid": In(config.axi_id_width), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1, init=1),
+            "bid": In(config.axi_id_width), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1),
             "error_tag": Out(config.tag_bits), "error": In(Resp),
             "done_valid": Out(1), "done": Out(done_layout(config)), "tag": Out(config.tag_bits),
             "written_valid": Out(1), "writer": Out(word_id_layout(config)), "written_failed": Out(1),
+            "unexpected": Out(1),
         })
 
     def elaborate(self, platform):
@@ -53,7 +58,7 @@ class Responses(wiring.Component):
         config = self.config
         fields = origin_fields(config)
         # Block RAM has columns of 18 bits: with 1,024 tags all but the targets fill two.
-        apart = fields.pop("target") if config.tags > 512 else None
+        apart = {"target": fields.pop("target")} if config.tags > 512 else {}
         m.submodules.origins = origins = memory.Memory(
             shape=data.StructLayout(fields | {"unread": 1}), depth=config.tags, init=[],
             attrs=NO_COLLISION | ram_of(config.tags))
@@ -61,18 +66,31 @@ class Responses(wiring.Component):
         m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched | self.signalled)]
         m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in fields]
         m.d.comb += write.data.unread.eq(self.signalled)
-        if apart is not None:
-            m.submodules.targets = targets = Table(apart, depth=config.tags, reads=1, init=None)
-            m.d.comb += [targets.write.addr.eq(write.addr), targets.write.en.eq(write.en),
-                         targets.write.data.eq(self.launch.segment.target), targets.read[0].addr.eq(read.addr)]
-            m.d.sync += self.done.target.eq(targets.read[0].data)
+
+        # A tag is in flight while ``begun`` differs from ``ended``, which has the tags in rows: LUT RAM has 64 of them.
+        init, row_bits = InitSignature(config), max(config.tag_bits - 6, 0)
+        m.submodules.begun = begun = Table(
+            data.StructLayout(apart | {"begun": 1}), depth=config.tags, reads=1, init=init)
+        m.submodules.ended = ended = Table(1 << row_bits, depth=config.tags >> row_bits, reads=2, init=init)
+        for table in (begun, ended):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        column, before = read.addr[:row_bits], Signal(2)
+        for port, addr, was in zip(ended.read, (read.addr, write.addr), before, strict=True):
+            m.d.comb += [port.addr.eq(addr[row_bits:]), was.eq(port.data.bit_select(addr[:row_bits], 1))]
+        m.d.comb += [
+            begun.write.addr.eq(write.addr), begun.write.en.eq(write.en), begun.read[0].addr.eq(read.addr),
+            begun.write.data.begun.eq(~before[1]),
+        ]
+        if apart:
+            m.d.comb += begun.write.data.target.eq(self.launch.segment.target)
+            m.d.sync += self.done.target.eq(begun.read[0].data.target)
 
         # -- The response, registered.
         valid, number, resp = Signal(), Signal(config.axi_id_width), Signal(Resp)
-        m.d.sync += [valid.eq(self.bvalid), number.eq(self.bid), resp.eq(self.bresp)]
-        is_word, failed = Signal(), Signal()
+        m.d.sync += [valid.eq(self.bvalid & self.bready), number.eq(self.bid), resp.eq(self.bresp)]
+        is_word, failed, known = Signal(), Signal(), Signal()
         m.d.comb += [
-            self.bready.eq(1),
+            self.bready.eq(~self.init.active),
             is_word.eq(number[-1]),
             failed.eq((resp == Resp.SLVERR) | (resp == Resp.DECERR)),
             self.written_valid.eq(valid & is_word),
@@ -80,12 +98,16 @@ class Responses(wiring.Component):
             self.written_failed.eq(failed),
             read.addr.eq(number[:config.tag_bits]),
             self.error_tag.eq(number[:config.tag_bits]),
+            known.eq((begun.read[0].data.begun ^ before[0]) & ~number[config.tag_bits:-1].any()),
+            ended.write.addr.eq(read.addr[row_bits:]), ended.write.en.eq(valid & ~is_word & known),
+            ended.write.data.eq(ended.read[0].data ^ (1 << column)),
+            self.unexpected.eq(valid & ~is_word & ~known),
         ]
 
         # -- Where its segment came from; a read error goes before a write error.
         read_status, write_status = Signal(STATUS_WIDTH), Signal(STATUS_WIDTH)
         m.d.sync += [
-            self.done_valid.eq(valid & ~is_word),
+            self.done_valid.eq(valid & ~is_word & known),
             self.tag.eq(number[:config.tag_bits]),
             read_status.eq(_status(self.error, Status.READ_SLVERR, Status.READ_DECERR)),
             write_status.eq(_status(resp, Status.WRITE_SLVERR, Status.WRITE_DECERR)),

@@ -73,7 +73,7 @@ class RingBuffer(wiring.Component):
     owed : ``Out(extended)``
         Rings with such descriptors.
     valid : ``In(1)``, ring, beat, resp : ``In``
-        A beat of a descriptor.
+        A beat of a descriptor that was asked for.
     some, several : ``Out(extended)``
         Rings with at least one descriptor, with at least two.
     count : ``Out(extended * row_count)``

@@ -12,7 +12,7 @@ from hw.stream import RoundRobin
 
 from .config import OFFSET_WIDTH
 from .descriptors import LIST_WORDS, STRIDE_WIDTH, DescriptorFlag, DescriptorKind
-from .layouts import Check, InitSignature, ring_word_layout
+from .layouts import Check, ring_word_layout
 from .ring_buffer import row_layout
 from .table import Table
 from .words import RequestFlag
@@ -35,7 +35,6 @@ class RingExpand(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
     enabled, forget : ``In(extended)``
         Rings whose queues take words; that start anew.
     records : ``In(extended)``
@@ -52,7 +51,6 @@ class RingExpand(wiring.Component):
         self.config = config
         rings, ring = config.extended, config.extended_bits
         super().__init__({
-            "init": In(InitSignature(config)),
             "enabled": In(rings), "forget": In(rings), "records": In(rings),
             "some": In(rings), "several": In(rings),
             "read": Out(1), "read_ring": Out(ring), "behind": Out(1), "row": In(row_layout()),
@@ -125,15 +123,13 @@ class RingExpand(wiring.Component):
 
     def _words(self, m, ring, reading, emit, last):
         """The word that comes next of the descriptor read, and whether it is the descriptor's last."""
-        config, rings = self.config, self.config.extended
+        rings = self.config.extended
         header, row, shape = self.row.header, self.row.body.copy_2d.row, self.row.body.copy_2d
         progress_layout = data.StructLayout({
             "rows": 32,
             # What a sum has beyond an offset is not looked at before the next row.
             "src_offset": OFFSET_WIDTH, "src_beyond": 2, "dst_offset": OFFSET_WIDTH, "dst_beyond": 2, "outside": 1})
-        m.submodules.progress = progress = Table(
-            progress_layout, depth=rings, reads=1, init=InitSignature(config))
-        wiring.connect(m, wiring.flipped(self.init), progress.init)
+        m.submodules.progress = progress = Table(progress_layout, depth=rings, reads=1, init=None)
         midway = Signal(rings)          # a 2-D copy has begun
         amid, final = Signal(rings), Signal(rings)      # words have gone of a descriptor; one is left
         indices = Array(Signal(2, name=f"index_{number}") for number in range(rings))
@@ -198,6 +194,7 @@ class RingExpand(wiring.Component):
             m.d.sync += [
                 out.ring.eq(ring), out.word.eq(word), out.word.flags.eq(word.flags | extra),
                 out.note.ring.tag.eq(header.tag), out.check.eq(Check.OK),
+                out.note.ring.closes.eq(last),
                 out.note.ring.end.eq(last & header.flags[_bit(DescriptorFlag.RECORD)] & records),
             ]
             with m.If(~is_list):

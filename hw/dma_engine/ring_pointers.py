@@ -12,7 +12,7 @@ from hw.stream import Queue, RoundRobin
 
 from .config import ADDR_WIDTH, DESCRIPTOR_BYTES
 from .descriptors import RING_SIZE_BITS
-from .layouts import InitSignature, RingSettings, event_layout, fetch_layout, tail_layout
+from .layouts import RingSettings, event_layout, fetch_layout, tail_layout
 from .table import Table
 from .words import Status
 
@@ -52,7 +52,6 @@ class RingPointers(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
     configure, configure_ring, settings : ``In``
     i : ``In(stream.Signature(tail_layout))``
     refused : ``Out(1)``
@@ -79,7 +78,6 @@ class RingPointers(wiring.Component):
         self.config = config
         rings, ring = config.extended, config.extended_bits
         super().__init__({
-            "init": In(InitSignature(config)),
             "configure": In(1), "configure_ring": In(ring), "settings": In(RingSettings),
             "i": In(stream.Signature(tail_layout(config))),
             "refused": Out(1),
@@ -94,14 +92,12 @@ class RingPointers(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, rings, init = self.config, self.config.extended, InitSignature(self.config)
+        config, rings = self.config, self.config.extended
         most, low = config.fetch_burst, (config.fetch_burst - 1).bit_length()
-        m.submodules.tails = tails = Table(POINTER_WIDTH, depth=rings, reads=1, init=init)
-        m.submodules.heads = heads = Table(POINTER_WIDTH, depth=rings, reads=1, init=init)
+        m.submodules.tails = tails = Table(POINTER_WIDTH, depth=rings, reads=1, init=None)
+        m.submodules.heads = heads = Table(POINTER_WIDTH, depth=rings, reads=1, init=None)
         place_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
-        m.submodules.places = places = Table(place_layout, depth=rings, reads=1, init=init)
-        for table in (tails, heads, places):
-            wiring.connect(m, wiring.flipped(self.init), table.init)
+        m.submodules.places = places = Table(place_layout, depth=rings, reads=1, init=None)
         m.submodules.events = events = Queue(event_layout(config), depth=4)
         wiring.connect(m, events.o, wiring.flipped(self.events))
 

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from .config import ADDR_WIDTH
 from .descriptors import RECORD_BYTES, RECORD_FIELDS, RING_SIZE_BITS
-from .layouts import STATUS_WIDTH, InitSignature, RingSettings, completion_write_layout, notice_layout, word_id_layout
+from .layouts import STATUS_WIDTH, RingSettings, completion_write_layout, notice_layout, word_id_layout
 from .ring_pointers import entry_address, ring_mask
 from .table import Table
 from .words import Status
@@ -29,7 +29,6 @@ class RingRecords(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
     configure, configure_ring, settings : ``In``
     forget : ``In(extended)``
         Start anew with the first record.
@@ -41,7 +40,6 @@ class RingRecords(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "init": In(InitSignature(config)),
             "configure": In(1), "configure_ring": In(config.extended_bits), "settings": In(RingSettings),
             "forget": In(config.extended),
             "i": In(stream.Signature(notice_layout(config))),
@@ -50,14 +48,12 @@ class RingRecords(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, rings, init = self.config, self.config.extended, InitSignature(self.config)
+        config, rings = self.config, self.config.extended
         sum_layout = data.StructLayout({"status": STATUS_WIDTH, "bytes": _RECORD["bytes"].width})
         place_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
-        m.submodules.places = places = Table(place_layout, depth=rings, reads=1, init=init)
-        m.submodules.sums = sums = Table(sum_layout, depth=rings, reads=1, init=init)
-        m.submodules.counts = counts = Table(RING_SIZE_BITS[1] + 1, depth=rings, reads=1, init=init)
-        for table in (places, sums, counts):
-            wiring.connect(m, wiring.flipped(self.init), table.init)
+        m.submodules.places = places = Table(place_layout, depth=rings, reads=1, init=None)
+        m.submodules.sums = sums = Table(sum_layout, depth=rings, reads=1, init=None)
+        m.submodules.counts = counts = Table(RING_SIZE_BITS[1] + 1, depth=rings, reads=1, init=None)
         m.d.comb += [
             places.write.en.eq(self.configure), places.write.addr.eq(self.configure_ring),
             places.write.data.page.eq(self.settings.record_page),

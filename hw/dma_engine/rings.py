@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import Resp
 
-from .layouts import InitSignature, RingSettings, event_layout, fetch_layout, ring_word_layout, tail_layout
+from .layouts import RingSettings, event_layout, fetch_layout, ring_word_layout, tail_layout
 from .ring_buffer import RingBuffer
 from .ring_expand import RingExpand
 from .ring_pointers import RingPointers
@@ -26,7 +26,6 @@ class Rings(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
     configure, configure_ring, settings, drives : ``In``
         Where a ring is, and whether it drives its queue.
     tails : ``In(stream.Signature(tail_layout))``, refused : ``Out(1)``
@@ -40,10 +39,14 @@ class Rings(wiring.Component):
     clear, clear_queue : ``In``, refusing : ``Out(extended)``, events : ``Out(stream.Signature(event_layout))``
         As in the queue store.
     bursts : ``Out(stream.Signature(fetch_layout))``
-    valid, ring, beat, resp : ``In``
-        A beat of a descriptor.
+    valid, id, beat, resp : ``In``
+        A beat of a descriptor, whose ID but for its top bit is the ring.
+    unexpected : ``Out(1)``
+        Nothing of that ring was asked for: it is dropped.
     fetching : ``Out(extended)``
         Rings with descriptors asked for and not here yet.
+    owed : ``Out(1)``
+        Some ring that was given up has descriptors that have not come.
     forgotten : ``Out(extended)``
         Rings that start anew.
     consume, consume_queue : ``In``
@@ -55,7 +58,6 @@ class Rings(wiring.Component):
         self.config = config
         rings, ring = config.extended, config.extended_bits
         super().__init__({
-            "init": In(InitSignature(config)),
             "configure": In(1), "drives": In(1), "configure_ring": In(ring), "settings": In(RingSettings),
             "tails": In(stream.Signature(tail_layout(config))), "refused": Out(1),
             "enabled": In(rings), "resetting": In(rings), "driven": Out(rings),
@@ -63,8 +65,8 @@ class Rings(wiring.Component):
             "clear": In(1), "clear_queue": In(config.queue_bits), "refusing": Out(rings),
             "events": Out(stream.Signature(event_layout(config))),
             "bursts": Out(stream.Signature(fetch_layout(config))),
-            "valid": In(1), "ring": In(ring), "beat": In(config.data_width), "resp": In(Resp),
-            "fetching": Out(rings), "forgotten": Out(rings),
+            "valid": In(1), "id": In(config.axi_id_width), "beat": In(config.data_width), "resp": In(Resp),
+            "unexpected": Out(1), "fetching": Out(rings), "owed": Out(1), "forgotten": Out(rings),
             "consume": In(1), "consume_queue": In(config.queue_bits),
             "o": Out(stream.Signature(ring_word_layout(config))),
         })
@@ -80,20 +82,23 @@ class Rings(wiring.Component):
         connect(m, pointers.bursts, flipped(self.bursts))
         connect(m, expand.o, flipped(self.o))
 
-        forget, records = Signal(rings), Signal(rings)
+        forget, records, expected = Signal(rings), Signal(rings), Signal()
+        ring = self.id[:config.extended_bits]
         m.d.comb += [
+            expected.eq((self.fetching | buffer.owed).bit_select(ring, 1) & ~self.id[config.extended_bits:-1].any()),
+            self.unexpected.eq(self.valid & ~expected),
             self.fetching.eq(Cat(reserved != count for reserved, count
                                  in zip(pointers.reserved, buffer.count, strict=True))),
             # What is under way comes to its place first.
             forget.eq((self.resetting & ~self.fetching) | buffer.give_up),
-            pointers.owed.eq(buffer.owed),
+            pointers.owed.eq(buffer.owed), self.owed.eq(buffer.owed.any()),
             self.forgotten.eq(forget),
             self.refused.eq(pointers.refused), self.refusing.eq(pointers.refusing),
             pointers.clear.eq(self.clear), pointers.clear_queue.eq(self.clear_queue),
             pointers.configure.eq(self.configure), pointers.configure_ring.eq(self.configure_ring),
             pointers.settings.eq(self.settings),
             pointers.consumed.eq(Cat(expand.take & (expand.take_ring == index) for index in range(rings))),
-            buffer.valid.eq(self.valid), buffer.ring.eq(self.ring), buffer.beat.eq(self.beat),
+            buffer.valid.eq(self.valid & expected), buffer.ring.eq(ring), buffer.beat.eq(self.beat),
             buffer.resp.eq(self.resp),
             buffer.read.eq(expand.read), buffer.read_ring.eq(expand.read_ring), buffer.behind.eq(expand.behind),
             buffer.take.eq(expand.take), buffer.take_ring.eq(expand.take_ring),
@@ -102,8 +107,7 @@ class Rings(wiring.Component):
             expand.consume.eq(self.consume), expand.consume_queue.eq(self.consume_queue),
         ]
         for part in (pointers, expand):
-            m.d.comb += [part.init.active.eq(self.init.active), part.init.address.eq(self.init.address),
-                         part.enabled.eq(self.enabled), part.forget.eq(forget)]
+            m.d.comb += [part.enabled.eq(self.enabled), part.forget.eq(forget)]
         m.d.comb += buffer.forget.eq(forget)
         for index in range(rings):
             with m.If(self.configure & (self.configure_ring == index)):

@@ -63,8 +63,10 @@ class Scheduler(wiring.Component):
         Place of a queue's next segment, for whoever wants to know what is in flight.
     phase : ``In(1)``
         Of segments looked up in this cycle.
-    valid : ``Out(1)``, o : ``Out(scheduled_layout)``, beats : ``Out``
-        A segment, every cycle that ``valid`` is high, and its destination beats.
+    valid : ``Out(1)``, o : ``Out(scheduled_layout)``
+        A segment, every cycle that ``valid`` is high.
+    beats : ``Out``, beyond : ``Out(1)``
+        Its destination beats less one, and whether its source has one beat more than its destination.
     """
 
     def __init__(self, config):
@@ -87,7 +89,7 @@ class Scheduler(wiring.Component):
             "flush": In(1), "flush_queue": In(queue), "flushing": Out(1),
             "look_queue": In(queue), "tail": Out(place),
             "phase": In(1), "valid": Out(1), "o": Out(scheduled_layout(config)),
-            "beats": Out(range(config.segment_beats + 1)),
+            "beats": Out(range(config.segment_beats)), "beyond": Out(1),
         })
 
     def elaborate(self, platform):
@@ -189,12 +191,20 @@ class Scheduler(wiring.Component):
             self.o.phase.eq(self.phase),
         ]
 
-        beats = slice(config.lane_bits, config.segment_bits)
+        # Of a segment that is not its request's first, the destination starts with a beat; the source then starts as
+        # many lanes behind one as it is ahead of the destination.
+        lanes, beats = slice(config.lane_bits), slice(config.lane_bits, config.segment_bits)
+        ahead, ends = Signal(config.lane_bits + 1), Signal(config.segment_bits)
+        m.d.comb += [
+            ahead.eq(self.o.front.src_offset[lanes] - self.o.front.dst_offset[lanes]),
+            ends.eq(Mux(self.o.last, self.o.front.end_position, -1)),
+        ]
         with m.If(self.o.front.check == Check.OK):
-            m.d.comb += self.beats.eq(Mux(self.o.last, self.o.front.end_position, -1)[beats]
-                                      - Mux(self.o.first, self.o.front.dst_offset[beats], 0) + 1)
-        with m.Else():
-            m.d.comb += self.beats.eq(1)
+            m.d.comb += [
+                self.beats.eq(ends[beats] - Mux(self.o.first, self.o.front.dst_offset[beats], 0)),
+                self.beyond.eq((ahead[:-1] + ends[lanes])[config.lane_bits]
+                               & ~(ahead[-1] & self.o.first) & ~self.o.front.signal),
+            ]
 
         for index in range(queues):
             here = onehot[index]

@@ -14,7 +14,7 @@ from .config import ADDR_WIDTH
 from .layouts import EPOCH_WIDTH, Attributes, completion_write_layout, launch_layout
 from .table import BLOCK_RAM
 
-__all__ = ["WriteSequencer", "address_layout", "step_layout"]
+__all__ = ["ADDRESS_PLACES", "WriteSequencer", "address_layout", "step_layout"]
 
 ADDRESS_PLACES = 8
 """Bursts whose data may be on W before their address is on AW."""
@@ -22,9 +22,6 @@ ADDRESS_PLACES = 8
 
 COMPLETION_SPACING = 48
 """Data beats between two completion words while data waits for W: words take at most 1 of 49 beats."""
-
-SEGMENT_WEIGHT = 4
-"""Beats that a segment counts for at least, so that words come often enough when segments are short."""
 
 
 def address_layout(config):
@@ -39,7 +36,7 @@ def step_layout(config):
         "take": 1,                      # a beat comes out of the buffer
         "emit": 1,                      # a beat goes to W
         "first": 1,                     # of the segment's steps
-        "queue": config.queue_bits, "epoch": EPOCH_WIDTH,   # with ``first``, of the segment
+        "queue": config.queue_bits, "epoch": EPOCH_WIDTH,   # of the segment or the word
         "starts": 1, "ends": 1,         # the emitted beat is the burst's first, last
         "shift": config.lane_bits,      # lanes from source to destination position, upwards
         "start_lane": config.lane_bits, "end_lane": config.lane_bits,
@@ -69,8 +66,8 @@ class WriteSequencer(wiring.Component):
         Or after every segment.
     head_tag, head, tail_tag, tail, after, next, take, slot, release, released
         To the beat buffer.
-    addresses : ``Out(stream.Signature(address_layout))``
-        Write bursts for AW.
+    addresses : ``Out(stream.Signature(address_layout))``, level : ``Out``
+        Write bursts for AW; how many there are.
     began : ``Out(1)``, began_tag : ``Out``
         A segment's first step was taken.
     steps : ``Out(stream.Signature(step_layout))``
@@ -88,7 +85,7 @@ class WriteSequencer(wiring.Component):
             "tail_tag": Out(tag), "tail": In(slot),
             "after": Out(slot), "next": In(slot),
             "take": Out(1), "slot": Out(slot), "release": Out(1), "released": Out(slot),
-            "addresses": Out(stream.Signature(address_layout(config))),
+            "addresses": Out(stream.Signature(address_layout(config))), "level": Out(range(ADDRESS_PLACES + 1)),
             "began": Out(1), "began_tag": Out(tag),
             "steps": Out(stream.Signature(step_layout(config))),
         })
@@ -147,22 +144,24 @@ class WriteSequencer(wiring.Component):
         # -- The segment being written.
         active = Signal()
         tag = Signal(config.tag_bits)
-        current = Signal(data.StructLayout({"shift": lanes, "start_lane": lanes, "end_lane": lanes}))
+        current = Signal(data.StructLayout({"shift": lanes, "start_lane": lanes, "end_lane": lanes,
+                                            "queue": config.queue_bits, "epoch": EPOCH_WIDTH}))
         takes_left, emits_left, emitted = Signal(count), Signal(count), Signal()
         takes_some, moves = Signal(), Signal()      # takes_left != 0; its next step goes
         behind, ends = Signal(), Signal()           # one more than emits_left; it is the last
         m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_PLACES)
         wiring.connect(m, addresses.o, wiring.flipped(self.addresses))
+        m.d.comb += self.level.eq(addresses.level)
 
         step, context = self.steps.payload, read.data
         complete, due = Signal(), Signal()
         # Beats since a word, from where the top bit comes with the last that there must be.
         bits = (COMPLETION_SPACING - 1).bit_length()
         start = (1 << bits) - COMPLETION_SPACING
-        spacing, weighty = Signal(bits + 1, init=start), Signal()
+        spacing, between = Signal(bits + 1, init=start), Signal()      # a segment came since
         next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, context.one_take))
         m.d.comb += [
-            due.eq(spacing[-1] | (self.urgent & weighty)),
+            due.eq(spacing[-1] | (self.urgent & between)),
             complete.eq(~active & self.completions.valid & (due | ~ready)),
             begin.eq(~active & ~complete & ready & addresses.i.ready & self.steps.ready),
             self.began.eq(begin), self.began_tag.eq(ready_tag),
@@ -185,6 +184,7 @@ class WriteSequencer(wiring.Component):
                 step.shift.eq(current.shift),
                 step.start_lane.eq(current.start_lane),
                 step.end_lane.eq(current.end_lane),
+                step.queue.eq(current.queue), step.epoch.eq(current.epoch),
             ]
         with m.Elif(complete):
             lane = self.completions.payload.addr[:lanes]
@@ -193,6 +193,7 @@ class WriteSequencer(wiring.Component):
                 step.emit.eq(1), step.starts.eq(1), step.ends.eq(1),
                 step.first.eq(1), step.start_lane.eq(lane),
                 step.end_lane.eq(lane | Mux(self.completions.payload.half, 3, 7)),
+                step.queue.eq(self.completions.payload.queue), step.epoch.eq(self.completions.payload.epoch),
             ]
         with m.Else():
             m.d.comb += [
@@ -215,6 +216,7 @@ class WriteSequencer(wiring.Component):
                 current.shift.eq(context.shift),
                 current.start_lane.eq(context.dst_addr[:lanes]),
                 current.end_lane.eq(context.end_lane),
+                current.queue.eq(context.queue), current.epoch.eq(context.epoch),
                 takes_left.eq(context.len + context.more_takes if config.bypass else context.more_takes),
                 takes_some.eq(~context.one_take),
                 emits_left.eq(context.len), behind.eq(context.behind),
@@ -230,11 +232,10 @@ class WriteSequencer(wiring.Component):
         completed = complete & self.steps.ready & addresses.i.ready
         with m.If(completed):
             m.d.sync += spacing.eq(start)
-        with m.Elif((begin | moves) & ~spacing[-1]):
-            m.d.sync += spacing.eq(spacing + Mux(step.first, SEGMENT_WEIGHT, 1))
-        # From then on until the word: without a clock enable, which would come late.
-        m.d.sync += weighty.eq(~completed & (
-            weighty | begin | (moves & (spacing[-1] | (spacing >= start + SEGMENT_WEIGHT - 1)))))
+        with m.Elif(((begin & ~context.behind) | moves) & ~spacing[-1]):
+            m.d.sync += spacing.eq(spacing + 1)
+        # Without a clock enable, which would come late.
+        m.d.sync += between.eq(~completed & (between | begin))
 
         # -- One address per burst, when its first step is taken.
         address = addresses.i.payload

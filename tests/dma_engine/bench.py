@@ -112,8 +112,9 @@ class Bench(DmaTestbench):
         self.model = DmaModel(self.config, memory=self.model.memory)
         self.poller, self.flags = Poller(), FlagWatch(self)
         self._ended_before, self._ended_unknown, self._words_unknown = 0, False, False
-        for seen in (self.known, self._classes, self._popped, self._places, self._earlier, self._verified,
-                     self._unverifiable):
+        self._lost = 0
+        for seen in (self.known, self._classes, self._popped, self._told, self._quiet, self._places, self._earlier,
+                     self._verified, self._unverifiable):
             seen.clear()
         await self.driver.enable_interrupts(error=True)
 

@@ -2,9 +2,12 @@
 
 import cocotb
 import pytest
+from amaranth.sim import Simulator
 from cocotb.triggers import RisingEdge
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.dma_engine.config import PAGE_BYTES, PRESETS
+from hw.dma_engine.control import QueueControl
+from hw.dma_engine.layouts import OpKind
 from hw.dma_engine.words import Command, NativeWord, Status
 from tests.dma_engine.bench import DESTINATION, DOMAIN, SOURCE, Bench, parameter, session_seed
 from tests.dma_engine.jobs import Job, pairs, suite
@@ -134,8 +137,8 @@ async def started_again(dut):
 
 @pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
 def test_engine_control(engine, config):
-    engine(config, ["rst_brings_all_back", "rst_forgets_regions", "counters_add_up", "watchdog_waits",
-                    "watchdog_is_patient"])
+    engine(config, ["rst_brings_all_back", "rst_forgets_regions", "counters_add_up", "numbers_beyond_the_tables",
+                    "watchdog_waits", "watchdog_is_patient"])
 
 
 @cocotb.test()
@@ -226,8 +229,42 @@ async def counters_add_up(dut):
                  "read_stalls": pins.stalled["ar"], "write_stalls": pins.stalled["w"]}
     assert len(pins.seen["aw"]) == expected["segments"] + completions == len(pins.seen["b"])
     found = await bench.driver.counters()
+    assert found.pop("unexpected") == 0
     assert found == expected
     assert min(found.values()) > 0 and not pins.stalled["r"] and not pins.stalled["b"]
+
+
+@cocotb.test()
+async def numbers_beyond_the_tables(dut):
+    """What software writes for a region, a page or a queue that is not there happens to no other one."""
+    bench = Bench(dut, seed=session_seed("numbers"), latency=60)
+    words, registers, config = await bench.lay_out(pairs(bench.config, bench.rng, 40)), bench.driver.map, bench.config
+    running = cocotb.start_soon(bench.run(words[:20]))
+    # What is staged would harm any entry.
+    for register in ("REGION_ACCESS", "REGION_LENGTH_LO", "QUEUE_CONFIG"):
+        await bench.bus.write(registers[register].offset, 0)
+    await bench.driver.acknowledge(error=True, completion=True)
+    await bench.driver.enable_interrupts(register=True)
+    assert not int(dut.irq.value) and await bench.driver.refused_write() is None
+    commands = [("REGION_COMMIT", config.regions | number) for number in (SOURCE, DESTINATION)]
+    commands += [("QUEUE_COMMIT", config.queues | number) for number in range(config.queues)]
+    commands += [("QUEUE_COMMAND", command << 8 | config.queues | number)
+                 for command in (Command.PAUSE, Command.RESET) for number in range(config.queues)]
+    commands += [("QUEUE_COMMAND", command << 8 | number)
+                 for command in (0, 5, 6, 7, 8 | Command.RESET, 1 << 20 | Command.PAUSE)
+                 for number in range(config.queues)]
+    for register, word in commands:
+        await bench.bus.write(registers[register].offset, word)
+        await bench.wait(4)
+        assert int(dut.irq.value), f"{word:#x} to {register}"
+        sentence = await bench.driver.refused_write()
+        assert sentence == f"The write of {word:#x} to {register} was refused: {registers[register].illegal(word)}"
+        await bench.driver.acknowledge(register=True)
+        await bench.wait(4)
+        assert not int(dut.irq.value)
+    await running
+    await bench.run(words[20:])
+    await bench.end()
 
 
 @cocotb.test()
@@ -283,3 +320,43 @@ async def watchdog_is_patient(dut):
     bench.release(SRC_BASE)
     await bench.end()
     assert set(bench.errors) == {"SRC_REGION"}, bench.errors
+
+
+@pytest.mark.parametrize("phase", range(4))
+def test_reset_sees_what_was_scheduled_before_it(phase):
+    """Segments scheduled since the scanner looked at a queue, up to its RESET, keep the RESET from ending, wherever
+    in the scanner's 4 cycles the command comes."""
+    config, queue = PRESETS["tiny"], 2
+    dut = QueueControl(config)
+
+    async def testbench(ctx):
+        async def step(in_flight, cycles=1):
+            """RESETs that end meanwhile."""
+            ended = 0
+            for _ in range(cycles):
+                ctx.set(dut.in_flight, in_flight if ctx.get(dut.scan_queue) == queue else 0)
+                ended += ctx.get(dut.scan_ops.valid) and ctx.get(dut.scan_ops.payload.kind) == OpKind.RESET
+                await ctx.tick()
+            return ended
+
+        async def tell(command, in_flight):
+            ctx.set(dut.command, command)
+            ctx.set(dut.command_queue, queue)
+            ctx.set(dut.command_valid, 1)
+            await step(in_flight)
+            ctx.set(dut.command_valid, 0)
+
+        ctx.set(dut.scan_ops.ready, 1)
+        await tell(Command.START, 0)
+        while not (ctx.get(dut.scanning) and ctx.get(dut.scan_queue) == queue):
+            await step(0)
+        if phase:
+            await step(0, phase)
+        await tell(Command.RESET, 1)
+        assert await step(1, 200) == 0
+        assert await step(0, 2 * 4 * config.queues + 8) == 1
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()

@@ -113,6 +113,32 @@ def test_log():
     assert asyncio.run(driver.pop_log()) is None
 
 
+def test_refused_write():
+    bus = Remembered(REFUSED_WRITE=1 << 31 | MAP["QUEUE_COMMAND"].offset, REFUSED_WORD=0x206)
+    driver = DmaDriver(bus, TINY, lock=Lock)
+    assert asyncio.run(driver.refused_write()) == \
+        "The write of 0x206 to QUEUE_COMMAND was refused: queue must be from 0 to 3, not 6"
+    assert bus.writes == [("REFUSED_WRITE", 1 << 31)]
+    bus.values["REFUSED_WRITE"] = MAP["QUEUE_COMMAND"].offset
+    assert asyncio.run(driver.refused_write()) is None
+
+
+def test_numbers_are_looked_at_before_they_are_written():
+    bus = Remembered()
+    with pytest.raises(ValueError, match=r"^Register 'QUEUE_COMMAND' cannot be written so: "
+                                         r"command must be from 1 to 4, not 7$"):
+        asyncio.run(DmaDriver(bus, TINY).write("QUEUE_COMMAND", queue=1, command=7))
+    assert not bus.writes
+
+
+def test_interrupt_sources():
+    bus = Remembered(IRQ_STATUS=0b100)
+    driver = DmaDriver(bus, TINY)
+    asyncio.run(driver.enable_interrupts(error=True, register=True))
+    asyncio.run(driver.acknowledge(completion=True))
+    assert bus.writes == [("IRQ_ENABLE", 0b101), ("IRQ_STATUS", 0b010)]
+
+
 @pytest.mark.parametrize(("address", "data", "size", "expected"), [
     (0, b"0123456789abcdef", 4, [(b"0123456789abcdef", 0xFFFF)]),
     (32, b"0123456789abcdefGHIJ", 4, [(b"0123456789abcdef", 0xFFFF), (b"GHIJ" + bytes(12), 0xF)]),

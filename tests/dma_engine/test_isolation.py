@@ -67,7 +67,7 @@ async def half_a_burst(dut):
     """The first beat of a burst comes, from a target that is known to be slow, and the others do not."""
     bench = await _bench(dut, target=2)
     await bench.driver.limit_target(2, slow=True)
-    bench.withhold(SOURCE, begun=True)
+    bench.withhold(SOURCE, begun=1)
     await bench.post(0, NativeWord.copy(src=(0, 0), dst=(1, 0), length=128))
     await bench.wait(100)
     await _other_goes_on(bench)

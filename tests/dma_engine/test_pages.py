@@ -72,6 +72,11 @@ async def boundaries(dut):
         jobs += [(size + shift, size - 200 + 3 * shift, 17), (2 * size + shift, 2 * size + 5 * shift, 16),
                  (size - 100, 2 * size - 4000 + shift, 90 - shift)]
     jobs += [(size - 700, 2 * size - 333, 1500), (2 * size - 4096, size - 4096, 8192)]
+    # Within a large page nothing jumps, though a small one would end here.
+    for inside in {size // 2, size - SMALL} if size == LARGE else ():
+        bench.fill(sources[1] + inside - AROUND, bench.rng.randbytes(2 * AROUND))
+        bench.fill(destinations[1] + inside - AROUND, bytes([GUARD]) * (2 * AROUND))
+        jobs += [(size + inside - 9, size + inside - 40, 17), (size + inside - 500, size + inside, 1500)]
     for src, dst, length in jobs:
         await bench.copy(src, dst, length)
         await bench.settle(QUEUE)

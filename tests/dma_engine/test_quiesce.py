@@ -1,8 +1,13 @@
 """Regions and pages that change under traffic: what QUIESCE promises, and that nobody else notices."""
 
+import random
+
 import cocotb
 import pytest
+from amaranth.sim import Simulator
 
+from hw.dma_engine.config import TINY
+from hw.dma_engine.quiesce import Quiesce
 from hw.dma_engine.words import NativeWord, RequestFlag
 from tests.dma_engine.bench import DOMAIN, SOURCE, Bench, parameter, session_seed
 from tests.dma_engine.jobs import Job
@@ -152,3 +157,47 @@ async def idle_and_twice(dut):
     await bench.wait(60)
     assert not (await driver.read("QUIESCE"))["busy"]
     await bench.end()
+
+
+def test_every_segment_counts(seed):
+    """By itself, among random segments: busy until all that was looked up before the latest start has left, and no
+    longer."""
+    rng, dut = random.Random(f"{seed} quiesce"), Quiesce(TINY)
+    quiet_starts = 0
+
+    async def testbench(ctx):
+        nonlocal quiet_starts
+        under_way, looked_up, begun, clear = [], None, -1, 0
+        for cycle in range(6000):
+            # More and fewer in turns, in any order out.
+            crowd = (1, 3, 12)[cycle // 100 % 3]
+            scheduled, leaves = looked_up is not None, bool(under_way) and rng.randrange(crowd + 1) == 0
+            ctx.set(dut.scheduled, scheduled)
+            if scheduled:
+                ctx.set(dut.scheduled_phase, looked_up[1])
+            ctx.set(dut.returned, leaves)
+            if leaves:
+                ctx.set(dut.returned_phase, under_way.pop(rng.randrange(len(under_way)))[1])
+            start = rng.randrange(40) == 0
+            ctx.set(dut.start, start)
+            if scheduled:
+                under_way.append(looked_up)
+            looked_up = (cycle, ctx.get(dut.phase)) if rng.random() < 0.5 and len(under_way) < crowd else None
+            busy = ctx.get(dut.busy)
+            waits = [segment for segment in under_way if segment[0] <= begun]
+            assert busy or not waits, f"cycle {cycle}: quiet while {waits} are under way since the start at {begun}"
+            clear = 0 if waits else clear + 1
+            # Another start asks for another round.
+            assert not busy or clear < 80, f"cycle {cycle}: still busy, {clear} cycles after the last"
+            if not busy:
+                quiet_starts += start
+                clear = 0
+            if start:
+                begun, clear = cycle, 0
+            await ctx.tick()
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+    assert quiet_starts > 20

@@ -107,7 +107,7 @@ def test_words_of_descriptors(preset, records, request):
             if ready and rng.random() < 0.8:
                 ring = rng.choice(ready)
                 ctx.set(dut.valid, 1)
-                ctx.set(dut.ring, ring)
+                ctx.set(dut.id, ring | 1 << (config.axi_id_width - 1))
                 ctx.set(dut.beat, int.from_bytes(beats[ring].pop(0), "little"))
             await ctx.tick()
             ctx.set(dut.valid, 0)

@@ -163,6 +163,22 @@ def test_weights(base, sizes):
         assert share == pytest.approx(weight / 7, rel=0.03)
 
 
+@pytest.mark.parametrize("attack", [
+    # Of R two beats for one of W, with a descriptor's two and without; the descriptor's alone; 33 beats for 32.
+    {"ring": 1, "size": 2, "across": 1, "burst": 8}, {"size": 2, "across": 1, "waiting": 32},
+    {"ring": 1, "size": 64, "burst": 8}, {"ring": 3, "size": 1024, "source_shift": 3, "burst": 3},
+], ids=["across_4k_by_ring", "across_4k", "by_ring", "unaligned_by_ring"])
+def test_beats_of_both_sides_count(base, attack):
+    """Four queues that take more of R than of W leave a queue of weight 15 its share."""
+    victim = _full(65536, first=4, weight=15)
+    result = base.run([Flow(count=4, depth=400, weight=1, **attack), victim],
+                      [Target(read_latency=50, write_latency=50)], warmup=20_000, window=60_000)
+    share = result["queue_bytes"]["4"] / BASE.beat_bytes / result["window"]["cycles"]
+    read = result["window"]["read_beats"] / result["window"]["cycles"]
+    print(f"{attack}: {share:.3f} of W where {15 / 19:.3f} is fair; R is used {read:.3f}")
+    assert share >= 0.97 * 15 / 19
+
+
 def test_weight_of_zero_is_one(base):
     flows = [_full(256, first=0, weight=0), _full(256, first=1, weight=1), _full(256, first=2, weight=15)]
     for share, weight in zip(_shares(base, flows, window=200_000), (1, 1, 15), strict=True):

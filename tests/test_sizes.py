@@ -1,0 +1,36 @@
+"""Every size of a configuration is an integer: no float that equals one, and no bool, which is an int to Python."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from hw.ace import config as ace
+from hw.dma_engine import config as dma
+from hw.endpoint import config as endpoint
+
+CONFIGS = {"dma": dma.BASE, "ace": ace.BASE, "endpoint": endpoint.BASE}
+
+SIZES = [(name, field.name) for name, config in CONFIGS.items() for field in fields(config) if field.type is int]
+
+
+def test_there_are_sizes():
+    assert len(SIZES) == 14 + 18 + 2
+
+
+@pytest.mark.parametrize("name, size", SIZES)
+def test_a_size_is_an_integer(name, size):
+    config = CONFIGS[name]
+    good = getattr(config, size)
+    for wrong in (float(good), good == good, False, str(good), None):
+        with pytest.raises(ValueError, match=rf"must .*, not {wrong!r}$"):
+            replace(config, **{size: wrong})
+    assert getattr(replace(config, **{size: good}), size) == good
+
+
+@pytest.mark.parametrize("name", ["dma", "ace"])
+def test_a_choice_is_a_bool(name):
+    config = CONFIGS[name]
+    for choice in [field.name for field in fields(config) if field.type is bool]:
+        for wrong in (0, 1, 1.0, None):
+            with pytest.raises(ValueError, match=rf"must be True or False, not {wrong!r}$"):
+                replace(config, **{choice: wrong})
