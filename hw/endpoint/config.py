@@ -58,7 +58,7 @@ class EndpointConfig:
                              f"not {self.ace.link_channels}")
         for name, high in (("exports", 1 << EXPORT_WIDTH), ("puts", 512)):
             value = getattr(self, name)
-            if not isinstance(value, int) or not 2 <= value <= high or value & (value - 1):
+            if type(value) is not int or not 2 <= value <= high or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two from 2 to {high}, not {value!r}")
 
     @property

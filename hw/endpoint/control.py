@@ -35,6 +35,7 @@ class EndpointControl(wiring.Component):
         An entry of the table of exported spans.
     counts : ``In(CountStrobes)``
         Counters that rise in this cycle.
+    irq : ``Out(1)``
     """
 
     def __init__(self, config):
@@ -44,7 +45,7 @@ class EndpointControl(wiring.Component):
             "read_weight": Out(WEIGHT_WIDTH).array(READERS), "write_weight": Out(WEIGHT_WIDTH).array(len(MANAGERS)),
             "window": Out(WINDOW_WIDTH),
             "commit": Out(1), "span": Out(config.export_bits), "valid": Out(1), "entry": Out(export_layout()),
-            "counts": In(CountStrobes),
+            "counts": In(CountStrobes), "irq": Out(1),
         })
 
     def elaborate(self, platform):
@@ -62,6 +63,8 @@ class EndpointControl(wiring.Component):
             self.entry.base_page.eq(Cat(bank.export_base_lo.value, bank.export_base_hi.value)[12:]),
             self.entry.length.eq(Cat(bank.export_length_lo.value, bank.export_length_hi.value)),
         ]
+        m.d.comb += [bank.irq_status.register_set.eq(bank.refused),
+                     self.irq.eq(bank.irq_status.register & bank.irq_enable.register)]
         for name, _ in COUNTERS:
             counter = Signal(32, name=f"count_{name.lower()}")
             m.d.comb += getattr(bank, f"count_{name.lower()}").value.eq(counter)

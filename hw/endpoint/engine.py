@@ -49,7 +49,7 @@ class Endpoint(wiring.Component):
     tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
         Links, as of :class:`AceEngine`, with puts beside the collectives.
     irq : ``Out(1)``
-        Level, active high: that of either.
+        Level, active high: of either engine, or of the endpoint's own registers.
     events : ``Out(EventsSignature)``
         As of :class:`DmaEngine`; may be left open.
     """
@@ -86,7 +86,7 @@ class Endpoint(wiring.Component):
         for part, block in zip(registers.parts, (dma.s_axil, ace.s_axil, control.bus), strict=True):
             connect(m, part, block)
         connect(m, dma.events, flipped(self.events))
-        m.d.sync += self.irq.eq(dma.irq | ace.irq)
+        m.d.sync += self.irq.eq(dma.irq | ace.irq | control.irq)
 
         # -- Memory. What the DMA engine writes goes there, or to a neighbour.
         m.submodules.split = split = RemoteSplit(config)

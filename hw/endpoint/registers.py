@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hw.ace.registers import register_map as ace_map
 from hw.dma_engine.registers import register_map as dma_map
-from hw.regs import Access, Field, Register, RegisterMap, register_pair
+from hw.regs import Access, Field, Register, RegisterMap, number_field, refusal_registers, register_pair
 
 from .config import ADDR_WIDTH, MANAGERS, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH
 
@@ -15,10 +15,12 @@ ID_VALUE = 0x454E_4450
 
 VERSION = 1
 
+_MAP_WIDTH = 12
+
 WINDOWS = {"DMA": 0x0000, "ACE": 0x1000, "ENDPOINT": 0x2000}
 """Offset of each block's registers."""
 
-RO, RW, PULSE = Access.RO, Access.RW, Access.PULSE
+RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
 COUNTERS = (
     ("DMA_READ_BEATS", "Beats that the DMA engine has read."),
@@ -74,11 +76,21 @@ def _exports(config):
                        doc="First byte of the span; a multiple of 4096, lower bits are ignored"),
         *register_pair("EXPORT_LENGTH", REMOTE_OFFSET_WIDTH + 1, RW, doc="Bytes in the span, up to 2^32"),
         Register("EXPORT_ACCESS", [
-            Field("ports", config.ports, RW, doc="Ports whose neighbours may write the span."),
+            number_field("ports", 1 << config.ports, RW, doc="Ports whose neighbours may write the span."),
             Field("valid", 1, RW, lsb=31, doc="The entry is a span."),
         ], doc="Who may write the span."),
-        Register("EXPORT_COMMIT", [Field("export", config.export_bits, PULSE, doc="Entry to write.")],
+        Register("EXPORT_COMMIT", [number_field("export", config.exports, PULSE, doc="Entry to write.")],
                  doc="Writes the staged span to the table. Packets looked at later see it."),
+    )
+
+
+def _interrupts():
+    return (
+        Register("IRQ_STATUS", [
+            Field("register", 1, W1C, doc="A write to a register was refused; REFUSED_WRITE says which."),
+        ], doc="Interrupt sources besides those of the DMA engine and of the accelerator."),
+        Register("IRQ_ENABLE", [Field("register", 1, RW, doc="Let register drive irq.")],
+                 doc="The irq output is high while an enabled source is set, here or in one of the two."),
     )
 
 
@@ -86,8 +98,9 @@ def register_map(config):
     """Registers of the endpoint itself."""
     counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
                 for name, doc in COUNTERS]
-    return RegisterMap("endpoint", [*_identity(config), *_memory(config), *_exports(config), *counters],
-                       doc="What DMA engine and accelerator share.", addr_width=12)
+    return RegisterMap("endpoint", [*_identity(config), *_memory(config), *_exports(config), *counters, *_interrupts(),
+                                    *refusal_registers(_MAP_WIDTH)],
+                       doc="What DMA engine and accelerator share.", addr_width=_MAP_WIDTH)
 
 
 def whole_map(config):

@@ -1,0 +1,149 @@
+"""Packets as no PutSender makes them: which are refused, and what is written of those that are not."""
+
+import random
+
+import pytest
+from amaranth.sim import Simulator
+
+from hw.ace.layouts import PacketKind, flit_layout
+from hw.axi import Resp
+from hw.endpoint.config import TINY
+from hw.endpoint.layouts import put_layout
+from hw.endpoint.put_receiver import PutReceiver
+
+BEAT, PAGE = TINY.beat_bytes, 4096
+LONGEST = TINY.packet_beats * BEAT
+SPAN, LENGTH, PORT = 2, 3 * PAGE + 123, 1
+BASE_PAGE = 0x7_1234_5
+
+
+class _Bench:
+    """A PutReceiver with one span, which port 1 may write to; memory takes everything, and answers OKAY."""
+
+    def __init__(self, ctx, dut):
+        self.ctx, self.dut = ctx, dut
+        self.rng = random.Random("puts")
+        self.written, self.results = {}, []
+
+    async def start(self):
+        ctx, dut = self.ctx, self.dut
+        ctx.set(dut.commit, 1)
+        ctx.set(dut.span, SPAN)
+        ctx.set(dut.valid, 1)
+        ctx.set(dut.entry, {"base_page": BASE_PAGE, "length": LENGTH, "ports": 1 << PORT})
+        await ctx.tick()
+        ctx.set(dut.commit, 0)
+        ctx.set(dut.writes.ready, 1)
+        for result in dut.results:
+            ctx.set(result.ready, 1)
+
+    async def put(self, offset, size, *, span=SPAN, port=PORT, beats=None):
+        """Send ``size`` bytes for ``offset``, in as many beats as they take there; whether they were written."""
+        ctx, dut = self.ctx, self.dut
+        lane = offset % BEAT
+        beats = -(-(lane + size) // BEAT) if beats is None else beats
+        header = put_layout(TINY).const({
+            "kind": PacketKind.PUT, "export": span, "offset": offset, "end_lane": (offset + size - 1) % BEAT,
+            "ends": 1})
+        content = [self.rng.getrandbits(8 * BEAT) for _ in range(beats)]
+        self.written.clear()
+        come, sent, answers = dut.come[port], 0, 0
+        for _ in range(beats + 40):
+            ctx.set(come.valid, sent < beats)
+            if sent < beats:
+                flit = flit_layout(TINY.ace)
+                header_field = flit["header"]
+                number = content[sent] << flit["data"].offset | (
+                    (header.as_bits() if sent == 0 else 0) << header_field.offset) | (
+                    int(sent == 0) << flit["first"].offset) | (int(sent == beats - 1) << flit["last"].offset)
+                ctx.set(come.payload, flit.from_bits(number))
+            ctx.set(dut.answers.valid, answers)
+            ctx.set(dut.answers.payload, {"id": port, "resp": Resp.OKAY})
+            answers = 0
+            for number, result in enumerate(dut.results):
+                if ctx.get(result.valid):
+                    self.results.append((number, ctx.get(result.payload)))
+            if ctx.get(dut.writes.valid):
+                beat = ctx.get(dut.writes.payload)
+                if beat.first:
+                    at = beat.addr // BEAT * BEAT
+                    assert beat.len == beats - 1 and beat.addr // PAGE == (beat.addr + (beat.len * BEAT)) // PAGE
+                for one in range(BEAT):
+                    if beat.strb >> one & 1:
+                        self.written[at + one] = beat.data >> 8 * one & 0xFF
+                at += BEAT
+                answers = int(beat.last)
+            taken = sent < beats and ctx.get(come.ready)
+            await ctx.tick()
+            sent += taken
+        (where, failed), = self.results
+        assert where == port and failed == (not self.written)
+        self.results.clear()
+        if self.written:
+            data = b"".join(beat.to_bytes(BEAT, "little") for beat in content)[lane:lane + size]
+            first = BASE_PAGE * PAGE + offset
+            assert self.written == {first + index: byte for index, byte in enumerate(data)}
+        return bool(self.written)
+
+
+def _run(body):
+    dut = PutReceiver(TINY)
+
+    async def live(ctx):
+        bench = _Bench(ctx, dut)
+        await bench.start()
+        await body(bench)
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(live)
+    sim.run()
+
+
+@pytest.mark.parametrize("page", [1, 2])
+@pytest.mark.parametrize("size", [1, BEAT, BEAT + 1, LONGEST - 3, LONGEST])
+def test_no_packet_crosses_4_kib(page, size):
+    """One that ends with a page is written; one that ends a byte behind it is not, unless it begins there."""
+    async def body(bench):
+        end = page * PAGE
+        for offset in (end - size, end):
+            if (offset + size - 1) // BEAT - offset // BEAT < TINY.packet_beats:
+                assert await bench.put(offset, size)
+        for offset in {end - size + 1, end - 1}:
+            if offset < end < offset + size and (offset + size - 1) // BEAT - offset // BEAT < TINY.packet_beats:
+                assert not await bench.put(offset, size)
+        assert await bench.put(0, BEAT)
+
+    _run(body)
+
+
+def test_the_last_byte_of_a_span():
+    async def body(bench):
+        for size in (1, 2, BEAT, 3 * BEAT, 5 * BEAT - 3):
+            assert await bench.put(LENGTH - size, size)
+            assert not await bench.put(LENGTH - size + 1, size)
+        assert not await bench.put(LENGTH, 1)
+        assert not await bench.put((1 << 32) - 1, 1)
+
+    _run(body)
+
+
+def test_who_may_not():
+    """Spans that there are not, also those whose number has the lower bits of one; another port."""
+    async def body(bench):
+        for span in range(2 * TINY.exports):
+            assert await bench.put(64, 10, span=span) == (span == SPAN)
+        for port in range(TINY.ports):
+            assert await bench.put(64, 10, port=port) == (port == PORT)
+
+    _run(body)
+
+
+def test_what_ends_before_it_begins():
+    async def body(bench):
+        # 5 bytes from lane 6 on end at lane 2 of the next beat: of one beat alone, before it begins.
+        assert await bench.put(64 + 6, 5)
+        assert not await bench.put(64 + 6, 5, beats=1)
+        assert await bench.put(64 + 2, 5)
+
+    _run(body)
