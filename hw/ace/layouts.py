@@ -6,7 +6,15 @@ Command -> Operation -> Chunk -> Move (fill) -> Send, Flit, Landed -> Move (drai
 from amaranth.hdl import C, Shape
 from amaranth.lib import data, enum
 
-from .config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH, PHASES, SEQUENCE_WIDTH, STEP_WIDTH
+from .config import (
+    LINK_CREDIT_WIDTH,
+    LINK_HIGH_WIDTH,
+    LINK_SEQUENCE_WIDTH,
+    LINK_SESSION_WIDTH,
+    PHASES,
+    SEQUENCE_WIDTH,
+    STEP_WIDTH,
+)
 from .crc import CRC_WIDTH
 from .formats import OP_WIDTH, TYPE_WIDTH
 from .words import (
@@ -16,14 +24,16 @@ from .words import (
     RECORD_FIELDS,
     SEND_FIELDS,
     TRANSFER_FIELDS,
+    LinkCause,
     LinkState,
 )
 
 __all__ = [
-    "HEADER_WIDTH", "PAYLOAD_KINDS", "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "LinkState", "PacketKind",
-    "PhaseLayout", "RecordLayout", "SendLayout", "TransferLayout", "abort_layout", "arithmetic_layout", "chunk_layout",
-    "done_layout", "flit_layout", "grant_layout", "heard_layout", "landed_layout", "link_header_layout", "link_layout",
-    "move_layout", "packet_layout", "place_layout", "send_layout", "signal_layout", "widens",
+    "HEADER_WIDTH", "PAYLOAD_KINDS", "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "LinkCause", "LinkState",
+    "PacketKind", "PhaseLayout", "RecordLayout", "SendLayout", "TransferLayout", "abort_layout", "arithmetic_layout",
+    "chunk_layout", "done_layout", "flit_layout", "grant_layout", "heard_layout", "implied_layout", "landed_layout",
+    "link_header_layout", "link_layout", "move_layout", "packet_layout", "place_layout", "send_layout",
+    "signal_layout", "widens",
 ]
 
 CommandLayout = data.StructLayout(dict(COMMAND_FIELDS))
@@ -66,26 +76,30 @@ def packet_layout(config):
 
     ``communicator``, ``sequence``: the chunk. ``epoch``: of the communicator. ``phase``: which of its program. Of DATA,
     ``offset``: beat of the slot where its payload begins; ``beats``: of payload, less one; ``reduce``: combine with
-    what is there. Of a GRANT, ``granted``: how many receives of the phase are safe in all. Of a CREDIT packet,
-    ``state``: of the sender's port; ``nak``: something is missing, begin again; ``ask``: answer at once.
+    what is there. Of a GRANT, ``granted``: how many receives of the phase are safe in all. A CREDIT packet has nothing
+    but ``state``: of the sender's port; ``nak``: something is missing, begin again; ``ask``: answer at once;
+    ``refuse``: the sender is not in the session that ``peer`` is bound to; ``session``, ``peer``: of the sender, and of
+    the receiver as far as the sender knows; ``ack_high``: the bits above ``ack``.
     """
     return _overlaid(
-        {"kind": PacketKind, "communicator": 4, "epoch": 4, "sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH},
-        {"offset": config.chunk_beat_bits, "beats": 7, "reduce": 1},
-        {"granted": STEP_WIDTH},
-        {"state": LinkState, "nak": 1, "ask": 1})
+        ("kind", {"kind": PacketKind}),
+        ("chunk", {"communicator": 4, "epoch": 4, "sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH}, "kind"),
+        ("data", {"offset": config.chunk_beat_bits, "beats": 7, "reduce": 1}, "chunk"),
+        ("grant", {"granted": STEP_WIDTH}, "chunk"),
+        ("credit", {"state": LinkState, "nak": 1, "ask": 1, "refuse": 1, "session": LINK_SESSION_WIDTH,
+                    "peer": LINK_SESSION_WIDTH, "ack_high": LINK_HIGH_WIDTH}, "kind"))
 
 
-def _overlaid(common, *kinds):
-    """Fields that all packets have, and above them in the same bits those of each kind."""
-    fields, begin, end = {}, 0, 0
-    for part in (common, *kinds):
-        at = begin
-        for name, shape in part.items():
-            fields[name] = data.Field(shape, at)
+def _overlaid(*parts):
+    """Fields of each part, ``(name, fields)`` or ``(name, fields, part)``, above those of the part that it names."""
+    fields, ends = {}, {}
+    for name, part, *below in parts:
+        at = ends[below[0]] if below else 0
+        for field, shape in part.items():
+            fields[field] = data.Field(shape, at)
             at += Shape.cast(shape).width
-        begin, end = begin or at, max(end, at)
-    return data.FlexibleLayout(max(end, HEADER_WIDTH), fields)
+        ends[name] = at
+    return data.FlexibleLayout(max(*ends.values(), HEADER_WIDTH), fields)
 
 
 def flit_layout(config):
@@ -97,13 +111,23 @@ def link_header_layout(config):
     """What travels in front of the payload: a packet's header, and what the ports tell each other on each.
 
     ``sequence``: number of the packet, modulo 2 ** 9; of CREDIT packets it does not count. ``ack``: number of the
-    packet that is expected next. ``round``: changes whenever packets are sent again; of a NAK, the round that it
-    complains of. ``channel``: whose packet. ``credits``: beats that have been taken out of each channel's receive
-    buffer since the link came up, modulo 2 ** 13.
+    packet that is expected next, modulo 2 ** 9. ``round``: changes whenever packets are sent again; of a NAK, the round
+    that it complains of. ``channel``: whose packet. ``credits``: beats that have been taken out of each channel's
+    receive buffer since the link came up, modulo 2 ** 13.
     """
     return data.StructLayout({
         "packet": packet_layout(config), "sequence": LINK_SEQUENCE_WIDTH, "ack": LINK_SEQUENCE_WIDTH, "round": 1,
         "channel": 1, "credits": data.ArrayLayout(LINK_CREDIT_WIDTH, config.link_channels)})
+
+
+def implied_layout():
+    """What both ends know of a packet that is no CREDIT packet, and does not travel: its CRC is XORed with this, so
+    that it is wrong of a packet of another session, or of one that is older than the numbers in its header can tell.
+
+    ``sequence_high``, ``ack_high``: what is above the header's ``sequence`` and ``ack``. ``session``: the receiver's.
+    """
+    return data.StructLayout({
+        "sequence_high": LINK_HIGH_WIDTH, "ack_high": LINK_HIGH_WIDTH, "session": LINK_SESSION_WIDTH})
 
 
 def link_layout(config):
@@ -113,10 +137,12 @@ def link_layout(config):
 
 
 def heard_layout(config):
-    """Of a packet that came whole: what it tells the port's own sender. ``control``: it is a CREDIT packet."""
+    """Of a packet that came whole: what it tells the port's own sender. ``control``: it is a CREDIT packet. ``named``:
+    it names the port's session. ``recent``: it acknowledges no less than what was known."""
     return data.StructLayout({
         "ack": LINK_SEQUENCE_WIDTH, "credits": data.ArrayLayout(LINK_CREDIT_WIDTH, config.link_channels),
-        "round": 1, "control": 1, "state": LinkState, "nak": 1, "ask": 1})
+        "round": 1, "control": 1, "state": LinkState, "nak": 1, "ask": 1, "refuse": 1,
+        "session": LINK_SESSION_WIDTH, "named": 1, "recent": 1})
 
 
 def grant_layout(config):

@@ -17,23 +17,24 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .config import LINK_SEQUENCE_WIDTH
-from .layouts import LinkState, flit_layout, link_layout, packet_layout
+from .layouts import LinkCause, LinkState, flit_layout, link_layout, packet_layout
 from .link_receiver import LinkReceiver
 from .link_sender import LinkSender
 from .link_state import TIMEOUT_WIDTH, TRIES_WIDTH, LinkControl
 
 __all__ = ["COUNT_WIDTH", "LINK_COUNTS", "LinkPort", "link_status_layout"]
 
-LINK_COUNTS = ("replays", "crc_errors", "sequence_errors", "duplicates", "timeouts")
+LINK_COUNTS = ("replays", "crc_errors", "sequence_errors", "duplicates", "timeouts", "stale")
 COUNT_WIDTH = 16
 """Counters stay at their largest value."""
 
 
 def link_status_layout(config):
-    """What software sees of a port: its state, packets that are not acknowledged, room at the peer in channel 0, and
-    counters."""
+    """What software sees of a port: its state, why it went DOWN last, packets that are not acknowledged, room at the
+    peer in channel 0, and counters."""
     return data.StructLayout({
-        "state": LinkState, "unacknowledged": LINK_SEQUENCE_WIDTH, "credits": range(config.link_beats + 1),
+        "state": LinkState, "cause": LinkCause, "unacknowledged": LINK_SEQUENCE_WIDTH,
+        "credits": range(config.link_beats + 1),
         **{name: COUNT_WIDTH for name in LINK_COUNTS}})
 
 
@@ -94,6 +95,10 @@ class LinkPort(wiring.Component):
             sender.state.eq(control.state), sender.replay.eq(control.replay), sender.ask.eq(control.ask),
             sender.tell.eq(control.tell | receiver.repeated), sender.expected.eq(receiver.expected),
             sender.nak.eq(receiver.nak), sender.nak_round.eq(receiver.nak_round),
+            sender.session.eq(control.session), sender.peer.eq(control.peer), sender.current.eq(control.current),
+            sender.refuse.eq(control.refuse), sender.refused.eq(receiver.heard.payload.session),
+            receiver.session.eq(control.session), control.violated.eq(sender.violated),
+            *(getattr(receiver, name).eq(getattr(sender, name)) for name in ("ack", "high")),
             receiver.start.eq((control.state == LinkState.DOWN) | (control.state == LinkState.START)),
             receiver.accept.eq((control.state == LinkState.INIT) | (control.state == LinkState.UP)),
             control.empty.eq(receiver.empty), control.unacknowledged.eq(sender.unacknowledged),
@@ -102,10 +107,12 @@ class LinkPort(wiring.Component):
             self.signal_room.eq(sender.signal_room), self.level.eq(sender.level), self.fresh.eq(sender.fresh),
         ]
         status = self.status
+        m.d.comb += status.cause.eq(control.cause)
         m.d.sync += [self.down.eq(control.state == LinkState.DOWN), status.state.eq(control.state),
                      status.unacknowledged.eq(sender.unacknowledged), status.credits.eq(sender.free)]
         events = {"replays": sender.replayed, "crc_errors": receiver.wrong, "sequence_errors": receiver.missed,
-                  "duplicates": receiver.repeated, "timeouts": control.expired}
+                  "duplicates": receiver.repeated, "timeouts": control.expired,
+                  "stale": receiver.stale | control.stale}
         for name, event in events.items() if self.config.counters else ():
             with m.If(event & ~status[name].all()):
                 m.d.sync += status[name].eq(status[name] + 1)

@@ -25,33 +25,42 @@ class Room(wiring.Component):
     reset : ``In(1)``
         All of it is free.
     valid, credits : ``In``
-        The peer has taken out so many beats, modulo 2 ** 13.
+        The peer has taken out so many beats, modulo 2 ** 13. Not older than what was known by more than ``link_beats``:
+        where nothing came to the peer in between, it has not taken out more.
     take : ``In(1)``
         A beat is sent.
     free : ``Out(range(link_beats + 1))``
     fits : ``Out(1)``
         There is room for the longest packet.
+    violated : ``Out(1)``
+        More was taken out than was sent.
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
             "reset": In(1), "valid": In(1), "credits": In(LINK_CREDIT_WIDTH), "take": In(1),
-            "free": Out(range(config.link_beats + 1), init=config.link_beats), "fits": Out(1),
+            "free": Out(range(config.link_beats + 1), init=config.link_beats), "fits": Out(1), "violated": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         limit = self.config.link_beats
-        known, gain = Signal(LINK_CREDIT_WIDTH), Signal(range(limit + 1))
-        given = Signal(LINK_CREDIT_WIDTH)
-        m.d.comb += [given.eq(self.credits - known), self.fits.eq(self.free >= self.config.packet_beats)]
-        m.d.sync += [gain.eq(0), self.free.eq(self.free + gain - self.take)]
-        # No more can have been taken out than was sent.
-        with m.If(self.valid & (given <= limit)):
+        bits = limit.bit_length() - 1
+        known, gain, given = Signal(LINK_CREDIT_WIDTH), Signal(bits + 1), Signal(LINK_CREDIT_WIDTH)
+        # One bit more: both at their largest.
+        free = Signal(bits + 2, init=limit)
+        more, before, wrong = Signal(), Signal(), Signal()
+        m.d.comb += [
+            given.eq(self.credits - known), more.eq(given <= limit), before.eq(given[bits:].all()),
+            self.free.eq(free), self.fits.eq(free >= self.config.packet_beats),
+            self.violated.eq(wrong | (free > limit)),
+        ]
+        m.d.sync += [gain.eq(0), free.eq(free + gain - self.take), wrong.eq(self.valid & ~more & ~before)]
+        with m.If(self.valid & more):
             m.d.sync += [known.eq(self.credits), gain.eq(given)]
         with m.If(self.reset):
-            m.d.sync += [known.eq(0), gain.eq(0), self.free.eq(limit)]
+            m.d.sync += [known.eq(0), gain.eq(0), free.eq(limit), wrong.eq(0)]
         return m
 
 

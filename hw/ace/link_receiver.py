@@ -15,9 +15,9 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.stream import CommitQueue
 
-from .config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH
+from .config import LINK_CREDIT_WIDTH, LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH
 from .crc import CRC_WIDTH
-from .layouts import PacketKind, flit_layout, heard_layout, link_header_layout, link_layout
+from .layouts import PacketKind, flit_layout, heard_layout, implied_layout, link_header_layout, link_layout
 from .link_crc import packet_crc
 
 __all__ = ["LinkReceiver"]
@@ -26,7 +26,10 @@ __all__ = ["LinkReceiver"]
 class LinkReceiver(wiring.Component):
     """Put packets into their channel's buffer, and commit each that is good and has the expected number.
 
-    A packet that is not good, or is not the next one, asks the peer to begin again, once in each of the peer's rounds.
+    A packet that is not good, or comes in place of the next one, asks the peer to begin again, once in each of the
+    peer's rounds. The bits of :func:`implied_layout` are taken to be those of the nearest number and of the lowest
+    acknowledgement that is not below the last one; a packet is good if its CRC is right with them. One whose CRC tells
+    the right session and other numbers is late: it is dropped without a NAK.
 
     Parameters
     ----------
@@ -38,6 +41,10 @@ class LinkReceiver(wiring.Component):
         Count packets and credits from 0.
     accept : ``In(1)``
         Take packets; else only CREDIT packets count.
+    session : ``In(12)``
+        Of the port.
+    ack, high : ``In``
+        Of the own sender: what the peer has acknowledged.
     rx : ``In(stream.Signature(link_layout))``
         Always ready.
     o : ``Out(stream.Signature(flit_layout)).array(link_channels)``
@@ -49,8 +56,8 @@ class LinkReceiver(wiring.Component):
         What a good packet tells.
     nak, nak_round : ``Out``
         Ask to begin again, in the peer's round.
-    repeated, wrong, missed : ``Out(1)``
-        A packet had been there before; one was broken; one came in place of another.
+    repeated, wrong, missed, stale : ``Out(1)``
+        A packet had been there before; one was broken; one came in place of another; one was late.
     empty : ``Out(1)``
         All buffers are.
     """
@@ -59,12 +66,14 @@ class LinkReceiver(wiring.Component):
         self.config = config
         flits = stream.Signature(flit_layout(config))
         super().__init__({
-            "start": In(1), "accept": In(1),
+            "start": In(1), "accept": In(1), "session": In(LINK_SESSION_WIDTH), "ack": In(LINK_SEQUENCE_WIDTH),
+            "high": In(LINK_HIGH_WIDTH),
             "rx": In(stream.Signature(link_layout(config))), "o": Out(flits).array(config.link_channels),
-            "expected": Out(LINK_SEQUENCE_WIDTH), "taken": Out(LINK_CREDIT_WIDTH).array(config.link_channels),
+            "expected": Out(LINK_SEQUENCE_WIDTH + LINK_HIGH_WIDTH),
+            "taken": Out(LINK_CREDIT_WIDTH).array(config.link_channels),
             "heard": Out(wiring.Signature({"valid": Out(1), "payload": Out(heard_layout(config))})),
             "nak": Out(1), "nak_round": Out(1), "repeated": Out(1), "wrong": Out(1), "missed": Out(1),
-            "empty": Out(1),
+            "stale": Out(1), "empty": Out(1),
         })
 
     def elaborate(self, platform):
@@ -86,27 +95,38 @@ class LinkReceiver(wiring.Component):
             m.d.sync += [inside.eq(~beat.last), kept.eq(header)]
 
         whole, good, credit, due, ahead = Signal(), Signal(), Signal(), Signal(), Signal()
-        behind = Signal(LINK_SEQUENCE_WIDTH)
+        low, high = self.expected[:LINK_SEQUENCE_WIDTH], self.expected[LINK_SEQUENCE_WIDTH:]
+        behind, carried = Signal(LINK_SEQUENCE_WIDTH), Signal()
+        told, implied = Signal(implied_layout()), Signal(implied_layout())
+        late, ours, packet = Signal(), Signal(), header.packet
         m.d.comb += [
-            whole.eq(some & beat.last), good.eq(crc == beat.crc),
-            credit.eq(header.packet.kind == PacketKind.CREDIT),
+            whole.eq(some & beat.last), credit.eq(packet.kind == PacketKind.CREDIT),
             # Not by the difference, whose carries would come late.
-            due.eq(~(self.expected ^ header.sequence).any() & ~credit & self.accept),
-            behind.eq(self.expected - header.sequence),
+            due.eq(~(low ^ header.sequence).any() & ~credit & self.accept),
+            Cat(behind, carried).eq(low - header.sequence),
             ahead.eq((behind > 1 << LINK_SEQUENCE_WIDTH - 1) & ~credit & self.accept),
+            implied.sequence_high.eq(Mux(ahead & ~carried, high + 1, high)),
+            implied.ack_high.eq(Mux(header.ack < self.ack, self.high + 1, self.high)),
+            told.eq(crc ^ beat.crc),
+            good.eq(Mux(credit, ~Value.cast(told).any(), ours & ~(told.sequence_high ^ implied.sequence_high).any()
+                        & ~(told.ack_high ^ implied.ack_high).any())),
+            ours.eq(self.accept & ~(told.session ^ self.session).any()), late.eq(~good & ~credit & ours),
         ]
         fits, commit = Signal(), Signal()
         self._buffers(m, beat, header, some & due, commit, fits)
         m.d.comb += commit.eq(whole & good & due & fits)
 
         # What is told, a cycle later.
-        heard, packet = self.heard.payload, header.packet
+        heard = self.heard.payload
         m.d.sync += [
-            self.heard.valid.eq(whole & good),
+            self.heard.valid.eq(whole & good), self.stale.eq(whole & late),
+            heard.recent.eq(~credit | ~(packet.ack_high ^ implied.ack_high).any()),
+            heard.session.eq(packet.session), heard.named.eq(~(packet.peer ^ self.session).any()),
             heard.ack.eq(header.ack), heard.credits.eq(header.credits), heard.round.eq(header.round),
-            heard.control.eq(credit), heard.state.eq(packet.state), heard.nak.eq(credit & packet.nak),
-            heard.ask.eq(credit & packet.ask),
-            self.wrong.eq(whole & ~good | valid & beat.first & inside | valid & beat.last & ~beat.first & ~inside),
+            heard.control.eq(credit), heard.state.eq(packet.state),
+            *(heard[name].eq(credit & packet[name]) for name in ("nak", "ask", "refuse")),
+            self.wrong.eq(whole & ~good & ~late & (credit | self.accept)
+                          | valid & beat.first & inside | valid & beat.last & ~beat.first & ~inside),
             self.missed.eq(whole & good & (ahead | (due & ~fits))),
             self.repeated.eq(whole & good & ~due & ~ahead & ~credit & self.accept),
         ]

@@ -19,9 +19,9 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import ReplayQueue
 
-from .config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH
+from .config import LINK_CREDIT_WIDTH, LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH
 from .crc import CRC_WIDTH
-from .layouts import LinkState, PacketKind, flit_layout, heard_layout, link_layout, packet_layout
+from .layouts import LinkState, PacketKind, flit_layout, heard_layout, implied_layout, link_layout, packet_layout
 from .link_crc import packet_crc
 from .link_credits import Room, Told
 from .link_window import LinkWindow
@@ -60,8 +60,14 @@ class LinkSender(wiring.Component):
         Send a CREDIT packet; one that is to be answered.
     nak, nak_round, expected, taken
         Of the own receiver: what the peer is told.
+    session, peer : ``In(12)``
+        Of the port, and of the peer as far as it is known.
+    refuse : ``In(1)``, refused : ``In(12)``
+        Send a CREDIT packet that refuses this session of the peer.
     heard : ``In``; ``valid``, ``payload``
         What the peer tells.
+    current : ``In(1)``
+        It tells it in these sessions.
     level, fresh : ``Out(range(replay_beats + 1))``
         Beats of channel 0 that are kept, and those that were never sent.
     free : ``Out(range(link_beats + 1))``
@@ -74,6 +80,10 @@ class LinkSender(wiring.Component):
         The peer has acknowledged a packet that it had not before.
     replayed : ``Out(1)``
         Packets begin again.
+    ack, high : ``Out``
+        The peer's last acknowledgement: its bits that travel, and those above them.
+    violated : ``Out(1)``
+        The peer has acknowledged, or taken out, what was never sent.
     """
 
     def __init__(self, config):
@@ -84,12 +94,15 @@ class LinkSender(wiring.Component):
             "signal_room": Out(1),
             "tx": Out(stream.Signature(link_layout(config))),
             "state": In(LinkState), "replay": In(1), "ask": In(1), "tell": In(1),
-            "nak": In(1), "nak_round": In(1), "expected": In(LINK_SEQUENCE_WIDTH),
+            "session": In(LINK_SESSION_WIDTH), "peer": In(LINK_SESSION_WIDTH), "refuse": In(1),
+            "refused": In(LINK_SESSION_WIDTH), "current": In(1),
+            "nak": In(1), "nak_round": In(1), "expected": In(LINK_SEQUENCE_WIDTH + LINK_HIGH_WIDTH),
             "taken": In(LINK_CREDIT_WIDTH).array(config.link_channels),
             "heard": In(wiring.Signature({"valid": Out(1), "payload": Out(heard_layout(config))})),
             "level": Out(range(config.replay_beats + 1)), "fresh": Out(range(config.replay_beats + 1)),
             "free": Out(range(config.link_beats + 1)), "unacknowledged": Out(LINK_SEQUENCE_WIDTH),
-            "waiting": Out(1), "progress": Out(1), "replayed": Out(1),
+            "waiting": Out(1), "progress": Out(1), "replayed": Out(1), "ack": Out(LINK_SEQUENCE_WIDTH),
+            "high": Out(LINK_HIGH_WIDTH), "violated": Out(1),
         })
 
     def elaborate(self, platform):
@@ -120,7 +133,8 @@ class LinkSender(wiring.Component):
         m.d.comb += [
             again.eq(offered & table.source),
             beginning.eq(Mux(replaying, again, Mux(window, new, 0))),
-            begin.eq(Mux(up & ~draining & ~urgent, beginning, 0)),
+            # What was just acknowledged may be the packet that would begin; then the window is overtaken, and drains.
+            begin.eq(Mux(up & ~draining & ~urgent & ~(replaying & table.progress), beginning, 0)),
         ]
 
         # A beat, or a CREDIT packet, goes to the first register.
@@ -145,14 +159,16 @@ class LinkSender(wiring.Component):
 
         # The table, acknowledgements, and where to begin again.
         m.d.comb += [
-            table.reset.eq(reset), table.heard_valid.eq(self.heard.valid & up),
+            table.reset.eq(reset), table.heard_valid.eq(self.current & self.heard.payload.recent & up),
             table.ack.eq(self.heard.payload.ack), table.beat.eq(move), table.last.eq(last), table.chosen.eq(chosen),
             table.draining.eq(draining & ~inside), replaying.eq(table.replaying), window.eq(table.window),
             self.unacknowledged.eq(table.unacknowledged), self.progress.eq(table.progress),
+            self.ack.eq(table.peer), self.high.eq(table.high),
         ]
         again_wanted, skip_wanted, turned = Signal(), Signal(), Signal()
         heard = self.heard.payload
-        complained = self.heard.valid & heard.nak & (heard.round == turned)
+        recent = self.current & heard.recent & table.recent
+        complained = recent & heard.nak & (heard.round == turned)
         m.d.comb += draining.eq(again_wanted | skip_wanted)
         with m.If(table.overtaken):
             m.d.sync += skip_wanted.eq(1)
@@ -171,45 +187,60 @@ class LinkSender(wiring.Component):
 
         # Room at the peer, and what the peer is told.
         m.submodules.told = told = Told(config)
-        channels = [0, *range(config.link_channels)]
+        channels, violated = [0, *range(config.link_channels)], [table.violated]
         for channel in range(config.link_channels):
             m.submodules[f"room_{channel}"] = room = Room(config)
             used = Cat(chosen[number] for number in kinds if channels[number] == channel).any()
             m.d.comb += [
-                room.reset.eq(reset), room.valid.eq(self.heard.valid), room.credits.eq(heard.credits[channel]),
+                room.reset.eq(reset), room.valid.eq(recent), room.credits.eq(heard.credits[channel]),
                 room.take.eq(move & ~replaying & used),
                 *(may[number].eq(room.fits) for number in kinds if channels[number] == channel),
                 told.taken[channel].eq(self.taken[channel]),
             ]
+            violated.append(room.violated)
             if channel == 0:
                 m.d.comb += self.free.eq(room.free)
-        nak, ask, answer = Signal(), Signal(), Signal()
+        m.d.comb += self.violated.eq(Cat(violated).any() & up)
+        nak, ask, answer, refuse, refused = Signal(), Signal(), Signal(), Signal(), Signal(LINK_SESSION_WIDTH)
         m.d.comb += [
             told.expected.eq(self.expected), told.reset.eq(reset), told.tell.eq(tell | (move & ~inside)),
-            urgent.eq(nak | ask | answer), due.eq(up & told.due),
+            urgent.eq(nak | ask | answer | refuse), due.eq(up & told.due),
         ]
         with m.If(tell):
-            m.d.sync += [nak.eq(0), ask.eq(0), answer.eq(0)]
-        for flag, when in ((nak, self.nak), (ask, self.ask), (answer, self.tell | (self.heard.valid & heard.ask))):
+            m.d.sync += [nak.eq(0), ask.eq(0), answer.eq(0), refuse.eq(0)]
+        for flag, when in ((nak, self.nak), (ask, self.ask), (answer, self.tell | (self.current & heard.ask)),
+                           (refuse, self.refuse)):
             with m.If(when):
                 m.d.sync += flag.eq(1)
+        with m.If(self.refuse):
+            m.d.sync += refused.eq(self.refused)
 
-        header = beat.header
+        # Nothing is selected while the peer is told.
+        header, credit, implied = beat.header, Signal(packet_layout(config)), Signal(implied_layout())
+        highs, numbered = Signal(implied_layout(), reset_less=True), Signal()
+        ack_high = self.expected[LINK_SEQUENCE_WIDTH:]
+        with m.If(tell):
+            m.d.comb += [
+                credit.kind.eq(PacketKind.CREDIT), credit.state.eq(self.state), credit.nak.eq(nak),
+                credit.ask.eq(ask), credit.refuse.eq(refuse), credit.session.eq(self.session),
+                credit.peer.eq(Mux(refuse, refused, self.peer)), credit.ack_high.eq(ack_high),
+            ]
+        with m.If(go & ~inside):
+            m.d.sync += [numbered.eq(~tell), highs.sequence_high.eq(table.sequence_high), highs.ack_high.eq(ack_high)]
+        m.d.comb += [*(implied[name].eq(highs[name]) for name in ("sequence_high", "ack_high")),
+                     implied.session.eq(self.peer)]
         with m.If(go):
             m.d.sync += [
                 full.eq(move | tell), beat.first.eq(~inside), beat.last.eq(tell | last),
-                beat.data.eq(selected.data), header.packet.eq(selected.header), header.sequence.eq(table.sequence),
+                beat.data.eq(selected.data), header.sequence.eq(table.sequence),
+                header.packet.eq(Value.cast(selected.header) | Value.cast(credit)),
                 header.ack.eq(self.expected), header.round.eq(turned),
                 header.channel.eq(chosen[2] if config.link_channels > 1 else 0),
                 *(header.credits[channel].eq(taken) for channel, taken in enumerate(self.taken)),
             ]
             with m.If(tell):
-                m.d.sync += [
-                    beat.data.eq(0), header.packet.eq(0), header.packet.kind.eq(PacketKind.CREDIT),
-                    header.packet.state.eq(self.state), header.packet.nak.eq(nak), header.packet.ask.eq(ask),
-                    header.round.eq(self.nak_round), header.channel.eq(0),
-                ]
-        self._check(m, beat, full, go)
+                m.d.sync += header.round.eq(self.nak_round)
+        self._check(m, beat, Mux(numbered & beat.last, Value.cast(implied), 0), full, go)
         return m
 
     def _sources(self, m):
@@ -243,7 +274,7 @@ class LinkSender(wiring.Component):
         m.d.sync += self.waiting.eq(Cat(source.queue.fresh != 0 for source in sources).any())
         return sources
 
-    def _check(self, m, beat, full, go):
+    def _check(self, m, beat, implied, full, go):
         """The second register: the CRC."""
         out, crc = self.tx.payload, Signal(CRC_WIDTH, reset_less=True)
         empty = Signal()
@@ -253,7 +284,7 @@ class LinkSender(wiring.Component):
             m.d.sync += self.tx.valid.eq(full)
             with m.If(full):
                 m.d.sync += [*(out[name].eq(beat[name]) for name in ("data", "header", "first", "last")),
-                             crc.eq(following)]
+                             crc.eq(following ^ implied)]
 
 
 class _Source:

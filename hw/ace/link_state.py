@@ -3,14 +3,21 @@
 Three ways, as in BFD (RFC 5880, 6.2): a port that hears START goes from START to INIT; one that hears INIT, or what
 only a port that is UP sends, goes UP. So the two ends may come out of reset at different times. A port that was given
 up is DOWN, and tells it, until software starts both ends again.
+
+Each time that a port gets to START it begins a session, whose number is one higher than the last; the number is kept
+over reset. CREDIT packets name the sessions of both ends, so those of earlier sessions are known by that. A port binds
+its session to one of the peer's when it leaves START, and never to another. A port that is UP does not believe a START,
+which may be a late copy, but answers with its own state. If the peer has in fact begun a new session, it sees that its
+old one is named, and refuses; then the port that was UP goes DOWN. This is how TCP finds half-open connections (RFC
+9293, 3.5.1).
 """
 
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import LINK_SEQUENCE_WIDTH
-from .layouts import LinkState, heard_layout
+from .config import LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH
+from .layouts import LinkCause, LinkState, heard_layout
 
 __all__ = ["TIMEOUT_WIDTH", "TRIES_WIDTH", "LinkControl"]
 
@@ -41,9 +48,15 @@ class LinkControl(wiring.Component):
     heard : ``In``; ``valid``, ``payload``
     empty : ``In(1)``
         Nothing of an earlier time is in the receive buffers.
-    unacknowledged : ``In(9)``, waiting, progress : ``In(1)``
+    unacknowledged : ``In(9)``, waiting, progress, violated : ``In(1)``
         Of the sender.
-    state : ``Out(LinkState)``
+    state : ``Out(LinkState)``, cause : ``Out(LinkCause)``
+    session, peer : ``Out(LINK_SESSION_WIDTH)``
+        The port's, and, from INIT on, the peer's that it is bound to.
+    current, stale : ``Out(1)``
+        What is heard is of these sessions and tells of what was sent in them; or it does not, though the port is UP.
+    refuse : ``Out(1)``
+        For the sender: the session of the peer that is heard of.
     replay, ask, tell : ``Out(1)``
         For the sender.
     expired : ``Out(1)``
@@ -55,41 +68,68 @@ class LinkControl(wiring.Component):
         super().__init__({
             "timeout": In(TIMEOUT_WIDTH), "tries": In(TRIES_WIDTH), "start": In(1), "stop": In(1),
             "heard": In(wiring.Signature({"valid": Out(1), "payload": Out(heard_layout(config))})), "empty": In(1),
-            "unacknowledged": In(LINK_SEQUENCE_WIDTH), "waiting": In(1), "progress": In(1),
-            "state": Out(LinkState, init=LinkState.START), "replay": Out(1), "ask": Out(1), "tell": Out(1),
-            "expired": Out(1),
+            "unacknowledged": In(LINK_SEQUENCE_WIDTH), "waiting": In(1), "progress": In(1), "violated": In(1),
+            "state": Out(LinkState, init=LinkState.START), "cause": Out(LinkCause),
+            "session": Out(LINK_SESSION_WIDTH), "peer": Out(LINK_SESSION_WIDTH), "current": Out(1), "stale": Out(1),
+            "replay": Out(1), "ask": Out(1), "tell": Out(1), "refuse": Out(1), "expired": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         failed = self._timer(m)
-        theirs = Signal(LinkState)
-        m.d.comb += theirs.eq(Mux(self.heard.payload.control, self.heard.payload.state, LinkState.UP))
+        heard = self.heard.payload
+        session, begun, renewed = Signal(LINK_SESSION_WIDTH, reset_less=True), Signal(2), Signal()
+        renew, named, known = Signal(), Signal(), Signal()
+        told = {state: Signal(name=f"told_{state.name.lower()}") for state in LinkState}
+        control = self.heard.valid & heard.control
+        m.d.comb += [
+            self.session.eq(session), named.eq(heard.named & ~renewed),
+            known.eq(~(heard.session ^ self.peer).any()),
+            *(told[state].eq(control & (heard.state == state) & ~heard.refuse) for state in LinkState),
+            self.current.eq(self.heard.valid & (~heard.control | (named & known & ~heard.refuse))),
+            self.stale.eq((self.state == LinkState.UP) & control & ~(self.current & heard.recent)),
+            # Once after reset, and not while it lasts.
+            renew.eq(begun == 0b01),
+        ]
+        m.d.sync += [begun.eq(Cat(1, begun)), renewed.eq(renew)]
+        with m.If(renew):
+            m.d.sync += session.eq(session + 1)
         hello = Signal(range(HELLO))
-        m.d.sync += [hello.eq(Mux(self.state == LinkState.UP, 0, hello + 1)), self.tell.eq(hello == HELLO - 1)]
-        with m.If(self.heard.valid):
-            with m.Switch(self.state):
-                with m.Case(LinkState.START):
-                    with m.If(self.empty & (theirs == LinkState.START)):
-                        m.d.sync += [self.state.eq(LinkState.INIT), self.tell.eq(1)]
-                    with m.If(self.empty & (theirs == LinkState.INIT)):
-                        m.d.sync += [self.state.eq(LinkState.UP), self.tell.eq(1)]
-                with m.Case(LinkState.INIT):
-                    with m.If((theirs == LinkState.INIT) | (theirs == LinkState.UP)):
-                        m.d.sync += [self.state.eq(LinkState.UP), self.tell.eq(1)]
-                    with m.If(theirs == LinkState.DOWN):
-                        m.d.sync += self.state.eq(LinkState.START)
-                with m.Case(LinkState.UP):
-                    with m.If(theirs == LinkState.INIT):
-                        m.d.sync += self.tell.eq(1)
-                    with m.If(theirs == LinkState.DOWN):
-                        m.d.sync += self.state.eq(LinkState.DOWN)
+        m.d.sync += [
+            hello.eq(Mux(self.state == LinkState.UP, 0, hello + 1)), self.tell.eq(hello == HELLO - 1),
+        ]
+        # Named is a session that this port has left.
+        m.d.comb += self.refuse.eq((told[LinkState.INIT] | told[LinkState.UP]) & ~named & (self.state != LinkState.UP))
+        with m.Switch(self.state):
+            with m.Case(LinkState.START):
+                with m.If(self.empty & (told[LinkState.START] | (told[LinkState.INIT] & named))):
+                    m.d.sync += [self.state.eq(Mux(told[LinkState.INIT], LinkState.UP, LinkState.INIT)),
+                                 self.peer.eq(heard.session), self.tell.eq(1)]
+                # A number that had been used before this port lost its count.
+                with m.If(told[LinkState.UP] & named):
+                    m.d.comb += renew.eq(1)
+            with m.Case(LinkState.INIT):
+                with m.If(self.current & (~heard.control | told[LinkState.INIT] | told[LinkState.UP])):
+                    m.d.sync += [self.state.eq(LinkState.UP), self.tell.eq(1)]
+                with m.If((told[LinkState.DOWN] & known) | (control & heard.refuse & named)):
+                    m.d.sync += [self.state.eq(LinkState.START), self.tell.eq(1)]
+                    m.d.comb += renew.eq(1)
+            with m.Case(LinkState.UP):
+                with m.If(control & (heard.state != LinkState.UP)):
+                    m.d.sync += self.tell.eq(1)
+                with m.If(told[LinkState.DOWN] & known):
+                    m.d.sync += [self.state.eq(LinkState.DOWN), self.cause.eq(LinkCause.PEER)]
+                with m.If(control & heard.refuse & named):
+                    m.d.sync += [self.state.eq(LinkState.DOWN), self.cause.eq(LinkCause.RESTART)]
         starting = Signal()
         m.d.sync += starting.eq(self.start)
-        with m.If(self.stop | self.start | failed):
-            m.d.sync += self.state.eq(LinkState.DOWN)
-        with m.Elif(starting):
+        for when, cause in ((self.violated, LinkCause.VIOLATION), (failed, LinkCause.PATIENCE),
+                            (self.stop | self.start, LinkCause.SOFTWARE)):
+            with m.If(when):
+                m.d.sync += [self.state.eq(LinkState.DOWN), self.cause.eq(cause)]
+        with m.If(starting & ~self.stop & ~self.start):
             m.d.sync += self.state.eq(LinkState.START)
+            m.d.comb += renew.eq(1)
         return m
 
     def _timer(self, m):

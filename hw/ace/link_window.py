@@ -5,7 +5,7 @@ from amaranth.lib import data, memory
 
 from hw.stream.storage import NO_COLLISION
 
-from .config import LINK_SEQUENCE_WIDTH
+from .config import LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH
 
 __all__ = ["LinkWindow"]
 
@@ -15,7 +15,11 @@ class LinkWindow(Elaboratable):
 
     ``acked`` <= ``next`` <= ``end``, modulo 2 ** 9: the oldest that is kept, the one to be sent, the first that never
     was. The peer's acknowledgement may be ahead of ``acked``, by packets that are still to be released, and even of
-    ``next``, when packets are sent again that it had: then all begin again behind it.
+    ``next``, when packets are sent again that it had: then all begin again behind it. It never goes back: what tells of
+    an earlier one is old. One that is beyond ``end`` is a violation: there was no such packet.
+
+    All bits are kept of the acknowledgement only. Those of ``next`` follow from them, as it is at most a window ahead
+    when a packet begins.
     """
 
     def __init__(self, config, sources):
@@ -26,7 +30,8 @@ class LinkWindow(Elaboratable):
         self.beat, self.last, self.chosen = Signal(), Signal(), Signal(sources)
         self.sequence, self.unacknowledged = Signal(number), Signal(number)
         self.replaying, self.window, self.overtaken, self.settled = Signal(), Signal(), Signal(), Signal()
-        self.some, self.progress = Signal(), Signal()
+        self.some, self.progress, self.recent, self.violated = Signal(), Signal(), Signal(), Signal()
+        self.peer, self.high, self.sequence_high = Signal(number), Signal(LINK_HIGH_WIDTH), Signal(LINK_HIGH_WIDTH)
         self.source, self.release, self.release_beats = Signal(sources), Signal(sources), Signal(8)
 
     def elaborate(self, platform):
@@ -37,7 +42,7 @@ class LinkWindow(Elaboratable):
         # A row that is written is looked at later: its packet has to be answered, or to be sent once more.
         m.submodules.rows = rows = memory.Memory(shape=row, depth=depth, init=[], attrs=NO_COLLISION)
         write, oldest, upcoming = rows.write_port(), rows.read_port(), rows.read_port()
-        acked, peer, end = (Signal(LINK_SEQUENCE_WIDTH, name=name) for name in ("acked", "peer", "end"))
+        acked, end, peer = (*(Signal(LINK_SEQUENCE_WIDTH, name=name) for name in ("acked", "end")), self.peer)
         acked_next, number_next, number = Signal.like(acked), Signal.like(acked), self.sequence
 
         # A packet has ended.
@@ -76,15 +81,19 @@ class LinkWindow(Elaboratable):
             self.window.eq(_ahead(end, acked) < depth - 2),
         ]
         m.d.comb += self.overtaken.eq((_ahead(peer, acked) > _ahead(number, acked)) & ~self.draining)
-        news = Signal()
+        beyond = Signal()
         told = _ahead(self.ack, acked)
-        m.d.comb += news.eq((told <= _ahead(end, acked)) & (told > _ahead(peer, acked)))
-        m.d.sync += self.progress.eq(self.heard_valid & news)
-        with m.If(self.heard_valid & news):
+        m.d.comb += [beyond.eq(told > _ahead(end, acked)), self.recent.eq(told >= _ahead(peer, acked)),
+                     self.sequence_high.eq(Mux(number < peer, self.high + 1, self.high))]
+        m.d.sync += [self.progress.eq(self.heard_valid & self.recent & ~beyond & _differ(self.ack, peer)),
+                     self.violated.eq(self.heard_valid & beyond)]
+        with m.If(self.heard_valid & self.recent & ~beyond):
             m.d.sync += peer.eq(self.ack)
+            with m.If(self.ack < peer):
+                m.d.sync += self.high.eq(self.high + 1)
         with m.If(self.reset):
-            m.d.sync += [acked.eq(0), peer.eq(0), number.eq(0), end.eq(0), beats.eq(0),
-                         self.unacknowledged.eq(0), self.window.eq(1)]
+            m.d.sync += [acked.eq(0), peer.eq(0), number.eq(0), end.eq(0), beats.eq(0), self.high.eq(0),
+                         self.unacknowledged.eq(0), self.window.eq(1), self.violated.eq(0)]
         return m
 
 

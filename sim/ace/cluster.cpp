@@ -123,8 +123,9 @@ API int cluster_fail_burst(Cluster* cluster, uint32_t rank, uint32_t write, uint
 
 // What links do to packets, and links that carry nothing for a while.
 
-API int cluster_faults(Cluster* cluster, double loss, double corrupt, double duplicate, double delay, uint64_t cycles) {
-    cluster->faults({loss, corrupt, duplicate, delay, cycles});
+API int cluster_faults(Cluster* cluster, double loss, double corrupt, double duplicate, double delay, uint64_t cycles,
+                       double late, double reorder, uint64_t late_cycles, uint64_t reorder_cycles) {
+    cluster->faults({loss, corrupt, duplicate, delay, cycles, late, reorder, late_cycles, reorder_cycles});
     return 0;
 }
 

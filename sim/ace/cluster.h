@@ -153,7 +153,7 @@ public:
                                     {"payload_bytes", counts.payload_bytes}, {"waited", counts.waited},
                                     {"held", counts.held}, {"lost", faults.lost}, {"corrupted", faults.corrupted},
                                     {"duplicated", faults.duplicated}, {"delayed", faults.delayed},
-                                    {"cut", faults.cut}}) + ", \"busy\": " + std::to_string(counts.busy) + "}";
+                                    {"late", faults.late}, {"reordered", faults.reordered}, {"cut", faults.cut}}) + ", \"busy\": " + std::to_string(counts.busy) + "}";
             comma = ", ";
         }
         return text + "]}";

@@ -5,6 +5,7 @@ from rich.table import Table
 
 from hw.ace.config import PRESETS
 from hw.errors import UserError
+from sim.ace.faults import FAULT_COUNTS
 from sim.ace.terminal import add_config, at_work
 from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
 
@@ -22,8 +23,8 @@ def configure(parser):
                         "of memories and cut links, and see what works then")
     add_seed(parser)
     parser.add_argument("--no-stalls", action="store_true", help="no pauses on links and memories")
-    parser.add_argument("--faults", action="store_true", help="links lose, harm, repeat and delay packets, and are cut "
-                        "for a while, by chance")
+    parser.add_argument("--faults", action="store_true", help="links lose, harm, repeat, delay and reorder packets, "
+                        "bring copies of them much later, and are cut for a while, by chance")
     add_json(parser)
 
 
@@ -52,7 +53,8 @@ def run(args):
     write_json(args.json, result)
     if args.json != "-":
         _show(result)
-    nothing = args.faults and not all(result["faults"][name] for name in ("lost", "corrupted", "duplicated", "delayed"))
+    kinds = [name for name in FAULT_COUNTS if name != "cut"]
+    nothing = args.faults and not all(result["faults"][name] for name in kinds)
     if nothing and args.json != "-":
         Console().print("Not every kind of fault has happened: take more --collectives.")
     return 1 if result["mismatches"] or result["hangs"] or nothing else 0

@@ -8,14 +8,18 @@ from typing import NamedTuple, Protocol
 from hw.ace.config import DIMENSIONS
 from hw.ace.registers import COUNTERS, LINK_COUNTERS, register_map
 from hw.ace.schedule import ORDER, assemble
-from hw.ace.words import Collective, CommunicatorState, LinkState, Ordered, Stage, Status, Waits
+from hw.ace.words import Collective, CommunicatorState, LinkCause, LinkState, Ordered, Stage, Status, Waits
 from hw.dma_engine.config import PAGE_BYTES
 from sim.ace.states import CommunicatorStatus, Fault, FsmState, LinkStatus, Pending, QueueState, SlotState
 from sim.registers import Bus, RegisterDriver
 
-__all__ = ["AceBus", "AceDriver", "Share", "root_code"]
+__all__ = ["WATCHDOG", "AceBus", "AceDriver", "Share", "root_code"]
 
 EPOCHS = 16
+
+WATCHDOG = 1 << 30
+"""Cycles without progress after which communicators end, by default: some seconds, longer than ranks are apart in a
+step of training."""
 
 
 class AceBus(Bus, Protocol):
@@ -52,11 +56,14 @@ class AceDriver(RegisterDriver):
         The accelerator's sizes.
     lock : callable returning an async context manager, optional
         Held around sequences of accesses that belong together, where several tasks use the driver.
+    watchdog : int
+        Cycles that the first :meth:`define_communicator` sets the watchdog to; 0 for none.
     """
 
-    def __init__(self, bus, config, *, lock=nullcontext):
+    def __init__(self, bus, config, *, lock=nullcontext, watchdog=WATCHDOG):
         super().__init__(bus, register_map(config), lock=lock)
         self.config = config
+        self._watchdog = watchdog
         self._program_words = 0
         self._entries = {}
 
@@ -112,6 +119,8 @@ class AceDriver(RegisterDriver):
                                  f"there is none numbered {dimension}")
         made = _assembled(self.config, tuple(shape), dimensions, tuple(coordinates), both, self._program_words,
                           tuple(collectives))
+        if self._watchdog is not None:
+            await self.set_watchdog(self._watchdog)
         ones = (1,) * (DIMENSIONS - len(shape))
         sizes, places = (*shape, *ones), (*coordinates, *(0 for _ in ones))
         async with self._lock():
@@ -147,6 +156,11 @@ class AceDriver(RegisterDriver):
             for register, fields in self._entries[number].items():
                 await self.write(register, **fields)
             await self.write("COMMUNICATOR_COMMIT", communicator=number)
+
+    async def set_watchdog(self, cycles):
+        """End communicators that have work and no progress for so many cycles; 0 for never."""
+        await self.write("WATCHDOG", cycles=cycles)
+        self._watchdog = None
 
     async def revoke(self, number):
         """End what is under way of a communicator on all its ranks; nothing happens if it is not open."""
@@ -260,7 +274,8 @@ class AceDriver(RegisterDriver):
             await self.write("LINK_SELECT", port=port)
             state = await self.read("LINK_STATE")
             counts = {name: (await self.read(f"LINK_{name.upper()}"))["count"] for name, _ in LINK_COUNTERS}
-        return LinkStatus(LinkState(state["state"]), state["unacknowledged"], state["credits"], **counts)
+        return LinkStatus(LinkState(state["state"]), LinkCause(state["cause"]), state["unacknowledged"],
+                          state["credits"], **counts)
 
     async def counters(self):
         """All counters, name -> value."""

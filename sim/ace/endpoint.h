@@ -49,7 +49,7 @@ public:
     std::vector<Burst> bursts;
 
     Endpoint(VerilatedContext* context, const Target& target, const MemoryOptions& options)
-        : Ports({target}, options, kIdBits), top_(std::make_unique<Vtop>(context)) {
+        : Ports(std::vector<Target>{target}, options, kIdBits), top_(std::make_unique<Vtop>(context)) {
         observer = this;
         connect();
         prepare(*top_);

@@ -169,7 +169,8 @@ class Endpoints:
     def set_faults(self, faults):
         """Let links do :class:`sim.ace.faults.Faults` to packets from now on; cycles of cuts count from now."""
         faults.check(self.shape)
-        self._library.faults(self._handle, faults.loss, faults.corrupt, faults.dup, faults.delay, faults.delay_cycles)
+        self._library.faults(self._handle, faults.loss, faults.corrupt, faults.dup, faults.delay, faults.delay_cycles,
+                             faults.late, faults.reorder, faults.late_cycles, faults.reorder_cycles)
         for cut in faults.cuts:
             self._library.cut(self._handle, cut.rank, cut.port, self.cycle + cut.begin,
                               _NEVER if cut.end is None else self.cycle + cut.end)

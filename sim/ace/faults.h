@@ -1,4 +1,5 @@
-// What a link does to the packets that it carries, by chance: loses, harms, repeats or delays them; or it is cut.
+// What a link does to the packets that it carries, by chance: loses, harms, repeats or delays them, now or much later,
+// or lets others overtake them; or it is cut.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +19,12 @@ struct BeatFormat {
 struct FaultRates {
     double loss = 0, corrupt = 0, duplicate = 0, delay = 0;
     uint64_t delay_cycles = 0;  // at most; those behind wait, too
+    double late = 0, reorder = 0;  // a copy comes later, the packet itself does; those behind do not wait
+    uint64_t late_cycles = 0, reorder_cycles = 0;  // at most
 };
 
 struct FaultCounts {
-    uint64_t lost = 0, corrupted = 0, duplicated = 0, delayed = 0, cut = 0;
+    uint64_t lost = 0, corrupted = 0, duplicated = 0, delayed = 0, late = 0, reordered = 0, cut = 0;
 };
 
 class Faults {
@@ -51,6 +54,8 @@ public:
             harmed_ = draw(rates_.corrupt, counts.corrupted);
             doubled_ = draw(rates_.duplicate, counts.duplicated);
             delay_ = draw(rates_.delay, counts.delayed) ? 1 + random_.below(rates_.delay_cycles) : 0;
+            late_ = draw(rates_.late, counts.late) ? 1 + random_.below(rates_.late_cycles) : 0;
+            overtaken_ = draw(rates_.reorder, counts.reordered) ? 1 + random_.below(rates_.reorder_cycles) : 0;
             cut_ = false;
         }
         due += delay_;
@@ -69,6 +74,10 @@ public:
     }
 
     bool doubled() const { return doubled_ && !lost_; }
+
+    // Cycles after which a copy comes, and until which the packet itself is held back; 0 for neither.
+    uint64_t late() const { return late_; }
+    uint64_t overtaken() const { return overtaken_; }
 
 private:
     bool draw(double rate, uint64_t& count) {
@@ -101,5 +110,5 @@ private:
     FaultRates rates_;
     std::vector<std::pair<uint64_t, uint64_t>> cuts_;
     bool on_ = false, lost_ = false, harmed_ = false, doubled_ = false, cut_ = false;
-    uint64_t delay_ = 0;
+    uint64_t delay_ = 0, late_ = 0, overtaken_ = 0;
 };

@@ -10,16 +10,21 @@ from hw.errors import UserError
 
 __all__ = ["FAULT_COUNTS", "HELP", "Cut", "Faults", "counted", "parse"]
 
-FAULT_COUNTS = ("lost", "corrupted", "duplicated", "delayed", "cut")
+FAULT_COUNTS = ("lost", "corrupted", "duplicated", "delayed", "late", "reordered", "cut")
 """What the statistics of a link count, in packets."""
 
-HELP = ("what links do to packets, as loss=1e-3,corrupt=1e-3,dup=1e-4,delay=1e-3:200,down=3:+0@5000-9000: shares of "
-        "packets that are lost, have wrong bits, come twice, or come up to so many cycles late; and that the link "
-        "at rank 3 to the side of rising coordinates of dimension 0 (-0: the other side) is cut from cycle 5000 "
-        "after the start to 9000, or for good without an end. down may be given several times")
+HELP = ("what links do to packets, as loss=1e-3,corrupt=1e-3,dup=1e-4,delay=1e-3:200,late=1e-3:30000,"
+        "reorder=1e-3:200,down=3:+0@5000-9000: shares of packets that are lost, have wrong bits, come twice, come up "
+        "to so many cycles late and hold up those behind them, come once more up to so many cycles later, or are "
+        "overtaken for up to so many cycles; and that the link at rank 3 to the side of rising coordinates of "
+        "dimension 0 (-0: the other side) is cut from cycle 5000 after the start to 9000, or for good without an end. "
+        "down may be given several times")
 
 LONGEST = 1_000_000
-_RATES = ("loss", "corrupt", "dup", "delay")
+_RATES = ("loss", "corrupt", "dup", "delay", "late", "reorder")
+_TIMED = {"delay": "A delay", "late": "The delay of a late copy", "reorder": "The delay of a reordered packet"}
+"""Those with cycles, and what these are called."""
+
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,8 @@ class Cut:
 class Faults:
     """Of all links alike: shares of packets, and cuts.
 
-    Packets keep their order: one that is late holds up those behind it.
+    ``delay`` keeps the order of packets: one that is delayed holds up those behind it. ``late`` is of packets of which
+    a copy comes later, ``reorder`` of those that come later themselves; others overtake them.
     """
 
     loss: float = 0
@@ -44,14 +50,19 @@ class Faults:
     dup: float = 0
     delay: float = 0
     delay_cycles: int = 200
+    late: float = 0
+    late_cycles: int = 30_000
+    reorder: float = 0
+    reorder_cycles: int = 200
     cuts: tuple[Cut, ...] = ()
 
     def __post_init__(self):
         for name in _RATES:
             if not 0 <= getattr(self, name) <= 0.5:
                 raise UserError(f"A share of packets must be from 0 to 0.5, but {name} is {getattr(self, name):g}.")
-        if not 1 <= self.delay_cycles <= LONGEST:
-            raise UserError(f"A delay must be from 1 to {LONGEST:,} cycles, not {self.delay_cycles}.")
+        for name, what in _TIMED.items():
+            if not 1 <= (cycles := getattr(self, f"{name}_cycles")) <= LONGEST:
+                raise UserError(f"{what} must be from 1 to {LONGEST:,} cycles, not {cycles:,}.")
 
     def check(self, shape):
         """Raise :class:`UserError` if a cut is at no link of such a torus."""
@@ -73,7 +84,9 @@ class Faults:
         begins = [rng.randrange(20_000) for _ in range(rng.choice((0, 0, 1, 3)))]
         cuts = tuple(Cut(rng.randrange(int(np.prod(shape))), rng.choice(ports), begin, begin + rng.randint(1, 2000))
                      for begin in begins)
-        return cls(loss=rate(), corrupt=rate(), dup=rate(), delay=rate(), delay_cycles=rng.choice((10, 300)), cuts=cuts)
+        return cls(loss=rate(), corrupt=rate(), dup=rate(), delay=rate(), delay_cycles=rng.choice((10, 300)),
+                   late=rate(), late_cycles=rng.choice((1000, 30_000)), reorder=rate(),
+                   reorder_cycles=rng.choice((10, 300)), cuts=cuts)
 
 
 def counted(statistics):
@@ -98,10 +111,10 @@ def parse(text):
                 found[name] = float(value)
             except ValueError:
                 raise UserError(f"--faults: {name} must be a share of packets, like 1e-3, not {value!r}.") from None
-            if cycles and (name != "delay" or not cycles.isdecimal()):
+            if cycles and (name not in _TIMED or not cycles.isdecimal()):
                 raise UserError(f"--faults: {part.strip()!r} must be like loss=1e-3, or delay=1e-3:200 with cycles.")
             if cycles:
-                found["delay_cycles"] = int(cycles)
+                found[f"{name}_cycles"] = int(cycles)
     return Faults(**found, cuts=tuple(cuts))
 
 

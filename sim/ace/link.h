@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "faults.h"
@@ -93,21 +95,32 @@ public:
 
     // Receiver: the beat that is there, or null; it stays until it is taken.
     const uint8_t* offer(uint64_t cycle) {
-        if (offered_) return coming_.front().bytes;
-        offered_ = !coming_.empty() && coming_.front().due <= cycle && !receiving_.chance(options_.stall);
-        return offered_ ? coming_.front().bytes : nullptr;
+        if (offered_) return offered_->front().bytes;
+        // A packet that was held back comes between two others.
+        const bool between = !inside_ || (!coming_.empty() && first(coming_.front()));
+        if (stray_.empty() && between && !strays_.empty() && strays_.begin()->first <= cycle) {
+            stray_ = std::move(strays_.begin()->second);
+            strays_.erase(strays_.begin());
+        }
+        const bool there = !stray_.empty() || (!coming_.empty() && coming_.front().due <= cycle);
+        if (there && !receiving_.chance(options_.stall)) offered_ = stray_.empty() ? &coming_ : &stray_;
+        return offered_ ? offered_->front().bytes : nullptr;
     }
 
     void taken(uint64_t cycle) {
-        come.beat(format_, coming_.front().bytes, cycle);
-        coming_.pop_front();
-        offered_ = false;
+        const Beat& beat = offered_->front();
+        come.beat(format_, beat.bytes, cycle);
+        if (offered_ == &coming_) inside_ = !last(beat);
+        offered_->pop_front();
+        offered_ = nullptr;
     }
 
     // Nothing that was sent is seen before this; it may come as rarely as once in `latency` cycles.
     void carry() {
         coming_.insert(coming_.end(), sent_.begin(), sent_.end());
         sent_.clear();
+        strays_.insert(held_.begin(), held_.end());
+        held_.clear();
     }
 
 private:
@@ -116,14 +129,26 @@ private:
         uint8_t bytes[kSize];
     };
 
+    bool first(const Beat& beat) const { return field(beat.bytes, format_.first, 1); }
+    bool last(const Beat& beat) const { return field(beat.bytes, format_.last, 1); }
+
     // `taken` is the last of `sent_`.
     void pass(Beat& taken, bool payload, uint64_t cycle) {
-        const bool first = field(taken.bytes, format_.first, 1), last = field(taken.bytes, format_.last, 1);
-        if (first) again_.clear();
-        const bool passes = faults.pass(taken.bytes, format_, first, last, payload, cycle, taken.due);
-        if (faults.doubled()) again_.push_back(taken);
-        if (!passes) sent_.pop_back();
-        if (last && faults.doubled() && passes) sent_.insert(sent_.end(), again_.begin(), again_.end());
+        const bool begins = first(taken), ends = last(taken);
+        if (begins) {
+            copy_.clear();
+            whole_ = true;
+        }
+        const bool passes = faults.pass(taken.bytes, format_, begins, ends, payload, cycle, taken.due);
+        const uint64_t late = faults.late(), overtaken = faults.overtaken();
+        whole_ &= passes;
+        if (faults.doubled() || late || overtaken) copy_.push_back(taken);
+        if (!passes || overtaken) sent_.pop_back();
+        if (!ends || !whole_) return;
+        const uint64_t due = copy_.empty() ? 0 : copy_.back().due;
+        if (overtaken) held_.emplace_back(due + overtaken, copy_);
+        if (faults.doubled() && !overtaken) sent_.insert(sent_.end(), copy_.begin(), copy_.end());
+        if (late) held_.emplace_back(due + late, copy_);
     }
 
     LinkOptions options_;
@@ -131,7 +156,12 @@ private:
     Random sending_, receiving_;
     double free_ = 0;
     unsigned kind_ = 0;
-    bool offered_ = false;
-    std::vector<Beat> sent_, again_;
-    std::deque<Beat> coming_;
+    bool whole_ = false;   // all beats of the packet that is sent have passed so far
+    bool inside_ = false;  // the last beat taken from `coming_` did not end its packet
+    std::vector<Beat> sent_;
+    std::deque<Beat> copy_;                                  // of the packet that is sent
+    std::vector<std::pair<uint64_t, std::deque<Beat>>> held_;   // packets that others overtake, and when they come
+    std::multimap<uint64_t, std::deque<Beat>> strays_;          // the same at the receiver, by that cycle
+    std::deque<Beat> coming_, stray_;                        // in their order; one of `strays_`, which comes now
+    std::deque<Beat>* offered_ = nullptr;
 };

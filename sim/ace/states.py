@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from hw.ace.config import DIMENSIONS
-from hw.ace.words import CommunicatorState, LinkState, Stage, Status, Waits
+from hw.ace.words import CommunicatorState, LinkCause, LinkState, Stage, Status, Waits
 
 __all__ = ["CommunicatorStatus", "Fault", "FsmState", "LinkStatus", "Pending", "QueueState", "SlotState"]
 
@@ -89,6 +89,7 @@ class LinkStatus(NamedTuple):
     """LINK_STATE of a port, and what it has counted since reset, up to 65,535."""
 
     state: LinkState
+    cause: LinkCause
     unacknowledged: int
     credits: int
     replays: int
@@ -96,6 +97,7 @@ class LinkStatus(NamedTuple):
     sequence_errors: int
     duplicates: int
     timeouts: int
+    stale: int
 
 
 class Pending(NamedTuple):

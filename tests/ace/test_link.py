@@ -1,7 +1,9 @@
 # amaranth: UnusedElaboratable=no
-"""Two link ports at the ends of a link that loses, harms, repeats and delays: every packet comes out once, whole and in
-order. What is expected comes from the sources alone; packets on the link are looked at with zlib."""
+"""Two link ports at the ends of a link that loses, harms, repeats, delays and reorders, and brings copies of packets
+thousands of cycles later: every packet comes out once, whole and in order. What is expected comes from the sources
+alone; packets on the link are looked at with zlib."""
 
+import heapq
 import os
 import random
 import zlib
@@ -14,12 +16,14 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
-from hw.ace.config import PRESETS, TINY, WIRE_HEADER_BYTES, AceConfig
+from hw.ace.config import LINK_SESSION_WIDTH, PRESETS, TINY, WIRE_HEADER_BYTES, AceConfig
 from hw.ace.layouts import (
     PAYLOAD_KINDS,
+    LinkCause,
     LinkState,
     PacketKind,
     flit_layout,
+    implied_layout,
     link_header_layout,
     link_layout,
     packet_layout,
@@ -38,17 +42,17 @@ TIMEOUT, TRIES = 400, 10
 
 
 class LinkPair(wiring.Component):
-    """Two ports; what is between them is the test's."""
+    """Two ports, each with a reset of its own; what is between them is the test's."""
 
     def __init__(self, config):
         self._ports = [LinkPort(config) for _ in range(2)]
         members = self._ports[0].signature.members
-        super().__init__({name: member.array(2) for name, member in members.items()})
+        super().__init__({"resets": In(2), **{name: member.array(2) for name, member in members.items()}})
 
     def elaborate(self, platform):
         m = Module()
         for number, port in enumerate(self._ports):
-            m.submodules[f"port_{number}"] = port
+            m.submodules[f"port_{number}"] = ResetInserter(self.resets[number])(port)
             for name, member in port.signature.members.items():
                 mine = getattr(self, name)[number]
                 if member.is_port:
@@ -81,12 +85,16 @@ def test_what_travels_beside_the_payload_is_16_bytes(config):
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """Rates, each of packets; ``delay`` is up to 100 cycles."""
+    """Rates, each of packets; ``delay`` and ``reorder`` are up to 100 cycles, ``late`` is of copies, a
+    quarter of ``late_cycles`` to all of them later."""
 
     loss: float = 0
     harm: float = 0
     repeat: float = 0
     delay: float = 0
+    reorder: float = 0
+    late: float = 0
+    late_cycles: int = 4000
     cut: float = 0
 
 
@@ -114,6 +122,7 @@ class _Way:
         self.held, self.sent = [0 for _ in channels], Counter()
         self.taken, self.got, self.beats, self.done = [], [], 0, Counter()
         self.cut_until, self.numbers, self.fresh, self.ack, self.other = 0, 0, False, 0, None
+        self.strays, self.stray, self.inside, self.session, self.record, self.whole = [], deque(), False, 0, [], []
 
     @property
     def actors(self):
@@ -146,24 +155,41 @@ class _Way:
                 self.grant()
             self.packet(channel=self.rng.randrange(self.config.link_channels))
 
-    def forget(self):
-        """What was under way is lost, and numbers begin at 0."""
-        self.expected = [deque() for _ in self.expected]
-        self.held = [0 for _ in self.held]
-        self.grants.clear()
+    def forget(self, held=False):
+        """What was under way is lost, but for what the receiver's buffer holds, and numbers begin at 0."""
+        if not held:
+            self.expected = [deque() for _ in self.expected]
+            self.held = [0 for _ in self.held]
+            self.grants.clear()
         self.numbers = self.ack = 0
 
     def status(self):
         fields = unpack(link_status_layout(self.config), int(getattr(self.dut, f"status__{self.start}").value))
-        return {**fields, "state": LinkState(fields["state"])}
+        return {**fields, "state": LinkState(fields["state"]), "cause": LinkCause(fields["cause"])}
 
     # What is done in a cycle
 
     def drive(self):
-        now = self.link.popleft()[1] if self.link and self.link[0][0] <= self.cycle + 1 else None
+        now = self._next()
         self.rx_valid.value = int(now is not None)
         if now is not None:
             self.rx.value = now
+
+    def _next(self):
+        """The beat that comes now: of a packet that was held back, between two others, or the next one."""
+        if not self.stray and not self.inside and self.strays and self.strays[0][0] <= self.cycle:
+            self.stray = deque(heapq.heappop(self.strays)[-1])
+        if self.stray:
+            return self.stray.popleft()
+        if not self.link or self.link[0][0] > self.cycle + 1:
+            return None
+        item = self.link.popleft()[1]
+        self.inside = not item >> link_layout(self.config)["last"].offset & 1
+        return item
+
+    def later(self, beats, cycles):
+        """Let a packet come so many cycles from now."""
+        heapq.heappush(self.strays, (self.cycle + cycles, self.rng.random(), list(beats)))
 
     def sample(self, cycle):
         self.cycle += 1
@@ -180,10 +206,11 @@ class _Way:
         faults, rng = self.faults, self.rng
         first, last = (item >> link_layout(self.config)[name].offset & 1 for name in ("first", "last"))
         if first:
-            self.packet_fate = {name for name in ("loss", "harm", "repeat", "delay", "cut")
+            self.packet_fate = {name for name in ("loss", "harm", "repeat", "delay", "cut", "reorder", "late")
                                 if rng.random() < getattr(faults, name)}
-            self.open = []
+            self.open, self.whole = [], []
             self.done.update(self.packet_fate)
+        self.whole.append(item)
         if "cut" in self.packet_fate:
             # From some beat on nothing passes, for a while.
             if not first or rng.random() < 0.5:
@@ -198,7 +225,18 @@ class _Way:
         due = self.cycle + self.latency + 1
         if first and "delay" in self.packet_fate:
             due += rng.randint(1, 100)
+        if last:
+            self.record.append(list(self.open))
+        passed = last and len(self.open) == len(self.whole)
+        if "reorder" in self.packet_fate:
+            if passed:
+                self.later(self.open, self.latency + rng.randint(1, 100))
+            return
         self._put(due, item)
+        if passed and "late" in self.packet_fate:
+            # Behind the packet itself, though others keep that waiting.
+            self.later(self.open, self.link[-1][0] - self.cycle + rng.randint(faults.late_cycles // 4,
+                                                                              faults.late_cycles))
         if last and "repeat" in self.packet_fate:
             for again in self.open:
                 self._put(due, again)
@@ -225,18 +263,29 @@ class _Way:
             header = beat["header"]
             self.crc = zlib.crc32(header.to_bytes(12, "little"))
             self.kept = unpack(link_header_layout(config), header)
-            self.kind = PacketKind(unpack(packet_layout(config), self.kept["packet"])["kind"])
+            packet = unpack(packet_layout(config), self.kept["packet"])
+            self.kind = PacketKind(packet["kind"])
             self.sent[self.kind] += 1
-            self.ack = self.kept["ack"]
-            self.fresh = self.kind != PacketKind.CREDIT and self.kept["sequence"] == self.numbers % 512
+            if self.kind != PacketKind.CREDIT or packet["state"] == LinkState.UP:
+                self.ack += (self.kept["ack"] - self.ack) % 512
+            # The latest packet of this number.
+            number = self.numbers - (self.numbers - self.kept["sequence"]) % 512
+            self.implied = 0
+            if self.kind == PacketKind.CREDIT:
+                self.session = packet["session"]
+                assert packet["state"] != LinkState.UP or packet["ack_high"] == self.ack >> 9
+            else:
+                self.implied = bits(implied_layout(), {"sequence_high": number >> 9, "ack_high": self.ack >> 9,
+                                                       "session": self.other.session})
+            self.fresh = self.kind != PacketKind.CREDIT and number == self.numbers
             self.numbers += self.fresh
-            assert (self.numbers - self.other.ack) % 512 <= config.link_window
+            assert self.numbers - self.other.ack <= config.link_window
         if self.fresh:
             self.held[self.kept["channel"]] += 1
             assert self.held[self.kept["channel"]] <= config.link_beats
         if not beat["first"] or self.kind in PAYLOAD_KINDS:
             self.crc = zlib.crc32(beat["data"].to_bytes(config.beat_bytes, "little"), self.crc)
-        assert not beat["last"] or beat["crc"] == self.crc
+        assert not beat["last"] or beat["crc"] == self.crc ^ self.implied
 
     def _got(self, channel):
         layout = flit_layout(self.config)
@@ -264,6 +313,7 @@ async def _ways(dut, *, latency=1, stalls="none", faults=Faults(), tries=TRIES, 
         getattr(dut, f"tries__{number}").value = tries
         for name in ("start", "stop"):
             getattr(dut, f"{name}__{number}").value = 0
+    dut.resets.value = 0
     await reset(dut)
     ways = [_Way(dut, start, latency=latency, stalls=stalls, faults=faults) for start in range(2)]
     ways[0].other, ways[1].other = ways[1], ways[0]
@@ -286,12 +336,14 @@ async def _wait(dut, ways, cycles):
 
 
 FAULTS = {"none": Faults(), "loss": Faults(loss=0.1), "harm": Faults(harm=0.1), "repeat": Faults(repeat=0.3),
-          "delay": Faults(delay=0.1), "cut": Faults(cut=0.02),
-          "all": Faults(loss=0.05, harm=0.05, repeat=0.05, delay=0.05, cut=0.01)}
+          "delay": Faults(delay=0.1), "cut": Faults(cut=0.02), "reorder": Faults(reorder=0.1),
+          "late": Faults(late=0.3, late_cycles=500),
+          "all": Faults(loss=0.05, harm=0.05, repeat=0.05, delay=0.05, cut=0.01, reorder=0.05, late=0.05)}
 
 
 @cocotb.test()
-@cocotb.parametrize(case=["none 1", "none 30", "loss 30", "harm 1", "repeat 1", "delay 1", "cut 30", "all 1", "all 30"])
+@cocotb.parametrize(case=["none 1", "none 30", "loss 30", "harm 1", "repeat 1", "delay 1", "cut 30",
+                              "reorder 30", "late 1", "all 1", "all 30"])
 async def both_ways(dut, case):
     """Exactly once and in order, and it is told what happened."""
     fault, latency = case.split()
@@ -309,9 +361,10 @@ async def both_ways(dut, case):
     assert all(way.status()["state"] == LinkState.UP for way in ways)
     if fault == "none":
         assert not any(told.values())
-    for kind, name in (("loss", "sequence_errors"), ("harm", "crc_errors"), ("repeat", "duplicates")):
+    for kind, name in (("loss", "sequence_errors"), ("harm", "crc_errors"), ("repeat", "duplicates"),
+                       ("reorder", "sequence_errors"), ("late", "stale")):
         assert fault != kind or (told[name] and done[kind])
-    assert told["replays"] or fault in ("none", "repeat", "delay")
+    assert told["replays"] or fault in ("none", "repeat", "delay", "late")
 
 
 @cocotb.test()
@@ -397,6 +450,171 @@ async def broken_link(dut):
     for way in ways:
         way.some(30)
     await _finish(dut, ways)
+
+
+@cocotb.test()
+async def late_copies(dut):
+    """Copies come when numbers have wrapped twice."""
+    ways = await _ways(dut, faults=Faults(late=0.2))
+    for _ in range(3):
+        for way in ways:
+            for _ in range(500):
+                way.packet(1)
+            way.some(50)
+        await _finish(dut, ways)
+    for way in ways:
+        way.faults = Faults()
+    await _run(dut, ways, lambda: not any(way.strays for way in ways))
+    for way in ways:
+        way.some(20)
+    await _finish(dut, ways)
+    await _run(dut, ways, lambda: not any(way.status()["unacknowledged"] for way in ways))
+    await _wait(dut, ways, 100)
+    for way in ways:
+        status = way.status()
+        assert status["stale"] > 100 and status["credits"] == way.config.link_beats
+        assert status["state"] == LinkState.UP and status["cause"] == LinkCause.NONE
+        assert not any(status[name] for name in ("replays", "crc_errors", "sequence_errors", "timeouts")), str(status)
+
+
+async def _up(dut, ways):
+    await _run(dut, ways, lambda: all(way.status()["state"] == LinkState.UP for way in ways))
+
+
+async def _copies(dut, ways):
+    """Everything that has passed comes once more, in any order, while packets go both ways."""
+    for way in ways:
+        for beats in way.record:
+            way.later(beats, way.rng.randint(1, 3000))
+        way.record = []
+        way.some(150)
+    await _finish(dut, ways)
+    await _run(dut, ways, lambda: not any(way.strays for way in ways))
+    for way in ways:
+        way.some(20)
+    await _finish(dut, ways)
+
+
+@cocotb.test()
+async def copies_of_an_earlier_session(dut):
+    """Of START, INIT, DOWN, UP and data, in the session and in the next one: nothing changes."""
+    ways = await _ways(dut)
+    for way in ways:
+        way.some(150)
+    await _finish(dut, ways)
+    await _copies(dut, ways)
+    dut.stop__0.value = 1
+    await _wait(dut, ways, 1)
+    dut.stop__0.value = 0
+    await _run(dut, ways, lambda: ways[1].status()["state"] == LinkState.DOWN)
+    assert [way.status()["cause"] for way in ways] == [LinkCause.SOFTWARE, LinkCause.PEER]
+    for way in ways:
+        way.forget()
+    await _start(dut, ways, [0, 1])
+    # Copies of all that was before come into the handshake, too.
+    for way in ways:
+        for beats in way.record:
+            way.later(beats, way.rng.randint(1, 1000))
+    await _up(dut, ways)
+    await _copies(dut, ways)
+    assert all(way.status()["state"] == LinkState.UP and way.status()["cause"] == LinkCause.SOFTWARE for way in ways)
+
+
+async def _one_end(dut, ways):
+    """The other end has begun again: this one goes DOWN, though it has nothing to send, and comes up when started."""
+    await _run(dut, ways, lambda: ways[1].status()["state"] == LinkState.DOWN, limit=2000)
+    assert ways[1].status()["cause"] == LinkCause.RESTART
+    assert ways[0].status()["state"] == LinkState.START
+    for way in ways:
+        way.forget()
+    await _start(dut, ways, [1])
+    await _up(dut, ways)
+    await _copies(dut, ways)
+    assert [way.status()["state"] for way in ways] == [LinkState.UP] * 2
+
+
+@cocotb.test()
+@cocotb.parametrize(how=["start", "reset", "same number"])
+async def the_other_end_alone_begins_again(dut, how):
+    ways = await _ways(dut)
+    for way in ways:
+        way.some(20)
+    await _finish(dut, ways)
+    await _run(dut, ways, lambda: not any(way.status()["unacknowledged"] for way in ways))
+    if how == "start":
+        await _start(dut, ways, [0])
+    else:
+        # As often as there are sessions: as if the number had been lost.
+        for _ in range(1 << LINK_SESSION_WIDTH if how == "same number" else 1):
+            dut.resets.value = 1
+            await _wait(dut, ways, 1)
+            dut.resets.value = 0
+            await _wait(dut, ways, 3)
+    await _one_end(dut, ways)
+
+
+def _credit(way, **fields):
+    """A CREDIT packet to the port at the end of ``way``, as the other one would send it now."""
+    config = way.config
+    packet = {"kind": PacketKind.CREDIT.value, "state": LinkState.UP.value, "session": way.session,
+              "peer": way.other.session, "ack_high": way.ack >> 9}
+    header = {"ack": way.ack % 512, "credits": [0] * config.link_channels}
+    for name, value in fields.items():
+        (header if name in header else packet)[name] = value
+    packed = bits(link_header_layout(config), {**header, "packet": packet})
+    crc = zlib.crc32(packed.to_bytes(12, "little"))
+    return [bits(link_layout(config), {"header": {**header, "packet": packet}, "first": 1, "last": 1, "crc": crc})]
+
+
+@cocotb.test()
+@cocotb.parametrize(what=["ack", "ack 2", "credits", "credits 2"])
+async def what_cannot_be(dut, what):
+    """What a packet of this session tells of what was never sent takes the port down; told by an older one, or in
+    another session, it does not count."""
+    ways = await _ways(dut)
+    for way in ways:
+        for _ in range(30):
+            way.packet(1)
+    await _finish(dut, ways)
+    await _run(dut, ways, lambda: not any(way.status()["unacknowledged"] for way in ways))
+    await _wait(dut, ways, 100)
+    way = ways[0]
+    true = {"ack": way.ack % 512, "credits": [30, *[0] * (way.config.link_channels - 1)]}
+    limit, past = way.config.link_beats, {"ack": (way.ack - 3) % 512, "credits": [27, *true["credits"][1:]]}
+    name, _, much = what.partition(" ")
+    wrong = {"ack": {"ack": true["ack"] + (250 if much else 1)},
+             "credits": {"credits": [30 + (2 * limit if much else 1), *true["credits"][1:]]}}[name]
+    for told in ({**true, "session": way.session + 1, **wrong}, {**true, "peer": way.other.session + 1, **wrong},
+                 {**true, "ack_high": 1, **wrong}, past, {**true, "credits": past["credits"]}, true):
+        way.later(_credit(way, **told), 1)
+        await _wait(dut, ways, 20)
+        assert ways[1].status()["state"] == LinkState.UP and ways[1].status()["credits"] == limit
+    way.later(_credit(way, **{**true, **wrong}), 1)
+    await _wait(dut, ways, 20)
+    assert ways[1].status()["state"] == LinkState.DOWN and ways[1].status()["cause"] == LinkCause.VIOLATION
+
+
+@cocotb.test()
+async def full_buffers_at_the_start(dut):
+    """A port that holds packets of the session before waits until they are taken: only then is there room for what the
+    other one may send."""
+    ways = await _ways(dut)
+    stuck = ways[0].sinks[0]
+    stalls, stuck.stalls = stuck.stalls, lambda: True
+    for _ in range(ways[0].config.link_beats // 2):
+        ways[0].packet(1)
+    await _wait(dut, ways, 1000)
+    ways[0].forget(held=True)
+    ways[1].forget()
+    await _start(dut, ways, [0, 1])
+    await _wait(dut, ways, 2000)
+    assert ways[1].status()["state"] == LinkState.START and ways[0].status()["state"] == LinkState.INIT
+    for _ in range(ways[0].config.link_beats):
+        ways[0].packet(1)
+    await _wait(dut, ways, 100)
+    stuck.stalls = stalls
+    await _finish(dut, ways)
+    assert all(way.status()["state"] == LinkState.UP for way in ways)
 
 
 @cocotb.test()

@@ -34,12 +34,26 @@ def _told(cluster, name):
 @pytest.mark.rtl
 @pytest.mark.parametrize(("faults", "done", "told"), [
     ({"loss": 0.03}, "lost", "replays"), ({"corrupt": 0.03}, "corrupted", "crc_errors"),
-    ({"dup": 0.1}, "duplicated", "duplicates"), ({"delay": 0.05}, "delayed", None)])
+    ({"dup": 0.1}, "duplicated", "duplicates"), ({"delay": 0.05}, "delayed", None),
+    ({"late": 0.1, "late_cycles": 500}, "late", "duplicates"), ({"reorder": 0.05}, "reordered", "replays")])
 def test_results_are_right(faults, done, told, seed):
     with Cluster(TINY, (3,), link=Link(latency=7), library=library(), faults=Faults(**faults), seed=seed) as cluster:
         counts = counted(_sum(cluster).statistics)
         assert counts[done] and not any(number for name, number in counts.items() if name != done)
         assert told is None or _told(cluster, told)
+        assert not any(status.state == LinkState.DOWN for port in cluster.link_states() for status in port)
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("number", [0, 1, *(pytest.param(number, marks=pytest.mark.soak) for number in range(2, 12))])
+def test_copies_that_come_thousands_of_packets_later(number, seed):
+    """20 % of packets come once more, up to 30,000 cycles later."""
+    faults = Faults(late=0.2, late_cycles=30_000)
+    with Cluster(TINY, (3,), link=Link(latency=7), library=library(), faults=faults,
+                 seed=seed + 1000 * number) as cluster:
+        for count in (3000, 30_000, 60_000, 3000):
+            _sum(cluster, count)
+        assert counted(cluster.statistics())["late"] > 1000 and _told(cluster, "stale") > 100
         assert not any(status.state == LinkState.DOWN for port in cluster.link_states() for status in port)
 
 
@@ -78,13 +92,15 @@ def test_random_collectives(seed):
 
 
 def test_spec():
-    assert parse("loss=1e-3,corrupt=0.5,dup=1e-4,delay=1e-3:20,down=3:-1@500-900,down=0:+0@7") == Faults(
-        loss=1e-3, corrupt=0.5, dup=1e-4, delay=1e-3, delay_cycles=20, cuts=(Cut(3, 3, 500, 900), Cut(0, 0, 7)))
+    text = "loss=1e-3,corrupt=0.5,dup=1e-4,delay=1e-3:20,late=0.2:900,reorder=0.1:30,down=3:-1@500-900,down=0:+0@7"
+    assert parse(text) == Faults(
+        loss=1e-3, corrupt=0.5, dup=1e-4, delay=1e-3, delay_cycles=20, late=0.2, late_cycles=900,
+        reorder=0.1, reorder_cycles=30, cuts=(Cut(3, 3, 500, 900), Cut(0, 0, 7)))
 
 
 @pytest.mark.parametrize(("text", "sentence"), [
-    ("los=1", "--faults knows loss, corrupt, dup, delay and down, not 'los'."),
-    ("", "--faults knows loss, corrupt, dup, delay and down, not ''."),
+    ("los=1", "--faults knows loss, corrupt, dup, delay, late, reorder and down, not 'los'."),
+    ("", "--faults knows loss, corrupt, dup, delay, late, reorder and down, not ''."),
     ("loss=1", "A share of packets must be from 0 to 0.5, but loss is 1."),
     ("loss=0,loss=0", "--faults has loss twice."),
     ("loss=nan", "A share of packets must be from 0 to 0.5, but loss is nan."),
@@ -92,6 +108,8 @@ def test_spec():
     ("dup=0:5", "--faults: 'dup=0:5' must be like loss=1e-3, or delay=1e-3:200 with cycles."),
     ("delay=0:-5", "--faults: 'delay=0:-5' must be like loss=1e-3, or delay=1e-3:200 with cycles."),
     ("delay=0.1:0", "A delay must be from 1 to 1,000,000 cycles, not 0."),
+    ("late=0.1:0", "The delay of a late copy must be from 1 to 1,000,000 cycles, not 0."),
+    ("reorder=0.1:2000000", "The delay of a reordered packet must be from 1 to 1,000,000 cycles, not 2,000,000."),
     ("down=3", "--faults: down must be like 3:+0@5000 or 3:-1@5000-9000, not '3'."),
     ("down=3:+0@9-9", "--faults: a link that is down from cycle 9 must come up later than that, not at 9."),
 ])
