@@ -21,6 +21,7 @@ from .communicators import own, share_layout
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
 from .convert_byte import is_byte, known
 from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, done_layout, widens
+from .mover_queue import MoverQueue, mover_signature
 from .operations import ROWS, operation_layout
 from .priority import RANK_WIDTH, PriorityQueue, above, foremost
 from .programs import ProgramRead
@@ -50,6 +51,8 @@ class Chunker(wiring.Component):
     Parameters
     ----------
     config : AceConfig
+    first : int
+        Number of a communicator's first chunk, less than 2 ** SEQUENCE_WIDTH: the same on all its ranks.
 
     Members
     -------
@@ -64,7 +67,7 @@ class Chunker(wiring.Component):
     ended : ``Out(1)``, ended_row, ended_status : ``Out``
     cut_share, start_share : ``Out(communicator)``, ``In(share_layout)``
     restart : ``In(1)``, restart_number : ``In``
-        Count a communicator's chunks from 0 again; none of them is under way.
+        Count a communicator's chunks from ``first`` again; none of them is under way.
     standing : ``In(standing_layout)``
         Of one that is stopped, nothing is cut; what was cut goes through its FSM without phases, and is not written.
     cutting : ``Out(communicators)``
@@ -75,6 +78,10 @@ class Chunker(wiring.Component):
     chunks : ``Out(stream.Signature(chunk_layout))``, busy : ``In(fsms)``
     through : ``In(stream.Signature(slot))``
         Slots whose FSM has finished.
+    movers : ``Out(mover_signature).array(2)``
+        Fill and drain. Communicators whose next chunk is to be cut wait for fill, too.
+    stop_fill, stop_drain : ``Out(1)``
+        What is left of the latest job is not to be moved.
     progress : ``Out(communicators)``
         A chunk of these was cut, filled or drained.
     active : ``Out(1)``
@@ -86,10 +93,9 @@ class Chunker(wiring.Component):
         A communicator's chunks that were cut.
     """
 
-    def __init__(self, config):
-        self.config = config
-        row = config.communicator_bits + (ROWS - 1).bit_length()
-        self.row_bits = row
+    def __init__(self, config, *, first=0):
+        self.config, self.first = config, first
+        self.row_bits = row = config.communicator_bits + _ROW_BITS
         share = wiring.Signature({"number": Out(config.communicator_bits), "share": In(share_layout(config))})
         done = wiring.Signature({"valid": Out(1), "payload": Out(done_layout(config))})
         failure = wiring.Signature({"valid": Out(1), "payload": Out(name_layout(config))})
@@ -107,6 +113,7 @@ class Chunker(wiring.Component):
             "filled": In(done), "drained": In(done),
             "chunks": Out(stream.Signature(chunk_layout(config))), "busy": In(config.fsms),
             "through": In(stream.Signature(config.slot_bits)),
+            "movers": Out(mover_signature(config)).array(2), "stop_fill": Out(1), "stop_drain": Out(1),
             "active": Out(1), "progress": Out(config.communicators),
             "standing": In(standing_layout(config)), "cutting": Out(config.communicators),
             "unread": Out(failure), "unwritten": Out(failure),
@@ -126,14 +133,24 @@ class Chunker(wiring.Component):
             "piece_beats": config.chunk_beat_bits + 1, "list": config.program_bits, "runs": 8})
         m.submodules.starts = starts = Table(start_row, depth=config.slots, reads=1, init=None)
         m.submodules.ends = ends = Table(drain_row, depth=config.slots, reads=1, init=None)
-        m.submodules.owners = owners = Table(self.row_bits, depth=config.slots, reads=2, init=None)
+        m.submodules.owners = owners = Table(self.row_bits, depth=config.slots, reads=3, init=None)
         m.submodules.names = names = Table(name_layout(config), depth=config.slots, reads=4, init=None)
         taken, filling, full, unread, draining = (
             Signal(config.slots, name=name) for name in ("taken", "filling", "full", "unread", "draining"))
         m.d.comb += self.active.eq(taken.any())
-        self._cut(m, taken, filling, starts, ends, owners, names)
+        queues = m.submodules.fill_queue, m.submodules.drain_queue = MoverQueue(config), MoverQueue(config)
+        ready = self._cut(m, taken, filling, starts, ends, owners, names, queues[0])
         self._start(m, full, unread, starts, names.read[0])
-        self._drain(m, draining, ends, owners.read[1])
+        self._drain(m, draining, ends, owners.read[1], queues[1])
+        # One slot after the other: whose chunk is to be moved there?
+        place, owner = owners.read[2].addr, 1 << owners.read[2].data[_ROW_BITS:]
+        m.d.sync += place.eq(place + 1)
+        for queue, mover, stop, done, moving, more in zip(
+                queues, self.movers, (self.stop_fill, self.stop_drain), (self.filled, self.drained),
+                (filling, draining), (ready, 0), strict=True):
+            wiring.connect(m, queue.mover, wiring.flipped(mover))
+            m.d.comb += [queue.stopped.eq(self.standing.stopped), queue.moved.eq(done.valid), stop.eq(queue.stop),
+                         queue.waiting.eq(Mux(moving.bit_select(place, 1), owner, 0) | more)]
 
         # -- What has come, what is over.
         number = self.drained.payload.slot
@@ -163,7 +180,7 @@ class Chunker(wiring.Component):
                 m.d.sync += [taken[slot].eq(0), draining[slot].eq(0)]
         return m
 
-    def _cut(self, m, taken, filling, starts, ends, owners, names):
+    def _cut(self, m, taken, filling, starts, ends, owners, names, queue):
         """One chunk after the other, of each communicator in turn; those of higher priority first."""
         config, init = self.config, InitSignature(self.config)
         number = Signal(config.communicator_bits)
@@ -207,7 +224,7 @@ class Chunker(wiring.Component):
         ]
         goes_down = Signal()
         m.submodules.turn = turn = RoundRobin(config.communicators)
-        blocked = Signal(config.communicators)              # whose next slot is taken, until any slot is free again
+        blocked = Signal(config.communicators)              # whose next slot is taken, until one of theirs is freed
         ranks = [Signal(RANK_WIDTH, name=f"rank_{index}") for index in range(config.communicators)]
         m.d.sync += [rank.eq(above(self.standing.priorities[index])) for index, rank in enumerate(ranks)]
         ready = Signal(config.communicators)
@@ -272,11 +289,12 @@ class Chunker(wiring.Component):
                         with m.If(slot == place):
                             m.d.sync += [taken[place].eq(1), filling[place].eq(1)]
                     m.next = "CHOOSE"
-        with m.If(self.drained.valid | self.restart):
-            m.d.sync += blocked.eq(0)
+        with m.If(self.drained.valid):
+            m.d.sync += blocked.bit_select(self.unwritten.payload.communicator, 1).eq(0)
         with m.If(self.restart):
-            m.d.sync += fresh.bit_select(self.restart_number, 1).eq(1)
-        m.d.comb += self.cutting.eq(Mux(fsm.ongoing("CHOOSE") | fsm.ongoing("LOOK"), 0, 1 << number))
+            m.d.sync += [blocked.eq(0), fresh.bit_select(self.restart_number, 1).eq(1)]
+        m.d.comb += [self.cutting.eq(Mux(fsm.ongoing("CHOOSE") | fsm.ongoing("LOOK"), 0, 1 << number)),
+                     queue.begins.eq(Mux(self.issued, self.cutting, 0))]
 
         m.d.comb += [
             self.issued_row.eq(self.row), self.issued_last.eq(last),
@@ -293,11 +311,12 @@ class Chunker(wiring.Component):
             columns.write.addr.eq(number), columns.write.data.eq(now),
         ]
 
-        self._restart(m, sequences)
+        self._restart(m, sequences.write)
+        return ready
 
-    def _restart(self, m, table):
+    def _restart(self, m, write):
         with m.If(self.restart):
-            m.d.comb += [table.write.en.eq(1), table.write.addr.eq(self.restart_number), table.write.data.eq(0)]
+            m.d.comb += [write.en.eq(1), write.addr.eq(self.restart_number), write.data.eq(self.first)]
 
     def _start(self, m, full, unread, starts, name):
         """A filled slot goes to its FSM when that is free, in the order of its communicator.
@@ -344,9 +363,9 @@ class Chunker(wiring.Component):
                 m.d.comb += self.chunks.valid.eq(1)
                 with m.If(self.chunks.ready):
                     m.next = "LOOK"
-        self._restart(m, started)
+        self._restart(m, started.write)
 
-    def _drain(self, m, draining, ends, owner):
+    def _drain(self, m, draining, ends, owner, queue):
         """Slots of higher priority first; of one whose communicator is stopped, nothing is written."""
         config = self.config
         through, slot = Signal(), Signal(config.slot_bits)
@@ -369,6 +388,7 @@ class Chunker(wiring.Component):
             job.varying.eq(operation.varying), job.row.eq(operation.row), job.size.eq(operation.size),
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(operation.divide),
             self.drains.valid.eq(waiting.o.valid & looked), waiting.o.ready.eq(self.drains.ready & looked),
+            queue.begins.eq(Mux(self.drains.valid & self.drains.ready, 1 << row.row[_ROW_BITS:], 0)),
         ]
         with m.If(through & ~ResetSignal(allow_reset_less=True)):
             m.d.sync += Assert(waiting.i.ready, Format("a slot is through twice"))

@@ -6,9 +6,9 @@ Every width that a component needs is a property here, so that hardware, model, 
 from dataclasses import dataclass
 
 __all__ = [
-    "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_SEQUENCE_WIDTH", "MAX_RANKS",
-    "OFFSET_WIDTH", "PHASES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH", "SEQUENCE_WIDTH", "STEP_WIDTH", "TINY", "WIDE",
-    "WIRE_HEADER_BYTES", "AceConfig",
+    "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH", "LINK_SEQUENCE_WIDTH",
+    "LINK_SESSION_WIDTH", "MAX_RANKS", "OFFSET_WIDTH", "PHASES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH",
+    "SEQUENCE_WIDTH", "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
 ]
 
 ADDR_WIDTH = 64
@@ -52,14 +52,25 @@ WIRE_HEADER_BYTES = 16
 """What a packet takes on a link besides its payload: header, sequence number, credits and CRC."""
 
 LINK_SEQUENCE_WIDTH = 9
-"""Of a packet's number on a link, which wraps; half as many may wait for their acknowledgement."""
+"""Of the part of a packet's number that travels on a link; half as many may wait for their acknowledgement."""
+
+LINK_HIGH_WIDTH = 8
+"""Of the part above it, which does not travel but counts in the CRC; the whole number wraps."""
+
+LINK_SESSION_WIDTH = 8
+"""Of the number of a link's session, that is of the time from one handshake to the next, which wraps."""
 
 LINK_CREDIT_WIDTH = 13
 """Of beats that were taken out of a receive buffer, modulo twice the longest one."""
 
 
+def _integer(value, low, high):
+    """Whether ``value`` is an integer of that range; True and 1.0 are none."""
+    return type(value) is int and low <= value <= high
+
+
 def _power_of_two(value, low, high):
-    return isinstance(value, int) and low <= value <= high and value & (value - 1) == 0
+    return _integer(value, low, high) and value & (value - 1) == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +177,7 @@ class AceConfig:
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {value!r}")
         for name, low, high in (("dimensions", 1, DIMENSIONS), ("address_width", 32, ADDR_WIDTH)):
-            if not isinstance(value := getattr(self, name), int) or not low <= value <= high:
+            if not _integer(value := getattr(self, name), low, high):
                 raise ValueError(f"{name} must be from {low} to {high}, not {value!r}")
         need("fsms", 2, 32)
         need("slots", self.fsms, 64)

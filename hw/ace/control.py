@@ -165,7 +165,7 @@ class Control(wiring.Component):
             self.link_timeout.eq(bank.link_patience.timeout), self.link_tries.eq(bank.link_patience.tries),
             bank.link_down.ports.eq(Cat(one.state == LinkState.DOWN for one in self.links)),
             bank.link_state.state.eq(link.state), bank.link_state.unacknowledged.eq(link.unacknowledged),
-            bank.link_state.credits.eq(link.credits),
+            bank.link_state.credits.eq(link.credits), bank.link_state.cause.eq(link.cause),
             *(getattr(bank, f"link_{name}").count.eq(link[name]) for name, _ in LINK_COUNTERS),
         ]
         for command, ports in ((bank.link_start, self.link_start), (bank.link_stop, self.link_stop)):
@@ -199,5 +199,6 @@ class Control(wiring.Component):
             *(getattr(fault, name).eq(record[name]) for name in ("status", "rank", "port", "phase", "named")),
             *(getattr(chunk, name).eq(record[name]) for name in ("step", "sequence")),
         ]
-        m.d.sync += self.irq.eq((bank.irq_status.error & bank.irq_enable.error)
-                                | (bank.irq_status.completion & bank.irq_enable.completion))
+        m.d.comb += bank.irq_status.register_set.eq(bank.refused)
+        m.d.sync += self.irq.eq(Cat(getattr(bank.irq_status, name) & getattr(bank.irq_enable, name)
+                                    for name in ("error", "completion", "register")).any())

@@ -67,8 +67,8 @@ class Decoder(wiring.Component):
     o : ``Out(stream.Signature(verdict_layout))``
     standing : ``In(standing_layout)``
         A command for a communicator that is stopped has its status.
-    pending : ``Out(queues)``
-        The queue whose command is being looked at.
+    pending : ``Out(queues)``, looking : ``Out(communicators)``
+        The queue whose command is being looked at, and the communicator that it names.
     """
 
     def __init__(self, config):
@@ -85,7 +85,7 @@ class Decoder(wiring.Component):
             "dst_id": Out(config.region_bits), "dst": In(RegionEntry),
             "send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config)),
             "o": Out(stream.Signature(verdict_layout(config))), "pending": Out(config.queues),
-            "standing": In(standing_layout(config)),
+            "looking": Out(config.communicators), "standing": In(standing_layout(config)),
         })
 
     def elaborate(self, platform):
@@ -309,6 +309,7 @@ class Decoder(wiring.Component):
 
         m.d.comb += [
             self.pending.eq(Mux(fsm.ongoing("IDLE"), 0, 1 << command.queue)),
+            self.looking.eq(Mux(fsm.ongoing("IDLE"), 0, 1 << number)),
             some.eq(word.count != 0),
             verdict.queue.eq(command.queue), verdict.flags.eq(word.flags),
             verdict.communicator.eq(word.communicator), verdict.status.eq(status),

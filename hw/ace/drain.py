@@ -23,7 +23,7 @@ from .narrow_beats import NarrowBeats, kind_layout
 from .operations import word_layout
 from .sram import SramReadSignature
 
-__all__ = ["Drain"]
+__all__ = ["Drain", "reads_under_way"]
 
 WORD_BYTES = 8
 
@@ -36,11 +36,18 @@ BURSTS = 32
 MOVES = 4
 """Moves that wait for their turn at the SRAM."""
 
-READS, UNDIVIDED_READS = 32, 16
-"""Beats on their way from the SRAM, which takes 26 cycles, or waiting behind it; without the divider it takes 6."""
+SLACK = 4
+"""Beats that may wait behind the SRAM besides those that are on their way."""
 
 PLACES = 4
 """Beats that may wait for W in LUT RAM, so that no path runs from WREADY to the stages before."""
+
+
+def reads_under_way(config):
+    """Beats on their way from the SRAM or waiting behind it, so that one is read in each cycle."""
+    # The SRAM, the divider, the converter, the queue, and the place given back.
+    way = config.sram_latency + config.avg * Divide.LATENCY + NarrowBeats.LATENCY + 1 + 1 + config.late_ram
+    return 1 << (way + SLACK - 1).bit_length()
 
 
 class Drain(wiring.Component):
@@ -123,9 +130,8 @@ class Drain(wiring.Component):
     def _read(self, m, moves):
         """Read what there is a place for, and make of it what memory is to have."""
         config = self.config
-        reads = READS if config.avg else UNDIVIDED_READS
-        m.submodules.beats = beats = Queue(config.data_width, depth=reads)
-        m.submodules.credit = credit = CreditCounter(reads, max_take=1)
+        m.submodules.beats = beats = Queue(config.data_width, depth=reads_under_way(config))
+        m.submodules.credit = credit = CreditCounter(reads_under_way(config), max_take=1)
         m.submodules.narrow = narrow = NarrowBeats(config)
 
         # Only the last part of a beat needs a place.

@@ -51,6 +51,9 @@ class AceEngine(wiring.Component):
     Parameters
     ----------
     config : AceConfig
+    first_chunk : int
+        Number of a communicator's first chunk, the same on all ranks: simulations begin shortly before numbers
+        wrap with it.
 
     Members
     -------
@@ -69,8 +72,8 @@ class AceEngine(wiring.Component):
     irq : ``Out(1)``
     """
 
-    def __init__(self, config):
-        self.config = config
+    def __init__(self, config, *, first_chunk=0):
+        self.config, self.first_chunk = config, first_chunk
         link, flits = stream.Signature(link_layout(config)), stream.Signature(flit_layout(config))
         super().__init__({
             "s_axil": In(AxiLiteSignature(addr_width=12, data_width=32)),
@@ -91,7 +94,7 @@ class AceEngine(wiring.Component):
         m.submodules.intake = intake = Intake(config)
         m.submodules.decoder = decoder = Decoder(config)
         m.submodules.operations = operations = Operations(config)
-        m.submodules.chunker = chunker = Chunker(config)
+        m.submodules.chunker = chunker = Chunker(config, first=self.first_chunk)
         m.submodules.communicators = communicators = Communicators(config, shares=4)
         m.submodules.regions = regions = RegionTable(config, late_ram=config.late_ram)
         m.submodules.programs = programs = Programs(config, clients=5)
@@ -258,7 +261,7 @@ class AceEngine(wiring.Component):
         m.d.comb += [
             standing.end.eq(faults.end), standing.end_number.eq(faults.end_number),
             standing.end_status.eq(faults.end_status),
-            standing.busy.eq(operations.held | chunker.cutting | faults.untold),
+            standing.busy.eq(operations.held | chunker.cutting | decoder.looking | faults.untold),
             operations.cutting.eq(chunker.cutting), faults.work.eq(operations.work),
             operations.unwritten.eq(drain.word_error), operations.unwritten_queue.eq(drain.word_queue),
             faults.down.eq(link_down), faults.revoke.eq(control.revoke), faults.revoke_number.eq(control.revoke_number),
@@ -268,7 +271,14 @@ class AceEngine(wiring.Component):
             faults.told.eq(transmit.told),
             watchdog.cycles.eq(control.watchdog), watchdog.work.eq(operations.work), faults.late.eq(watchdog.late),
             watchdog.progress.eq(receive.progress | pool.progress | chunker.progress),
+            watchdog.offering.eq(pool.offering), watchdog.sent.eq(pool.progress),
+            fills.stop.eq(chunker.stop_fill), drains.stop.eq(chunker.stop_drain),
+            *(mine.eq(priority) for mine, priority in zip(
+                watchdog.priorities, standing.standing.priorities, strict=True)),
         ]
+
+        for mover, watched in zip(chunker.movers, watchdog.movers, strict=True):
+            connect(m, mover, watched)
 
         counts = control.counts
         m.d.comb += [

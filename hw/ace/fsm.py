@@ -150,7 +150,8 @@ class Fsm(wiring.Component):
             self.header.offset.eq(current.target), self.header.beats.eq(length - 1),
             self.header.reduce.eq(current.reduce),
         ]
-        m.d.sync += self.offer.eq(sending & may & there & ~self.taken)
+        # A send of no beats is none: no header tells of it.
+        m.d.sync += self.offer.eq(sending & may & there & (left != 0) & ~self.taken)
         with m.If(self.granted_valid):
             m.d.sync += granted.eq(self.granted)
         m.d.sync += unread.eq(unread + self.taken - self.read)

@@ -26,7 +26,7 @@ ROWS = 2
 """Collectives of a communicator that have begun, at most."""
 
 ACTIVE = 4
-"""Of a queue."""
+"""Of a queue. The decoder has one command at a time: whose place it was has been counted when the next one is taken."""
 
 STATUS_WIDTH = 8
 
@@ -214,7 +214,7 @@ class Operations(wiring.Component):
         ]
         for queue in range(queues):
             held_in = (tails[queue] - heads[queue])[:place_bits + 1]
-            m.d.comb += self.places[queue].eq((held_in < ACTIVE - 1) & ~held[queue] & ~failing[queue])
+            m.d.comb += self.places[queue].eq((held_in < ACTIVE) & ~held[queue] & ~failing[queue])
             with m.If(self.configure & (self.configure_queue == queue)):
                 m.d.sync += enabled[queue].eq(self.sc_enable)
             with m.If(self.i.valid & (new.queue == queue)):

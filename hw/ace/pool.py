@@ -70,6 +70,8 @@ class FsmPool(wiring.Component):
         GRANTs for these FSMs are forgotten.
     progress : ``Out(communicators)``
         A packet was taken from an FSM of these.
+    offering : ``Out(communicators)``
+        An FSM of these had a packet that might be sent, in the cycle before.
     starved : ``Out(1)``
         Some FSM has something to send and none may.
     """
@@ -93,7 +95,7 @@ class FsmPool(wiring.Component):
             "signals": Out(stream.Signature(signal_layout(config))), "signal_room": In(config.ports),
             "select": In(config.fsm_bits), "state": Out(state_layout(config)),
             "standing": In(standing_layout(config)), "restart": In(1), "restart_share": In(share_layout(config)),
-            "progress": Out(config.communicators), "starved": Out(1),
+            "progress": Out(config.communicators), "offering": Out(config.communicators), "starved": Out(1),
         })
 
     def elaborate(self, platform):
@@ -265,6 +267,9 @@ class FsmPool(wiring.Component):
             self.starved.eq(Cat(fsm.state.wants for fsm in fsms).any() & ~Cat(fsm.offer for fsm in fsms).any()),
         ]
         m.d.comb += self.progress.eq(Mux(valid & self.sends.ready, 1 << send.header.communicator, 0))
+        m.d.sync += self.offering.eq(Cat(
+            Cat(fsm.offer & (fsm.state.communicator == number) for fsm in fsms).any()
+            for number in range(config.communicators)))
         with m.If(free):
             m.d.sync += valid.eq(open_.any())
             with m.If(open_.any()):

@@ -6,10 +6,10 @@ the staging registers, then write the entry's number to the COMMIT register; the
 
 from hw.dma_engine.config import DOMAIN_WIDTH
 from hw.dma_engine.config import OFFSET_WIDTH as REGION_WIDTH
-from hw.regs import Access, Field, Register, RegisterMap, register_pair
+from hw.regs import Access, Field, Register, RegisterMap, number_field, refusal_registers, register_pair
 
 from .config import ADDR_WIDTH, COUNT_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, OFFSET_WIDTH, ROOT_WIDTH
-from .words import PROGRAM_WIDTH, CommunicatorState, LinkState, Stage, Status, Waits
+from .words import PROGRAM_WIDTH, CommunicatorState, LinkCause, LinkState, Stage, Status, Waits
 
 __all__ = ["ID_VALUE", "LINK_COUNTERS", "LINK_TIMEOUT", "LINK_TRIES", "VERSION", "register_map"]
 
@@ -17,6 +17,8 @@ ID_VALUE = 0x4143_4520
 """ASCII ``ACE`` and a blank."""
 
 VERSION = 1
+
+_MAP_WIDTH = 12
 
 RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
@@ -42,9 +44,11 @@ def _identity(config):
         Register("IRQ_STATUS", [
             Field("error", 1, W1C, doc="A collective failed, a word was refused, or a communicator ended."),
             Field("completion", 1, W1C, doc="A collective with the IRQ flag has ended."),
+            Field("register", 1, W1C, doc="A write to a register was refused; REFUSED_WRITE says which."),
         ], doc="Interrupt sources."),
-        Register("IRQ_ENABLE", [Field(name, 1, RW, doc=f"Let {name} drive irq.") for name in ("error", "completion")],
-                 doc="The irq output is high while an enabled source is set."),
+        Register("IRQ_ENABLE", [
+            Field(name, 1, RW, doc=f"Let {name} drive irq.") for name in ("error", "completion", "register")],
+            doc="The irq output is high while an enabled source is set."),
     )
 
 
@@ -59,7 +63,7 @@ def _regions(config):
             Field("writable", 1, RW, doc="May be a receive buffer."),
             Field("valid", 1, RW, doc="The entry is a region."),
         ], doc="Who may do what with the region."),
-        Register("REGION_COMMIT", [Field("region", config.region_bits, PULSE, doc="Entry to write.")],
+        Register("REGION_COMMIT", [number_field("region", config.regions, PULSE, doc="Entry to write.")],
                  doc="Writes the staged region to the table. Commands looked at later see it."),
     )
 
@@ -73,10 +77,12 @@ def _communicators(config):
         Register("COMMUNICATOR_SHAPE", sizes, doc="Shape of the communicator; unused dimensions have one rank."),
         Register("COMMUNICATOR_PLACE", places, doc="Where this endpoint is in it."),
         Register("COMMUNICATOR_SHARE", [
-            Field("fsm_first", 5, RW, doc="First FSM of its own."),
-            Field("fsm_bits", 3, RW, doc="Log2 of how many; the same on all its ranks."),
-            Field("slot_first", 6, RW, doc="First slot of its own."),
-            Field("slot_bits", 3, RW, doc="Log2 of how many; at least as many as FSMs."),
+            Field("fsm_first", 5, RW, legal=range(config.fsms), doc="First FSM of its own."),
+            Field("fsm_bits", 3, RW, legal=range(config.fsm_bits + 1),
+                  doc="Log2 of how many; the same on all its ranks."),
+            Field("slot_first", 6, RW, legal=range(config.slots), doc="First slot of its own."),
+            Field("slot_bits", 3, RW, legal=range(config.slot_bits + 1),
+                  doc="Log2 of how many; at least as many as FSMs."),
             Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain whose queues may use it."),
             Field("valid", 1, RW, doc="The entry is a communicator."),
         ], doc="What it has for itself, so that none can be kept waiting by another."),
@@ -88,31 +94,32 @@ def _communicators(config):
         Register("COMMUNICATOR_MODE", [
             Field("epoch", 4, RW, doc="Which time it is set up; the same on all its ranks, another one than before."),
             Field("priority", 2, RW, doc="Higher ones go first at memory and ports."),
-            Field("ports", config.ports, RW, lsb=8, doc="Ports that its programs use, a bit each."),
+            number_field("ports", 1 << config.ports, RW, lsb=8, doc="Ports that its programs use, a bit each."),
             Field("rank", 8, RW, lsb=16, doc="This endpoint's rank in it."),
         ], doc="What packets and errors of it carry, and who goes first."),
         Register("COMMUNICATOR_COMMIT", [
-            Field("communicator", config.communicator_bits, PULSE, doc="Entry to write.")],
+            number_field("communicator", config.communicators, PULSE, doc="Entry to write.")],
             doc="Writes the staged communicator, and opens it. Nothing of it may be waiting or under way; its chunks "
                 "count from 0."),
         Register("COMMUNICATOR_REVOKE", [
-            Field("communicator", config.communicator_bits, PULSE, doc="Communicator to end.")],
+            number_field("communicator", config.communicators, PULSE, doc="Communicator to end.")],
             doc="Ends what is under way of an open communicator, on all its ranks, with REVOKED."),
         Register("WATCHDOG", [Field("cycles", 32, RW, doc="Cycles; 0 for no limit.")],
-                 doc="A communicator that has work, and makes no progress for this to twice this time, ends with "
-                     "TIMEOUT."),
+                 doc="A communicator that has work, and makes no progress for this time, ends with TIMEOUT; not while "
+                     "others keep it waiting. One that keeps others waiting has half of the time for each chunk."),
         *register_pair("PROGRAM_WORD", PROGRAM_WIDTH, RW, doc="A word of a program"),
-        Register("PROGRAM_COMMIT", [Field("address", config.program_bits, PULSE, doc="Word to write.")],
+        Register("PROGRAM_COMMIT", [number_field("address", config.program_words, PULSE, doc="Word to write.")],
                  doc="Writes the staged word."),
         Register("DIRECTORY_ENTRY", [
-            Field("plus", 12, RW, doc="Address of the program for chunks that go up, or of its table of roles."),
-            Field("minus", 12, RW, doc="The same for those that go down."),
+            Field("plus", 12, RW, legal=range(config.program_words),
+                  doc="Address of the program for chunks that go up, or of its table of roles."),
+            Field("minus", 12, RW, legal=range(config.program_words), doc="The same for those that go down."),
             Field("both", 1, RW, doc="Half of the columns go down; else all go up."),
             Field("valid", 1, RW, doc="There is a program."),
         ], doc="Where a collective's programs are."),
         Register("DIRECTORY_COMMIT", [
-            Field("collective", DIRECTORY_WIDTH, PULSE, doc="Collective; 8 more: in rank order."),
-            Field("communicator", config.communicator_bits, PULSE, lsb=8, doc="Communicator."),
+            number_field("collective", 1 << DIRECTORY_WIDTH, PULSE, doc="Collective; 8 more: in rank order."),
+            number_field("communicator", config.communicators, PULSE, lsb=8, doc="Communicator."),
         ], doc="Writes the staged entry of the directory."),
     )
 
@@ -127,7 +134,7 @@ def _extents(config):
 
     return (
         *part("SEND", "send"), *part("RECEIVE", "receive"),
-        Register("EXTENT_COMMIT", [Field("row", config.extent_bits, PULSE, doc="Row to write.")],
+        Register("EXTENT_COMMIT", [number_field("row", config.extent_rows, PULSE, doc="Row to write.")],
                  doc="Writes the staged extents, of one rank, to both halves of a row. No collective may be using it."),
     )
 
@@ -140,11 +147,11 @@ def _queues(config):
             Field("sc_enable", 1, RW, doc="QUEUE_SC is an address; without it, SC is not published."),
             Field("enabled", 1, RW, doc="Take words; else they are refused."),
         ], doc="How a queue behaves."),
-        Register("QUEUE_COMMIT", [Field("queue", config.queue_bits, PULSE, doc="Queue to configure.")],
+        Register("QUEUE_COMMIT", [number_field("queue", config.queues, PULSE, doc="Queue to configure.")],
                  doc="Writes the staged queue to the table."),
-        Register("QUEUE_CLEAR", [Field("queue", config.queue_bits, PULSE, doc="Queue to clear.")],
+        Register("QUEUE_CLEAR", [number_field("queue", config.queues, PULSE, doc="Queue to clear.")],
                  doc="Leaves the error state: the failed command counts as ended, and the queue goes on."),
-        Register("QUEUE_SELECT", [Field("queue", config.queue_bits, RW, doc="Queue to look at.")],
+        Register("QUEUE_SELECT", [number_field("queue", config.queues, RW, doc="Queue to look at.")],
                  doc="Which queue the following registers show."),
         Register("QUEUE_STATE", [
             Field("status", 8, RO, enum=Status, doc="Of the failed command, else OK."),
@@ -184,22 +191,28 @@ def _links(config):
                   "again: more than a packet takes there, and its acknowledgement back. 0: never."),
             Field("tries", 8, RW, reset=LINK_TRIES, doc="How often in a row, before the link is given up."),
         ], doc="Patience of all links."),
-        Register("LINK_START", [Field("ports", ports, PULSE, doc="A bit for each port.")],
+        Register("LINK_START", [number_field("ports", 1 << ports, PULSE, doc="A bit for each port.")],
                  doc="Forgets what waits at these ports, and brings their links up when the other ends do so too."),
-        Register("LINK_STOP", [Field("ports", ports, PULSE, doc="A bit for each port.")],
+        Register("LINK_STOP", [number_field("ports", 1 << ports, PULSE, doc="A bit for each port.")],
                  doc="Takes the links of these ports down."),
         Register("LINK_DOWN", [Field("ports", ports, RO, doc="A bit for each port.")],
                  doc="Links that were given up, or taken down."),
-        Register("LINK_SELECT", [Field("port", 3, RW, doc="Port to look at.")],
+        Register("LINK_SELECT", [Field("port", 3, RW, legal=range(ports), doc="Port to look at.")],
                  doc="Which port the following registers show."),
         Register("LINK_STATE", [
             Field("state", 2, RO, enum=LinkState, doc="State of the selected port."),
             Field("unacknowledged", 9, RO, lsb=4, doc="Packets that the other end has not acknowledged."),
             Field("credits", 13, RO, lsb=16, doc="Beats for which the other end has room."),
+            Field("cause", 3, RO, lsb=29, enum=LinkCause, doc="Why it went DOWN the last time."),
         ], doc="State of the selected port."),
-        *(Register(f"LINK_{name.upper()}", [Field("count", 16, RO, doc="It stays at its largest value.")],
-                   doc=f"{doc}, at the selected port, since reset.") for name, doc in LINK_COUNTERS),
+        *map(_link_counter, LINK_COUNTERS[:-1]),
     )
+
+
+def _link_counter(counter):
+    name, doc = counter
+    return Register(f"LINK_{name.upper()}", [Field("count", 16, RO, doc="It stays at its largest value.")],
+                    doc=f"{doc}, at the selected port, since reset.")
 
 
 LINK_COUNTERS = (
@@ -208,6 +221,7 @@ LINK_COUNTERS = (
     ("sequence_errors", "Packets that came in place of another"),
     ("duplicates", "Packets that had come before"),
     ("timeouts", "Times that there was no progress"),
+    ("stale", "Packets that came too late: of an earlier session, or older than another that has come"),
 )
 
 COUNTERS = (
@@ -233,7 +247,7 @@ def register_map(config):
         for register in register_pair(f"COUNT_{name}", 48, RO, doc=doc)
     ]
     watch = (
-        Register("FSM_SELECT", [Field("fsm", config.fsm_bits, RW, doc="FSM to look at.")],
+        Register("FSM_SELECT", [number_field("fsm", config.fsms, RW, doc="FSM to look at.")],
                  doc="Which FSM the following registers show."),
         Register("FSM_STATE", [
             Field("busy", 1, RO, doc="It has a chunk."),
@@ -250,7 +264,7 @@ def register_map(config):
             Field("sent", 12, RO, doc="Sends of its phase that are done."),
             Field("received", 12, RO, lsb=16, doc="Receives of its phase that are done."),
         ], doc="How far the selected FSM is."),
-        Register("SLOT_SELECT", [Field("slot", config.slot_bits, RW, doc="Slot to look at.")],
+        Register("SLOT_SELECT", [number_field("slot", config.slots, RW, doc="Slot to look at.")],
                  doc="Which slot the following register shows."),
         Register("SLOT_STATE", [
             Field("stage", 3, RO, enum=Stage, doc="Where its chunk is."),
@@ -258,7 +272,7 @@ def register_map(config):
             Field("sequence", 16, RO, lsb=16, doc="Number of its chunk."),
         ], doc="What the selected slot holds; if it is free, held last."),
         Register("COMMUNICATOR_SELECT", [
-            Field("communicator", config.communicator_bits, RW, doc="Communicator to look at.")],
+            number_field("communicator", config.communicators, RW, doc="Communicator to look at.")],
             doc="Which communicator the following registers show."),
         Register("COMMUNICATOR_STATE", [
             Field("state", 2, RO, enum=CommunicatorState, doc="Whether it takes commands and packets."),
@@ -281,5 +295,7 @@ def register_map(config):
     )
     return RegisterMap("ace", [
         *_identity(config), *_regions(config), *_communicators(config), *_extents(config), *_queues(config), *watch,
-        *counters, *_links(config), _features(config),
-    ], addr_width=12, doc="Registers of the dmace collectives accelerator.")
+        *counters, *_links(config), _features(config), *refusal_registers(_MAP_WIDTH),
+        # Last, so that no other has another address than before.
+        _link_counter(LINK_COUNTERS[-1]),
+    ], addr_width=_MAP_WIDTH, doc="Registers of the dmace collectives accelerator.")

@@ -47,6 +47,8 @@ class Transfers(wiring.Component):
     i : ``In(stream.Signature(job_layout))``
     program : ``Out(ProgramRead)``, program_data : ``In``
     extents : ``Out(ExtentRead)``
+    stop : ``In(1)``
+        What is left of the job is not to be moved: it ends with the next move, which has no bytes.
     o : ``Out(stream.Signature(move_layout))``
     """
 
@@ -55,7 +57,7 @@ class Transfers(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(job_layout(config))),
             "program": Out(ProgramRead(config)), "program_data": In(TransferLayout.size),
-            "extents": Out(ExtentRead(config)),
+            "extents": Out(ExtentRead(config)), "stop": In(1),
             "o": Out(stream.Signature(move_layout(config))),
         })
 
@@ -97,7 +99,7 @@ class Transfers(wiring.Component):
                     m.d.sync += [job.eq(self.i.payload), runs.eq(self.i.payload.runs)]
                     m.next = "RUN"
             with m.State("RUN"):
-                with m.If(runs == 0):
+                with m.If((runs == 0) | self.stop):
                     with m.If(free):
                         m.d.sync += [*whole, move.bytes.eq(0), move.last.eq(1), valid.eq(1)]
                         m.next = "IDLE"
@@ -134,16 +136,18 @@ class Transfers(wiring.Component):
                     m.next = "MOVE"
             with m.State("MOVE"):
                 with m.If(free):
-                    last = (pieces == 1) & (runs == 1)
+                    last = ((pieces == 1) & (runs == 1)) | self.stop
                     m.d.sync += [
                         *whole, valid.eq(1), move.last.eq(last), move.sram.eq(sram),
                         move.address.eq(start + offset),
-                        move.bytes.eq(Mux(left <= 0, 0, Mux(
+                        move.bytes.eq(Mux((left <= 0) | self.stop, 0, Mux(
                             offset > full if early else left < job.piece_bytes, left, job.piece_bytes))),
                         offset.eq(offset + job.shard_bytes), sram.eq(sram + job.piece_beats),
                         pieces.eq(pieces - 1),
                     ]
-                    with m.If(pieces == 1):
+                    with m.If(self.stop):
+                        m.next = "IDLE"
+                    with m.Elif(pieces == 1):
                         m.d.sync += runs.eq(runs - 1)
                         with m.If(runs == 1):
                             m.next = "IDLE"

@@ -14,8 +14,8 @@ from .formats import OP_WIDTH, TYPE_WIDTH
 __all__ = [
     "COMMAND_FIELDS", "HEADER_FIELDS", "PARTED", "PHASE_FIELDS", "PROGRAM_WIDTH", "RECORD_FIELDS", "REDUCING",
     "ROLE_FIELDS", "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord",
-    "CommunicatorState", "HeaderWord", "LinkState", "Ordered", "PhaseWord", "RoleWord", "SendWord", "Stage", "Status",
-    "TransferWord", "Waits", "field_positions",
+    "CommunicatorState", "HeaderWord", "LinkCause", "LinkState", "Ordered", "PhaseWord", "RoleWord", "SendWord",
+    "Stage", "Status", "TransferWord", "Waits", "field_positions",
 ]
 
 
@@ -166,6 +166,23 @@ class LinkState(enum.IntEnum):
     """It has, but may not know of this one."""
     UP = 3
     """Packets go both ways."""
+
+
+class LinkCause(enum.IntEnum):
+    """Why a port went DOWN the last time."""
+
+    NONE = 0
+    """It has not since reset."""
+    SOFTWARE = 1
+    """LINK_STOP, or LINK_START."""
+    PATIENCE = 2
+    """The other end did not answer."""
+    PEER = 3
+    """The other end is DOWN."""
+    RESTART = 4
+    """The other end was reset or started while this one was UP: what it had taken cannot be known."""
+    VIOLATION = 5
+    """The other end told of packets or beats that were never sent: one of both ends is broken."""
 
 
 COMMAND_FIELDS = (

@@ -9,7 +9,7 @@ from hw.dma_engine.words import COMPLETION_FIELDS
 
 from .config import COLUMN_BYTES, EXTENT_ALIGNMENT
 from .formats import DType, Reduction
-from .layouts import PacketKind, link_header_layout, link_layout, packet_layout
+from .layouts import PacketKind, implied_layout, link_header_layout, link_layout, packet_layout
 from .words import (
     COMMAND_FIELDS,
     HEADER_FIELDS,
@@ -96,13 +96,18 @@ _PACKET = {
     "state": "CREDIT: of the sender's port: 0 DOWN, 1 START, 2 INIT, 3 UP",
     "nak": "CREDIT: packets from `ack` on are to be sent again",
     "ask": "CREDIT: to be answered by another at once",
+    "refuse": "CREDIT: the sender has left the session that the receiver's is bound to",
+    "session": "CREDIT: number of the sender's session",
+    "peer": "CREDIT: number of the receiver's session that the sender is bound to, or that it refuses; in START and "
+            "DOWN it may be an old one",
+    "ack_high": "CREDIT: the number that is expected next, above the bits of `ack`",
     "granted": "GRANT: receives of the phase that are safe, counted from its beginning",
 }
 
 _LINK_HEADER = {
     "packet": "the packet's header, see above",
-    "sequence": "number of the packet, of those that are not CREDIT packets; the first one is 0",
-    "ack": "number of the packet that is expected next: all before have come",
+    "sequence": "low bits of the packet's number, of those that are not CREDIT packets; the first one is 0",
+    "ack": "low bits of the number of the packet that is expected next: all before have come",
     "round": "changes whenever packets are sent again; of a NAK, the round that it complains of",
     "channel": "whose receive buffer it goes to",
     "credits": "13 bits for each channel: beats that were taken out of its receive buffer since the link came up, "
@@ -113,10 +118,16 @@ _LINK = {
     "data": "payload: words of the SRAM, the beat's first byte lowest; 0 in packets without payload, where it does not "
             "travel",
     "header": "travels in front of the payload, in 12 bytes, the rest of which is 0; counts on the first beat",
-    "crc": "CRC-32 of IEEE 802.3 (zlib's) of the header's 12 bytes and the payload; travels behind it; counts on the "
-           "last beat",
+    "crc": "CRC-32 of IEEE 802.3 (zlib's) of the header's 12 bytes and the payload, of all but CREDIT packets XORed "
+           "with [what both ends know](#what-counts-in-the-crc); travels behind the payload; counts on the last beat",
     "first": "first beat of a packet",
     "last": "last beat of a packet",
+}
+
+_IMPLIED = {
+    "sequence_high": "number of the packet, above the bits of `sequence`",
+    "ack_high": "number of the packet that is expected next, above the bits of `ack`",
+    "session": "number of the receiver's session",
 }
 
 _COLLECTIVES = {
@@ -240,7 +251,9 @@ def page(config):
               "## The record of an error", "", "Payload of an ABORT packet; registers `FAULT` and `FAULT_CHUNK`.", "",
               *_fields(field_positions(RECORD_FIELDS), _RECORD), "## The beat on a link", ""]
     lines += [*_fields(_placed(link_layout(config)), _LINK), "### Its header", "",
-              *_fields(_placed(link_header_layout(config)), _LINK_HEADER)]
+              *_fields(_placed(link_header_layout(config)), _LINK_HEADER), "### What counts in the CRC", "",
+              "It does not travel: the sender XORs the CRC of a packet with it, and so does the receiver.", "",
+              *_fields(_placed(implied_layout()), _IMPLIED)]
     return "\n".join(lines)
 
 

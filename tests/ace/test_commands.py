@@ -13,7 +13,7 @@ from amaranth.sim import Simulator
 
 from hw.ace.chunker import Chunker
 from hw.ace.communicators import Communicators, shape_layout, share_layout
-from hw.ace.config import DIRECTORY_WIDTH, TINY
+from hw.ace.config import DIRECTORY_WIDTH, SEQUENCE_WIDTH, TINY
 from hw.ace.decoder import Decoder, directory_layout
 from hw.ace.extents import ExtentLayout, Extents
 from hw.ace.formats import DType, Reduction, growth, width
@@ -51,7 +51,9 @@ STOPPED = Status.LINK_DOWN
 class _Front(wiring.Component):
     """All that lies between doorbell, memory and FSMs."""
 
-    def __init__(self):
+    def __init__(self, first_chunk=0):
+        self.first_chunk = first_chunk
+
         def event(layout):
             return In(wiring.Signature({"valid": Out(1), "payload": Out(layout)}))
 
@@ -79,7 +81,7 @@ class _Front(wiring.Component):
         m.submodules.intake = intake = Intake(CONFIG)
         m.submodules.decoder = decoder = Decoder(CONFIG)
         m.submodules.operations = operations = Operations(CONFIG)
-        m.submodules.chunker = chunker = Chunker(CONFIG)
+        m.submodules.chunker = chunker = Chunker(CONFIG, first=self.first_chunk)
         m.submodules.communicators = communicators = Communicators(CONFIG, shares=2)
         m.submodules.regions = regions = RegionTable(CONFIG)
         m.submodules.programs = programs = Programs(CONFIG, clients=2)
@@ -142,7 +144,7 @@ class _Front(wiring.Component):
             operations.cutting.eq(chunker.cutting), chunker.restart.eq(self.communicator_write),
             operations.unwritten.eq(self.unwritten), operations.unwritten_queue.eq(self.unwritten_queue),
             self.failed.eq(chunker.unread.valid | chunker.unwritten.valid),
-            self.left.eq((operations.held | chunker.cutting).any()),
+            self.left.eq((operations.held | chunker.cutting | decoder.looking).any()),
             *(getattr(getattr(chunker, name), part).eq(getattr(getattr(self, name), part))
               for name in ("filled", "drained") for part in ("valid", "payload")),
         ]
@@ -152,9 +154,9 @@ class _Front(wiring.Component):
 class _Host:
     """Tables, commands, and what becomes of them."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, first_chunk=0):
         self.rng = random.Random(seed)
-        self.dut = _Front()
+        self.dut = _Front(first_chunk)
         self.assembly = assemble(CONFIG, SHAPE, (0, 1), PLACE)
         self.jobs, self.drained, self.chunks, self.words = [], [], [], []
         self.errors = {}                    # number of a job -> (read error, write error)
@@ -362,6 +364,9 @@ def test_chunks(seed):
     ({"collective": 3, "flags": 9, "root": 2, "count": 10}, Status.DST_BOUNDS),
     ({"communicator": 1}, Status.COMMUNICATOR), ({"communicator": 9}, Status.COMMUNICATOR),
     ({"src_region": 0}, Status.SRC_REGION), ({"src_region": 200}, Status.SRC_REGION),
+    # Beyond the table; their lower bits are those of regions that there are.
+    ({"src_region": CONFIG.regions + 1}, Status.SRC_REGION), ({"dst_region": CONFIG.regions + 2}, Status.DST_REGION),
+    ({"src_region": 129}, Status.SRC_REGION),
     ({"src_region": 3}, Status.SRC_DOMAIN), ({"src_offset": LENGTH // 4 - 99}, Status.SRC_BOUNDS),
     ({"dst_region": 4}, Status.DST_REGION), ({"dst_region": 3}, Status.DST_DOMAIN),
     ({"dst_region": 1}, Status.DST_RIGHTS), ({"dst_offset": LENGTH // 4 - 99}, Status.DST_BOUNDS),
@@ -405,6 +410,7 @@ def test_extents_within_bounds():
     """Of buffers of one part, only the first row counts; where a count is 0, no displacement does."""
     host = _Host(3)
     commands = [
+        # Their last parts end with their regions.
         _command(Collective.ALL_TO_ALL, count=10, flags=9, root=0, src=(1, WORDS - 60), dst=(2, WORDS - 60)),
         _command(Collective.ALL_GATHER, count=10, flags=9, root=1),
         _command(Collective.REDUCE_SCATTER, count=10, flags=9, root=2),
@@ -414,6 +420,52 @@ def test_extents_within_bounds():
     host.run()
     assert [word for _, word in host.words] == [(number + 1, 0, 0) for number in range(3)]
     assert [(job["varying"], job["row"], job["size"]) for job in host.jobs] == [(1, row, 2) for row in (0, 16, 32)]
+
+
+@pytest.mark.parametrize("ranks, root, status", [
+    (16, CONFIG.extent_rows // 16 - 1, Status.OK), (17, CONFIG.extent_rows // 16 - 1, Status.MALFORMED),
+    (1, CONFIG.extent_rows // 16, Status.MALFORMED)])
+def test_last_rows_of_extents(monkeypatch, ranks, root, status):
+    """A communicator's rows may end with the table, and not behind it."""
+    monkeypatch.setitem(globals(), "RANKS", ranks)
+    host = _Host(6)
+    host.stores.append((0, _command(Collective.ALL_GATHER, count=11, flags=9, root=root).pack(), 0xFFFF))
+    host.done = lambda: len(host.words) == 1
+    host.run()
+    assert host.words == [(SC[0], (int(not status), int(bool(status)), status))]
+
+
+def test_a_command_in_the_decoder_is_under_way(monkeypatch):
+    """From when it is taken from its queue on, also while all its rows are looked at."""
+    monkeypatch.setitem(globals(), "RANKS", 64)
+    monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, extent_rows=128))
+    host, left = _Host(8), []
+    stand = host._stand
+
+    def watch(ctx, now):
+        stand(ctx, now)
+        left.append(ctx.get(host.dut.left))
+
+    host._stand = watch
+    host.stores.append((0, _command(Collective.ALL_GATHER, count=11, flags=9, root=4).pack(), 0xFFFF))
+    host.done = lambda: len(host.words) == 1
+    host.run()
+    assert host.words == [(SC[0], (1, 0, 0))]
+    begins = left.index(1)
+    assert begins < 10 and all(left[begins:begins + 250])
+
+
+def test_numbers_wrap():
+    """After chunk 65,535 comes chunk 0, in the next slot and FSM."""
+    host = _Host(7, first_chunk=0xFFFD)
+    host.stores.extend((0, _command(Collective.ALL_REDUCE, count=3000).pack(), 0xFFFF) for _ in range(2))
+    host.done = lambda: len(host.words) == 2
+    host.run()
+    assert [word for _, word in host.words] == [(1, 0, 0), (2, 0, 0)]
+    assert len(host.chunks) > 6
+    for number, chunk in enumerate(host.chunks, start=0xFFFD):
+        number %= 1 << SEQUENCE_WIDTH
+        assert (chunk["sequence"], chunk["slot"], chunk["fsm"]) == (number, number % CONFIG.slots, number % CONFIG.fsms)
 
 
 def test_last_byte_is_within_bounds():

@@ -2,14 +2,17 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 
 import cocotb
 import numpy as np
 import pytest
 
-from hw.ace.drain import Drain
+from hw.ace.divide import Divide
+from hw.ace.drain import Drain, reads_under_way
 from hw.ace.formats import DType, Op, width
 from hw.ace.model_numerics import combine
+from hw.ace.narrow_beats import NarrowBeats
 from hw.ace.operations import word_layout
 from sim.memory import PAGE_BYTES
 from tests.ace.movers import BASE_ADDRESS, CONFIGS, DIVIDED, WIDENED, CheckedMover, Move, MoverBench, parameters
@@ -25,6 +28,16 @@ WORDS = 0x9_8765_4000
 @pytest.mark.parametrize("config", CONFIGS)
 def test_drain(simulate, config, stalls):
     simulate(CheckedMover(Drain(CONFIGS[config])), name=f"drain_{config}", env=parameters(stalls=stalls))
+
+
+@pytest.mark.parametrize("late_ram", [False, True])
+@pytest.mark.parametrize("avg", [False, True])
+def test_reads_cover_the_way(avg, late_ram):
+    """There is a place for each beat that is on its way at full rate; and no block RAM for them."""
+    config = replace(CONFIGS["tiny"], avg=avg, late_ram=late_ram)
+    way = config.sram_latency + (Divide.LATENCY if avg else 0) + NarrowBeats.LATENCY
+    # Besides, the queue behind it, and the cycle or two until a place is given back.
+    assert way + 2 + late_ram <= reads_under_way(config) == (32 if avg else 16)
 
 
 class _Sram:

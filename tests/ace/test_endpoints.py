@@ -194,7 +194,7 @@ def test_errors_of_a_memory(write):
         assert stubs.interrupted(failing) is None
         assert stubs.run(2000, until_interrupt=True) == Reason.INTERRUPT
         assert stubs.interrupted(failing) <= stubs.cycle and stubs.interrupted(1 - failing) is None
-        assert stubs.do(driver.interrupts()) == [{"error": 1, "completion": 0}]
+        assert stubs.do(driver.interrupts()) == [{"error": 1, "completion": 0, "register": 0}]
         stubs.arrival(1, 1, 2)
         assert (stubs.inbox(1, 1, 64) == (0 if write else 7)).all()
         stubs.do(driver.acknowledge(error=True))

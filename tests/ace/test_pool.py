@@ -29,6 +29,7 @@ from hw.ace.words import PROGRAM_WIDTH, ROOTED, Collective
 
 CONFIG = TINY
 FSM_MASK, SLOT_MASK = CONFIG.fsms - 1, CONFIG.slots - 1
+COMMUNICATOR = 2
 LIMIT = 20_000
 LATE = 1_000
 """Cycles on a link that is late: enough for several chunks."""
@@ -50,7 +51,7 @@ class _Rank(wiring.Component):
             "signals": Out(stream.Signature(signal_layout(CONFIG))),
             "grant": event(grant_layout(CONFIG)), "grant_port": In(range(CONFIG.ports)),
             "landed": event(landed_layout(CONFIG)),
-            "read": event(CONFIG.fsm_bits),
+            "read": event(CONFIG.fsm_bits), "offering": Out(CONFIG.communicators),
             "room": In(CONFIG.ports), "signal_room": In(CONFIG.ports),
         })
 
@@ -67,14 +68,14 @@ class _Rank(wiring.Component):
         m.d.comb += [
             programs.write.eq(self.write), programs.write_address.eq(self.address),
             programs.write_data.eq(self.word), pool.program_data.eq(programs.data),
-            communicators.write.eq(self.write),
+            communicators.write.eq(self.write), communicators.number.eq(COMMUNICATOR),
             communicators.share.eq(share_layout(CONFIG).const({
                 "fsm_mask": self.fsm_mask, "slot_mask": SLOT_MASK})),
             pool.grant.valid.eq(self.grant.valid), pool.grant.payload.eq(self.grant.payload),
             pool.grant.port.eq(self.grant_port),
             pool.landed.valid.eq(self.landed.valid), pool.landed.payload.eq(self.landed.payload),
             pool.read.valid.eq(self.read.valid), pool.read.fsm.eq(self.read.payload),
-            pool.room.eq(self.room), pool.signal_room.eq(self.signal_room),
+            pool.room.eq(self.room), pool.signal_room.eq(self.signal_room), self.offering.eq(pool.offering),
         ]
         return m
 
@@ -90,6 +91,7 @@ class _World:
         self.srams = [{} for _ in programs]
         self.reading = [deque() for _ in programs]
         self.links = {}                     # (rank, its port) -> what is on its way there
+        self.sending = [None for _ in programs]
         self.through = [[] for _ in programs]
 
     def neighbour(self, rank, port):
@@ -144,7 +146,14 @@ class _World:
         ctx.set(rank.room, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
         ctx.set(rank.signal_room, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
 
+        # A packet is seen here in the cycle after it was offered, as ``offering`` is.
+        offering, send = ctx.get(rank.offering), ctx.get(rank.sends.payload) if ctx.get(rank.sends.valid) else None
+        if send is not None and self.sending[number] is None:
+            assert offering == 1 << send.header.communicator
+        assert not offering or self.chunks[number][0]["sequence"] not in {chunk["sequence"] for chunk in waiting}
+
         busy = len(self.reading[number]) > 3
+        self.sending[number] = send if busy else None
         ctx.set(rank.sends.ready, not busy)
         if ctx.get(rank.sends.valid) and not busy:
             send = ctx.get(rank.sends.payload)
@@ -237,7 +246,7 @@ def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
     worst = max(program.places for program in programs.values())
     pieces = [min(piece, CONFIG.chunk_beats // worst) for piece in pieces]
     chunks = [[{
-        "communicator": 0, "sequence": number, "fsm": number & fsm_mask, "slot": number & SLOT_MASK,
+        "communicator": COMMUNICATOR, "sequence": number, "fsm": number & fsm_mask, "slot": number & SLOT_MASK,
         "arithmetic": {"dtype": 0, "op": 0}, "piece_beats": pieces[number],
         "program": begins[rank][kind], "phases": len(programs[rank, kind].phases),
     } for number, kind in enumerate(kinds)] for rank in range(ranks)]

@@ -7,6 +7,7 @@ import pytest
 from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.sim import Simulator
 
 from hw.ace.config import TINY
 from hw.ace.extents import ExtentLayout
@@ -26,7 +27,8 @@ class _Bench(wiring.Component):
     def __init__(self, config, words, extents=()):
         self.config, self.words, self.extents = config, words, extents
         super().__init__({
-            "i": In(stream.Signature(job_layout(config))), "o": Out(stream.Signature(move_layout(config)))})
+            "i": In(stream.Signature(job_layout(config))), "o": Out(stream.Signature(move_layout(config))),
+            "stop": In(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -35,7 +37,7 @@ class _Bench(wiring.Component):
         connect(m, transfers.program, programs.reads[0])
         connect(m, flipped(self.i), transfers.i)
         connect(m, transfers.o, flipped(self.o))
-        m.d.comb += transfers.program_data.eq(programs.data)
+        m.d.comb += [transfers.program_data.eq(programs.data), transfers.stop.eq(self.stop)]
         rows = Array(ExtentLayout.const({"count": count, "displacement": displacement})
                      for count, displacement in self.extents or [(0, 0)])
         hold = Signal()     # another one asks first, every now and then
@@ -78,7 +80,9 @@ def test_moves(config, stalls):
     rng, config = random.Random(f"transfers {stalls}"), CONFIGS[config]
     words = [TransferWord(rng.randrange(4), rng.choice((0, 0, rng.randrange(TINY.extent_rows - 8))),
                           rng.randint(1, 8)).pack() for _ in range(WORDS)]
-    extents = [(rng.choice((0, rng.randrange(1 << 14))), rng.getrandbits(28)) for _ in range(TINY.extent_rows)]
+    near = 3000     # many parts have about so many elements
+    extents = [(rng.choice((0, near - 1, near, near + 1, rng.randrange(1 << 14))), rng.getrandbits(28))
+               for _ in range(TINY.extent_rows)]
     jobs = []
     for _ in range(40):
         shard = rng.randint(1, 40_000)
@@ -92,6 +96,8 @@ def test_moves(config, stalls):
             "dtype": rng.choice((0, 1, 2, 8, 9)), "widen": rng.randrange(2), "divide": rng.randrange(128),
             "varying": rng.randrange(2) & config.varying, "row": 0, "size": rng.randrange(3),
         })
+        if jobs[-1]["varying"]:
+            jobs[-1]["column"] = (near << jobs[-1]["size"]) - piece + rng.choice((-4, -1, 0, 1, 4))
     expected = [(job, move) for job in jobs for move in _moves(job, words, extents)]
     dut = _Bench(config, words, extents)
     _, got = exercise(dut, [(dut.i, jobs)], [dut.o], expect=len(expected), stalls=stalls)
@@ -113,3 +119,47 @@ def test_rate(config):
     _, got = exercise(dut, [(dut.i, [job])], [dut.o], expect=64)
     cycles = [cycle for cycle, _ in got]
     assert cycles[-1] - cycles[0] == 63
+
+
+@pytest.mark.parametrize("varying", [0, 1])
+@pytest.mark.parametrize("runs", [0, 3])
+def test_stop(varying, runs):
+    """At any moment of a job: what is left of it is one move at most, the last one, which has no bytes. The job that
+    comes next is done in full."""
+    words = [TransferWord(position, shard, 3).pack() for position, shard in ((0, 2), (4, 0), (8, 5))]
+    extents = [(1000, 5000 * row) for row in range(TINY.extent_rows)]
+    job = {"list": 0, "runs": runs, "base": 4096, "shard_bytes": 600, "column": 64, "limit": 1 << 20,
+           "piece_bytes": 64, "piece_beats": 8, "slot": 1, "dtype": 0, "widen": 0, "divide": 0, "varying": varying,
+           "row": 0, "size": 0}
+    whole = [(move[1], move[3]) for move in _moves(job, words, extents)]
+    seen = set()
+    for moment in range(70):
+        rng = random.Random(moment)
+        dut, got = _Bench(TINY, words, extents), []
+
+        async def live(ctx, dut=dut, got=got, moment=moment, rng=rng):
+            jobs, cycle = 0, 0
+            ctx.set(dut.i.payload, job)
+            for _ in range(300):
+                # As long as the address generator has the first job.
+                ctx.set(dut.stop, cycle > moment and jobs == 1)
+                ctx.set(dut.i.valid, jobs < 2)
+                ctx.set(dut.o.ready, rng.random() < 0.7)
+                if ctx.get(dut.o.valid) and ctx.get(dut.o.ready):
+                    move = ctx.get(dut.o.payload)
+                    got.append((move.bytes, move.last, move.slot))
+                taken = ctx.get(dut.i.ready) and jobs < 2
+                await ctx.tick()
+                cycle, jobs = cycle + (jobs > 0), jobs + taken
+
+        sim = Simulator(dut)
+        sim.add_clock(1e-6)
+        sim.add_testbench(live)
+        sim.run()
+        moves = [(size, last) for size, last, _ in got]
+        cut = moves.index(next(move for move in moves if move[1])) + 1
+        first, second = moves[:cut], moves[cut:]
+        assert second == whole and {slot for _, _, slot in got} == {1}
+        assert first == whole or first == [*whole[:cut - 1], (0, 1)]
+        seen.add(cut)
+    assert seen >= (set(range(1, 9)) if runs else {1})

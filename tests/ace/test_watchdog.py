@@ -1,4 +1,4 @@
-"""The watchdog tells of those that have work and no progress, between once and twice its time, and of nobody else."""
+"""The watchdog tells of those that have work and no progress, soon after its time; not of those that others block."""
 
 import pytest
 from amaranth.sim import Simulator
@@ -6,12 +6,38 @@ from amaranth.sim import Simulator
 from hw.ace.config import TINY
 from hw.ace.watchdog import Watchdog
 
+FILL, DRAIN = range(2)
 
-def _run(body):
+
+class _Bench:
+    def __init__(self, ctx, dut, cycles):
+        self.ctx, self.dut = ctx, dut
+        ctx.set(dut.cycles, cycles)
+
+    def set(self, **inputs):
+        for name, value in inputs.items():
+            self.ctx.set(getattr(self.dut, name), value)
+
+    def mover(self, number, **inputs):
+        for name, value in inputs.items():
+            self.ctx.set(getattr(self.dut.movers[number], name), value)
+
+    async def until_late(self, limit, *, every=None, event=None):
+        """Cycles until somebody is late, and who; ``event`` is called every so many cycles with 1, and then with 0."""
+        for cycle in range(limit):
+            if late := self.ctx.get(self.dut.late):
+                return cycle, late
+            if every:
+                event(int(cycle % every == 0))
+            await self.ctx.tick()
+        return limit, 0
+
+
+def _run(body, cycles):
     dut = Watchdog(TINY)
 
     async def live(ctx):
-        await body(ctx, dut)
+        await body(_Bench(ctx, dut, cycles))
 
     sim = Simulator(dut)
     sim.add_clock(1e-6)
@@ -19,34 +45,136 @@ def _run(body):
     sim.run()
 
 
-@pytest.mark.parametrize("cycles", [1, 7, 100])
-@pytest.mark.parametrize("begin", [0, 3])
-def test_time(cycles, begin):
-    async def body(ctx, dut):
-        ctx.set(dut.cycles, cycles)
-        for _ in range(begin):
-            await ctx.tick()
-        ctx.set(dut.work, 0b0110)
-        waited = 0
-        while not ctx.get(dut.late):
-            # The first has progress now and then.
-            ctx.set(dut.progress, 0b0010 if cycles == 1 or waited % cycles == 0 else 0)
-            await ctx.tick()
-            waited += 1
-        assert ctx.get(dut.late) == 0b0100
-        assert cycles <= waited <= 2 * cycles + 2
-        ctx.set(dut.progress, 0b0110)
-        await ctx.tick()
-        assert not ctx.get(dut.late)
+def _longest(cycles, more=0):
+    """``more``: ticks that are not counted."""
+    return (9 + more) * (cycles // 8 + 1) + 2
 
-    _run(body)
+
+@pytest.mark.parametrize("cycles", [1, 7, 100, 1000])
+@pytest.mark.parametrize("begin", [0, 3, 11])
+def test_time(cycles, begin):
+    async def body(bench):
+        await bench.ctx.tick().repeat(begin) if begin else None
+        bench.set(work=0b0110)
+        # The first has progress now and then.
+        waited, late = await bench.until_late(
+            3 * cycles + 30, every=max(cycles // 2, 1), event=lambda now: bench.set(progress=0b0010 * now))
+        assert late == 0b0100
+        assert cycles <= waited <= _longest(cycles)
+        bench.set(progress=0b0110)
+        await bench.ctx.tick()
+        assert not bench.ctx.get(bench.dut.late)
+        # And no work is never late.
+        bench.set(progress=0, work=0)
+        assert await bench.until_late(2 * _longest(cycles)) == (2 * _longest(cycles), 0)
+
+    _run(body, cycles)
+
+
+def test_a_shorter_time_counts_at_once():
+    async def body(bench):
+        bench.set(work=0b0001)
+        await bench.ctx.tick().repeat(200)
+        bench.set(cycles=100)
+        waited, late = await bench.until_late(1000)
+        assert late == 0b0001 and 50 <= waited <= _longest(100)
+
+    _run(body, 1 << 30)
 
 
 def test_off():
-    async def body(ctx, dut):
-        ctx.set(dut.work, 0b1111)
-        for _ in range(300):
-            await ctx.tick()
-            assert not ctx.get(dut.late)
+    async def body(bench):
+        bench.set(work=0b1111)
+        bench.mover(FILL, holder=1)
+        assert await bench.until_late(300) == (300, 0)
 
-    _run(body)
+    _run(body, 0)
+
+
+@pytest.mark.parametrize("number", [FILL, DRAIN])
+def test_who_holds_a_mover_has_half_the_time(number):
+    """It is late, whether or not it gets on otherwise; those that it blocks are not, until it is ended."""
+    cycles = 400
+
+    async def body(bench):
+        bench.set(work=0b0111, progress=0b0100)
+        bench.mover(number, holder=0b0001, blocked=0b0010)
+        waited, late = await bench.until_late(2 * cycles)
+        assert late == 0b0001
+        assert cycles // 2 <= waited <= cycles // 2 + cycles // 8 + 12
+        for _ in range(5 * cycles):
+            await bench.ctx.tick()
+            assert bench.ctx.get(bench.dut.late) == 0b0001
+        # It was ended, and still does not let go: what waits for it is not told apart from the dead.
+        bench.set(work=0b0110)
+        bench.mover(number, blocked=0)
+        await bench.ctx.tick().repeat(_longest(cycles, more=1))
+        assert bench.ctx.get(bench.dut.late) == 0b0011
+        bench.mover(number, moved=1)
+        await bench.ctx.tick()
+        bench.mover(number, moved=0, holder=0)
+        await bench.ctx.tick()
+        assert bench.ctx.get(bench.dut.late) == 0b0010
+
+    _run(body, cycles)
+
+
+def test_each_chunk_has_half_the_time():
+    async def body(bench):
+        bench.set(work=0b0001, progress=0b0001)
+        bench.mover(FILL, holder=0b0001)
+        assert await bench.until_late(4000, every=190, event=lambda now: bench.mover(FILL, moved=now)) == (4000, 0)
+        bench.mover(FILL, moved=0)
+        assert (await bench.until_late(400))[1] == 0b0001
+
+    _run(body, 400)
+
+
+@pytest.mark.parametrize("blocks", [
+    pytest.param(lambda bench, on: bench.mover(FILL, blocked=0b0010 * on), id="fill"),
+    pytest.param(lambda bench, on: bench.mover(DRAIN, blocked=0b0010 * on), id="drain"),
+    pytest.param(lambda bench, on: bench.set(offering=0b0010, sent=0b0001 * on, progress=0b0001 * on), id="port"),
+])
+def test_who_is_kept_waiting_is_not_late(blocks):
+    """For as long as it is, in each eighth of the time; then the time goes on."""
+    cycles = 400
+
+    async def body(bench):
+        bench.set(work=0b0010)
+        assert await bench.until_late(10 * cycles, every=50, event=lambda now: blocks(bench, now)) == (10 * cycles, 0)
+        blocks(bench, 0)
+        waited, late = await bench.until_late(2 * cycles)
+        assert late == 0b0010 and waited <= _longest(cycles, more=1)
+
+    _run(body, cycles)
+
+
+def test_packets_of_others_are_no_excuse_for_who_has_none():
+    """Its peers do not come, however busy others of its class are."""
+    async def body(bench):
+        bench.set(work=0b0011, offering=0b0001, sent=0b0001, progress=0b0001)
+        waited, late = await bench.until_late(2000)
+        assert late == 0b0010 and waited <= _longest(400)
+
+    _run(body, 400)
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("other", range(4))
+def test_only_a_higher_class_starves(number, other):
+    """Of two with work, only the first one has progress."""
+    cycles = 80
+
+    async def body(bench):
+        bench.set(work=0b0011)
+        bench.ctx.set(bench.dut.priorities[0], number)
+        bench.ctx.set(bench.dut.priorities[1], other)
+        waited, late = await bench.until_late(
+            10 * cycles, every=10, event=lambda now: bench.set(progress=0b0001 * now))
+        if number > other:
+            assert late == 0
+            bench.set(progress=0, work=0b0010)
+            waited, late = await bench.until_late(2 * cycles)
+        assert late == 0b0010 and waited <= _longest(cycles, more=1)
+
+    _run(body, cycles)

@@ -1,0 +1,88 @@
+"""Collectives of a queue from two communicators: as many as it has places begin, and they end in order."""
+
+from itertools import permutations
+
+import pytest
+from amaranth.sim import Simulator
+
+from hw.ace.config import TINY
+from hw.ace.operations import ACTIVE, ROWS, Operations
+from hw.ace.words import CommandFlag, Status
+from hw.dma_engine.words import CompletionWord
+
+QUEUE, ADDRESS = 1, 0x1238
+
+
+class _Bench:
+    def __init__(self, ctx, dut):
+        self.ctx, self.dut, self.words = ctx, dut, []
+
+    async def tick(self, count=1):
+        for _ in range(count):
+            if self.ctx.get(self.dut.words.valid):
+                word = self.ctx.get(self.dut.words.payload)
+                assert (word.address, word.queue) == (ADDRESS, QUEUE)
+                self.words.append(CompletionWord.unpack(word.data))
+            await self.ctx.tick()
+
+    async def pulse(self, strobe, **values):
+        for name, value in {**values, strobe: 1}.items():
+            self.ctx.set(getattr(self.dut, name), value)
+        await self.tick()
+        self.ctx.set(getattr(self.dut, strobe), 0)
+
+    @property
+    def places(self):
+        return self.ctx.get(self.dut.places) >> QUEUE & 1
+
+    async def begin(self, communicator):
+        """A collective of one chunk, when it may; the chunk is cut at once. Returns its row."""
+        ctx, dut = self.ctx, self.dut
+        assert self.places and ctx.get(dut.free) >> communicator & 1
+        ctx.set(dut.i.payload, {"queue": QUEUE, "flags": CommandFlag.SC, "communicator": communicator,
+                                "status": Status.OK, "chunks": 1})
+        ctx.set(dut.i.valid, 1)
+        await self.tick()
+        ctx.set(dut.i.valid, 0)
+        row = communicator * ROWS + (ctx.get(dut.row_number) >> communicator & 1)
+        assert ctx.get(dut.begun) >> communicator & 1
+        await self.pulse("issued", issued_row=row, issued_last=1)
+        return row
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1), (1, 3, 0, 2)], ids=str)
+def test_all_places(order):
+    """Each is a collective's own until its completion word is out, in whatever order chunks end."""
+    assert sorted(order) == list(range(ACTIVE)) and order in permutations(range(ACTIVE))
+    dut = Operations(TINY)
+
+    async def live(ctx):
+        bench = _Bench(ctx, dut)
+        ctx.set(dut.words.ready, 1)
+        ctx.set(dut.select, QUEUE)
+        await bench.pulse("configure", configure_queue=QUEUE, sc_address=ADDRESS, sc_enable=1)
+        # Three times round, so that numbers of places wrap.
+        for number in range(3):
+            rows = []
+            for begun in range(ACTIVE):
+                assert ctx.get(dut.active) == begun
+                rows.append(await bench.begin(begun % 2))
+            assert len(set(rows)) == ACTIVE == ctx.get(dut.active)
+            assert not bench.places
+            await bench.tick(20)
+            for place in order:
+                before = len(bench.words)
+                status = Status.WRITE_ERROR if (number, place) == (2, ACTIVE - 1) else Status.OK
+                await bench.pulse("ended", ended_row=rows[place], ended_status=status)
+                await bench.tick(40)
+                ended = set(order[:order.index(place) + 1])
+                through = next((one for one in range(ACTIVE) if one not in ended), ACTIVE)
+                assert len(bench.words) - number * ACTIVE == through and before <= len(bench.words)
+            assert bench.places == (number < 2)
+        assert bench.words == [
+            *((count, 0, Status.OK) for count in range(1, 3 * ACTIVE)), (3 * ACTIVE - 1, 1, Status.WRITE_ERROR)]
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(live)
+    sim.run()
