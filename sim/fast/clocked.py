@@ -23,7 +23,9 @@ class ClockedInputs(wiring.Component):
         component = self._component
         m.domains.clocked = clocked = ClockDomain(local=True)
         m.d.comb += clocked.clk.eq(ClockSignal())
-        m.d.sync += clocked.rst.eq(ResetSignal())
+        reset = Signal(reset_less=True)         # or the reset would hold it at 0
+        m.d.sync += reset.eq(ResetSignal())
+        m.d.comb += clocked.rst.eq(reset)
         m.submodules.component = DomainRenamer("clocked")(component)
         for (_, member, outer), (_, _, inner) in zip(self.signature.flatten(self),
                                                      component.signature.flatten(component), strict=True):

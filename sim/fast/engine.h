@@ -17,18 +17,28 @@ struct alignas(DMACE_DMA_DOORBELL_PAGE) DoorbellPage {
     uint64_t halves[DMACE_DMA_DOORBELL_PAGE / 8] = {};
 };
 
-class Engine : public Ports<kBytes> {
+template <class Memory>
+class EngineWith : public Ports<kBytes, Memory> {
 public:
+    using Ports<kBytes, Memory>::post;
     uint64_t cycle = 0;
 
-    Engine(std::vector<Target> targets, const MemoryOptions& options) : Ports(std::move(targets), options, kIdBits) {
-        prepare(top_);
-        top_.rst = 1;
-        for (int count = 0; count < 4; ++count) tick();
-        top_.rst = 0;
+    template <class... Arguments>
+    explicit EngineWith(Arguments&&... arguments) : Ports<kBytes, Memory>(std::forward<Arguments>(arguments)...) {
+        this->prepare(top_);
+        reset(4);
+    }
+    ~EngineWith() { top_.final(); }
+
+    void reset(int cycles) {
+        hold(true);
+        while (cycles--) tick();
+        hold(false);
         tick();
     }
-    ~Engine() { top_.final(); }
+
+    // What `rst` is from the next cycle on.
+    void hold(bool reset) { top_.rst = reset; }
 
     volatile void* doorbell(uint32_t queue) { return &pages_[queue]; }
 
@@ -45,31 +55,52 @@ public:
 
     // The edge that brings the inputs to the engine (ClockedInputs) begins the cycle.
     void tick() {
-        drive(top_, cycle);
+        this->drive(top_, cycle);
         top_.clk = 0;
         top_.eval();
         top_.clk = 1;
         top_.eval();
-        sample(top_, cycle);
+        this->sample(top_, cycle);
         ++cycle;
     }
 
     void write(uint32_t offset, uint32_t value) {
-        post_write(offset, value);
+        this->post_write(offset, value);
         await("a register write");
     }
 
     uint32_t read(uint32_t offset) {
-        post_read(offset);
+        this->post_read(offset);
         await("a register read");
-        const uint32_t value = values.front();
-        values.pop_front();
+        const uint32_t value = this->values.front();
+        this->values.pop_front();
         return value;
+    }
+
+    // A value of 64 bits, to a register and the one behind it.
+    void write_pair(uint32_t low, uint64_t value) {
+        write(low, static_cast<uint32_t>(value));
+        write(low + 4, static_cast<uint32_t>(value >> 32));
+    }
+
+    // A region that may be read, if it is a source, or written.
+    void define_region(uint32_t number, uint64_t base, uint64_t length, uint32_t domain, bool source) {
+        write_pair(DMACE_DMA_REGION_BASE_LO_OFFSET, base);
+        write_pair(DMACE_DMA_REGION_LENGTH_LO_OFFSET, length);
+        write(DMACE_DMA_REGION_ACCESS_OFFSET,
+              domain << DMACE_DMA_REGION_ACCESS_DOMAIN_SHIFT | DMACE_DMA_REGION_ACCESS_VALID_MASK |
+                  (source ? DMACE_DMA_REGION_ACCESS_READABLE_MASK : DMACE_DMA_REGION_ACCESS_WRITABLE_MASK));
+        write(DMACE_DMA_REGION_COMMIT_OFFSET, number);
+    }
+
+    void command(uint32_t queue, uint32_t what) {
+        write(DMACE_DMA_QUEUE_COMMAND_OFFSET,
+              queue << DMACE_DMA_QUEUE_COMMAND_QUEUE_SHIFT | what << DMACE_DMA_QUEUE_COMMAND_COMMAND_SHIFT);
     }
 
 private:
     void await(const char* what) {
-        for (int left = 100000; accesses_waiting(); --left) {
+        for (int left = 100000; this->accesses_waiting(); --left) {
             if (left == 0) throw std::runtime_error(std::string("The engine did not answer ") + what);
             tick();
         }
@@ -77,4 +108,10 @@ private:
 
     Vtop top_;
     std::array<DoorbellPage, DMACE_DMA_QUEUES> pages_;
+};
+
+class Engine : public EngineWith<AxiMemory<kBytes>> {
+public:
+    Engine(std::vector<Target> targets, const MemoryOptions& options)
+        : EngineWith<AxiMemory<kBytes>>(std::move(targets), options, kIdBits) {}
 };

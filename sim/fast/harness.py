@@ -69,6 +69,8 @@ class Flow:
         Both by chance instead, and less than so many bytes, for each request; at most 4096.
     size_from : int
         Sizes by chance, from this to ``size``, half of them two beats at most beyond this; 0 for all of ``size``.
+    across : int
+        1: the middle of each source is at a multiple of 4 KiB, so that it is read in two bursts; sizes of 2 to 4096.
     rate : float
         Requests per cycle of all queues together; 0 for as fast as they may.
     misbehaves : int
@@ -96,6 +98,7 @@ class Flow:
     destination_shift: int = 0
     random_shift: int = 0
     size_from: int = 0
+    across: int = 0
     rate: float = 0
     target: int = 0
     limit: int = 0

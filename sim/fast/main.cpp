@@ -79,6 +79,7 @@ Flow read_flow(const std::string& text) {
                       {"destination_shift", into(flow.destination_shift)},
                       {"random_shift", into(flow.random_shift)},
                       {"size_from", into(flow.size_from)},
+                      {"across", into(flow.across)},
                       {"rate", into(flow.rate)},
                       {"target", into(flow.target)},
                       {"limit", into(flow.limit)},
@@ -137,6 +138,8 @@ Options read_options(int count, char** words) {
         if (flow.burst > flow.depth || flow.burst > 128) throw Wrong("A burst is at most the depth, and at most 128.");
         if (flow.size >= 1u << 28 || flow.size_from > flow.size) throw Wrong("A size is less than 2^28, and size_from no more.");
         if (flow.random_shift > 4096) throw Wrong("A random shift is at most 4096.");
+        if (flow.across && (flow.size < 2 || flow.size > 4096))
+            throw Wrong("A source across a multiple of 4 KiB has 2 to 4096 bytes.");
         if (flow.source_shift >= kBytes || flow.destination_shift >= kBytes) throw Wrong("A shift is less than a beat.");
         if (std::max({flow.source, flow.destination, flow.target}) >= options.targets.size())
             throw Wrong("A flow names a target that there is not.");
@@ -154,10 +157,7 @@ Options read_options(int count, char** words) {
 
 std::string quoted(const std::string& text) { return '"' + text + '"'; }
 
-template <class Part>
-void print_percentiles(const char* name, const std::vector<Request>& requests, Part part, const char* after) {
-    std::vector<uint64_t> values;
-    for (const Request& request : requests) values.push_back(part(request));
+void print_percentiles(const char* name, std::vector<uint64_t> values, const char* after) {
     std::sort(values.begin(), values.end());
     const auto at = [&](double share) {
         return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
@@ -169,6 +169,13 @@ void print_percentiles(const char* name, const std::vector<Request>& requests, P
                     ", \"max\": %" PRIu64 "}%s",
                     name, values.front(), at(0.5), at(0.9), at(0.99), values.back(), after);
     }
+}
+
+template <class Part>
+void print_percentiles(const char* name, const std::vector<Request>& requests, Part part, const char* after) {
+    std::vector<uint64_t> values;
+    for (const Request& request : requests) values.push_back(part(request));
+    print_percentiles(name, std::move(values), after);
 }
 
 void run(const Options& options) {
@@ -235,6 +242,9 @@ void run(const Options& options) {
     print_percentiles("to_read", traffic.finished, [](const Request& r) { return r.issued - r.posted; }, ", ");
     print_percentiles("to_done", traffic.finished, [](const Request& r) { return r.done - r.posted; }, ", ");
     print_percentiles("to_seen", traffic.finished, [](const Request& r) { return r.seen - r.posted; }, "},\n");
+    std::printf("\"delays\": {");
+    print_percentiles("words", traffic.word_delays, ", ");
+    print_percentiles("records", traffic.record_delays, "},\n");
     std::printf("\"requests\": [");
     comma = "";
     for (const Queue& queue : traffic.queues)

@@ -36,18 +36,18 @@ public:
     virtual void written(uint64_t /*cycle*/, const WriteBurst&) {}
 };
 
-template <unsigned kBytes>
+template <unsigned kBytes, class MemoryKind = AxiMemory<kBytes>>
 class Ports {
 public:
-    using Memory = AxiMemory<kBytes>;
+    using Memory = MemoryKind;
 
     Memory memory;
     Observer* observer = nullptr;
     uint64_t read_stalls = 0, write_stalls = 0;  // cycles in which AR or W waited
     uint64_t refused_accesses = 0;               // register accesses that were answered with an error
 
-    Ports(std::vector<Target> targets, const MemoryOptions& options, unsigned id_bits)
-        : memory(std::move(targets), options, id_bits) {}
+    template <class... Arguments>
+    explicit Ports(Arguments&&... arguments) : memory(std::forward<Arguments>(arguments)...) {}
 
     // Stores wait; at most one beat per cycle leaves.
     void post(Store store) { stores_.push_back(std::move(store)); }

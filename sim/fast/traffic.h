@@ -29,6 +29,7 @@ struct Flow {
     uint32_t source_shift = 0, destination_shift = 0;  // bytes beyond alignment
     uint32_t random_shift = 0;  // both by chance, per request, less than so many bytes
     uint32_t size_from = 0;     // if not 0: sizes by chance, from this to `size`, half of them short
+    uint32_t across = 0;        // 1: the middle of each source is at a multiple of 4 KiB
     uint32_t waiting = 0;  // if not 0: at most so many posted whose first read is not on the bus yet
     double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
     uint32_t target = 0, limit = 0, priority = 0, weight = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
@@ -47,6 +48,13 @@ struct Request {
     uint64_t posted = 0, issued = 0, done = 0, seen = 0;
 };
 
+// A completion word: what it has not told yet, and when its writes began whose answers are to come.
+struct Word {
+    std::deque<uint64_t> untold;  // when each request and all before it were written
+    std::deque<uint64_t> issued;
+    uint32_t count = 0;
+};
+
 struct Queue {
     uint32_t number = 0;
     const Flow* flow = nullptr;
@@ -58,6 +66,9 @@ struct Queue {
     std::deque<uint64_t> told;  // requests up to each doorbell of the ring that is on its way
     std::deque<uint64_t> ends;  // requests up to the last of each descriptor in the ring
     std::deque<uint64_t> record_ends;  // the same of those whose records are to come
+    std::deque<uint64_t> owed_ends;    // and of those whose requests are to be written
+    std::deque<uint64_t> owed_records;  // when these were
+    Word sc, rc;
     uint32_t sc_count = 0, rc_count = 0;
     uint64_t sc_issued = 0, rc_issued = 0;  // when the latest AW came
     uint64_t bytes = 0;                     // payload written in the window
@@ -77,6 +88,7 @@ public:
     Window window;
     bool measuring = false;
     std::vector<Request> finished;  // in the window, or of flows that end
+    std::vector<uint64_t> word_delays, record_delays;  // from the last write response to AW of the word that tells
     std::vector<std::string> errors;
     uint64_t misbehaved = 0;  // words in the window
     uint64_t wrong_bytes = 0, checked_bytes = 0, checked_requests = 0;
@@ -177,8 +189,16 @@ public:
         if (!(id >> (kIdBits - 1))) return;
         window.completion_words += measuring;
         const uint64_t word = (address - kWords) / 8;
-        if (word / 2 >= queues.size()) return;
-        (word % 2 ? queues[word / 2].rc_issued : queues[word / 2].sc_issued) = cycle;
+        if (word / 2 < queues.size()) {
+            Queue& queue = queues[word / 2];
+            (word % 2 ? queue.rc_issued : queue.sc_issued) = cycle;
+            (word % 2 ? queue.rc : queue.sc).issued.push_back(cycle);
+        } else if (const uint64_t number = (address - kRings) / kRingSpan; number < queues.size()) {
+            Queue& queue = queues[number];
+            if (queue.owed_records.empty()) return complain("A record came that nobody asked for.");
+            if (measuring) record_delays.push_back(cycle - queue.owed_records.front());
+            queue.owed_records.pop_front();
+        }
     }
 
     void write_beat(unsigned bytes) override {
@@ -187,7 +207,7 @@ public:
     }
 
     void written(uint64_t cycle, const WriteBurst& burst) override {
-        if (burst.id >> (kIdBits - 1)) return;
+        if (burst.id >> (kIdBits - 1)) return told(burst);
         Queue* queue = owner(burst.address);
         if (!queue) return complain("A write went to no arena.");
         queue->bytes += measuring * burst.bytes_enabled;
@@ -198,10 +218,34 @@ public:
         Request& request = queue->request(number);
         request.moved += burst.bytes_enabled;
         if (request.moved == request.size) request.done = cycle;
-        while (queue->done < queue->posted && queue->request(queue->done).done) ++queue->done;
+        while (queue->done < queue->posted && queue->request(queue->done).done) {
+            ++queue->done;
+            queue->sc.untold.push_back(cycle);
+            queue->rc.untold.push_back(cycle);
+            if (!queue->owed_ends.empty() && queue->owed_ends.front() == queue->done) {
+                queue->owed_ends.pop_front();
+                queue->owed_records.push_back(cycle);
+            }
+        }
     }
 
 private:
+    // A completion word is in memory: how long had the oldest request waited that it tells of?
+    void told(const WriteBurst& burst) {
+        const uint64_t number = (burst.address - kWords) / 8;
+        if (number / 2 >= queues.size()) return;
+        Word& word = number % 2 ? queues[number / 2].rc : queues[number / 2].sc;
+        uint64_t value;
+        std::memcpy(&value, &burst.data[burst.address % kBytes], 8);
+        const size_t told = dmace_count(value) - word.count;
+        if (told && told <= word.untold.size()) {
+            if (measuring) word_delays.push_back(word.issued.front() - word.untold.front());
+            word.untold.erase(word.untold.begin(), word.untold.begin() + static_cast<std::ptrdiff_t>(told));
+        }
+        word.count = dmace_count(value);
+        word.issued.pop_front();
+    }
+
     void complain(std::string sentence) {
         if (errors.size() < 20) errors.push_back(std::move(sentence));
     }
@@ -217,8 +261,8 @@ private:
         queue.flow = &flow;
         const uint64_t room = uint64_t{flow.size} + std::max(flow.random_shift, kBytes) + kBytes;
         // Aligned requests of up to a page lie in one page.
-        if (flow.size >= 4096) {
-            queue.stride = (room + 4095) / 4096 * 4096;
+        if (flow.size >= 4096 || flow.across) {
+            queue.stride = (room + (flow.across ? 4096 : 0) + 4095) / 4096 * 4096;
         } else {
             queue.stride = 2 * kBytes;
             while (queue.stride < room) queue.stride *= 2;
@@ -254,19 +298,15 @@ private:
     }
 
     void configure(const Queue& queue) {
-        region(2 * queue.number, queue.source_base, queue.source_slots * queue.stride, true);
-        region(2 * queue.number + 1, queue.destination_base, queue.slots * queue.stride, false);
+        engine_.define_region(2 * queue.number, queue.source_base, queue.source_slots * queue.stride, kDomain, true);
+        engine_.define_region(2 * queue.number + 1, queue.destination_base, queue.slots * queue.stride, kDomain, false);
         const uint64_t sc = kWords + queue.number * 16, rc = sc + 8;
-        engine_.write(DMACE_DMA_QUEUE_SC_LO_OFFSET, static_cast<uint32_t>(sc));
-        engine_.write(DMACE_DMA_QUEUE_SC_HI_OFFSET, static_cast<uint32_t>(sc >> 32));
-        engine_.write(DMACE_DMA_QUEUE_RC_LO_OFFSET, static_cast<uint32_t>(rc));
-        engine_.write(DMACE_DMA_QUEUE_RC_HI_OFFSET, static_cast<uint32_t>(rc >> 32));
+        engine_.write_pair(DMACE_DMA_QUEUE_SC_LO_OFFSET, sc);
+        engine_.write_pair(DMACE_DMA_QUEUE_RC_LO_OFFSET, rc);
         if (queue.flow->ring) {
             const uint64_t ring = kRings + queue.number * kRingSpan, records = ring + kRingSpan / 2;
-            engine_.write(DMACE_DMA_RING_BASE_LO_OFFSET, static_cast<uint32_t>(ring));
-            engine_.write(DMACE_DMA_RING_BASE_HI_OFFSET, static_cast<uint32_t>(ring >> 32));
-            engine_.write(DMACE_DMA_RING_RECORDS_LO_OFFSET, static_cast<uint32_t>(records));
-            engine_.write(DMACE_DMA_RING_RECORDS_HI_OFFSET, static_cast<uint32_t>(records >> 32));
+            engine_.write_pair(DMACE_DMA_RING_BASE_LO_OFFSET, ring);
+            engine_.write_pair(DMACE_DMA_RING_RECORDS_LO_OFFSET, records);
             engine_.write(DMACE_DMA_RING_CONFIG_OFFSET, kRingBits << DMACE_DMA_RING_CONFIG_SIZE_SHIFT |
                                                             DMACE_DMA_RING_CONFIG_RECORDS_MASK);
         }
@@ -281,20 +321,7 @@ private:
         engine_.write(DMACE_DMA_QUEUE_LIMIT_OFFSET, queue.flow->limit);
         engine_.write(DMACE_DMA_QUEUE_COMMIT_OFFSET, queue.number);
         if (queue.flow->misbehaves == kNotStarted) return;
-        engine_.write(DMACE_DMA_QUEUE_COMMAND_OFFSET,
-                      queue.number << DMACE_DMA_QUEUE_COMMAND_QUEUE_SHIFT |
-                          DMACE_DMA_COMMAND_START << DMACE_DMA_QUEUE_COMMAND_COMMAND_SHIFT);
-    }
-
-    void region(uint32_t number, uint64_t base, uint64_t length, bool source) {
-        engine_.write(DMACE_DMA_REGION_BASE_LO_OFFSET, static_cast<uint32_t>(base));
-        engine_.write(DMACE_DMA_REGION_BASE_HI_OFFSET, static_cast<uint32_t>(base >> 32));
-        engine_.write(DMACE_DMA_REGION_LENGTH_LO_OFFSET, static_cast<uint32_t>(length));
-        engine_.write(DMACE_DMA_REGION_LENGTH_HI_OFFSET, static_cast<uint32_t>(length >> 32));
-        engine_.write(DMACE_DMA_REGION_ACCESS_OFFSET,
-                      kDomain << DMACE_DMA_REGION_ACCESS_DOMAIN_SHIFT | DMACE_DMA_REGION_ACCESS_VALID_MASK |
-                          (source ? DMACE_DMA_REGION_ACCESS_READABLE_MASK : DMACE_DMA_REGION_ACCESS_WRITABLE_MASK));
-        engine_.write(DMACE_DMA_REGION_COMMIT_OFFSET, number);
+        engine_.command(queue.number, DMACE_DMA_COMMAND_START);
     }
 
     bool post_for(size_t number) {
@@ -331,7 +358,10 @@ private:
             for (uint32_t index = 0; index < count; ++index) list[index] = next_word(queue);
             dmace_ring_list(&queue.ring, list, count, flow.records ? DMACE_DMA_DESCRIPTOR_FLAG_RECORD : 0u, queue.ring.tail);
             queue.ends.push_back(queue.made);
-            if (flow.records) queue.record_ends.push_back(queue.made);
+            if (flow.records) {
+                queue.record_ends.push_back(queue.made);
+                queue.owed_ends.push_back(queue.made);
+            }
             words -= count;
         }
         dmace_ring_tell(&queue.gpu, &queue.ring, slot);
@@ -380,6 +410,7 @@ private:
             const uint32_t most = random_.chance(0.5) ? size : std::min(size, flow.size_from + 2 * kBytes);
             size = flow.size_from + static_cast<uint32_t>(random_.below(most - flow.size_from + 1));
         }
+        if (flow.across) source_shift = 4096 - size / 2;
         const uint64_t from = queue.made % queue.source_slots * queue.stride + source_shift;
         const uint64_t to = queue.made % queue.slots * queue.stride + destination_shift;
         queue.open.push_back({queue.source_base + from, queue.destination_base + to, size});

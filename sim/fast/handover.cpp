@@ -1,0 +1,459 @@
+// Memory changes hands: queues are reset while memory keeps answers back, and what they used belongs to others from then on.
+//
+//   handover --seed 1 --runs 100
+//
+// A queue lives several lives, each with regions, completion words, ring, records and flags at addresses of its own. A life
+// ends with a RESET that may have to give up, with `rst`, or well. From then on not one byte may be stored at its
+// addresses: transfers that memory had taken before are stored already, and all others are findings. The next life begins
+// at once, while memory lets go of what it had kept back; its own copies must all be right.
+//
+// Status 0 where the runs came to their end, right or wrong: `findings` says. Status 2: the options are wrong.
+
+#include <cinttypes>
+#include <cstdlib>
+#include <set>
+
+#include "engine.h"
+#include "withholding.h"
+
+namespace {
+
+using Memory = WithholdingMemory<kBytes>;
+
+constexpr uint64_t kBase = uint64_t{0x5A5A} << 48, kLifeSpan = 1 << 20;  // addresses use all their bits
+constexpr uint64_t kSource = 0, kDestination = 0x40000, kWords = 0x80000, kFlags = 0x81000, kRing = 0x82000,
+                   kRecords = 0x83000;
+constexpr uint64_t kArena = 1 << 16;
+constexpr uint32_t kRingBits = 4, kDomain = 5, kAnchor = 2;  // descriptors; an extended queue is none
+constexpr uint8_t kGuard = 0xA5;
+
+struct Request {
+    uint64_t source, destination, length;
+    bool signal;
+};
+
+// What a queue is from its configuration to its end.
+struct Life {
+    uint64_t base = 0;
+    uint32_t mode = 0, posted = 0, told = 0;
+    uint64_t used = 0;  // of the destination
+    std::vector<Request> requests;
+};
+
+struct Statistics {
+    uint64_t runs = 0, lives = 0, requests = 0, given_up = 0, resets = 0, ended_well = 0, late_ends = 0, unexpected = 0;
+};
+
+class Handover {
+public:
+    Statistics statistics;
+    std::vector<std::string> findings;
+
+    Handover() : engine_(uint64_t{1}) {
+        engine_.memory.landed = [this](uint64_t address) { land(address); };
+        engine_.memory.keeps_read = [this](uint64_t address) { return keeps(address, read_kept_); };
+        engine_.memory.keeps_write = [this](uint64_t address) { return keeps(address, write_kept_); };
+    }
+
+    void run(uint64_t seed) {
+        random_ = Random(seed);
+        seed_ = seed;
+        engine_.memory.clear(seed);
+        engine_.reset(4);
+        expected_strays_ = 0;
+        alive_.clear();
+        life_count_ = 0;
+        for (Life& life : lives_) life = {};
+        victim_ = random_.below(3);
+        const uint64_t lives = 1 + random_.below(4);
+        begin(kAnchor == victim_ ? 3 : kAnchor);
+        for (uint64_t number = 0; number < lives && findings.empty(); ++number) live();
+        finish();
+        ++statistics.runs;
+    }
+
+private:
+    static constexpr unsigned kQueues = 4;
+
+    bool chance(double probability) { return random_.chance(probability); }
+
+    void finding(const std::string& sentence) {
+        if (findings.size() < 20)
+            findings.push_back("Seed " + std::to_string(seed_) + ", cycle " + std::to_string(engine_.cycle) + ": " + sentence);
+    }
+
+    // Stored now: it must belong to a life that goes on.
+    void land(uint64_t address) {
+        if (alive_.count(address / kLifeSpan * kLifeSpan)) return;
+        char text[96];
+        std::snprintf(text, sizeof text, "A byte was stored at %#" PRIx64 ", which belongs to somebody else.", address);
+        finding(text);
+    }
+
+    double keeps(uint64_t address, double probability) const {
+        return all_kept_ || address / kLifeSpan * kLifeSpan == lives_[victim_].base ? probability : 0;
+    }
+
+    // -- Registers.
+
+    uint32_t state(uint32_t queue, uint32_t offset) {
+        engine_.write(DMACE_DMA_QUEUE_SELECT_OFFSET, queue);
+        for (int count = 0; count < 8; ++count) engine_.tick();
+        return engine_.read(offset);
+    }
+
+    bool resetting(uint32_t queue) {
+        return state(queue, DMACE_DMA_QUEUE_STATE_OFFSET) & DMACE_DMA_QUEUE_STATE_RESETTING_MASK;
+    }
+
+    uint32_t count(uint32_t queue) { return state(queue, DMACE_DMA_QUEUE_COUNT_OFFSET); }
+
+    // -- A queue's life.
+
+    void begin(uint32_t queue) {
+        Life& life = lives_[queue];
+        life = {};
+        life.base = kBase + kLifeSpan * ++life_count_;
+        life.mode = queue < DMACE_DMA_EXTENDED_QUEUES ? random_.below(3) : DMACE_DMA_MODE_NATIVE;
+        alive_.insert(life.base);
+        auto& bytes = engine_.memory.bytes;
+        bytes.map(life.base + kSource, kArena, 0);
+        bytes.map(life.base + kDestination, kArena, kGuard);
+        bytes.map(life.base + kWords, kArena, 0);
+        for (uint64_t at = 0; at < kArena; ++at) *bytes.at(life.base + kSource + at) = random_.next() >> 32;
+        engine_.define_region(2 * queue, life.base + kSource, kArena, kDomain, true);
+        engine_.define_region(2 * queue + 1, life.base + kDestination, kArena, kDomain, false);
+        engine_.write_pair(DMACE_DMA_QUEUE_SC_LO_OFFSET, life.base + kWords);
+        engine_.write_pair(DMACE_DMA_QUEUE_RC_LO_OFFSET, life.base + kWords + 8);
+        engine_.write_pair(DMACE_DMA_RING_BASE_LO_OFFSET, life.base + kRing);
+        engine_.write_pair(DMACE_DMA_RING_RECORDS_LO_OFFSET, life.base + kRecords);
+        engine_.write(DMACE_DMA_RING_CONFIG_OFFSET,
+                      kRingBits << DMACE_DMA_RING_CONFIG_SIZE_SHIFT | DMACE_DMA_RING_CONFIG_RECORDS_MASK);
+        engine_.write(DMACE_DMA_QUEUE_ARK_OFFSET, 2 * queue);
+        engine_.write(DMACE_DMA_QUEUE_CONFIG_OFFSET,
+                      kDomain << DMACE_DMA_QUEUE_CONFIG_DOMAIN_SHIFT | DMACE_DMA_QUEUE_CONFIG_SC_ENABLE_MASK |
+                          DMACE_DMA_QUEUE_CONFIG_RC_ENABLE_MASK | life.mode << DMACE_DMA_QUEUE_CONFIG_MODE_SHIFT);
+        engine_.write(DMACE_DMA_QUEUE_COMMIT_OFFSET, queue);
+        if (life.mode == DMACE_DMA_MODE_ARK) {
+            engine_.write_pair(DMACE_DMA_CONNECTION_RC_LO_OFFSET, life.base + kFlags);
+            engine_.write(DMACE_DMA_CONNECTION_CONFIG_OFFSET,
+                          (2 * queue + 1) << DMACE_DMA_CONNECTION_CONFIG_BASE_SHIFT |
+                              kDomain << DMACE_DMA_CONNECTION_CONFIG_DOMAIN_SHIFT | DMACE_DMA_CONNECTION_CONFIG_VALID_MASK);
+            engine_.write(DMACE_DMA_CONNECTION_COMMIT_OFFSET, queue);
+        }
+        engine_.command(queue, DMACE_DMA_COMMAND_START);
+        ++statistics.lives;
+    }
+
+    // A request that the queue takes, with a destination of its own; the last of a life publishes both words.
+    dmace_word request(uint32_t queue, bool publish) {
+        Life& life = lives_[queue];
+        Request made{random_.below(kArena / 2), (life.used + random_.below(64)), 1 + random_.below(chance(0.2) ? 5000 : 600),
+                     chance(0.1)};
+        uint64_t flags = publish ? DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC : random_.below(4);
+        if (chance(0.1)) flags |= DMACE_DMA_FLAG_FENCE;
+        uint64_t region = 2 * queue;
+        if (made.signal) {
+            made.destination = (made.destination + 7) / 8 * 8;
+            made.length = 8;
+            made.source = random_.next() & ((uint64_t{1} << 36) - 1);
+            region = random_.below(256);
+        }
+        life.used = made.destination + made.length;
+        life.requests.push_back(made);
+        if (made.signal) life.requests.back().source |= region << 36;
+        ++life.posted;
+        ++statistics.requests;
+        return {uint64_t(made.signal ? 2 : 1) | flags << 4 | region << 12 | uint64_t(2 * queue + 1) << 20 | made.source << 28,
+                made.length | made.destination << 28};
+    }
+
+    void post(uint32_t queue, bool publish) {
+        Life& life = lives_[queue];
+        if (life.used + 20000 > kArena) return;
+        uint64_t low, high = ~uint64_t{0};
+        if (life.mode == DMACE_DMA_MODE_ARK) {
+            const Request made{0, 0, 1 + random_.below(3000), false};
+            life.requests.push_back(made);
+            ++life.posted;
+            ++statistics.requests;
+            low = uint64_t{queue} << 18 | made.length << 25;
+        } else if (life.mode == DMACE_DMA_MODE_RING) {
+            if (life.told >> kRingBits) return;  // one lap is enough
+            const uint64_t words = 1 + random_.below(3), tag = life.told;
+            const uint64_t at = life.base + kRing + 64 * life.told++;
+            put64(at, 1 | uint64_t{1} << 8 | words << 12 | tag << 16);
+            put64(at + 8, 0);
+            for (uint64_t index = 0; index < 3; ++index) {
+                const dmace_word word = index < words ? request(queue, publish) : dmace_word{0, 0};
+                put64(at + 16 + 16 * index, word.lo);
+                put64(at + 24 + 16 * index, word.hi);
+            }
+            low = life.told;
+        } else {
+            const dmace_word word = request(queue, publish);
+            low = word.lo;
+            high = word.hi;
+        }
+        engine_.post({queue, queue * uint32_t{DMACE_DMA_DOORBELL_PAGE}, {{low, high}}});
+    }
+
+    void put64(uint64_t address, uint64_t value) { std::memcpy(engine_.memory.bytes.at(address), &value, 8); }
+    uint64_t get64(uint64_t address) {
+        uint64_t value;
+        std::memcpy(&value, engine_.memory.bytes.at(address), 8);
+        return value;
+    }
+
+    void ticks(uint64_t cycles) {
+        while (cycles--) engine_.tick();
+    }
+
+    // Posts with pauses, memory letting go of some of what it keeps now and then.
+    void work(uint32_t queue, unsigned requests) {
+        for (unsigned number = 0; number < requests; ++number) {
+            while (lives_[queue].posted >= count(queue) + kRoom) {
+                if (patience_-- == 0) return;
+                ticks(20);
+            }
+            post(queue, true);
+            ticks(random_.below(60));
+            if (chance(0.05)) engine_.memory.release(0.3);
+        }
+    }
+
+    void live() {
+        begin(victim_);
+        patience_ = 20;
+        all_kept_ = chance(0.2);
+        read_kept_ = chance(0.6) ? 0.05 + 0.5 * random_.below(2) : 0;
+        write_kept_ = chance(0.6) ? 0.05 + 0.5 * random_.below(2) : 0;
+        if (chance(0.4)) engine_.memory.stick(static_cast<Memory::Channel>(random_.below(3)), random_.below(60));
+        if (chance(0.1)) engine_.memory.stick(static_cast<Memory::Channel>(random_.below(3)), random_.below(60));
+        work(victim_, 1 + random_.below(12));
+        if (chance(0.3)) post(kAnchor == victim_ ? 3 : kAnchor, true);
+        ticks(random_.below(400));
+        while (engine_.stores_waiting()) engine_.tick();
+        switch (random_.below(8)) {
+            case 0: return reset_all();
+            case 1: return end_well();
+            default: return reset_queue();
+        }
+    }
+
+    void bury(uint32_t queue) {
+        alive_.erase(lives_[queue].base);
+        lives_[queue].base = 0;
+    }
+
+    // RESET; memory keeps what it keeps, unless that keeps the RESET from ending.
+    void reset_queue() {
+        ++statistics.resets;
+        const uint64_t watchdog = 16 * DMACE_DMA_QUEUES + random_.below(300);
+        engine_.write(DMACE_DMA_WATCHDOG_OFFSET, watchdog);
+        engine_.command(victim_, DMACE_DMA_COMMAND_RESET);
+        const bool partly = chance(0.3);
+        const uint64_t first = engine_.cycle, most = 4 * watchdog + 2000;
+        bool in_time = true;
+        while (resetting(victim_)) {
+            ticks(random_.below(20));
+            if (partly && chance(0.02)) engine_.memory.release(0.2);
+            if (engine_.cycle - first < most) continue;
+            if (in_time) {
+                // Where each channel moves and W waits for no beat that was begun, it must have ended.
+                if (!engine_.memory.stuck(Memory::kWriteAddress) && !engine_.memory.stuck(Memory::kWriteData) &&
+                    !engine_.memory.stuck(Memory::kReadAddress) && !engine_.memory.begun() && lives_given_up_ < 3)
+                    finding("RESET does not end, though memory takes all that it is given.");
+                in_time = false;
+                ++statistics.late_ends;
+                engine_.memory.unstick();
+            } else if (engine_.cycle - first < 2 * most) {
+                continue;
+            } else if (engine_.cycle - first < 3 * most) {
+                engine_.memory.release(1);
+            } else {
+                return finding("RESET does not end, though memory has answered.");
+            }
+        }
+        if (engine_.memory.idle()) lives_given_up_ = 0;
+        else ++lives_given_up_, ++statistics.given_up;
+        const uint64_t old = lives_[victim_].base;
+        bury(victim_);
+        engine_.write(DMACE_DMA_WATCHDOG_OFFSET, 0);
+        if (chance(0.3)) quiesce(old);
+        if (chance(0.5)) engine_.memory.unstick();
+        if (chance(0.3)) engine_.memory.release(0.5);
+        ticks(chance(0.5) ? 0 : random_.below(200));
+        engine_.memory.unstick();
+    }
+
+    // Says when memory has nothing of the old life any more.
+    void quiesce(uint64_t old) {
+        engine_.write(DMACE_DMA_QUIESCE_OFFSET, DMACE_DMA_QUIESCE_START_MASK);
+        for (int left = 500; engine_.read(DMACE_DMA_QUIESCE_OFFSET) & DMACE_DMA_QUIESCE_BUSY_MASK; --left) {
+            if (left < 300) engine_.memory.unstick();
+            if (left < 300) engine_.memory.release(0.1);
+            if (!left) return finding("QUIESCE stays busy, though memory has answered.");
+        }
+        if (engine_.memory.owes([&](uint64_t address) { return address / kLifeSpan * kLifeSpan == old; }))
+            finding("QUIESCE is not busy, though memory owes answers to a queue that was given up.");
+    }
+
+    // `rst`, and then all that was asked for before.
+    void reset_all() {
+        engine_.hold(true);
+        engine_.tick();  // what is on the channels in this cycle is taken
+        for (uint32_t queue = 0; queue < kQueues; ++queue) bury(queue);
+        ticks(random_.below(4));
+        engine_.hold(false);
+        engine_.tick();
+        Memory& memory = engine_.memory;
+        memory.stop_between();
+        memory.unstick();
+        const uint64_t before = memory.answers, reads = memory.taken[Memory::kReadAddress],
+                       writes = memory.taken[Memory::kWriteAddress], beats = memory.taken[Memory::kWriteData];
+        memory.release(1);
+        for (int left = 20000; left && !memory.idle(); --left) engine_.tick();
+        ticks(100);
+        if (!memory.idle()) finding("The engine does not take what comes after rst.");
+        if (memory.taken[Memory::kReadAddress] != reads || memory.taken[Memory::kWriteAddress] != writes ||
+            memory.taken[Memory::kWriteData] != beats)
+            finding("The engine asks memory for something after rst.");
+        expected_strays_ = memory.answers - before;
+        statistics.unexpected += expected_strays_;
+        lives_given_up_ = 0;
+        check_unexpected();
+        begin(kAnchor == victim_ ? 3 : kAnchor);
+    }
+
+    void check_unexpected() {
+        const uint32_t found = engine_.read(DMACE_DMA_COUNT_UNEXPECTED_OFFSET);
+        if (found != expected_strays_)
+            finding(std::to_string(found) + " answers were unexpected, of " + std::to_string(expected_strays_) + " that were.");
+    }
+
+    // Memory answers, and everything posted must end and be right.
+    void end_well() {
+        engine_.memory.unstick();
+        engine_.memory.release(1);
+        read_kept_ = write_kept_ = 0;
+        check_life(victim_);
+        ++statistics.ended_well;
+        engine_.command(victim_, DMACE_DMA_COMMAND_RESET);
+        for (int left = 2000; resetting(victim_); --left)
+            if (!left) return finding("RESET of an idle queue does not end.");
+        bury(victim_);
+    }
+
+    void check_life(uint32_t queue) {
+        const Life& life = lives_[queue];
+        auto& bytes = engine_.memory.bytes;
+        // The watchdog may have stopped a queue beside the one that was reset.
+        const bool stopped = queue != victim_ && state(queue, DMACE_DMA_QUEUE_STATE_OFFSET) & DMACE_DMA_QUEUE_STATE_HELD_MASK;
+        if (stopped) engine_.command(queue, DMACE_DMA_COMMAND_CLEAR);
+        for (int left = 3000; count(queue) != life.posted || engine_.stores_waiting(); --left) {
+            ticks(10);
+            if (!left)
+                return finding("Queue " + std::to_string(queue) + " has ended " + std::to_string(count(queue)) + " of " +
+                               std::to_string(life.posted) + " requests.");
+        }
+        if (!stopped && state(queue, DMACE_DMA_QUEUE_RESULT_OFFSET)) return finding("A request failed.");
+        std::vector<uint8_t> expected(kArena, kGuard);
+        for (const Request& request : life.requests)
+            for (uint64_t index = 0; index < request.length; ++index)
+                expected[request.destination + index] = request.signal ? request.source >> 8 * index
+                                                                      : *bytes.at(life.base + kSource + request.source + index);
+        for (uint64_t at = 0; at < kArena; ++at)
+            if (*bytes.at(life.base + kDestination + at) != expected[at])
+                return finding("Byte " + std::to_string(at) + " of queue " + std::to_string(queue) + " is wrong.");
+        if (life.mode == DMACE_DMA_MODE_ARK || life.posted == 0) return;
+        for (uint64_t word : {kWords, kWords + 8})
+            for (int left = 3000; static_cast<uint32_t>(get64(life.base + word)) != life.posted; --left) {
+                if (!left) return finding("A completion word is not what was posted.");
+                engine_.tick();
+            }
+        if (life.mode != DMACE_DMA_MODE_RING) return;
+        for (uint64_t number = 0; number < life.told; ++number)
+            for (int left = 3000; (get64(life.base + kRecords + 8 * number) & 0xFFFFFF) != (number | 1 << 23); --left) {
+                if (!left) return finding("A record is not that of its descriptor.");
+                engine_.tick();
+            }
+    }
+
+    // Memory answers all; then nothing is left, and every tag and slot works.
+    void finish() {
+        if (!findings.empty()) return;
+        engine_.memory.unstick();
+        engine_.memory.release(1);
+        read_kept_ = write_kept_ = 0;
+        begin(victim_);
+        patience_ = 4000;
+        work(victim_, 20);
+        check_life(victim_);
+        check_life(kAnchor == victim_ ? 3 : kAnchor);
+        engine_.write(DMACE_DMA_QUIESCE_OFFSET, DMACE_DMA_QUIESCE_START_MASK);
+        for (int left = 3000; engine_.read(DMACE_DMA_QUIESCE_OFFSET) & DMACE_DMA_QUIESCE_BUSY_MASK; --left)
+            if (!left) return finding("QUIESCE stays busy in the end.");
+        for (int left = 3000; !engine_.memory.idle(); --left) {
+            if (!left) return finding("Something stays in flight.");
+            engine_.tick();
+        }
+        check_unexpected();
+        lives_given_up_ = 0;
+    }
+
+    static constexpr uint32_t kRoom = 4;  // words that every queue has room for
+    EngineWith<Memory> engine_;
+    Random random_{1};
+    uint64_t seed_ = 0, life_count_ = 0, expected_strays_ = 0;
+    Life lives_[kQueues];
+    std::set<uint64_t> alive_;
+    uint32_t victim_ = 0;
+    unsigned lives_given_up_ = 0, patience_ = 0;
+    bool all_kept_ = false;
+    double read_kept_ = 0, write_kept_ = 0;
+};
+
+uint64_t number_of(const char* name, const char* text) {
+    char* end = nullptr;
+    const uint64_t value = std::strtoull(text, &end, 10);
+    if (!*text || *end) throw std::invalid_argument(std::string(name) + " must be a number, not '" + text + "'.");
+    return value;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+    uint64_t seed = 1, runs = 1;
+    try {
+        for (int index = 1; index < count; index += 2) {
+            const std::string name = words[index];
+            if (index + 1 == count) throw std::invalid_argument(name + " needs a value.");
+            if (name == "--seed") seed = number_of("--seed", words[index + 1]);
+            else if (name == "--runs") runs = number_of("--runs", words[index + 1]);
+            else throw std::invalid_argument("There is no option " + name + ".");
+        }
+    } catch (const std::invalid_argument& wrong) {
+        std::fprintf(stderr, "%s\n", wrong.what());
+        return 2;
+    }
+    try {
+        Handover handover;
+        for (uint64_t number = 0; number < runs && handover.findings.empty(); ++number) handover.run(seed + number);
+        const Statistics& all = handover.statistics;
+        std::printf("{\"runs\": %" PRIu64 ", \"lives\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"resets\": %" PRIu64
+                    ", \"given_up\": %" PRIu64 ", \"late_ends\": %" PRIu64 ", \"ended_well\": %" PRIu64
+                    ", \"unexpected\": %" PRIu64 ", \"findings\": [",
+                    all.runs, all.lives, all.requests, all.resets, all.given_up, all.late_ends, all.ended_well, all.unexpected);
+        const char* comma = "";
+        for (const std::string& sentence : handover.findings) {
+            std::printf("%s\"%s\"", comma, sentence.c_str());
+            comma = ", ";
+        }
+        std::printf("]}\n");
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 1;
+    }
+    return 0;
+}
