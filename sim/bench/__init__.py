@@ -5,14 +5,14 @@ appended to the result's list ``key``; and ``show(result, console)``, which prin
 something else, write such a file and name it in :data:`GROUPS`.
 """
 
-from . import ablation, fairness, isolation, latency, rings, sharing, throughput
+from . import ablation, alone, fairness, isolation, latency, rings, sharing, throughput
 from .runner import UNALIGNED, Bench
 
 __all__ = ["GROUPS", "UNALIGNED", "Bench", "measure", "plan"]
 
 #: Name -> module.
 GROUPS = {group.__name__.rpartition(".")[2]: group
-          for group in (throughput, rings, ablation, latency, fairness, sharing, isolation)}
+          for group in (throughput, alone, rings, ablation, latency, fairness, sharing, isolation)}
 
 
 def plan(bench, sizes, latencies, groups=tuple(GROUPS)):

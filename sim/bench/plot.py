@@ -73,6 +73,12 @@ def _shares(result):
         sizes = [row["size"] for row in rows]
         axis.plot(sizes, [row["bus_share"] for row in rows], "o-", color="black", linewidth=2,
                   label=f"{_engine(result)}, {result['queues']} queues kept full")
+        for kind, style in (("extended", "-."), ("plain", "--")):
+            alone = sorted((row["size"], row["bus_share"], row["window"]) for row in result["alone"]
+                           if (row["latency"], row["queue"]) == (latency, kind))
+            if alone:
+                axis.plot([size for size, *_ in alone], [share for _, share, _ in alone], style, color="black",
+                          linewidth=1, label=f"one {kind} queue alone, window of {alone[0][2]} segments")
         axis.plot(sizes, [row["closed_loop"]["bus_share"] for row in rows], ".:", color="black",
                   label="the same, threads wait for SC before they post more")
         if latency in PEER_LATENCIES:

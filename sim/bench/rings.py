@@ -8,6 +8,8 @@ from rich.table import Table
 
 from sim.fast import Flow
 
+from .format import cycles
+
 __all__ = ["cases", "show"]
 
 SIZE = 64
@@ -29,18 +31,21 @@ def cases(bench, sizes, latencies):
 def _point(bench, count, words, records, latency):
     depth = 2 * bench.config.extended_window + bench.config.ring_depth * words
     flow = Flow(size=SIZE, count=count, ring=words, records=records, depth=depth, burst=BELL * words)
-    window = bench.run([flow], latency, warmup=bench.steady(latency), window=12000)["window"]
+    result = bench.run([flow], latency, warmup=bench.steady(latency), window=12000)
+    window = result["window"]
     return {
         "rings": count, "words": words, "records": records, "latency": latency, "size": SIZE,
         "bus_share": bench.share(window), "read_share": round(window["read_beats"] / window["cycles"], 4),
+        "record_delay": result["delays"]["records"],
     }
 
 
 def show(result, console):
     table = Table(title=f"{SIZE} B copies by descriptor ring, {BELL} descriptors a doorbell")
-    for name in ("latency", "rings", "words a descriptor", "records", "bus share", "R share"):
+    for name in ("latency", "rings", "words a descriptor", "records", "bus share", "R share", "record after"):
         table.add_column(name, justify="right")
     for row in result["rings"]:
         table.add_row(f"{row['latency']}", f"{row['rings']}", f"{row['words']}", "yes" if row["records"] else "no",
-                      f"{row['bus_share']:.3f}", f"{row['read_share']:.3f}")
+                      f"{row['bus_share']:.3f}", f"{row['read_share']:.3f}",
+                      cycles((row["record_delay"] or {}).get("max")))
     console.print(table)

@@ -51,13 +51,14 @@ class Bench:
     def flow(self, size, **options):
         return Flow(size=size, source_shift=self.shifts[0], destination_shift=self.shifts[1], **options)
 
-    def full(self, size, latency, count):
-        """Requests enough that no queue ever runs empty, in the engine and on the way."""
+    def full(self, size, latency, count, window=None):
+        """Requests enough that no queue ever runs empty, in the engine and on the way; its window may be another."""
         config = self.config
+        window = window or config.window
         waiting = 2 if size >= 8192 else min(config.queue_depth, 32)
-        in_flight = 2 + -(-config.window * config.segment_bytes // size)
+        in_flight = 2 + -(-window * config.segment_bytes // size)
         unseen = -(-(6 * latency + 2000) * config.beat_bytes // size)
-        depth = waiting + min(8 * config.window, in_flight + unseen)
+        depth = waiting + min(8 * window, in_flight + unseen)
         return self.flow(size, count=count, waiting=waiting, depth=depth)
 
     def steady(self, latency):

@@ -31,7 +31,7 @@ def _point(bench, size, latency):
         "bus_share": bench.share(window),
         "read_share": round(window["read_beats"] / window["cycles"], 4),
         "completion_share": round(window["completion_words"] / window["cycles"], 4),
-        "requests_per_cycle": bench.rate(window, size),
+        "requests_per_cycle": bench.rate(window, size), "word_delay": full["delays"]["words"],
         "closed_loop": {"depth": depth, "bus_share": bench.share(closed["window"]), **closed["latency"]},
     }
 
@@ -45,8 +45,10 @@ def _thread_depth(bench, size, latency):
 def show(result, console):
     shift = f", {result['source_shift']} and {result['destination_shift']} bytes off" if result["source_shift"] else ""
     table = Table(title=f"DMA engine {result['config']}, {result['data_width']} bit, {result['queues']} queues{shift}",
-                  caption="Queues full; and threads that wait for SC before they post more, cycles from doorbell to SC")
-    for name in ("latency", "size", "bus share", "R share", "requests/cycle", "by SC: share", "p50", "p99"):
+                  caption="Queues full, with the longest cycles from a request's end to AW of the word that tells; and "
+                          "threads that wait for SC before they post more, cycles from doorbell to SC")
+    for name in ("latency", "size", "bus share", "R share", "requests/cycle", "word after", "by SC: share", "p50",
+                 "p99"):
         table.add_column(name, justify="right")
     before = None
     for row in result["results"]:
@@ -55,6 +57,7 @@ def show(result, console):
             table.add_section()
         before = row["latency"]
         table.add_row(f"{row['latency']}", f"{row['size']:,}", f"{row['bus_share']:.3f}", f"{row['read_share']:.3f}",
-                      f"{row['requests_per_cycle']:.4f}", f"{closed['bus_share']:.3f}", cycles(seen.get("p50")),
+                      f"{row['requests_per_cycle']:.4f}", cycles((row["word_delay"] or {}).get("max")),
+                      f"{closed['bus_share']:.3f}", cycles(seen.get("p50")),
                       cycles(seen.get("p99")))
     console.print(table)

@@ -32,7 +32,16 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, extra):
         assert 0 < row["bus_share"] <= 1
         assert row["requests_per_cycle"] == pytest.approx(row["bus_share"] * 8 / row["size"], abs=1e-4)
         assert row["closed_loop"]["to_seen"]["p50"] > 2 * row["latency"]
+        assert row["word_delay"]["max"] >= row["word_delay"]["p50"] > 0
     assert rows[1]["bus_share"] > 0.9 - 0.1 * bool(extra)
+    alone = {(row["queue"], row["latency"], row["size"]): row for row in result["alone"]}
+    assert len(alone) == len(result["alone"]) == 8
+    for (queue, latency, size), row in alone.items():
+        assert row["window"] == {"plain": 8, "extended": 16}[queue]
+        # No more than a window per round trip of the memory.
+        beats = min(size, 256) / 8 + bool(extra)
+        assert 0 < row["bus_share"] <= min(1, row["window"] * beats / (2 * latency + beats))
+    assert alone["plain", 100, 64]["bus_share"] < 0.6 * alone["extended", 100, 64]["bus_share"]
     assert {"latency", "size", "doorbell_to_first_ar", "doorbell_to_done", "done_to_rc",
             "done_to_sc"} <= set(result["single"])
     assert result["single"]["latency"] == 100
