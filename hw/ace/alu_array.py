@@ -18,6 +18,16 @@ from .layouts import arithmetic_layout
 __all__ = ["AluArray"]
 
 
+def alu_slices(config):
+    """Cycles in which a beat is reduced."""
+    return config.data_width // WORD_WIDTH // config.lanes
+
+
+def alu_latency(config):
+    """Cycles from a beat at the lanes to its result."""
+    return Lane.LATENCY + alu_slices(config) - 1
+
+
 class AluArray(wiring.Component):
     """Combine two beats word by word, or copy the second; beats leave in the order in which they came.
 
@@ -51,12 +61,12 @@ class AluArray(wiring.Component):
     @property
     def slices(self):
         """Cycles in which a beat is reduced."""
-        return self.config.data_width // WORD_WIDTH // self.config.lanes
+        return alu_slices(self.config)
 
     @property
     def latency(self):
         """Cycles from ``valid`` to ``o_valid``."""
-        return Lane.LATENCY + self.slices - 1
+        return alu_latency(self.config)
 
     def elaborate(self, platform):
         m = Module()

@@ -18,7 +18,7 @@ from amaranth.lib.wiring import In, Out
 from hw.dma_engine.table import Table
 from hw.stream import RoundRobin
 
-from .alu_array import AluArray
+from .alu_array import AluArray, alu_latency
 from .config import SEQUENCE_WIDTH
 from .delay import delayed
 from .layouts import (
@@ -34,7 +34,7 @@ from .layouts import (
 from .sram import SramReadSignature, SramWriteSignature
 from .standing import EPOCH_WIDTH, standing_layout
 
-__all__ = ["Receive", "lookup_layout"]
+__all__ = ["Receive", "lookup_layout", "receive_latency"]
 
 
 def lookup_layout():
@@ -47,6 +47,11 @@ def _packet_layout(config):
     return data.StructLayout({
         "slot": config.slot_bits, "beat": config.chunk_beat_bits, "arithmetic": arithmetic_layout(), "reduce": 1,
         "dropped": 1, "landed": landed_layout(config)})
+
+
+def receive_latency(config):
+    """Cycles from a beat on a port to its write."""
+    return 2 + config.sram_latency + alu_latency(config)
 
 
 class Receive(wiring.Component):

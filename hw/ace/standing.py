@@ -14,10 +14,6 @@ __all__ = ["EPOCH_WIDTH", "PRIORITY_WIDTH", "Standing", "mode_layout", "standing
 EPOCH_WIDTH = 4
 PRIORITY_WIDTH = 2
 
-SETTLE = 64
-"""Cycles after which nothing of a communicator that was stopped is in a pipeline: twice as many as the longest has."""
-
-
 def mode_layout(config):
     """Of an entry of the communicator table: ``ports`` that its programs use, ``rank`` of this endpoint in it."""
     return data.StructLayout({
@@ -41,6 +37,9 @@ class Standing(wiring.Component):
     Parameters
     ----------
     config : AceConfig
+    settle : int
+        Cycles in which all that has no other sign of itself leaves the pipelines: a communicator is not REVOKED before
+        so many have passed since its end.
 
     Members
     -------
@@ -54,8 +53,9 @@ class Standing(wiring.Component):
         From registers.
     """
 
-    def __init__(self, config):
+    def __init__(self, config, *, settle):
         self.config = config
+        self.settle = settle
         number = config.communicator_bits
         super().__init__({
             "write": In(1), "number": In(number), "mode": In(mode_layout(config)),
@@ -67,8 +67,8 @@ class Standing(wiring.Component):
         m = Module()
         standing, state = self.standing, CommunicatorState
         # An age of 2: at least so many cycles have passed.
-        now = Signal(range(SETTLE))
-        m.d.sync += now.eq(now + 1)
+        now = Signal(range(self.settle))
+        m.d.sync += now.eq(Mux(now == self.settle - 1, 0, now + 1))
         for number in range(self.config.communicators):
             age = Signal(2, name=f"age_{number}")
             here = standing.states[number]

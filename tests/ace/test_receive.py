@@ -28,7 +28,7 @@ from hw.ace.layouts import (
     place_layout,
 )
 from hw.ace.model_numerics import combine_words
-from hw.ace.receive import Receive, lookup_layout
+from hw.ace.receive import Receive, lookup_layout, receive_latency
 from hw.ace.sram import Sram, SramReadSignature, SramWriteSignature
 from hw.ace.standing import standing_layout
 from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
@@ -77,6 +77,7 @@ class ReceiveBench(wiring.Component):
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_receive(simulate, config):
+    assert receive_latency(CONFIGS[config]) == LATENCY[config]
     simulate(ReceiveBench(CONFIGS[config]), name="receive", env={"CONFIG": config})
 
 

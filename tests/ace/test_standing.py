@@ -11,12 +11,13 @@ from amaranth.sim import Simulator
 
 from hw.ace.config import TINY
 from hw.ace.faults import Faults
-from hw.ace.standing import SETTLE, Standing
+from hw.ace.standing import Standing
 from hw.ace.words import CommunicatorState, Status
 
 CONFIG = TINY
 COMMUNICATORS, PORTS = CONFIG.communicators, CONFIG.ports
 STATE = CommunicatorState
+SETTLE = 24
 
 
 class _Pair(wiring.Component):
@@ -24,12 +25,12 @@ class _Pair(wiring.Component):
         inner = dict(Faults(CONFIG).signature.members)
         for name in ("standing", "write", "number", "mode", "end", "end_number", "end_status", "untold", "init"):
             del inner[name]
-        modes = dict(Standing(CONFIG).signature.members)
+        modes = dict(Standing(CONFIG, settle=SETTLE).signature.members)
         super().__init__(inner | {name: modes[name] for name in ("write", "number", "mode", "busy", "standing")})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.standing = standing = Standing(CONFIG)
+        m.submodules.standing = standing = Standing(CONFIG, settle=SETTLE)
         m.submodules.faults = faults = Faults(CONFIG)
         for name in ("write", "number", "mode"):
             m.d.comb += [getattr(part, name).eq(getattr(self, name)) for part in (standing, faults)]
@@ -207,11 +208,14 @@ def test_settles_first():
     """Nothing is over before all pipelines are empty, even if nothing of it seems to be under way."""
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
-        await bench.pulse(dut.aborts, communicator=1, record={"status": Status.REVOKED})
-        for _ in range(SETTLE):
-            assert bench.states()[1] == STATE.ENDING
-            await bench.tick()
-        await bench.until(1, STATE.REVOKED, limit=2 * SETTLE)
+        for epoch in range(SETTLE):
+            await bench.open(1, epoch=epoch)
+            await bench.tick(1 + epoch % 7)
+            await bench.pulse(dut.aborts, communicator=1, record={"status": Status.REVOKED})
+            for _ in range(SETTLE):
+                assert bench.states()[1] == STATE.ENDING
+                await bench.tick()
+            await bench.until(1, STATE.REVOKED, limit=2 * SETTLE)
         # A link that is down ends only what has work.
         ctx.set(dut.down, -1)
         ctx.set(dut.work, 0b1000)
