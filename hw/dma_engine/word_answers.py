@@ -49,7 +49,7 @@ class WordAnswers(wiring.Component):
         From the cycle after ``give_up`` until ``forget``, which waits for a cycle without a response.
     outside, full : ``Out(1)``
         ``look_queue`` has answers that were given up and have not come; so many that no more can be counted. Registers,
-        and high until a cycle without a response lets them know better.
+        high while ``busy``, and after it or a look until a cycle without a response lets them know better.
     outstanding : ``Out(1)``
         Some queue has.
     """
@@ -126,7 +126,7 @@ class WordAnswers(wiring.Component):
             m.d.sync += self.busy.eq(1)
         with m.Elif(self.forget):
             m.d.sync += self.busy.eq(0)
-        with m.If(self.look):
+        with m.If(self.look | self.busy):
             m.d.sync += [self.outside.eq(1), self.full.eq(1)]
         with m.Elif(~self.answered):
             m.d.sync += [

@@ -167,7 +167,8 @@ def test_every_segment_counts(seed):
 
     async def testbench(ctx):
         nonlocal quiet_starts
-        under_way, looked_up, begun, clear = [], None, -1, 0
+        under_way, looked_up, begun = [], None, -1
+        rounds, mark = 0, 0             # since nothing is waited for: how often all from before the mark has left
         for cycle in range(6000):
             # More and fewer in turns, in any order out.
             crowd = (1, 3, 12)[cycle // 100 % 3]
@@ -186,14 +187,15 @@ def test_every_segment_counts(seed):
             busy = ctx.get(dut.busy)
             waits = [segment for segment in under_way if segment[0] <= begun]
             assert busy or not waits, f"cycle {cycle}: quiet while {waits} are under way since the start at {begun}"
-            clear = 0 if waits else clear + 1
-            # Another start asks for another round.
-            assert not busy or clear < 80, f"cycle {cycle}: still busy, {clear} cycles after the last"
-            if not busy:
-                quiet_starts += start
-                clear = 0
+            if waits or start or not busy:
+                rounds, mark = 0, cycle
+            elif cycle > mark + 3 and all(number > mark for number, _ in under_way):
+                rounds, mark = rounds + 1, cycle
+            # At most: the phase before is left, the phase changes, and that one is left.
+            assert rounds < 3, f"cycle {cycle}: still busy, though all has left {rounds} times"
+            quiet_starts += start and not busy
             if start:
-                begun, clear = cycle, 0
+                begun = cycle
             await ctx.tick()
 
     simulator = Simulator(dut)

@@ -1,0 +1,198 @@
+"""WordAnswers against a list of what is in flight under each AXI ID, while queues are given up over and over."""
+
+import random
+from collections import Counter, defaultdict, deque
+
+import pytest
+from amaranth.sim import Simulator
+
+from hw.dma_engine.config import TINY
+from hw.dma_engine.word_answers import WordAnswers
+
+FULL = 3
+"""Answers to SC words, or to RC words, of one queue that can be counted."""
+
+
+def _simulate(body):
+    dut = WordAnswers(TINY)
+
+    async def testbench(ctx):
+        await body(ctx, dut)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+class _Memory:
+    """Words in flight, in the order of their writes: each is of a life that was given up, or is waited for."""
+
+    def __init__(self, ctx, dut, seed):
+        self.ctx, self.dut, self.rng = ctx, dut, random.Random(seed)
+        self.words = defaultdict(deque)             # (queue, kind) -> whether they were given up
+        self.looked = 0                             # the queue looked at
+        self.fresh = 0                              # cycles without a response since then, or since a give-up
+        self.busy, self.started = False, False
+        self.told_late = None                       # the queue of a notice answered in the cycle before
+        self.seen = Counter()
+
+    def waited(self, queue, kind):
+        return self.words[queue, kind].count(False)
+
+    def given_up(self, queue=None):
+        return sum(words.count(True) for (whose, _), words in self.words.items() if queue in (None, whose))
+
+    def send(self):
+        queue = self.rng.randrange(TINY.queues)
+        kind = self.rng.choice(("sc", "rc", "notice"))
+        if kind == "notice":
+            if queue < TINY.extended and self.waited(queue, kind) < 9:
+                self.words[queue, kind].append(False)
+        elif not self.waited(queue, kind) and not (self.busy and queue == self.looked):
+            self.words[queue, kind].append(False)
+
+    def flying(self, kind):
+        return sum(bool(self.waited(queue, kind)) << queue for queue in range(TINY.queues))
+
+    async def cycle(self, *, answer=None, look=None, give_up=False):
+        """``answer``: queue and kind of a response. What the engine tells of this cycle is checked."""
+        ctx, dut = self.ctx, self.dut
+        ctx.set(dut.rc_flying, self.flying("rc"))
+        ctx.set(dut.sc_flying, self.flying("sc"))
+        for queue, told in enumerate(dut.told):
+            # Responses to notices are known a cycle later.
+            ctx.set(told, self.waited(queue, "notice") + (self.told_late == queue))
+        ctx.set(dut.settled, self.told_late is None)
+        self.told_late = None
+        ctx.set(dut.answered, answer is not None)
+        if answer:
+            queue, kind = answer
+            ctx.set(dut.writer, {"queue": queue, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
+        ctx.set(dut.look, look is not None)
+        ctx.set(dut.give_up, give_up)
+        ctx.set(dut.look_queue, self.looked)
+
+        told = tuple(ctx.get(getattr(dut, name)) for name in ("counts", "unexpected"))
+        if not answer:
+            assert told == (0, 0)
+        elif not self.words[answer]:
+            assert told == (0, 1), f"{answer} is expected by nobody"
+            self.seen["unexpected"] += 1
+        else:
+            old = self.words[answer].popleft()
+            assert told == (not old, 0), f"{answer}, {'given up' if old else 'waited for'}"
+            self.seen["old before new"] += old and False in self.words[answer]
+            if answer[1] == "notice" and not old:
+                self.told_late = answer[0]
+        before = self.given_up() + bool(answer and told == (0, 0))
+        assert ctx.get(dut.outstanding) == (before > 0)
+        outside = self.given_up(self.looked)
+        if self.fresh:
+            assert ctx.get(dut.outside) or not outside
+            assert ctx.get(dut.full) or not self.is_full()
+        else:
+            assert (ctx.get(dut.outside) and ctx.get(dut.full)) or not self.started
+        assert ctx.get(dut.busy) == self.busy
+        forgets = ctx.get(dut.forget)
+        assert not forgets or (self.busy and not answer)
+        await ctx.tick()
+
+        if forgets:
+            for kind in ("sc", "rc", "notice"):
+                words = self.words[self.looked, kind]
+                self.seen["given up"] += words.count(False)
+                self.seen["twice"] += True in words and False in words
+                self.words[self.looked, kind] = deque([True] * len(words))
+            self.busy = False
+        if look is not None or self.busy or forgets:
+            self.fresh, self.started = 0, True
+        if give_up:
+            self.busy = True
+        if look is not None:
+            self.looked = look
+        elif not answer:
+            self.fresh += 1
+
+    def is_full(self):
+        return any(self.words[self.looked, kind].count(True) >= FULL for kind in ("sc", "rc"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_answers(seed):
+    """Answers of earlier lives count for nobody, whatever the new life has in flight; the others all count."""
+    async def body(ctx, dut):
+        memory = _Memory(ctx, dut, seed)
+        rng = memory.rng
+        for _ in range(TINY.queues + 2):
+            await memory.cycle()
+        for step in range(4000):
+            # Memory that owes much for long, and memory that owes little.
+            eager = step // 250 % 2
+            for _ in range(rng.randrange(3)):
+                memory.send()
+            answer = look = None
+            give_up = False
+            some = [key for key, words in memory.words.items() if words]
+            if rng.random() < (0.4 if eager else 0.05) and some:
+                answer = rng.choice(some)
+            elif rng.random() < 0.05:
+                key = rng.randrange(TINY.queues), rng.choice(("sc", "rc"))
+                answer = None if memory.words[key] else key
+            if not memory.busy:
+                if rng.random() < 0.1:
+                    look = rng.randrange(TINY.queues)
+                elif memory.fresh > 2 and not ctx.get(dut.full) and rng.random() < 0.3:
+                    give_up = True
+            await memory.cycle(answer=answer, look=look, give_up=give_up)
+        while memory.busy or any(memory.words.values()):
+            await memory.cycle(answer=next((key for key, words in memory.words.items() if words), None)
+                               if rng.random() < 0.7 else None)
+        await memory.cycle()
+        assert not ctx.get(dut.outstanding)
+        for queue in range(TINY.queues):
+            await memory.cycle(look=queue)
+            for _ in range(3):
+                await memory.cycle()
+            assert not ctx.get(dut.outside) and not ctx.get(dut.full)
+        assert min(memory.seen[name] for name in ("unexpected", "old before new", "given up", "twice")) > 2, memory.seen
+
+    _simulate(body)
+
+
+def test_full():
+    """So many as are given up of a queue are counted; then it says that it is full, until one of them has come."""
+    async def body(ctx, dut):
+        ctx.set(dut.settled, 1)
+        await ctx.tick().repeat(TINY.queues + 2)
+
+        async def look():
+            ctx.set(dut.look, 1)
+            await ctx.tick()
+            ctx.set(dut.look, 0)
+            await ctx.tick().repeat(2)
+            return ctx.get(dut.full)
+
+        async def give_up():
+            ctx.set(dut.give_up, 1)
+            await ctx.tick()
+            ctx.set(dut.give_up, 0)
+            while ctx.get(dut.busy):
+                await ctx.tick()
+
+        for name, most in (("rc_flying", FULL), ("sc_flying", FULL), ("told", 3)):
+            signal, value = (dut.told[0], 2047) if name == "told" else (getattr(dut, name), 1)
+            for times in range(most):
+                assert not await look(), f"{name}, {times} times"
+                ctx.set(signal, value)
+                await give_up()
+                ctx.set(signal, 0)
+            assert await look(), name
+            ctx.set(dut.writer, {"queue": 0, "is_rc": name == "rc_flying", "notice": name == "told", "top": 1})
+            ctx.set(dut.answered, 1)
+            await ctx.tick().repeat(most * value)
+            ctx.set(dut.answered, 0)
+            assert not await look() and not ctx.get(dut.outside), name
+        assert not ctx.get(dut.outstanding)
+
+    _simulate(body)
