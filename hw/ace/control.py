@@ -30,8 +30,8 @@ __all__ = ["Control", "counts_layout"]
 
 def counts_layout(config):
     """By how much each counter rises in this cycle."""
-    return data.StructLayout({
-        name.lower(): (range(config.chunk_bytes + 1) if name.endswith("_BYTES") else 1) for name, _ in COUNTERS})
+    most = {"READ_BYTES": config.chunk_bytes, "WRITE_BYTES": config.chunk_bytes, "UNEXPECTED": 2}
+    return data.StructLayout({name.lower(): range(most.get(name, 1) + 1) for name, _ in COUNTERS})
 
 
 class Control(wiring.Component):

@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import Resp
+from hw.axi import Outstanding, Resp
 from hw.axi.lanes import rotate_up
 from hw.stream import CreditCounter, Queue
 
@@ -76,6 +76,8 @@ class Drain(wiring.Component):
         The last response to a chunk's moves came in the cycle before.
     count : ``Out(range(chunk_bytes + 1))``
         Bytes of the move that was taken in the cycle before, else 0.
+    stray : ``Out(1)``
+        A response was dropped in the cycle before: nothing had asked for it.
     """
 
     def __init__(self, config, *, writes=WRITES):
@@ -90,7 +92,7 @@ class Drain(wiring.Component):
             "wdata": Out(config.data_width), "wstrb": Out(config.beat_bytes), "wlast": Out(1), "wvalid": Out(1),
             "wready": In(1), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1),
             "done_valid": Out(1), "done": Out(done_layout(config)),
-            "count": Out(range(config.chunk_bytes + 1)),
+            "count": Out(range(config.chunk_bytes + 1)), "stray": Out(1),
         })
 
     def elaborate(self, platform):
@@ -195,7 +197,8 @@ class Drain(wiring.Component):
             answers.i.payload.empty.eq(empty), answers.i.payload.word.eq(first),
             answers.i.payload.ends.eq(burst.ends), answers.i.payload.owner.eq(Mux(first, word.queue, burst.slot)),
         ]
-        with m.If(go & ~empty):
+        self._asks = go & ~empty
+        with m.If(self._asks):
             m.d.sync += [
                 self.awvalid.eq(1), self.awaddr.eq(Mux(first, word.address, burst.address)),
                 self.awlen.eq(Mux(first, 0, burst.len)),
@@ -263,11 +266,14 @@ class Drain(wiring.Component):
         ]
 
     def _respond(self, m, answers):
-        """Responses come in the order of the addresses."""
+        """Responses come in the order of the addresses; those that nobody asked for are dropped."""
         answer = answers.payload
         failed, error = Signal(), Signal()
+        m.submodules.outstanding = outstanding = Outstanding(self.writes)
         m.d.comb += [
-            self.bready.eq(answers.valid & ~answer.empty),
+            outstanding.asked.eq(self._asks), outstanding.answered.eq(self.bvalid & self.bready),
+            self.stray.eq(outstanding.stray),
+            self.bready.eq((answers.valid & ~answer.empty) | ~outstanding.owed),
             answers.ready.eq(answer.empty | self.bvalid),
             error.eq(failed | (self.bresp.as_value()[1] & ~answer.empty)),
         ]

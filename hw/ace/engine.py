@@ -286,7 +286,7 @@ class AceEngine(wiring.Component):
             counts.read_bytes.eq(fill.count), counts.write_bytes.eq(drain.count),
             counts.reduced_beats.eq(receive.reduced), counts.copied_beats.eq(receive.copied),
             counts.chunks.eq(drain.done_valid), counts.active_cycles.eq(chunker.active),
-            counts.starved_cycles.eq(pool.starved),
+            counts.starved_cycles.eq(pool.starved), counts.unexpected.eq(fill.stray + drain.stray),
             *(counts[f"sent_beats_{number}"].eq(transmit.beats[number]) for number in range(config.ports)),
         ]
         return m

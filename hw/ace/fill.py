@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import Resp
+from hw.axi import Outstanding, Resp
 from hw.axi.lanes import rotate_up
 from hw.stream import CreditCounter, Queue
 
@@ -53,6 +53,8 @@ class Fill(wiring.Component):
         A chunk's last beat was written in the cycle before.
     count : ``Out(range(chunk_bytes + 1))``
         Bytes of the move that was taken in the cycle before, else 0.
+    stray : ``Out(1)``
+        A beat of R was dropped in the cycle before: nothing had asked for it.
 
     Raises
     ------
@@ -72,7 +74,7 @@ class Fill(wiring.Component):
             "rdata": In(config.data_width), "rresp": In(Resp), "rvalid": In(1), "rready": Out(1),
             "write": Out(SramWriteSignature(config)),
             "done_valid": Out(1), "done": Out(done_layout(config)),
-            "count": Out(range(config.chunk_bytes + 1)),
+            "count": Out(range(config.chunk_bytes + 1)), "stray": Out(1),
         })
 
     def elaborate(self, platform):
@@ -113,6 +115,12 @@ class Fill(wiring.Component):
             reads.eq(bursts.valid & bursts.ready & ~burst.empty),
             credit.take_stb.eq(reads),
         ]
+        m.submodules.outstanding = outstanding = Outstanding(self.reads)
+        self._owed = outstanding.owed
+        m.d.comb += [
+            outstanding.asked.eq(Mux(reads, burst.len + 1, 0)), outstanding.answered.eq(self.rvalid),
+            self.stray.eq(outstanding.stray),
+        ]
         m.d.comb += [entry[name].eq(burst[name]) for name in (
             "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends", "quarter", "widen",
             "dtype")]
@@ -128,7 +136,7 @@ class Fill(wiring.Component):
         m.submodules.beats = beats = Queue(
             data.StructLayout({"data": config.data_width, "error": 1}), depth=self.reads, front=config.late_ram)
         m.d.comb += [
-            beats.i.valid.eq(self.rvalid), beats.i.payload.data.eq(self.rdata),
+            beats.i.valid.eq(self.rvalid & self._owed), beats.i.payload.data.eq(self.rdata),
             beats.i.payload.error.eq(self.rresp.as_value()[1]), self.rready.eq(1),
         ]
 

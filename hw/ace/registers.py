@@ -235,6 +235,7 @@ COUNTERS = (
     ("LATE_PACKETS", "Packets dropped because their communicator is not open, or has another epoch."),
     ("BAD_PACKETS", "Packets dropped because they do not fit a slot."),
     *((f"SENT_BEATS_{port}", f"Beats of payload sent at port {port}.") for port in range(2 * DIMENSIONS)),
+    ("UNEXPECTED", "R beats and B responses dropped: nothing was in flight."),
 )
 """Name and meaning of each counter; all wrap, and only reset zeroes them."""
 
@@ -246,6 +247,7 @@ def register_map(config):
         for name, doc in COUNTERS
         for register in register_pair(f"COUNT_{name}", 48, RO, doc=doc)
     ]
+    newest = 2                          # registers of the last counter
     watch = (
         Register("FSM_SELECT", [number_field("fsm", config.fsms, RW, doc="FSM to look at.")],
                  doc="Which FSM the following registers show."),
@@ -295,7 +297,7 @@ def register_map(config):
     )
     return RegisterMap("ace", [
         *_identity(config), *_regions(config), *_communicators(config), *_extents(config), *_queues(config), *watch,
-        *counters, *_links(config), _features(config), *refusal_registers(_MAP_WIDTH),
+        *counters[:-newest], *_links(config), _features(config), *refusal_registers(_MAP_WIDTH),
         # Last, so that no other has another address than before.
-        _link_counter(LINK_COUNTERS[-1]),
+        _link_counter(LINK_COUNTERS[-1]), *counters[-newest:],
     ], addr_width=_MAP_WIDTH, doc="Registers of the dmace collectives accelerator.")

@@ -118,7 +118,7 @@ class Endpoint(wiring.Component):
             Cat(control.counts.dma_write_beats, control.counts.ace_write_beats,
                 control.counts.put_write_beats).eq(memory.written),
             control.counts.put_packets_sent.eq(puts.sent), control.counts.put_packets_taken.eq(puts.taken),
-            control.counts.put_packets_refused.eq(puts.refused),
+            control.counts.put_packets_refused.eq(puts.refused), control.counts.put_unexpected.eq(puts.unexpected),
         ]
 
         # -- Links: collectives on channel 0, puts on channel 1.

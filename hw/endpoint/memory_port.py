@@ -155,7 +155,8 @@ class MemoryPort(wiring.Component):
         m.d.comb += arrived.eq(self.bus.rvalid & self.bus.rready)
         m.d.sync += [
             asked_beats.eq(Mux(addresses.i.valid, taken.len + 1, 0)), asked.eq(addresses.i.valid & taken.len.any()),
-            ahead.eq(ahead + asked_beats - (ahead != 0)), flying.eq(flying + asked_beats - arrived),
+            # What comes when nothing is in flight was asked for before a reset.
+            ahead.eq(ahead + asked_beats - (ahead != 0)), flying.eq(flying + asked_beats - (arrived & (flying != 0))),
             open_.eq((ahead < AHEAD) & ((self.window == 0) | (flying < self.window))),
         ]
 

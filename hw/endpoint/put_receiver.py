@@ -54,6 +54,8 @@ class PutReceiver(wiring.Component):
         Links that are down: what came over them ends without a result.
     taken, refused : ``Out(1)``
         A packet was looked at, or refused, in the cycle before.
+    unexpected : ``Out(1)``
+        A response was dropped in the cycle before: nothing was in flight at the port that it names.
     """
 
     def __init__(self, config):
@@ -65,6 +67,7 @@ class PutReceiver(wiring.Component):
             "answers": In(stream.Signature(answer_layout(config))),
             "commit": In(1), "span": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
             "down": In(config.ports), "forgets": Out(config.ports), "taken": Out(1), "refused": Out(1),
+            "unexpected": Out(1),
         })
 
     def elaborate(self, platform):
@@ -160,7 +163,11 @@ class PutReceiver(wiring.Component):
             m.d.sync += number.eq(Mux(final, 0, number + 1))
         m.d.sync += [self.taken.eq(done), self.refused.eq(done & now.refused & ~now.void)]
 
+        # Nobody's answer is taken and forgotten.
+        strays = Signal(config.ports)
         m.d.comb += self.answers.ready.eq(1)
+        m.d.sync += self.unexpected.eq(self.answers.valid
+                                       & (strays.any() | (self.answers.payload.id >= config.ports)))
         entry = data.StructLayout({"written": 1, "failed": 1, "ends": 1})
         for port in range(config.ports):
             m.submodules[f"flying_{port}"] = flying = Queue(entry, depth=config.puts)
@@ -189,7 +196,8 @@ class PutReceiver(wiring.Component):
                 told.eq((results.o.valid & results.o.ready) | (stale & over & head.ends)),
             ]
             with m.If(named):
-                m.d.comb += self.answers.ready.eq(flying.o.valid & head.written)
+                m.d.comb += [strays[port].eq(flying.level == 0),
+                             self.answers.ready.eq((flying.o.valid & head.written) | strays[port])]
             with m.If(over):
                 m.d.sync += failed.eq(wrong & ~head.ends & ~stale)
             m.d.sync += owed.eq(owed + begins - told)

@@ -31,6 +31,7 @@ COUNTERS = (
     ("PUT_PACKETS_SENT", "Packets of puts sent to neighbours."),
     ("PUT_PACKETS_TAKEN", "Packets of puts that came from neighbours, refused ones included."),
     ("PUT_PACKETS_REFUSED", "Of these, those that the table of exported spans did not allow."),
+    ("PUT_UNEXPECTED", "Responses dropped: the port that they name had no put's write in flight."),
 )
 """Name and meaning of each free-running 32-bit counter."""
 
@@ -98,8 +99,9 @@ def register_map(config):
     """Registers of the endpoint itself."""
     counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
                 for name, doc in COUNTERS]
-    return RegisterMap("endpoint", [*_identity(config), *_memory(config), *_exports(config), *counters, *_interrupts(),
-                                    *refusal_registers(_MAP_WIDTH)],
+    return RegisterMap("endpoint", [*_identity(config), *_memory(config), *_exports(config), *counters[:-1],
+                                    *_interrupts(), *refusal_registers(_MAP_WIDTH),
+                                    counters[-1]],      # last, so that no other has another address than before
                        doc="What DMA engine and accelerator share.", addr_width=_MAP_WIDTH)
 
 

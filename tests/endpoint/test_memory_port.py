@@ -6,11 +6,13 @@ import warnings
 
 import cocotb
 import pytest
+from amaranth.sim import Simulator
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, Combine, RisingEdge
 from cocotbext.axi import AxiBus, AxiMaster, AxiRam
 
 from hw.endpoint.config import TINY, remote_address
+from hw.endpoint.memory_port import MemoryPort
 from tests.endpoint.checked import CheckedMemory
 
 pytestmark = pytest.mark.rtl
@@ -53,6 +55,35 @@ async def _start(dut, *, weights=(1, 1, 1), masters=True, ram=True):
     dut.rst.value = 0
     await ClockCycles(dut.clk, 2)
     return made
+
+
+def _asked_for(strays):
+    """Reads that leave while none is answered, with a window of 4 beats."""
+    dut, asked = MemoryPort(TINY), 0
+
+    async def testbench(ctx):
+        nonlocal asked
+        ctx.set(dut.window, 4)
+        ctx.set(dut.bus.arready, 1)
+        for _ in range(strays):
+            ctx.set(dut.bus.rvalid, 1)
+            await ctx.tick()
+        ctx.set(dut.bus.rvalid, 0)
+        ctx.set(dut.reads[0].valid, 1)
+        for _ in range(40):
+            asked += ctx.get(dut.bus.arvalid)
+            await ctx.tick()
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+    return asked
+
+
+def test_beats_of_before_a_reset():
+    """They are none of those in flight: the window is neither shut by them nor wider."""
+    assert _asked_for(0) == _asked_for(1) == _asked_for(7) >= 4
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")

@@ -147,3 +147,22 @@ def test_what_ends_before_it_begins():
         assert await bench.put(64 + 2, 5)
 
     _run(body)
+
+
+def test_answers_of_before_a_reset():
+    """Responses to writes that were asked for before it are taken, counted, and stand for no write of later."""
+    async def body(bench):
+        ctx, dut = bench.ctx, bench.dut
+        for port in range(1 << len(dut.answers.payload.id)):
+            ctx.set(dut.answers.payload, {"id": port, "resp": Resp.SLVERR})
+            ctx.set(dut.answers.valid, 1)
+            for _ in range(3):
+                assert ctx.get(dut.answers.ready), f"a response for port {port} holds up all behind it"
+                await ctx.tick()
+                assert ctx.get(dut.unexpected)
+            ctx.set(dut.answers.valid, 0)
+            await ctx.tick()
+            assert not ctx.get(dut.unexpected)
+            assert await bench.put(64, 10)
+
+    _run(body)

@@ -1,0 +1,107 @@
+"""Answers of before a reset: R beats and B responses that nobody asked for are dropped, and stand for nothing later."""
+
+import random
+
+import pytest
+from amaranth.sim import Simulator
+
+from hw.ace.config import TINY
+from hw.ace.drain import Drain
+from hw.ace.fill import Fill
+
+BEAT = TINY.beat_bytes
+BEATS = 6
+MOVE = {"address": 0x4000, "bytes": BEATS * BEAT, "sram": 32, "slot": 1, "last": 1}
+
+
+def _simulate(dut, body):
+    async def testbench(ctx):
+        await body(ctx)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+async def _pulse(ctx, signal):
+    ctx.set(signal, 1)
+    await ctx.tick()
+    ctx.set(signal, 0)
+
+
+@pytest.mark.parametrize("strays", range(1, 2 * BEATS))
+def test_fill(strays):
+    """What is moved is what came after its read was asked for, with no error of before."""
+    dut, rng = Fill(TINY), random.Random(strays)
+
+    async def body(ctx):
+        ctx.set(dut.arready, 1)
+        ctx.set(dut.write.ready, 1)
+        for _ in range(2):
+            dropped = 0
+            for index in range(strays + 2):
+                ctx.set(dut.rvalid, index < strays)
+                ctx.set(dut.rdata, rng.getrandbits(TINY.data_width))
+                ctx.set(dut.rresp, 2)
+                await ctx.tick()
+                dropped += ctx.get(dut.stray)
+            assert dropped == strays
+            ctx.set(dut.i.payload, MOVE)
+            await _pulse(ctx, dut.i.valid)
+            while not ctx.get(dut.arvalid):
+                await ctx.tick()
+            assert ctx.get(dut.arlen) == BEATS - 1
+            await ctx.tick().repeat(3)
+            sent = [rng.getrandbits(TINY.data_width) for _ in range(BEATS)]
+            written, ended = [], None
+            ctx.set(dut.rresp, 0)
+            for index in range(BEATS + 20):
+                ctx.set(dut.rvalid, index < BEATS)
+                ctx.set(dut.rdata, sent[min(index, BEATS - 1)])
+                if ctx.get(dut.write.valid):
+                    written.append((ctx.get(dut.write.address), ctx.get(dut.write.data)))
+                if ctx.get(dut.done_valid):
+                    ended = ctx.get(dut.done.error)
+                await ctx.tick()
+                assert not ctx.get(dut.stray)
+            assert written == [(MOVE["sram"] + index, word) for index, word in enumerate(sent)]
+            assert ended == 0
+
+    _simulate(dut, body)
+
+
+@pytest.mark.parametrize("strays", range(1, 6))
+def test_drain(strays):
+    """Nothing is said to be written before memory has answered the write itself."""
+    dut = Drain(TINY)
+
+    async def body(ctx):
+        for pin in (dut.awready, dut.wready, dut.read.ready):
+            ctx.set(pin, 1)
+        for _ in range(2):
+            ctx.set(dut.bresp, 2)
+            dropped = 0
+            for index in range(strays + 2):
+                ctx.set(dut.bvalid, index < strays)
+                assert ctx.get(dut.bready)
+                await ctx.tick()
+                dropped += ctx.get(dut.stray)
+            assert dropped == strays
+            ctx.set(dut.i.payload, MOVE)
+            await _pulse(ctx, dut.i.valid)
+            last = False
+            for _ in range(100):
+                last |= bool(ctx.get(dut.wvalid) and ctx.get(dut.wlast))
+                await ctx.tick()
+                assert not ctx.get(dut.done_valid), "a write has ended that memory has not answered"
+            assert last
+            ctx.set(dut.bresp, 0)
+            ctx.set(dut.bvalid, 1)
+            while not ctx.get(dut.bready):
+                await ctx.tick()
+            await ctx.tick()
+            ctx.set(dut.bvalid, 0)
+            assert ctx.get(dut.done_valid) and not ctx.get(dut.done.error) and not ctx.get(dut.stray)
+
+    _simulate(dut, body)
