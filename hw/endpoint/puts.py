@@ -43,6 +43,8 @@ class Puts(wiring.Component):
         Links that are down.
     sent, taken, refused : ``Out(1)``
         A packet was sent, looked at, refused in the cycle before.
+    unexpected : ``Out(1)``
+        As :class:`PutReceiver`'s.
     """
 
     def __init__(self, config):
@@ -54,6 +56,7 @@ class Puts(wiring.Component):
             "commit": In(1), "span": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
             "channels": Out(wiring.Signature({"tx": Out(flits), "rx": In(flits)})).array(config.ports),
             "down": In(config.ports), "sent": Out(1), "taken": Out(1), "refused": Out(1),
+            "unexpected": Out(1),
         })
 
     def elaborate(self, platform):
@@ -72,6 +75,7 @@ class Puts(wiring.Component):
             receiver.commit.eq(self.commit), receiver.span.eq(self.span), receiver.valid.eq(self.valid),
             receiver.entry.eq(self.entry),
             self.sent.eq(sender.sent), self.taken.eq(receiver.taken), self.refused.eq(receiver.refused),
+            self.unexpected.eq(receiver.unexpected),
         ]
         for number, channel in enumerate(self.channels):
             m.submodules[f"port_{number}"] = port = PutPort(config)
