@@ -6,6 +6,7 @@ Throughput: one notice and one word per cycle.
 """
 
 from amaranth import *
+from amaranth.hdl import Assert, Format
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -150,7 +151,8 @@ class Notices(wiring.Component):
             m.d.sync += [leaves.eq(gone & (front.o.payload.queue == queue)),
                          waiting_here.eq(waiting_here + (self.valid & (self.i.queue == queue)) - leaves)]
             with m.If(self.forget & (self.forget_queue == queue)):
-                m.d.sync += count.eq(0)
+                m.d.sync += [count.eq(0),
+                             Assert(~self.inside[queue], Format(f"queue {queue} is forgotten with a notice inside"))]
             with m.Elif(sends & (~ends | (count == 0))):
                 m.d.sync += count.eq(count + 1)
             with m.Elif(ends & ~sends & (count != 0)):

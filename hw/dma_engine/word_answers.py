@@ -7,6 +7,7 @@ outstanding are counted here; so many of the next ones with the same ID are take
 """
 
 from amaranth import *
+from amaranth.hdl import Assert, Format
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -110,6 +111,8 @@ class WordAnswers(wiring.Component):
             notices.write.en.eq((self.forget & extended) | (drop & self.writer.notice)),
         ]
         with m.If(self.forget):
+            m.d.sync += Assert(~((rc & was.rc.all()) | (sc & was.sc.all()) | (extended & was_told[-1])),
+                               Format("queue {} has more answers outstanding than can be counted", queue))
             m.d.comb += [pairs.write.data.rc.eq(was.rc + rc), pairs.write.data.sc.eq(was.sc + sc),
                          notices.write.data.eq(was_told + told)]
         with m.Else():
