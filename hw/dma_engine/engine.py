@@ -374,7 +374,7 @@ class DmaEngine(wiring.Component):
             answers.rc_flying.eq(completion.rc_flying), answers.sc_flying.eq(completion.sc_flying),
             answers.settled.eq(notices.settled), answers.give_up.eq(epochs.gave_up),
             answers.look.eq(control.scanning), answers.look_queue.eq(epochs.gave_up_queue),
-            epochs.hold.eq(answers.full | Cat(notices.inside, C(0, config.queues)).bit_select(epochs.gave_up_queue, 1)),
+            epochs.hold.eq(Cat(notices.inside, C(0, config.queues)).bit_select(epochs.gave_up_queue, 1)),
             epochs.words_outside.eq(answers.outside), epochs.draining.eq(answers.busy | drain.busy),
             quiesce.given_up.eq(answers.outstanding | rings.owed),
             drain.start.eq(epochs.gave_up),

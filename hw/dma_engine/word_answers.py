@@ -11,15 +11,11 @@ from amaranth.hdl import Assert, Format
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .layouts import InitSignature, is_extended, word_id_layout
+from .layouts import EPOCH_WIDTH, InitSignature, is_extended, word_id_layout
 from .notices import COUNT_WIDTH
 from .table import Table
 
 __all__ = ["WordAnswers"]
-
-GIVEN_UP_BITS = 2
-"""Bits that count a queue's given up SC words, and its RC words: one at a time is outstanding in each of its lives."""
-
 
 class WordAnswers(wiring.Component):
     """Keep the answers to words apart: expected, given up before, expected by nobody.
@@ -48,9 +44,9 @@ class WordAnswers(wiring.Component):
         The words of ``look_queue`` that are waited for are given up now.
     busy : ``Out(1)``
         From the cycle after ``give_up`` until ``forget``, which waits for a cycle without a response.
-    outside, full : ``Out(1)``
-        ``look_queue`` has answers that were given up and have not come; so many that no more can be counted. Registers,
-        high while ``busy``, and after it or a look until a cycle without a response lets them know better.
+    outside : ``Out(1)``
+        ``look_queue`` has answers that were given up and have not come. A register, high while ``busy``, and after it
+        or a look until a cycle without a response lets it know better.
     outstanding : ``Out(1)``
         Some queue has.
     """
@@ -63,16 +59,17 @@ class WordAnswers(wiring.Component):
             "rc_flying": In(config.queues), "sc_flying": In(config.queues),
             "told": In(COUNT_WIDTH).array(config.extended), "settled": In(1),
             "look": In(1), "look_queue": In(config.queue_bits), "give_up": In(1), "forget": Out(1), "busy": Out(1),
-            "outside": Out(1), "full": Out(1), "outstanding": Out(1),
+            "outside": Out(1), "outstanding": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         config, init = self.config, InitSignature(self.config)
-        pair = data.StructLayout({"sc": GIVEN_UP_BITS, "rc": GIVEN_UP_BITS})
+        # Of fewer than 2 ** EPOCH_WIDTH lives (Epochs), each with one SC word and one RC word outstanding at most.
+        pair = data.StructLayout({"sc": EPOCH_WIDTH, "rc": EPOCH_WIDTH})
         m.submodules.pairs = pairs = Table(pair, depth=config.queues, reads=1, init=init)
-        # A queue whose top bit is set is not given up again: the sum fits.
-        m.submodules.notices = notices = Table(COUNT_WIDTH + 1, depth=config.extended, reads=1, init=init)
+        # Of a life, little more than half of what COUNT_WIDTH bits can count.
+        m.submodules.notices = notices = Table(COUNT_WIDTH + EPOCH_WIDTH - 1, depth=config.extended, reads=1, init=init)
         for table in (pairs, notices):
             wiring.connect(m, wiring.flipped(self.init), table.init)
 
@@ -111,7 +108,8 @@ class WordAnswers(wiring.Component):
             notices.write.en.eq((self.forget & extended) | (drop & self.writer.notice)),
         ]
         with m.If(self.forget):
-            m.d.sync += Assert(~((rc & was.rc.all()) | (sc & was.sc.all()) | (extended & was_told[-1])),
+            m.d.sync += Assert(~((rc & was.rc.all()) | (sc & was.sc.all())
+                                 | (was_told + told)[len(was_told):].any()),
                                Format("queue {} has more answers outstanding than can be counted", queue))
             m.d.comb += [pairs.write.data.rc.eq(was.rc + rc), pairs.write.data.sc.eq(was.sc + sc),
                          notices.write.data.eq(was_told + told)]
@@ -130,12 +128,9 @@ class WordAnswers(wiring.Component):
         with m.Elif(self.forget):
             m.d.sync += self.busy.eq(0)
         with m.If(self.look | self.busy):
-            m.d.sync += [self.outside.eq(1), self.full.eq(1)]
+            m.d.sync += self.outside.eq(1)
         with m.Elif(~self.answered):
-            m.d.sync += [
-                self.outside.eq((was.as_value() != 0) | owes),
-                self.full.eq(was.sc.all() | was.rc.all() | (extended & was_told[-1])),
-            ]
+            m.d.sync += self.outside.eq((was.as_value() != 0) | owes)
 
         # -- IDs with answers that were given up.
         ids, opened, closed = Signal(range(2 * config.queues + config.extended + 1)), Signal(2), Signal()

@@ -7,10 +7,15 @@ from functools import partial
 from amaranth.sim import Simulator
 
 from hw.dma_engine.config import TINY
+from hw.dma_engine.layouts import EPOCH_WIDTH
+from hw.dma_engine.notices import COUNT_WIDTH
 from hw.dma_engine.word_answers import WordAnswers
 
-FULL = 3
-"""Answers to SC words, or to RC words, of one queue that can be counted."""
+LIVES = 2**EPOCH_WIDTH - 1
+"""Of one queue that may have answers outstanding at a time, besides the present one."""
+
+MOST_NOTICES = 2**(COUNT_WIDTH - 1) + 32
+"""Words made of notices that a queue has outstanding at most: from half of the count on, no request retires."""
 
 
 def _simulate(body):
@@ -35,6 +40,7 @@ class _Memory:
         self.fresh = 0                              # cycles without a response since then, or since a give-up
         self.busy, self.started = False, False
         self.told_late = None                       # the queue of a notice answered in the cycle before
+        self.lives = Counter()                      # given up while something of the first of them is outside
         self.seen = Counter()
 
     def waited(self, queue, kind):
@@ -91,9 +97,8 @@ class _Memory:
         outside = self.given_up(self.looked)
         if self.fresh:
             assert ctx.get(dut.outside) or not outside
-            assert ctx.get(dut.full) or not self.is_full()
         else:
-            assert (ctx.get(dut.outside) and ctx.get(dut.full)) or not self.started
+            assert ctx.get(dut.outside) or not self.started
         assert ctx.get(dut.busy) == self.busy
         forgets = ctx.get(dut.forget)
         assert not forgets or (self.busy and not answer)
@@ -110,13 +115,14 @@ class _Memory:
             self.fresh, self.started = 0, True
         if give_up:
             self.busy = True
+            self.lives[self.looked] += 1
+        for queue in range(TINY.queues):
+            if not self.given_up(queue) and not (self.busy and queue == self.looked):
+                self.lives[queue] = 0
         if look is not None:
             self.looked = look
         elif not answer:
             self.fresh += 1
-
-    def is_full(self):
-        return any(self.words[self.looked, kind].count(True) >= FULL for kind in ("sc", "rc"))
 
 
 def test_answers(seed):
@@ -144,7 +150,7 @@ def test_answers(seed):
             if not memory.busy:
                 if rng.random() < 0.1:
                     look = rng.randrange(TINY.queues)
-                elif memory.fresh > 2 and not ctx.get(dut.full) and rng.random() < 0.3:
+                elif memory.fresh > 2 and memory.lives[memory.looked] < LIVES and rng.random() < 0.3:
                     give_up = True
                     # The last moment for a response of the old life.
                     last = memory.looked, "notice"
@@ -159,7 +165,7 @@ def test_answers(seed):
             await memory.cycle(look=queue)
             for _ in range(3):
                 await memory.cycle()
-            assert not ctx.get(dut.outside) and not ctx.get(dut.full)
+            assert not ctx.get(dut.outside)
         seen.update(memory.seen)
 
     for number in range(5):
@@ -167,39 +173,36 @@ def test_answers(seed):
     assert min(seen[name] for name in ("unexpected", "old before new", "given up", "twice", "unsettled")) > 5, seen
 
 
-def test_full():
-    """So many as are given up of a queue are counted; then it says that it is full, until one of them has come."""
+def test_as_many_as_there_can_be():
+    """The answers of as many lives as Epochs allows are all counted, each with as many words as it can have."""
     async def body(ctx, dut):
         ctx.set(dut.settled, 1)
         await ctx.tick().repeat(TINY.queues + 2)
-
-        async def look():
+        signals = {"rc": (dut.rc_flying, 1), "sc": (dut.sc_flying, 1), "notice": (dut.told[0], MOST_NOTICES)}
+        for _ in range(LIVES):
             ctx.set(dut.look, 1)
             await ctx.tick()
             ctx.set(dut.look, 0)
             await ctx.tick().repeat(2)
-            return ctx.get(dut.full)
-
-        async def give_up():
+            for signal, value in signals.values():
+                ctx.set(signal, value)
             ctx.set(dut.give_up, 1)
             await ctx.tick()
             ctx.set(dut.give_up, 0)
             while ctx.get(dut.busy):
                 await ctx.tick()
-
-        for name, most in (("rc_flying", FULL), ("sc_flying", FULL), ("told", 3)):
-            signal, value = (dut.told[0], 2047) if name == "told" else (getattr(dut, name), 1)
-            for times in range(most):
-                assert not await look(), f"{name}, {times} times"
-                ctx.set(signal, value)
-                await give_up()
+            for signal, _ in signals.values():
                 ctx.set(signal, 0)
-            assert await look(), name
-            ctx.set(dut.writer, {"queue": 0, "is_rc": name == "rc_flying", "notice": name == "told", "top": 1})
-            ctx.set(dut.answered, 1)
-            await ctx.tick().repeat(most * value)
-            ctx.set(dut.answered, 0)
-            assert not await look() and not ctx.get(dut.outside), name
+        ctx.set(dut.answered, 1)
+        for kind, (_, value) in signals.items():
+            ctx.set(dut.writer, {"queue": 0, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
+            for number in range(LIVES * value):
+                assert ctx.get(dut.outstanding) and not ctx.get(dut.unexpected), f"{kind} {number}"
+                await ctx.tick()
+            assert ctx.get(dut.unexpected), kind
         assert not ctx.get(dut.outstanding)
+        ctx.set(dut.answered, 0)
+        await ctx.tick().repeat(2)
+        assert not ctx.get(dut.outside)
 
     _simulate(body)
