@@ -3,7 +3,6 @@
 import zlib
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.ace.config import LINK_SESSION_WIDTH, TINY
 from hw.ace.layouts import (
@@ -17,19 +16,10 @@ from hw.ace.layouts import (
 from hw.ace.link_receiver import LinkReceiver
 from hw.ace.link_state import LinkControl
 from tests.ace.streams import bits
+from tests.harness.cell import run_cell
 
 SESSION, PEER = 0xA5, 0x3C
 OTHERS = [PEER ^ 1 << bit for bit in range(LINK_SESSION_WIDTH)]
-
-
-def _simulate(dut, body):
-    async def testbench(ctx):
-        await body(ctx)
-
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
 
 
 def test_every_bit_that_does_not_travel_counts():
@@ -55,7 +45,7 @@ def test_every_bit_that_does_not_travel_counts():
                 heard |= bool(ctx.get(dut.heard.valid))
             assert heard == (bit is None) and ctx.get(dut.expected) == expected + heard, f"bit {bit}"
 
-    _simulate(dut, body)
+    run_cell(dut, body)
 
 
 async def _hear(ctx, dut, state, session, **fields):
@@ -90,7 +80,7 @@ def test_only_the_peer_takes_the_port_down(up):
         else:
             assert ctx.get(dut.session) == session + 1
 
-    _simulate(dut, body)
+    run_cell(dut, body)
 
 
 @pytest.mark.parametrize("up", [False, True])
@@ -110,4 +100,4 @@ def test_a_refusal_that_does_not_name_this_session_is_a_late_copy(up):
         if up:
             assert LinkCause(ctx.get(dut.cause)) == LinkCause.RESTART
 
-    _simulate(dut, body)
+    run_cell(dut, body)

@@ -3,10 +3,9 @@
 import random
 from collections import deque
 
-from amaranth.sim import Simulator
-
 from hw.ace.config import TINY
 from hw.ace.mover_queue import MoverQueue
+from tests.harness.cell import run_cell
 
 
 def test_against_a_list(seed):
@@ -35,7 +34,4 @@ def test_against_a_list(seed):
                 latest = begins
             await ctx.tick()
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(live)
-    sim.run()
+    run_cell(dut, live)

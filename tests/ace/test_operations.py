@@ -3,12 +3,12 @@
 from itertools import permutations
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.ace.config import TINY
 from hw.ace.operations import ACTIVE, ROWS, Operations
 from hw.ace.words import CommandFlag, Status
 from hw.dma_engine.words import CompletionWord
+from tests.harness.cell import run_cell
 
 QUEUE, ADDRESS = 1, 0x1238
 
@@ -82,7 +82,4 @@ def test_all_places(order):
         assert bench.words == [
             *((count, 0, Status.OK) for count in range(1, 3 * ACTIVE)), (3 * ACTIVE - 1, 1, Status.WRITE_ERROR)]
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(live)
-    sim.run()
+    run_cell(dut, live)

@@ -7,12 +7,12 @@ import pytest
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
-from amaranth.sim import Simulator
 
 from hw.ace.config import TINY
 from hw.ace.faults import Faults
 from hw.ace.standing import Standing
 from hw.ace.words import CommunicatorState, Status
+from tests.harness.cell import run_cell
 
 CONFIG = TINY
 COMMUNICATORS, PORTS = CONFIG.communicators, CONFIG.ports
@@ -122,10 +122,7 @@ def _run(body, fsms=(), seed=0):
             await bench.open(number, epoch=number + 1)
         await body(bench)
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(live)
-    sim.run()
+    run_cell(dut, live)
 
 
 def _fsm(communicator, sequence, *, port=0, phase=1, sent=7):

@@ -3,25 +3,15 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.ace.config import TINY
 from hw.ace.drain import Drain
 from hw.ace.fill import Fill
+from tests.harness.cell import run_cell
 
 BEAT = TINY.beat_bytes
 BEATS = 6
 MOVE = {"address": 0x4000, "bytes": BEATS * BEAT, "sram": 32, "slot": 1, "last": 1}
-
-
-def _simulate(dut, body):
-    async def testbench(ctx):
-        await body(ctx)
-
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
 
 
 async def _pulse(ctx, signal):
@@ -68,7 +58,7 @@ def test_fill(strays):
             assert written == [(MOVE["sram"] + index, word) for index, word in enumerate(sent)]
             assert ended == 0
 
-    _simulate(dut, body)
+    run_cell(dut, body)
 
 
 @pytest.mark.parametrize("strays", range(1, 6))
@@ -104,4 +94,4 @@ def test_drain(strays):
             ctx.set(dut.bvalid, 0)
             assert ctx.get(dut.done_valid) and not ctx.get(dut.done.error) and not ctx.get(dut.stray)
 
-    _simulate(dut, body)
+    run_cell(dut, body)

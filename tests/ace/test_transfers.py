@@ -7,7 +7,6 @@ import pytest
 from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.sim import Simulator
 
 from hw.ace.config import TINY
 from hw.ace.extents import ExtentLayout
@@ -15,6 +14,7 @@ from hw.ace.layouts import move_layout
 from hw.ace.programs import Programs
 from hw.ace.transfers import Transfers, job_layout
 from hw.ace.words import PROGRAM_WIDTH, TransferWord
+from tests.harness.cell import run_cell
 from tests.stream.bench import exercise
 
 WORDS = 64
@@ -152,10 +152,7 @@ def test_stop(varying, runs):
                 await ctx.tick()
                 cycle, jobs = cycle + (jobs > 0), jobs + taken
 
-        sim = Simulator(dut)
-        sim.add_clock(1e-6)
-        sim.add_testbench(live)
-        sim.run()
+        run_cell(dut, live)
         moves = [(size, last) for size, last, _ in got]
         cut = moves.index(next(move for move in moves if move[1])) + 1
         first, second = moves[:cut], moves[cut:]

@@ -1,10 +1,10 @@
 """The watchdog tells of those that have work and no progress, soon after its time; not of those that others block."""
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.ace.config import TINY
 from hw.ace.watchdog import Watchdog
+from tests.harness.cell import run_cell
 
 FILL, DRAIN = range(2)
 
@@ -39,10 +39,7 @@ def _run(body, cycles):
     async def live(ctx):
         await body(_Bench(ctx, dut, cycles))
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(live)
-    sim.run()
+    run_cell(dut, live)
 
 
 def _longest(cycles, more=0):

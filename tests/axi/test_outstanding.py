@@ -4,9 +4,9 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.axi import Outstanding
+from tests.harness.cell import run_cell
 
 
 @pytest.mark.parametrize("most", [1, 5, 8, 40])
@@ -31,10 +31,7 @@ def test_outstanding(most):
             full += owed == most
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(dut, testbench)
     assert strays > 10 and full > 10
 
 

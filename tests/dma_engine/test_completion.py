@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.dma_engine.completion import CompletionWriter
 from hw.dma_engine.config import TINY
+from tests.harness.cell import run_cell
 
 OTHER, QUEUE, THIRD = 0, 1, 2
 OPENED = 12
@@ -40,10 +40,7 @@ def run(bypass, given_up, published, crowded):
         assert not ctx.get(dut.rc_flying) >> QUEUE & 1
         assert ctx.get(dut.rc_flying) >> OTHER & 1
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(dut, testbench)
     return words, flying[-1]
 
 

@@ -2,7 +2,6 @@
 
 import cocotb
 import pytest
-from amaranth.sim import Simulator
 from cocotb.triggers import RisingEdge
 
 from hw.dma_engine.config import PAGE_BYTES, PRESETS
@@ -13,6 +12,7 @@ from tests.dma_engine.bench import DESTINATION, DOMAIN, SOURCE, Bench, parameter
 from tests.dma_engine.jobs import Job, pairs, suite
 from tests.dma_engine.pins import Pins
 from tests.dma_engine.victim import DST_BASE, GOOD, LENGTH, LONG, SMALL, SRC, SRC_BASE, VICTIM, VictimBench
+from tests.harness.cell import run_cell
 
 pytestmark = pytest.mark.rtl
 
@@ -356,7 +356,4 @@ def test_reset_sees_what_was_scheduled_before_it(phase):
         assert await step(1, 200) == 0
         assert await step(0, 2 * 4 * config.queues + 8) == 1
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(dut, testbench)

@@ -1,11 +1,11 @@
 """How often a queue may be given up before what is outside could be taken for new."""
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.dma_engine.config import TINY
 from hw.dma_engine.epochs import Epochs
 from hw.dma_engine.layouts import EPOCH_WIDTH
+from tests.harness.cell import run_cell
 
 QUEUE = 2
 MOST = 2**EPOCH_WIDTH - 1
@@ -53,10 +53,7 @@ def _simulate(body):
         await bench.begin()
         await body(bench)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(dut, testbench)
 
 
 @pytest.mark.parametrize("outside", ["a segment", "a word"])

@@ -2,19 +2,10 @@
 
 from dataclasses import replace
 
-from amaranth.sim import Simulator
-
 from hw.dma_engine.aligner import PLACES, Aligner
 from hw.dma_engine.config import TINY
 from hw.dma_engine.port_drain import PortDrain
-
-
-def _simulate(dut, *testbenches):
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    for testbench in testbenches:
-        simulator.add_testbench(testbench)
-    simulator.run()
+from tests.harness.cell import run_cell
 
 
 def test_waits_for_both_channels():
@@ -52,7 +43,7 @@ def test_waits_for_both_channels():
                     await ctx.tick()
                     assert not ctx.get(dut.busy)
 
-                _simulate(dut, testbench)
+                run_cell(dut, testbench)
 
 
 def test_every_beat_with_strobes_is_counted():
@@ -83,4 +74,4 @@ def test_every_beat_with_strobes_is_counted():
         assert strobes == [0xFF] * (PLACES + 1) + [0]
         assert ctx.get(dut.level) == 0
 
-    _simulate(dut, testbench)
+    run_cell(dut, testbench)

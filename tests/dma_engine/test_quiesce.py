@@ -4,13 +4,13 @@ import random
 
 import cocotb
 import pytest
-from amaranth.sim import Simulator
 
 from hw.dma_engine.config import TINY
 from hw.dma_engine.quiesce import Quiesce
 from hw.dma_engine.words import NativeWord, RequestFlag
 from tests.dma_engine.bench import DOMAIN, SOURCE, Bench, parameter, session_seed
 from tests.dma_engine.jobs import Job
+from tests.harness.cell import run_cell
 
 pytestmark = pytest.mark.rtl
 
@@ -198,8 +198,5 @@ def test_every_segment_counts(seed):
                 begun = cycle
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(dut, testbench)
     assert quiet_starts > 20

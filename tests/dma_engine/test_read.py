@@ -1,12 +1,12 @@
 """Read issue by itself, in Amaranth's simulator: descriptors and segments take turns."""
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.dma_engine.config import BASE, TINY, WIDE
 from hw.dma_engine.free_list import FreeList
 from hw.dma_engine.layouts import InitSignature
 from hw.dma_engine.read import ReadIssue
+from tests.harness.cell import run_cell
 
 
 def _beats(config, *, descriptors, beats, free, cycles=400):
@@ -27,10 +27,7 @@ def _beats(config, *, descriptors, beats, free, cycles=400):
                 read[ctx.get(dut.arid) >> (config.axi_id_width - 1) == 1].append(ctx.get(dut.arlen) + 1)
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(dut, testbench)
     return read[True], read[False]
 
 
@@ -90,8 +87,5 @@ def test_credit_waits_for_the_slot():
         found.append(cycles)
 
     for dut, testbench in ((free_list, offered), (issue, taken)):
-        simulator = Simulator(dut)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(testbench)
-        simulator.run()
+        run_cell(dut, testbench)
     assert found[0] <= found[1], f"the slot is offered after {found[0]} cycles, its credit is taken after {found[1]}"

@@ -3,19 +3,12 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.dma_engine.config import BASE, TINY, WIDE
 from hw.dma_engine.layouts import Check
 from hw.dma_engine.scheduler import Scheduler
 from hw.dma_engine.shares import LATE, Shares
-
-
-def _simulate(dut, testbench):
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+from tests.harness.cell import run_cell
 
 
 @pytest.mark.parametrize("config", [TINY, BASE, WIDE], ids=["tiny", "base", "wide"])
@@ -69,7 +62,7 @@ def test_cost_of_segments(config, seed):
                 longer += cost[1]
             await ctx.tick()
 
-    _simulate(dut, testbench)
+    run_cell(dut, testbench)
     assert longer > 50
 
 
@@ -113,7 +106,7 @@ def test_every_cost_counts(config):
         fair = sum(picker.moved) / 5
         assert picker.moved[:3] == pytest.approx([fair, fair, 3 * fair], rel=0.02)
 
-    _simulate(dut, testbench)
+    run_cell(dut, testbench)
 
 
 @pytest.mark.parametrize("rounds", [20, 57, 58, 59, 120, 300])
@@ -140,4 +133,4 @@ def test_debt_has_an_end(rounds):
         mine, other = (now - then for now, then in zip(picker.moved[:2], before[:2], strict=True))
         assert mine == pytest.approx(other, rel=0.05)
 
-    _simulate(dut, testbench)
+    run_cell(dut, testbench)

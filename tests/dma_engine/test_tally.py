@@ -5,18 +5,11 @@ from collections import Counter, deque
 
 import pytest
 from amaranth.lib import data
-from amaranth.sim import Simulator
 
 from hw.dma_engine.config import HISTOGRAM_BINS, TINY
 from hw.dma_engine.counters import LOW_BITS, Tally
 from hw.dma_engine.histogram import LatencyHistogram
-
-
-def _simulate(dut, testbench):
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    simulator.add_testbench(testbench)
-    simulator.run()
+from tests.harness.cell import run_cell
 
 
 @pytest.mark.parametrize("load", [0.3, 0.9, 1.0])
@@ -57,7 +50,7 @@ def test_tally(load, seed):
             if add:
                 sums[queue] = [(sums[queue][0] + amounts[0]) % (1 << 20), (sums[queue][1] + 1) % 32]
 
-    _simulate(dut, testbench)
+    run_cell(dut, testbench)
     assert copies > {0.3: 100, 0.9: 8, 1.0: 0}[load]
 
 
@@ -142,6 +135,6 @@ def test_histogram(seed):
                 await ctx.tick().repeat(2)
                 assert ctx.get(dut.count) == bins[queue, number], (queue, number)
 
-    _simulate(dut, testbench)
+    run_cell(dut, testbench)
     seen = {number for (_, number), count in bins.items() if count}
     assert reads > 1000 and len(seen) >= 10

@@ -6,10 +6,10 @@ import re
 from itertools import pairwise
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.dma_engine.config import TINY
 from hw.dma_engine.totals import Totals
+from tests.harness.cell import run_cell
 
 EVENTS = {"often": (3, 1), "twice": (0, 2), "last": (7, 1)}
 LATE = 8 + 1
@@ -45,10 +45,7 @@ def test_counts_everything(share, seed):
             ctx.set(dut.row, row)
             assert ctx.get(dut.total) == sums[-1][name] > 0
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(dut, testbench)
 
 
 def test_two_events_in_one_row():

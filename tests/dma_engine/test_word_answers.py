@@ -4,12 +4,11 @@ import random
 from collections import Counter, defaultdict, deque
 from functools import partial
 
-from amaranth.sim import Simulator
-
 from hw.dma_engine.config import TINY
 from hw.dma_engine.layouts import EPOCH_WIDTH
 from hw.dma_engine.notices import COUNT_WIDTH
 from hw.dma_engine.word_answers import WordAnswers
+from tests.harness.cell import run_cell
 
 LIVES = 2**EPOCH_WIDTH - 1
 """Of one queue that may have answers outstanding at a time, besides the present one."""
@@ -24,10 +23,7 @@ def _simulate(body):
     async def testbench(ctx):
         await body(ctx, dut)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(dut, testbench)
 
 
 class _Memory:

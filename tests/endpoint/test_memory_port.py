@@ -6,7 +6,6 @@ import warnings
 
 import cocotb
 import pytest
-from amaranth.sim import Simulator
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, Combine, RisingEdge
 from cocotbext.axi import AxiBus, AxiMaster, AxiRam
@@ -14,6 +13,7 @@ from cocotbext.axi import AxiBus, AxiMaster, AxiRam
 from hw.endpoint.config import TINY, remote_address
 from hw.endpoint.memory_port import MemoryPort
 from tests.endpoint.checked import CheckedMemory
+from tests.harness.cell import run_cell
 
 pytestmark = pytest.mark.rtl
 # What cocotbext-axi uses of cocotb is on its way out; the version of cocotb is pinned.
@@ -74,10 +74,7 @@ def _asked_for(strays):
             asked += ctx.get(dut.bus.arvalid)
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(dut, testbench)
     return asked
 
 

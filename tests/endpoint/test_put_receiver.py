@@ -3,13 +3,13 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from hw.ace.layouts import PacketKind, flit_layout
 from hw.axi import Resp
 from hw.endpoint.config import TINY
 from hw.endpoint.layouts import put_layout
 from hw.endpoint.put_receiver import PutReceiver
+from tests.harness.cell import run_cell
 
 BEAT, PAGE = TINY.beat_bytes, 4096
 LONGEST = TINY.packet_beats * BEAT
@@ -94,10 +94,7 @@ def _run(body):
         await bench.start()
         await body(bench)
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(live)
-    sim.run()
+    run_cell(dut, live)
 
 
 @pytest.mark.parametrize("page", [1, 2])

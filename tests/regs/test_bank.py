@@ -12,6 +12,7 @@ from amaranth.sim import Simulator
 from hw.axi.signature import AxiLiteSignature, Resp
 from hw.regs.bank import RegisterBank, register_signature
 from hw.regs.describe import Access, Field, Register, RegisterMap
+from tests.harness.cell import run_cell
 
 OKAY, SLVERR = Resp.OKAY, Resp.SLVERR
 
@@ -410,7 +411,4 @@ def test_smallest_map():
         assert await write(ctx, bank.bus, 1, 0x1234_5678) == (OKAY, 2)
         assert await read(ctx, bank.bus, 2) == (0x1234_5678, OKAY, 2)
 
-    simulator = Simulator(bank)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    run_cell(bank, testbench)
