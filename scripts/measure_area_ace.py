@@ -36,7 +36,7 @@ from hw.ace.link import LinkPort  # noqa: E402
 from hw.ace.operations import Operations  # noqa: E402
 from hw.ace.pool import FsmPool  # noqa: E402
 from hw.ace.programs import Programs  # noqa: E402
-from hw.ace.receive import Receive  # noqa: E402
+from hw.ace.receive import Receive, settle_cycles  # noqa: E402
 from hw.ace.standing import Standing  # noqa: E402
 from hw.ace.transfers import Transfers  # noqa: E402
 from hw.ace.transmit import Transmit  # noqa: E402
@@ -49,7 +49,8 @@ FIGURES = ROOT / "docs" / "area_ace.json"
 BLOCKS = {
     "receive": Receive, "drain": Drain, "fill": Fill, "link": LinkPort, "pool": FsmPool, "chunker": Chunker,
     "transmit": Transmit, "decoder": Decoder, "operations": Operations, "control": Control, "faults": Faults,
-    "intake": Intake, "doorbell": Doorbell, "regions": RegionTable, "standing": Standing, "watchdog": Watchdog,
+    "intake": Intake, "doorbell": Doorbell, "regions": RegionTable, "watchdog": Watchdog,
+    "standing": lambda config: Standing(config, settle=settle_cycles(config)),
     "transfers": Transfers, "programs": lambda config: Programs(config, clients=5), "extents": Extents,
     "communicators": lambda config: Communicators(config, shares=4),
 }

@@ -35,7 +35,7 @@ from .link import LinkPort
 from .operations import Operations
 from .pool import FsmPool
 from .programs import Programs
-from .receive import Receive, receive_latency
+from .receive import Receive, settle_cycles
 from .sram import Sram
 from .standing import Standing
 from .transfers import Transfers
@@ -106,7 +106,7 @@ class AceEngine(wiring.Component):
         m.submodules.transmit = transmit = Transmit(config)
         m.submodules.fill = fill = Fill(config)
         m.submodules.drain = drain = Drain(config)
-        m.submodules.standing = standing = Standing(config, settle=2 * receive_latency(config))
+        m.submodules.standing = standing = Standing(config, settle=settle_cycles(config))
         m.submodules.faults = faults = Faults(config)
         m.submodules.watchdog = watchdog = Watchdog(config)
 

@@ -34,7 +34,7 @@ from .layouts import (
 from .sram import SramReadSignature, SramWriteSignature
 from .standing import EPOCH_WIDTH, standing_layout
 
-__all__ = ["Receive", "lookup_layout", "receive_latency"]
+__all__ = ["Receive", "lookup_layout", "receive_latency", "settle_cycles"]
 
 
 def lookup_layout():
@@ -52,6 +52,12 @@ def _packet_layout(config):
 def receive_latency(config):
     """Cycles from a beat on a port to its write."""
     return 2 + config.sram_latency + alu_latency(config)
+
+
+def settle_cycles(config):
+    """Cycles after which nothing of a communicator that was stopped is in a pipeline: twice as many as the longest,
+    which is that of :class:`Receive`, has."""
+    return 2 * receive_latency(config)
 
 
 class Receive(wiring.Component):
