@@ -23,8 +23,8 @@ def configure(parser):
                         "of memories and cut links, and see what works then")
     add_seed(parser)
     parser.add_argument("--no-stalls", action="store_true", help="no pauses on links and memories")
-    parser.add_argument("--faults", action="store_true", help="links lose, harm, repeat, delay and reorder packets, "
-                        "bring copies of them much later, and are cut for a while, by chance")
+    parser.add_argument("--faults", action="store_true", help="links drop, corrupt, duplicate, delay and reorder "
+                        "packets at random, deliver duplicates of them much later, and go down for a while")
     add_json(parser)
 
 

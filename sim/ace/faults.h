@@ -1,5 +1,5 @@
-// What a link does to the packets that it carries, by chance: loses, harms, repeats or delays them, now or much later,
-// or lets others overtake them; or it is cut.
+// Faults of a link, at random: packets are dropped, corrupted, duplicated at once or much later, delayed or reordered;
+// or the link is cut.
 #pragma once
 
 #include <algorithm>
