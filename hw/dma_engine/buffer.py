@@ -153,7 +153,7 @@ class BeatBuffer(wiring.Component):
             valid.eq(numbered & known), self.unexpected.eq((numbered & ~known) | odd),
             second.eq(~first & ~was.one),
             last.eq(burst_last & (~use.two | second)),
-            announce.eq(Mux(first, last | ~(announcements.o.valid | use.whole), last & was.quiet)),
+            announce.eq((last & (first | was.quiet)) | (first & ~(announcements.o.valid | use.whole))),
             failed.eq((resp == Resp.SLVERR) | (resp == Resp.DECERR)),
             error.eq(Mux(first | (errors.read[0].data == Resp.OKAY),
                          Mux(failed, resp, Resp.OKAY), errors.read[0].data)),
