@@ -19,8 +19,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from hw.ace.config import PRESETS
-from hw.ace.formats import DType
-from hw.ace.model import results
+from hw.ace.model.collective import results
+from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
 from hw.errors import UserError
 

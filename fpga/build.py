@@ -11,8 +11,8 @@ from pathlib import Path
 
 from hw import emit
 from hw.errors import UserError
-from sim.toolchain import build_root
-from sim.verilate import digest, once, quiet
+from sim.verilator.build import digest, once, quiet
+from sim.verilator.toolchain import build_root
 
 from . import tools
 from .board.twin import TWIN

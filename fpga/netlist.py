@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hw.errors import UserError
-from sim.toolchain import build_root
-from sim.verilate import digest, once
+from sim.verilator.build import digest, once
+from sim.verilator.toolchain import build_root
 
 from . import tools
 from .board.twin import TWIN

@@ -47,9 +47,9 @@ _TAIL = """
 A lane, which combines 32 bits per cycle, takes 1,554 LUT, 41 more as shift registers, and 910 FF without products; with
 them 2,349, 55 and 1,524, and four DSP48E2 (Yosys maps `$mul` of 16 by 16 bits to DSP slices on Xilinx, and on ECP5 to
 MULT18X18D); 10 levels of LUT6 both. `tiny` has 2, `base` 8, `wide` 16. Dividing a word takes 855 LUT, 128 more as shift
-registers, and 499 FF. `pytest -m synth -s tests/ace/test_synthesis.py tests/ace/test_divide.py` prints these figures
-and holds them to budgets; those of blocks of `tiny` are in
-`fpga/budgets.toml`; all but the decoder's need `--soak`.
+registers, and 499 FF. `pytest -m synth -s tests/ace/test_synthesis.py tests/ace/numerics/test_divide.py` prints these
+figures and holds them to budgets; those of blocks of `tiny` are in `fpga/budgets.toml`; all but the decoder's need
+`--soak`.
 """
 
 

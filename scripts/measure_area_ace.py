@@ -32,17 +32,17 @@ from hw.ace.extents import Extents  # noqa: E402
 from hw.ace.faults import Faults  # noqa: E402
 from hw.ace.fill import Fill  # noqa: E402
 from hw.ace.intake import Intake  # noqa: E402
-from hw.ace.link import LinkPort  # noqa: E402
+from hw.ace.link.port import LinkPort  # noqa: E402
 from hw.ace.operations import Operations  # noqa: E402
 from hw.ace.pool import FsmPool  # noqa: E402
-from hw.ace.programs import Programs  # noqa: E402
+from hw.ace.programs.store import Programs  # noqa: E402
 from hw.ace.receive import Receive, settle_cycles  # noqa: E402
 from hw.ace.standing import Standing  # noqa: E402
 from hw.ace.transfers import Transfers  # noqa: E402
 from hw.ace.transmit import Transmit  # noqa: E402
 from hw.ace.watchdog import Watchdog  # noqa: E402
-from hw.dma_engine.doorbell import Doorbell  # noqa: E402
-from hw.dma_engine.regions import RegionTable  # noqa: E402
+from hw.common.doorbell import Doorbell  # noqa: E402
+from hw.common.regions import RegionTable  # noqa: E402
 
 FIGURES = ROOT / "docs" / "area_ace.json"
 

@@ -16,7 +16,7 @@ def report(**fields):
     """Tell the parent how far this test is: ``report(done=12, total=100, note="unaligned")``.
 
     The fields are free as long as JSON can carry them; the parent's ``progress`` callback of
-    :meth:`sim.verilate.Build.run` receives them as one dict. Call it a few times a second, not every cycle.
+    :meth:`sim.verilator.build.Build.run` receives them as one dict. Call it a few times a second, not every cycle.
     """
     global _stream
     if _stream is None:

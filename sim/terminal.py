@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
-from sim.verilate import build
+from sim.verilator.build import build
 
 __all__ = ["add_config", "add_json", "add_latency", "add_seed", "check_file", "check_range", "fast_harness", "integer",
            "measuring", "simulate_dma", "write_json"]
@@ -89,7 +89,7 @@ def measuring(name):
 @contextmanager
 def fast_harness(name):
     """``with`` the fast harness of a preset, and ``tell`` of :func:`measuring`."""
-    from sim.fast import build_harness
+    from sim.cpp import build_harness
 
     with measuring(name) as (building, tell):
         yield build_harness(PRESETS[name], status=building), tell
@@ -115,7 +115,7 @@ def simulate_dma(config, module, options, args):
     check_file("--waves", args.waves)
     waves = args.waves
     # Imported here, so that a wrong option is told without waiting for the hardware description.
-    from sim.checked import CheckedDma
+    from sim.dma.checked import CheckedDma
 
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),

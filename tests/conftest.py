@@ -83,9 +83,9 @@ def simulate(request, seed, waves):
     """``simulate(component, testcase=None, **run)`` runs cocotb tests of the test's own module.
 
     ``name`` of the top module defaults to the class name of the component in snake_case; all else is handed
-    to :meth:`sim.verilate.Build.run`.
+    to :meth:`sim.verilator.build.Build.run`.
     """
-    from sim.verilate import build
+    from sim.verilator.build import build
 
     def run(component, *, name=None, module=None, **options):
         if name is None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from hw import emit
-from hw.ace.alu import Lane
+from hw.ace.numerics.alu import Lane
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
 from hw.endpoint import config as endpoint_config
 from hw.endpoint.doorbells import DoorbellSplit
 from hw.endpoint.memory_port import MemoryPort
 from hw.endpoint.puts import Puts
-from sim.toolchain import find_verilator
+from sim.verilator.toolchain import find_verilator
 
 ENDPOINT = (DoorbellSplit, MemoryPort, Puts)
 WAIVERS = Path(__file__).parents[1] / "fpga" / "lint.vlt"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hw.cli import main
+from dmace.cli import main
 
 ROOT = Path(__file__).parents[1]
 FILES = {"dma_engine.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace.h"}
@@ -18,7 +18,7 @@ FILES = {"dma_engine.v", "pins.json", "registers.json", "registers.md", "registe
 def _dmace(*arguments, cwd, hash_seed="0"):
     """Run ``dmace`` as a person would: another process, another folder."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-c", "import sys; from hw.cli import main; sys.exit(main())", *map(str, arguments)]
+    command = [sys.executable, "-c", "import sys; from dmace.cli import main; sys.exit(main())", *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 

@@ -6,9 +6,9 @@ Nothing here knows what carries the bytes: a :class:`Transport` is a serial port
 import struct
 from typing import Protocol
 
+from dmace.drivers.registers import RegisterDriver
 from hw.dma_engine.config import PRESETS as DMA_PRESETS
 from hw.errors import UserError
-from sim.registers import RegisterDriver
 
 from . import registers
 from .core import DESIGNS, BoardConfig

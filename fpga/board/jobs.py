@@ -4,15 +4,17 @@ import random
 
 import numpy as np
 
-from hw.ace.formats import DType, Reduction
+from dmace.drivers.ace import AceDriver, Share
+from dmace.drivers.dma import DmaDriver
+from dmace.drivers.endpoint import EndpointDriver
+from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import Collective, CommandFlag, CommandWord
-from hw.dma_engine.config import DESCRIPTOR_BYTES, PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
+from hw.common.words import CompletionWord
+from hw.dma_engine.config import DESCRIPTOR_BYTES
 from hw.dma_engine.descriptors import Descriptor, RingPlace
-from hw.dma_engine.words import CompletionWord, NativeWord, RequestFlag, Status
+from hw.dma_engine.words import NativeWord, RequestFlag, Status
 from hw.endpoint.config import remote_address
-from sim.ace.driver import AceDriver, Share
-from sim.driver import DmaDriver
-from sim.endpoint.driver import EndpointDriver
 
 from .host import BoardError, EngineBus, wait
 from .protocol import Space

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import Skid
 
-from .formats import TYPE_WIDTH
 from .layouts import move_layout
+from .numerics.formats import TYPE_WIDTH
 
 __all__ = ["Bursts", "burst_bytes", "burst_layout"]
 

@@ -13,18 +13,18 @@ from amaranth.hdl import Assert, Format
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.layouts import InitSignature
-from hw.dma_engine.table import Table
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 from hw.stream import RoundRobin
 
 from .communicators import own, share_layout
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
-from .convert_byte import is_byte, known
 from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, done_layout, widens
 from .mover_queue import MoverQueue, mover_signature
+from .numerics.convert_byte import is_byte, known
 from .operations import ROWS, operation_layout
 from .priority import RANK_WIDTH, PriorityQueue, above, foremost
-from .programs import ProgramRead
+from .programs.store import ProgramRead
 from .standing import standing_layout
 from .transfers import job_layout
 from .words import Stage, Status
@@ -56,7 +56,7 @@ class Chunker(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     begun : ``In(communicators)``, row_number : ``In(communicators)``
         Communicators with a collective to be cut, and in which of their rows.
     row : ``Out``, operation : ``In(operation_layout)``
@@ -100,7 +100,7 @@ class Chunker(wiring.Component):
         done = wiring.Signature({"valid": Out(1), "payload": Out(done_layout(config))})
         failure = wiring.Signature({"valid": Out(1), "payload": Out(name_layout(config))})
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "begun": In(config.communicators), "row_number": In(config.communicators),
             "row": Out(row), "operation": In(operation_layout(config)),
             "drain_row": Out(row), "drain_operation": In(operation_layout(config)),
@@ -182,7 +182,7 @@ class Chunker(wiring.Component):
 
     def _cut(self, m, taken, filling, starts, ends, owners, names, queue):
         """One chunk after the other, of each communicator in turn; those of higher priority first."""
-        config, init = self.config, InitSignature(self.config)
+        config, init = self.config, SweepSignature(self.config)
         number = Signal(config.communicator_bits)
         m.submodules.sequences = sequences = Table(
             SEQUENCE_WIDTH, depth=config.communicators, reads=2, init=init)
@@ -323,7 +323,7 @@ class Chunker(wiring.Component):
 
         What could not be read waits for its communicator to be stopped.
         """
-        config, init = self.config, InitSignature(self.config)
+        config, init = self.config, SweepSignature(self.config)
         number = Signal(config.communicator_bits)
         m.submodules.started = started = Table(SEQUENCE_WIDTH, depth=config.communicators, reads=1, init=init)
         wiring.connect(m, wiring.flipped(self.init), started.init)

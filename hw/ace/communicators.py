@@ -7,9 +7,9 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.config import DOMAIN_WIDTH
-from hw.dma_engine.layouts import InitSignature
-from hw.dma_engine.table import Table
+from hw.common.sizes import DOMAIN_WIDTH
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 
 __all__ = ["Communicators", "own", "shape_layout", "share_layout"]
 
@@ -46,7 +46,7 @@ class Communicators(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     write : ``In(1)``, number, share, shape : ``In``
     share_reads : array of ``In``; ``number`` in, ``share`` out
     shape_number : ``In``, shape_read : ``Out(shape_layout)``
@@ -56,7 +56,7 @@ class Communicators(wiring.Component):
         self.config = config
         number = config.communicator_bits
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "write": In(1), "number": In(number), "share": In(share_layout(config)), "shape": In(shape_layout(config)),
             "share_reads": In(wiring.Signature({
                 "number": Out(number), "share": In(share_layout(config))})).array(shares),
@@ -65,7 +65,7 @@ class Communicators(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, init = self.config, InitSignature(self.config)
+        config, init = self.config, SweepSignature(self.config)
         m.submodules.shares = shares = Table(share_layout(config), depth=config.communicators,
                                              reads=len(self.share_reads), init=init)
         m.submodules.shapes = shapes = Table(shape_layout(config), depth=config.communicators, reads=1, init=init)

@@ -5,13 +5,13 @@ Every width that a component needs is a property here, so that hardware, model, 
 
 from dataclasses import dataclass
 
+from hw.common.sizes import ADDR_WIDTH, is_integer, is_power_of_two
+
 __all__ = [
     "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH", "LINK_SEQUENCE_WIDTH",
     "LINK_SESSION_WIDTH", "MAX_RANKS", "OFFSET_WIDTH", "PHASES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH",
     "SEQUENCE_WIDTH", "STEP_WIDTH", "TINY", "WIDE", "WIRE_HEADER_BYTES", "AceConfig",
 ]
-
-ADDR_WIDTH = 64
 
 DIMENSIONS = 3
 """Of the largest torus; an accelerator has a port to each side of each of its own."""
@@ -62,15 +62,6 @@ LINK_SESSION_WIDTH = 8
 
 LINK_CREDIT_WIDTH = 13
 """Of beats that were taken out of a receive buffer, modulo twice the longest one."""
-
-
-def _integer(value, low, high):
-    """Whether ``value`` is an integer of that range; True and 1.0 are none."""
-    return type(value) is int and low <= value <= high
-
-
-def _power_of_two(value, low, high):
-    return _integer(value, low, high) and value & (value - 1) == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +159,7 @@ class AceConfig:
 
     def __post_init__(self):
         def need(name, low, high):
-            if not _power_of_two(value := getattr(self, name), low, high):
+            if not is_power_of_two(value := getattr(self, name), low, high):
                 raise ValueError(f"{name} must be a power of two from {low} to {high}, not {value!r}")
 
         need("data_width", 64, 512)
@@ -177,7 +168,7 @@ class AceConfig:
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {value!r}")
         for name, low, high in (("dimensions", 1, DIMENSIONS), ("address_width", 32, ADDR_WIDTH)):
-            if not _integer(value := getattr(self, name), low, high):
+            if not is_integer(value := getattr(self, name), low, high):
                 raise ValueError(f"{name} must be from {low} to {high}, not {value!r}")
         need("fsms", 2, 32)
         need("slots", self.fsms, 64)
@@ -276,12 +267,11 @@ class AceConfig:
     extended, extended_bits = 1, 0
     """No queue is driven by a descriptor ring."""
 
-    window, extended_window, buffer_beats, pages, connections = 1, 1, 1, 1, 1
-
     @property
-    def tags(self):
+    def sweep_rows(self):
         """Rows of the longest table that the sweep after reset clears."""
-        return max(self.fsms << self.port_bits, self.communicators << DIRECTORY_WIDTH, self.slots)
+        return max(self.fsms << self.port_bits, self.communicators << DIRECTORY_WIDTH, self.slots, self.regions,
+                   self.queues)
 
     @property
     def doorbell_addr_width(self):

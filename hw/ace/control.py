@@ -8,8 +8,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature
-from hw.dma_engine.config import DOMAIN_WIDTH
-from hw.dma_engine.layouts import InitSignature, RegionEntry
+from hw.common.regions import RegionEntry
+from hw.common.sizes import DOMAIN_WIDTH
+from hw.common.sweep import SweepSignature
 from hw.regs import RegisterBank
 
 from .chunker import slot_layout
@@ -19,8 +20,8 @@ from .decoder import directory_layout
 from .extents import ExtentLayout
 from .fsm import state_layout
 from .layouts import LinkState, RecordLayout
-from .link import link_status_layout
-from .link_state import TIMEOUT_WIDTH, TRIES_WIDTH
+from .link.port import link_status_layout
+from .link.state import TIMEOUT_WIDTH, TRIES_WIDTH
 from .registers import COUNTERS, LINK_COUNTERS, register_map
 from .standing import mode_layout, standing_layout
 from .words import PROGRAM_WIDTH
@@ -43,7 +44,7 @@ class Control(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
         Software waits until the sweep is over.
     bus : ``In(AxiLiteSignature)``
     region_write, region_id, region : ``Out``
@@ -72,7 +73,7 @@ class Control(wiring.Component):
         self.config = config
         queue = config.queue_bits
         super().__init__({
-            "init": In(InitSignature(config)), "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
+            "init": In(SweepSignature(config)), "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
             "communicator_write": Out(1), "communicator": Out(config.communicator_bits),
             "share": Out(share_layout(config)), "shape": Out(shape_layout(config)), "mode": Out(mode_layout(config)),

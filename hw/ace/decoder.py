@@ -11,25 +11,19 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.config import DOMAIN_WIDTH
-from hw.dma_engine.layouts import InitSignature, RegionEntry
-from hw.dma_engine.table import Table
+from hw.common.regions import RegionEntry
+from hw.common.sizes import DOMAIN_WIDTH
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 
 from .communicators import shape_layout
-from .config import (
-    COLUMN_BYTES,
-    COUNT_WIDTH,
-    DIRECTORY_WIDTH,
-    EXTENT_ALIGNMENT,
-    LENGTH_WIDTH,
-    ROOT_WIDTH,
-)
+from .config import COLUMN_BYTES, COUNT_WIDTH, DIRECTORY_WIDTH, EXTENT_ALIGNMENT, LENGTH_WIDTH, ROOT_WIDTH
 from .extents import ExtentRead
-from .formats import BYTE_FLOATS, DType, Op, Reduction, reductions, types
 from .intake import waiting_layout
 from .layouts import HeaderLayout, widens
+from .numerics.formats import BYTE_FLOATS, DType, Op, Reduction, reductions, types
 from .operations import verdict_layout
-from .programs import ProgramRead
+from .programs.store import ProgramRead
 from .standing import standing_layout
 from .words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, Status
 
@@ -54,7 +48,7 @@ class Decoder(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     i : ``In(stream.Signature(waiting_layout))``
     directory_write : ``In(1)``, directory_number, directory_entry : ``In``
         Number: collective from bit 0, rank order at bit 3, communicator from bit 4.
@@ -74,7 +68,7 @@ class Decoder(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "i": In(stream.Signature(waiting_layout(config))),
             "directory_write": In(1), "directory_number": In(DIRECTORY_WIDTH + config.communicator_bits),
             "directory_entry": In(directory_layout(config)),
@@ -90,7 +84,7 @@ class Decoder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, init = self.config, InitSignature(self.config)
+        config, init = self.config, SweepSignature(self.config)
         m.submodules.directory = directory = Table(
             directory_layout(config), depth=config.communicators << DIRECTORY_WIDTH, reads=1, init=init)
         m.submodules.domains = domains = Table(DOMAIN_WIDTH, depth=config.queues, reads=1, init=init)

@@ -11,15 +11,15 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import Outstanding, Resp
 from hw.axi.lanes import rotate_up
+from hw.common.delay import delayed
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
-from .convert_byte import is_byte, known
-from .delay import delayed
-from .divide import DIVISOR_WIDTH, Divide
-from .formats import TYPE_WIDTH, DType
 from .layouts import done_layout, move_layout, widens
-from .narrow_beats import NarrowBeats, kind_layout
+from .numerics.convert_byte import is_byte, known
+from .numerics.divide import DIVISOR_WIDTH, Divide
+from .numerics.formats import TYPE_WIDTH, DType
+from .numerics.narrow_beats import NarrowBeats, kind_layout
 from .operations import word_layout
 from .sram import SramReadSignature
 

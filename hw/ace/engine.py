@@ -17,9 +17,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature, AxiSignature, Burst
-from hw.dma_engine.doorbell import Doorbell
-from hw.dma_engine.layouts import InitSignature
-from hw.dma_engine.regions import RegionTable
+from hw.common.doorbell import Doorbell
+from hw.common.regions import RegionTable
+from hw.common.sweep import Sweep
 
 from .chunker import Chunker
 from .communicators import Communicators
@@ -31,10 +31,10 @@ from .faults import Faults
 from .fill import Fill
 from .intake import Intake
 from .layouts import flit_layout, link_layout
-from .link import LinkPort
+from .link.port import LinkPort
 from .operations import Operations
 from .pool import FsmPool
-from .programs import Programs
+from .programs.store import Programs
 from .receive import Receive, settle_cycles
 from .sram import Sram
 from .standing import Standing
@@ -111,12 +111,8 @@ class AceEngine(wiring.Component):
         m.submodules.watchdog = watchdog = Watchdog(config)
 
         # -- The sweep over all tables after reset.
-        init = InitSignature(config).create()
-        bits = init.address.shape().width
-        done = Signal(bits + 1)
-        m.d.comb += [init.active.eq(~done[bits]), init.address.eq(done[:bits])]
-        with m.If(init.active):
-            m.d.sync += done.eq(done + 1)
+        m.submodules.sweep = sweep = Sweep(config)
+        init = sweep.init
         for part in (control, doorbell, decoder, operations, chunker, communicators, regions, pool, faults):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 

@@ -8,8 +8,8 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.layouts import InitSignature
-from hw.dma_engine.table import Table
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 
 from .config import SEQUENCE_WIDTH
 from .fsm import state_layout
@@ -37,7 +37,7 @@ class Faults(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     write : ``In(1)``, number, mode : ``In``
         An entry of the communicator table is written: its causes are forgotten.
     standing : ``In(standing_layout)``
@@ -69,7 +69,7 @@ class Faults(wiring.Component):
         number = config.communicator_bits
         failure = In(wiring.Signature({"valid": Out(1), "payload": Out(failure_layout(config))}))
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "write": In(1), "number": In(number), "mode": In(mode_layout(config)),
             "standing": In(standing_layout(config)), "work": In(config.communicators), "down": In(config.ports),
             "unread": failure, "unwritten": failure,
@@ -87,7 +87,7 @@ class Faults(wiring.Component):
         config, standing = self.config, self.standing
         number = Signal(config.communicator_bits)
         m.submodules.records = records = Table(
-            RecordLayout, depth=config.communicators, reads=2, init=InitSignature(config))
+            RecordLayout, depth=config.communicators, reads=2, init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), records.init)
         m.submodules.ranks = ranks = Table(8, depth=config.communicators, reads=1, init=None)
         unread, unread_chunk = self._failures(m, self.unread, number, name="unread")

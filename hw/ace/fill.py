@@ -14,11 +14,11 @@ from hw.axi.lanes import rotate_up
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
-from .convert_byte import is_byte, known
-from .formats import TYPE_WIDTH
 from .layouts import done_layout, move_layout, widens
+from .numerics.convert_byte import is_byte, known
+from .numerics.formats import TYPE_WIDTH
+from .numerics.widen_beats import WidenBeats, filled_layout
 from .sram import SramWriteSignature
-from .widen_beats import WidenBeats, filled_layout
 
 __all__ = ["Fill"]
 

@@ -5,12 +5,13 @@ What surrounds them is in ``dmace_ace.h.in``. C11, C++17 and CUDA, without a com
 
 from pathlib import Path
 
-from hw.dma_engine.header import code_lines, field_lines
+from hw.common.c_header import code_lines, field_lines
+from hw.common.words import field_positions
 from hw.regs import to_c_header
 
-from .formats import DType, Reduction
+from .numerics.formats import DType, Reduction
 from .registers import register_map
-from .words import COMMAND_FIELDS, Collective, CommandFlag, Status, field_positions
+from .words import COMMAND_FIELDS, Collective, CommandFlag, Status
 
 __all__ = ["c_header"]
 

@@ -8,7 +8,7 @@ from amaranth import *
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.layouts import store_layout
+from hw.common.doorbell import store_layout
 
 from .layouts import CommandLayout
 from .words import Status

@@ -15,8 +15,8 @@ from .config import (
     SEQUENCE_WIDTH,
     STEP_WIDTH,
 )
-from .crc import CRC_WIDTH
-from .formats import OP_WIDTH, TYPE_WIDTH
+from .link.crc import CRC_WIDTH
+from .numerics.formats import OP_WIDTH, TYPE_WIDTH
 from .words import (
     COMMAND_FIELDS,
     HEADER_FIELDS,

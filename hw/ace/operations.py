@@ -11,12 +11,13 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.layouts import CompletionLayout, InitSignature
-from hw.dma_engine.table import Table
+from hw.common.layouts import CompletionLayout
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 
 from .config import LENGTH_WIDTH
-from .formats import TYPE_WIDTH
 from .layouts import arithmetic_layout
+from .numerics.formats import TYPE_WIDTH
 from .standing import standing_layout
 from .words import CommandFlag, Status
 
@@ -71,7 +72,7 @@ class Operations(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     i : ``In(stream.Signature(verdict_layout))``
         The communicator has a free row and the queue a free place.
     free : ``Out(communicators)``, places : ``Out(queues)``
@@ -107,7 +108,7 @@ class Operations(wiring.Component):
         queue, communicator = config.queue_bits, config.communicator_bits
         self.row_bits = communicator + (ROWS - 1).bit_length()
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "i": In(stream.Signature(verdict_layout(config))),
             "free": Out(config.communicators), "places": Out(config.queues),
             "begun": Out(config.communicators), "row_number": Out(config.communicators),
@@ -187,7 +188,7 @@ class Operations(wiring.Component):
         return row, taken, over, statuses
 
     def _queues(self, m, begin_row, taken, over, statuses):
-        config, init = self.config, InitSignature(self.config)
+        config, init = self.config, SweepSignature(self.config)
         queues, new = config.queues, self.i.payload
         entry_layout = data.StructLayout({
             "row": self.row_bits, "status": STATUS_WIDTH, "flags": 4})

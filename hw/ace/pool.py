@@ -8,8 +8,8 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.layouts import InitSignature
-from hw.dma_engine.table import Table
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 from hw.stream import RoundRobin
 
 from .communicators import own, share_layout
@@ -27,7 +27,7 @@ from .layouts import (
     signal_layout,
 )
 from .oldest import Oldest
-from .programs import ProgramRead
+from .programs.store import ProgramRead
 from .standing import PRIORITY_WIDTH, standing_layout
 
 __all__ = ["FsmPool"]
@@ -47,7 +47,7 @@ class FsmPool(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     chunks : ``In(stream.Signature(chunk_layout))``
         Waits while the chunk's FSM is busy.
     busy : ``Out(fsms)``
@@ -80,7 +80,7 @@ class FsmPool(wiring.Component):
         self.config = config
         share = wiring.Signature({"number": Out(config.communicator_bits), "share": In(share_layout(config))})
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "chunks": In(stream.Signature(chunk_layout(config))), "busy": Out(config.fsms),
             "done": Out(stream.Signature(config.slot_bits)),
             "program": Out(ProgramRead(config)), "program_data": In(PhaseLayout.size),
@@ -205,7 +205,7 @@ class FsmPool(wiring.Component):
         port_bits = config.port_bits
         row_layout = data.StructLayout({"sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH, "granted": STEP_WIDTH})
         m.submodules.grants = table = Table(
-            row_layout, depth=config.fsms << port_bits, reads=1, init=InitSignature(config))
+            row_layout, depth=config.fsms << port_bits, reads=1, init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), table.init)
         came, valid = Signal(grant_layout(config), reset_less=True), Signal()
         number, port = Signal(config.fsm_bits, reset_less=True), Signal(port_bits, reset_less=True)

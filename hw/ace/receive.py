@@ -15,12 +15,11 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.table import Table
+from hw.common.delay import delayed
+from hw.common.table import Table
 from hw.stream import RoundRobin
 
-from .alu_array import AluArray, alu_latency
 from .config import SEQUENCE_WIDTH
-from .delay import delayed
 from .layouts import (
     PacketKind,
     RecordLayout,
@@ -31,6 +30,7 @@ from .layouts import (
     landed_layout,
     place_layout,
 )
+from .numerics.alu_array import AluArray, alu_latency
 from .sram import SramReadSignature, SramWriteSignature
 from .standing import EPOCH_WIDTH, standing_layout
 

@@ -4,8 +4,8 @@ Tables (regions, queues, communicators, programs) are written through a window, 
 the staging registers, then write the entry's number to the COMMIT register; the whole entry changes in one cycle.
 """
 
-from hw.dma_engine.config import DOMAIN_WIDTH
-from hw.dma_engine.config import OFFSET_WIDTH as REGION_WIDTH
+from hw.common.sizes import DOMAIN_WIDTH
+from hw.common.sizes import OFFSET_WIDTH as REGION_WIDTH
 from hw.regs import Access, Field, Register, RegisterMap, number_field, refusal_registers, register_pair
 
 from .config import ADDR_WIDTH, COUNT_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, OFFSET_WIDTH, ROOT_WIDTH

@@ -9,9 +9,8 @@ from amaranth import *
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.table import BLOCK_RAM
-
-from .delay import delayed
+from hw.common.delay import delayed
+from hw.common.table import BLOCK_RAM
 
 __all__ = ["Sram", "SramReadSignature", "SramWriteSignature"]
 

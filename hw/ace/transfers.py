@@ -11,9 +11,9 @@ from amaranth.lib.wiring import In, Out
 
 from .config import LENGTH_WIDTH
 from .extents import ExtentRead
-from .formats import TYPE_WIDTH
 from .layouts import TransferLayout, move_layout
-from .programs import ProgramRead
+from .numerics.formats import TYPE_WIDTH
+from .programs.store import ProgramRead
 
 __all__ = ["Transfers", "job_layout"]
 

@@ -8,7 +8,8 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .delay import delayed
+from hw.common.delay import delayed
+
 from .faults import tell_signature
 from .layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
 from .sram import SramReadSignature

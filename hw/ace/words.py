@@ -6,16 +6,16 @@ Plain Python: the golden model, the driver, the C header and the hardware share 
 import enum
 from typing import NamedTuple
 
-from hw.dma_engine.words import field_positions, pack_fields, unpack_fields
+from hw.common.words import pack_fields, unpack_fields
 
 from .config import COUNT_WIDTH, OFFSET_WIDTH, PHASES, POSITION_WIDTH, ROOT_WIDTH, SEQUENCE_WIDTH, STEP_WIDTH
-from .formats import OP_WIDTH, TYPE_WIDTH
+from .numerics.formats import OP_WIDTH, TYPE_WIDTH
 
 __all__ = [
     "COMMAND_FIELDS", "HEADER_FIELDS", "PARTED", "PHASE_FIELDS", "PROGRAM_WIDTH", "RECORD_FIELDS", "REDUCING",
     "ROLE_FIELDS", "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord",
     "CommunicatorState", "HeaderWord", "LinkCause", "LinkState", "Ordered", "PhaseWord", "RoleWord", "SendWord",
-    "Stage", "Status", "TransferWord", "Waits", "field_positions",
+    "Stage", "Status", "TransferWord", "Waits",
 ]
 
 

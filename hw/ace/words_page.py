@@ -5,11 +5,11 @@ What is said of each of them is here; a field or a code of which nothing is said
 
 from amaranth.hdl import Shape
 
-from hw.dma_engine.words import COMPLETION_FIELDS
+from hw.common.words import COMPLETION_FIELDS, field_positions
 
 from .config import COLUMN_BYTES, EXTENT_ALIGNMENT
-from .formats import DType, Reduction
 from .layouts import PacketKind, implied_layout, link_header_layout, link_layout, packet_layout
+from .numerics.formats import DType, Reduction
 from .words import (
     COMMAND_FIELDS,
     HEADER_FIELDS,
@@ -22,7 +22,6 @@ from .words import (
     Collective,
     CommandFlag,
     Status,
-    field_positions,
 )
 
 __all__ = ["page"]

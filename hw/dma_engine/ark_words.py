@@ -8,19 +8,13 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import LENGTH_WIDTH, REGION_ID_WIDTH
-from .layouts import (
-    ArkExtra,
-    ArkLayout,
-    ArkSettings,
-    Check,
-    Connection,
-    InitSignature,
-    arrival_layout,
-    is_extended,
-    store_layout,
-)
-from .table import Table
+from hw.common.doorbell import is_extended, store_layout
+from hw.common.sizes import REGION_ID_WIDTH
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
+
+from .config import LENGTH_WIDTH
+from .layouts import ArkExtra, ArkLayout, ArkSettings, Check, Connection, arrival_layout
 from .words import Opcode
 
 __all__ = ["ArkWords"]
@@ -40,7 +34,7 @@ class ArkWords(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     configure : ``In(1)``, configure_queue : ``In``, settings : ``In(ArkSettings)``
         Ignored for queues that are not extended.
     connect : ``In(1)``, connect_number : ``In``, connection : ``In(Connection)``
@@ -56,7 +50,7 @@ class ArkWords(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "configure": In(1), "configure_queue": In(config.queue_bits), "settings": In(ArkSettings),
             "connect": In(1), "connect_number": In(config.connection_bits), "connection": In(Connection),
             "i": In(stream.Signature(store_layout(config))), "i_refused": Out(1),
@@ -67,9 +61,9 @@ class ArkWords(wiring.Component):
         m = Module()
         config, store = self.config, self.i.payload
         m.submodules.modes = modes = Table(
-            ArkSettings, depth=config.extended, reads=1, init=InitSignature(config))
+            ArkSettings, depth=config.extended, reads=1, init=SweepSignature(config))
         m.submodules.connections = connections = Table(
-            Connection, depth=config.connections, reads=1, init=InitSignature(config))
+            Connection, depth=config.connections, reads=1, init=SweepSignature(config))
         for table in (modes, connections):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         settings, known = modes.read[0].data, Signal(Connection)

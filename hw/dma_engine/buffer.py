@@ -12,12 +12,13 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
+from hw.common.free_list import FreeList
+from hw.common.sweep import SweepSignature
+from hw.common.table import BLOCK_RAM, Table
 from hw.stream import Queue
 
 from .config import TARGETS
-from .free_list import FreeList
-from .layouts import InitSignature, launch_layout
-from .table import BLOCK_RAM, Table
+from .layouts import launch_layout
 
 __all__ = ["BeatBuffer", "buffered_layout"]
 
@@ -40,7 +41,7 @@ class BeatBuffer(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     launched : ``In(1)``, launch : ``In(launch_layout)``
         A tag is in use from now on.
     slow : ``In(TARGETS)``
@@ -71,7 +72,7 @@ class BeatBuffer(wiring.Component):
         self.config = config
         tag, slot = config.tag_bits, config.slot_bits
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "launched": In(1), "launch": In(launch_layout(config)),
             "slow": In(TARGETS),
             "rid": In(config.axi_id_width), "rdata": In(config.data_width), "rresp": In(Resp), "rlast": In(1),
@@ -90,7 +91,7 @@ class BeatBuffer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, init = self.config, InitSignature(self.config)
+        config, init = self.config, SweepSignature(self.config)
 
         # Per tag, written at launch: a phase that changes with every use, how many bursts come, and whether all
         # of their beats must be here first.

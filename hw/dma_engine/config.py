@@ -5,31 +5,20 @@ Every width that a component needs is a property here, so that hardware, model a
 
 from dataclasses import dataclass
 
-__all__ = ["BASE", "PRESETS", "TINY", "WIDE", "DmaConfig"]
+from hw.common.sizes import PAGE_BYTES, PAGE_ID_WIDTH, is_integer, is_power_of_two
 
-PAGE_BYTES = 4096
-"""AXI4 bursts never cross this boundary (IHI 0022, A3.4.1), and a doorbell page is this long."""
+__all__ = ["BASE", "PRESETS", "TINY", "WIDE", "DmaConfig"]
 
 DESCRIPTOR_BYTES = 64
 """Of one entry of a descriptor ring; as long as the longest beat."""
 
-ADDR_WIDTH = 64
-OFFSET_WIDTH = 36
 LENGTH_WIDTH = 28
 """Of a native word."""
 REQUEST_LENGTH_WIDTH = 34
 """Of any request: ARK words say that much."""
-REGION_ID_WIDTH = 8
-PAGE_ID_WIDTH = 10
-SMALL_PAGE_BITS, LARGE_PAGE_BITS = 16, 21
-"""Paged regions have pages of 64 KiB or of 2 MiB."""
-FRAME_WIDTH = ADDR_WIDTH - SMALL_PAGE_BITS
 SID_WIDTH = 8
 """Bits of an ARK segment ID, by which a word names its source and its destination."""
 CONNECTION_WIDTH = 7
-DOMAIN_WIDTH = 8
-COUNT_WIDTH = 32
-FAILED_WIDTH = 24
 BYTES_WIDTH = 48
 HISTOGRAM_BINS = 16
 MODERATION_WIDTH = 16
@@ -38,19 +27,6 @@ TARGETS = 4
 
 CLASSES = 4
 """Of queues: one of a higher class goes first."""
-
-WEIGHT_WIDTH = 4
-
-
-
-def _integer(value, low, high):
-    """Whether ``value`` is an integer of that range; True and 1.0 are none."""
-    return type(value) is int and low <= value <= high
-
-
-def _power_of_two(value, low, high):
-    return _integer(value, low, high) and value & (value - 1) == 0
-
 
 @dataclass(frozen=True, kw_only=True)
 class DmaConfig:
@@ -115,11 +91,11 @@ class DmaConfig:
     bypass: bool = True
 
     def __post_init__(self):
-        if not _power_of_two(self.data_width, 64, 512):
+        if not is_power_of_two(self.data_width, 64, 512):
             raise ValueError(f"Data width must be 64, 128, 256 or 512 bits, not {self.data_width!r}")
 
         def need(name, low, high):
-            if not _power_of_two(value := getattr(self, name), low, high):
+            if not is_power_of_two(value := getattr(self, name), low, high):
                 label = name.replace("_", " ").capitalize()
                 raise ValueError(f"{label} must be a power of two from {low} to {high}, not {value!r}")
 
@@ -132,16 +108,22 @@ class DmaConfig:
         need("extended", 2, min(16, self.queues))
         need("extended_window", self.window, 1024)
         low, high = 4 * self.beat_bytes, min(PAGE_BYTES, 128 * self.beat_bytes)
-        if not _power_of_two(self.segment_bytes, low, high):
+        if not is_power_of_two(self.segment_bytes, low, high):
             raise ValueError(f"Segment bytes must be a power of two from {low} to {high}, "
                              f"not {self.segment_bytes!r}")
         if self.buffer_beats < 2 * self.segment_beats:
             raise ValueError(f"Buffer beats must hold two segments of {self.segment_beats} beats, "
                              f"not {self.buffer_beats!r}")
-        if not _integer(self.doorbell_id_width, 1, 16):
+        if not is_integer(self.doorbell_id_width, 1, 16):
             raise ValueError(f"Doorbell ID width must be 1 to 16 bits, not {self.doorbell_id_width!r}")
         if not isinstance(self.bypass, bool):
             raise ValueError(f"Bypass must be True or False, not {self.bypass!r}")
+
+    @property
+    def sweep_rows(self):
+        """Rows of the longest table that the sweep after reset clears."""
+        return max(self.queues * self.window, self.extended * self.extended_window, self.tags, self.buffer_beats,
+                   self.regions, self.pages, self.connections)
 
     @property
     def beat_bytes(self):

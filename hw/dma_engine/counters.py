@@ -8,9 +8,10 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
+
 from .config import BYTES_WIDTH
-from .layouts import InitSignature
-from .table import Table
 
 __all__ = ["QueueCounters", "Tally"]
 
@@ -31,7 +32,7 @@ class Tally(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     add : ``In(1)``, queue : ``In``, amounts : ``In(shape)``
         Amounts are at most ``2 ** (LOW_BITS - 2)``.
     clear : ``In(1)``, clear_queue : ``In``
@@ -46,7 +47,7 @@ class Tally(wiring.Component):
         self.shape, self.config = shape, config
         queue = config.queue_bits
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "add": In(1), "queue": In(queue), "amounts": In(shape),
             "clear": In(1), "clear_queue": In(queue),
             "take": In(1), "busy": Out(1),
@@ -55,7 +56,7 @@ class Tally(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        init, queues = InitSignature(self.config), self.config.queues
+        init, queues = SweepSignature(self.config), self.config.queues
         low_widths = {name: min(LOW_BITS, shape.width) for name, shape in _shapes(self.shape)}
         m.submodules.low = low = Table(data.StructLayout(low_widths), depth=queues, reads=1, init=None)
         m.submodules.used = used = Table(1, depth=queues, reads=2, init=init)
@@ -114,7 +115,7 @@ class QueueCounters(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     done : ``In(1)``, done_queue, done_size : ``In``, done_ok : ``In(1)``
         Memory has answered a segment, of ``done_size`` bytes less one, without or with an error.
     dropped : ``In(1)``, dropped_queue : ``In``
@@ -131,7 +132,7 @@ class QueueCounters(wiring.Component):
         self.config = config
         queue = config.queue_bits
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "done": In(1), "done_queue": In(queue), "done_size": In(config.segment_bits), "done_ok": In(1),
             "dropped": In(1), "dropped_queue": In(queue),
             "reset": In(1), "reset_queue": In(queue),

@@ -7,8 +7,11 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .config import DESCRIPTOR_BYTES, OFFSET_WIDTH, PAGE_BYTES
-from .words import NativeWord, Opcode, pack_fields, unpack_fields
+from hw.common.sizes import OFFSET_WIDTH, PAGE_BYTES
+from hw.common.words import pack_fields, unpack_fields
+
+from .config import DESCRIPTOR_BYTES
+from .words import NativeWord, Opcode
 
 __all__ = [
     "HEADER_FIELDS", "LIST_WORDS", "RECORD_BYTES", "RECORD_FIELDS", "RING_SIZE_BITS", "SHAPE_FIELDS",

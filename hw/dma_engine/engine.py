@@ -9,51 +9,44 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature, AxiSignature, Burst
+from hw.common.doorbell import WORD_BITS, Doorbell, is_extended
+from hw.common.free_list import FreeList
+from hw.common.regions import RegionTable
+from hw.common.sizes import ADDR_WIDTH
+from hw.common.sweep import Sweep, SweepSignature
+from hw.common.table import Table
 from hw.stream import CreditCounter, Merge, Queue, Skid
 
 from .aligner import PLACES as WRITE_PLACES
 from .aligner import Aligner
-from .ark_flags import ArkFlags
 from .ark_words import ArkWords
 from .buffer import BeatBuffer
-from .completion import CompletionWriter
-from .config import ADDR_WIDTH, DmaConfig
+from .completion.ark_flags import ArkFlags
+from .completion.notices import MODES, Notices
+from .completion.word_answers import WordAnswers
+from .completion.writer import CompletionWriter
+from .config import DmaConfig
 from .control import QueueControl
 from .counters import QueueCounters
-from .doorbell import WORD_BITS, Doorbell
 from .epochs import Epochs
 from .events import Events, EventsSignature
-from .free_list import FreeList
 from .frontpanel import FrontPanel
 from .histogram import LatencyHistogram
-from .layouts import (
-    InitSignature,
-    OpKind,
-    QueueSettings,
-    arrival_layout,
-    completion_write_layout,
-    done_layout,
-    is_extended,
-    op_layout,
-)
+from .layouts import OpKind, QueueSettings, arrival_layout, completion_write_layout, done_layout, op_layout
 from .legalizer import SEGMENT_PLACES, Legalizer
-from .notices import MODES, Notices
 from .pages import PageTable
 from .port_drain import PortDrain
 from .queues import QueueStore
 from .quiesce import Quiesce
 from .read import ReadIssue
-from .regions import RegionTable
 from .responses import Responses
 from .retire import Retire
-from .ring_records import RingRecords
-from .rings import Rings
+from .rings.records import RingRecords
+from .rings.rings import Rings
 from .scheduler import Scheduler
 from .sequencer import ADDRESS_PLACES, WriteSequencer
 from .shares import Shares
-from .table import Table
 from .targets import TargetLimits
-from .word_answers import WordAnswers
 from .words import QueueMode, Status
 
 __all__ = ["DmaEngine"]
@@ -126,18 +119,14 @@ class DmaEngine(wiring.Component):
         m.submodules.targets = targets = TargetLimits(config)
         m.submodules.rings = rings = Rings(config)
         m.submodules.records = records = RingRecords(config)
-        m.submodules.tags = tags = FreeList(config.tags, init=InitSignature(config))
+        m.submodules.tags = tags = FreeList(config.tags, init=SweepSignature(config))
         m.submodules.settings = settings = Table(
-            QueueSettings, depth=config.queues, reads=2, init=InitSignature(config))
+            QueueSettings, depth=config.queues, reads=2, init=SweepSignature(config))
         m.submodules.room = room = CreditCounter(SEGMENT_PLACES, max_take=1, max_give=2)
 
         # -- The sweep over all memories after reset.
-        init = InitSignature(config).create()
-        last = init.address.shape().width
-        done = Signal(last + 1)
-        m.d.comb += [init.active.eq(~done[last]), init.address.eq(done[:last])]
-        with m.If(init.active):
-            m.d.sync += done.eq(done + 1)
+        m.submodules.sweep = sweep = Sweep(config)
+        init = sweep.init
         for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, buffer, responses, retire,
                      epochs, answers, tags, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]

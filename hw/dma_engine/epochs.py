@@ -9,9 +9,11 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .layouts import EPOCH_WIDTH, InitSignature, done_layout
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
+
+from .layouts import EPOCH_WIDTH, done_layout
 from .legalizer import SEGMENT_PLACES
-from .table import Table
 
 __all__ = ["LOOKUPS", "Epochs", "outside_bits"]
 
@@ -40,7 +42,7 @@ class Epochs(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     queue : array of :data:`LOOKUPS` ``In``, epoch : array of as many ``Out``
         Epoch of a queue, combinational.
     scheduled, scheduled_queue, returned, returned_queue : ``In``
@@ -67,7 +69,7 @@ class Epochs(wiring.Component):
         self.config = config
         queue, place = config.queue_bits, config.index_width
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "queue": In(queue).array(LOOKUPS), "epoch": Out(EPOCH_WIDTH).array(LOOKUPS),
             "scheduled": In(1), "scheduled_queue": In(queue), "returned": In(1), "returned_queue": In(queue),
             "look": In(1), "look_queue": In(queue), "look_head": In(place), "look_tail": In(place),
@@ -78,7 +80,7 @@ class Epochs(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, init = self.config, InitSignature(self.config)
+        config, init = self.config, SweepSignature(self.config)
         row = data.StructLayout({"epoch": EPOCH_WIDTH, "used": EPOCH_WIDTH})
         m.submodules.rows = rows = Table(row, depth=config.queues, reads=LOOKUPS + 1, init=init)
         m.submodules.sent = sent = Table(outside_bits(config), depth=config.queues, reads=2, init=init)

@@ -10,11 +10,11 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 from hw.stream import Queue
 
-from .layouts import InitSignature
 from .retire import log_layout
-from .table import Table
 
 __all__ = ["ErrorLog"]
 
@@ -32,7 +32,7 @@ class ErrorLog(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     failed : ``In(1)``, entry : ``In(log_layout)``
     valid : ``Out(1)``, oldest : ``Out(log_layout)``
         What software reads; ``oldest`` is 0 unless ``valid``.
@@ -48,7 +48,7 @@ class ErrorLog(wiring.Component):
         self.config = config
         entry = log_layout(config)
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "failed": In(1), "entry": In(entry),
             "valid": Out(1), "oldest": Out(entry), "read": In(1), "pop": In(1),
             "lost": Out(32),
@@ -56,7 +56,7 @@ class ErrorLog(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        queues, init = self.config.queues, InitSignature(self.config)
+        queues, init = self.config.queues, SweepSignature(self.config)
         # A queue has an entry while the two sides have not turned equally often.
         m.submodules.entered = entered = Table(1, depth=queues, reads=1, init=init)
         m.submodules.popped = popped = Table(1, depth=queues, reads=1, init=init)

@@ -8,21 +8,16 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature
+from hw.common.doorbell import is_extended
+from hw.common.layouts import CompletionLayout
+from hw.common.regions import RegionEntry
+from hw.common.sizes import ADDR_WIDTH, SMALL_PAGE_BITS
+from hw.common.sweep import SweepSignature
 from hw.regs import RegisterBank
 
-from .config import ADDR_WIDTH, BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, SMALL_PAGE_BITS, TARGETS
+from .config import BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, TARGETS
 from .error_log import ErrorLog
-from .layouts import (
-    ArkSettings,
-    CompletionLayout,
-    Connection,
-    InitSignature,
-    PageEntry,
-    QueueSettings,
-    RegionEntry,
-    RingSettings,
-    is_extended,
-)
+from .layouts import ArkSettings, Connection, PageEntry, QueueSettings, RingSettings
 from .moderation import InterruptModeration
 from .registers import COUNTERS, register_map
 from .retire import log_layout
@@ -43,7 +38,7 @@ class FrontPanel(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
         The bus waits during the sweep, which would undo what software writes.
     bus : ``In(AxiLiteSignature)``
     region_write, region_id, region, queue_write, queue_id, settings, ring, ark : ``Out``
@@ -76,7 +71,7 @@ class FrontPanel(wiring.Component):
         self.config = config
         queue, queues = config.queue_bits, config.queues
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
             "region_write": Out(1), "region_id": Out(config.region_bits), "region": Out(RegionEntry),
             "quiesce": Out(1), "quiescing": In(1),

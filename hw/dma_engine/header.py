@@ -6,24 +6,16 @@ differ from the hardware. C11, C++17 and CUDA, without a compiled part.
 
 from pathlib import Path
 
+from hw.common.c_header import code_lines, define, field_lines
+from hw.common.sizes import PAGE_BYTES
+from hw.common.words import COMPLETION_FIELDS, field_positions
 from hw.regs import to_c_header
 
-from .config import PAGE_BYTES
 from .descriptors import HEADER_FIELDS, LIST_WORDS, RECORD_FIELDS, DescriptorFlag, DescriptorKind
 from .registers import register_map
-from .words import (
-    ARK_FIELDS,
-    COMPLETION_FIELDS,
-    NATIVE_FIELDS,
-    Command,
-    Opcode,
-    QueueMode,
-    RequestFlag,
-    Status,
-    field_positions,
-)
+from .words import ARK_FIELDS, NATIVE_FIELDS, Command, Opcode, QueueMode, RequestFlag, Status
 
-__all__ = ["c_header", "code_lines", "field_lines"]
+__all__ = ["c_header"]
 
 PREFIX = "DMACE_DMA"
 
@@ -57,39 +49,17 @@ def c_header(config):
     return text
 
 
-def _define(name, value, doc=None, prefix=PREFIX):
-    return f"#define {prefix}_{name} {value}" + (f" /* {doc} */" if doc else "")
-
-
 def _sizes(config):
     return [
         "/* Doorbells: queue q takes 16-byte stores anywhere in the page at q * PAGE. */",
-        _define("DOORBELL_PAGE", f"{PAGE_BYTES}u", "bytes"),
-        _define("QUEUES", f"{config.queues}u"),
-        _define("QUEUE_DEPTH", f"{config.queue_depth}u", "words that wait behind the one being scheduled"),
-        _define("REGIONS", f"{config.regions}u"),
-        _define("EXTENDED_QUEUES", f"{config.extended}u", "the first ones, which a descriptor ring can drive"),
-        _define("LIST_WORDS", f"{LIST_WORDS}u", "most words in one descriptor"),
+        define("DOORBELL_PAGE", f"{PAGE_BYTES}u", "bytes"),
+        define("QUEUES", f"{config.queues}u"),
+        define("QUEUE_DEPTH", f"{config.queue_depth}u", "words that wait behind the one being scheduled"),
+        define("REGIONS", f"{config.regions}u"),
+        define("EXTENDED_QUEUES", f"{config.extended}u", "the first ones, which a descriptor ring can drive"),
+        define("LIST_WORDS", f"{LIST_WORDS}u", "most words in one descriptor"),
         "",
     ]
-
-
-def code_lines(kind, codes, doc, prefix=PREFIX):
-    """A definition for each code of an enum, below a comment."""
-    return [f"/* {doc} */",
-            *(_define(f"{kind}_{code.name}", f"0x{int(code):02x}u", prefix=prefix) for code in codes), ""]
-
-
-def field_lines(kind, fields, doc, prefix=PREFIX):
-    """Shift and mask of each field within its 64-bit half; the mask is not shifted."""
-    lines = [f"/* {doc} */"]
-    for name, (lsb, width) in field_positions(fields).items():
-        half = "hi" if lsb >= 64 else "lo"
-        where = f"in {half}" if sum(width for _, width in fields) > 64 else None
-        name = f"{kind}_{name.upper()}"
-        lines += [_define(f"{name}_SHIFT", f"{lsb % 64}u", where, prefix),
-                  _define(f"{name}_MASK", f"UINT64_C(0x{(1 << width) - 1:x})", prefix=prefix)]
-    return [*lines, ""]
 
 
 def _packed():

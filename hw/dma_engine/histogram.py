@@ -11,11 +11,11 @@ from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.sweep import SweepSignature
+from hw.common.table import BLOCK_RAM, Table
 from hw.stream import Queue
 
 from .config import HISTOGRAM_BINS
-from .layouts import InitSignature
-from .table import BLOCK_RAM, Table
 
 __all__ = ["LatencyHistogram"]
 
@@ -35,7 +35,7 @@ class LatencyHistogram(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     posted : ``In(1)``, posted_queue : ``In``
         A word was accepted.
     ended : ``In(1)``, reset : ``In(1)``, queue : ``In``
@@ -50,7 +50,7 @@ class LatencyHistogram(wiring.Component):
         self.config = config
         queue = config.queue_bits
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "posted": In(1), "posted_queue": In(queue),
             "ended": In(1), "reset": In(1), "queue": In(queue),
             "look": In(1), "look_queue": In(queue), "look_bin": In(range(HISTOGRAM_BINS)),
@@ -67,7 +67,7 @@ class LatencyHistogram(wiring.Component):
         return m
 
     def _measure(self, m, items):
-        config, init, queues = self.config, InitSignature(self.config), self.config.queues
+        config, init, queues = self.config, SweepSignature(self.config), self.config.queues
         # Requests of one queue between its post and its end are fewer than this counts.
         number = (config.queue_depth + config.extended_window + config.window + 2).bit_length()
         # A sample is running where the two sides have not changed ``turn`` equally often.
@@ -127,7 +127,7 @@ class LatencyHistogram(wiring.Component):
             shape=unsigned(COUNT_WIDTH), depth=queues * HISTOGRAM_BINS, init=[], attrs=BLOCK_RAM)
         write, read = rows.write_port(), rows.read_port()
         # Bins that hold a number; the others are zero, whatever their rows say.
-        m.submodules.filled = filled = Table(HISTOGRAM_BINS, depth=queues, reads=2, init=InitSignature(config))
+        m.submodules.filled = filled = Table(HISTOGRAM_BINS, depth=queues, reads=2, init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), filled.init)
 
         # -- Read a row, software's first.

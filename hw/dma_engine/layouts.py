@@ -3,32 +3,51 @@
 Word -> Front -> Scheduled -> Segment -> Launch -> Done, in the order of the pipeline.
 """
 
-from amaranth.lib import data, enum, wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib import data, enum
 
-from .config import (
+from hw.common.layouts import Attributes
+from hw.common.sizes import (
     ADDR_WIDTH,
-    CONNECTION_WIDTH,
     DOMAIN_WIDTH,
     FRAME_WIDTH,
-    LENGTH_WIDTH,
     OFFSET_WIDTH,
-    PAGE_ID_WIDTH,
     REGION_ID_WIDTH,
-    REQUEST_LENGTH_WIDTH,
-    SID_WIDTH,
-    TARGETS,
     WEIGHT_WIDTH,
 )
-from .words import ARK_FIELDS, COMPLETION_FIELDS, NATIVE_FIELDS, QueueMode, Status
+
+from .config import CONNECTION_WIDTH, LENGTH_WIDTH, REQUEST_LENGTH_WIDTH, SID_WIDTH, TARGETS
+from .words import ARK_FIELDS, NATIVE_FIELDS, QueueMode, Status
 
 __all__ = [
-    "EPOCH_WIDTH", "STATUS_WIDTH", "ArkExtra", "ArkLayout", "ArkSettings", "Attributes", "Check",
-    "CompletionLayout", "Connection", "EndFlags", "InfoLayout", "InitSignature", "NativeLayout", "NoteLayout",
-    "OpKind", "PageEntry", "QueueSettings", "RegionEntry", "RingSettings", "arrival_layout",
-    "completion_write_layout", "done_layout", "event_layout", "fetch_layout", "front_layout", "is_extended",
-    "launch_layout", "notice_layout", "op_layout", "origin_fields", "ring_word_layout", "scheduled_layout",
-    "segment_layout", "store_layout", "tail_layout", "word_id_layout",
+    "EPOCH_WIDTH",
+    "STATUS_WIDTH",
+    "ArkExtra",
+    "ArkLayout",
+    "ArkSettings",
+    "Check",
+    "Connection",
+    "EndFlags",
+    "InfoLayout",
+    "NativeLayout",
+    "NoteLayout",
+    "OpKind",
+    "PageEntry",
+    "QueueSettings",
+    "RingSettings",
+    "arrival_layout",
+    "completion_write_layout",
+    "done_layout",
+    "event_layout",
+    "fetch_layout",
+    "front_layout",
+    "launch_layout",
+    "notice_layout",
+    "op_layout",
+    "origin_fields",
+    "ring_word_layout",
+    "scheduled_layout",
+    "segment_layout",
+    "word_id_layout",
 ]
 
 STATUS_WIDTH = max(Status).bit_length()
@@ -38,7 +57,6 @@ EPOCH_WIDTH = 2
 
 NativeLayout = data.StructLayout(dict(NATIVE_FIELDS))
 ArkLayout = data.StructLayout(dict(ARK_FIELDS))
-CompletionLayout = data.StructLayout(dict(COMPLETION_FIELDS))
 
 
 QueueModeShape = (max(QueueMode)).bit_length()
@@ -62,29 +80,6 @@ class EndFlags(data.Struct):
     sc: 1
     rc: 1
     irq: 1
-
-
-class Attributes(data.Struct):
-    """What accompanies a burst's address: AxCACHE, AxPROT, AxQOS."""
-
-    cache: 4
-    prot: 3
-    qos: 4
-
-
-class RegionEntry(data.Struct):
-    """One entry of the region table; bases are multiples of 4096, and 0 in paged regions."""
-
-    base_page: ADDR_WIDTH - 12
-    length: OFFSET_WIDTH + 1
-    domain: DOMAIN_WIDTH
-    readable: 1
-    writable: 1
-    valid: 1
-    attributes: Attributes
-    paged: 1
-    large: 1
-    first_page: PAGE_ID_WIDTH
 
 
 class PageEntry(data.Struct):
@@ -133,11 +128,6 @@ class Connection(data.Struct):
     valid: 1
 
 
-def is_extended(config, queue):
-    """Whether a queue's number is one of an extended queue."""
-    return (queue >> config.extended_bits) == 0
-
-
 class OpKind(enum.Enum, shape=2):
     """What is done to a queue besides retiring its segments."""
 
@@ -145,18 +135,6 @@ class OpKind(enum.Enum, shape=2):
     """A status that belongs to no request: OVERFLOW, DISABLED, TIMEOUT, COMPLETION_ERROR."""
     CLEAR = 1
     RESET = 2
-
-
-def InitSignature(config):
-    """Sweep over all memories after reset: while ``active``, write the initial value at ``address``."""
-    entries = max(config.queues * config.window, config.extended * config.extended_window, config.tags,
-                  config.buffer_beats, config.regions, config.pages, config.connections)
-    return wiring.Signature({"active": Out(1), "address": Out(range(entries))})
-
-
-def store_layout(config):
-    """A store to a queue's page; of which halves it has some bytes, all bytes, a word that is not all ones."""
-    return data.StructLayout({"queue": config.queue_bits, "data": 128, "some": 2, "whole": 2, "words": 2})
 
 
 def arrival_layout(config):
@@ -247,11 +225,6 @@ def origin_fields(config):
     return {"queue": config.queue_bits, "index": config.index_width, "last": 1, "end": EndFlags,
             "size": config.segment_bits, "target": range(TARGETS), "epoch": EPOCH_WIDTH,
             "phase": 1}
-
-
-def tail_layout(config):
-    """A doorbell of a descriptor ring; not ``whole`` if the store is not one of a tail."""
-    return data.StructLayout({"ring": config.extended_bits, "tail": 32, "whole": 1})
 
 
 def fetch_layout(config):

@@ -11,29 +11,28 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream import Queue
-
-from .carry_save import carry_save
-from .config import (
+from hw.common.carry_save import carry_save
+from hw.common.layouts import Attributes
+from hw.common.regions import RegionEntry
+from hw.common.sizes import (
     ADDR_WIDTH,
     DOMAIN_WIDTH,
     LARGE_PAGE_BITS,
-    LENGTH_WIDTH,
     OFFSET_WIDTH,
     PAGE_BYTES,
     PAGE_ID_WIDTH,
     SMALL_PAGE_BITS,
-    TARGETS,
 )
+from hw.stream import Queue
+
+from .config import LENGTH_WIDTH, TARGETS
 from .layouts import (
     EPOCH_WIDTH,
     STATUS_WIDTH,
-    Attributes,
     Check,
     EndFlags,
     PageEntry,
     QueueSettings,
-    RegionEntry,
     scheduled_layout,
     segment_layout,
 )

@@ -8,11 +8,12 @@ from amaranth import *
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.sizes import OFFSET_WIDTH, SMALL_PAGE_BITS
+from hw.common.sweep import SweepSignature
+from hw.common.table import ram_of
 from hw.stream.storage import read_late
 
-from .config import OFFSET_WIDTH, SMALL_PAGE_BITS
-from .layouts import InitSignature, PageEntry
-from .table import ram_of
+from .layouts import PageEntry
 
 __all__ = ["PAGE_NUMBER_WIDTH", "PageTable"]
 
@@ -31,7 +32,7 @@ class PageTable(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     write : ``In(1)``, write_id : ``In``, write_data : ``In(PageEntry)``
         Segments looked up before may be under way to the old frame: see the quiesce rule in the documentation.
     src_page, dst_page : ``In``, src, next, dst : ``Out(PageEntry)``
@@ -41,7 +42,7 @@ class PageTable(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "write": In(1), "write_id": In(config.page_bits), "write_data": In(PageEntry),
             "src_page": In(PAGE_NUMBER_WIDTH), "dst_page": In(PAGE_NUMBER_WIDTH),
             "src": Out(PageEntry), "next": Out(PageEntry), "dst": Out(PageEntry),

@@ -11,8 +11,11 @@ from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from .layouts import STATUS_WIDTH, EndFlags, InfoLayout, InitSignature, done_layout, is_extended
-from .table import ram_of
+from hw.common.doorbell import is_extended
+from hw.common.sweep import SweepSignature
+from hw.common.table import ram_of
+
+from .layouts import STATUS_WIDTH, EndFlags, InfoLayout, done_layout
 from .words import Status
 
 __all__ = ["PlaceLayout", "Places"]
@@ -29,7 +32,7 @@ class Places(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     scheduled : ``In(1)``, scheduled_queue, scheduled_index, scheduled_info : ``In``
         A segment takes its place.
     mark : ``In(1)``, done : ``In(done_layout)``
@@ -43,7 +46,7 @@ class Places(wiring.Component):
         self.config = config
         queue, index = config.queue_bits, config.index_width
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "scheduled": In(1), "scheduled_queue": In(queue), "scheduled_index": In(index),
             "scheduled_info": In(InfoLayout),
             "mark": In(1), "done": In(done_layout(config)),

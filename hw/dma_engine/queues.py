@@ -9,19 +9,12 @@ from amaranth import *
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table, ram_of
 from hw.stream import Queue
 from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION, read_late
 
-from .layouts import (
-    ArkExtra,
-    Check,
-    InitSignature,
-    NativeLayout,
-    arrival_layout,
-    event_layout,
-    front_layout,
-)
-from .table import Table, ram_of
+from .layouts import ArkExtra, Check, NativeLayout, arrival_layout, event_layout, front_layout
 from .words import Opcode, RequestFlag, Status
 
 __all__ = ["QueueStore"]
@@ -60,7 +53,7 @@ class QueueStore(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     i : ``In(stream.Signature(arrival_layout))``
         Waits only for room among the events, never for a full queue: its words are refused.
     refused : ``Out(1)``
@@ -95,7 +88,7 @@ class QueueStore(wiring.Component):
         self.config = config
         queue = config.queue_bits
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "i": In(stream.Signature(arrival_layout(config))),
             "refused": Out(1),
             "enabled": In(config.queues),
@@ -116,7 +109,7 @@ class QueueStore(wiring.Component):
         m = Module()
         config, depth = self.config, self.config.queue_depth
         position_bits = (depth - 1).bit_length()
-        init = InitSignature(config)
+        init = SweepSignature(config)
 
         m.submodules.ring = ring = memory.Memory(
             shape=_stored_layout, depth=config.queues * depth, init=[],

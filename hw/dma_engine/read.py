@@ -8,18 +8,11 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.layouts import Attributes
+from hw.common.sizes import ADDR_WIDTH, SMALL_PAGE_BITS
 from hw.stream import CreditCounter
 
-from .config import ADDR_WIDTH, SMALL_PAGE_BITS
-from .layouts import (
-    Attributes,
-    completion_write_layout,
-    done_layout,
-    fetch_layout,
-    launch_layout,
-    origin_fields,
-    segment_layout,
-)
+from .layouts import completion_write_layout, done_layout, fetch_layout, launch_layout, origin_fields, segment_layout
 
 __all__ = ["ReadIssue"]
 

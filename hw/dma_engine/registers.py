@@ -4,23 +4,19 @@ Tables (regions, queues) are written through a window: fill the staging register
 entry's number to the COMMIT register; the whole entry changes in one cycle.
 """
 
-from hw.regs import Access, Field, Register, RegisterMap, number_field, refusal_registers, register_pair
-
-from .config import (
+from hw.common.sizes import (
     ADDR_WIDTH,
-    BYTES_WIDTH,
-    CLASSES,
     COUNT_WIDTH,
     DOMAIN_WIDTH,
     FAILED_WIDTH,
-    HISTOGRAM_BINS,
-    MODERATION_WIDTH,
     OFFSET_WIDTH,
     PAGE_ID_WIDTH,
     REGION_ID_WIDTH,
-    TARGETS,
     WEIGHT_WIDTH,
 )
+from hw.regs import Access, Field, Register, RegisterMap, number_field, refusal_registers, register_pair
+
+from .config import BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, MODERATION_WIDTH, TARGETS
 from .words import Command, QueueMode, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]

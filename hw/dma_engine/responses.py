@@ -8,10 +8,11 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table, ram_of
 from hw.stream.storage import NO_COLLISION
 
-from .layouts import STATUS_WIDTH, InitSignature, done_layout, launch_layout, origin_fields, word_id_layout
-from .table import Table, ram_of
+from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields, word_id_layout
 from .words import Status
 
 __all__ = ["Responses"]
@@ -26,7 +27,7 @@ class Responses(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     launched, signalled : ``In(1)``, launch : ``In(launch_layout)``
     bid, bresp, bvalid, bready
         B of ``m_axi``; ``bready`` is high outside the sweep after reset.
@@ -44,7 +45,7 @@ class Responses(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "launched": In(1), "signalled": In(1), "launch": In(launch_layout(config)),
             "bid": In(config.axi_id_width), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1),
             "error_tag": Out(config.tag_bits), "error": In(Resp),
@@ -68,7 +69,7 @@ class Responses(wiring.Component):
         m.d.comb += write.data.unread.eq(self.signalled)
 
         # A tag is in flight while ``begun`` differs from ``ended``, which has the tags in rows: LUT RAM has 64 of them.
-        init, row_bits = InitSignature(config), max(config.tag_bits - 6, 0)
+        init, row_bits = SweepSignature(config), max(config.tag_bits - 6, 0)
         m.submodules.begun = begun = Table(
             data.StructLayout(apart | {"begun": 1}), depth=config.tags, reads=1, init=init)
         m.submodules.ended = ended = Table(1 << row_bits, depth=config.tags >> row_bits, reads=2, init=init)

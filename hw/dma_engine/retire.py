@@ -12,16 +12,18 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.layouts import CompletionLayout
+from hw.common.sizes import COUNT_WIDTH
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 from hw.stream import RoundRobin
 
-from .config import COUNT_WIDTH, TARGETS
+from .config import TARGETS
 from .layouts import (
     EPOCH_WIDTH,
     STATUS_WIDTH,
-    CompletionLayout,
     EndFlags,
     InfoLayout,
-    InitSignature,
     OpKind,
     QueueSettings,
     done_layout,
@@ -29,7 +31,6 @@ from .layouts import (
     op_layout,
 )
 from .places import PlaceLayout, Places
-from .table import Table
 from .words import QueueMode, Status
 
 __all__ = ["Retire", "log_layout"]
@@ -49,7 +50,7 @@ class Retire(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     done_valid : ``In(1)``, done : ``In(done_layout)``
     rejected, given_up : ``In(stream.Signature(done_layout))``
         Taken when there is no ``done``; ``given_up`` when there is none of the others.
@@ -92,7 +93,7 @@ class Retire(wiring.Component):
         self.config = config
         queue, place = config.queue_bits, config.index_width
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "done_valid": In(1), "done": In(done_layout(config)),
             "rejected": In(stream.Signature(done_layout(config))),
             "given_up": In(stream.Signature(done_layout(config))),
@@ -118,7 +119,7 @@ class Retire(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, queues, init = self.config, self.config.queues, InitSignature(self.config)
+        config, queues, init = self.config, self.config.queues, SweepSignature(self.config)
         m.submodules.heads = heads = Table(config.index_width, depth=queues, reads=4, init=init)
         m.submodules.verdicts = verdicts = Table(
             data.StructLayout({"status": STATUS_WIDTH, "failed": 1}), depth=queues, reads=1, init=init)

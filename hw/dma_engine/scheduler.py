@@ -9,11 +9,13 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.carry_save import carry_save
+from hw.common.doorbell import is_extended
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 from hw.stream import RoundRobin
 
-from .carry_save import carry_save
-from .layouts import EPOCH_WIDTH, Check, InitSignature, front_layout, is_extended, scheduled_layout
-from .table import Table
+from .layouts import EPOCH_WIDTH, Check, front_layout, scheduled_layout
 
 __all__ = ["Scheduler"]
 
@@ -31,7 +33,7 @@ class Scheduler(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     ready, more, running, held : ``In(queues)``
         Queues with a request in front; with words behind it; that may be scheduled; that hold after an error.
     arriving, arriving_queue : ``In``
@@ -73,7 +75,7 @@ class Scheduler(wiring.Component):
         self.config = config
         queue, place = config.queue_bits, config.index_width
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "ready": In(config.queues), "more": In(config.queues), "running": In(config.queues),
             "held": In(config.queues),
             "blocked": In(config.queues),
@@ -95,7 +97,7 @@ class Scheduler(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, queues = self.config, self.config.queues
-        init = InitSignature(config)
+        init = SweepSignature(config)
 
         m.submodules.tails = tails = Table(config.index_width, depth=queues, reads=2, init=init)
         # Of the segment that comes next, unless it is its request's first: how many come behind it.

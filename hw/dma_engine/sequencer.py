@@ -8,11 +8,12 @@ from amaranth import *
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.layouts import Attributes
+from hw.common.sizes import ADDR_WIDTH
+from hw.common.table import BLOCK_RAM
 from hw.stream import Queue
 
-from .config import ADDR_WIDTH
-from .layouts import EPOCH_WIDTH, Attributes, completion_write_layout, launch_layout
-from .table import BLOCK_RAM
+from .layouts import EPOCH_WIDTH, completion_write_layout, launch_layout
 
 __all__ = ["ADDRESS_PLACES", "WriteSequencer", "address_layout", "step_layout"]
 

@@ -13,9 +13,11 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import CLASSES, WEIGHT_WIDTH
-from .layouts import InitSignature
-from .table import Table
+from hw.common.sizes import WEIGHT_WIDTH
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
+
+from .config import CLASSES
 
 __all__ = ["Shares"]
 
@@ -32,7 +34,7 @@ class Shares(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     configure : ``In(1)``, configure_queue, priority : ``In``
         A queue's class; the highest goes first.
     asking : ``In(queues)``
@@ -52,7 +54,7 @@ class Shares(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "configure": In(1), "configure_queue": In(config.queue_bits), "priority": In(range(CLASSES)),
             "asking": In(config.queues), "leaving": In(config.queues),
             "candidates": Out(config.queues), "left": Out(config.queues, init=-1),
@@ -107,7 +109,7 @@ class Shares(wiring.Component):
 
         # -- The deficit. What was not used is kept up to the least that a round gives.
         m.submodules.deficits = deficits = Table(
-            deficit_shape, depth=config.queues, reads=1, init=InitSignature(config))
+            deficit_shape, depth=config.queues, reads=1, init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), deficits.init)
         before, kept, now = Signal(deficit_shape), Signal(deficit_shape), Signal(deficit_shape)
         # Read in the cycle before, in which the row may change.

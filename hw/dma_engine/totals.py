@@ -10,8 +10,8 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .layouts import InitSignature
-from .table import Table
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
 
 __all__ = ["TOTAL_WIDTH", "Totals"]
 
@@ -29,7 +29,7 @@ class Totals(wiring.Component):
 
     Members
     -------
-    init : ``In(InitSignature)``
+    init : ``In(SweepSignature)``
     happened : ``In``; a field per event
         How often, in this cycle.
     row : ``In``, total : ``Out(TOTAL_WIDTH)``
@@ -49,7 +49,7 @@ class Totals(wiring.Component):
             raise ValueError(f"Each total must have a row of its own, not {sorted(rows)}")
         self._row_bits = max(rows).bit_length()
         super().__init__({
-            "init": In(InitSignature(config)),
+            "init": In(SweepSignature(config)),
             "happened": In(data.StructLayout({name: most.bit_length() for name, (_, most) in self.events.items()})),
             "row": In(self._row_bits), "total": Out(TOTAL_WIDTH),
         })
@@ -57,7 +57,7 @@ class Totals(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         rows = 1 << self._row_bits
-        m.submodules.totals = totals = Table(TOTAL_WIDTH, depth=rows, reads=2, init=InitSignature(self.config))
+        m.submodules.totals = totals = Table(TOTAL_WIDTH, depth=rows, reads=2, init=SweepSignature(self.config))
         wiring.connect(m, wiring.flipped(self.init), totals.init)
         m.d.comb += [totals.read[0].addr.eq(self.row), self.total.eq(totals.read[0].data)]
 

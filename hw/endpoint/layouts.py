@@ -6,14 +6,7 @@ from amaranth.lib import data
 from hw.ace.layouts import PacketKind
 from hw.axi import Resp
 
-from .config import (
-    ADDR_WIDTH,
-    EXPORT_WIDTH,
-    REMOTE_BIT,
-    REMOTE_EXPORT_LSB,
-    REMOTE_OFFSET_WIDTH,
-    REMOTE_PORT_LSB,
-)
+from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_BIT, REMOTE_EXPORT_LSB, REMOTE_OFFSET_WIDTH, REMOTE_PORT_LSB
 
 __all__ = [
     "DONE_WIDTH", "RemoteLayout", "answer_layout", "done_layout", "export_layout", "header_view",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hw.ace.words import Collective
-from hw.dma_engine.config import PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
 from hw.errors import UserError
 from sim.ace.shared_library import ClusterFailed
 

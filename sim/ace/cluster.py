@@ -14,15 +14,15 @@ from math import prod
 
 import numpy as np
 
+from dmace.drivers.ace import AceDriver, Share, root_code
 from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES
-from hw.ace.formats import DType, Reduction, width
-from hw.ace.link_state import TIMEOUT_WIDTH
-from hw.ace.model_numerics import numpy_type
+from hw.ace.link.state import TIMEOUT_WIDTH
+from hw.ace.model.numerics import numpy_type
+from hw.ace.numerics.formats import DType, Reduction, width
 from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, CommandWord, Ordered, Status
-from hw.dma_engine.words import COMPLETION_FIELDS, CompletionWord, field_positions
+from hw.common.words import COMPLETION_FIELDS, CompletionWord, field_positions
 from hw.errors import UserError
 from sim.ace.buffers import REGIONS, Buffers
-from sim.ace.driver import AceDriver, Share, root_code
 from sim.ace.endpoints import Endpoints, Reason
 from sim.ace.faults import Faults
 from sim.ace.shared_library import ClusterFailed
@@ -346,7 +346,7 @@ class Cluster(Endpoints):
         return None if found is None else found.view(pending.element)
 
     def link_states(self):
-        """:class:`sim.ace.states.LinkStatus` of each rank's ports."""
+        """:class:`dmace.drivers.ace_states.LinkStatus` of each rank's ports."""
         async def states(driver):
             return [await driver.link_state(port) for port in range(self.config.ports)]
 

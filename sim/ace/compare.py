@@ -13,9 +13,9 @@ from math import prod
 import numpy as np
 
 from hw.ace.config import EXTENT_ALIGNMENT
-from hw.ace.formats import DType, growth, reductions, types, width
-from hw.ace.model import results
-from hw.ace.model_varying import blocks_received
+from hw.ace.model.collective import results
+from hw.ace.model.varying import blocks_received
+from hw.ace.numerics.formats import DType, growth, reductions, types, width
 from hw.ace.registers import LINK_COUNTERS
 from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, Ordered
 from sim.ace.buffers import BEFORE

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hw.ace.formats import DType, width
-from hw.ace.model import results
+from hw.ace.model.collective import results
+from hw.ace.numerics.formats import DType, width
 from hw.ace.words import Collective, Status
 from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.endpoints import Link, Memory

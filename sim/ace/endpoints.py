@@ -178,7 +178,7 @@ class Endpoints:
     # Registers
 
     def bus(self, rank):
-        """The :class:`sim.ace.driver.AceBus` of an endpoint."""
+        """The :class:`dmace.drivers.ace.AceBus` of an endpoint."""
         return _EndpointBus(self._library, self._handle, rank)
 
     def do(self, *coroutines):

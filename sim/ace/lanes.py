@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hw.ace.alu import Lane
-from hw.ace.formats import check_types
+from hw.ace.numerics.alu import Lane
+from hw.ace.numerics.formats import check_types
 from hw.errors import UserError
-from sim.program import Program, build_program
+from sim.verilator.program import Program, build_program
 
 __all__ = ["Lanes", "LanesFailed", "build_lanes", "control"]
 

@@ -26,7 +26,7 @@ def recover(cluster, communicator=0, *, ranks=None, limit=LIMIT):
 
     Returns
     -------
-    list of :class:`sim.ace.driver.Fault`
+    list of :class:`dmace.drivers.ace.Fault`
         By rank.
 
     Raises

@@ -11,14 +11,14 @@ from amaranth.hdl import Shape
 from hw.ace.config import DIMENSIONS, WIRE_HEADER_BYTES
 from hw.ace.layouts import PAYLOAD_KINDS, link_layout
 from hw.errors import UserError
-from sim.fast.clocked import ClockedInputs
-from sim.program import build_program
+from sim.cpp.clocked import ClockedInputs
+from sim.verilator.program import build_program
 
 __all__ = ["ClusterFailed", "LinkParameters", "MemoryParameters", "Parameters", "build_library"]
 
 _HERE = Path(__file__).parent
 _SOURCES = (*(_HERE / name for name in ("cluster.h", "endpoint.h", "faults.h", "link.h", "workers.h")),
-            *(_HERE.parent / "fast" / name for name in ("ports.h", "axi_memory.h", "memory.h")))
+            *(_HERE.parent / "cpp" / name for name in ("ports.h", "axi_memory.h", "memory.h")))
 
 _Handle, _Rank, _Number, _Address = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64
 _Text, _Bytes = ctypes.c_char_p, ctypes.c_void_p
@@ -150,7 +150,7 @@ def _build_engine(config, checked, status):
 def _build(config, component, checked, status):
     made = build_program(ClockedInputs(component), name="ace_cluster_checked" if checked else "ace_cluster",
                          main=_HERE / "cluster.cpp", sources=_SOURCES,
-                         generated={"beat.h": _beat_header(config, component)}, includes=(_HERE.parent / "fast",),
+                         generated={"beat.h": _beat_header(config, component)}, includes=(_HERE.parent / "cpp",),
                          checked=checked, shared=True, status=status)
     return _load(made)
 

@@ -37,7 +37,7 @@ def traced(cluster, path):
 def chrome(log, config, shares):
     """Trace events of Chrome for a :class:`sim.ace.log.Log`: an object for JSON.
 
-    ``shares``: the :class:`sim.ace.driver.Share` of each communicator.
+    ``shares``: the :class:`dmace.drivers.ace.Share` of each communicator.
     """
     timed, threads = [], set()
 

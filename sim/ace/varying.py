@@ -40,7 +40,7 @@ def extents(collective, counts, displacements=None):
     collective : Collective
         REDUCE_SCATTER, ALL_GATHER or ALL_TO_ALL.
     counts : list of int, or of lists of int
-        As in :func:`hw.ace.model_varying.blocks_received`.
+        As in :func:`hw.ace.model.varying.blocks_received`.
     displacements : callable, optional
         Makes a list of displacements of a list of counts; by default one part follows the other.
     """

@@ -6,7 +6,7 @@ Each byte that is put is compared, and shares are those of the endpoint's own co
 import numpy as np
 
 from hw.ace.config import WIRE_HEADER_BYTES
-from hw.ace.formats import DType
+from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
 from hw.dma_engine.descriptors import Descriptor, RingPlace
 from hw.dma_engine.words import NativeWord, RequestFlag

@@ -11,12 +11,13 @@
 
 from functools import cache
 
-from hw.dma_engine.words import Command, CompletionWord
+from dmace.drivers.endpoint import EndpointDriver, Window
+from hw.common.words import CompletionWord
+from hw.dma_engine.words import Command
 from hw.endpoint.registers import WINDOWS
 from sim.ace.cluster import Cluster
 from sim.ace.endpoints import Reason
 from sim.ace.shared_library import ClusterFailed, build_library
-from sim.endpoint.driver import EndpointDriver, Window
 
 __all__ = ["EndpointCluster", "library"]
 

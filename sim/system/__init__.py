@@ -1,7 +1,7 @@
 """The system simulator: clusters of endpoints at the level of chunks and messages, in plain Python.
 
 Machine -> Endpoint -> Port: ``machine`` takes collectives, computations and puts; each rank's ``endpoint`` leads chunks
-through the step tables of :mod:`hw.ace.schedule`; a ``port`` is one direction of a link.
+through the step tables of :mod:`hw.ace.programs.schedule`; a ``port`` is one direction of a link.
 """
 
 from .calibration import Calibration

@@ -118,7 +118,8 @@ class Experiment:
 def _source():
     """Hash of the simulator, as a result by another version is another result."""
     here = Path(__file__).parent
-    paths = [*sorted(here.rglob("*.py")), *sorted(here.rglob("*.json")), here.parents[1] / "hw/ace/schedule.py"]
+    programs = here.parents[1] / "hw" / "ace" / "programs"
+    paths = [*sorted(here.rglob("*.py")), *sorted(here.rglob("*.json")), *sorted(programs.rglob("*.py"))]
     digest = hashlib.sha256()
     for path in paths:
         digest.update(path.read_bytes())

@@ -3,7 +3,7 @@
 from math import prod
 
 from hw.ace.config import COLUMN_BYTES
-from hw.ace.schedule import role_of
+from hw.ace.programs.schedule import role_of
 from hw.ace.words import ROOTED, Collective
 
 from .routes import piece_bytes

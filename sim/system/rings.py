@@ -2,7 +2,7 @@
 
 from math import prod
 
-from hw.ace.program import Phase, Program
+from hw.ace.programs.program import Phase, Program
 from hw.ace.words import Collective, SendWord, TransferWord
 from hw.errors import UserError
 
@@ -12,7 +12,7 @@ C = Collective
 
 
 def symbolic(algorithm, collective, shape, dimensions, *, up):
-    """A program with the places of :func:`hw.ace.schedule.plan`, of which only sizes and needs mean anything.
+    """A program with the places of :func:`hw.ace.programs.schedule.plan`, of which only sizes and needs mean anything.
 
     ``five-phase``: reduce-scatter in all dimensions but the last one of more than one rank, all-reduce there,
     all-gathers back. ``flat``: a whole all-reduce in each dimension. ``hierarchical``: as the accelerator's. The

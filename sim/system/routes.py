@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hw.ace.config import COLUMN_BYTES
-from hw.ace.schedule import plan
+from hw.ace.programs.schedule import plan
 from hw.errors import UserError
 
 from .configuration import MAX_RANKS
@@ -65,7 +65,8 @@ class Route:
 
 
 def program(config, collective, shape, dimensions, coordinates, *, up, role=None):
-    """Program of a rank, as :func:`hw.ace.schedule.plan` or, of other algorithms, :func:`.rings.symbolic` makes it."""
+    """Program of a rank: :func:`hw.ace.programs.schedule.plan` makes it or, for other algorithms,
+    :func:`.rings.symbolic`."""
     if config.algorithm == "hierarchical" and not config.blocking:
         return plan(collective, shape, dimensions, coordinates, up=up, role=role, max_ranks=MAX_RANKS)
     return symbolic(config.algorithm, collective, shape, dimensions, up=up)

@@ -10,8 +10,8 @@ from math import prod
 
 import numpy as np
 
-from hw.ace.formats import DType, Op, growth, width
-from hw.ace.model_numerics import combine
+from hw.ace.model.numerics import combine
+from hw.ace.numerics.formats import DType, Op, growth, width
 from hw.ace.words import ROOTED, Collective, HeaderWord, Ordered, PhaseWord, RoleWord, SendWord, TransferWord
 
 __all__ = ["Machine"]

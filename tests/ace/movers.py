@@ -12,8 +12,8 @@ from amaranth.lib.wiring import Out, connect, flipped
 from cocotb.utils import get_sim_steps
 
 from hw.ace.config import ADDR_WIDTH, PRESETS, TINY
-from hw.ace.formats import DType, growth
 from hw.ace.layouts import done_layout, move_layout
+from hw.ace.numerics.formats import DType, growth
 from hw.axi import AxiChecker, AxiSignature, Burst
 from sim.memory import PAGE_BYTES, Memory
 from tests.ace.streams import bits, reset

@@ -8,7 +8,7 @@ from hw.ace.config import ADDR_WIDTH
 from hw.ace.layouts import PacketKind, link_layout
 from hw.ace.registers import register_map
 from hw.axi import AxiLiteSignature, AxiSignature, Burst, Resp
-from hw.dma_engine.doorbell import Doorbell
+from hw.common.doorbell import Doorbell
 from hw.regs import RegisterBank
 
 __all__ = ["INBOX", "WORDS", "StubEndpoint", "errand"]

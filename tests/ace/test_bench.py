@@ -8,11 +8,11 @@ from math import prod
 
 import pytest
 
-from hw import cli
+from dmace import cli
 from hw.ace.config import TINY, WIDE
-from hw.ace.formats import DType
 from hw.ace.layouts import PacketKind
-from hw.ace.schedule import plan
+from hw.ace.numerics.formats import DType
+from hw.ace.programs.schedule import plan
 from hw.ace.words import Collective
 from sim.ace.bench import Bench, latency, sweep, throughput, timeline
 from sim.ace.bench.runner import differences

@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from dmace.cli import main
 from hw.ace.config import TINY
-from hw.cli import main
 from sim.ace import compare as compare_module
-from sim.ace.terminal import nodes
+from sim.cli.terminal_ace import nodes
 
 pytestmark = pytest.mark.rtl
 

@@ -7,14 +7,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hw.ace import model
+from dmace.drivers.ace import Share
 from hw.ace.config import TINY
-from hw.ace.formats import DType, Reduction, growth
-from hw.ace.model_numerics import numpy_type
+from hw.ace.model import collective as model
+from hw.ace.model.numerics import numpy_type
+from hw.ace.numerics.formats import DType, Reduction, growth
 from hw.ace.words import REDUCING, Collective, Status
 from hw.errors import UserError
 from sim.ace.cluster import Cluster, CollectiveFailed, Communicator
-from sim.ace.driver import Share
 from sim.ace.endpoints import Link, Memory
 from sim.ace.recovery import recover
 from sim.ace.shared_library import ClusterFailed, build_library

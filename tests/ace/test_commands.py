@@ -16,18 +16,18 @@ from hw.ace.communicators import Communicators, shape_layout, share_layout
 from hw.ace.config import DIRECTORY_WIDTH, SEQUENCE_WIDTH, TINY
 from hw.ace.decoder import Decoder, directory_layout
 from hw.ace.extents import ExtentLayout, Extents
-from hw.ace.formats import DType, Reduction, growth, width
 from hw.ace.intake import Intake
 from hw.ace.layouts import chunk_layout, done_layout
+from hw.ace.numerics.formats import DType, Reduction, growth, width
 from hw.ace.operations import Operations, word_layout
-from hw.ace.programs import Programs
-from hw.ace.schedule import assemble
+from hw.ace.programs.schedule import assemble
+from hw.ace.programs.store import Programs
 from hw.ace.standing import standing_layout
 from hw.ace.transfers import job_layout
 from hw.ace.words import PROGRAM_WIDTH, Collective, CommandWord, HeaderWord, Status
-from hw.dma_engine.layouts import RegionEntry, store_layout
-from hw.dma_engine.regions import RegionTable
-from hw.dma_engine.words import CompletionWord
+from hw.common.doorbell import store_layout
+from hw.common.regions import RegionEntry, RegionTable
+from hw.common.words import CompletionWord
 
 CONFIG = TINY
 SHAPE, PLACE = (3, 2), (2, 1)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from hw.ace.config import MAX_RANKS, ROOT_WIDTH
-from hw.ace.formats import DType, Reduction, width
-from hw.ace.model import results
-from hw.ace.schedule import plan
+from hw.ace.model.collective import results
+from hw.ace.numerics.formats import DType, Reduction, width
+from hw.ace.programs.schedule import plan
 from hw.ace.words import ROOTED, Collective
 
 C = Collective

@@ -8,15 +8,15 @@ import cocotb
 import numpy as np
 import pytest
 
-from hw.ace.divide import Divide
 from hw.ace.drain import Drain, reads_under_way
-from hw.ace.formats import DType, Op, width
-from hw.ace.model_numerics import combine
-from hw.ace.narrow_beats import NarrowBeats
+from hw.ace.model.numerics import combine
+from hw.ace.numerics.divide import Divide
+from hw.ace.numerics.formats import DType, Op, width
+from hw.ace.numerics.narrow_beats import NarrowBeats
 from hw.ace.operations import word_layout
 from sim.memory import PAGE_BYTES
 from tests.ace.movers import BASE_ADDRESS, CONFIGS, DIVIDED, WIDENED, CheckedMover, Move, MoverBench, parameters
-from tests.ace.quotients import quotients
+from tests.ace.numerics.quotients import quotients
 from tests.ace.streams import Source, bits, run
 
 pytestmark = pytest.mark.rtl

@@ -6,10 +6,10 @@ from math import prod
 import numpy as np
 import pytest
 
+from dmace.drivers.ace import AceDriver
 from hw.ace.config import BASE, TINY
 from hw.ace.layouts import PacketKind
 from hw.errors import UserError
-from sim.ace.driver import AceDriver
 from sim.ace.endpoints import Endpoints, Link, Memory, Reason
 from sim.ace.shared_library import ClusterFailed, build_library
 from tests.ace.stub import INBOX, WORDS, StubEndpoint, errand

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from amaranth import *
 
-from hw.ace import convert, fp_add
-from hw.ace.formats import DType, Op
-from hw.ace.model_numerics import combine_words
+from hw.ace.model.numerics import combine_words
+from hw.ace.numerics import convert, fp_add
+from hw.ace.numerics.formats import DType, Op
 from sim.ace.lanes import build_lanes, control
-from tests.ace.operands import all_pairs, random_pairs, specials, words
+from tests.ace.numerics.operands import all_pairs, random_pairs, specials, words
 
 pytestmark = [pytest.mark.rtl, pytest.mark.soak]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hw.ace.fill import Fill
-from hw.ace.formats import FLOATS
-from hw.ace.model_numerics import numpy_type
+from hw.ace.model.numerics import numpy_type
+from hw.ace.numerics.formats import FLOATS
 from tests.ace.movers import BASE_ADDRESS, CONFIGS, WIDENED, CheckedMover, Move, MoverBench, parameters
 from tests.ace.streams import Source, run
 

@@ -9,11 +9,11 @@ import pytest
 
 from hw.ace import header
 from hw.ace.config import BASE, PRESETS
-from hw.ace.formats import DType, Reduction
+from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import COMMAND_FIELDS, Collective, CommandFlag, CommandWord, Status
 from hw.dma_engine import config as dma_config
 from hw.dma_engine import header as dma_header
-from sim.toolchain import find_compiler
+from sim.verilator.toolchain import find_compiler
 
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion", "-Wshadow"]
 NAMES = [name for name, _ in COMMAND_FIELDS]

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from dmace.drivers.ace import Share
 from hw.ace.config import TINY
 from hw.ace.layouts import HeaderLayout, PhaseLayout
-from hw.ace.schedule import assemble
+from hw.ace.programs.schedule import assemble
 from hw.ace.words import HEADER_FIELDS, PHASE_FIELDS, Collective, Status
-from hw.dma_engine.words import field_positions
+from hw.common.words import field_positions
 from sim.ace.cluster import Cluster, CollectiveFailed, Communicator
-from sim.ace.driver import Share
 from sim.ace.endpoints import Link
 
 pytestmark = pytest.mark.rtl

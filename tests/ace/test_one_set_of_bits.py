@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hw.ace.config import TINY
-from hw.ace.formats import DType, Reduction
+from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import Collective
 from sim.ace.cluster import Cluster
 from sim.ace.endpoints import Link, Memory

@@ -7,7 +7,7 @@ import pytest
 from hw.ace.config import TINY
 from hw.ace.operations import ACTIVE, ROWS, Operations
 from hw.ace.words import CommandFlag, Status
-from hw.dma_engine.words import CompletionWord
+from hw.common.words import CompletionWord
 from tests.harness.cell import run_cell
 
 QUEUE, ADDRESS = 1, 0x1238

@@ -13,18 +13,11 @@ from amaranth.sim import Simulator
 
 from hw.ace.communicators import Communicators, share_layout
 from hw.ace.config import TINY
-from hw.ace.layouts import (
-    PacketKind,
-    chunk_layout,
-    grant_layout,
-    landed_layout,
-    send_layout,
-    signal_layout,
-)
+from hw.ace.layouts import PacketKind, chunk_layout, grant_layout, landed_layout, send_layout, signal_layout
 from hw.ace.pool import FsmPool
-from hw.ace.program import encode
-from hw.ace.programs import Programs
-from hw.ace.schedule import plan, role_of
+from hw.ace.programs.program import encode
+from hw.ace.programs.schedule import plan, role_of
+from hw.ace.programs.store import Programs
 from hw.ace.words import PROGRAM_WIDTH, ROOTED, Collective
 
 CONFIG = TINY

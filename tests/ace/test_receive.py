@@ -17,7 +17,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
 from hw.ace.config import TINY
-from hw.ace.formats import DType, Op
 from hw.ace.layouts import (
     PacketKind,
     abort_layout,
@@ -27,7 +26,8 @@ from hw.ace.layouts import (
     packet_layout,
     place_layout,
 )
-from hw.ace.model_numerics import combine_words
+from hw.ace.model.numerics import combine_words
+from hw.ace.numerics.formats import DType, Op
 from hw.ace.receive import Receive, lookup_layout, receive_latency
 from hw.ace.sram import Sram, SramReadSignature, SramWriteSignature
 from hw.ace.standing import standing_layout

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hw.ace.config import TINY
-from hw.ace.formats import DType, reductions
+from hw.ace.numerics.formats import DType, reductions
 from hw.ace.words import Collective
 from hw.errors import UserError
 from sim.ace.cluster import Cluster

@@ -9,13 +9,13 @@ import pytest
 from fpga.area import measure
 from fpga.budgets import area_excess
 from hw import emit
-from hw.ace.alu import Lane
 from hw.ace.chunker import Chunker
 from hw.ace.config import TINY
 from hw.ace.decoder import Decoder
 from hw.ace.drain import Drain
 from hw.ace.fill import Fill
-from hw.ace.link import LinkPort
+from hw.ace.link.port import LinkPort
+from hw.ace.numerics.alu import Lane
 from hw.ace.pool import FsmPool
 from hw.ace.receive import Receive
 from hw.ace.transfers import Transfers

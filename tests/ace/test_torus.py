@@ -17,12 +17,12 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiMaster, AxiRam
 
+from dmace.drivers.ace import AceDriver, Share, root_code
 from hw.ace.config import TINY
-from hw.ace.formats import DType, Reduction, width
-from hw.ace.model import results
+from hw.ace.model.collective import results
+from hw.ace.numerics.formats import DType, Reduction, width
 from hw.ace.words import ROOTED, Collective, CommandWord
-from hw.dma_engine.words import CompletionWord
-from sim.ace.driver import AceDriver, Share, root_code
+from hw.common.words import CompletionWord
 from sim.ace.torus import CheckedTorus
 
 pytestmark = pytest.mark.rtl

@@ -8,12 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from dmace.cli import main
+from dmace.drivers.ace import Share
 from hw.ace.config import TINY
 from hw.ace.layouts import PacketKind
 from hw.ace.words import Collective
-from hw.cli import main
 from sim.ace.cluster import Cluster
-from sim.ace.driver import Share
 from sim.ace.endpoints import Link, Memory
 from sim.ace.log import Log, Packet
 from sim.ace.shared_library import ClusterFailed, build_library

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.ace.config import TINY
 from hw.ace.extents import ExtentLayout
 from hw.ace.layouts import move_layout
-from hw.ace.programs import Programs
+from hw.ace.programs.store import Programs
 from hw.ace.transfers import Transfers, job_layout
 from hw.ace.words import PROGRAM_WIDTH, TransferWord
 from tests.harness.cell import run_cell

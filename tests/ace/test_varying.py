@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hw.ace.config import TINY
-from hw.ace.formats import DType, Reduction
-from hw.ace.model_varying import blocks_received
+from hw.ace.model.varying import blocks_received
+from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import Collective
 from hw.errors import UserError
 from sim.ace.buffers import BEFORE

@@ -10,12 +10,13 @@ from collections import deque
 import cocotb
 from cocotb.triggers import ClockCycles, First
 
-from hw.dma_engine.config import PAGE_BYTES, PRESETS
-from hw.dma_engine.model import DmaModel
+from hw.common.sizes import PAGE_BYTES
+from hw.dma_engine.config import PRESETS
+from hw.dma_engine.model.engine import DmaModel
 from hw.dma_engine.words import Command, NativeWord
-from sim.ark import FlagWatch
-from sim.gpu import Poller
-from sim.testbench import DmaTestbench
+from sim.dma.ark import FlagWatch
+from sim.dma.gpu import Poller
+from sim.dma.testbench import DmaTestbench
 
 __all__ = ["Bench", "disorder", "environment", "parameter", "preset", "session_seed"]
 

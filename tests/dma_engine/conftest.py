@@ -11,8 +11,8 @@ from tests.dma_engine.bench import environment
 @cache
 def _built(name, waves):
     # Making the Verilog takes longer than many of the tests.
-    from sim.checked import CheckedDma
-    from sim.verilate import build
+    from sim.dma.checked import CheckedDma
+    from sim.verilator.build import build
     return build(CheckedDma(PRESETS[name]), name=f"dma_{name}", waves=waves)
 
 

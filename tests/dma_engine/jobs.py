@@ -8,7 +8,7 @@ negative: who runs a suite chooses the boundaries.
 from itertools import product
 from typing import NamedTuple
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
 
 __all__ = ["SUITES", "Job", "pairs", "suite"]
 

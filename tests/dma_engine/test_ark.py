@@ -5,9 +5,9 @@ import random
 import cocotb
 import pytest
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import ARK_EMPTY, ArkWord, Command, NativeWord, Opcode, Status
-from sim.ark import ARRAY_BYTES, ArkThread
+from sim.dma.ark import ARRAY_BYTES, ArkThread
 from tests.dma_engine.bench import DOMAIN, Bench, parameter, session_seed
 
 pytestmark = pytest.mark.rtl

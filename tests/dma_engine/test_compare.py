@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hw.cli import main
+from dmace.cli import main
 from hw.dma_engine.words import Status
 
 RESULT = {
@@ -35,8 +35,8 @@ def test_compare(config, stalls, seed, tmp_path, soak):
 @pytest.fixture
 def different(monkeypatch):
     """A run that finds a difference."""
-    import sim.compare_cli
-    monkeypatch.setattr(sim.compare_cli, "simulate_dma", lambda *_: RESULT)
+    import sim.cli.compare
+    monkeypatch.setattr(sim.cli.compare, "simulate_dma", lambda *_: RESULT)
 
 
 def test_a_difference_is_told(different, capsys):

@@ -4,7 +4,8 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 
-from hw.dma_engine.config import PAGE_BYTES, PRESETS
+from hw.common.sizes import PAGE_BYTES
+from hw.dma_engine.config import PRESETS
 from hw.dma_engine.control import QueueControl
 from hw.dma_engine.layouts import OpKind
 from hw.dma_engine.words import Command, NativeWord, Status

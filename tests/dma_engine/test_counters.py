@@ -8,8 +8,8 @@ from cocotb.triggers import RisingEdge
 
 from hw.dma_engine.config import HISTOGRAM_BINS
 from hw.dma_engine.words import Command, RequestFlag, Status
-from sim.lives import Lives
-from sim.trace import Recorder
+from sim.dma.lives import Lives
+from sim.dma.trace import Recorder
 from tests.dma_engine.bench import SOURCE, Bench, disorder, parameter, session_seed
 from tests.dma_engine.jobs import Job, pairs
 

@@ -3,7 +3,8 @@
 import cocotb
 import pytest
 
-from hw.dma_engine.config import PAGE_BYTES, PRESETS
+from hw.common.sizes import PAGE_BYTES
+from hw.dma_engine.config import PRESETS
 from hw.dma_engine.words import NativeWord, RequestFlag
 from sim.memory import STALLS
 from tests.dma_engine.bench import DOMAIN, Bench, disorder, parameter, preset, session_seed

@@ -4,7 +4,7 @@ import cocotb
 import pytest
 from cocotbext.axi import AxiResp
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import Command, NativeWord, RequestFlag, Status
 from tests.dma_engine.bench import DOMAIN, Bench, parameter, session_seed
 from tests.dma_engine.jobs import pairs

@@ -5,20 +5,11 @@ import subprocess
 
 import pytest
 
+from hw.common.words import COMPLETION_FIELDS, CompletionWord
 from hw.dma_engine.config import BASE, PRESETS
 from hw.dma_engine.header import c_header
-from hw.dma_engine.words import (
-    COMPLETION_FIELDS,
-    NATIVE_FIELDS,
-    ArkWord,
-    Command,
-    CompletionWord,
-    NativeWord,
-    Opcode,
-    RequestFlag,
-    Status,
-)
-from sim.toolchain import find_compiler
+from hw.dma_engine.words import NATIVE_FIELDS, ArkWord, Command, NativeWord, Opcode, RequestFlag, Status
+from sim.verilator.toolchain import find_compiler
 
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion", "-Wshadow"]
 

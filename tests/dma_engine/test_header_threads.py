@@ -10,10 +10,12 @@ import time
 import numpy as np
 import pytest
 
-from hw.dma_engine.config import BASE, PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
+from hw.common.words import CompletionWord
+from hw.dma_engine.config import BASE
 from hw.dma_engine.header import c_header
-from hw.dma_engine.words import CompletionWord, NativeWord, RequestFlag, Status
-from sim.toolchain import find_compiler
+from hw.dma_engine.words import NativeWord, RequestFlag, Status
+from sim.verilator.toolchain import find_compiler
 
 pytestmark = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"),
                                 reason="dmace.h has a 16-byte store for x86-64 and for GPUs only")

@@ -3,9 +3,9 @@
 import cocotb
 import pytest
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import Command, NativeWord
-from sim.testbench import DmaTestbench
+from sim.dma.testbench import DmaTestbench
 from tests.dma_engine.bench import preset
 
 pytestmark = pytest.mark.rtl

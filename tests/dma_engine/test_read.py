@@ -2,9 +2,9 @@
 
 import pytest
 
+from hw.common.free_list import FreeList
+from hw.common.sweep import SweepSignature
 from hw.dma_engine.config import BASE, TINY, WIDE
-from hw.dma_engine.free_list import FreeList
-from hw.dma_engine.layouts import InitSignature
 from hw.dma_engine.read import ReadIssue
 from tests.harness.cell import run_cell
 
@@ -56,7 +56,7 @@ def test_credit_waits_for_the_slot():
     """A segment takes a slot's credit when the slot is offered again, not earlier: the buffer hands its number to the
     free list one cycle after the release."""
     config = TINY
-    free_list, found = FreeList(config.buffer_beats, init=InitSignature(config)), []
+    free_list, found = FreeList(config.buffer_beats, init=SweepSignature(config)), []
 
     async def offered(ctx):
         ctx.set(free_list.o.ready, 1)

@@ -4,7 +4,7 @@ import cocotb
 import pytest
 from cocotb.triggers import RisingEdge
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import Command, NativeWord, RequestFlag
 from tests.dma_engine.victim import DST, GOOD, SRC, SRC_BASE, VICTIM, VictimBench
 

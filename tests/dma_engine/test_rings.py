@@ -3,10 +3,10 @@
 import cocotb
 import pytest
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.descriptors import Descriptor, DescriptorFlag, RingPlace
 from hw.dma_engine.words import Command, NativeWord, RequestFlag, Status
-from sim.rings import DescriptorRing
+from sim.dma.rings import DescriptorRing
 from tests.dma_engine.bench import DESTINATION, SOURCE, Bench, parameter, session_seed
 from tests.dma_engine.jobs import Job
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import cocotb
 import pytest
 
-from hw.dma_engine.config import BASE, PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
+from hw.dma_engine.config import BASE
 from hw.dma_engine.words import Command
-from sim.fast import Flow, Target
+from sim.cpp import Flow, Target
 from tests.dma_engine.bench import DOMAIN, SOURCE_BASE, Bench, session_seed
 from tests.dma_engine.jobs import Job
 from tests.dma_engine.pins import Pins

@@ -3,7 +3,7 @@
 import cocotb
 import pytest
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import Command, NativeWord, Opcode, RequestFlag, Status
 from tests.dma_engine.victim import DST, DST_BASE, LENGTH, SMALL, SRC, SRC_BASE, VICTIM, VictimBench
 

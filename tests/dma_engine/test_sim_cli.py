@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from hw.cli import main
+from dmace.cli import main
 from hw.errors import UserError
-from sim import gradients
+from sim.dma import gradients
 
 RESULT = {
     "config": "base", "seed": 1, "input": "x", "queues": 8, "message": 4096, "requests": 3, "bytes": 9000,
@@ -48,7 +48,7 @@ def test_waves(tmp_path, capsys):
 
 @pytest.mark.parametrize("waves", [True, False])
 def test_waves_are_asked_for(waves, tmp_path, monkeypatch):
-    """Up to the builder; ``tests/sim/test_verilate.py`` records waves of something smaller."""
+    """Up to the builder; ``tests/sim/verilator/test_build.py`` records waves of something smaller."""
     asked = []
 
     class Built:
@@ -60,7 +60,7 @@ def test_waves_are_asked_for(waves, tmp_path, monkeypatch):
         asked.append(waves)
         return Built()
 
-    monkeypatch.setattr("sim.checked.CheckedDma", lambda config: None)
+    monkeypatch.setattr("sim.dma.checked.CheckedDma", lambda config: None)
     monkeypatch.setattr("sim.terminal.build", build)
     (tmp_path / "data.bin").write_bytes(b"wave")
     out = str(tmp_path / "out.fst")
@@ -82,8 +82,8 @@ def test_default_input():
 @pytest.fixture
 def different(monkeypatch):
     """A run that finds a difference."""
-    import sim.cli
-    monkeypatch.setattr(sim.cli, "simulate_dma", lambda *_: RESULT)
+    import sim.cli.simulate
+    monkeypatch.setattr(sim.cli.simulate, "simulate_dma", lambda *_: RESULT)
 
 
 def test_a_difference_is_told(different, capsys):

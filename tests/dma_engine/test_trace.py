@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 import cocotb
 import pytest
 
-from hw.cli import main
-from hw.dma_engine.config import PAGE_BYTES
+from dmace.cli import main
+from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import Status
-from sim.lives import STAGES, Event, Lives
-from sim.trace import Recorder, chrome
+from sim.dma.lives import STAGES, Event, Lives
+from sim.dma.trace import Recorder, chrome
 from tests.dma_engine.bench import SOURCE, Bench, disorder, parameter, session_seed
 from tests.dma_engine.jobs import pairs
 from tests.dma_engine.pins import Pins

@@ -4,8 +4,8 @@ import pytest
 
 from hw.dma_engine.config import BASE
 from hw.dma_engine.sequencer import COMPLETION_SPACING
-from sim.bench import Bench
-from sim.fast import Flow
+from sim.cpp import Flow
+from sim.dma.bench import Bench
 from tests.harness.fast import fast
 
 pytestmark = pytest.mark.rtl

@@ -2,7 +2,7 @@
 
 import cocotb
 
-from hw.dma_engine.config import PAGE_BYTES
+from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import Command, NativeWord, Status
 from tests.dma_engine.bench import DOMAIN, GUARD, Bench
 from tests.dma_engine.jobs import pairs

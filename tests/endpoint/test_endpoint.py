@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from hw.ace.formats import DType
-from hw.ace.model import results
+from dmace.drivers.ace import Share
+from hw.ace.model.collective import results
+from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective, CommandFlag, CommandWord, LinkState
 from hw.ace.words import Status as AceStatus
-from hw.dma_engine.model import DmaModel
+from hw.dma_engine.model.engine import DmaModel
 from hw.dma_engine.words import Command, NativeWord, RequestFlag, Status
 from hw.endpoint.config import TINY, remote_address
-from sim.ace.driver import Share
 from sim.ace.endpoints import Link, Memory
 from sim.ace.faults import Cut, Faults
 from sim.endpoint.bench import contention

@@ -8,7 +8,7 @@ from hw.ace import header as ace_header
 from hw.dma_engine import header as dma_header
 from hw.endpoint.config import TINY, remote_address
 from hw.endpoint.header import c_header
-from sim.toolchain import find_compiler
+from sim.verilator.toolchain import find_compiler
 
 CHECKS = f"""#include "dmace_endpoint.h"
 #ifndef __cplusplus

@@ -16,7 +16,7 @@ from fpga.board.simulated import plain
 from fpga.build import board_text
 from fpga.netlist import CELLS, models, netlist
 from fpga.targets import TARGETS
-from sim.verilate import build_text
+from sim.verilator.build import build_text
 
 pytestmark = pytest.mark.rtl
 

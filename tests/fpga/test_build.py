@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
+from dmace.cli import main
 from fpga import tools
 from fpga.board.core import BoardConfig
 from fpga.board.top import Ecp5Pll, PlainTop
 from fpga.placing import place
 from fpga.targets import TARGETS
 from hw import emit
-from hw.cli import main
 from hw.errors import UserError
 
 

@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
+from dmace.cli import main
 from fpga.build import implement
 from fpga.floorplan import _block, draw
 from fpga.netlist import netlist
 from fpga.paths import WIRE_NS, ways
 from fpga.targets import TARGETS
-from hw.cli import main
 from hw.errors import UserError
 
 COUNTER = """module board(input clk, rx, output tx, idle, busy, error);

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from dmace.cli import main
 from fpga.package import CARDS, DESIGNS, build_tcl, xdc
-from hw.cli import main
 
 S = "{http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009}"
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from dmace.cli import main
 from fpga.paths import longest, ways
-from hw.cli import main
 from hw.errors import UserError
 
 FF, LUT, WIRE, RAM = 0.52, 0.24, 1.0, 5.61

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from sim.fast import build_harness
+from sim.cpp import build_harness
 
 __all__ = ["fast"]
 

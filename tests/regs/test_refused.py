@@ -9,15 +9,7 @@ from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
 from hw.axi.signature import Resp
-from hw.regs import (
-    Access,
-    Field,
-    Register,
-    RegisterBank,
-    RegisterMap,
-    number_field,
-    refusal_registers,
-)
+from hw.regs import Access, Field, Register, RegisterBank, RegisterMap, number_field, refusal_registers
 from tests.regs.test_bank import read, write
 
 BLOCK = RegisterMap("block", [

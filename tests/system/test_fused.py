@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from dmace.cli import main
 from hw.ace.words import Collective
-from hw.cli import main
 from hw.errors import UserError
 from sim.system import LinkConfig, MachineConfig, Npu
 from sim.system.fused import Fused, embedding, gemm, gemv, run

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sim.system import ENDPOINTS
-from sim.system.offload import NPU, memory_needed, share_of_ideal
+from sim.validation.offload import NPU, memory_needed, share_of_ideal
 
 SHAPE = (4, 4, 4)
 

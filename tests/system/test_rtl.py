@@ -5,11 +5,12 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from dmace.cli import main
 from hw.ace.config import TINY
-from hw.cli import main
-from sim.ace.bench import Bench, calibration, simulated
+from sim.ace.bench import Bench
 from sim.ace.shared_library import build_library
 from sim.system import Calibration
+from sim.validation import calibrate, simulated
 
 pytestmark = pytest.mark.rtl
 
@@ -21,7 +22,7 @@ def bench():
 
 @pytest.fixture(scope="module")
 def measured(bench):
-    return calibration.measure(bench)
+    return calibrate.measure(bench)
 
 
 @pytest.mark.parametrize("shape", [(2,), (4,), (4, 2, 2)])

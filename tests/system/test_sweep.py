@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hw.cli import main
+from dmace.cli import main
 from hw.errors import UserError
 from sim.system.experiment import Experiment
 from sim.system.sweep import Store, experiments_of, read_spec, run_all

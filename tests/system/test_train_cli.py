@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from hw.cli import main
+from dmace.cli import main
 
 FAST = ["--workload", "dlrm", "--nodes", "2x2"]
 

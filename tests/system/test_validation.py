@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.system.validation import CHECKS, worst
+from sim.validation.links import CHECKS, worst
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -10,7 +10,8 @@ urgent         a small all-reduce beside a large one, of equal and of higher pri
 =============  ====================================================================================================
 """
 
-from . import calibration, latency, loss, sweep, throughput, urgent
+
+from . import latency, loss, sweep, throughput, urgent
 from .runner import Bench
 
-__all__ = ["Bench", "calibration", "latency", "loss", "sweep", "throughput", "urgent"]
+__all__ = ["Bench", "latency", "loss", "sweep", "throughput", "urgent"]

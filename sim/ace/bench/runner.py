@@ -5,14 +5,14 @@ from math import prod
 
 import numpy as np
 
-from hw.ace import model
+from dmace.drivers.ace import Share
 from hw.ace.config import WIRE_HEADER_BYTES
-from hw.ace.formats import DType
+from hw.ace.model import collective as model
+from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
 from sim.ace.bench.timeline import busy
 from sim.ace.bench.traffic import bound, hops
 from sim.ace.cluster import Cluster, Communicator
-from sim.ace.driver import Share
 from sim.ace.endpoints import Link, Memory
 from sim.ace.shared_library import ClusterFailed
 

@@ -4,9 +4,9 @@ from math import prod
 
 from rich.table import Table
 
+from dmace.drivers.ace import Share
 from hw.ace.words import Collective
 from sim.ace.cluster import Communicator
-from sim.ace.driver import Share
 
 __all__ = ["BESIDE", "LARGE", "SIZES", "cases", "show"]
 

@@ -1,0 +1,218 @@
+"""Register-level driver of the DMA engine: what a kernel driver does, over any bus.
+
+The names and bits come from the register map. Nothing here knows about simulation: a bus is a
+:class:`dmace.drivers.registers.Bus`.
+"""
+
+from contextlib import nullcontext
+from typing import NamedTuple
+
+from dmace.drivers.registers import RegisterDriver
+from hw.common.sizes import PAGE_BYTES, SMALL_PAGE_BITS
+from hw.dma_engine.config import HISTOGRAM_BINS
+from hw.dma_engine.registers import register_map
+from hw.dma_engine.words import Command, QueueMode, Status
+
+__all__ = ["DmaDriver", "LogRecord", "QueueCounters", "QueueState"]
+
+
+class QueueState(NamedTuple):
+    """QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT of a queue."""
+
+    enabled: int
+    running: int
+    held: int
+    refusing: int
+    resetting: int
+    waiting: int
+    in_flight: int
+    count: int
+    failed: int
+    status: int
+
+
+class LogRecord(NamedTuple):
+    """An entry of the error log."""
+
+    queue: int
+    status: Status
+    count: int
+
+
+class QueueCounters(NamedTuple):
+    """The SNAPSHOT registers of a queue."""
+
+    requests: int
+    failed: int
+    bytes: int
+    segments: int
+    stalls: int
+
+
+class DmaDriver(RegisterDriver):
+    """Drives one engine.
+
+    Parameters
+    ----------
+    bus : :class:`Bus`
+        Access to the registers.
+    config : :class:`DmaConfig`
+        The engine's sizes.
+    lock : callable returning an async context manager, optional
+        Held around sequences of accesses that belong together, where several tasks use the driver.
+    """
+
+    def __init__(self, bus, config, *, lock=nullcontext):
+        super().__init__(bus, register_map(config), lock=lock)
+        self.config = config
+
+    async def check_identity(self):
+        """Raise RuntimeError unless this is an engine that the driver knows, of the expected sizes."""
+        await self._check_identity("SIZES", "SIZES_2")
+
+    # Tables
+
+    async def define_region(self, number, *, base, length, domain=0, readable=True, writable=True,
+                            valid=True, cache=0, prot=0, qos=0, paged=False, large=False, first_page=0):
+        """Write an entry of the region table; in a paged region, ``base`` does not count."""
+        if base % PAGE_BYTES:
+            raise ValueError(f"Base of a region must be a multiple of {PAGE_BYTES}, not {base:#x}")
+        async with self._lock():
+            await self._write_pair("REGION_BASE", base)
+            await self._write_pair("REGION_LENGTH", length)
+            await self.write("REGION_ACCESS", domain=domain, readable=int(readable), writable=int(writable),
+                             valid=int(valid))
+            await self.write("REGION_ATTRIBUTES", cache=cache, prot=prot, qos=qos)
+            await self.write("REGION_PAGES", paged=int(paged), large=int(large), first=first_page)
+            await self.write("REGION_COMMIT", region=number)
+
+    async def define_page(self, number, frame):
+        """Write an entry of the page table: the page's address, or None where there is no page."""
+        if (frame or 0) % (1 << SMALL_PAGE_BITS):
+            raise ValueError(f"Address of a page must be a multiple of {1 << SMALL_PAGE_BITS}, not {frame:#x}")
+        async with self._lock():
+            await self._write_pair("PAGE_FRAME", frame or 0)
+            await self.write("PAGE_COMMIT", page=number, present=int(frame is not None))
+
+    async def quiesce(self):
+        """Wait until everything has ended that was scheduled before now; nothing is kept from being scheduled."""
+        await self.write("QUIESCE", start=1)
+        while (await self.read("QUIESCE"))["busy"]:
+            pass
+
+    async def define_connection(self, number, *, base, rc, domain=0, valid=True):
+        """Write an entry of the connection table: the region of segment 0, and the address of the RC array."""
+        async with self._lock():
+            await self._write_pair("CONNECTION_RC", rc)
+            await self.write("CONNECTION_CONFIG", base=base, domain=domain, valid=int(valid))
+            await self.write("CONNECTION_COMMIT", connection=number)
+
+    async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, target=0, limit=0,
+                              priority=0, weight=0, ark=None, ring=None):
+        """Give a queue its domain, the addresses of its completion words (None for no such word), its target, the most
+        segments that it may have in flight (0 for its window), its class, its weight, and the ring that drives it, if
+        one does, as a :class:`RingPlace`.
+
+        With ``ark``, the region of its segment 0, it is in ARK mode, and ``sc`` the address of its SC array.
+        """
+        mode = QueueMode.NATIVE
+        async with self._lock():
+            if ark is not None:
+                mode = QueueMode.ARK
+                await self.write("QUEUE_ARK", base=ark)
+            if ring is not None:
+                mode = QueueMode.RING
+                await self._write_pair("RING_BASE", ring.base)
+                await self._write_pair("RING_RECORDS", ring.records or 0)
+                await self.write("RING_CONFIG", size=ring.size, records=int(ring.records is not None))
+            await self._write_pair("QUEUE_SC", sc or 0)
+            await self._write_pair("QUEUE_RC", rc or 0)
+            await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None),
+                             rc_enable=int(rc is not None), skip_errors=int(skip_errors), mode=int(mode),
+                             target=target, priority=priority, weight=weight)
+            await self.write("QUEUE_LIMIT", segments=limit)
+            await self.write("QUEUE_COMMIT", queue=queue)
+
+    async def limit_target(self, target, *, beats=0, slow=False):
+        """Let a target's queues have that many beats in flight (0 for any number)."""
+        await self.write(f"TARGET_LIMIT_{target}", beats=beats, slow=int(slow))
+
+    # Queues
+
+    async def command(self, queue, command):
+        await self.write("QUEUE_COMMAND", queue=queue, command=Command(command))
+
+    async def start(self, queue):
+        await self.command(queue, Command.START)
+
+    async def pause(self, queue):
+        await self.command(queue, Command.PAUSE)
+
+    async def clear(self, queue):
+        await self.command(queue, Command.CLEAR)
+
+    async def reset(self, queue):
+        await self.command(queue, Command.RESET)
+
+    async def state(self, queue):
+        """:class:`QueueState` of a queue. Its registers are read one after the other, COUNT last."""
+        async with self._lock():
+            await self.write("QUEUE_SELECT", queue=queue)
+            fields = await self.read("QUEUE_STATE")
+            fields |= await self.read("QUEUE_RESULT")
+            fields |= await self.read("QUEUE_COUNT")
+        return QueueState(**{name: fields[name] for name in QueueState._fields})
+
+    async def queue_counters(self, queue):
+        """:class:`QueueCounters` of a queue. No value is torn; of a queue at work, they may be some cycles apart."""
+        async with self._lock():
+            await self.write("QUEUE_SELECT", queue=queue)
+            await self.write("QUEUE_SNAPSHOT", take=1)
+            while (await self.read("QUEUE_SNAPSHOT"))["busy"]:
+                pass
+            low, high = [(await self.read(f"SNAPSHOT_BYTES_{half}"))["value"] for half in ("LO", "HI")]
+            others = {name: (await self.read(f"SNAPSHOT_{name.upper()}"))["value"]
+                      for name in QueueCounters._fields if name != "bytes"}
+        return QueueCounters(bytes=high << 32 | low, **others)
+
+    async def histogram(self, queue):
+        """Samples of a queue's latency: element ``n`` counts those of ``2 ** n`` to less than ``2 ** (n + 1)`` cycles,
+        the last one all longer ones too."""
+        counts = []
+        async with self._lock():
+            await self.write("QUEUE_SELECT", queue=queue)
+            for number in range(HISTOGRAM_BINS):
+                await self.write("HISTOGRAM_BIN", bin=number)
+                counts.append((await self.read("HISTOGRAM_COUNT"))["count"])
+        return counts
+
+    # Errors and counters
+
+    async def set_watchdog(self, cycles):
+        await self.write("WATCHDOG", cycles=cycles)
+
+    async def set_ablation(self, *, single_read=False, every_word=False):
+        await self.write("ABLATION", single_read=int(single_read), every_word=int(every_word))
+
+    async def pop_log(self):
+        """The oldest entry of the error log as a :class:`LogRecord`, or None where it is empty."""
+        async with self._lock():
+            fields = await self.read("ERROR_LOG")
+            if not fields["valid"]:
+                return None
+            count = (await self.read("ERROR_LOG_COUNT"))["count"]
+            await self.write("ERROR_LOG_POP", pop=1)
+        return LogRecord(fields["queue"], Status(fields["status"]), count)
+
+    async def lost(self):
+        """Failures that did not enter the error log, as one of their queue was there."""
+        return (await self.read("ERROR_LOG_LOST"))["count"]
+
+    async def moderate_interrupts(self, *, count=0, cycles=0):
+        """Let ``count`` requests, or ``cycles`` after the first of them, share a completion interrupt."""
+        await self.write("IRQ_MODERATION", count=count, cycles=cycles)
+
+    async def counters(self):
+        """All free-running counters, name -> value."""
+        names = [register.name for register in self.map.registers if register.name.startswith("COUNT_")]
+        return {name.removeprefix("COUNT_").lower(): (await self.read(name))["value"] for name in names}

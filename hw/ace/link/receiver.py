@@ -1,0 +1,179 @@
+"""The receiving end of a link: packets that are whole and in order go on, of others nothing.
+
+::
+
+    cycle  0      1                                              2
+           rx     CRC and number compared, beat to its buffer    from the buffer; what the packet tells, to the sender
+
+Latency: 2 cycles from a packet's last beat on ``rx`` to its first on ``o``, 3 where the buffer is block RAM, 4 with
+``late_ram``.  Throughput: 1 beat per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.ace.config import LINK_CREDIT_WIDTH, LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH
+from hw.ace.layouts import PacketKind, flit_layout, heard_layout, implied_layout, link_header_layout, link_layout
+from hw.stream import CommitQueue
+
+from .crc import CRC_WIDTH
+from .packet_crc import packet_crc
+
+__all__ = ["LinkReceiver"]
+
+
+class LinkReceiver(wiring.Component):
+    """Put packets into their channel's buffer, and commit each that is good and has the expected number.
+
+    A packet that is not good, or comes in place of the next one, asks the peer to begin again, once in each of the
+    peer's rounds. The bits of :func:`implied_layout` are taken to be those of the nearest number and of the lowest
+    acknowledgement that is not below the last one; a packet is good if its CRC is right with them. One whose CRC tells
+    the right session and other numbers is late: it is dropped without a NAK.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    start : ``In(1)``
+        Count packets and credits from 0.
+    accept : ``In(1)``
+        Take packets; else only CREDIT packets count.
+    session : ``In(12)``
+        Of the port.
+    ack, high : ``In``
+        Of the own sender: what the peer has acknowledged.
+    rx : ``In(stream.Signature(link_layout))``
+        Always ready.
+    o : ``Out(stream.Signature(flit_layout)).array(link_channels)``
+    expected : ``Out``
+        Number of the next packet.
+    taken : ``Out(13).array(link_channels)``
+        Beats taken out of each buffer, modulo 2 ** 13.
+    heard : ``Out``; ``valid``, ``payload``
+        What a good packet tells.
+    nak, nak_round : ``Out``
+        Ask to begin again, in the peer's round.
+    repeated, wrong, missed, stale : ``Out(1)``
+        A packet had been there before; one was broken; one came in place of another; one was late.
+    empty : ``Out(1)``
+        All buffers are.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        flits = stream.Signature(flit_layout(config))
+        super().__init__({
+            "start": In(1), "accept": In(1), "session": In(LINK_SESSION_WIDTH), "ack": In(LINK_SEQUENCE_WIDTH),
+            "high": In(LINK_HIGH_WIDTH),
+            "rx": In(stream.Signature(link_layout(config))), "o": Out(flits).array(config.link_channels),
+            "expected": Out(LINK_SEQUENCE_WIDTH + LINK_HIGH_WIDTH),
+            "taken": Out(LINK_CREDIT_WIDTH).array(config.link_channels),
+            "heard": Out(wiring.Signature({"valid": Out(1), "payload": Out(heard_layout(config))})),
+            "nak": Out(1), "nak_round": Out(1), "repeated": Out(1), "wrong": Out(1), "missed": Out(1),
+            "stale": Out(1), "empty": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        beat = Signal(link_layout(self.config), reset_less=True)
+        valid, crc = Signal(), Signal(CRC_WIDTH, reset_less=True)
+        following = packet_crc(m, self.rx.payload, crc)
+        m.d.comb += self.rx.ready.eq(1)
+        m.d.sync += valid.eq(self.rx.valid)
+        with m.If(self.rx.valid):
+            m.d.sync += [beat.eq(self.rx.payload), crc.eq(following)]
+
+        # The packet of this beat, and whether it has been there from its first one on.
+        inside, some = Signal(), Signal()
+        header = Signal(link_header_layout(self.config))
+        kept = Signal(link_header_layout(self.config), reset_less=True)
+        m.d.comb += [some.eq(valid & (beat.first | inside)), header.eq(Mux(beat.first, beat.header, kept))]
+        with m.If(some):
+            m.d.sync += [inside.eq(~beat.last), kept.eq(header)]
+
+        whole, good, credit, due, ahead = Signal(), Signal(), Signal(), Signal(), Signal()
+        low, high = self.expected[:LINK_SEQUENCE_WIDTH], self.expected[LINK_SEQUENCE_WIDTH:]
+        behind, carried = Signal(LINK_SEQUENCE_WIDTH), Signal()
+        told, implied = Signal(implied_layout()), Signal(implied_layout())
+        late, ours, packet = Signal(), Signal(), header.packet
+        m.d.comb += [
+            whole.eq(some & beat.last), credit.eq(packet.kind == PacketKind.CREDIT),
+            # Not by the difference, whose carries would come late.
+            due.eq(~(low ^ header.sequence).any() & ~credit & self.accept),
+            Cat(behind, carried).eq(low - header.sequence),
+            ahead.eq((behind > 1 << LINK_SEQUENCE_WIDTH - 1) & ~credit & self.accept),
+            implied.sequence_high.eq(Mux(ahead & ~carried, high + 1, high)),
+            implied.ack_high.eq(Mux(header.ack < self.ack, self.high + 1, self.high)),
+            told.eq(crc ^ beat.crc),
+            good.eq(Mux(credit, ~Value.cast(told).any(), ours & ~(told.sequence_high ^ implied.sequence_high).any()
+                        & ~(told.ack_high ^ implied.ack_high).any())),
+            ours.eq(self.accept & ~(told.session ^ self.session).any()), late.eq(~good & ~credit & ours),
+        ]
+        fits, commit = Signal(), Signal()
+        self._buffers(m, beat, header, some & due, commit, fits)
+        m.d.comb += commit.eq(whole & good & due & fits)
+
+        # What is told, a cycle later.
+        heard = self.heard.payload
+        m.d.sync += [
+            self.heard.valid.eq(whole & good), self.stale.eq(whole & late),
+            heard.recent.eq(~credit | ~(packet.ack_high ^ implied.ack_high).any()),
+            heard.session.eq(packet.session), heard.named.eq(~(packet.peer ^ self.session).any()),
+            heard.ack.eq(header.ack), heard.credits.eq(header.credits), heard.round.eq(header.round),
+            heard.control.eq(credit), heard.state.eq(packet.state),
+            *(heard[name].eq(credit & packet[name]) for name in ("nak", "ask", "refuse")),
+            self.wrong.eq(whole & ~good & ~late & (credit | self.accept)
+                          | valid & beat.first & inside | valid & beat.last & ~beat.first & ~inside),
+            self.missed.eq(whole & good & (ahead | (due & ~fits))),
+            self.repeated.eq(whole & good & ~due & ~ahead & ~credit & self.accept),
+        ]
+        self._complain(m, whole, good, header, commit)
+        with m.If(commit):
+            m.d.sync += self.expected.eq(self.expected + 1)
+        with m.If(self.start):
+            m.d.sync += self.expected.eq(0)
+        return m
+
+    def _buffers(self, m, beat, header, keep, commit, fits):
+        """Both channels' buffers. The peer sees to it that there is room; a packet without it is not committed."""
+        config = self.config
+        ready, lost, empty = Signal(config.link_channels), Signal(), Signal(config.link_channels)
+        for number, o in enumerate(self.o):
+            m.submodules[f"buffer_{number}"] = buffer = CommitQueue(
+                flit_layout(config), depth=config.link_beats, front=config.late_ram)
+            connect(m, buffer.o, flipped(o))
+            mine = header.channel == number if config.link_channels > 1 else C(1)
+            flit = buffer.i.payload
+            m.d.comb += [
+                buffer.i.valid.eq(keep & mine), buffer.first.eq(beat.first), buffer.commit.eq(commit & mine),
+                flit.data.eq(beat.data), flit.header.eq(header.packet), flit.first.eq(beat.first),
+                flit.last.eq(beat.last), ready[number].eq(buffer.i.ready | ~mine), empty[number].eq(buffer.empty),
+            ]
+            with m.If(self.start):
+                m.d.sync += self.taken[number].eq(0)
+            with m.Else():
+                m.d.sync += self.taken[number].eq(self.taken[number] + (o.valid & o.ready))
+        m.d.comb += [fits.eq(ready.all() & (beat.first | ~lost)), self.empty.eq(empty.all())]
+        with m.If(keep):
+            m.d.sync += lost.eq(~fits)
+
+    def _complain(self, m, whole, good, header, commit):
+        """A NAK for each round in which something is missing; of a broken packet the round is taken to be the last
+        one that was good."""
+        said, said_round, last_round = Signal(), Signal(), Signal()
+        m.d.sync += self.nak.eq(0)
+        with m.If(self.wrong & self.accept & ~said):
+            m.d.sync += [self.nak.eq(1), self.nak_round.eq(last_round), said.eq(1), said_round.eq(last_round)]
+        seen = Signal()
+        m.d.sync += seen.eq(header.round)
+        with m.If(self.missed & ~(said & (said_round == seen))):
+            m.d.sync += [self.nak.eq(1), self.nak_round.eq(seen), said.eq(1), said_round.eq(seen)]
+        with m.If(commit):
+            m.d.sync += said.eq(0)
+        with m.If(whole & good & (header.packet.kind != PacketKind.CREDIT)):
+            m.d.sync += last_round.eq(header.round)
+        with m.If(self.start):
+            m.d.sync += [said.eq(0), last_round.eq(0), self.nak.eq(0)]

@@ -1,0 +1,300 @@
+"""The sending end of a link: packets are kept until they are acknowledged, and sent again when that is asked for.
+
+::
+
+    cycle  0               1                 2 or 3           +1              +2
+           i               to the memory     choose           beat and        CRC: tx
+                                             a packet         header
+
+Latency: 3 cycles from ``i`` to ``tx``, 4 where the memory is block RAM, 5 with ``late_ram``.  Throughput: 1 beat per
+cycle, as long as memory and window cover the way there and back.
+"""
+
+from functools import reduce
+from operator import or_
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.ace.config import LINK_CREDIT_WIDTH, LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH
+from hw.ace.layouts import LinkState, PacketKind, flit_layout, heard_layout, implied_layout, link_layout, packet_layout
+from hw.stream import ReplayQueue
+
+from .crc import CRC_WIDTH
+from .credits import Room, Told
+from .packet_crc import packet_crc
+from .window import LinkWindow
+
+__all__ = ["SIGNALS", "LinkSender"]
+
+SIGNALS = 32
+"""GRANTs that wait, or are not acknowledged."""
+
+
+class LinkSender(wiring.Component):
+    """Give packets numbers as they begin, and keep them in memory until the peer has acknowledged them (go-back-N).
+
+    Each kind of packets has a memory of its own, so that GRANTs go before packets that wait, and no channel waits for
+    the room of another; a table of the last packets says from which of them each came.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    i : ``In(stream.Signature(flit_layout)).array(link_channels)``
+        Packets of each channel.
+    signals : ``In(stream.Signature(packet_layout))``
+        Headers of packets without payload, of channel 0; they go before others that wait.
+    tx : ``Out(stream.Signature(link_layout))``
+        From registers.
+    signal_room : ``Out(1)``
+        At least two more headers will be taken.
+    state : ``In(LinkState)``
+        UP: send. DOWN: drop what comes and what is there. DOWN and START: count packets and credits from 0.
+    replay : ``In(1)``
+        Begin again with the oldest packet that is not acknowledged.
+    ask, tell : ``In(1)``
+        Send a CREDIT packet; one that is to be answered.
+    nak, nak_round, expected, taken
+        Of the own receiver: what the peer is told.
+    session, peer : ``In(12)``
+        Of the port, and of the peer as far as it is known.
+    refuse : ``In(1)``, refused : ``In(12)``
+        Send a CREDIT packet that refuses this session of the peer.
+    heard : ``In``; ``valid``, ``payload``
+        What the peer tells.
+    current : ``In(1)``
+        It tells it in these sessions.
+    level, fresh : ``Out(range(replay_beats + 1))``
+        Beats of channel 0 that are kept, and those that were never sent.
+    free : ``Out(range(link_beats + 1))``
+        Room at the peer in channel 0.
+    unacknowledged : ``Out(9)``
+        Packets.
+    waiting : ``Out(1)``
+        There are packets that were never sent.
+    progress : ``Out(1)``
+        The peer has acknowledged a packet that it had not before.
+    replayed : ``Out(1)``
+        Packets begin again.
+    ack, high : ``Out``
+        The peer's last acknowledgement: its bits that travel, and those above them.
+    violated : ``Out(1)``
+        The peer has acknowledged, or taken out, what was never sent.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        flits = stream.Signature(flit_layout(config))
+        super().__init__({
+            "i": In(flits).array(config.link_channels), "signals": In(stream.Signature(packet_layout(config))),
+            "signal_room": Out(1),
+            "tx": Out(stream.Signature(link_layout(config))),
+            "state": In(LinkState), "replay": In(1), "ask": In(1), "tell": In(1),
+            "session": In(LINK_SESSION_WIDTH), "peer": In(LINK_SESSION_WIDTH), "refuse": In(1),
+            "refused": In(LINK_SESSION_WIDTH), "current": In(1),
+            "nak": In(1), "nak_round": In(1), "expected": In(LINK_SEQUENCE_WIDTH + LINK_HIGH_WIDTH),
+            "taken": In(LINK_CREDIT_WIDTH).array(config.link_channels),
+            "heard": In(wiring.Signature({"valid": Out(1), "payload": Out(heard_layout(config))})),
+            "level": Out(range(config.replay_beats + 1)), "fresh": Out(range(config.replay_beats + 1)),
+            "free": Out(range(config.link_beats + 1)), "unacknowledged": Out(LINK_SEQUENCE_WIDTH),
+            "waiting": Out(1), "progress": Out(1), "replayed": Out(1), "ack": Out(LINK_SEQUENCE_WIDTH),
+            "high": Out(LINK_HIGH_WIDTH), "violated": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, flit = self.config, flit_layout(self.config)
+        up, reset = Signal(), Signal()
+        m.d.comb += [up.eq(self.state == LinkState.UP),
+                     reset.eq((self.state == LinkState.DOWN) | (self.state == LinkState.START))]
+        sources = self._sources(m)
+        kinds = range(len(sources))
+
+        # Which packet is next: one that was sent before, as the table has it, or a new one that has room.
+        may = Signal(len(sources))
+        new, again, begin, beginning = (Signal(len(sources), name=name)
+                                        for name in ("new", "again", "begin", "beginning"))
+        window, replaying, inside, draining, urgent, due = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
+        offered = Cat(source.o.valid for source in sources)
+        turn = Signal()
+        first_choice = offered & may
+        if config.link_channels > 1:
+            # Channels in turns.
+            m.d.comb += new.eq(Mux(first_choice[0], 1, Mux(
+                first_choice[1] & ~(turn & first_choice[2]), 2, Mux(first_choice[2], 4, 0))))
+        else:
+            m.d.comb += new.eq(Mux(first_choice[0], 1, first_choice))
+        table = LinkWindow(config, len(sources))
+        m.submodules.packets = table
+        m.d.comb += [
+            again.eq(offered & table.source),
+            beginning.eq(Mux(replaying, again, Mux(window, new, 0))),
+            # What was just acknowledged may be the packet that would begin; then the window is overtaken, and drains.
+            begin.eq(Mux(up & ~draining & ~urgent & ~(replaying & table.progress), beginning, 0)),
+        ]
+
+        # A beat, or a CREDIT packet, goes to the first register.
+        current, chosen = Signal(len(sources)), Signal(len(sources))
+        go, move, tell, last = Signal(), Signal(), Signal(), Signal()
+        beat, full = Signal(link_layout(config), reset_less=True), Signal()
+        selected = Signal(flit)
+        m.d.comb += [
+            chosen.eq(Mux(inside, current & offered, begin)),
+            selected.eq(_one_of([source.o.payload for source in sources], chosen)),
+            move.eq(go & chosen.any()),
+            tell.eq(go & ~inside & (urgent | (due & ~begin.any()))),
+            last.eq(selected.last),
+            *(source.o.ready.eq(go & chosen[number]) for number, source in enumerate(sources)),
+        ]
+        with m.If(move):
+            m.d.sync += [inside.eq(~last), current.eq(chosen)]
+            with m.If(~inside & ~chosen[0]):
+                m.d.sync += turn.eq(chosen[1])
+        with m.If(reset):
+            m.d.sync += inside.eq(0)
+
+        # The table, acknowledgements, and where to begin again.
+        m.d.comb += [
+            table.reset.eq(reset), table.heard_valid.eq(self.current & self.heard.payload.recent & up),
+            table.ack.eq(self.heard.payload.ack), table.beat.eq(move), table.last.eq(last), table.chosen.eq(chosen),
+            table.draining.eq(draining & ~inside), replaying.eq(table.replaying), window.eq(table.window),
+            self.unacknowledged.eq(table.unacknowledged), self.progress.eq(table.progress),
+            self.ack.eq(table.peer), self.high.eq(table.high),
+        ]
+        again_wanted, skip_wanted, turned = Signal(), Signal(), Signal()
+        heard = self.heard.payload
+        recent = self.current & heard.recent & table.recent
+        complained = recent & heard.nak & (heard.round == turned)
+        m.d.comb += draining.eq(again_wanted | skip_wanted)
+        with m.If(table.overtaken):
+            m.d.sync += skip_wanted.eq(1)
+        rewind = draining & ~inside & table.settled
+        with m.If(self.replay | complained):
+            m.d.sync += again_wanted.eq(1)
+        with m.If(rewind):
+            m.d.sync += [again_wanted.eq(0), skip_wanted.eq(0), turned.eq(turned ^ again_wanted)]
+        m.d.sync += self.replayed.eq(rewind & again_wanted & table.some)
+        with m.If(reset):
+            m.d.sync += [again_wanted.eq(0), skip_wanted.eq(0), turned.eq(0)]
+        m.d.comb += table.rewind.eq(rewind)
+        for number, source in enumerate(sources):
+            m.d.comb += [source.queue.rewind.eq(rewind),
+                         source.queue.release.eq(Mux(table.release[number], table.release_beats, 0))]
+
+        # Room at the peer, and what the peer is told.
+        m.submodules.told = told = Told(config)
+        channels, violated = [0, *range(config.link_channels)], [table.violated]
+        for channel in range(config.link_channels):
+            m.submodules[f"room_{channel}"] = room = Room(config)
+            used = Cat(chosen[number] for number in kinds if channels[number] == channel).any()
+            m.d.comb += [
+                room.reset.eq(reset), room.valid.eq(recent), room.credits.eq(heard.credits[channel]),
+                room.take.eq(move & ~replaying & used),
+                *(may[number].eq(room.fits) for number in kinds if channels[number] == channel),
+                told.taken[channel].eq(self.taken[channel]),
+            ]
+            violated.append(room.violated)
+            if channel == 0:
+                m.d.comb += self.free.eq(room.free)
+        m.d.comb += self.violated.eq(Cat(violated).any() & up)
+        nak, ask, answer, refuse, refused = Signal(), Signal(), Signal(), Signal(), Signal(LINK_SESSION_WIDTH)
+        m.d.comb += [
+            told.expected.eq(self.expected), told.reset.eq(reset), told.tell.eq(tell | (move & ~inside)),
+            urgent.eq(nak | ask | answer | refuse), due.eq(up & told.due),
+        ]
+        with m.If(tell):
+            m.d.sync += [nak.eq(0), ask.eq(0), answer.eq(0), refuse.eq(0)]
+        for flag, when in ((nak, self.nak), (ask, self.ask), (answer, self.tell | (self.current & heard.ask)),
+                           (refuse, self.refuse)):
+            with m.If(when):
+                m.d.sync += flag.eq(1)
+        with m.If(self.refuse):
+            m.d.sync += refused.eq(self.refused)
+
+        # Nothing is selected while the peer is told.
+        header, credit, implied = beat.header, Signal(packet_layout(config)), Signal(implied_layout())
+        highs, numbered = Signal(implied_layout(), reset_less=True), Signal()
+        ack_high = self.expected[LINK_SEQUENCE_WIDTH:]
+        with m.If(tell):
+            m.d.comb += [
+                credit.kind.eq(PacketKind.CREDIT), credit.state.eq(self.state), credit.nak.eq(nak),
+                credit.ask.eq(ask), credit.refuse.eq(refuse), credit.session.eq(self.session),
+                credit.peer.eq(Mux(refuse, refused, self.peer)), credit.ack_high.eq(ack_high),
+            ]
+        with m.If(go & ~inside):
+            m.d.sync += [numbered.eq(~tell), highs.sequence_high.eq(table.sequence_high), highs.ack_high.eq(ack_high)]
+        m.d.comb += [*(implied[name].eq(highs[name]) for name in ("sequence_high", "ack_high")),
+                     implied.session.eq(self.peer)]
+        with m.If(go):
+            m.d.sync += [
+                full.eq(move | tell), beat.first.eq(~inside), beat.last.eq(tell | last),
+                beat.data.eq(selected.data), header.sequence.eq(table.sequence),
+                header.packet.eq(Value.cast(selected.header) | Value.cast(credit)),
+                header.ack.eq(self.expected), header.round.eq(turned),
+                header.channel.eq(chosen[2] if config.link_channels > 1 else 0),
+                *(header.credits[channel].eq(taken) for channel, taken in enumerate(self.taken)),
+            ]
+            with m.If(tell):
+                m.d.sync += header.round.eq(self.nak_round)
+        self._check(m, beat, Mux(numbered & beat.last, Value.cast(implied), 0), full, go)
+        return m
+
+    def _sources(self, m):
+        """The memories: of packets without payload, then of each channel."""
+        config, flit = self.config, flit_layout(self.config)
+        down = Signal()
+        m.d.comb += down.eq(self.state == LinkState.DOWN)
+        m.submodules.signals = signals = ReplayQueue(packet_layout(config), depth=SIGNALS, ram="lut")
+        m.d.comb += self.signal_room.eq(signals.level < SIGNALS - 1)
+        m.d.comb += [signals.i.payload.eq(self.signals.payload), signals.i.valid.eq(self.signals.valid & ~down),
+                     self.signals.ready.eq(signals.i.ready | down)]
+        offered = _Source(stream.Signature(flit).create(), signals)
+        m.d.comb += [offered.o.valid.eq(signals.o.valid), signals.o.ready.eq(offered.o.ready),
+                     offered.o.payload.header.eq(signals.o.payload), offered.o.payload.first.eq(1),
+                     offered.o.payload.last.eq(1)]
+        sources = [offered]
+        for number, i in enumerate(self.i):
+            m.submodules[f"channel_{number}"] = queue = ReplayQueue(
+                flit, depth=config.replay_beats, front=config.late_ram)
+            # Of a packet that has begun while the port was down, the rest is dropped too.
+            within, skips = Signal(name=f"within_{number}"), Signal(name=f"skips_{number}")
+            later = Mux(i.valid & i.ready, ~i.payload.last, within)
+            m.d.sync += within.eq(later)
+            m.d.sync += skips.eq(later & (down | skips))
+            m.d.comb += [queue.i.payload.eq(i.payload), queue.i.valid.eq(i.valid & ~skips & ~down),
+                         i.ready.eq(queue.i.ready | skips | down)]
+            sources.append(_Source(queue.o, queue))
+        for source in sources:
+            m.d.comb += source.queue.clear.eq(down)
+        m.d.comb += [self.level.eq(sources[1].queue.level), self.fresh.eq(sources[1].queue.fresh)]
+        m.d.sync += self.waiting.eq(Cat(source.queue.fresh != 0 for source in sources).any())
+        return sources
+
+    def _check(self, m, beat, implied, full, go):
+        """The second register: the CRC."""
+        out, crc = self.tx.payload, Signal(CRC_WIDTH, reset_less=True)
+        empty = Signal()
+        following = packet_crc(m, beat, crc)
+        m.d.comb += [empty.eq(~self.tx.valid | self.tx.ready), go.eq(~full | empty), out.crc.eq(crc)]
+        with m.If(empty):
+            m.d.sync += self.tx.valid.eq(full)
+            with m.If(full):
+                m.d.sync += [*(out[name].eq(beat[name]) for name in ("data", "header", "first", "last")),
+                             crc.eq(following ^ implied)]
+
+
+class _Source:
+    """A memory of packets, and the stream of its beats."""
+
+    def __init__(self, o, queue):
+        self.o, self.queue = o, queue
+
+
+def _one_of(values, chosen):
+    """The one of ``values`` whose bit is set, or 0."""
+    values = [Value.cast(value) for value in values]
+    return reduce(or_, (value & chosen[number].replicate(len(value)) for number, value in enumerate(values)))

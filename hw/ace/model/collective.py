@@ -1,0 +1,145 @@
+"""Golden model of the collectives: what each rank's receive buffer holds in the end, bit by bit.
+
+From what a collective means and from the documented order of additions, element by element; how the hardware cuts,
+moves and stores them makes no difference to it.
+"""
+
+from functools import partial, reduce
+from math import prod
+
+import numpy as np
+
+from hw.ace.config import COLUMN_BYTES
+from hw.ace.numerics.formats import FLOATS, DType, Op, Reduction, growth, width
+from hw.ace.words import Collective
+
+from .numerics import combine, numpy_type, rounded
+
+__all__ = ["results"]
+
+
+def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=None, widen=False, both=True,
+            ordered=False):
+    """Receive buffers, in rank order: arrays of elements as bits, None where nothing is written.
+
+    Parameters
+    ----------
+    collective : Collective
+        What is asked for.
+    shape : tuple of int
+        Ranks along each dimension of the communicator.
+    inputs : list of arrays of unsigned integers
+        Each rank's send buffer, as bits of its elements; only the root's counts in a broadcast, none in a barrier.
+    dtype : DType
+        Of the elements.
+    count : int
+        As NCCL has it.
+    op : Reduction
+        What is made of the elements of all ranks.
+    root : tuple of int
+        Coordinates of the root, of collectives that have one.
+    widen : bool
+        16-bit floats and FP8 are FP32 on the way.
+    both : bool
+        Half of the columns go down.
+    ordered : bool
+        Combine in rank order.
+    """
+    ranks = prod(shape)
+    if widen and not growth(dtype):
+        raise ValueError(f"Only 16-bit floats and FP8 can be widened, not {dtype.name}")
+    if collective == Collective.BARRIER:
+        return [None] * ranks
+    if collective == Collective.BROADCAST:
+        source = inputs[np.ravel_multi_index(root, shape)]
+        return [_there_and_back(_sized(source, count), dtype, widen) for _ in range(ranks)]
+    if collective in (Collective.ALL_GATHER, Collective.ALL_TO_ALL):
+        length = count if collective == Collective.ALL_GATHER else count * ranks
+        sent = _there_and_back(np.stack([_sized(one, length) for one in inputs]), dtype, widen)
+        if collective == Collective.ALL_GATHER:
+            return [sent.reshape(-1) for _ in range(ranks)]
+        return list(sent.reshape(ranks, ranks, count).swapaxes(0, 1).reshape(ranks, -1))
+
+    scatter = collective == Collective.REDUCE_SCATTER
+    sent = np.stack([_sized(one, count * ranks if scatter else count) for one in inputs])
+    order = _in_rank_order if ordered else partial(
+        _round_rings, shape=shape, at=_owners(collective, shape, count, width(dtype) // 8, root, both))
+    reduced = _reduced(sent, order, dtype, op, widen)
+    if scatter:
+        return list(reduced.reshape(ranks, count))
+    if collective == Collective.REDUCE:
+        return [reduced if rank == np.ravel_multi_index(root, shape) else None for rank in range(ranks)]
+    return [reduced for _ in range(ranks)]
+
+
+def _sized(elements, length):
+    if len(elements) != length:
+        raise ValueError(f"A send buffer must have {length} elements, not {len(elements)}")
+    return np.asarray(elements)
+
+
+def _owners(collective, shape, count, size, root, both):
+    """Of each element: coordinates of its owner, an array for each dimension, and whether it goes up."""
+    ranks = prod(shape)
+    if collective == Collective.REDUCE_SCATTER:
+        shard = np.repeat(np.arange(ranks), count)
+        column = np.tile(np.arange(count), ranks) * size
+        length = count * size
+    else:
+        shards = ranks if collective == Collective.ALL_REDUCE else 1
+        length = -(-count * size // (COLUMN_BYTES * shards)) * COLUMN_BYTES
+        shard, column = np.divmod(np.arange(count) * size, max(length, 1))
+    half = -(-length // (2 * COLUMN_BYTES)) * COLUMN_BYTES if both else length
+    if collective == Collective.REDUCE:
+        shard = np.full(count, np.ravel_multi_index(root, shape))
+    return np.unravel_index(shard, shape), column < half
+
+
+def _reduced(sent, order, dtype, op, widen):
+    """Results of all elements of ``sent``, which has a row for each rank."""
+    inside = DType.FP32 if widen else dtype
+    values = order(_converted(sent, dtype, inside) if widen else sent,
+                   partial(combine, Op.SUM if op == Reduction.AVG else Op(op), a_type=inside))
+    if op == Reduction.AVG:
+        values = _divided(values, len(sent), inside)
+    return _converted(values, inside, dtype) if widen else values
+
+
+def _in_rank_order(values, combined):
+    """((x[0] + x[1]) + x[2]) + ... of each column."""
+    return reduce(combined, values)
+
+
+def _round_rings(values, combined, *, shape, at):
+    """Of each column, from the rank after its owner round to the owner, in one dimension after the other."""
+    values, (owners, upper) = values.reshape(*shape, -1), at
+    for dimension, size in enumerate(shape):
+        def away(hops, values=values, dimension=dimension, size=size):
+            coordinate = (owners[dimension] + np.where(upper, hops, -hops)) % size
+            index = coordinate.reshape(*[1] * len(shape), -1)
+            return np.take_along_axis(values, index, axis=dimension)
+
+        made = away(1)
+        for hops in range(2, size + 1):
+            made = combined(made, away(hops))
+        values = made
+    return values.reshape(-1)
+
+
+def _divided(bits, ranks, dtype):
+    """Each value divided by the number of ranks. A quotient of smaller floats is the same if rounded to FP32 first."""
+    values = bits.view(numpy_type(dtype))
+    if dtype not in FLOATS:
+        wide = values.astype(np.int64)
+        return (np.sign(wide) * (np.abs(wide) // ranks)).astype(values.dtype).view(bits.dtype)
+    with np.errstate(all="ignore"):
+        return rounded(values.astype(np.float32) / np.float32(ranks), dtype)
+
+
+def _converted(bits, from_type, to_type):
+    return combine(Op.MAX, bits, bits, a_type=from_type, o_type=to_type)
+
+
+def _there_and_back(bits, dtype, widen):
+    """What is left of elements that were only moved: with ``widen``, NaNs become the canonical one."""
+    return _converted(_converted(bits, dtype, DType.FP32), DType.FP32, dtype) if widen else bits

@@ -1,0 +1,102 @@
+"""Golden model of a lane: what two elements give, bit by bit, by NumPy and ml_dtypes.
+
+Elements go in and come out as the bits in memory, in arrays of unsigned integers. It shares ``formats`` with the
+hardware and nothing else.
+"""
+
+import ml_dtypes
+import numpy as np
+
+from hw.ace.numerics.formats import BYTE_FLOATS, FLOATS, DType, Op, check_types, width
+
+__all__ = ["combine", "combine_words", "numpy_type", "rounded"]
+
+_NUMPY = {
+    DType.FP32: np.dtype(np.float32),
+    DType.FP16: np.dtype(np.float16),
+    DType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DType.E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
+    DType.E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    DType.E4M3_SAT: np.dtype(ml_dtypes.float8_e4m3fn),
+    DType.E5M2_SAT: np.dtype(ml_dtypes.float8_e5m2),
+    DType.INT32: np.dtype(np.int32),
+    DType.INT8: np.dtype(np.int8),
+}
+
+
+def numpy_type(dtype):
+    """NumPy's name for a :class:`DType`."""
+    return _NUMPY[dtype]
+
+
+def combine(op, a, b, *, a_type, b_type=None, o_type=None):
+    """Bits of the result for each pair of elements.
+
+    Parameters
+    ----------
+    op : Op
+        What to make of them.
+    a, b : arrays of unsigned integers
+        Elements as bits.
+    a_type, b_type, o_type : DType
+        Types of the operands and of the result; the latter two are as the first unless given.
+    """
+    b_type, o_type = a_type if b_type is None else b_type, a_type if o_type is None else o_type
+    check_types(a_type, b_type, o_type)
+    x, y = _values(a, a_type), _values(b, b_type)
+    if o_type not in FLOATS:
+        return _bits({Op.SUM: np.add, Op.MIN: np.minimum, Op.MAX: np.maximum, Op.PROD: np.multiply}[op](x, y), o_type)
+    with np.errstate(all="ignore"):
+        if not a_type == b_type == o_type or o_type in BYTE_FLOATS:
+            x, y = x.astype(np.float32), y.astype(np.float32)
+        result = x + y if op == Op.SUM else x * y if op == Op.PROD else _least_or_greatest(op, x, y)
+    return rounded(result, o_type)
+
+
+def rounded(values, dtype):
+    """Bits of floating-point values, rounded to ``dtype``: NaNs canonical, and within its range if it saturates."""
+    layout = FLOATS[dtype]
+    with np.errstate(all="ignore"):
+        if layout.saturates:
+            greatest = _values([layout.greatest], dtype).astype(values.dtype)
+            values = np.clip(values, -greatest, greatest)
+        result = values.astype(_NUMPY[dtype])
+        nan = np.isnan(result)
+    return np.where(nan, np.array(layout.nan, _unsigned(dtype)), _bits(result, dtype))
+
+
+def combine_words(op, a, b, *, a_type, b_type=None, o_type=None):
+    """As :func:`combine`, for 32-bit words of as many elements as a lane takes."""
+    b_type, o_type = a_type if b_type is None else b_type, a_type if o_type is None else o_type
+    check_types(a_type, b_type, o_type)
+    if a_type == b_type == o_type:
+        whole = _unsigned(o_type)
+        made = combine(op, np.ascontiguousarray(a, np.uint32).view(whole),
+                       np.ascontiguousarray(b, np.uint32).view(whole), a_type=a_type)
+        return made.view(np.uint32)
+    made = combine(op, _low(a, a_type), _low(b, b_type), a_type=a_type, b_type=b_type, o_type=o_type)
+    return made.astype(np.uint32)
+
+
+def _least_or_greatest(op, x, y):
+    """NumPy hands on NaNs; of zeros it gives either, so their signs are looked at."""
+    function, sign = (np.minimum, np.logical_or) if op == Op.MIN else (np.maximum, np.logical_and)
+    zeros = (x == 0) & (y == 0)
+    zero = np.where(sign(np.signbit(x), np.signbit(y)), -0.0, 0.0).astype(x.dtype)
+    return np.where(zeros, zero, function(x, y))
+
+
+def _unsigned(dtype):
+    return np.dtype(f"u{width(dtype) // 8}")
+
+
+def _values(bits, dtype):
+    return np.ascontiguousarray(bits, _unsigned(dtype)).view(_NUMPY[dtype])
+
+
+def _bits(values, dtype):
+    return values.view(_unsigned(dtype))
+
+
+def _low(words, dtype):
+    return (np.asarray(words, np.uint32) & ((1 << width(dtype)) - 1)).astype(_unsigned(dtype))

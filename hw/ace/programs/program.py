@@ -1,0 +1,52 @@
+"""One program: its fills, drains and phases, and the words that they become.
+
+Schedule -> Program -> words, for the memory of :mod:`~.programs`. Plain Python.
+"""
+
+from dataclasses import dataclass
+
+from hw.ace.config import COLUMN_BYTES
+from hw.ace.words import HeaderWord, PhaseWord, SendWord, TransferWord
+
+__all__ = ["Phase", "Program", "encode"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A ring pass. Fields are those of :data:`~.words.PHASE_FIELDS`, with the sends themselves."""
+
+    port: int
+    span: int
+    sends: tuple[SendWord, ...] = ()
+    receives: int = 0
+    granted: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What a rank does with a chunk. Fields are those of :data:`~.words.HEADER_FIELDS`; ``places`` are of its slot."""
+
+    places: int
+    shards: int
+    split: bool = False
+    src_whole: bool = False
+    dst_whole: bool = False
+    fills: tuple[TransferWord, ...] = ()
+    drains: tuple[TransferWord, ...] = ()
+    phases: tuple[Phase, ...] = ()
+
+
+def encode(program, config):
+    """48-bit words of a program. Raises ValueError when it does not fit a slot, or a number its field."""
+    piece = config.chunk_bytes // program.places // COLUMN_BYTES
+    if not piece:
+        raise ValueError(f"{program.places} places of {COLUMN_BYTES} bytes do not fit a slot of "
+                         f"{config.chunk_bytes} bytes")
+    words = [HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,
+                        program.src_whole, program.dst_whole, piece), *program.fills, *program.drains]
+    for phase in program.phases:
+        words += [PhaseWord(phase.port, phase.span, len(phase.sends), phase.receives, phase.granted), *phase.sends]
+    try:
+        return [word.pack() for word in words]
+    except ValueError as error:
+        raise ValueError(f"The program cannot be encoded: {error}") from error

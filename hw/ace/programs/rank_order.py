@@ -1,0 +1,75 @@
+"""Step tables of sums in rank order: a pipelined chain over the line of a one-dimensional communicator.
+
+One phase takes sums up, from rank 0 to the last, each rank combining what comes with its own; the next one takes
+results down. Every chunk does both, so each direction of each link carries every byte at most once.
+"""
+
+from math import prod
+
+from hw.ace.words import Ordered, SendWord, TransferWord
+
+from .program import Phase, Program
+
+__all__ = ["plan", "role_of"]
+
+
+def role_of(coordinate, root):
+    """Role of a rank of a REDUCE: 0 at the root's coordinate, 1 above it, 2 below it."""
+    return 0 if coordinate == root else 1 if coordinate > root else 2
+
+
+def plan(collective, shape, dimensions, coordinates, role):
+    """Program of one rank, as :func:`~.schedule.plan`. Raises ValueError where ranks are not in a line."""
+    long = [number for number, size in enumerate(shape) if size > 1]
+    if len(long) > 1:
+        raise ValueError(f"Rank order needs a line of links from rank to rank, but a communicator of "
+                         f"{'x'.join(map(str, shape))} ranks has more than one dimension")
+    line, = long or (0,)
+    size, rank, dimension = prod(shape), coordinates[line], dimensions[line]
+    return _PLANS[collective](size, rank, dimension, None if role is None else role[line])
+
+
+def _up(size, rank, dimension, *, span=1):
+    """All partial sums, in one send."""
+    sends = (SendWord(0, 0, int(rank > 0), 0, 1),) if rank < size - 1 else ()
+    receives = int(rank > 0)
+    return Phase(port=2 * dimension, span=span, sends=sends, receives=receives, granted=receives)
+
+
+def _down(dimension, *, receives, sends):
+    """Results of so many places, the first of them first. Each has been there as a sum before, which was sent."""
+    return Phase(port=2 * dimension + 1, span=1, receives=receives, granted=receives,
+                 sends=tuple(SendWord(place, place, place + 1 if receives else 0, 0, 0) for place in range(sends)))
+
+
+def _all_reduce(size, rank, dimension, role):
+    whole = (TransferWord(0, 0, 1),)
+    phases = (_up(size, rank, dimension),
+              _down(dimension, receives=int(rank < size - 1), sends=int(rank > 0)))
+    return Program(places=1, shards=1, split=True, src_whole=True, dst_whole=True, fills=whole, drains=whole,
+                   phases=phases if size > 1 else ())
+
+
+def _reduce(size, rank, dimension, role):
+    """Results go down as far as the root; ranks below it have no second phase."""
+    whole = (TransferWord(0, 0, 1),)
+    phases = [_up(size, rank, dimension)] if size > 1 else []
+    if role != 2 and size > 1:
+        phases.append(_down(dimension, receives=int(rank < size - 1), sends=int(role == 1)))
+    return Program(places=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
+                   fills=whole, drains=() if role else whole)
+
+
+def _reduce_scatter(size, rank, dimension, role):
+    """Each rank keeps its own result of those that come down, and passes on those of lower ranks."""
+    phases = (_up(size, rank, dimension, span=size),
+              _down(dimension, receives=rank + 1 if rank < size - 1 else 0, sends=rank))
+    return Program(places=size, shards=size, src_whole=True, fills=(TransferWord(0, 0, size),),
+                   drains=(TransferWord(rank, 0, 1),), phases=phases if size > 1 else ())
+
+
+_PLANS = {
+    Ordered.ALL_REDUCE: _all_reduce,
+    Ordered.REDUCE_SCATTER: _reduce_scatter,
+    Ordered.REDUCE: _reduce,
+}

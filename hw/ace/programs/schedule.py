@@ -1,0 +1,400 @@
+"""Step tables: what each rank of a communicator sends, receives and adds, and when it is safe to.
+
+``plan`` makes a program, ``assemble`` the words of all programs of a rank and the directory that tells them.
+Pure functions: software runs them when it sets up a communicator.
+
+A slot has a place for each rank, in rank order. Along one dimension of ``n`` ranks, block ``b`` of a range of places
+is those whose coordinate is ``b``: runs of contiguous places, each moved by a send of its own.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+from math import prod
+from typing import NamedTuple
+
+from hw.ace.config import DIMENSIONS, MAX_RANKS
+from hw.ace.words import ROOTED, Collective, Ordered, RoleWord, SendWord, TransferWord
+
+from . import rank_order
+from .program import Phase, Program, encode
+
+__all__ = ["ORDER", "Assembly", "Entry", "assemble", "plan", "role_of"]
+
+C = Collective
+
+ORDER = (C.ALL_REDUCE, C.REDUCE_SCATTER, C.ALL_GATHER, C.BROADCAST, C.REDUCE, C.BARRIER, *Ordered, C.ALL_TO_ALL)
+"""Which collective gets its words first."""
+
+
+class Entry(NamedTuple):
+    """Of the directory: addresses of the programs, or of the tables of roles, for chunks that go up and down."""
+
+    plus: int
+    minus: int
+    both: bool
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """All programs of a rank.
+
+    Attributes
+    ----------
+    base : int
+        Address of the first word.
+    words : tuple of int
+        To be written from there on.
+    directory : dict
+        Collective or Ordered -> :class:`Entry`.
+    left_out : dict
+        Collective or Ordered -> why there is no program for it, as a sentence.
+    """
+
+    base: int
+    words: tuple[int, ...]
+    directory: dict[Collective | Ordered, Entry]
+    left_out: dict[Collective | Ordered, str]
+
+
+def role_of(collective, coordinate, root, size, *, up):
+    """Role in one dimension of a rank at ``coordinate``: see :data:`~.words.ROLE_FIELDS`."""
+    if collective in tuple(Ordered):
+        return rank_order.role_of(coordinate, root)
+    behind = up == (collective == C.BROADCAST)
+    distance = (coordinate - root if behind else root - coordinate) % size
+    return 0 if distance == 0 else 2 if distance == size - 1 else 1
+
+
+def plan(collective, shape, dimensions, coordinates, *, up=True, role=None, max_ranks=MAX_RANKS):
+    """Program of one rank for the chunks that go one way.
+
+    Parameters
+    ----------
+    collective : Collective or Ordered
+        What it does.
+    shape : tuple of int
+        Ranks along each dimension of the communicator, 1 to 3 of them.
+    dimensions : tuple of int
+        Which dimension of the torus each of them is: ports ``2 * d`` and ``2 * d + 1``.
+    coordinates : tuple of int
+        Of this rank, in the communicator.
+    up : bool
+        Send to rising coordinates; else to falling ones.
+    role : tuple of int
+        With a root: :func:`role_of` in each dimension. Then the coordinates make no difference, but in rank order.
+    max_ranks : int
+        Above :data:`~.config.MAX_RANKS` the words of a program have no room for it: for those who only look ahead.
+    """
+    _check(shape, dimensions, coordinates, max_ranks)
+    if (role is not None) != _rooted(collective) or (role is not None and len(role) != len(shape)):
+        raise ValueError(f"A program for {collective.name} in {len(shape)} dimensions cannot have the role {role!r}")
+    if collective in tuple(Ordered):
+        return rank_order.plan(collective, shape, dimensions, coordinates, role)
+    rings = [_Ring(shape, number, coordinates, dimensions[number], up) for number, size in enumerate(shape) if size > 1]
+    return _PLANS[collective](shape, coordinates, rings, role)
+
+
+def assemble(config, shape, dimensions, coordinates, *, both=True, base=0, collectives=ORDER):
+    """Words and directory of a rank's programs, as :class:`Assembly`. Equal programs are stored once.
+
+    A collective whose slot or words do not fit is left out; those named first come first.
+
+    Parameters
+    ----------
+    both : bool
+        Send half of the columns each way. A barrier has one chunk, which goes up; in rank order all chunks do.
+    base : int
+        First word that is free.
+    """
+    _check(shape, dimensions, coordinates)
+    store, directory, left_out = _Store(base, config.program_words), {}, {}
+    for collective in collectives:
+        ways = (True, False) if both and collective not in (C.BARRIER, *Ordered) else (True,)
+        try:
+            directory[collective], store = _assemble_one(store, config, collective, ways, shape, dimensions,
+                                                         coordinates)
+        except ValueError as error:
+            left_out[collective] = str(error)
+    return Assembly(base, store.words, directory, left_out)
+
+
+@dataclass(frozen=True)
+class _Store:
+    """Program memory from ``base`` up to ``end``, as far as it is filled, and where things are in it."""
+
+    base: int
+    end: int
+    words: tuple[int, ...] = ()
+    known: tuple = ()
+
+    def put(self, words):
+        """Address of these words, and the store that has them."""
+        words = tuple(words)
+        if words in (known := dict(self.known)):
+            return known[words], self
+        address, free = self.base + len(self.words), self.end - self.base - len(self.words)
+        if len(words) > free:
+            raise ValueError(f"{len(words)} words more do not fit: {max(free, 0)} of the programs' memory are free")
+        return address, replace(self, words=self.words + words, known=(*self.known, (words, address)))
+
+
+def _assemble_one(store, config, collective, ways, shape, dimensions, coordinates):
+    """A collective's directory entry, and the store with its programs."""
+    addresses = []
+    for up in ways:
+        if not _rooted(collective):
+            address, store = store.put(encode(plan(collective, shape, dimensions, coordinates, up=up), config))
+        else:
+            # Trailing dimensions of one rank need no roles of their own.
+            used = max((number + 1 for number, size in enumerate(shape) if size > 1), default=0)
+            table = []
+            for falling in product(range(3), repeat=used):
+                role = (*reversed(falling), *(0,) * (len(shape) - used))
+                if all(one in _roles(collective, at, size)
+                       for one, at, size in zip(role, coordinates, shape, strict=True)):
+                    program = plan(collective, shape, dimensions, coordinates, up=up, role=role)
+                    address, store = store.put(encode(program, config))
+                    table.append(RoleWord(address).pack())
+                else:
+                    table.append(table[0])
+            address, store = store.put(table)
+        addresses.append(address)
+    return Entry(addresses[0], addresses[-1], len(ways) == 2), store
+
+
+def _rooted(collective):
+    return collective in (*ROOTED, Ordered.REDUCE)
+
+
+def _roles(collective, coordinate, size):
+    """Roles that a rank can have in a dimension of so many ranks."""
+    return {role_of(collective, coordinate, root, size, up=True) for root in range(size)}
+
+
+def _check(shape, dimensions, coordinates, max_ranks=MAX_RANKS):
+    if not 1 <= len(shape) <= DIMENSIONS:
+        raise ValueError(f"A communicator must have 1 to {DIMENSIONS} dimensions, not {len(shape)}")
+    if not all(isinstance(size, int) and size >= 1 for size in shape) or prod(shape) > max_ranks:
+        raise ValueError(f"A communicator must have 1 to {max_ranks} ranks, not a shape of {shape!r}")
+    if len(set(dimensions)) != len(shape) or len(dimensions) != len(shape) or \
+            not set(dimensions) <= set(range(DIMENSIONS)):
+        raise ValueError(f"Dimensions of the torus for a shape of {tuple(shape)!r} must be as many different numbers "
+                         f"below {DIMENSIONS}, not {tuple(dimensions)!r}")
+    if len(coordinates) != len(shape) or not all(0 <= at < size for at, size in zip(coordinates, shape, strict=True)):
+        raise ValueError(f"Coordinates {tuple(coordinates)!r} are outside a shape of {tuple(shape)!r}")
+
+
+@dataclass(frozen=True)
+class _Ring:
+    """A dimension of the communicator as one of its ranks sees it."""
+
+    shape: tuple[int, ...]
+    number: int
+    coordinates: tuple[int, ...]
+    dimension: int
+    up: bool
+
+    @property
+    def size(self):
+        return self.shape[self.number]
+
+    @property
+    def port(self):
+        return 2 * self.dimension + (not self.up)
+
+    @property
+    def span(self):
+        """Contiguous places of equal coordinates in this and earlier dimensions."""
+        return prod(self.shape[self.number + 1:])
+
+    def at(self, hops):
+        """Coordinate so many hops on in the direction of sending."""
+        return (self.coordinates[self.number] + (hops if self.up else -hops)) % self.size
+
+    def block(self, coordinate, own=()):
+        """First places of the runs that make up a block, of those places whose coordinates in the dimensions ``own``
+        are the rank's."""
+        choices = [[coordinate] if number == self.number else [self.coordinates[number]] if number in own
+                   else range(self.shape[number]) for number in range(self.number + 1)]
+        return [_place(chosen, self.shape[:self.number + 1]) * self.span for chosen in product(*choices)]
+
+
+def _place(coordinates, shape):
+    place = 0
+    for coordinate, size in zip(coordinates, shape, strict=True):
+        place = place * size + coordinate
+    return place
+
+
+def _pass_on(ring, own=(), *, scatter=False, gather=False):
+    """Reduce-scatter, all-gather, or one after the other without a pause.
+
+    A block's sum starts at the rank after its owner and ends at the owner; a full block is sent on by its owner
+    and all behind, up to the rank before. All receives are safe at once: what comes to a place in the second round was
+    made of what was sent from there in the first.
+    """
+    steps = [(ring.at(-1 - step), 1) for step in range(ring.size - 1)] if scatter else []
+    steps += [(ring.at(-step), 0) for step in range(ring.size - 1)] if gather else []
+    sends = []
+    for step, (coordinate, reduce) in enumerate(steps):
+        runs = ring.block(coordinate, own)
+        for place in runs:
+            need = len(sends) - len(runs) + 1 if step else 0
+            sends.append(SendWord(place, place, need, 0, reduce))
+    return Phase(port=ring.port, span=ring.span, sends=tuple(sends), receives=len(sends), granted=len(sends))
+
+
+def _all_reduce_phases(rings):
+    if len(rings) <= 1:
+        return tuple(_pass_on(ring, scatter=True, gather=True) for ring in rings)
+    first, *others = rings
+    return (_pass_on(first, scatter=True),
+            *(_pass_on(ring, (first.number,), scatter=True, gather=True) for ring in others),
+            _pass_on(first, gather=True))
+
+
+def _all_reduce(shape, coordinates, rings, role):
+    whole = (TransferWord(0, 0, prod(shape)),)
+    return Program(places=prod(shape), shards=prod(shape), split=True, src_whole=True, dst_whole=True,
+                   fills=whole, drains=whole, phases=_all_reduce_phases(rings))
+
+
+def _reduce_scatter(shape, coordinates, rings, role):
+    ranks = prod(shape)
+    return Program(places=ranks, shards=ranks, src_whole=True, fills=(TransferWord(0, 0, ranks),),
+                   drains=(TransferWord(_place(coordinates, shape), 0, 1),),
+                   phases=tuple(_pass_on(ring, range(ring.number), scatter=True) for ring in rings))
+
+
+def _all_gather(shape, coordinates, rings, role):
+    ranks = prod(shape)
+    return Program(places=ranks, shards=ranks, dst_whole=True, drains=(TransferWord(0, 0, ranks),),
+                   fills=(TransferWord(_place(coordinates, shape), 0, 1),),
+                   phases=tuple(_pass_on(ring, range(ring.number), gather=True) for ring in reversed(rings)))
+
+
+def _barrier(shape, coordinates, rings, role):
+    """Whoever has received ``k`` times knows of the ``k`` ranks before. What is sent does not matter."""
+    phases = [Phase(port=ring.port, span=1, sends=tuple(SendWord(0, 0, step, 0, 0) for step in range(ring.size - 1)),
+                    receives=ring.size - 1, granted=ring.size - 1) for ring in rings]
+    return Program(places=1, shards=1, split=True, phases=tuple(phases))
+
+
+def _link(ring, *, receives, sends, reduce):
+    """A rank's part of a chain."""
+    send = SendWord(0, 0, int(receives), 0, int(reduce))
+    return Phase(port=ring.port, span=1, sends=(send,) * sends, receives=int(receives), granted=int(receives))
+
+
+def _broadcast(shape, coordinates, rings, role):
+    """Along the root's line, then from all of that along the next dimension, and so on.
+
+    A rank that joins late has empty phases first: the numbers of phases must agree along a chain.
+    """
+    phases = []
+    for number, ring in enumerate(rings):
+        joined = all(role[later.number] == 0 for later in rings[number + 1:])
+        mine = role[ring.number]
+        phases.append(_link(ring, receives=joined and mine != 0, sends=joined and mine != 2, reduce=False))
+    whole = (TransferWord(0, 0, 1),)
+    return Program(places=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
+                   fills=() if any(role) else whole, drains=whole)
+
+
+def _reduce(shape, coordinates, rings, role):
+    """Along all lines towards the root's plane, then in it towards the root's line, then to the root."""
+    phases = []
+    for number, ring in enumerate(rings):
+        if any(role[earlier.number] for earlier in rings[:number]):
+            break
+        phases.append(_link(ring, receives=role[ring.number] != 2, sends=role[ring.number] != 0, reduce=True))
+    whole = (TransferWord(0, 0, 1),)
+    return Program(places=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
+                   fills=whole, drains=() if any(role) else whole)
+
+
+def _all_to_all(shape, coordinates, rings, role):
+    """One dimension after the other: what was meant for a coordinate is then what came from one.
+
+    ``where`` tells the place of what has an index, and ``spare`` the places that hold nothing.
+    """
+    ranks = prod(shape)
+    where = list(range(ranks))
+    spare = list(range(ranks, ranks + max((ranks - ranks // ring.size for ring in rings), default=0)))
+    phases = []
+    for ring in rings:
+        phases.append(_exchange(ring, where, spare))
+        if ring.size == 2:
+            # What came is in spare places, and what was sent has left some.
+            moved = [start + place for start in ring.block(ring.at(1)) for place in range(ring.span)]
+            for number, index in enumerate(moved):
+                where[index], spare[number] = spare[number], where[index]
+    return Program(places=ranks + len(spare), shards=ranks, src_whole=True, dst_whole=True, phases=tuple(phases),
+                   fills=(TransferWord(0, 0, ranks),), drains=_runs(where))
+
+
+def _exchange(ring, where, spare):
+    """All to all in a ring: step ``k`` sends on what came ``k - 1`` hops, the farthest to go first.
+
+    In step ``k``, ``n - k`` blocks come. The last is here at its end and gets the place of the block that was meant
+    for its source. The others are sent in the next step; those of odd steps stay in spare places, those of even steps
+    in places that later ones get at their end, but the first of them: else the last step of all would wait for itself.
+    """
+    size, runs = ring.size, len(ring.block(0))
+
+    def free(number):
+        return [spare[(number * runs + run) * ring.span] for run in range(runs)]
+
+    def home(rank, hops):
+        return [where[place] for place in ring.block(ring.at(rank + hops))]
+
+    def landing(rank, step, number):
+        """Places of a block that comes to the rank so many hops on."""
+        if number == size - step - 1:
+            return home(rank, -step) if size > 2 else free(0)
+        if step % 2 or not number:
+            return free(number if step % 2 else size - 2)
+        return home(rank, -(step + 1 + number))
+
+    moves, landings = [], []
+    for step in range(1, size):
+        for number in range(size - step):
+            sources = home(0, size - 1 - number) if step == 1 else landing(0, step - 1, number)
+            for source, target in zip(sources, landing(1, step, number), strict=True):
+                # What came at the same point of the step before.
+                need = len(moves) + 1 - (size - step + 1) * runs
+                moves.append((source, target, max(0, need)))
+            landings += landing(0, step, number)
+    granted, grants = _grants(moves, landings)
+    sends = tuple(SendWord(*move, more, 0) for move, more in zip(moves, grants, strict=True))
+    return Phase(port=ring.port, span=ring.span, sends=sends, receives=len(landings), granted=granted)
+
+
+def _grants(moves, landings):
+    """How many receives are safe at once, and how many more after each send: a place is, once what it held is sent."""
+    grants, left = [0] * (len(moves) + 1), {}
+    sent, last = 0, -1
+    for number, place in enumerate(landings):
+        while sent < len(moves) and moves[sent][2] <= number:
+            left[moves[sent][0]] = sent
+            sent += 1
+        last = max(last, left.get(place, -1))
+        grants[last + 1] += 1
+    return grants[0], grants[1:]
+
+
+def _runs(where):
+    """Drains that bring what has an index to the shard of that number."""
+    groups = [list(group) for _, group in groupby(enumerate(where), key=lambda item: item[1] - item[0])]
+    return tuple(TransferWord(group[0][1], group[0][0], len(group)) for group in groups)
+
+
+_PLANS = {
+    C.ALL_REDUCE: _all_reduce,
+    C.REDUCE_SCATTER: _reduce_scatter,
+    C.ALL_GATHER: _all_gather,
+    C.ALL_TO_ALL: _all_to_all,
+    C.BROADCAST: _broadcast,
+    C.REDUCE: _reduce,
+    C.BARRIER: _barrier,
+}

@@ -1,0 +1,29 @@
+"""Lines of a C header: numbers, codes of an enum, fields of a word."""
+
+from .words import field_positions
+
+__all__ = ["code_lines", "define", "field_lines"]
+
+PREFIX = "DMACE_DMA"
+
+
+def define(name, value, doc=None, prefix=PREFIX):
+    return f"#define {prefix}_{name} {value}" + (f" /* {doc} */" if doc else "")
+
+
+def code_lines(kind, codes, doc, prefix=PREFIX):
+    """A definition for each code of an enum, below a comment."""
+    return [f"/* {doc} */",
+            *(define(f"{kind}_{code.name}", f"0x{int(code):02x}u", prefix=prefix) for code in codes), ""]
+
+
+def field_lines(kind, fields, doc, prefix=PREFIX):
+    """Shift and mask of each field within its 64-bit half; the mask is not shifted."""
+    lines = [f"/* {doc} */"]
+    for name, (lsb, width) in field_positions(fields).items():
+        half = "hi" if lsb >= 64 else "lo"
+        where = f"in {half}" if sum(width for _, width in fields) > 64 else None
+        name = f"{kind}_{name.upper()}"
+        lines += [define(f"{name}_SHIFT", f"{lsb % 64}u", where, prefix),
+                  define(f"{name}_MASK", f"UINT64_C(0x{(1 << width) - 1:x})", prefix=prefix)]
+    return [*lines, ""]

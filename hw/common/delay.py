@@ -1,0 +1,28 @@
+"""Values of some cycles ago."""
+
+from amaranth import *
+
+from hw.common.table import Table
+
+__all__ = ["delayed", "stored"]
+
+
+def delayed(m, value, cycles, *, name, reset_less=True):
+    """``value`` of ``cycles`` cycles ago; without reset unless asked for, so that it can become shift-register LUTs."""
+    for number in range(1, cycles + 1):
+        later = Signal(value.shape(), name=f"{name}_{number}", reset_less=reset_less)
+        m.d.sync += later.eq(value)
+        value = later
+    return value
+
+
+def stored(m, value, cycles, *, name):
+    """``value`` of ``cycles`` cycles ago, 2 at least, out of LUT RAM: for many bits and cycles on an FPGA whose LUTs
+    cannot shift."""
+    depth = 1 << (cycles - 1).bit_length()
+    m.submodules[f"{name}_rows"] = rows = Table(value.shape(), depth=depth, reads=1, init=None)
+    into, out = Signal(range(depth), init=cycles - 1, name=f"{name}_into"), Signal(range(depth), name=f"{name}_out")
+    later = Signal(value.shape(), name=name, reset_less=True)
+    m.d.sync += [into.eq(into + 1), out.eq(out + 1), later.eq(rows.read[0].data)]
+    m.d.comb += [rows.write.en.eq(1), rows.write.addr.eq(into), rows.write.data.eq(value), rows.read[0].addr.eq(out)]
+    return later

@@ -1,0 +1,153 @@
+"""Doorbell port: AXI4 writes in, words on their way to the queues out.
+
+GPU stores -> Doorbell -> QueueStore.  Latency: 1 cycle from the W handshake to ``o``.
+Throughput: one word per cycle, from single beats as well as from bursts.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import AxiSignature, Resp
+from hw.stream import Queue, Skid
+
+from .sweep import SweepSignature
+
+__all__ = ["WORD_BITS", "Doorbell", "is_extended", "store_layout", "tail_layout"]
+
+WORD_BITS = 128
+
+
+def is_extended(config, queue):
+    """Whether a queue's number is one of an extended queue."""
+    return (queue >> config.extended_bits) == 0
+
+
+def store_layout(config):
+    """A store to a queue's page; of which halves it has some bytes, all bytes, a word that is not all ones."""
+    return data.StructLayout({"queue": config.queue_bits, "data": 128, "some": 2, "whole": 2, "words": 2})
+
+
+def tail_layout(config):
+    """A doorbell of a descriptor ring; not ``whole`` if the store is not one of a tail."""
+    return data.StructLayout({"ring": config.extended_bits, "tail": 32, "whole": 1})
+
+
+class Doorbell(wiring.Component):
+    """Take stores; what they mean is for whoever comes next.
+
+    The 4 KiB page of the address is the queue; where in the page a word lies has no meaning, so that a
+    bridge may merge neighbouring stores into a burst. A beat without strobes is no store at all. On the page of a ring,
+    a beat is a tail: the lower half of its first 8 bytes, or of the other 8. Reads return zero.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+        No words are taken during the sweep.
+    bus : ``In(AxiSignature)``
+        128-bit data. B answers SLVERR when any word of the burst was refused.
+    o : ``Out(stream.Signature(store_layout))``
+    rings : ``In(extended)``, tails : ``Out(stream.Signature(tail_layout))``
+        Queues driven by descriptor rings, and their doorbells.
+    refused, tail_refused : ``In(1)``
+        A word of the store, or the tail, transferred in this cycle goes nowhere.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "bus": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
+                                   id_width=config.doorbell_id_width)),
+            "o": Out(stream.Signature(store_layout(config))),
+            "rings": In(config.extended), "tails": Out(stream.Signature(tail_layout(config))),
+            "refused": In(1), "tail_refused": In(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        self._write(m)
+        self._read(m)
+        return m
+
+    def _write(self, m):
+        bus, id_width = self.bus, self.config.doorbell_id_width
+        m.submodules.addresses = addresses = Skid(data.StructLayout(
+            {"queue": self.config.queue_bits, "id": id_width}))
+        m.submodules.beats = beats = Skid(data.StructLayout(
+            {"data": WORD_BITS, "some": 2, "whole": 2, "words": 2, "tail": 2, "last": 1}))
+        m.submodules.answers = answers = Queue(data.StructLayout({"id": id_width, "refused": 1}), depth=4)
+        halves = bus.wstrb[:WORD_BITS // 16], bus.wstrb[WORD_BITS // 16:]
+        m.d.comb += [
+            addresses.i.payload.queue.eq(bus.awaddr[12:]),
+            addresses.i.payload.id.eq(bus.awid),
+            addresses.i.valid.eq(bus.awvalid),
+            bus.awready.eq(addresses.i.ready),
+            beats.i.payload.data.eq(bus.wdata),
+            # An ARK word of all ones is empty.
+            beats.i.payload.words.eq(Cat(
+                strobes.any() & ~(strobes.all() & bus.wdata.word_select(half, WORD_BITS // 2).all())
+                for half, strobes in enumerate(halves))),
+            beats.i.payload.some.eq(Cat(strobes.any() for strobes in halves)),
+            beats.i.payload.whole.eq(Cat(strobes.all() for strobes in halves)),
+            beats.i.payload.tail.eq(Cat(strobes[:4].all() for strobes in halves)),
+            beats.i.payload.last.eq(bus.wlast),
+            beats.i.valid.eq(bus.wvalid),
+            bus.wready.eq(beats.i.ready),
+            bus.bid.eq(answers.o.payload.id),
+            bus.bresp.eq(Mux(answers.o.payload.refused, Resp.SLVERR, Resp.OKAY)),
+            bus.bvalid.eq(answers.o.valid),
+            answers.o.ready.eq(bus.bready),
+        ]
+
+        # A beat leaves when it has its address, and room for the burst's answer.
+        beat = beats.o.payload
+        some, room, open_, is_tail = Signal(), Signal(), Signal(), Signal()
+        queue = addresses.o.payload.queue
+        burst_refused = Signal()
+        refused = Signal()
+        m.d.comb += [
+            some.eq(beat.some.any()),
+            # One answer may be on its way into the queue. A word that is offered once stays offered.
+            room.eq(answers.level + answers.i.valid < answers.depth),
+            open_.eq(beats.o.valid & addresses.o.valid & room & ~self.init.active),
+            is_tail.eq(is_extended(self.config, queue)
+                       & self.rings.bit_select(queue[:self.config.extended_bits], 1)),
+            self.o.valid.eq(open_ & some & ~is_tail),
+            self.o.payload.queue.eq(queue),
+            self.o.payload.data.eq(beat.data), self.o.payload.words.eq(beat.words),
+            self.o.payload.some.eq(beat.some), self.o.payload.whole.eq(beat.whole),
+            beats.o.ready.eq(addresses.o.valid & room & ~self.init.active
+                             & (~some | Mux(is_tail, self.tails.ready, self.o.ready))),
+            self.tails.valid.eq(open_ & some & is_tail),
+            self.tails.payload.ring.eq(queue),
+            self.tails.payload.tail.eq(Mux(beat.some[0], beat.data[:32], beat.data[64:96])),
+            self.tails.payload.whole.eq(Mux(beat.some[0], beat.tail[0], beat.tail[1])),
+            addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),
+            refused.eq(burst_refused | (some & Mux(is_tail, self.tail_refused, self.refused))),
+        ]
+        # Whether a word is refused is known late.
+        m.d.sync += [
+            answers.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
+            answers.i.payload.id.eq(addresses.o.payload.id),
+            answers.i.payload.refused.eq(refused),
+        ]
+        with m.If(beats.o.valid & beats.o.ready):
+            m.d.sync += burst_refused.eq(refused & ~beat.last)
+
+    def _read(self, m):
+        bus = self.bus
+        beats_left = Signal(8)
+        m.d.comb += [
+            bus.arready.eq(~bus.rvalid),
+            bus.rlast.eq(beats_left == 0),
+        ]
+        with m.If(bus.rvalid):
+            with m.If(bus.rready):
+                m.d.sync += [beats_left.eq(beats_left - 1), bus.rvalid.eq(~bus.rlast)]
+        with m.Elif(bus.arvalid):
+            m.d.sync += [bus.rvalid.eq(1), bus.rid.eq(bus.arid), beats_left.eq(bus.arlen)]

@@ -1,0 +1,18 @@
+"""Payloads of both engines that no single component owns."""
+
+from amaranth.lib import data
+
+from .words import COMPLETION_FIELDS
+
+__all__ = ["Attributes", "CompletionLayout"]
+
+CompletionLayout = data.StructLayout(dict(COMPLETION_FIELDS))
+"""An SC or RC word."""
+
+
+class Attributes(data.Struct):
+    """What accompanies a burst's address: AxCACHE, AxPROT, AxQOS."""
+
+    cache: 4
+    prot: 3
+    qos: 4

@@ -1,0 +1,32 @@
+"""Widths that both engines, their models and their drivers share, and checks of a configuration's values."""
+
+__all__ = [
+    "ADDR_WIDTH", "COUNT_WIDTH", "DOMAIN_WIDTH", "FAILED_WIDTH", "FRAME_WIDTH", "LARGE_PAGE_BITS", "OFFSET_WIDTH",
+    "PAGE_BYTES", "PAGE_ID_WIDTH", "REGION_ID_WIDTH", "SMALL_PAGE_BITS", "WEIGHT_WIDTH", "is_integer",
+    "is_power_of_two",
+]
+
+PAGE_BYTES = 4096
+"""AXI4 bursts never cross this boundary (IHI 0022, A3.4.1), and a doorbell page is this long."""
+
+ADDR_WIDTH = 64
+OFFSET_WIDTH = 36
+REGION_ID_WIDTH = 8
+PAGE_ID_WIDTH = 10
+SMALL_PAGE_BITS, LARGE_PAGE_BITS = 16, 21
+"""Paged regions have pages of 64 KiB or of 2 MiB."""
+FRAME_WIDTH = ADDR_WIDTH - SMALL_PAGE_BITS
+DOMAIN_WIDTH = 8
+COUNT_WIDTH = 32
+FAILED_WIDTH = 24
+WEIGHT_WIDTH = 4
+"""Of a weight of a deficit round robin; 0 counts as 1."""
+
+
+def is_integer(value, low, high):
+    """Whether ``value`` is an integer of that range; True and 1.0 are none."""
+    return type(value) is int and low <= value <= high
+
+
+def is_power_of_two(value, low, high):
+    return is_integer(value, low, high) and value & (value - 1) == 0

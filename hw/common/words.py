@@ -1,0 +1,54 @@
+"""Words in memory: their fields, and the completion word of both engines. Plain Python, shared with software."""
+
+from typing import NamedTuple
+
+from .sizes import COUNT_WIDTH, FAILED_WIDTH
+
+__all__ = ["COMPLETION_FIELDS", "CompletionWord", "field_positions", "pack_fields", "unpack_fields"]
+
+COMPLETION_FIELDS = (("count", COUNT_WIDTH), ("failed", FAILED_WIDTH), ("status", 8))
+"""Fields of the 64-bit SC and RC words from bit 0 up."""
+
+
+def field_positions(fields):
+    """Name -> (lsb, width) of packed fields."""
+    positions, lsb = {}, 0
+    for name, width in fields:
+        positions[name] = (lsb, width)
+        lsb += width
+    return positions
+
+
+def pack_fields(values, fields):
+    """Integer of packed fields; raises ValueError when one does not fit."""
+    word = 0
+    for (name, (lsb, width)), value in zip(field_positions(fields).items(), values, strict=True):
+        if not 0 <= value < 1 << width:
+            raise ValueError(f"{name} must fit {width} bits, not {value!r}")
+        word |= int(value) << lsb
+    return word
+
+
+def unpack_fields(word, fields):
+    """Values of packed fields, in their order."""
+    return [(word >> lsb) & ((1 << width) - 1) for lsb, width in field_positions(fields).values()]
+
+
+class CompletionWord(NamedTuple):
+    """An SC or RC word as it stands in memory: 8 bytes, aligned, little endian.
+
+    ``count`` is the number of requests of the queue that have ended, in order; a request that failed
+    counts when software clears it (or at once in a queue that skips errors). ``failed`` counts failures,
+    ``status`` is the latest failure's until the queue is cleared.
+    """
+
+    count: int
+    failed: int
+    status: int
+
+    def pack(self):
+        return pack_fields(self, COMPLETION_FIELDS)
+
+    @classmethod
+    def unpack(cls, word):
+        return cls(*unpack_fields(word, COMPLETION_FIELDS))

@@ -1,0 +1,88 @@
+"""ARK flags: for each request in ARK mode that ended well, RC in the receiver's array, then SC in the sender's.
+
+Notices -> ArkFlags -> Notices.  Latency: 2 cycles to RC, 3 to SC.  Throughput: a request every 3 cycles.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.doorbell import is_extended
+from hw.common.sizes import ADDR_WIDTH
+from hw.common.table import Table
+from hw.dma_engine.layouts import completion_write_layout, notice_layout, word_id_layout
+from hw.dma_engine.words import Status
+
+__all__ = ["ArkFlags"]
+
+
+class ArkFlags(wiring.Component):
+    """Set flags of 4 bytes, in arrays indexed by segment IDs, to 1; none for a request that failed.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    configure : ``In(1)``, configure_queue, sc_enable, sc_addr : ``In``
+        Where a queue's SC array is, if it has one; a multiple of 8.
+    connect : ``In(1)``, connect_number, rc_addr : ``In``
+        Where a connection's RC array is; a multiple of 8.
+    i : ``In(stream.Signature(notice_layout))``
+    o : ``Out(stream.Signature(completion_write_layout))``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "configure": In(1), "configure_queue": In(config.queue_bits),
+            "sc_enable": In(1), "sc_addr": In(ADDR_WIDTH),
+            "connect": In(1), "connect_number": In(config.connection_bits), "rc_addr": In(ADDR_WIDTH),
+            "i": In(stream.Signature(notice_layout(config))),
+            "o": Out(stream.Signature(completion_write_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, notice = self.config, self.i.payload
+        senders_layout = data.StructLayout({"enable": 1, "base": ADDR_WIDTH - 3})
+        m.submodules.senders = senders = Table(senders_layout, depth=config.extended, reads=1, init=None)
+        m.submodules.receivers = receivers = Table(ADDR_WIDTH - 3, depth=config.connections, reads=1, init=None)
+        sender, receiver = Signal(senders_layout), Signal(ADDR_WIDTH - 3)
+        ark = notice.info.note.ark
+        m.d.comb += [
+            senders.write.en.eq(self.configure & is_extended(config, self.configure_queue)),
+            senders.write.addr.eq(self.configure_queue),
+            senders.write.data.enable.eq(self.sc_enable), senders.write.data.base.eq(self.sc_addr[3:]),
+            receivers.write.en.eq(self.connect), receivers.write.addr.eq(self.connect_number),
+            receivers.write.data.eq(self.rc_addr[3:]),
+            senders.read[0].addr.eq(notice.queue), receivers.read[0].addr.eq(ark.connection),
+        ]
+
+        # The arrays are looked up in one cycle; then come the flags. The notice goes with the last of them.
+        looked, is_sc, ok, last, free = Signal(), Signal(), Signal(), Signal(), Signal()
+        element, word_id = Signal(ADDR_WIDTH - 2), Signal(word_id_layout(config))
+        m.d.comb += [
+            ok.eq(notice.status == Status.OK),
+            last.eq(is_sc | ~sender.enable),
+            free.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(~ok | (looked & free & last)),
+            element.eq((Mux(is_sc, sender.base, receiver) << 1) + Mux(is_sc, ark.src, ark.dst)),
+            word_id.top.eq(1), word_id.notice.eq(1), word_id.queue.eq(notice.queue),
+        ]
+        with m.If(~looked):
+            m.d.sync += [
+                looked.eq(self.i.valid & ok),
+                sender.eq(senders.read[0].data), receiver.eq(receivers.read[0].data),
+            ]
+        with m.If(free):
+            m.d.sync += [
+                self.o.valid.eq(looked),
+                self.o.payload.addr.eq(element << 2),
+                self.o.payload.id.eq(word_id),
+            ]
+            with m.If(looked):
+                m.d.sync += [is_sc.eq(~last), looked.eq(~last)]
+        m.d.comb += [self.o.payload.half.eq(1), self.o.payload.word.eq(1 | 1 << 32)]
+        return m

@@ -1,0 +1,170 @@
+"""Completion writer: SC and RC words on their way to memory, at most one of each per queue at a time.
+
+Retire -> CompletionWriter -> WriteSequencer.  Latency: 1 cycle from ``publish`` to ``o``
+if nothing else is to be written, else 3.  Throughput: one word per 2 cycles.
+
+A queue's word that is published again before it was written is written once, with the newer value: tiny
+messages do not double the write traffic.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.layouts import CompletionLayout
+from hw.common.sizes import ADDR_WIDTH
+from hw.common.table import Table
+from hw.dma_engine.layouts import EPOCH_WIDTH, completion_write_layout, word_id_layout
+from hw.stream import RoundRobin
+
+__all__ = ["CompletionWriter"]
+
+
+class CompletionWriter(wiring.Component):
+    """Remember the latest word of each queue and write those that changed, in turn; RC before SC, and each before the
+    other's next.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    configure : ``In(1)``, configure_queue, sc_addr, rc_addr : ``In``
+        Addresses of a queue's words; multiples of 8.
+    publish_sc, publish_rc : ``In(1)``, publish_queue, publish_word : ``In``
+    discard : ``In(1)``
+        Forget what is not written yet of ``publish_queue``.
+    give_up : ``In(1)``, give_up_queue : ``In``
+        Forget what has not come to ``o``. The queue's epoch ends with this cycle.
+    forget : ``In(1)``
+        Wait no more for the answers to words of ``give_up_queue``.
+    epoch_queue : ``Out``, epoch : ``In``
+        Epoch of a queue, combinational.
+    written_valid : ``In(1)``, writer : ``In``
+        The write of a word has ended.
+    rc_flying, sc_flying : ``Out(queues)``
+        Queues with a word that was chosen and is not answered.
+    pending : ``Out(queues)``
+        Queues with a word to write or being written.
+    o : ``Out(stream.Signature(completion_write_layout))``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        queue = config.queue_bits
+        super().__init__({
+            "configure": In(1), "configure_queue": In(queue), "sc_addr": In(ADDR_WIDTH), "rc_addr": In(ADDR_WIDTH),
+            "publish_sc": In(1), "publish_rc": In(1), "publish_queue": In(queue),
+            "publish_word": In(CompletionLayout), "discard": In(1),
+            "give_up": In(1), "give_up_queue": In(queue), "forget": In(1),
+            "epoch_queue": Out(queue), "epoch": In(EPOCH_WIDTH),
+            "rc_flying": Out(config.queues), "sc_flying": Out(config.queues),
+            "written_valid": In(1), "writer": In(word_id_layout(config)),
+            "pending": Out(config.queues),
+            "o": Out(stream.Signature(completion_write_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, queues = self.config, self.config.queues
+        changed, flying, addresses, words = {}, {}, {}, {}
+        for kind in ("rc", "sc"):
+            changed[kind] = Signal(queues, name=f"{kind}_changed")
+            flying[kind] = getattr(self, f"{kind}_flying")
+            m.submodules[f"{kind}_addresses"] = addresses[kind] = Table(
+                ADDR_WIDTH - 3, depth=queues, reads=1, init=None)
+            m.submodules[f"{kind}_words"] = words[kind] = Table(CompletionLayout, depth=queues, reads=1, init=None)
+            m.d.comb += [
+                addresses[kind].write.en.eq(self.configure),
+                addresses[kind].write.addr.eq(self.configure_queue),
+                addresses[kind].write.data.eq(getattr(self, f"{kind}_addr")[3:]),
+                words[kind].write.en.eq(getattr(self, f"publish_{kind}")),
+                words[kind].write.addr.eq(self.publish_queue),
+                words[kind].write.data.eq(self.publish_word),
+            ]
+        m.d.comb += self.pending.eq(changed["rc"] | changed["sc"] | flying["rc"] | flying["sc"])
+
+        # -- Choose a queue, then its RC or its SC.
+        open_rc, open_sc = changed["rc"] & ~flying["rc"], changed["sc"] & ~flying["sc"]
+        m.submodules.choice = choice = RoundRobin(queues)
+        chosen, queue, is_rc = Signal(), Signal(config.queue_bits), Signal()
+        pick, onehot = Signal(), Signal(queues)
+        m.d.comb += [
+            choice.requests.eq(open_rc | open_sc),
+            pick.eq(choice.valid & ~chosen),
+            choice.advance.eq(pick),
+            onehot.eq(Mux(pick, choice.grant_onehot, 0)),
+        ]
+        # RC goes before SC, but not again before an SC that waits: that might never be written.
+        rc_first, sc_next = Signal(), Signal(queues)
+        m.d.comb += rc_first.eq((onehot & open_rc & ~(open_sc & sc_next)).any())
+        with m.If(~chosen):
+            m.d.sync += [chosen.eq(pick), queue.eq(choice.grant), is_rc.eq(rc_first)]
+        with m.Elif(~self.o.valid | self.o.ready):
+            m.d.sync += chosen.eq(0)
+
+        # -- A chosen word belongs to the epoch in which it was chosen, which may end before it goes on.
+        late, epoch = Signal(), Signal(EPOCH_WIDTH)     # the epoch ended with the choice, or later
+        with m.If(~chosen):
+            m.d.sync += late.eq(self.give_up & (self.give_up_queue == choice.grant))
+        with m.Elif(self.give_up & (self.give_up_queue == queue)):
+            m.d.sync += late.eq(1)
+        m.d.comb += epoch.eq(self.epoch - (chosen & late))
+
+        # Kept one cycle later, in which nothing is picked: ``rc_first`` comes late.
+        taken = Signal(queues)
+        m.d.sync += taken.eq(onehot)
+        for index in range(queues):
+            with m.If(taken[index]):
+                m.d.sync += sc_next[index].eq(is_rc)
+
+        # -- A word published while there is nothing else to do need not be chosen.
+        open_, next_queue, next_rc = Signal(), Signal(config.queue_bits), Signal()
+        published = {kind: Signal(queues, name=f"{kind}_published") for kind in ("rc", "sc")}
+        at_once = {kind: Signal(queues, name=f"{kind}_at_once") for kind in ("rc", "sc")}
+        m.d.comb += open_.eq(~chosen & (~self.o.valid | self.o.ready))
+        for kind, publish, may in (("rc", self.publish_rc, 1), ("sc", self.publish_sc, ~self.publish_rc)):
+            here = Cat(self.publish_queue == index for index in range(queues))
+            m.d.comb += [
+                published[kind].eq(Mux(publish, here, 0)),
+                at_once[kind].eq(Mux(may & open_, published[kind] & ~(changed[kind] | flying[kind]), 0)),
+            ]
+
+        # -- Read the chosen word as late as possible; without a look at ``at_once``, which comes late.
+        m.d.comb += [next_queue.eq(Mux(chosen, queue, self.publish_queue)), self.epoch_queue.eq(next_queue),
+                     next_rc.eq(Mux(chosen, is_rc, self.publish_rc))]
+        for kind in ("rc", "sc"):
+            m.d.comb += [addresses[kind].read[0].addr.eq(next_queue), words[kind].read[0].addr.eq(queue)]
+        with m.If(~self.o.valid | self.o.ready):
+            m.d.sync += [
+                self.o.valid.eq(chosen | at_once["rc"].any() | at_once["sc"].any()),
+                self._id(next_rc, next_queue),
+                self.o.payload.queue.eq(next_queue), self.o.payload.epoch.eq(epoch),
+                self.o.payload.addr.eq(
+                    Mux(next_rc, addresses["rc"].read[0].data, addresses["sc"].read[0].data) << 3),
+                self.o.payload.word.eq(Mux(chosen, Mux(is_rc, words["rc"].read[0].data, words["sc"].read[0].data),
+                                           self.publish_word)),
+            ]
+
+        # No word is forgotten in a cycle with an answer.
+        answered = self.written_valid & ~self.writer.notice
+        ends = {"rc": self.forget | (answered & self.writer.is_rc), "sc": self.forget | (answered & ~self.writer.is_rc)}
+        ends_queue = Mux(self.forget, self.give_up_queue, self.writer.queue)
+        for kind, rc in (("rc", 1), ("sc", 0)):
+            for index in range(queues):
+                mine = onehot[index] & (rc_first == rc)
+                given_up = self.give_up & (self.give_up_queue == index)
+                with m.If(published[kind][index] & ~at_once[kind][index]):
+                    m.d.sync += changed[kind][index].eq(1)
+                with m.Elif(mine | given_up | (self.discard & (self.publish_queue == index))):
+                    m.d.sync += changed[kind][index].eq(0)
+                with m.If(mine | at_once[kind][index]):
+                    m.d.sync += flying[kind][index].eq(1)
+                with m.Elif(ends[kind] & (ends_queue == index)):
+                    m.d.sync += flying[kind][index].eq(0)
+        return m
+
+    def _id(self, is_rc, queue):
+        word_id = data.View(word_id_layout(self.config), self.o.payload.id)
+        return [word_id.is_rc.eq(is_rc), word_id.queue.eq(queue), word_id.top.eq(1)]

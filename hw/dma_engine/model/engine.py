@@ -1,0 +1,506 @@
+"""Golden model of the DMA engine: the same requests in, what can be observed out.
+
+It knows bytes, words, counters and statuses, but no time: a request is carried out when it is posted, as
+soon as nothing of its queue stands before it. Nothing here is derived from the gateware, and nothing
+depends on how the engine cuts requests. Bytes that the engine may or may not have written (the destination
+of a request that failed with a memory error, or that a RESET discarded) are undefined until written again.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple
+
+from hw.common.sizes import PAGE_BYTES
+from hw.common.words import CompletionWord
+from hw.dma_engine.words import ARK_FLAG_BYTES, ArkWord, Command, NativeWord, Opcode, RequestFlag, Status
+
+from .ark import ArkQueue, Connection, ark_requests
+from .memory import Memory
+from .regions import Region
+from .rings import Ring, RingWord
+
+__all__ = ["DmaModel", "LogEntry", "Queue", "Request"]
+
+WORD_BYTES = 16
+ALL_STROBES = (1 << WORD_BYTES) - 1
+RESERVED_FLAGS = 0xF0
+
+_READ = {"SLVERR": Status.READ_SLVERR, "DECERR": Status.READ_DECERR}
+_WRITE = {"SLVERR": Status.WRITE_SLVERR, "DECERR": Status.WRITE_DECERR}
+
+
+class LogEntry(NamedTuple):
+    """An entry of the error log."""
+
+    queue: int
+    status: Status
+    count: int
+
+
+@dataclass
+class Request:
+    """An accepted word. ``word`` is None where ``fault`` says what is wrong with what was stored."""
+
+    word: NativeWord | None
+    #: Number of the request in its queue since RESET.
+    number: int
+    #: Whether the engine may have begun to move it before it ended.
+    may_have_begun: bool = True
+    #: What it was made of, if that was a descriptor.
+    ring_word: RingWord | None = None
+    fault: Status | None = None
+    #: Addresses of the flags to be set when it has ended well, in this order.
+    flags: tuple = ()
+    #: How it ended, None before that.
+    status: Status | None = None
+    #: Destination addresses and the bytes that they got, of a request that ended OK.
+    moved: list[tuple[int, bytes]] | None = None
+
+
+@dataclass
+class Queue:
+    """State of one queue."""
+
+    domain: int = 0
+    sc: int | None = None
+    rc: int | None = None
+    skip_errors: bool = False
+    #: The descriptor ring that drives it.
+    ring: Ring | None = None
+    #: In ARK mode; ``sc`` is None then.
+    ark: ArkQueue | None = None
+    enabled: bool = False
+    running: bool = False
+    #: Nobody knows how far the engine gets with what is posted, because a RESET will come in between.
+    frozen: bool = False
+    #: None, or the status for which it holds.
+    held: Status | None = None
+    refusing: bool = False
+    count: int = 0
+    failed: int = 0
+    #: Bytes that requests have moved, and that failed ones may have moved besides.
+    bytes: int = 0
+    bytes_unknown: int = 0
+    status: Status = Status.OK
+    posted: int = 0
+    waiting: deque = field(default_factory=deque)
+    #: Requests that ended, in order: as many as ``count`` says.
+    ended: list = field(default_factory=list)
+    #: The failed request for which the queue holds.
+    failed_request: Request | None = None
+    #: Every value that a completion word may have shown since RESET, oldest first.
+    history: list = field(default_factory=list)
+    #: ``(address, request)`` of every flag set since RESET.
+    flagged: list = field(default_factory=list)
+    #: ``"sc"`` and ``"rc"`` -> the value last published since RESET.
+    published: dict = field(default_factory=dict)
+
+    @property
+    def word(self):
+        return CompletionWord(self.count, self.failed, self.status)
+
+
+class DmaModel:
+    """An engine with its memory.
+
+    Parameters
+    ----------
+    config : :class:`DmaConfig`
+        The engine's sizes.
+    memory : :class:`Memory`
+        The memory that the engine moves, empty if not given.
+    """
+
+    def __init__(self, config, memory=None):
+        self.config = config
+        self.memory = Memory() if memory is None else memory
+        self.regions, self.connections = {}, {}
+        #: Number of each page that is present -> its address.
+        self.pages = {}
+        self.queues = [Queue() for _ in range(config.queues)]
+        #: Every failure; the hardware logs one of each queue at a time and counts the rest.
+        self.log = []
+        self.irq_error = self.irq_completion = False
+        #: IRQ_MODERATION, and requests whose interrupt it holds back.
+        self.moderation = (0, 0)
+        self.irqs_waiting = 0
+        self.words = self.refused = 0
+        #: ``"read"`` and ``"write"`` -> page -> the status of a request that touches it.
+        self.faults = {"read": {}, "write": {}}
+        self._withheld = set()
+
+    # The memory's behaviour
+
+    def fail_page(self, address, *, read=None, write=None):
+        """Let reads or writes of the page that holds ``address`` be answered by "SLVERR" or "DECERR"."""
+        page = address - address % PAGE_BYTES
+        for kind, response, statuses in (("read", read, _READ), ("write", write, _WRITE)):
+            if response is not None:
+                self.faults[kind][page] = statuses[response]
+
+    def mend_page(self, address):
+        """Let the page answer OKAY again."""
+        for faults in self.faults.values():
+            faults.pop(address - address % PAGE_BYTES, None)
+
+    def withhold(self, address):
+        """Let the page that holds ``address`` answer nothing until it is released."""
+        self._withheld.add(address - address % PAGE_BYTES)
+
+    def release(self, address):
+        self._withheld.discard(address - address % PAGE_BYTES)
+        for queue in range(self.config.queues):
+            self._advance(queue)
+
+    # Registers
+
+    def define_region(self, number, **values):
+        self.regions[number] = Region(**values)
+
+    def define_page(self, number, frame):
+        """Put a page at an address, or nowhere if that is None."""
+        self.pages.pop(number, None)
+        if frame is not None:
+            self.pages[number] = frame
+
+    def define_connection(self, number, **values):
+        self.connections[number] = Connection(**values)
+
+    def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, ark=None, ring=None,
+                        **_scheduling):
+        """Configure a queue; what only decides when its segments move changes nothing here."""
+        q = self.queues[queue]
+        if queue >= self.config.extended:
+            ark = ring = None
+        q.ark = None if ark is None else ArkQueue(ark, sc)
+        q.domain, q.sc, q.rc, q.skip_errors = domain, sc if ark is None else None, rc, skip_errors
+        q.ring = None if ring is None else Ring(ring)
+
+    def moderate_interrupts(self, *, count=0, cycles=0):
+        self.moderation = (count, cycles)
+        self._raise_completion()
+
+    def _raise_completion(self):
+        """Set the completion interrupt if enough requests want it; those that need only wait have waited."""
+        count, cycles = self.moderation
+        if self.irqs_waiting and (cycles or self.irqs_waiting >= count):
+            self.irq_completion, self.irqs_waiting = True, 0
+
+    def command(self, queue, command):
+        getattr(self, f"_{Command(command).name.lower()}")(queue)
+
+    def _start(self, queue):
+        q = self.queues[queue]
+        if not q.enabled:
+            q.refusing = False
+        q.enabled = q.running = True
+        self._advance(queue)
+
+    def _pause(self, queue):
+        self.queues[queue].running = False
+
+    def _clear(self, queue):
+        q = self.queues[queue]
+        q.held, q.refusing, q.status = None, False, Status.OK
+        # A request that merely took too long has not ended yet; any other failed one ends now.
+        if q.failed_request is not None:
+            q.ended.append(q.failed_request)
+            q.count, q.failed_request = q.count + 1, None
+        self._note(queue)
+        self._publish(queue, "sc", "rc")
+        self._advance(queue)
+
+    def freeze(self, queue):
+        """Carry out nothing more of a queue, which is about to be reset with requests in flight."""
+        self.queues[queue].frozen = True
+
+    def _reset(self, queue):
+        q = self.queues[queue]
+        if q.frozen and q.waiting:
+            for address in filter(None, (q.sc, q.rc)):
+                self.memory.forget(address, 8)
+        for request in q.waiting:
+            if request.may_have_begun and self.check(queue, request.word) is Status.OK:
+                self._forget(request.word)
+                for address in request.flags:
+                    self.memory.forget(address, ARK_FLAG_BYTES)
+        ring = None
+        if q.ring is not None:
+            ring = Ring(q.ring.place)
+            if q.frozen and q.waiting and ring.place.records is not None:
+                self.memory.forget(ring.place.records, 8 * ring.place.entries)
+        self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ark=q.ark, ring=ring)
+
+    def state(self, queue):
+        """What QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT show when nothing moves any more."""
+        q = self.queues[queue]
+        return {"enabled": int(q.enabled), "held": int(q.held is not None), "refusing": int(q.refusing),
+                "resetting": 0, "count": q.count, "failed": q.failed, "status": int(q.status)}
+
+    # Doorbells
+
+    def post(self, queue, word, *, strobes=ALL_STROBES, accepted=None):
+        """Store a word, two ARK words or a ring's tail to a queue's page; returns whether all of it is accepted.
+
+        Parameters
+        ----------
+        word : :class:`NativeWord`, :class:`ArkWord` or int
+            What is stored; an ARK word in the lower half.
+        strobes : int
+            The 16 byte strobes of the store. Without any, nothing happens, and it is not refused.
+        accepted : bool or None
+            What the hardware said. It counts only where that depends on time, which is where a queue that
+            runs may be full or not.
+        """
+        q = self.queues[queue]
+        if q.ring is not None and q.enabled and strobes:
+            return self._post_tail(queue, word, strobes)
+        requests = self._requests(queue, word, strobes)
+        return all([self._accept(queue, request, accepted) for request in requests])
+
+    def _requests(self, queue, word, strobes):
+        """Requests that a store makes."""
+        q = self.queues[queue]
+        if strobes == 0:
+            return []
+        if q.ark is not None:
+            if isinstance(word, ArkWord):
+                word, strobes = word.pack(), strobes & 0xFF
+            found = ark_requests(word, strobes, q.ark, q.domain, self.connections)
+            return [Request(request.word, 0, fault=request.fault, flags=request.flags) for request in found]
+        if strobes != ALL_STROBES:
+            return [Request(None, 0, fault=Status.MALFORMED)]
+        return [Request(word if isinstance(word, NativeWord) else NativeWord.unpack(word), 0)]
+
+    def _accept(self, queue, request, accepted):
+        q = self.queues[queue]
+        if not q.enabled:
+            if not q.refusing:
+                q.refusing = True
+                self._log(queue, Status.DISABLED)
+            self.refused += 1
+            return False
+        full = len(q.waiting) > self.config.queue_depth if not q.running else accepted is False
+        if q.refusing or full:
+            if not q.refusing:
+                q.refusing = True
+                self._fail(queue, Status.OVERFLOW)
+            self.refused += 1
+            return False
+        request.number, request.may_have_begun = q.posted, q.running
+        q.posted += 1
+        self.words += 1
+        q.waiting.append(request)
+        self._advance(queue)
+        return True
+
+    def _post_tail(self, queue, store, strobes):
+        """The lower half of the first 8 bytes that were stored, or of the other 8."""
+        q, shift = self.queues[queue], 0 if strobes & 0xFF else 8
+        found = None
+        if strobes >> shift & 15 == 15 and not q.refusing:
+            found = q.ring.advance_to(store >> 8 * shift & 0xFFFF_FFFF, self.memory,
+                                      lambda address: address - address % PAGE_BYTES in self.faults["read"])
+        if found is None:
+            if not q.refusing:
+                q.refusing = True
+                self._fail(queue, Status.RING_RANGE)
+            self.refused += 1
+            return False
+        for ring_word in chain.from_iterable(found):
+            fault = ring_word.status if ring_word.word is None else None
+            q.waiting.append(Request(ring_word.word, q.posted, may_have_begun=q.running, ring_word=ring_word,
+                                     fault=fault))
+            q.posted += 1
+            self.words += 1
+        self._advance(queue)
+        return True
+
+    def time_out(self, queue):
+        """Let the watchdog find that nothing of a queue has ended for too long."""
+        q = self.queues[queue]
+        if not (q.running and q.waiting and q.held is None):
+            raise ValueError(f"Queue {queue} must be waiting for memory to time out")
+        q.held = Status.TIMEOUT
+        self._fail(queue, Status.TIMEOUT)
+
+    # Requests
+
+    def check(self, queue, word):
+        """How a request ends before it reaches memory; OK if it gets there."""
+        q = self.queues[queue]
+        if word is None or word.opcode not in tuple(Opcode) or word.flags & RESERVED_FLAGS:
+            return Status.MALFORMED
+        if word.opcode == Opcode.SIGNAL and (word.length != 8 or word.dst_offset % 8):
+            return Status.MALFORMED
+        for flag, address in ((RequestFlag.SC, q.sc), (RequestFlag.RC, q.rc)):
+            if word.flags & flag and address is None:
+                return Status.MALFORMED
+        if word.length == 0:
+            return Status.ZERO_LENGTH
+        for number, offset, right, first in (
+            (word.src_region, word.src_offset, "readable", Status.SRC_REGION),
+            (word.dst_region, word.dst_offset, "writable", Status.DST_REGION),
+        ):
+            if first is Status.SRC_REGION and word.opcode == Opcode.SIGNAL:
+                continue
+            region = self.regions.get(number) if number < self.config.regions else None
+            if region is None or not region.valid:
+                return first
+            if region.domain != q.domain:
+                return Status(first + 1)
+            if not getattr(region, right):
+                return Status(first + 2)
+            if offset + word.length > region.length:
+                return Status(first + 3)
+        return Status.OK
+
+    def predict(self, queue, word, strobes=ALL_STROBES):
+        """How the request of a store would end with the memory as it is now."""
+        request, = self._requests(queue, word, strobes)
+        return self._predict(queue, request)
+
+    def _predict(self, queue, request):
+        word = request.word
+        checked = self.check(queue, word) if request.fault is None else request.fault
+        if checked is not Status.OK:
+            return checked
+        for _, pieces, missing in self._touched(word):
+            if any(address is None for address, _ in pieces):
+                return missing
+        # Read errors come before write errors, and of either the first byte decides.
+        for kind, pieces, _ in self._touched(word):
+            for address, length in pieces:
+                for page in range(address - address % PAGE_BYTES, address + length, PAGE_BYTES):
+                    if page in self.faults[kind]:
+                        return self.faults[kind][page]
+        return Status.OK
+
+    def _touched(self, word):
+        """Where a request reads and writes, and the status if a page is missing there."""
+        writes = "write", self.destination(word), Status.DST_PAGE
+        return [writes] if word.opcode == Opcode.SIGNAL else [("read", self.source(word), Status.SRC_PAGE), writes]
+
+    def pieces(self, region, offset, length):
+        """See :meth:`Region.pieces`."""
+        return self.regions[region].pieces(self.pages, offset, length)
+
+    def source(self, word):
+        """Where a request reads, as :meth:`pieces`."""
+        return self.pieces(word.src_region, word.src_offset, word.length)
+
+    def destination(self, word):
+        """Where a request writes, as :meth:`pieces`."""
+        return self.pieces(word.dst_region, word.dst_offset, word.length)
+
+    def _forget(self, word):
+        for address, length in self.destination(word):
+            if address is not None:
+                self.memory.forget(address, length)
+
+    def attributes(self, kind, address):
+        """What AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address`` may be: as any region that it
+        may belong to says."""
+        right = {"read": "readable", "write": "writable"}[kind]
+        return {region.attributes for region in self.regions.values()
+                if getattr(region, right) and region.covers(self.pages, address)}
+
+    def is_withheld(self, queue, word):
+        """Whether memory would not answer a request as it is now."""
+        if not self._withheld or self.check(queue, word) is not Status.OK:
+            return False
+        return any(start is not None and start <= page + PAGE_BYTES - 1 and page < start + length
+                   for _, pieces, _ in self._touched(word) for start, length in pieces for page in self._withheld)
+
+    def _advance(self, queue):
+        """End requests from the front as far as that goes."""
+        q = self.queues[queue]
+        while q.running and q.waiting:
+            for request in q.waiting:
+                request.may_have_begun = True
+            if q.frozen or q.held is not None or self.is_withheld(queue, q.waiting[0].word):
+                return
+            request = q.waiting.popleft()
+            request.status = self._predict(queue, request)
+            self._carry_out(queue, request)
+            self._end(queue, request)
+            if request.ring_word is not None:
+                length = request.word.length if request.word is not None else 0
+                record = q.ring.end(request.status, length, request.ring_word)
+                if record is not None:
+                    self._write(queue, *record)
+
+    def _carry_out(self, queue, request):
+        if request.status is Status.OK:
+            word = request.word
+            if word.opcode == Opcode.SIGNAL:
+                data, undefined = (word.src_region << 36 | word.src_offset).to_bytes(8, "little"), None
+            else:
+                data, undefined = self.memory.gather(self.source(word))
+            request.moved, position = [], 0
+            for address, length in self.destination(word):
+                part = slice(position, position + length)
+                self.memory.write(address, data[part], None if undefined is None else undefined[part])
+                request.moved.append((address, data[part]))
+                position += length
+            self.queues[queue].bytes += word.length
+        elif self.check(queue, request.word) is Status.OK:
+            self._forget(request.word)
+            self.queues[queue].bytes_unknown += request.word.length
+
+    def _end(self, queue, request):
+        q = self.queues[queue]
+        if request.status is not Status.OK:
+            if q.skip_errors:
+                q.ended.append(request)
+            else:
+                q.held, q.failed_request = request.status, request
+            self._fail(queue, request.status, counts=q.skip_errors)
+            return
+        q.ended.append(request)
+        q.count += 1
+        self._note(queue)
+        flags = request.word.flags
+        self._publish(queue, *(name for name, flag in (("sc", RequestFlag.SC), ("rc", RequestFlag.RC))
+                               if flags & flag))
+        self.irqs_waiting += bool(flags & RequestFlag.IRQ)
+        self._raise_completion()
+        for address in request.flags:
+            if self._write(queue, address, (1).to_bytes(ARK_FLAG_BYTES, "little")):
+                q.flagged.append((address, request))
+
+    def _fail(self, queue, status, *, counts=False):
+        q = self.queues[queue]
+        self._log(queue, status)
+        q.failed, q.status, q.count = q.failed + 1, status, q.count + counts
+        self._note(queue)
+        self._publish(queue, "sc", "rc")
+
+    def _log(self, queue, status):
+        self.log.append(LogEntry(queue, status, self.queues[queue].count))
+        self.irq_error = True
+
+    def _note(self, queue):
+        q = self.queues[queue]
+        if not q.history or q.history[-1] != q.word:
+            q.history.append(q.word)
+
+    def _publish(self, queue, *names):
+        """Write completion words; a memory that refuses one leaves it undefined and costs a log entry."""
+        q = self.queues[queue]
+        for name in names:
+            address = getattr(q, name)
+            if address is None:
+                continue
+            q.published[name] = q.word
+            self._write(queue, address, q.word.pack().to_bytes(8, "little"))
+
+    def _write(self, queue, address, data):
+        """Tell memory something; returns whether it took it."""
+        if address - address % PAGE_BYTES in self.faults["write"]:
+            self.memory.forget(address, len(data))
+            self._log(queue, Status.COMPLETION_ERROR)
+            return False
+        self.memory.write(address, data)
+        return True

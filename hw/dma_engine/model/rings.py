@@ -1,0 +1,120 @@
+"""Descriptor rings in the golden model: descriptors in memory to requests, and requests to records.
+
+A descriptor is read when its ring is told of it; software leaves it alone until one of its requests has ended.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hw.dma_engine.descriptors import RingPlace
+from hw.dma_engine.words import NativeWord, Opcode, Status
+
+__all__ = ["Ring", "RingWord", "expand"]
+
+DESCRIPTOR_BYTES = 64
+POINTERS = 1 << 32
+
+
+class RingWord(NamedTuple):
+    """A request made of a descriptor: a native word, which may be wrong as any, or how it ends without one."""
+
+    word: NativeWord | None
+    status: Status
+    tag: int
+    end: bool
+
+
+@dataclass
+class Ring:
+    """State of one descriptor ring."""
+
+    place: RingPlace
+    #: Descriptors since START that software has told of.
+    tail: int = 0
+    #: Of the record that comes next: what has been added up, and its number.
+    status: Status = Status.OK
+    bytes: int = 0
+    written: int = 0
+    #: ``(address, 8 bytes)`` of the latest record, None before the first.
+    latest: tuple | None = None
+
+    def advance_to(self, tail, memory, faulty):
+        """Requests that a doorbell makes, a list per descriptor, or None if the tail is not possible.
+
+        ``faulty`` tells whether reads of an address fail.
+        """
+        numbers = self._told(tail)
+        if numbers is None:
+            return None
+        found, records = [], self.place.records is not None
+        for number in numbers:
+            address = self.place.base + number % self.place.entries * DESCRIPTOR_BYTES
+            found.append([RingWord(None, Status.RING_FETCH, 0, records)] if faulty(address)
+                         else expand(memory.read(address, DESCRIPTOR_BYTES), records))
+        return found
+
+    def _told(self, tail):
+        ahead = (tail - self.tail) % POINTERS
+        if ahead > self.place.entries:
+            # Behind: an older doorbell comes late.
+            return range(0) if POINTERS - ahead < self.place.entries else None
+        numbers = range(self.tail, self.tail + ahead)
+        self.tail = (self.tail + ahead) % POINTERS
+        return numbers
+
+    def end(self, status, length, ring_word):
+        """Add a request's end; ``(address, 8 bytes)`` of the record if it completes one."""
+        if self.status is Status.OK:
+            self.status = status
+        if status is Status.OK:
+            self.bytes += length
+        if not ring_word.end:
+            return None
+        first_lap = self.written // self.place.entries % 2 == 0
+        value = ring_word.tag | self.status << 16 | first_lap << 23 | self.bytes % (1 << 40) << 24
+        self.latest = self.place.records + self.written % self.place.entries * 8, value.to_bytes(8, "little")
+        self.status, self.bytes, self.written = Status.OK, 0, self.written + 1
+        return self.latest
+
+
+def expand(data, records):
+    """Requests of a descriptor of 64 bytes, in order; ``records`` tells whether the ring has records."""
+    head, tag = int.from_bytes(data[0:2], "little"), int.from_bytes(data[2:4], "little")
+    kind, flags, count = head & 15, head >> 4 & 255, head >> 12
+    wants_record = bool(flags & 16)
+    found = None
+    if not (any(data[4:16]) or flags & 0xE0 or (wants_record and not records)):
+        if kind == 1 and count in (1, 2, 3):
+            found = [NativeWord.unpack(int.from_bytes(data[16 + 16 * index:32 + 16 * index], "little"))
+                     for index in range(count)]
+        elif kind == 2 and count == 0:
+            found = _rows(data)
+    if found is None:
+        return [RingWord(None, Status.MALFORMED, tag, wants_record and records)]
+    requests = []
+    for number, word in enumerate(found):
+        final = number == len(found) - 1
+        extra = (flags & 4 if number == 0 else 0) | (flags & 11 if final else 0)
+        if word is not None:
+            word = word._replace(flags=word.flags | extra)
+        requests.append(RingWord(word, Status.MALFORMED if word is None else Status.OK, tag, final and wants_record))
+    return requests
+
+
+def _rows(data):
+    """Rows of a 2-D copy, None for one that begins or has begun before or behind what an offset can say."""
+    row = NativeWord.unpack(int.from_bytes(data[16:32], "little"))
+    strides = [int.from_bytes(data[at:at + 8], "little", signed=True) for at in (32, 40)]
+    rows = int.from_bytes(data[48:52], "little")
+    wrong = (any(data[52:]) or row.opcode != Opcode.COPY or row.flags or rows == 0
+             or not all(-(1 << 36) <= stride < 1 << 36 for stride in strides))
+    if wrong:
+        return None
+    if row.length == 0:
+        return [row]
+    source, destination, found = row.src_offset, row.dst_offset, []
+    for _ in range(rows):
+        inside = 0 <= source < 1 << 36 and 0 <= destination < 1 << 36
+        found.append(row._replace(src_offset=source, dst_offset=destination) if inside else None)
+        source, destination = source + strides[0], destination + strides[1]
+    return found

@@ -1,0 +1,210 @@
+"""Descriptor buffer: descriptors that were read and not yet turned into words.
+
+R (through the beat buffer's register) -> RingBuffer -> RingExpand.  Latency: 1 cycle from a descriptor's last beat
+to ``some``, 1 cycle from ``read`` to ``row``.  Throughput: one beat in and one descriptor out per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import Resp
+from hw.common.table import ram_of
+from hw.dma_engine.config import DESCRIPTOR_BYTES
+from hw.dma_engine.descriptors import (
+    HEADER_FIELDS,
+    LIST_WORDS,
+    SHAPE_FIELDS,
+    STRIDE_WIDTH,
+    DescriptorFlag,
+    DescriptorKind,
+)
+from hw.dma_engine.layouts import NativeLayout
+from hw.dma_engine.words import Opcode
+from hw.stream.storage import NO_COLLISION, read_late
+
+__all__ = ["RingBuffer", "row_layout"]
+
+_HEADER = data.StructLayout(dict(HEADER_FIELDS))
+_UNKNOWN_FLAGS = 0xFF & ~sum(DescriptorFlag)
+_KEPT = ((0, _HEADER.size), (128, 8 * DESCRIPTOR_BYTES))
+"""Bits of a descriptor that are stored."""
+
+
+SEEN = data.StructLayout({
+    "failed": 1,                    # the memory answered with an error
+    "unclean": 1,                   # no descriptor has such bytes 0 to 15
+    "list": 1, "one": 1,            # a list; of one word
+    "not_2d": 1,                    # the body cannot be that of a COPY2D
+    "single": 1,                    # as a COPY2D it would have one row, or empty ones
+})
+"""What was seen of a descriptor so far."""
+
+VERDICT = data.StructLayout({
+    "failed": 1,
+    "bad": 1,                       # malformed, whatever its ring
+    "sole": 1,                      # its first word is its last
+})
+"""What all of it comes to, stored with it because it takes long to find."""
+
+
+def row_layout():
+    """A descriptor as stored."""
+    return data.StructLayout({
+        "header": _HEADER,
+        "body": data.UnionLayout({
+            "words": data.ArrayLayout(NativeLayout, LIST_WORDS),
+            "copy_2d": data.StructLayout({"row": NativeLayout, **dict(SHAPE_FIELDS)}),
+        }),
+        "verdict": VERDICT,
+    })
+
+
+class RingBuffer(wiring.Component):
+    """Keep up to ``config.ring_depth`` descriptors of each ring in one block RAM.
+
+    Beats of one ring come in order, those of different rings in any. Rows were reserved before they were asked
+    for: there is always room.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    forget : ``In(extended)``
+        Drop what there is of a ring that has nothing under way.
+    give_up : ``In(extended)``, reserved : ``In(extended * row_count)``
+        With ``forget``: those of the reserved descriptors that have not come are dropped when they come.
+    owed : ``Out(extended)``
+        Rings with such descriptors.
+    valid : ``In(1)``, ring, beat, resp : ``In``
+        A beat of a descriptor that was asked for.
+    some, several : ``Out(extended)``
+        Rings with at least one descriptor, with at least two.
+    count : ``Out(extended * row_count)``
+    read : ``In(1)``, read_ring : ``In``, behind : ``In(1)``
+        Read the oldest descriptor of a ring, or the one behind it.
+    row : ``Out(row_layout)``
+    take, take_ring : ``In``
+        The oldest descriptor of a ring is not needed any more.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        rings, ring = config.extended, config.extended_bits
+        super().__init__({
+            "forget": In(rings), "give_up": In(rings),
+            "reserved": In(range(config.ring_depth + 1)).array(rings), "owed": Out(rings),
+            "valid": In(1), "ring": In(ring), "beat": In(config.data_width), "resp": In(Resp),
+            "some": Out(rings), "several": Out(rings),
+            "count": Out(range(config.ring_depth + 1)).array(rings),
+            "read": In(1), "read_ring": In(ring), "behind": In(1), "row": Out(row_layout()),
+            "take": In(1), "take_ring": In(ring),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, rings, beats = self.config, self.config.extended, self.config.descriptor_beats
+        row_bits = (config.ring_depth - 1).bit_length()
+        to = Array(Signal(row_bits, name=f"to_{index}") for index in range(rings))
+        oldest = Array(Signal(row_bits, name=f"oldest_{index}") for index in range(rings))
+        numbers = Array(Signal(range(max(beats, 2)), name=f"number_{index}") for index in range(rings))
+        finals = Signal(rings, init=-(beats == 1))      # the next beat is a descriptor's last
+
+        # -- A beat: which of its descriptor, and what is known so far?
+        before = Array(Signal(SEEN.size, name=f"before_{index}") for index in range(rings))
+        here, seen, verdict = Signal(SEEN), Signal(SEEN), Signal(VERDICT)
+        number = Signal(range(max(beats, 2)))
+        m.d.comb += number.eq(numbers[self.ring])
+        for part in range(beats):
+            with m.If(number == part):
+                m.d.comb += [here[name].eq(found) for name, found in _look(self.beat, part * config.data_width).items()]
+        m.d.comb += [
+            here.failed.eq((self.resp == Resp.SLVERR) | (self.resp == Resp.DECERR)),
+            seen.eq(here.as_value() | Mux(number == 0, 0, before[self.ring])),
+            verdict.failed.eq(seen.failed), verdict.bad.eq(seen.unclean | (~seen.list & seen.not_2d)),
+            verdict.sole.eq(verdict.failed | verdict.bad | Mux(seen.list, seen.one, seen.single)),
+        ]
+
+        # -- Stored bits, a column for each beat; the verdict goes with the last.
+        first, row_read, row_write = Signal(row_bits), Signal(row_bits), Signal(row_bits)
+        m.d.comb += [row_write.eq(to[self.ring]), first.eq(oldest[self.read_ring]),
+                     row_read.eq(Mux(self.behind, first + 1, first))]
+        found = []
+        for part in range(beats):
+            start, width = part * config.data_width, config.data_width
+            kept = Cat(*(self.beat[min(max(low - start, 0), width):min(max(high - start, 0), width)]
+                         for low, high in _KEPT), *([verdict] if part == beats - 1 else []))
+            if not len(kept):
+                continue
+            column = memory.Memory(shape=unsigned(len(kept)), depth=rings * config.ring_depth, init=[],
+                                   attrs=NO_COLLISION | ram_of(rings * config.ring_depth))
+            m.submodules[f"column_{part}"] = column
+            write = column.write_port()
+            m.d.comb += [
+                write.addr.eq(Cat(row_write, self.ring)), write.data.eq(kept),
+                write.en.eq(self.valid & (number == part)),
+            ]
+            found.append(read_late(m, column, addr=Cat(row_read, self.read_ring), en=self.read))
+        m.d.comb += self.row.eq(Cat(*found))
+
+        for index in range(rings):
+            owed = Signal(range(config.ring_depth + 1), name=f"owed_{index}")
+            mine, taken = self.valid & (self.ring == index), self.take & (self.take_ring == index)
+            count, last = self.count[index], finals[index]
+            after = Signal.like(count, name=f"after_{index}")
+            comes = Signal(name=f"comes_{index}")
+            m.d.comb += [comes.eq(mine & last & ~self.owed[index]), after.eq(count + comes)]
+            with m.If(mine):
+                m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(seen),
+                             last.eq(number == (beats - 2) % beats)]
+            with m.If(self.give_up[index] & ~self.owed[index]):
+                # Nothing is taken of a ring that is given up.
+                m.d.sync += [owed.eq(self.reserved[index] - after), self.owed[index].eq(self.reserved[index] != after)]
+            with m.Elif(mine & last & self.owed[index]):
+                m.d.sync += [owed.eq(owed - 1), self.owed[index].eq(owed != 1)]
+            with m.If(self.forget[index]):
+                m.d.sync += [count.eq(0), self.some[index].eq(0), self.several[index].eq(0),
+                             to[index].eq(0), oldest[index].eq(0)]
+            with m.Else():
+                # What is taken is known late.
+                m.d.sync += [count.eq(Mux(taken, after - 1, after)),
+                             self.some[index].eq(Mux(taken, after > 1, after != 0)),
+                             self.several[index].eq(Mux(taken, after > 2, after > 1))]
+                with m.If(comes):
+                    m.d.sync += to[index].eq(to[index] + 1)
+                with m.If(taken):
+                    m.d.sync += oldest[index].eq(oldest[index] + 1)
+        return m
+
+
+def _look(beat, start):
+    """What the beat that starts at bit ``start`` of a descriptor shows of it."""
+    unclean, not_2d, single, is_list, one = [], [], [], [], []
+    for at in range(0, len(beat), 64):
+        lane = beat[at:at + 64]
+        match (start + at) // 64:
+            case 0:
+                header = data.View(_HEADER, lane[:_HEADER.size])
+                unclean += [lane[_HEADER.size:].any(), header.zero.any(), (header.flags & _UNKNOWN_FLAGS).any(), Mux(
+                    header.count == 0, header.kind != DescriptorKind.COPY2D, header.kind != DescriptorKind.LIST)]
+                is_list.append(header.kind == DescriptorKind.LIST)
+                one.append(header.count == 1)
+            case 1:
+                unclean.append(lane.any())
+            case 2:
+                word = data.View(NativeLayout, Cat(lane, C(0, 64)))
+                not_2d.append((word.opcode != Opcode.COPY) | word.flags.any())
+            case 3:
+                single.append(data.View(NativeLayout, Cat(C(0, 64), lane)).length == 0)
+            case 4 | 5:
+                high = lane[STRIDE_WIDTH - 1:]
+                not_2d.append(high.any() & ~high.all())
+            case 6:
+                not_2d.append((lane[:32] == 0) | lane[32:].any())
+                single.append(lane[:32] == 1)
+            case 7:
+                not_2d.append(lane.any())
+    return {"unclean": Cat(unclean).any(), "not_2d": Cat(not_2d).any(), "single": Cat(single).any(),
+            "list": Cat(is_list).any(), "one": Cat(one).any()}

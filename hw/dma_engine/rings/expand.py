@@ -1,0 +1,216 @@
+"""Descriptors to words: lists word by word, 2-D copies row by row.
+
+RingBuffer -> RingExpand -> QueueStore.  Latency: 4 cycles from a stored descriptor to its first word.  Throughput:
+one word per cycle from one ring, 8 words in 9 cycles when several take turns.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.sizes import OFFSET_WIDTH
+from hw.common.table import Table
+from hw.dma_engine.descriptors import LIST_WORDS, STRIDE_WIDTH, DescriptorFlag, DescriptorKind
+from hw.dma_engine.layouts import Check, ring_word_layout
+from hw.dma_engine.words import RequestFlag
+from hw.stream import RoundRobin
+
+from .buffer import row_layout
+
+__all__ = ["RingExpand"]
+
+VISIT = 8
+"""Words of one ring before another's."""
+
+
+class RingExpand(wiring.Component):
+    """Make requests of descriptors, only as many as their queues surely have room for.
+
+    A ring is left after ``VISIT`` words if another has something to do, in the middle of a descriptor too: how far a
+    2-D copy has come is kept, and its descriptor read again.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    enabled, forget : ``In(extended)``
+        Rings whose queues take words; that start anew.
+    records : ``In(extended)``
+        Rings that have records.
+    some, several : ``In(extended)``, read, read_ring, behind, take, take_ring : ``Out``, row : ``In``
+        To the descriptor buffer.
+    consume : ``In(1)``, consume_queue : ``In``
+        A queue has scheduled one of its words wholly.
+    o : ``Out(stream.Signature(ring_word_layout))``
+        Always taken sooner or later. Withdrawn when the ring's queue does not take words any more.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        rings, ring = config.extended, config.extended_bits
+        super().__init__({
+            "enabled": In(rings), "forget": In(rings), "records": In(rings),
+            "some": In(rings), "several": In(rings),
+            "read": Out(1), "read_ring": Out(ring), "behind": Out(1), "row": In(row_layout()),
+            "take": Out(1), "take_ring": Out(ring),
+            "consume": In(1), "consume_queue": In(config.queue_bits),
+            "o": Out(stream.Signature(ring_word_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, rings = self.config, self.config.extended
+        ring, loaded, reading = Signal(config.extended_bits), Signal(), Signal()
+        levels = Array(Signal(range(config.queue_depth + 1), name=f"level_{index}") for index in range(rings))
+        full = Cat(level[-1] for level in levels)
+        m.d.comb += [self.read_ring.eq(ring), self.take_ring.eq(ring)]
+
+        emit, last = Signal(), Signal()
+        self._words(m, ring, reading, emit, last)
+
+        # -- May the ring go on?
+        open_, finish, spent = Signal(), Signal(), Signal()
+        free, withdrawn, taken = Signal(), Signal(), Signal()
+        left = Signal(range(VISIT))
+        m.submodules.choice = choice = RoundRobin(rings)
+        m.d.comb += [
+            open_.eq((self.enabled & ~full).bit_select(ring, 1)),
+            withdrawn.eq(~self.enabled.bit_select(self.o.payload.ring, 1)),
+            free.eq(~taken | self.o.ready | withdrawn),
+            self.o.valid.eq(taken & ~withdrawn),
+            emit.eq(loaded & open_ & free),
+            finish.eq(emit & last),
+            self.take.eq(finish),
+            spent.eq(emit & (left == 0)),
+            choice.requests.eq(self.some & self.enabled & ~full & ~Mux(loaded, 1 << ring, 0)),
+        ]
+        with m.If(emit):
+            m.d.sync += [taken.eq(1), left.eq(left - 1)]
+        with m.Elif(free):
+            m.d.sync += taken.eq(0)
+        with m.If(reading):
+            m.d.sync += left.eq(VISIT - 1)
+
+        # -- The next descriptor is read while the last word of the one before goes out.
+        following, leave, goes_on = Signal(), Signal(), Signal()
+        m.d.comb += [
+            # But for the last word, which is known late.
+            goes_on.eq(loaded & open_ & free & self.several.bit_select(ring, 1) & ~((left == 0) & choice.valid)),
+            following.eq(goes_on & last),
+            leave.eq(Mux(loaded, (finish & ~following) | ((spent | ~open_) & choice.valid), ~reading)),
+            # The same again while it is worked on: what follows is known late.
+            self.read.eq(reading | loaded),
+            self.behind.eq(following),
+            choice.advance.eq(leave),
+        ]
+        with m.If(leave):
+            m.d.sync += [loaded.eq(0), reading.eq(choice.valid), ring.eq(choice.grant)]
+        with m.Elif(reading):
+            m.d.sync += [loaded.eq(1), reading.eq(0)]
+        with m.Elif(loaded & ~self.enabled.bit_select(ring, 1)):
+            m.d.sync += loaded.eq(0)
+
+        for index, level in enumerate(levels):
+            consumed = Signal(name=f"consumed_{index}")
+            m.d.sync += consumed.eq(self.consume & (self.consume_queue == index) & ~self.forget[index])
+            with m.If(self.forget[index]):
+                m.d.sync += level.eq(0)
+            with m.Else():
+                m.d.sync += level.eq(level + (emit & (ring == index)) - consumed)
+        return m
+
+    def _words(self, m, ring, reading, emit, last):
+        """The word that comes next of the descriptor read, and whether it is the descriptor's last."""
+        rings = self.config.extended
+        header, row, shape = self.row.header, self.row.body.copy_2d.row, self.row.body.copy_2d
+        progress_layout = data.StructLayout({
+            "rows": 32,
+            # What a sum has beyond an offset is not looked at before the next row.
+            "src_offset": OFFSET_WIDTH, "src_beyond": 2, "dst_offset": OFFSET_WIDTH, "dst_beyond": 2, "outside": 1})
+        m.submodules.progress = progress = Table(progress_layout, depth=rings, reads=1, init=None)
+        midway = Signal(rings)          # a 2-D copy has begun
+        amid, final = Signal(rings), Signal(rings)      # words have gone of a descriptor; one is left
+        indices = Array(Signal(2, name=f"index_{number}") for number in range(rings))
+
+        # -- What is wrong with the descriptor on its face, beside what the buffer has seen.
+        verdict = self.row.verdict
+        is_list, bad, records, no_record = Signal(), Signal(), Signal(), Signal()
+        index = Signal(2)
+        m.d.comb += [
+            index.eq(indices[ring]), records.eq(self.records.bit_select(ring, 1)),
+            is_list.eq(header.kind == DescriptorKind.LIST),
+            no_record.eq(header.flags[_bit(DescriptorFlag.RECORD)] & ~records),
+            bad.eq(verdict.bad | no_record),
+        ]
+
+        # -- The row that comes now, and the one after it.
+        now, after, kept = Signal(progress_layout), Signal(progress_layout), Signal(progress_layout)
+        began, outside, sums = Signal(), Signal(), {}
+        m.d.comb += [
+            progress.read[0].addr.eq(ring), progress.write.addr.eq(ring), progress.write.data.eq(after),
+            progress.write.en.eq(emit),
+        ]
+        with m.If(emit):
+            m.d.sync += [kept.eq(after), began.eq(~is_list & ~last)]
+        with m.Else():
+            m.d.sync += began.eq(midway.bit_select(ring, 1))
+        with m.If(reading):
+            m.d.sync += kept.eq(progress.read[0].data)
+        with m.If(began):
+            m.d.comb += now.eq(kept)
+        with m.Else():
+            m.d.comb += [now.rows.eq(shape.rows), now.src_offset.eq(row.src_offset),
+                         now.dst_offset.eq(row.dst_offset)]
+        for side in ("src", "dst"):
+            sums[side] = Signal(signed(OFFSET_WIDTH + 2), name=f"{side}_sum")
+            m.d.comb += [sums[side].eq(now[f"{side}_offset"] + shape[f"{side}_stride"][:STRIDE_WIDTH].as_signed()),
+                         after[f"{side}_offset"].eq(sums[side]),
+                         after[f"{side}_beyond"].eq(sums[side][OFFSET_WIDTH:])]
+        m.d.comb += [
+            after.rows.eq(now.rows - 1),
+            outside.eq(now.outside | now.src_beyond.any() | now.dst_beyond.any()), after.outside.eq(outside),
+        ]
+
+        # -- The word.
+        failed, first = verdict.failed, Signal()
+        word, out = Signal(row.shape()), self.o.payload
+        extra = Signal(8)
+        m.d.comb += [
+            first.eq(~amid.bit_select(ring, 1)),
+            # Nothing is wrong behind the first word.
+            last.eq((first & verdict.sole) | (first & ~records & header.flags[_bit(DescriptorFlag.RECORD)])
+                    | (~first & final.bit_select(ring, 1))),
+            extra.eq(Cat(flag & condition for flag, condition in (
+                (header.flags[_bit(RequestFlag.SC)], last), (header.flags[_bit(RequestFlag.RC)], last),
+                (header.flags[_bit(RequestFlag.FENCE)], first), (header.flags[_bit(RequestFlag.IRQ)], last)))),
+        ]
+        with m.Switch(index):
+            for number in range(LIST_WORDS):
+                with m.Case(number):
+                    m.d.comb += word.eq(self.row.body.words[number])
+        with m.If(emit):
+            m.d.sync += [
+                out.ring.eq(ring), out.word.eq(word), out.word.flags.eq(word.flags | extra),
+                out.note.ring.tag.eq(header.tag), out.check.eq(Check.OK),
+                out.note.ring.closes.eq(last),
+                out.note.ring.end.eq(last & header.flags[_bit(DescriptorFlag.RECORD)] & records),
+            ]
+            with m.If(~is_list):
+                m.d.sync += [out.word.src_offset.eq(now.src_offset), out.word.dst_offset.eq(now.dst_offset)]
+            with m.If(failed):
+                m.d.sync += [out.check.eq(Check.FETCH_ERROR), out.note.ring.tag.eq(0), out.note.ring.end.eq(records)]
+            with m.Elif(bad | outside):
+                m.d.sync += out.check.eq(Check.MALFORMED)
+        for number in range(rings):
+            with m.If(self.forget[number] | (emit & last & (ring == number))):
+                m.d.sync += [midway[number].eq(0), indices[number].eq(0), amid[number].eq(0)]
+            with m.Elif(emit & (ring == number)):
+                m.d.sync += [midway[number].eq(~is_list), indices[number].eq(index + is_list), amid[number].eq(1)]
+            with m.If(emit & (ring == number)):
+                m.d.sync += final[number].eq(Mux(is_list, (index + 2)[:2] == header.count, now.rows == 2))
+
+
+def _bit(flag):
+    return int(flag).bit_length() - 1

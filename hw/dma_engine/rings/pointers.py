@@ -1,0 +1,211 @@
+"""Pointers of descriptor rings: how far software has told of descriptors, and how far they were asked for.
+
+Doorbell -> RingPointers -> AR.  Latency: 3 cycles for a doorbell, and 4 from there to ``bursts``.  Throughput: a
+doorbell or a burst per 3 cycles.
+"""
+
+from amaranth import *
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.doorbell import tail_layout
+from hw.common.sizes import ADDR_WIDTH
+from hw.common.table import Table
+from hw.dma_engine.config import DESCRIPTOR_BYTES
+from hw.dma_engine.descriptors import RING_SIZE_BITS
+from hw.dma_engine.layouts import RingSettings, event_layout, fetch_layout
+from hw.dma_engine.words import Status
+from hw.stream import Queue, RoundRobin
+
+__all__ = ["RingPointers", "entry_address", "ring_mask"]
+
+POINTER_WIDTH = 32
+PLACE_WIDTH = RING_SIZE_BITS[1]
+
+
+def ring_mask(size):
+    """Bits of a count that number a place in a ring of ``2**size`` descriptors."""
+    low, high = RING_SIZE_BITS
+    return Cat((size > bit) | (bit < low) for bit in range(high))
+
+
+def entry_address(page, mask, number, *, entry_bytes):
+    """Address of an entry of a ring that lies at ``page``, a multiple of the ring's length: nothing is added."""
+    low = (entry_bytes - 1).bit_length()
+    base = Cat(C(0, 12), page)
+    inside = (Mux(mask[bit], number[bit], base[low + bit]) for bit in range(len(mask)))
+    return Cat(C(0, low), inside, base[low + len(mask):])
+
+
+class RingPointers(wiring.Component):
+    """Keep the furthest tail of each ring, and have the descriptors before it read.
+
+    A tail is a free-running count, so doorbells may be repeated, merged or overtake each other: one that is not
+    ahead of the latest changes nothing. One that is further ahead of what was asked for than the ring is long, or
+    a whole ring behind, is refused, and so are all later ones until the queue is cleared.
+
+    A burst ends before the next multiple of ``config.fetch_burst`` descriptors: so it crosses neither 4 KiB nor the
+    end of the ring. It goes when there is room in the descriptor buffer for all of it.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    configure, configure_ring, settings : ``In``
+    i : ``In(stream.Signature(tail_layout))``
+    refused : ``Out(1)``
+        The doorbell transferred in this cycle is refused.
+    enabled : ``In(extended)``
+        Rings whose queues take doorbells.
+    forget : ``In(extended)``
+        Start anew from 0.
+    clear, clear_queue : ``In``
+        Take doorbells of the queue again.
+    refusing : ``Out(extended)``
+    events : ``Out(stream.Signature(event_layout))``
+        RING_RANGE or DISABLED, once per ring until it is cleared.
+    owed : ``In(extended)``
+        Rings for which descriptors are under way that nobody waits for.
+    consumed : ``In(extended)``
+        A row of the descriptor buffer is free again.
+    reserved : ``Out(extended * row_count)``
+        Rows of each ring in use or asked for.
+    bursts : ``Out(stream.Signature(fetch_layout))``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        rings, ring = config.extended, config.extended_bits
+        super().__init__({
+            "configure": In(1), "configure_ring": In(ring), "settings": In(RingSettings),
+            "i": In(stream.Signature(tail_layout(config))),
+            "refused": Out(1),
+            "enabled": In(rings), "forget": In(rings),
+            "clear": In(1), "clear_queue": In(config.queue_bits),
+            "refusing": Out(rings),
+            "events": Out(stream.Signature(event_layout(config))),
+            "consumed": In(rings), "owed": In(rings),
+            "reserved": Out(range(config.ring_depth + 1)).array(rings),
+            "bursts": Out(stream.Signature(fetch_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, rings = self.config, self.config.extended
+        most, low = config.fetch_burst, (config.fetch_burst - 1).bit_length()
+        m.submodules.tails = tails = Table(POINTER_WIDTH, depth=rings, reads=1, init=None)
+        m.submodules.heads = heads = Table(POINTER_WIDTH, depth=rings, reads=1, init=None)
+        place_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
+        m.submodules.places = places = Table(place_layout, depth=rings, reads=1, init=None)
+        m.submodules.events = events = Queue(event_layout(config), depth=4)
+        wiring.connect(m, events.o, wiring.flipped(self.events))
+
+        # -- Choose a doorbell or a ring to fetch for, in turns.
+        ring, is_bell, was_bell = Signal(config.extended_bits), Signal(), Signal()
+        look, weigh, act = Signal(), Signal(), Signal()
+        pending, room = Signal(rings), Signal(rings)
+        m.submodules.choice = choice = RoundRobin(rings)
+        bell, fetch, room_for_event = Signal(), Signal(), Signal()
+        m.d.comb += [
+            room_for_event.eq(events.level + events.i.valid < events.depth),    # one may be on its way there
+            choice.requests.eq(pending & room & self.enabled & ~self.owed
+                               & (~self.bursts.valid & ~(act & ~is_bell)).replicate(rings)),
+            bell.eq(~look & ~weigh & self.i.valid & room_for_event & ~(act & is_bell) & ~(was_bell & choice.valid)),
+            fetch.eq(~look & ~weigh & choice.valid & ~bell),
+            choice.advance.eq(fetch),
+        ]
+        m.d.sync += [look.eq(bell | fetch), weigh.eq(look), act.eq(weigh)]
+        with m.If(bell | fetch):
+            m.d.sync += [ring.eq(Mux(bell, self.i.payload.ring, choice.grant)), is_bell.eq(bell), was_bell.eq(bell)]
+
+        # -- Look: the tables count only once they were written since the ring started anew.
+        tail, head, mask = Signal(POINTER_WIDTH), Signal(POINTER_WIDTH), Signal(PLACE_WIDTH)
+        told, asked = Signal(rings), Signal(rings)
+        place = places.read[0].data
+        for table in (tails, heads, places):
+            m.d.comb += table.read[0].addr.eq(ring)
+        with m.If(look):
+            m.d.sync += [
+                tail.eq(Mux(told.bit_select(ring, 1), tails.read[0].data, 0)),
+                head.eq(Mux(asked.bit_select(ring, 1), heads.read[0].data, 0)),
+                mask.eq(ring_mask(place.size)),
+            ]
+
+        # -- Weigh: how far apart?
+        left = Signal(PLACE_WIDTH + 1)
+        beyond = Signal(POINTER_WIDTH)  # how far the new tail is ahead of the head, less one
+        upto = Signal(low + 1)
+        m.d.sync += [
+            left.eq(tail - head), beyond.eq(self.i.payload.tail + ~head),
+            upto.eq(most - head[:low]),
+        ]
+
+        # -- Act on a doorbell.
+        refused, enabled, refusing, ahead, behind, newer, accept = (Signal() for _ in range(7))
+        m.d.comb += [
+            enabled.eq(self.enabled.bit_select(ring, 1)), refusing.eq(self.refusing.bit_select(ring, 1)),
+            ahead.eq(~(beyond[PLACE_WIDTH:].any() | (beyond[:PLACE_WIDTH] & ~mask).any())),
+            behind.eq(beyond[PLACE_WIDTH:].all() & (beyond[:PLACE_WIDTH] | mask).all()),
+            refused.eq(~enabled | refusing | ~self.i.payload.whole | ~(ahead | behind)),
+            newer.eq(ahead & (beyond[:PLACE_WIDTH] >= left)),
+            accept.eq(act & is_bell & newer & ~refused),
+            self.i.ready.eq(act & is_bell),
+            self.refused.eq(refused),
+            tails.write.en.eq(accept), tails.write.addr.eq(ring), tails.write.data.eq(self.i.payload.tail),
+            places.write.en.eq(self.configure), places.write.addr.eq(self.configure_ring),
+            places.write.data.page.eq(self.settings.page), places.write.data.size.eq(self.settings.size),
+        ]
+
+        # What is refused is known late.
+        m.d.sync += [
+            events.i.valid.eq(act & is_bell & refused & ~refusing),
+            events.i.payload.queue.eq(ring),
+            events.i.payload.status.eq(Mux(enabled, Status.RING_RANGE, Status.DISABLED)),
+        ]
+
+        # -- Act on a fetch: up to the tail or the next multiple of a burst.
+        asks, all_, count = Signal(), Signal(), Signal(range(most + 1))
+        burst = self.bursts.payload
+        m.d.comb += [
+            # A ring that is being reset asks no more, or it would start anew with descriptors under way.
+            asks.eq(act & ~is_bell & enabled),
+            all_.eq((left[low + 1:] == 0) & (left[:low + 1] <= upto)),
+            count.eq(Mux(all_, left[:low + 1], upto)),
+            # Up to the tail is head + left, up to the burst's end head + upto: neither waits for the choice.
+            heads.write.addr.eq(ring), heads.write.en.eq(asks),
+            heads.write.data.eq(Mux(all_, tail, Cat(C(0, low), head[low:] + 1))),
+        ]
+        with m.If(self.bursts.ready):
+            m.d.sync += self.bursts.valid.eq(0)
+        with m.If(asks):
+            m.d.sync += [
+                self.bursts.valid.eq(1),
+                burst.ring.eq(ring),
+                burst.addr.eq(entry_address(place.page, mask, head, entry_bytes=DESCRIPTOR_BYTES)),
+                burst.len.eq((count << (config.descriptor_beats - 1).bit_length()) - 1),
+            ]
+
+        for number in range(rings):
+            here = ring == number
+            reserved = self.reserved[number]
+            vacant = Signal.like(reserved, name=f"vacant_{number}")
+            m.d.comb += vacant.eq(config.ring_depth - reserved)
+            m.d.sync += room[number].eq(vacant[low:].any())
+            with m.If(self.forget[number]):
+                m.d.sync += [reserved.eq(0), told[number].eq(0), asked[number].eq(0), pending[number].eq(0)]
+            with m.Else():
+                growth = Mux(asks & here, count, 0)
+                m.d.sync += reserved.eq(Mux(self.consumed[number], (reserved - 1) + growth, reserved + growth))
+                with m.If(accept & here):
+                    m.d.sync += [told[number].eq(1), pending[number].eq(1)]
+                with m.If(asks & here):
+                    m.d.sync += asked[number].eq(1)
+                    with m.If(all_):
+                        m.d.sync += pending[number].eq(0)
+            with m.If(self.clear & (self.clear_queue == number)):
+                m.d.sync += self.refusing[number].eq(0)
+            with m.Elif(act & is_bell & refused & here):
+                m.d.sync += self.refusing[number].eq(1)
+        return m

@@ -1,0 +1,114 @@
+"""``dmace bench``: how fast a design is. Here the DMA engine, measured under the fast harness."""
+
+from rich.console import Console
+
+from hw.dma_engine.config import PRESETS
+from hw.errors import UserError
+from sim.cli import bench_ace as ace
+from sim.cli import bench_endpoint as endpoint
+from sim.terminal import add_config, add_json, add_seed, check_file, fast_harness, integer, write_json
+
+__all__ = ["configure", "run"]
+
+SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, 1048576)
+LATENCIES = (100, 250, 500)
+
+
+def configure(parser):
+    designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
+    dma = designs.add_parser("dma", help="the DMA engine", description="Measure share of the bus, latencies and "
+                             "fairness of the engine before a memory of set latency; every byte is checked.")
+    add_config(dma, "wide")
+    dma.add_argument("--latency", default=_listed(LATENCIES), metavar="L,...",
+                     help="of the memory, in cycles, for reads and for writes (default: %(default)s)")
+    dma.add_argument("--sizes", default=_listed(SIZES), metavar="BYTES,...",
+                     help="of requests (default: %(default)s)")
+    dma.add_argument("--queues", type=integer, metavar="N", help="queues that are posted to (default: 16, or all)")
+    dma.add_argument("--unaligned", action="store_true", help="sources 3 and destinations 17 bytes beyond alignment")
+    dma.add_argument("--only", metavar="GROUP,...", help="measure these only, of throughput, ablation, latency, ... "
+                     "(the files of sim/bench)")
+    add_seed(dma)
+    add_json(dma)
+    dma.add_argument("--plot", metavar="FILE", help="draw as PNG: shares of the "
+                     "bus beside other engines', FILE-ablation and FILE-latency")
+    dma.set_defaults(bench=_run_dma)
+    ace.configure(designs)
+    endpoint.configure(designs)
+
+
+def run(args):
+    return args.bench(args)
+
+
+def _run_dma(args):
+    config = PRESETS[args.config]
+    queues = min(16, config.queues) if args.queues is None else args.queues
+    latencies, sizes = _integers("--latency", args.latency), _integers("--sizes", args.sizes)
+    _check(args, config, queues, latencies, sizes)
+    # Imported here, so that a wrong option is told at once.
+    from sim.dma.bench import GROUPS, UNALIGNED, Bench, measure, plan
+
+    groups = tuple(GROUPS) if args.only is None else _groups(args, tuple(GROUPS))
+    with fast_harness(args.config) as (harness, tell):
+        bench = Bench(harness, queues=queues, seed=args.seed, shifts=UNALIGNED if args.unaligned else (0, 0))
+        cases = plan(bench, sizes, latencies, groups)
+        result = {"config": args.config,
+                  **measure(bench, cases, progress=lambda note: tell(note, len(cases) if not bench.cycles else None))}
+    if args.plot:
+        from sim.dma.bench.plot import draw
+
+        draw(result, args.plot)
+    write_json(args.json, result)
+    if args.json != "-":
+        _show(result, [GROUPS[group] for group in groups])
+    return 0
+
+
+def _integers(name, given):
+    """Integers of an option ``A,B,...``."""
+    try:
+        values = [int(part, 0) for part in given.split(",")]
+    except ValueError:
+        raise UserError(f"{name} must be integers with commas between them, not {given!r}.") from None
+    if len(set(values)) != len(values):
+        raise UserError(f"{name} must not have the same number twice, as {given!r} has.")
+    return values
+
+
+def _groups(args, known):
+    """Groups that ``--only`` names, in their own order."""
+    wanted = args.only.split(",")
+    for name in wanted:
+        if name not in known:
+            raise UserError(f"--only must be of {', '.join(known)}, not {name!r}.")
+    if args.plot:
+        raise UserError("--plot draws all groups, so it does not go with --only.")
+    return tuple(name for name in known if name in wanted)
+
+
+def _listed(values):
+    return ",".join(map(str, values))
+
+
+def _check(args, config, queues, latencies, sizes):
+    for latency in latencies:
+        if not 2 <= latency <= 10_000:
+            raise UserError(f"--latency must be from 2 to 10000 cycles, not {latency}.")
+    for size in sizes:
+        if not 1 <= size <= 4 << 20:
+            raise UserError(f"--sizes must be from 1 to {4 << 20} bytes, not {size}.")
+    if not 2 <= queues <= config.queues:
+        raise UserError(f"--queues must be from 2 to {config.queues} for {args.config}, not {queues}.")
+    if not 0 <= args.seed < 1 << 53:
+        raise UserError(f"--seed must be from 0 to {(1 << 53) - 1}, not {args.seed}.")
+    check_file("--json", args.json)
+    check_file("--plot", args.plot)
+    if args.plot is not None and not args.plot.lower().endswith(".png"):
+        raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
+
+
+def _show(result, groups):
+    console = Console()
+    for group in groups:
+        group.show(result, console)
+    console.print(f"{result['cycles']:,} cycles at {result['cycles_per_second']:,} cycles/s.", highlight=False)

@@ -1,0 +1,165 @@
+"""``dmace bench ace``: how fast the collectives accelerator is, and how often it reads memory."""
+
+from dataclasses import replace
+from math import prod
+
+from rich.console import Console
+
+from hw.ace.config import DIMENSIONS, MAX_RANKS, PRESETS
+from hw.ace.programs.schedule import assemble
+from hw.ace.words import Collective, Ordered
+from hw.errors import UserError
+from sim.terminal import add_json, add_seed, check_file, check_range, integer, measuring, write_json
+
+__all__ = ["configure", "run"]
+
+LINK_RATE, LINK_LATENCY = 0.25, 100
+MOST_BYTES = 64 << 20
+
+
+def configure(designs):
+    ace = designs.add_parser("ace", help="the collectives accelerator", description="Measure all-reduces on a torus: "
+                             "traffic of the memory, cycles beside the links' bandwidth, and small ones beside the "
+                             "links' latency. Every element is checked, and all counts by a second witness.")
+    ace.add_argument("--config", default="tiny", choices=list(PRESETS), metavar="C",
+                     help=f"preset of the accelerator: {', '.join(PRESETS)} (default: tiny)")
+    ace.add_argument("--nodes", default="4x2x2", metavar="AxBxC", help="ranks along each dimension (default: "
+                     "%(default)s)")
+    ace.add_argument("--bytes", type=integer, metavar="N", help="of each rank's buffer (default: 16 to 64 chunks)")
+    ace.add_argument("--link-rate", type=float, default=LINK_RATE, metavar="BEATS", help="that each direction of a "
+                     "link carries in a cycle, headers included (default: %(default)s)")
+    ace.add_argument("--latency", type=integer, default=LINK_LATENCY, metavar="CYCLES",
+                     help="of the links (default: %(default)s)")
+    ace.add_argument("--type", default="fp32", choices=("fp32", "int32"), metavar="T",
+                     help="of the elements: fp32, int32 (default: fp32)")
+    ace.add_argument("--fsms", type=integer, metavar="N", help="of each accelerator (default: as in the preset)")
+    ace.add_argument("--slots", type=integer, metavar="N", help="room for chunks (default: twice as many as --fsms, or "
+                     "as in the preset)")
+    ace.add_argument("--ordered", action="store_true", help="add in rank order; on a ring")
+    ace.add_argument("--sweep", action="store_true", help="measure throughput over FSMs and SRAM, too: on a ring of 8 "
+                     "and 4x2x2, with chunks as in the preset")
+    ace.add_argument("--loss", action="store_true", help="measure throughput of links that lose packets, too")
+    ace.add_argument("--urgent", action="store_true", help="measure a small all-reduce beside a large one, of equal "
+                     "and of higher priority, too")
+    add_seed(ace)
+    add_json(ace)
+    ace.add_argument("--plot", metavar="FILE", help="draw as PNG: what is busy and small all-reduces; with --sweep "
+                     "also FILE-sweep, with --loss FILE-loss")
+    ace.add_argument("--calibration", metavar="FILE", help="measure only the constants of the system simulator, and "
+                     "write them as JSON")
+    ace.set_defaults(bench=run)
+
+
+def run(args):
+    config = _config(args)
+    shape = _shape(args.nodes)
+    size = _default_bytes(config, shape) if args.bytes is None else args.bytes
+    _check(args, config, shape, size)
+    if args.calibration is not None:
+        return _calibrate(args, config)
+    # Imported here, so that a wrong option is told at once.
+    from sim.ace.bench import Bench, latency, loss, sweep, throughput, urgent
+    from sim.ace.bench.runner import MEMORY_LATENCY, TYPES
+    from sim.ace.shared_library import build_library
+
+    with measuring(f"ace {args.config}") as (building, tell):
+        many = sweep.largest(config)
+        libraries = {one: build_library(one, status=building) for one in ([config, many] if args.sweep else [config])}
+        bench, wider = (Bench(one, libraries.get(one), link_rate=args.link_rate, link_latency=args.latency,
+                              dtype=TYPES[args.type], seed=args.seed, ordered=args.ordered,
+                              tell=lambda cycle: tell(f"{doing}: {cycle:,} cycles", advance=0))
+                        for one in (config, many))
+        lists = {"latency": list(latency.cases(bench, shape)),
+                 "urgent": list(urgent.cases(bench, shape)) if args.urgent else [],
+                 "sweep": list(sweep.cases(wider, _default_bytes(config, (8,)))) if args.sweep else [],
+                 "loss": list(loss.cases(bench, shape, size)) if args.loss else []}
+        doing = "all-reduce"
+        tell(doing, total=1 + sum(map(len, lists.values())))
+        result = {"config": args.config, "fsms": config.fsms, "slots": config.slots, "nodes": list(shape),
+                  "ranks": prod(shape), "bytes": size, "type": args.type, "ordered": args.ordered,
+                  "data_width": config.data_width, "link_rate": args.link_rate, "link_latency": args.latency,
+                  "memory_latency": MEMORY_LATENCY, "seed": args.seed, **throughput.measure(bench, shape, size)}
+        for key, cases in lists.items():
+            for doing, case in cases:
+                tell(doing)
+                result.setdefault(key, []).append(case())
+        result["hop"] = latency.fit(config, result["latency"], args.link_rate, args.latency)
+    if args.plot:
+        from sim.ace.bench.plot import draw
+
+        draw(result, args.plot)
+    write_json(args.json, result)
+    if args.json != "-":
+        console = Console()
+        for part in (throughput, latency, *([urgent] if args.urgent else []), *([sweep] if args.sweep else []),
+                     *([loss] if args.loss else [])):
+            part.show(result, console)
+        console.print(f"{bench.cycles + wider.cycles:,} cycles simulated.", highlight=False)
+    return 0
+
+
+def _config(args):
+    """The preset, with what was asked for in its place."""
+    config = PRESETS[args.config]
+    if args.fsms is None and args.slots is None:
+        return config
+    fsms = config.fsms if args.fsms is None else args.fsms
+    try:
+        return replace(config, fsms=fsms, slots=2 * fsms if args.slots is None else args.slots)
+    except ValueError as error:
+        raise UserError(f"--fsms or --slots: {error}.") from error
+
+
+def _calibrate(args, config):
+    check_file("--calibration", args.calibration)
+    from sim.ace.bench import Bench
+    from sim.ace.shared_library import build_library
+    from sim.validation import calibrate
+
+    with measuring(f"ace {args.config}") as (building, tell):
+        library = build_library(config, status=building)
+        tell("calibration", total=4)
+        made = calibrate.measure(
+            Bench(config, library, link_rate=args.link_rate, link_latency=args.latency, seed=args.seed),
+            f"dmace bench ace --config {args.config} --link-rate {args.link_rate:g} --latency {args.latency} "
+            "--calibration FILE")
+    made.save(args.calibration)
+    for name, value in made.cycles.items():
+        print(f"{name:16} {value:g}")
+    return 0
+
+
+def _shape(nodes):
+    parts = nodes.split("x")
+    if not 1 <= len(parts) <= DIMENSIONS or not all(part.isdecimal() and int(part) for part in parts):
+        raise UserError(f"--nodes must be 1 to {DIMENSIONS} sizes with x between them, like 4x2x2, not {nodes!r}.")
+    shape = tuple(map(int, parts))
+    if not 2 <= prod(shape) <= MAX_RANKS:
+        raise UserError(f"--nodes must be 2 to {MAX_RANKS} ranks in all, not {prod(shape)}.")
+    return shape
+
+
+def _default_bytes(config, shape):
+    """Chunks enough to come to a steady state, fewer where many ranks make a simulation slow."""
+    return config.chunk_bytes * max(16, min(64, 1024 // prod(shape)))
+
+
+def _check(args, config, shape, size):
+    check_range("--bytes", size, 64, MOST_BYTES)
+    if size % 64:
+        raise UserError(f"--bytes must be a multiple of 64, so that no beat is partly filled, not {size:,}.")
+    if not 0 < args.link_rate <= 1:
+        raise UserError(f"--link-rate must be more than 0 and at most 1 beat per cycle, not {args.link_rate:g}.")
+    check_range("--latency", args.latency, 1, 10_000)
+    check_range("--seed", args.seed, 0, (1 << 53) - 1)
+    check_file("--json", args.json)
+    check_file("--plot", args.plot)
+    if args.plot is not None and not args.plot.lower().endswith(".png"):
+        raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
+    if args.ordered and args.sweep:
+        raise UserError("--sweep is not for --ordered: it has shapes that rank order has no schedule for.")
+    wanted = Ordered.ALL_REDUCE if args.ordered else Collective.ALL_REDUCE
+    made = assemble(config, shape, tuple(range(len(shape))), (0,) * len(shape), collectives=[wanted])
+    if why := made.left_out.get(wanted):
+        raise UserError(f"--nodes {args.nodes} is not for --ordered: {why}." if args.ordered else
+                        f"--nodes {args.nodes} is too large for {args.config}: {why}.")

@@ -1,0 +1,57 @@
+"""``dmace compare``: what is asked for at random, of the hardware and of the reference model."""
+
+from rich.console import Console
+from rich.table import Table
+
+from sim.cli.compare_ace import configure as configure_ace
+from sim.cli.compare_ace import run as run_ace
+from sim.memory import STALLS
+from sim.terminal import add_config, add_json, add_latency, add_seed, check_range, integer, simulate_dma, write_json
+
+__all__ = ["configure", "run"]
+
+MOST_REQUESTS = 10_000_000
+
+
+def configure(parser):
+    designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
+    dma = designs.add_parser("dma", help="the DMA engine", description="Post random requests, good and bad, to "
+                             "the engine and to its model, and compare all that can be observed.")
+    add_config(dma, "tiny")
+    dma.add_argument("--requests", type=integer, default=1000, metavar="N",
+                     help="requests to post at least (default: 1000)")
+    add_seed(dma)
+    dma.add_argument("--stalls", choices=STALLS, default="random",
+                     help="pauses on every channel of every bus (default: random)")
+    add_latency(dma, 20)
+    dma.add_argument("--waves", metavar="FILE", help="write a trace of every signal")
+    add_json(dma)
+    ace = designs.add_parser("ace", help="the collectives accelerator", description="Run random collectives on "
+                             "clusters of 2 to 16 ranks, and compare each rank's buffers with the model.")
+    configure_ace(ace)
+
+
+def run(args):
+    if args.design == "ace":
+        return run_ace(args)
+    check_range("--requests", args.requests, 1, MOST_REQUESTS)
+    result = simulate_dma(args.config, "sim.dma.compare", {
+        "requests": args.requests, "stalls": args.stalls, "latency": args.latency,
+    }, args)
+    write_json(args.json, result)
+    if args.json != "-":
+        _show(result)
+    return 1 if result["mismatches"] else 0
+
+
+def _show(result):
+    console = Console()
+    table = Table(title=f"DMA engine {result['config']} and its model, seed {result['seed']}")
+    table.add_column("what")
+    table.add_column("number", justify="right")
+    for name, value in (("requests", result["requests"]), ("cycles", result["cycles"]),
+                        *result["errors_provoked"].items(), ("mismatches", result["mismatches"])):
+        table.add_row(name, f"{value:,}")
+    console.print(table)
+    for sentence in result["first_mismatches"]:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)

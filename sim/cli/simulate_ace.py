@@ -1,0 +1,233 @@
+"""``dmace sim ace``: one collective on a cluster of accelerators in RTL, compared with the golden model bit by bit."""
+
+import zipfile
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from hw.ace.config import PRESETS
+from hw.ace.model.collective import results
+from hw.ace.model.numerics import numpy_type
+from hw.ace.model.varying import blocks_received
+from hw.ace.numerics.formats import FLOATS, DType, Reduction, growth, width
+from hw.ace.words import PARTED, REDUCING, ROOTED, Collective
+from hw.errors import UserError
+from sim.ace.faults import HELP, counted, parse
+from sim.ace.varying import extents
+from sim.cli.terminal_ace import add_config, at_work, nodes
+from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
+
+__all__ = ["configure", "run"]
+
+MOST_BYTES = 1 << 28
+LIMIT = 100_000_000
+
+
+def configure(parser):
+    def names(kinds):
+        return [one.name.lower() for one in kinds]
+
+    parser.add_argument("--collective", choices=names(Collective), default="all_reduce", metavar="NAME",
+                        help=f"{', '.join(names(Collective))} (default: all_reduce)")
+    parser.add_argument("--nodes", default="4", metavar="SHAPE", help="sizes of dimensions, as 4, 4x2, 4x2x2 "
+                        "(default: 4)")
+    parser.add_argument("--dtype", choices=names(DType), default="fp32", metavar="TYPE",
+                        help=f"{', '.join(names(DType))} (default: fp32)")
+    parser.add_argument("--op", choices=names(Reduction), default="sum", metavar="OP",
+                        help=f"{', '.join(names(Reduction))} (default: sum)")
+    parser.add_argument("--count", type=integer, metavar="N", help="elements, as NCCL counts them (default: 4096, or "
+                        "what is in --input)")
+    parser.add_argument("--counts", metavar="N,N,...", help="elements of each rank's part, of all_gather and "
+                        "reduce_scatter; of all_to_all, what rank 0 sends to each, then rank 1, ...")
+    parser.add_argument("--root", type=integer, default=0, metavar="RANK", help="of broadcast and reduce (default: 0)")
+    parser.add_argument("--widen", action="store_true", help="floats of 16 and 8 bits are FP32 in the SRAM and on the "
+                        "links")
+    parser.add_argument("--ordered", action="store_true", help="combine in rank order; on a ring")
+    parser.add_argument("--input", metavar="FILE.npz", help="an array for each rank, in order of their names, which "
+                        "become elements of --dtype (default: random)")
+    parser.add_argument("--output", metavar="FILE.npz", help="write inputs, results and the model's, as in_0, out_0, "
+                        "golden_0 ...; types that NumPy lacks as FP32")
+    parser.add_argument("--trace", metavar="FILE", help="write each packet, each chunk's phases and the memories' "
+                        "bursts, as JSON for Perfetto or chrome://tracing")
+    add_config(parser)
+    parser.add_argument("--link-latency", type=integer, default=20, metavar="CYCLES",
+                        help="of all links (default: 20)")
+    parser.add_argument("--link-rate", type=float, default=0.0, metavar="BYTES",
+                        help="of all links, per cycle; 0 for a beat (default: 0)")
+    parser.add_argument("--latency", type=integer, default=100, metavar="CYCLES", help="of the memories (default: 100)")
+    parser.add_argument("--stall", type=float, default=0.0, metavar="P",
+                        help="probability of pauses on all links and channels (default: 0)")
+    parser.add_argument("--faults", metavar="SPEC", help=HELP)
+    add_seed(parser)
+    add_json(parser)
+
+
+def run(args):
+    shape = nodes(args.nodes)
+    ranks = int(np.prod(shape))
+    collective, dtype = Collective[args.collective.upper()], DType[args.dtype.upper()]
+    op = Reduction[args.op.upper()]
+    check_range("--root", args.root, 0, ranks - 1, f" in {args.nodes}")
+    check_range("--link-latency", args.link_latency, 1, 100_000)
+    check_range("--latency", args.latency, 1, 100_000)
+    check_range("--seed", args.seed, 0, (1 << 63) - 1)
+    if not 0 <= args.stall < 1:
+        raise UserError(f"--stall must be at least 0 and less than 1, not {args.stall}.")
+    if args.widen and not growth(dtype):
+        raise UserError(f"--widen is for floats of 16 and 8 bits, not for {args.dtype}.")
+    if args.ordered and collective not in REDUCING:
+        raise UserError(f"--ordered is for {', '.join(one.name.lower() for one in REDUCING)}, "
+                        f"not for {args.collective}.")
+    faults = None if args.faults is None else parse(args.faults)
+    if faults is not None:
+        faults.check(shape)
+    check_file("--json", args.json)
+    check_file("--output", args.output)
+    check_file("--trace", args.trace)
+    parts = ranks if collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL) else 1
+    counts = _counts(args, ranks, collective)
+    if counts is None:
+        varying = None
+        inputs, count = _inputs(args, ranks, parts, dtype)
+    else:
+        varying = extents(collective, counts)
+        blocks = [[_random(np.random.default_rng([args.seed, rank, part]), dtype, length)
+                   for part, (length, _) in enumerate(row)] for rank, row in enumerate(varying.send)]
+        inputs, count = [np.concatenate(row) for row in blocks], varying.count
+    root = tuple(map(int, np.unravel_index(args.root, shape))) if collective in ROOTED else None
+    # Imported here, so that a wrong option is told at once.
+    from sim.ace.cluster import Cluster
+    from sim.ace.endpoints import Link, Memory
+    from sim.ace.trace import traced
+
+    barrier = collective == Collective.BARRIER
+    with at_work(args.config) as (library, tell), Cluster(
+            PRESETS[args.config], shape, library=library, seed=args.seed,
+            link=Link(latency=args.link_latency, bytes_per_cycle=args.link_rate, stall=args.stall),
+            memory=Memory(read_latency=args.latency, write_latency=args.latency, stall=args.stall),
+            faults=faults) as cluster:
+        tell(0, None, "")
+        with traced(cluster, args.trace) if args.trace else nullcontext():
+            outcome = cluster.collective(
+                collective, limit=LIMIT, progress=lambda cycle: tell(cycle, None, f"{cycle:,} cycles"),
+                **({} if barrier else {"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
+                                       "extents": varying, "widen": args.widen, "ordered": args.ordered}))
+    what = {"dtype": dtype, "op": op, "widen": args.widen, "ordered": args.ordered}
+    if varying:
+        golden = [np.concatenate(row) for row in blocks_received(collective, shape, blocks, counts, **what)]
+    else:
+        golden = [None] * ranks if barrier else results(collective, shape, inputs, count=count, root=root, **what)
+    wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, golden, strict=True))
+             if (got is None) != (right is None) or (got is not None and not np.array_equal(got, right))]
+    if args.output:
+        _write(args.output, dtype, inputs, outcome.outputs, golden)
+    memories = outcome.statistics["memories"]
+    result = {
+        "config": args.config, "nodes": args.nodes, "collective": args.collective, "dtype": args.dtype, "op": args.op,
+        "ordered": args.ordered, "count": count, "seed": args.seed, "cycles": outcome.cycles,
+        "mismatches": len(wrong), "wrong_ranks": wrong, "memories": memories,
+        "faults": counted(outcome.statistics) if faults else None,
+        "payload_bytes": sum(link["payload_bytes"] for link in outcome.statistics["links"]),
+    }
+    write_json(args.json, result)
+    if args.json != "-":
+        _show(result, args.output, args.trace)
+    return 1 if wrong else 0
+
+
+def _inputs(args, ranks, parts, dtype):
+    """Each rank's send buffer as bits, and the count."""
+    kind = np.dtype(f"u{width(dtype) // 8}")
+    if args.input is None:
+        count = 4096 if args.count is None else args.count
+        check_range("--count", count, 0, MOST_BYTES // (kind.itemsize * parts))
+        random = np.random.default_rng(args.seed)
+        return [_random(random, dtype, count * parts) for _ in range(ranks)], count
+    try:
+        with np.load(args.input, allow_pickle=False) as arrays:
+            found = [np.ascontiguousarray(arrays[name]).reshape(-1) for name in arrays.files]
+    except FileNotFoundError:
+        raise UserError(f"--input: there is no file {args.input}.") from None
+    except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
+        raise UserError(f"--input: {args.input} is no NPZ file of arrays of numbers: {error}.") from None
+    if len(found) != ranks:
+        raise UserError(f"--input: {args.input} has {len(found)} arrays, but --nodes {args.nodes} has {ranks} ranks.")
+    if len({len(one) for one in found}) != 1:
+        raise UserError(f"--input: the arrays of {args.input} must be equally long, not of "
+                        f"{', '.join(str(len(one)) for one in found[:8])} elements.")
+    if not all(np.issubdtype(one.dtype, np.number) and not np.iscomplexobj(one) for one in found):
+        raise UserError(f"--input: the arrays of {args.input} must be of real numbers.")
+    count = len(found[0]) // parts if args.count is None else args.count
+    if count * parts != len(found[0]):
+        raise UserError(f"--input: a send buffer must have {parts} times as many elements as --count, "
+                        f"not {len(found[0]):,} for {count:,}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [one.astype(numpy_type(dtype)).view(kind) for one in found], count
+
+
+def _counts(args, ranks, collective):
+    """What --counts says: a list, or a list for each rank; None without it."""
+    if args.counts is None:
+        return None
+    if collective not in PARTED:
+        raise UserError(f"--counts is for {', '.join(one.name.lower() for one in PARTED)}, not for {args.collective}.")
+    if args.count is not None or args.input is not None:
+        raise UserError("--counts does not go together with --count or --input.")
+    try:
+        counts = [int(one) for one in args.counts.split(",")]
+    except ValueError:
+        raise UserError(f"--counts must be integers with commas between them, not {args.counts!r}.") from None
+    wanted = ranks ** 2 if collective == Collective.ALL_TO_ALL else ranks
+    if len(counts) != wanted:
+        raise UserError(f"--counts must be {wanted} integers for {args.collective} on {args.nodes}, not {len(counts)}.")
+    for count in counts:
+        check_range("--counts", count, 0, MOST_BYTES // (4 * ranks))
+    return counts if wanted == ranks and collective != Collective.ALL_TO_ALL else \
+        [counts[at:at + ranks] for at in range(0, wanted, ranks)]
+
+
+def _random(random, dtype, count):
+    """Elements as bits."""
+    kind = np.dtype(f"u{width(dtype) // 8}")
+    if dtype in (DType.INT32, DType.INT8):
+        return random.integers(0, 1 << 8 * kind.itemsize, count, dtype=np.uint64).astype(kind)
+    return random.standard_normal(count, np.float32).astype(numpy_type(dtype)).view(kind)
+
+
+def _write(name, dtype, inputs, outputs, golden):
+    def numbers(bits):
+        values = bits.view(numpy_type(dtype))
+        return values.astype(np.float32) if dtype in FLOATS and dtype != DType.FP16 else values
+
+    arrays = {}
+    for prefix, rows in (("in", inputs), ("out", outputs), ("golden", golden)):
+        for rank, row in enumerate(rows):
+            if row is not None:
+                arrays[f"{prefix}_{rank}"] = numbers(row)
+    np.savez(Path(name), **arrays)
+
+
+def _show(result, output, trace):
+    console = Console()
+    order = " in rank order" if result["ordered"] else ""
+    table = Table(title=f"{result['collective']}{order} of {result['count']:,} {result['dtype']} on {result['nodes']} "
+                  f"accelerators {result['config']}", title_justify="left")
+    table.add_column("what")
+    table.add_column("result", justify="right")
+    table.add_row("cycles", f"{result['cycles']:,}")
+    table.add_row("bytes on the links, without headers", f"{result['payload_bytes']:,}")
+    table.add_row("ranks that differ from the model", f"{result['mismatches']}")
+    for name, number in (result["faults"] or {}).items():
+        table.add_row(f"packets {name}", f"{number:,}")
+    console.print(table)
+    if result["mismatches"]:
+        ranks = ", ".join(map(str, result["wrong_ranks"][:16]))
+        console.print(f"Ranks {ranks} do not have what the model has.", highlight=False)
+    else:
+        console.print("Every rank has the model's bits, and nothing else changed.", highlight=False)
+    for what, name in (("Arrays", output), ("Trace", trace)):
+        if name:
+            console.print(f"{what}: {name}", markup=False, highlight=False, soft_wrap=True)

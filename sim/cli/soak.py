@@ -1,0 +1,108 @@
+"""``dmace soak``: thousands of random copies under the fast harness, every byte checked; memory that changes hands."""
+
+from rich.console import Console
+from rich.table import Table
+
+from hw.dma_engine.config import PRESETS
+from sim.terminal import (
+    add_config,
+    add_json,
+    add_seed,
+    check_file,
+    check_range,
+    fast_harness,
+    integer,
+    measuring,
+    write_json,
+)
+
+__all__ = ["configure", "run"]
+
+_PIECE = 100
+"""Runs between two signs of progress."""
+
+
+def configure(parser):
+    designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
+    dma = designs.add_parser("dma", help="the DMA engine", description="Copy random lengths between random bytes, one "
+                             "at a time and back to back, and check every byte.")
+    add_config(dma, "wide")
+    dma.add_argument("--single", type=integer, default=4000, metavar="N",
+                     help="requests one at a time (default: %(default)s)")
+    dma.add_argument("--together", type=integer, default=300, metavar="N",
+                     help="requests back to back, in each run of that kind (default: %(default)s)")
+    dma.add_argument("--rounds", type=integer, default=1, metavar="N",
+                     help="do all that N times, with seeds that follow (default: %(default)s)")
+    add_seed(dma)
+    add_json(dma)
+    handover = designs.add_parser(
+        "handover", help="the DMA engine, while memory keeps answers back", description="Reset queues while memory "
+        "keeps back answers or takes nothing, give what they used to others, and check that not one byte is stored "
+        "there.")
+    add_config(handover, "tiny")
+    handover.add_argument("--runs", type=integer, default=2000, metavar="N",
+                          help="runs, with seeds that follow (default: %(default)s)")
+    add_seed(handover)
+    add_json(handover)
+
+
+def run(args):
+    return _run_handover(args) if args.design == "handover" else _run_copies(args)
+
+
+def _run_copies(args):
+    for name, most in (("single", 10_000_000), ("together", 10_000_000), ("rounds", 1_000_000)):
+        check_range(f"--{name}", getattr(args, name), 1, most)
+    check_range("--seed", args.seed, 0, (1 << 52) - 1)
+    check_file("--json", args.json)
+    # Imported here, so that a wrong option is told at once.
+    from sim.dma.soak import runs
+
+    rows, soaks = [], runs(PRESETS[args.config], args.single, args.together)
+    with fast_harness(args.config) as (harness, tell):
+        for seed in range(args.seed, args.seed + args.rounds):
+            for soak in soaks:
+                tell(f"{soak.name}, seed {seed}", None if rows else args.rounds * len(soaks))
+                rows.append(soak.run(harness, seed))
+    result = {"config": args.config, "seed": args.seed, "runs": rows}
+    write_json(args.json, result)
+    if args.json != "-":
+        _show(result)
+    return 0
+
+
+def _run_handover(args):
+    check_range("--runs", args.runs, 1, 10_000_000)
+    check_range("--seed", args.seed, 0, (1 << 52) - 1)
+    check_file("--json", args.json)
+    from sim.dma.handover import build_handover, run_handover
+
+    result = {"config": args.config, "seed": args.seed, "runs": 0, "findings": []}
+    with measuring(args.config) as (building, tell):
+        program = build_handover(PRESETS[args.config], status=building)
+        pieces = -(-args.runs // _PIECE)
+        while result["runs"] < args.runs and not result["findings"]:
+            tell(f"runs from seed {args.seed + result['runs']}", None if result["runs"] else pieces)
+            part = run_handover(program, seed=args.seed + result["runs"], runs=min(_PIECE, args.runs - result["runs"]))
+            for name, value in part.items():
+                result[name] = result.get(name, type(value)()) + value
+    write_json(args.json, result)
+    if args.json != "-":
+        Console().print(
+            f"{result['runs']:,} runs on {args.config}: {result['lives']:,} lives of queues with "
+            f"{result['requests']:,} requests, {result['resets']:,} times RESET of which {result['given_up']:,} left "
+            f"something in flight; {result['unexpected']:,} answers after rst dropped; "
+            f"{len(result['findings']):,} findings.")
+        for finding in result["findings"]:
+            Console().print(finding)
+    return 1 if result["findings"] else 0
+
+
+def _show(result):
+    table = Table(title=f"DMA engine {result['config']}: random copies")
+    for name in ("run", "seed", "requests", "bytes", "wrong bytes", "cycles"):
+        table.add_column(name, justify="left" if name == "run" else "right")
+    for row in result["runs"]:
+        table.add_row(row["run"], str(row["seed"]), *(f"{row[name]:,}" for name in (
+            "requests", "bytes", "wrong_bytes", "cycles")))
+    Console().print(table)

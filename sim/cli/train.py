@@ -1,0 +1,212 @@
+"""``dmace train``: how long an iteration takes on a cluster, and what communication costs of it."""
+
+from math import prod
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from hw.errors import UserError
+from sim.system.configuration import ENDPOINTS
+from sim.system.experiment import Experiment, parse_nodes, row
+from sim.system.settings import flatten, parse_assignments
+from sim.system.speedups import BASELINES
+from sim.system.workloads import NAMES
+from sim.terminal import add_json, check_file, integer, measuring, write_json
+from sim.validation.links import show
+from sim.validation.rtl import MOST_RANKS, against_rtl, sizes_of
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser):
+    parser.add_argument("--workload", metavar="W", help=f"{', '.join(NAMES)}, a file FILE.csv (columns: "
+                        "docs/training.md), or Chakra traces: FILE.et, or chakra:PREFIX for PREFIX.0.et, ... "
+                        "(default: resnet50)")
+    parser.add_argument("--nodes", default="4x4x4", metavar="LxVxH", help="ranks along each dimension (default: 4x4x4)")
+    parser.add_argument("--endpoint", default=",".join(ENDPOINTS), metavar="E,...",
+                        help=f"of {', '.join(ENDPOINTS)} (default: all)")
+    parser.add_argument("--steps", type=integer, default=2, metavar="N", help="iterations (default: 2)")
+    parser.add_argument("--set", action="append", metavar="NAME=VALUE", help="another value for an input, such as "
+                        "chunk_bytes=128KiB, endpoint.fsms=8, links.1.bytes_per_s=50GB/s, workload.batch=64; "
+                        "--inputs lists them")
+    parser.add_argument("--layers", action="store_true", help="show each layer's share too")
+    parser.add_argument("--inputs", action="store_true", help="show all inputs too; those that are from memory of the "
+                        "ACE paper are told apart in docs/training.md")
+    parser.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
+    parser.add_argument("--trace", metavar="FILE.json", help="write when each layer was computed and exchanged, for "
+                        "Perfetto or chrome://tracing")
+    parser.add_argument("--chakra", metavar="PREFIX", help="write the run as Chakra traces PREFIX.0.et, ...")
+    parser.add_argument("--check-rtl", action="store_true", help="instead, run some of the workload's all-reduces, cut "
+                        "at 64 KiB, on these nodes in the accelerator's RTL and in the simulator, and show the "
+                        "cycles of both")
+    add_json(parser)
+
+
+def run(args):
+    experiments = _experiments(args)
+    if args.check_rtl:
+        return _check_rtl(args, experiments[0])
+    runs = []
+    with measuring("training") as (_, tell):
+        tell("", len(experiments), 0)
+        for experiment in experiments:
+            tell(experiment.endpoint, advance=0)
+            runs.append(experiment.run())
+            tell(experiment.endpoint)
+    result = {"inputs": [experiment.inputs() for experiment in experiments],
+              "rows": [row(*pair) for pair in zip(experiments, runs, strict=True)],
+              "layers": {experiment.endpoint: [vars(times) for times in one.layers()]
+                         for experiment, one in zip(experiments, runs, strict=True)}}
+    _compared(result["rows"])
+    _write(args, experiments, runs, result)
+    if args.json != "-":
+        _show(args, experiments, runs, result)
+    return 0
+
+
+def _check_rtl(args, experiment):
+    for option in ("report", "trace", "chakra", "layers", "inputs"):
+        if getattr(args, option):
+            raise UserError(f"--check-rtl shows cycles of all-reduces only; leave out --{option}.")
+    if others := [name for name in experiment.settings if not name.startswith("workload.")]:
+        raise UserError(f"--check-rtl runs the preset tiny with links of its own; leave out --set {others[0]}.")
+    ranks = prod(experiment.shape)
+    if ranks > MOST_RANKS:
+        raise UserError(f"--check-rtl simulates the RTL of up to {MOST_RANKS} ranks; --nodes {args.nodes} has {ranks}.")
+    found = against_rtl([(experiment.shape, size) for size in sizes_of(experiment.graph())])
+    write_json(args.json, found)
+    if args.json != "-":
+        show(found, Console(), title="RTL and simulator.", every=True)
+    return int(any(abs(one["difference"]) > one["allowed"] for one in found))
+
+
+def _experiments(args):
+    for option in ("json", "report", "trace", "chakra"):
+        check_file(f"--{option}", getattr(args, option))
+    if args.report and not args.report.lower().endswith((".html", ".htm")):
+        raise UserError(f"--report writes HTML, so its file must end in .html, not {args.report!r}.")
+    try:
+        shape = parse_nodes(args.nodes)
+    except UserError as error:
+        raise UserError(f"--{error}") from None
+    chosen = args.endpoint.split(",")
+    for name in chosen:
+        if name not in ENDPOINTS or chosen.count(name) > 1:
+            raise UserError(f"--endpoint must be different ones of {', '.join(ENDPOINTS)}, not {args.endpoint!r}.")
+    experiments = [Experiment(workload=args.workload or "resnet50", shape=shape, endpoint=name, steps=args.steps,
+                              settings=_settings(args.set, name, chosen)) for name in chosen]
+    for experiment in experiments:
+        # So that a wrong value is told before any of them runs.
+        experiment.check()
+    return experiments
+
+
+def _settings(texts, endpoint, chosen):
+    """Of one endpoint: those of ``endpoint.NAME``, for all, and of ``ace.NAME`` and the like, for one of them."""
+    made = {}
+    for name, value in parse_assignments(texts).items():
+        first, dot, rest = name.partition(".")
+        if dot and first in ENDPOINTS:
+            if first not in chosen:
+                raise UserError(f"--set {name}: {first} is not among --endpoint.")
+            if first != endpoint:
+                continue
+            name = f"endpoint.{rest}"
+        made[name] = value
+    return made
+
+
+def _compared(rows):
+    """Add to each row how much faster it is than the best baseline that was run, and how near to ideal."""
+    best = min((one["step_seconds"] for one in rows if one["endpoint"] in BASELINES), default=None)
+    ideal = next((one["step_seconds"] for one in rows if one["endpoint"] == "ideal"), None)
+    for one in rows:
+        one["speedup_over_best_baseline"] = best and best / one["step_seconds"]
+        one["share_of_ideal"] = ideal and ideal / one["step_seconds"]
+
+
+def _write(args, experiments, runs, result):
+    write_json(args.json, result)
+    if args.chakra:
+        from sim.system import chakra
+
+        chakra.write(runs[0].graph, args.chakra, experiments[0].shape, experiments[0].processor())
+    if args.trace:
+        from sim.system.timeline import write
+
+        write(args.trace, {experiment.endpoint: one for experiment, one in zip(experiments, runs, strict=True)})
+    if args.report:
+        from sim.system.report import write
+
+        write(Path(args.report), experiments, runs, result)
+
+
+def _show(args, experiments, runs, result):
+    console = Console()
+    first = runs[0].graph
+    table = Table(title=f"{first.name}\non {args.nodes} ranks, mean of {first.steps} iterations", title_justify="left")
+    unit, factor = unit_of(max(one["step_seconds"] for one in result["rows"]))
+    for column in ("endpoint", f"time\n{unit}", f"compute\n{unit}", f"exposed\n{unit}", "network\nGB/s", "links\nbusy",
+                   "speed-up", "of ideal"):
+        table.add_column(column, justify="left" if column == "endpoint" else "right", no_wrap=True)
+    for one in result["rows"]:
+        steps = one["steps"]
+        times = (one["step_seconds"], one["compute_seconds"] / steps, one["exposed_seconds"] / steps)
+        table.add_row(one["endpoint"], *(f"{seconds * factor:,.3f}" for seconds in times),
+                      f"{one['network_bytes_per_s'] / 1e9:.1f}",
+                      f"{one['link_utilisation']:.1%}", ratio(one["speedup_over_best_baseline"]),
+                      "" if one["share_of_ideal"] is None else f"{one['share_of_ideal']:.1%}")
+    console.print(table)
+    console.print("Speed-up: over the best of noovl, commopt and compopt. Network: payload that a rank sends while a "
+                  "collective is under way.", highlight=False)
+    if not any(node.work.memory_bytes for node in first.nodes):
+        console.print("This workload does not say what its layers read from memory: communication slows them by the "
+                      "cores that it takes, but not by the memory's bandwidth.", highlight=False)
+    if args.layers:
+        _show_layers(console, experiments, runs)
+    if args.inputs:
+        _show_inputs(console, experiments)
+    for what, name in (("Report", args.report), ("Trace", args.trace),
+                       ("Chakra", args.chakra and f"{args.chakra}.RANK.et")):
+        if name:
+            console.print(f"{what}: {name}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_layers(console, experiments, runs):
+    for experiment, one in zip(experiments, runs, strict=True):
+        table = Table(title=f"layers, {experiment.endpoint}: us of an iteration", title_justify="left")
+        for column in ("layer", "forward", "input\ngrad", "weight\ngrad", "collec-\ntives", "exposed"):
+            table.add_column(column, justify="left" if column == "layer" else "right")
+        for times in one.layers():
+            table.add_row(times.layer, *(f"{value * 1e6:,.1f}" for value in (
+                times.forward, times.input_grad, times.weight_grad, times.exchange, times.exposed)))
+        console.print(table)
+
+
+def _show_inputs(console, experiments):
+    table = Table(title="inputs", title_justify="left")
+    table.add_column("--set", no_wrap=True)
+    table.add_column("value")
+    values = [flatten(experiment.config()) | {"processor.efficiency": experiment.processor().efficiency}
+              for experiment in experiments]
+    for name in dict.fromkeys(name for one in values for name in one):
+        mine = [_number(one.get(name)) for one in values]
+        same = len(set(mine)) == 1
+        table.add_row(name, mine[0] if same else ", ".join(
+            f"{experiment.endpoint} {value}" for experiment, value in zip(experiments, mine, strict=True)))
+    console.print(table)
+    console.print(f"Workload: {experiments[0].graph().source}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _number(value):
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def unit_of(seconds):
+    """Name of a unit in which so many seconds are 1 to 1000, and how many of it a second has."""
+    return next(((unit, factor) for unit, factor in (("s", 1), ("ms", 1e3)) if seconds * factor >= 1), ("us", 1e6))
+
+
+def ratio(value):
+    return "" if value is None else f"{value:.3f}"

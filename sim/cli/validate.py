@@ -1,0 +1,118 @@
+"""``dmace validate``: the system simulator beside closed forms, other simulators and the RTL."""
+
+from math import prod
+
+from rich.console import Console
+from rich.table import Table
+
+from hw.errors import UserError
+from sim.terminal import add_json, check_file, measuring, write_json
+from sim.validation.links import CHECKS, show, worst
+from sim.validation.rtl import MOST_RANKS, against_rtl
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser):
+    parser.description = ("Compare the system simulator with closed forms, with results of ASTRA-sim 1.0 and SimGrid "
+                          "3.32 that come with it, or with the RTL. Ends with status 1 if a difference is larger than "
+                          "allowed.")
+    parser.add_argument("--only", metavar="CHECK,...", help=f"of {', '.join(CHECKS)} (default: all)")
+    parser.add_argument("--check-rtl", nargs="?", const="", metavar="NODES/BYTES,...",
+                        help="compare with the accelerator's RTL instead, in cycles: cases like 4x2x2/65536 "
+                        "(default: rings of 2 to 16 and 4x2x2, 64 KiB to 1 MiB)")
+    parser.add_argument("--offload", action="store_true", help="instead, show the accelerator's network rate beside "
+                        "the ideal one's and a conventional endpoint's at 128 GB/s of memory, and the memory that each "
+                        "needs for 90 %% of the ideal rate")
+    parser.add_argument("--growth", metavar="FILE", help="instead, measure what an iteration of ResNet-50 costs to "
+                        "simulate on 16 to 1,024 endpoints, and draw it as PNG")
+    parser.add_argument("--every", action="store_true", help="show every case, not the three worst of each check")
+    add_json(parser)
+
+
+def run(args):
+    asked = [name for name in ("only", "check_rtl", "offload", "growth") if getattr(args, name) not in (None, False)]
+    if len(asked) > 1:
+        options = [f"--{name.replace('_', '-')}" for name in asked]
+        raise UserError(f"{' and '.join(options)} do not go together.")
+    names = list(CHECKS) if args.only is None else args.only.split(",")
+    for name in names:
+        if name not in CHECKS:
+            raise UserError(f"--only must name some of {', '.join(CHECKS)}, not {name!r}.")
+    check_file("--json", args.json)
+    check_file("--growth", args.growth)
+    if args.offload or args.growth is not None:
+        return _offload(args) if args.offload else _growth(args)
+    if args.check_rtl is not None:
+        found = {"rtl": _rtl(args.check_rtl)}
+    else:
+        found = {name: list(CHECKS[name]()) for name in names}
+    write_json(args.json, found)
+    if args.json != "-":
+        console = Console()
+        for name, rows in found.items():
+            show(rows, console, title="RTL and simulator." if name == "rtl" else CHECKS[name].__doc__.strip(),
+                 every=args.every or name == "rtl")
+    return int(any(abs(row["difference"]) > row["allowed"] for row in map(worst, found.values())))
+
+
+def _offload(args):
+    from sim.validation import offload
+
+    rows = list(offload.rows())
+    write_json(args.json, rows)
+    if args.json != "-":
+        table = Table(title="All-reduce of 64 MiB: network rate over the ideal endpoint's with 128 GB/s of memory, and "
+                      "memory for 90 % of it")
+        for name in ("nodes", "ace", "ace, twice the lanes", "conventional", "ace needs, GB/s",
+                     "conventional needs, GB/s", "ratio"):
+            table.add_column(name, justify="left" if name == "nodes" else "right")
+        for row in rows:
+            needs = [f"{row[key] / 1e9:.0f}" if row[key] else "not enough lanes"
+                     for key in ("ace_needs", "conventional_needs")]
+            shares = [f"{row[key]:.3f}" for key in ("ace_share", "twice_lanes_share", "compopt_share")]
+            table.add_row(row["shape"], *shares, *needs,
+                          f"{row['ratio']:.2f}" if row["ratio"] else "")
+        Console().print(table)
+    return 0
+
+
+def _growth(args):
+    from sim.validation import growth
+
+    if not args.growth.lower().endswith(".png"):
+        raise UserError(f"--growth writes PNG, so its file must end in .png, not {args.growth!r}.")
+    with measuring("growth") as (_, tell):
+        tell("iterations", total=len(growth.SHAPES))
+        rows = []
+        for row in growth.measure():
+            rows.append(row)
+            tell(f"{row['ranks']} endpoints")
+    growth.draw(rows, args.growth)
+    write_json(args.json, rows)
+    if args.json != "-":
+        table = Table(title="An iteration of ResNet-50, chunks of 64 KiB")
+        for name in ("endpoints", "seconds of a core", "MiB at most", "simulated, ms"):
+            table.add_column(name, justify="right")
+        for row in rows:
+            table.add_row(f"{row['ranks']:,}", f"{row['core_seconds']:.2f}", f"{row['peak_bytes'] / (1 << 20):.0f}",
+                          f"{row['simulated_seconds'] * 1e3:.3f}")
+        Console().print(table)
+    return 0
+
+
+def _rtl(cases):
+    from sim.validation import simulated
+
+    return against_rtl([_case(case) for case in cases.split(",")] if cases else simulated.CASES)
+
+
+def _case(text):
+    nodes, _, size = text.partition("/")
+    sizes = nodes.split("x")
+    if not size.isdecimal() or not 1 <= len(sizes) <= 3 or not all(one.isdecimal() and int(one) for one in sizes):
+        raise UserError(f"--check-rtl takes cases like 4x2x2/65536, not {text!r}.")
+    shape = tuple(map(int, sizes))
+    if not 2 <= prod(shape) <= MOST_RANKS or int(size) < 4 or int(size) % 4:
+        raise UserError(f"--check-rtl takes 2 to {MOST_RANKS} ranks with buffers of whole 4-byte words, not {text}.")
+    return shape, int(size)

@@ -1,0 +1,51 @@
+"""Small copies through descriptor rings: share of the bus of one ring and of several.
+
+A descriptor costs a beat on R of its own (in ``wide``): with one word in each half of R is the most, with three words
+three quarters.
+"""
+
+from rich.table import Table
+
+from sim.cpp import Flow
+
+from .format import cycles
+
+__all__ = ["cases", "show"]
+
+SIZE = 64
+BELL = 8
+"""Descriptors told of by one doorbell."""
+
+
+def cases(bench, sizes, latencies):
+    del sizes
+    rings = sorted({1, bench.config.extended})
+    for latency in latencies:
+        for count in rings:
+            for words, records in ((1, 0), (3, 0), (1, 1), (3, 1)):
+                yield ("rings", f"{count} rings, {words} words a descriptor, latency {latency}",
+                       lambda count=count, words=words, records=records, latency=latency: _point(
+                           bench, count, words, records, latency))
+
+
+def _point(bench, count, words, records, latency):
+    depth = 2 * bench.config.extended_window + bench.config.ring_depth * words
+    flow = Flow(size=SIZE, count=count, ring=words, records=records, depth=depth, burst=BELL * words)
+    result = bench.run([flow], latency, warmup=bench.steady(latency), window=12000)
+    window = result["window"]
+    return {
+        "rings": count, "words": words, "records": records, "latency": latency, "size": SIZE,
+        "bus_share": bench.share(window), "read_share": round(window["read_beats"] / window["cycles"], 4),
+        "record_delay": result["delays"]["records"],
+    }
+
+
+def show(result, console):
+    table = Table(title=f"{SIZE} B copies by descriptor ring, {BELL} descriptors a doorbell")
+    for name in ("latency", "rings", "words a descriptor", "records", "bus share", "R share", "record after"):
+        table.add_column(name, justify="right")
+    for row in result["rings"]:
+        table.add_row(f"{row['latency']}", f"{row['rings']}", f"{row['words']}", "yes" if row["records"] else "no",
+                      f"{row['bus_share']:.3f}", f"{row['read_share']:.3f}",
+                      cycles((row["record_delay"] or {}).get("max")))
+    console.print(table)

@@ -1,0 +1,78 @@
+"""The engine under the fast harness, as all groups of cases use it.
+
+The memory answers L cycles after AR and L cycles after the last W beat, never pauses and has any bandwidth, as for the
+peers in ``peers.py``. Every run checks every byte.
+"""
+
+from sim.cpp import Flow, Target
+
+__all__ = ["UNALIGNED", "Bench"]
+
+#: Bytes beyond alignment of source and destination.
+UNALIGNED = (3, 17)
+
+
+class Bench:
+    """Runs flows on one engine.
+
+    Parameters
+    ----------
+    harness : :class:`sim.cpp.Harness`
+        Around the engine.
+    queues : int
+        Queues that are posted to, where a measurement does not say otherwise.
+    seed : int
+        Of all that is random.
+    shifts : (int, int)
+        Bytes by which source and destination miss alignment.
+
+    Attributes
+    ----------
+    cycles, seconds
+        Simulated so far, and how long that took.
+    """
+
+    def __init__(self, harness, *, queues, seed=1, shifts=(0, 0)):
+        self.harness, self.config, self.queues, self.seed = harness, harness.config, queues, seed
+        self.shifts = tuple(shift % self.config.beat_bytes for shift in shifts)
+        self.cycles, self.seconds = 0, 0.0
+
+    def run(self, flows, latency, **options):
+        """What the harness measured, with a memory of this latency."""
+        return self.run_on(flows, [Target(read_latency=latency, write_latency=latency)], **options)
+
+    def run_on(self, flows, targets, **options):
+        """What the harness measured, with these memories."""
+        result = self.harness.run(flows, targets, seed=self.seed, **options)
+        self.cycles += result["cycles"]
+        self.seconds += result["seconds"]
+        return result
+
+    def flow(self, size, **options):
+        return Flow(size=size, source_shift=self.shifts[0], destination_shift=self.shifts[1], **options)
+
+    def full(self, size, latency, count, window=None):
+        """Requests enough that no queue ever runs empty, in the engine and on the way; its window may be another."""
+        config = self.config
+        window = window or config.window
+        waiting = 2 if size >= 8192 else min(config.queue_depth, 32)
+        in_flight = 2 + -(-window * config.segment_bytes // size)
+        unseen = -(-(6 * latency + 2000) * config.beat_bytes // size)
+        depth = waiting + min(8 * window, in_flight + unseen)
+        return self.flow(size, count=count, waiting=waiting, depth=depth)
+
+    def steady(self, latency):
+        """Cycles after which full queues have come to a steady state."""
+        return 6 * latency + 3000
+
+    def beats(self, size):
+        """W beats of a request."""
+        return -(-(self.shifts[1] + size) // self.config.beat_bytes)
+
+    def share(self, window):
+        """Payload's share of W."""
+        return round(window["payload_bytes"] / window["cycles"] / self.config.beat_bytes, 4)
+
+    def rate(self, window, size):
+        """Requests per cycle."""
+        return round(window["payload_bytes"] / size / window["cycles"], 5)

@@ -1,0 +1,411 @@
+"""Requests for ``dmace compare dma``: where memory lies, and what is posted, good and bad.
+
+A request is made for a purpose (it will succeed, it will fail with a certain status) and then shown to the
+model, which says whether it will; so nothing here need know how statuses are decided.
+"""
+
+from typing import NamedTuple
+
+from hw.common.sizes import PAGE_BYTES, WEIGHT_WIDTH
+from hw.dma_engine.config import CLASSES, TARGETS
+from hw.dma_engine.words import Command, NativeWord, Opcode, RequestFlag, Status
+from sim.dma.compare_ark import ArkQueues
+from sim.dma.compare_rings import place_ring
+
+__all__ = ["CHECKS", "MEMORY", "Item", "RequestMaker"]
+
+REGION_BYTES = 0x2_0000
+SIGNAL_BYTES = 8
+"""Length of every signal; so most requests of that length are signals."""
+
+CHECKS = (Status.MALFORMED, Status.ZERO_LENGTH, Status.SRC_REGION, Status.SRC_DOMAIN, Status.SRC_RIGHTS,
+          Status.SRC_BOUNDS, Status.DST_REGION, Status.DST_DOMAIN, Status.DST_RIGHTS, Status.DST_BOUNDS)
+PAGES = (Status.SRC_PAGE, Status.DST_PAGE)
+MEMORY = (Status.READ_SLVERR, Status.READ_DECERR, Status.WRITE_SLVERR, Status.WRITE_DECERR)
+
+
+class Domain(NamedTuple):
+    """A protection domain and its regions: a source, a destination, and two that change roles."""
+
+    number: int
+    source: int
+    destination: int
+    swapped: tuple
+
+    def sources(self, parity):
+        return self.source, self.swapped[parity]
+
+    def destinations(self, parity):
+        return self.destination, self.swapped[1 - parity]
+
+
+class Item(NamedTuple):
+    """Something to store to a doorbell: a whole word, or a part of one if ``part`` says which bytes."""
+
+    word: NativeWord
+    verifiable: bool = True
+    part: tuple | None = None
+
+    @property
+    def strobes(self):
+        return 0xFFFF if self.part is None else 0xFFFF >> 1
+
+
+class RequestMaker:
+    """Lays out memory and queues, and makes requests.
+
+    Parameters
+    ----------
+    bench : :class:`DmaTestbench`
+        Started; its generator is used for everything.
+
+    Attributes
+    ----------
+    homes : list of Domain
+        The domain of each queue.
+    """
+
+    def __init__(self, bench):
+        self.bench, self.model, self.config, self.rng = bench, bench.model, bench.config, bench.rng
+        self.domains, self.homes = [], []
+        self.used = {}                      # region -> where the next destination in it may begin
+        self.begins = {}                    # region -> where it begins to be used; what is before is as memory was
+        self._free_page = self.config.pages
+        self.parity = 0
+        self.ark = ArkQueues(self)
+        self.wanted = [*CHECKS, *PAGES, *MEMORY]
+        self._taken = []
+
+    def renew(self):
+        """All destinations are free again; regions that change roles do so."""
+        self.parity, self.used = 1 - self.parity, dict(self.begins)
+
+    async def lay_out(self):
+        """Regions anywhere in 64 bits with faulty pages in them, an entry that is not valid, the queues."""
+        bench, rng = self.bench, self.rng
+        numbers = rng.sample(range(self.config.regions), self.config.regions)
+        # One that is in the table but not valid, some that are not in it, and one that is in no table.
+        self.unknown = [numbers.pop(), *numbers[-2:], *([255] if self.config.regions < 256 else [])]
+        domains = min(4, self.config.queues,
+                      (self.config.regions - 3 - self.ark.segments * len(self.ark.queues)) // 4)
+        kinds = rng.sample((None, "small", "large"), 3)
+        for index, number in enumerate(rng.sample(range(256), domains)):
+            shape = kinds[index % 3], kinds[(index + 1) % 3], None, rng.choice(kinds)
+            regions = [await self.region(numbers.pop(0), number, *rights, kind)
+                       for rights, kind in zip(((True, False), (False, True), (True, True), (True, True)), shape,
+                                               strict=True)]
+            self.domains.append(Domain(number, regions[0], regions[1], tuple(regions[2:])))
+        await bench.define_region(self.unknown[0], base=self.page(REGION_BYTES), length=REGION_BYTES,
+                                  domain=self.domains[0].number, valid=False)
+        # Most queues have both words; some have one, or none.
+        has = [(1, 1), (1, 0), (0, 1), (0, 0)] + [(1, 1)] * (self.config.queues - 4)
+        rng.shuffle(has)
+        # Rings drive some of the other extended queues, at least one.
+        others = [queue for queue in range(self.config.extended) if queue not in self.ark.queues]
+        driven = rng.sample(others, rng.randint(1, len(others)))
+        for queue in range(self.config.queues):
+            self.homes.append(self.domains[queue % domains])
+            if queue in self.ark.queues:
+                await self.ark.lay_out(queue, self.homes[queue], numbers)
+                continue
+            places = [self.page(PAGE_BYTES) + 8 * rng.randrange(PAGE_BYTES // 8) for _ in range(2)]
+            for place in places:
+                bench.fill(place & -PAGE_BYTES, bytes(PAGE_BYTES))
+            sc, rc = (place if here else None for place, here in zip(places, has[queue], strict=True))
+            await bench.configure_queue(queue, domain=self.homes[queue].number, sc=sc, rc=rc,
+                                        skip_errors=rng.random() < 0.4, **self.scheduling(),
+                                        ring=place_ring(bench, self.page) if queue in driven else None)
+            await bench.command(queue, Command.START)
+        await self.limit_targets()
+
+    async def limit_targets(self, *, lift=False):
+        """Limit the targets by chance, or not at all."""
+        rng = self.rng
+        for target in range(TARGETS):
+            # A limit of one beat blocks for good if one beat too many or too few is ever counted.
+            beats = rng.choice((0, 1, rng.randint(2, 200)))
+            await self.bench.driver.limit_target(target, beats=0 if lift else beats, slow=rng.random() < 0.3)
+
+    def scheduling(self):
+        """When a queue's segments go; nothing that can be seen depends on it."""
+        rng = self.rng
+        return {"target": rng.randrange(TARGETS), "limit": rng.choice((0, 0, rng.randrange(self.config.window))),
+                "priority": rng.randrange(CLASSES), "weight": rng.randrange(1 << WEIGHT_WIDTH)}
+
+    def page(self, length, multiple=PAGE_BYTES):
+        """Address of a page with room for ``length`` bytes, and a page of distance to everything else."""
+        while True:
+            base = self.rng.getrandbits(self.rng.choice((33, 36, 40, 48, 64))) & -multiple
+            if base < PAGE_BYTES or base + length + PAGE_BYTES > 1 << 64:
+                continue
+            if all(base + length + PAGE_BYTES <= first or last + PAGE_BYTES <= base
+                   for first, last in self._taken):
+                self._taken.append((base, base + length + PAGE_BYTES))
+                return base
+
+    async def region(self, number, domain, readable, writable, kind):
+        """A region, contiguous or of "small" or "large" pages; of one with pages, the last is missing."""
+        bench, rng = self.bench, self.rng
+        end = self.begins[number] = 0
+        page_bytes = {None: 0, "small": 64 << 10, "large": 2 << 20}[kind]
+        rights = {"domain": domain, "readable": readable, "writable": writable, "cache": rng.randrange(16),
+                  "prot": rng.randrange(8), "qos": rng.randrange(16)}
+        if kind is None:
+            base = self.page(REGION_BYTES)
+            bench.fill(base - PAGE_BYTES, rng.randbytes(REGION_BYTES + 2 * PAGE_BYTES))
+            await bench.define_region(number, base=base, length=REGION_BYTES - rng.randrange(PAGE_BYTES), **rights)
+        else:
+            # The first region with pages gets the last entries of the table: its last page is beyond it.
+            first = self._free_page - 2
+            self._free_page = first - 1
+            end = 2 * page_bytes
+            self.begins[number] = page_bytes - REGION_BYTES // 2 if kind == "large" else 0
+            for page in range(2):
+                frame = self.page(page_bytes, page_bytes)
+                await bench.define_page(first + page, frame + (rng.randrange(32) << 16 if kind == "large" else 0))
+                used = self.begins[number] if page == 0 else 0, page_bytes if page == 0 else REGION_BYTES // 2
+                bench.fill(frame + used[0] - PAGE_BYTES, rng.randbytes(used[1] - used[0] + 2 * PAGE_BYTES))
+            await bench.define_region(number, base=rng.getrandbits(52) << 12, paged=True, large=kind == "large",
+                                      length=end + rng.randrange(1, page_bytes), first_page=first, **rights)
+        begin = self.begins[number]
+        faults = [(kind, response) for kind, right in (("read", readable), ("write", writable)) if right
+                  for response in ("SLVERR", "DECERR")]
+        # Both responses of a kind side by side, so that a request can touch both.
+        rng.shuffle(faults)
+        for kind in ("read", "write"):
+            page = begin + rng.randrange(1, REGION_BYTES // PAGE_BYTES - 2) * PAGE_BYTES
+            for response in (response for what, response in faults if what == kind):
+                (address, _), = self.model.pieces(number, page, 1)
+                bench.fail_page(address, **{kind: response})
+                page += PAGE_BYTES
+        return number
+
+    def _pages_of(self, number, accept):
+        """Offsets of pages in the used part of a region for whose address ``accept`` holds; None where missing."""
+        region, begin = self.model.regions[number], self.begins[number]
+        ends = {begin + REGION_BYTES, 2 * region.page_bytes + PAGE_BYTES} if region.paged else {region.length}
+        offsets = (offset for end in ends for offset in range(max(begin, end - REGION_BYTES) & -PAGE_BYTES,
+                                                              min(end, region.length), PAGE_BYTES))
+        return sorted({offset for offset in offsets if accept(self.model.pieces(number, offset, 1)[0][0])})
+
+    def length(self):
+        """Lengths at the edges of beats, bursts and pages more often than others."""
+        rng, beat = self.rng, self.config.beat_bytes
+        kind = rng.random()
+        if kind < 0.04:
+            return SIGNAL_BYTES
+        if kind < 0.40:
+            return rng.randint(1, 2 * beat + 1)
+        if kind < 0.55:
+            return rng.choice((63, 64, 65))
+        if kind < 0.70:
+            return rng.choice((255, 256, 257))
+        if kind < 0.80:
+            return max(1, self.config.segment_bytes * rng.choice((1, 2)) + rng.randint(-2, 2))
+        if kind < 0.86:
+            return rng.choice((4095, 4096, 4097))
+        if kind < 0.998:
+            return rng.randint(1, 1500)
+        return rng.choice((65535, 65536, 65537, 40_000))
+
+    def _place(self, limit):
+        """An offset below ``limit``, often aligned or next to a page's border."""
+        rng, kind = self.rng, self.rng.random()
+        offset = rng.randint(0, limit)
+        if kind < 0.25:
+            return offset & -self.config.beat_bytes
+        if kind < 0.6:
+            return min(limit, max(0, (offset & -PAGE_BYTES) + rng.randint(-70, 70)))
+        return offset
+
+    def _flags(self, queue):
+        q, rng = self.model.queues[queue], self.rng
+        flags = RequestFlag(0)
+        if q.sc is not None and rng.random() < 0.5:
+            flags |= RequestFlag.SC
+        if q.rc is not None and rng.random() < 0.5:
+            flags |= RequestFlag.RC
+        for flag in (RequestFlag.FENCE, RequestFlag.IRQ):
+            if rng.random() < 0.1:
+                flags |= flag
+        return flags
+
+    def _try(self, queue, length, accept, place=None):
+        """A copy whose destination is new in this round and whose prediction is accepted, or None."""
+        rng, home = self.rng, self.homes[queue]
+        for attempt in range(40):
+            source, destination = rng.choice(home.sources(self.parity)), rng.choice(home.destinations(self.parity))
+            begin = self.begins[source]
+            source_room = self.model.regions[source].length - length
+            start = self.used.get(destination, 0)
+            room = min(source_room - begin, REGION_BYTES + PAGE_BYTES)
+            start += rng.choice((0, 0, 1, rng.randint(0, 70), rng.randint(0, 70), self._place(PAGE_BYTES)))
+            if attempt > 20:
+                # The place may be on a faulty page.
+                start += rng.choice((1, 2)) * PAGE_BYTES
+            if source_room < 0 or start + length > self.model.regions[destination].length:
+                continue
+            if length == SIGNAL_BYTES and place is None:
+                start = -(-start // SIGNAL_BYTES) * SIGNAL_BYTES
+                word = NativeWord.signal(dst=(destination, start), value=rng.getrandbits(44), flags=self._flags(queue))
+            else:
+                word = NativeWord.copy(
+                    src=(source, place(source, source_room) if place else begin + self._place(room)),
+                    dst=(destination, start), length=length, flags=self._flags(queue))
+            if accept(self.model.predict(queue, word), word):
+                self.used[destination] = start + length
+                return word
+        return None
+
+    def good(self, queue, length=None):
+        """A copy that will succeed, or None where there is no room for its destination any more."""
+        length = length or self.length()
+        for size in (length, min(length, 300), 1):
+            word = self._try(queue, size, lambda status, word: status is Status.OK
+                             and not self.model.is_withheld(queue, word))
+            if word is not None:
+                return word
+        return None
+
+    def bad(self, queue, status):
+        """A request that will end with ``status``, or None if none was found."""
+        if status in MEMORY + PAGES:
+            return self._faulty(queue, status)
+        for _ in range(60):
+            item = self._broken(queue, status)
+            if item is not None and self.model.predict(queue, item.word, item.strobes) is status:
+                return item
+        return None
+
+    def _faulty(self, queue, status):
+        """A request that touches a faulty or missing page, or that and the next."""
+        rng, home = self.rng, self.homes[queue]
+        kind = "read" if status in (*MEMORY[:2], Status.SRC_PAGE) else "write"
+
+        def faulty_pages(number):
+            return self._pages_of(number, lambda page: page is None if status in PAGES
+                                  else page is not None and self.model.faults[kind].get(page) is status)
+
+        def near(page, length):
+            """Where to begin so that the page, or its end and the next, is touched."""
+            begin = page + rng.choice((0, PAGE_BYTES)) - rng.randint(0, length + 2)
+            return max(begin, 0)
+
+        for _ in range(60):
+            length, place = self.length(), None
+            if kind == "write":
+                number = rng.choice(home.destinations(self.parity))
+                pages = [page for page in faulty_pages(number) if page >= self.used.get(number, 0)]
+                if not pages:
+                    continue
+                self.used[number] = max(self.used.get(number, 0), near(rng.choice(pages), length))
+            else:
+                if rng.random() < 0.3 and (pages := list(self._write_faults(home))):
+                    # Where the beginning cannot be written either, reading still decides.
+                    number, page = rng.choice(pages)
+                    self.used[number] = max(self.used.get(number, 0), page)
+                    length = rng.randint(self.config.segment_bytes, 2 * PAGE_BYTES)
+
+                def place(source, limit, length=length):
+                    pages = faulty_pages(source)
+                    return min(near(rng.choice(pages), length), limit) if pages else limit // 2
+            word = self._try(queue, length, lambda got, word: got is status, place)
+            if word is not None:
+                return Item(word)
+        return None
+
+    def _write_faults(self, home):
+        """``(region, offset)`` of pages that cannot be written, in what is left of a domain's destinations."""
+        for number in home.destinations(self.parity):
+            for page in self._pages_of(number, lambda page: page in self.model.faults["write"]):
+                if self.used.get(number, 0) <= page:
+                    yield number, page
+
+    def _broken(self, queue, status):
+        """A request that may well fail a check."""
+        rng, home = self.rng, self.homes[queue]
+        foreign = [region for domain in self.domains if domain is not home for region in domain[1:3]]
+        source, destination = rng.choice(home.sources(self.parity)), rng.choice(home.destinations(self.parity))
+        length = self.length()
+        fields = {
+            "opcode": Opcode.COPY, "flags": self._flags(queue), "src_region": source, "dst_region": destination,
+            "src_offset": self.begins[source] + rng.randrange(1 << 10), "length": length,
+            "dst_offset": self.begins[destination] + rng.randrange(1 << 10),
+        }
+        q, name = self.model.queues[queue], status.name
+        if status is Status.MALFORMED:
+            kind = rng.randrange(5)
+            if kind == 0:
+                fields["opcode"] = rng.choice([code for code in range(16) if code not in tuple(Opcode)])
+            elif kind == 4:
+                fields |= {"opcode": Opcode.SIGNAL, "length": rng.choice((0, 4, 7, 8, 9, 16))}
+            elif kind == 1:
+                fields["flags"] |= 1 << rng.randrange(4, 8)
+            elif kind == 2:
+                fields["flags"] |= (RequestFlag.SC if q.sc is None else 0) | (RequestFlag.RC if q.rc is None else 0)
+            else:
+                first = rng.randrange(16)
+                part = rng.choice(((0, 8), (8, 8), (0, 15), (1, 15), (first, rng.randint(1, 16 - first))))
+                return Item(NativeWord(**fields), part=part) if part != (0, 16) else None
+        elif status is Status.ZERO_LENGTH:
+            fields["length"] = 0
+        else:
+            side, what = name[:3].lower(), name[4:]
+            region = self.model.regions[fields[f"{side}_region"]]
+            if what == "REGION":
+                fields[f"{side}_region"] = rng.choice(self.unknown)
+            elif what == "DOMAIN":
+                fields[f"{side}_region"] = rng.choice(foreign) if foreign else 0
+            elif what == "RIGHTS":
+                fields[f"{side}_region"] = home.destination if side == "src" else home.source
+            else:
+                beyond = region.length - length + 1
+                fields[f"{side}_offset"] = rng.choice((beyond, beyond + rng.randrange(99), (1 << 36) - 1))
+                if rng.random() < 0.2:
+                    fields["length"] = (1 << 28) - 1
+        if rng.random() < 0.3:
+            # Several things wrong at once: the first in the order of Status counts.
+            later = rng.choice(("dst_region", "dst_offset", "src_offset"))
+            fields[later] = 255 if later == "dst_region" else (1 << 36) - 1
+        return Item(NativeWord(**fields)) if fields["src_offset"] >= 0 <= fields["dst_offset"] else None
+
+    def items(self, queue):
+        """The next one or two things that a queue is to be given; none where there is no room."""
+        rng = self.rng
+        if self.wanted:
+            status = self.wanted.pop(0)
+            if (item := self.bad(queue, status)) is None:
+                self.wanted.append(status)
+            else:
+                return [item]
+        if rng.random() < 0.12:
+            item = self.bad(queue, rng.choice(CHECKS + PAGES + MEMORY))
+            return [] if item is None else [item]
+        word = self.good(queue)
+        if word is None:
+            return []
+        if rng.random() < 0.06:
+            return self._chain(queue, word)
+        return [Item(word)]
+
+    def _chain(self, queue, word):
+        """A copy and a fenced one that needs the first to have ended."""
+        home = self.homes[queue]
+        if word.dst_region in home.swapped and self.rng.random() < 0.6:
+            # The second reads what the first wrote.
+            second = self._try(queue, word.length, lambda status, word: status is Status.OK)
+            if second is not None:
+                second = second._replace(src_region=word.dst_region, src_offset=word.dst_offset)
+        else:
+            # The second writes over the first.
+            second = self.good(queue, word.length)
+            if second is not None and second.length == word.length:
+                second = second._replace(dst_region=word.dst_region, dst_offset=word.dst_offset)
+            else:
+                second = None
+        if second is None:
+            return [Item(word)]
+        second = second._replace(flags=second.flags | RequestFlag.FENCE)
+        if self.model.predict(queue, second) is not Status.OK:
+            return [Item(word)]
+        return [Item(word, verifiable=False), Item(second)]

@@ -1,0 +1,47 @@
+"""What ``dmace soak`` runs: copies of random length between random bytes, one at a time and back to back.
+
+Under the fast harness, with addresses that use all 64 bits; every byte is checked, and those around it.
+"""
+
+from dataclasses import dataclass
+
+from sim.cpp import Flow, Target
+
+__all__ = ["Soak", "runs"]
+
+_PLACES = 4096
+"""Sources and destinations begin anywhere in a page."""
+
+
+@dataclass(frozen=True)
+class Soak:
+    """One run of the harness."""
+
+    name: str
+    flow: Flow
+    target: Target
+    options: dict
+
+    def run(self, harness, seed):
+        """Its row of the result. Raises :class:`sim.cpp.HarnessFailed` where anything is wrong."""
+        result = harness.run([self.flow], [self.target], seed=seed, limit=200_000_000, timeout=3600, **self.options)
+        checked = result["checked"]
+        return {"run": self.name, "seed": seed, "requests": checked["requests"], "bytes": checked["bytes"],
+                "wrong_bytes": checked["wrong_bytes"], "cycles": result["cycles"], "seconds": result["seconds"]}
+
+
+def runs(config, single, together):
+    """Runs with ``single`` requests one at a time, and ``together`` back to back."""
+    quick, slow = Target(read_latency=20, write_latency=20), Target(read_latency=100, write_latency=100)
+    # Some queue's words are more than can wait; a thread posts as many as it knows to fit.
+    depth, share = config.queue_depth, -(-together // config.queues)
+    anywhere = {"size_from": 1, "random_shift": _PLACES}
+    return (
+        Soak("one at a time", Flow(size=1100, requests=single, **anywhere), quick, {}),
+        Soak("back to back", Flow(size=9000, depth=depth, requests=together, **anywhere), slow, {}),
+        Soak("small ones back to back", Flow(size=3 * config.beat_bytes, depth=depth, requests=together, **anywhere),
+             quick, {}),
+        Soak("all queues, disorder, stalls",
+             Flow(count=config.queues, size=9000, depth=depth, burst=2, requests=share, **anywhere), slow,
+             {"out_of_order": True, "jitter": 80, "stall": 0.2}),
+    )

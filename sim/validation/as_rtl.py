@@ -1,0 +1,37 @@
+"""The machine that the RTL's simulation is: the accelerator at a nominal clock, links and memory in cycles."""
+
+from hw.ace.config import WIRE_HEADER_BYTES
+from sim.system.calibration import Calibration
+from sim.system.configuration import EndpointKind, LinkConfig, MachineConfig, Npu
+from sim.system.machine import Machine
+
+__all__ = ["CLOCK_HZ", "as_rtl", "cycles"]
+
+CLOCK_HZ = 1e9
+
+
+def as_rtl(accelerator, shape, *, link_rate, link_latency, memory_latency, both=True, fold=True, calibration=None):
+    """A :class:`MachineConfig` for an ``AceConfig`` before links of ``link_rate`` beats per cycle.
+
+    Latencies are in cycles.
+    """
+    link = LinkConfig(bytes_per_s=link_rate * accelerator.beat_bytes * CLOCK_HZ, latency_s=link_latency / CLOCK_HZ)
+    endpoint = EndpointKind(
+        name="rtl", engine="sram", sram_bytes=accelerator.slots * accelerator.chunk_bytes, fsms=accelerator.fsms,
+        receive_bytes=accelerator.beat_bytes)
+    calibration = calibration or Calibration.load()
+    return MachineConfig(
+        shape=shape, endpoint=endpoint, links=link, order="fifo", chunk_bytes=accelerator.chunk_bytes,
+        message_bytes=accelerator.message_bytes, packet_bytes=accelerator.packet_bytes, header_bytes=WIRE_HEADER_BYTES,
+        both=both, turns="message", whole_packets=True,
+        receive_buffer_bytes=accelerator.link_beats * accelerator.beat_bytes, beat_bytes=accelerator.beat_bytes,
+        clock_hz=CLOCK_HZ, calibration=calibration, fold=fold,
+        npu=Npu(memory_latency_s=memory_latency / CLOCK_HZ, bus_bytes_per_s=accelerator.beat_bytes * CLOCK_HZ))
+
+
+def cycles(config, collective, size):
+    """Cycles from the doorbells until the last rank can see the end."""
+    machine = Machine(config)
+    machine.issue(collective, size)
+    machine.run()
+    return machine.now * CLOCK_HZ

@@ -1,0 +1,130 @@
+"""The simulator beside closed forms and other simulators' results.
+
+Each check gives rows ``{"check", "what", "ours_ns", "theirs_ns", "difference", "allowed"}``.
+"""
+
+import csv
+from itertools import product
+from math import prod
+from pathlib import Path
+
+from hw.ace.words import Collective
+from sim.system.machine import Machine
+from sim.system.rules import GIB, astra, block, closed_form, plain, simgrid
+
+from .astra_training import rows as training_rows
+
+__all__ = ["CHECKS", "seconds", "show", "worst"]
+
+C = Collective
+REFERENCE = Path(__file__).with_name("reference")
+NAMES = {"ALLREDUCE": C.ALL_REDUCE, "REDUCESCATTER": C.REDUCE_SCATTER, "ALLGATHER": C.ALL_GATHER,
+         "ALLTOALL": C.ALL_TO_ALL}
+TORI = {"ace": [(2 * 200 * GIB, 72e-9), (2 * 25 * GIB, 402e-9), (2 * 25 * GIB, 402e-9)],
+        "uniform": [(2 * 25 * GIB, 402e-9)] * 3}
+ALGORITHMS = {"ace4": "hierarchical", "astra5": "five-phase", "flat3": "flat"}
+"""As the files name them; links are two directions in one."""
+
+
+def seconds(config, collective, size, **options):
+    """Of one collective on an idle machine."""
+    machine, ends = Machine(config), []
+    machine.issue(collective, size, done=ends.append, **options)
+    machine.run()
+    return ends[0]
+
+
+def closed_forms():
+    """Rings and tori, a single chunk of whole steps."""
+    links = [(400e9, 72e-9), (50e9, 402e-9), (50e9, 402e-9)]
+    for shape, size, collective in product(
+            ((2,), (5,), (8,), (64,), (1024,), (4, 2, 2), (4, 4, 4), (4, 8, 4), (3, 5, 2)), (240_000, 61_440_000),
+            NAMES.values()):
+        if collective == C.ALL_TO_ALL and prod(shape) > 128:
+            continue
+        size = -(-size // prod(shape)) * prod(shape)
+        machine = plain(shape, links if len(shape) > 1 else links[1:2], algorithm="hierarchical")
+        rings = [(link.bytes_per_s, link.latency_s) for link in machine.links]
+        yield _row("closed forms", _what(shape, collective, size), seconds(machine, collective, block(
+            collective, size, prod(shape))), closed_form(collective, shape, size, rings), 0.001)
+
+
+def astra_rings():
+    """ASTRA-sim 1.0 on rings: one chunk, and chunks one after the other."""
+    for row in _rows("ring1d_v1.csv"):
+        ranks, chunks = int(row["npus"]), int(row["chunks"])
+        yield from _astra(row, (ranks,), [(2 * 25 * GIB, 500e-9)], chunks, optimised=True)
+
+
+def astra_tori():
+    """ASTRA-sim 1.0 on tori, one chunk."""
+    for row in _rows("torus3d_v1.csv"):
+        if row["chunks"] == "1":
+            yield from _astra(row, _shape(row), TORI[row["param_set"]], 1,
+                              optimised=row["optimization"] == "localBWAware")
+
+
+def simgrid_tori():
+    """SimGrid 3.32 on tori."""
+    for row in _rows("simgrid_torus.csv"):
+        shape, size = _shape(row), int(row["bytes"])
+        machine = simgrid(shape, TORI["ace"], algorithm=ALGORITHMS[row["algorithm"]])
+        what = f"{_what(shape, C.ALL_REDUCE, size)}, {row['algorithm']}, {row['chunks_in_flight']} in flight"
+        yield _row("SimGrid", what, seconds(machine, C.ALL_REDUCE, size), float(row["time_ns"]) / 1e9, 0.005)
+
+
+def astra_training():
+    """ASTRA-sim 1.0, two iterations of training, a chunk for each collective: total and compute."""
+    for what, ours, theirs in training_rows(REFERENCE / "training_v1.csv"):
+        yield _row("ASTRA-sim", what, ours, theirs, 0.005)
+
+
+CHECKS = {"closed": closed_forms, "astra-rings": astra_rings, "astra-tori": astra_tori, "simgrid": simgrid_tori,
+          "astra-training": astra_training}
+
+
+def _astra(row, shape, links, chunks, *, optimised):
+    collective, size = NAMES[row["collective"]], int(row["bytes"])
+    whole = size * prod(shape) if collective == C.ALL_GATHER else size
+    machine = astra(shape, links, chunks=chunks, size=whole, optimised=optimised)
+    what = f"{_what(shape, collective, size)}, {chunks} chunks" + ("" if optimised else ", baseline")
+    yield _row("ASTRA-sim", what, seconds(machine, collective, block(collective, whole, prod(shape))),
+               float(row["time_ns"]) / 1e9, 0.005)
+
+
+def _rows(name):
+    with open(REFERENCE / name, encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def _shape(row):
+    return tuple(int(size) for size in row["torus_LxVxH"].split("x"))
+
+
+def _what(shape, collective, size):
+    return f"{'x'.join(map(str, shape))} {collective.name} {size:,} B"
+
+
+def _row(check, what, ours, theirs, allowed):
+    return {"check": check, "what": what, "ours_ns": ours * 1e9, "theirs_ns": theirs * 1e9,
+            "difference": ours / theirs - 1, "allowed": allowed}
+
+
+def worst(rows):
+    """The row with the greatest difference."""
+    return max(rows, key=lambda row: abs(row["difference"]))
+
+
+def show(rows, console, *, title, every=False):
+    """Print the rows of a check, or its worst."""
+    from rich.table import Table
+
+    unit = "cycles" if "rtl_cycles" in rows[0] else "us"
+    table = Table(title=f"{title} {len(rows)} cases")
+    for column in ("case", f"ours, {unit}", f"theirs, {unit}", "difference", "allowed"):
+        table.add_column(column, justify="left" if column == "case" else "right")
+    for row in rows if every else sorted(rows, key=lambda row: -abs(row["difference"]))[:3]:
+        times = [f"{row['ours_cycles']:,.0f}", f"{row['rtl_cycles']:,}"] if unit == "cycles" else \
+            [f"{row[name] / 1e3:,.3f}" for name in ("ours_ns", "theirs_ns")]
+        table.add_row(row["what"], *times, f"{row['difference']:+.4%}", f"{row['allowed']:.1%}")
+    console.print(table)

@@ -1,0 +1,22 @@
+"""All-reduces in RTL and in the system simulator: cycles of both."""
+
+from hw.ace.words import Collective
+from sim.ace.bench.runner import MEMORY_LATENCY
+from sim.validation.as_rtl import as_rtl, cycles
+
+__all__ = ["ALLOWED", "CASES", "compare"]
+
+CASES = tuple((shape, size) for size in (64 << 10, 256 << 10, 1 << 20) for shape in (
+    (2,), (4,), (8,), (16,), (4, 2, 2)))
+"""Shapes, and bytes of each rank."""
+
+ALLOWED = 0.02
+
+
+def compare(bench, shape, size, *, calibration=None):
+    """A row as those of :mod:`sim.validation.links`, in cycles, of a :class:`sim.ace.bench.runner.Bench`."""
+    machine = as_rtl(bench.config, shape, link_rate=bench.link_rate, link_latency=bench.link_latency,
+                     memory_latency=MEMORY_LATENCY, calibration=calibration)
+    ours, theirs = cycles(machine, Collective.ALL_REDUCE, size), bench.run(shape, size)["cycles"]
+    return {"check": "RTL", "what": f"{'x'.join(map(str, shape))} ALL_REDUCE {size:,} B", "ours_cycles": ours,
+            "rtl_cycles": theirs, "difference": ours / theirs - 1, "allowed": ALLOWED}

@@ -1,0 +1,104 @@
+"""Verilog of a component and a C++ source, made into a program or a shared library, once.
+
+::
+
+    made = build_program(component, name="ace_lane", main=Path("lanes.cpp"))
+    subprocess.run([made.path, ...])
+
+Kept and found again as the builds of :mod:`sim.verilator.build` are. The Verilated class is ``Vtop``; its inputs are
+best those of a :class:`sim.cpp.clocked.ClockedInputs`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hw import emit
+from sim.verilator.build import digest, execute, link, once, quiet
+from sim.verilator.toolchain import build_root, find_compiler, find_verilator
+
+__all__ = ["Program", "build_program"]
+
+_VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", "-O3",
+                      "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000",
+                      "--output-split-cfuncs", "60000")
+# With -O1, or without Verilator's tables, a DMA engine `wide` takes a fifth to a half longer.
+_FAST, _FAST_CHECKED, _MAIN = "-O2", "-O0", "-O2"
+# Two libraries in one process have classes of the same names.
+_SHARED_OPTIONS = ("-fPIC", "-fvisibility=hidden")
+
+
+@dataclass(frozen=True)
+class Program:
+    """What was built: the program or library is at ``path``."""
+
+    path: Path
+    reused: bool
+    seconds: float
+
+    @property
+    def folder(self):
+        return self.path.parent
+
+
+def build_program(component, *, name, main, sources=(), generated=None, defines=None, includes=(), checked=False,
+                  shared=False, status: Callable[[str, int, int], None] | None = None):
+    """Build ``component`` with ``main`` unless that was done before, and return a :class:`Program`.
+
+    Parameters
+    ----------
+    component : :class:`amaranth.lib.wiring.Component`
+        The design.
+    name : str
+        Name of the top module and of the build.
+    main : :class:`Path`
+        The C++ source.
+    sources : sequence of :class:`Path`
+        All else that it includes and is not in ``generated``.
+    generated : dict
+        Name -> text of headers that are written for this build.
+    defines : dict
+        Name -> value of macros for ``main``.
+    includes : sequence of :class:`Path`
+        Folders where ``main`` finds its ``sources``, besides its own.
+    checked : bool
+        With the assertions of the design, which stop the program; not optimised.
+    shared : bool
+        Make a shared library.
+    status : callable or None
+        Receives ``(what, done, total)`` as the build goes on.
+
+    Raises
+    ------
+    BuildFailed
+        If Verilator or the compiler fails.
+    ToolMissing
+        If there is no Verilator or no compiler.
+    """
+    status, generated = status or quiet, generated or {}
+    status("describe", 0, 1)
+    text = emit.verilog(component, name=name, assertions=checked)
+    verilator = find_verilator()
+    verilating = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert"]
+    defines = [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
+    options = ["-DVM_TRACE=0", *(_SHARED_OPTIONS if shared else ())]
+    fast = _FAST_CHECKED if checked else _FAST
+    included = [(source.name, source.read_text(encoding="utf-8")) for source in (main, *sources)]
+    key = digest(text, included, sorted(generated.items()), verilating, defines, options, fast, _MAIN,
+                 verilator.version, str(verilator.root), find_compiler().version)
+    folder = build_root() / "sim" / f"{name}-{key}"
+    product = "library.so" if shared else "program"
+
+    def make():
+        (folder / f"{name}.v").write_text(text)
+        for header, content in generated.items():
+            (folder / header).write_text(content)
+        status("verilate", 0, 1)
+        execute([verilator.path, *verilating, "--top-module", name, "-Mdir", "cpp", f"{name}.v"], env=verilator.env(),
+                folder=folder, log=folder / "verilator.log")
+        link(folder, main=(main, _MAIN), product=product, status=status, fast=fast, options=options,
+             main_options=(*defines, *(f"-I{include}" for include in (folder, *includes))),
+             libraries=("-shared",) if shared else ())
+
+    reused, seconds = once(folder, make, product=product, name=name)
+    return Program(folder / product, reused, seconds)

@@ -1,0 +1,96 @@
+"""A packet of another session, or of another time of the same one, differs in one bit that does not travel."""
+
+import zlib
+
+import pytest
+
+from hw.ace.config import LINK_SESSION_WIDTH, TINY
+from hw.ace.layouts import LinkCause, LinkState, PacketKind, implied_layout, link_header_layout, link_layout
+from hw.ace.link.receiver import LinkReceiver
+from hw.ace.link.state import LinkControl
+from tests.ace.streams import bits
+from tests.harness.cell import run_cell
+
+SESSION, PEER = 0xA5, 0x3C
+OTHERS = [PEER ^ 1 << bit for bit in range(LINK_SESSION_WIDTH)]
+
+
+def test_every_bit_that_does_not_travel_counts():
+    """A GRANT that would be the next packet is dropped if any of them is another."""
+    dut = LinkReceiver(TINY)
+
+    async def body(ctx):
+        ctx.set(dut.accept, 1)
+        ctx.set(dut.session, SESSION)
+        expected = 0
+        for bit in (*range(implied_layout().size), None):
+            header = {"packet": {"kind": PacketKind.GRANT.value}, "sequence": expected}
+            implied = bits(implied_layout(), {"session": SESSION}) ^ (0 if bit is None else 1 << bit)
+            crc = zlib.crc32(bits(link_header_layout(TINY), header).to_bytes(12, "little")) ^ implied
+            beat = bits(link_layout(TINY), {"header": header, "first": 1, "last": 1, "crc": crc})
+            ctx.set(dut.rx.payload, link_layout(TINY).from_bits(beat))
+            ctx.set(dut.rx.valid, 1)
+            await ctx.tick()
+            ctx.set(dut.rx.valid, 0)
+            heard = False
+            for _ in range(4):
+                await ctx.tick()
+                heard |= bool(ctx.get(dut.heard.valid))
+            assert heard == (bit is None) and ctx.get(dut.expected) == expected + heard, f"bit {bit}"
+
+    run_cell(dut, body)
+
+
+async def _hear(ctx, dut, state, session, **fields):
+    ctx.set(dut.heard.payload, {"control": 1, "state": state, "session": session, "named": 1, "recent": 1, **fields})
+    ctx.set(dut.heard.valid, 1)
+    await ctx.tick()
+    ctx.set(dut.heard.valid, 0)
+    await ctx.tick()
+    return LinkState(ctx.get(dut.state))
+
+
+@pytest.mark.parametrize("up", [False, True])
+def test_only_the_peer_takes_the_port_down(up):
+    """A DOWN of any other session is a late copy."""
+    dut = LinkControl(TINY)
+
+    async def body(ctx):
+        ctx.set(dut.empty, 1)
+        await ctx.tick().repeat(4)
+        state = await _hear(ctx, dut, LinkState.START, PEER)
+        assert state == LinkState.INIT and ctx.get(dut.peer) == PEER
+        if up:
+            state = await _hear(ctx, dut, LinkState.INIT, PEER)
+            assert state == LinkState.UP
+        session = ctx.get(dut.session)
+        for other in OTHERS:
+            assert await _hear(ctx, dut, LinkState.DOWN, other) == state, f"session {other:#x}"
+        assert ctx.get(dut.session) == session
+        assert await _hear(ctx, dut, LinkState.DOWN, PEER) == (LinkState.DOWN if up else LinkState.START)
+        if up:
+            assert LinkCause(ctx.get(dut.cause)) == LinkCause.PEER
+        else:
+            assert ctx.get(dut.session) == session + 1
+
+    run_cell(dut, body)
+
+
+@pytest.mark.parametrize("up", [False, True])
+def test_a_refusal_that_does_not_name_this_session_is_a_late_copy(up):
+    dut = LinkControl(TINY)
+
+    async def body(ctx):
+        ctx.set(dut.empty, 1)
+        await ctx.tick().repeat(4)
+        state = await _hear(ctx, dut, LinkState.START, PEER)
+        if up:
+            state = await _hear(ctx, dut, LinkState.INIT, PEER)
+        for session in (PEER, *OTHERS):
+            assert await _hear(ctx, dut, LinkState.START, session, refuse=1, named=0) == state
+        assert await _hear(ctx, dut, LinkState.START, OTHERS[0], refuse=1) == (
+            LinkState.DOWN if up else LinkState.START)
+        if up:
+            assert LinkCause(ctx.get(dut.cause)) == LinkCause.RESTART
+
+    run_cell(dut, body)

@@ -1,0 +1,53 @@
+"""Words of notices that memory does not answer: they are counted, and no more are made than can be."""
+
+from amaranth.sim import Simulator
+
+from hw.dma_engine.completion.notices import COUNT_WIDTH, Notices
+from hw.dma_engine.config import TINY
+from hw.dma_engine.layouts import word_id_layout
+
+
+def test_unanswered_words():
+    """Half of what can be counted, and retirement is told to stop; the first answer lets it go on."""
+    dut, layout = Notices(TINY), word_id_layout(TINY)
+    word = layout.const({"top": 1, "notice": 1, "queue": 1}).as_value().value
+    stop = 1 << COUNT_WIDTH - 1
+
+    async def testbench(ctx):
+        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.writes[0].payload.id, word)
+        ctx.set(dut.writes[0].valid, 1)
+        for sent in range(stop):
+            assert not ctx.get(dut.crowded), sent
+            while True:
+                _, _, taken = await ctx.tick().sample(dut.writes[0].ready)
+                if taken:
+                    break
+        ctx.set(dut.writes[0].valid, 0)
+        # Words are counted in the cycle after they go, and the count is looked at in one more.
+        await ctx.tick().repeat(3)
+        assert ctx.get(dut.crowded)
+        await ctx.tick().repeat(5)
+        assert ctx.get(dut.crowded)
+        assert ctx.get(dut.pending) == 1 << 1
+        ctx.set(dut.writer, {"top": 1, "notice": 1, "queue": 1})
+        ctx.set(dut.written_valid, 1)
+        await ctx.tick()
+        ctx.set(dut.written_valid, 0)
+        await ctx.tick().repeat(2)
+        assert not ctx.get(dut.crowded)
+        ctx.set(dut.written_valid, 1)
+        await ctx.tick().repeat(stop - 2)
+        ctx.set(dut.written_valid, 0)
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.pending) == 1 << 1
+        ctx.set(dut.written_valid, 1)
+        await ctx.tick()
+        ctx.set(dut.written_valid, 0)
+        await ctx.tick().repeat(2)
+        assert ctx.get(dut.pending) == 0
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(testbench)
+    simulator.run()

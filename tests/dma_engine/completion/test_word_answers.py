@@ -1,0 +1,204 @@
+"""WordAnswers against a list of what is in flight under each AXI ID, while queues are given up over and over."""
+
+import random
+from collections import Counter, defaultdict, deque
+from functools import partial
+
+from hw.dma_engine.completion.notices import COUNT_WIDTH
+from hw.dma_engine.completion.word_answers import WordAnswers
+from hw.dma_engine.config import TINY
+from hw.dma_engine.layouts import EPOCH_WIDTH
+from tests.harness.cell import run_cell
+
+LIVES = 2**EPOCH_WIDTH - 1
+"""Of one queue that may have answers outstanding at a time, besides the present one."""
+
+MOST_NOTICES = 2**(COUNT_WIDTH - 1) + 32
+"""Words made of notices that a queue has outstanding at most: from half of the count on, no request retires."""
+
+
+def _simulate(body):
+    dut = WordAnswers(TINY)
+
+    async def testbench(ctx):
+        await body(ctx, dut)
+
+    run_cell(dut, testbench)
+
+
+class _Memory:
+    """Words in flight, in the order of their writes: each is of a life that was given up, or is waited for."""
+
+    def __init__(self, ctx, dut, seed):
+        self.ctx, self.dut, self.rng = ctx, dut, random.Random(seed)
+        self.words = defaultdict(deque)             # (queue, kind) -> whether they were given up
+        self.looked = 0                             # the queue looked at
+        self.fresh = 0                              # cycles without a response since then, or since a give-up
+        self.busy, self.started = False, False
+        self.told_late = None                       # the queue of a notice answered in the cycle before
+        self.lives = Counter()                      # given up while something of the first of them is outside
+        self.seen = Counter()
+
+    def waited(self, queue, kind):
+        return self.words[queue, kind].count(False)
+
+    def given_up(self, queue=None):
+        return sum(words.count(True) for (whose, _), words in self.words.items() if queue in (None, whose))
+
+    def send(self):
+        queue = self.rng.randrange(TINY.queues)
+        kind = self.rng.choice(("sc", "rc", "notice"))
+        if kind == "notice":
+            if queue < TINY.extended and self.waited(queue, kind) < 9:
+                self.words[queue, kind].append(False)
+        elif not self.waited(queue, kind) and not (self.busy and queue == self.looked):
+            self.words[queue, kind].append(False)
+
+    def flying(self, kind):
+        return sum(bool(self.waited(queue, kind)) << queue for queue in range(TINY.queues))
+
+    async def cycle(self, *, answer=None, look=None, give_up=False):
+        """``answer``: queue and kind of a response. What the engine tells of this cycle is checked."""
+        ctx, dut = self.ctx, self.dut
+        ctx.set(dut.rc_flying, self.flying("rc"))
+        ctx.set(dut.sc_flying, self.flying("sc"))
+        for queue, told in enumerate(dut.told):
+            # Responses to notices are known a cycle later.
+            ctx.set(told, self.waited(queue, "notice") + (self.told_late == queue))
+        ctx.set(dut.settled, self.told_late is None)
+        self.seen["unsettled"] += self.busy and self.told_late == self.looked
+        self.told_late = None
+        ctx.set(dut.answered, answer is not None)
+        if answer:
+            queue, kind = answer
+            ctx.set(dut.writer, {"queue": queue, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
+        ctx.set(dut.look, look is not None)
+        ctx.set(dut.give_up, give_up)
+        ctx.set(dut.look_queue, self.looked)
+
+        told = tuple(ctx.get(getattr(dut, name)) for name in ("counts", "unexpected"))
+        if not answer:
+            assert told == (0, 0)
+        elif not self.words[answer]:
+            assert told == (0, 1), f"{answer} is expected by nobody"
+            self.seen["unexpected"] += 1
+        else:
+            old = self.words[answer].popleft()
+            assert told == (not old, 0), f"{answer}, {'given up' if old else 'waited for'}"
+            self.seen["old before new"] += old and False in self.words[answer]
+            if answer[1] == "notice" and not old:
+                self.told_late = answer[0]
+        before = self.given_up() + bool(answer and told == (0, 0))
+        assert ctx.get(dut.outstanding) == (before > 0)
+        outside = self.given_up(self.looked)
+        if self.fresh:
+            assert ctx.get(dut.outside) or not outside
+        else:
+            assert ctx.get(dut.outside) or not self.started
+        assert ctx.get(dut.busy) == self.busy
+        forgets = ctx.get(dut.forget)
+        assert not forgets or (self.busy and not answer)
+        await ctx.tick()
+
+        if forgets:
+            for kind in ("sc", "rc", "notice"):
+                words = self.words[self.looked, kind]
+                self.seen["given up"] += words.count(False)
+                self.seen["twice"] += True in words and False in words
+                self.words[self.looked, kind] = deque([True] * len(words))
+            self.busy = False
+        if look is not None or self.busy or forgets:
+            self.fresh, self.started = 0, True
+        if give_up:
+            self.busy = True
+            self.lives[self.looked] += 1
+        for queue in range(TINY.queues):
+            if not self.given_up(queue) and not (self.busy and queue == self.looked):
+                self.lives[queue] = 0
+        if look is not None:
+            self.looked = look
+        elif not answer:
+            self.fresh += 1
+
+
+def test_answers(seed):
+    """Answers of earlier lives count for nobody, whatever the new life has in flight; the others all count."""
+    seen = Counter()
+
+    async def body(number, ctx, dut):
+        memory = _Memory(ctx, dut, f"{seed} {number}")
+        rng = memory.rng
+        for _ in range(TINY.queues + 2):
+            await memory.cycle()
+        for step in range(4000):
+            # Memory that owes much for long, and memory that owes little.
+            eager = step // 250 % 2
+            for _ in range(rng.randrange(3)):
+                memory.send()
+            answer = look = None
+            give_up = False
+            some = [key for key, words in memory.words.items() if words]
+            if rng.random() < (0.4 if eager else 0.05) and some:
+                answer = rng.choice(some)
+            elif rng.random() < 0.05:
+                key = rng.randrange(TINY.queues), rng.choice(("sc", "rc"))
+                answer = None if memory.words[key] else key
+            if not memory.busy:
+                if rng.random() < 0.1:
+                    look = rng.randrange(TINY.queues)
+                elif memory.fresh > 2 and memory.lives[memory.looked] < LIVES and rng.random() < 0.3:
+                    give_up = True
+                    # The last moment for a response of the old life.
+                    last = memory.looked, "notice"
+                    answer = last if memory.words[last] and rng.random() < 0.5 else answer
+            await memory.cycle(answer=answer, look=look, give_up=give_up)
+        while memory.busy or any(memory.words.values()):
+            await memory.cycle(answer=next((key for key, words in memory.words.items() if words), None)
+                               if rng.random() < 0.7 else None)
+        await memory.cycle()
+        assert not ctx.get(dut.outstanding)
+        for queue in range(TINY.queues):
+            await memory.cycle(look=queue)
+            for _ in range(3):
+                await memory.cycle()
+            assert not ctx.get(dut.outside)
+        seen.update(memory.seen)
+
+    for number in range(5):
+        _simulate(partial(body, number))
+    assert min(seen[name] for name in ("unexpected", "old before new", "given up", "twice", "unsettled")) > 5, seen
+
+
+def test_as_many_as_there_can_be():
+    """The answers of as many lives as Epochs allows are all counted, each with as many words as it can have."""
+    async def body(ctx, dut):
+        ctx.set(dut.settled, 1)
+        await ctx.tick().repeat(TINY.queues + 2)
+        signals = {"rc": (dut.rc_flying, 1), "sc": (dut.sc_flying, 1), "notice": (dut.told[0], MOST_NOTICES)}
+        for _ in range(LIVES):
+            ctx.set(dut.look, 1)
+            await ctx.tick()
+            ctx.set(dut.look, 0)
+            await ctx.tick().repeat(2)
+            for signal, value in signals.values():
+                ctx.set(signal, value)
+            ctx.set(dut.give_up, 1)
+            await ctx.tick()
+            ctx.set(dut.give_up, 0)
+            while ctx.get(dut.busy):
+                await ctx.tick()
+            for signal, _ in signals.values():
+                ctx.set(signal, 0)
+        ctx.set(dut.answered, 1)
+        for kind, (_, value) in signals.items():
+            ctx.set(dut.writer, {"queue": 0, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
+            for number in range(LIVES * value):
+                assert ctx.get(dut.outstanding) and not ctx.get(dut.unexpected), f"{kind} {number}"
+                await ctx.tick()
+            assert ctx.get(dut.unexpected), kind
+        assert not ctx.get(dut.outstanding)
+        ctx.set(dut.answered, 0)
+        await ctx.tick().repeat(2)
+        assert not ctx.get(dut.outside)
+
+    _simulate(body)

@@ -1,0 +1,58 @@
+"""Completion words of a queue that is given up belong to the epoch in which they were published."""
+
+from dataclasses import replace
+
+import pytest
+
+from hw.dma_engine.completion.writer import CompletionWriter
+from hw.dma_engine.config import TINY
+from tests.harness.cell import run_cell
+
+OTHER, QUEUE, THIRD = 0, 1, 2
+OPENED = 12
+"""The cycle from which words are taken."""
+
+
+def run(bypass, given_up, published, crowded):
+    """Words that come out, and whether one of the queue is waited for; ``published`` and ``given_up`` are cycles.
+
+    A word of another queue is offered meanwhile; if ``crowded``, that of a third has been chosen as well.
+    """
+    dut = CompletionWriter(replace(TINY, bypass=bypass))
+    words, flying = [], []
+
+    async def testbench(ctx):
+        epoch = 0
+        for cycle in range(30):
+            ctx.set(dut.publish_rc, cycle in (0, published) or (crowded and cycle == 1))
+            ctx.set(dut.publish_queue, QUEUE if cycle == published else THIRD if cycle == 1 else OTHER)
+            ctx.set(dut.give_up, cycle == given_up)
+            ctx.set(dut.give_up_queue, QUEUE)
+            ctx.set(dut.o.ready, cycle >= OPENED)
+            ctx.set(dut.epoch, epoch if ctx.get(dut.epoch_queue) == QUEUE else 0)
+            if ctx.get(dut.o.valid & dut.o.ready):
+                words.append((ctx.get(dut.o.payload.queue), ctx.get(dut.o.payload.epoch)))
+            await ctx.tick()
+            epoch += cycle == given_up
+            flying.append(ctx.get(dut.rc_flying) >> QUEUE & 1)
+        ctx.set(dut.forget, 1)
+        await ctx.tick()
+        assert not ctx.get(dut.rc_flying) >> QUEUE & 1
+        assert ctx.get(dut.rc_flying) >> OTHER & 1
+
+    run_cell(dut, testbench)
+    return words, flying[-1]
+
+
+@pytest.mark.parametrize("bypass", [True, False])
+def test_no_word_outlives_its_epoch(bypass):
+    came = forgotten = 0
+    for published, crowded in ((1, False), (2, True), (5, False), (6, True)):
+        for given_up in range(published + 1, OPENED + 6):
+            words, waited = run(bypass, given_up, published, crowded)
+            mine = [epoch for queue, epoch in words if queue == QUEUE]
+            what = f"published in {published}, given up in {given_up}, crowded: {crowded}"
+            assert mine in ([], [0]), f"{what}: {words}"
+            assert waited == len(mine), what
+            came, forgotten = came + len(mine), forgotten + (not mine)
+    assert came and forgotten
