@@ -12,9 +12,14 @@ from contextlib import contextmanager
 from amaranth.back import rtlil
 from amaranth.back import verilog as backend
 from amaranth.hdl import ClockDomain, Fragment, Shape, Value
+from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
+from hw import connections
+
 __all__ = ["pins", "verilog"]
+
+_DIRECTIONS = {wiring.In: PortDirection.Input, wiring.Out: PortDirection.Output}
 
 
 def verilog(component, *, name, assertions=True, reset=True):
@@ -35,25 +40,23 @@ def verilog(component, *, name, assertions=True, reset=True):
     ------
     ValueError
         If ``name`` is not a plain Verilog identifier.
+    UndrivenInput
+        If nobody drives an input of a submodule.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")
     with _builtin_yosys(), _uncollected():
-        convert = rtlil.convert if reset else _without_reset
-        text = _without_large_zeros(convert(component, name=name, emit_src=False))
+        fragment = Fragment.get(component, None)
+        connections.check(fragment)
+        ports = {"__".join(map(str, path)): (Value.cast(value), _DIRECTIONS[member.flow])
+                 for path, member, value in component.signature.flatten(component)}
+        if not reset:
+            fragment.add_domains(sync := ClockDomain("sync", reset_less=True))
+            ports = {"clk": (sync.clk, None), **ports}
+        text = _without_large_zeros(rtlil.convert(fragment, name=name, ports=ports, emit_src=False))
         if not assertions:
             text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
         return backend._convert_rtlil_text(text, strip_internal_attrs=True)
-
-
-def _without_reset(component, **options):
-    """RTLIL of a component whose domain ``sync`` has no reset."""
-    fragment = Fragment.get(component, None)
-    fragment.add_domains(sync := ClockDomain("sync", reset_less=True))
-    ports = {"clk": (sync.clk, None)}
-    for path, _, value in component.signature.flatten(component):
-        ports["__".join(map(str, path))] = (Value.cast(value), None)
-    return rtlil.convert(fragment, ports=ports, **options)
 
 
 LARGE_BITS = 1 << 21

@@ -1,6 +1,6 @@
 """The board's own registers."""
 
-from hw.regs import Access, Field, Register, RegisterMap
+from hw.regs import Access, Field, Register, RegisterMap, constant_field
 
 __all__ = ["ADDR_WIDTH", "ID", "VERSION", "register_map"]
 
@@ -12,7 +12,7 @@ VERSION = 1
 def register_map(design):
     """:class:`RegisterMap` of a board with this :class:`fpga.board.core.BoardConfig`."""
     def fixed(name, value, doc):
-        return Register(name, [Field("value", 32, Access.RO, reset=value, doc=doc)], doc=doc)
+        return Register(name, [constant_field("value", 32, value, doc)], doc=doc)
 
     def shown(name, doc):
         return Register(name, [Field("value", 32, Access.RO, doc=doc)], doc=doc)
@@ -21,12 +21,10 @@ def register_map(design):
         fixed("ID", ID, "DBRD in ASCII."),
         fixed("VERSION", VERSION, "Of these registers and of the protocol."),
         Register("DESIGN", [
-            Field("kind", 4, Access.RO, reset=design.kind_number,
-                  doc="0 DMA engine, 1 accelerators, 2 none, 3 endpoints."),
-            Field("preset", 4, Access.RO, reset=design.preset_number, doc="0 tiny, 1 base, 2 wide."),
-            Field("endpoints", 8, Access.RO, reset=design.endpoints, doc="Engines, each with its memory."),
-            Field("memory_bits", 8, Access.RO, reset=design.memory.bit_length() - 1,
-                  doc="Log2 of the bytes of each memory."),
+            constant_field("kind", 4, design.kind_number, "0 DMA engine, 1 accelerators, 2 none, 3 endpoints."),
+            constant_field("preset", 4, design.preset_number, "0 tiny, 1 base, 2 wide."),
+            constant_field("endpoints", 8, design.endpoints, "Engines, each with its memory."),
+            constant_field("memory_bits", 8, design.memory.bit_length() - 1, "Log2 of the bytes of each memory."),
         ], doc="What is on this board."),
         fixed("CLOCK", design.clock_hz, "Of the engines, in Hz."),
         shown("CYCLES", "Clock cycles since reset, modulo 2^32."),

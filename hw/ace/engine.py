@@ -124,6 +124,7 @@ class AceEngine(wiring.Component):
         connect(m, decoder.o, operations.i)
         m.d.comb += [
             doorbell.refused.eq(intake.refused), doorbell.rings.eq(0),
+            doorbell.tails.ready.eq(0), doorbell.tail_refused.eq(0),
             intake.free.eq(operations.free), intake.places.eq(operations.places),
             operations.refused.eq(intake.refused), operations.refused_queue.eq(intake.refused_queue),
             operations.refused_status.eq(intake.refused_status),

@@ -6,7 +6,16 @@ the staging registers, then write the entry's number to the COMMIT register; the
 
 from hw.common.sizes import DOMAIN_WIDTH
 from hw.common.sizes import OFFSET_WIDTH as REGION_WIDTH
-from hw.regs import Access, Field, Register, RegisterMap, number_field, refusal_registers, register_pair
+from hw.regs import (
+    Access,
+    Field,
+    Register,
+    RegisterMap,
+    constant_field,
+    number_field,
+    refusal_registers,
+    register_pair,
+)
 
 from .config import ADDR_WIDTH, COUNT_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, OFFSET_WIDTH, ROOT_WIDTH
 from .words import PROGRAM_WIDTH, CommunicatorState, LinkCause, LinkState, Stage, Status, Waits
@@ -24,22 +33,20 @@ RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
 
 def _identity(config):
-    def parameter(name, width, value, doc):
-        return Field(name, width, RO, reset=value, doc=doc)
-
     return (
-        Register("ID", [Field("value", 32, RO, reset=ID_VALUE, doc="ASCII ACE.")], doc="Tells what this block is."),
-        Register("VERSION", [Field("value", 32, RO, reset=VERSION, doc="Version of this register map.")],
+        Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII ACE.")], doc="Tells what this block is."),
+        Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
                  doc="Changes when software must."),
         Register("SIZES", [
-            parameter("beat_bits", 4, (config.beat_bytes - 1).bit_length(), "Log2 of bytes per beat."),
-            parameter("fsm_bits", 4, config.fsm_bits, "Log2 of the number of FSMs."),
-            parameter("slot_bits", 4, config.slot_bits, "Log2 of the number of slots."),
-            parameter("chunk_bits", 5, (config.chunk_bytes - 1).bit_length(), "Log2 of bytes per chunk."),
-            parameter("queue_bits", 4, config.queue_bits, "Log2 of the number of queues."),
-            parameter("region_bits", 4, config.region_bits, "Log2 of the number of regions."),
-            parameter("communicator_bits", 3, config.communicator_bits, "Log2 of the number of communicators."),
-            parameter("program_bits", 4, config.program_bits, "Log2 of words of programs."),
+            constant_field("beat_bits", 4, (config.beat_bytes - 1).bit_length(), "Log2 of bytes per beat."),
+            constant_field("fsm_bits", 4, config.fsm_bits, "Log2 of the number of FSMs."),
+            constant_field("slot_bits", 4, config.slot_bits, "Log2 of the number of slots."),
+            constant_field("chunk_bits", 5, (config.chunk_bytes - 1).bit_length(), "Log2 of bytes per chunk."),
+            constant_field("queue_bits", 4, config.queue_bits, "Log2 of the number of queues."),
+            constant_field("region_bits", 4, config.region_bits, "Log2 of the number of regions."),
+            constant_field("communicator_bits", 3, config.communicator_bits,
+                           "Log2 of the number of communicators."),
+            constant_field("program_bits", 4, config.program_bits, "Log2 of words of programs."),
         ], doc="Sizes this accelerator was built with."),
         Register("IRQ_STATUS", [
             Field("error", 1, W1C, doc="A collective failed, a word was refused, or a communicator ended."),
@@ -164,18 +171,16 @@ def _queues(config):
 
 
 def _features(config):
-    def feature(name, width, value, doc):
-        return Field(name, width, RO, reset=int(value), doc=doc)
-
     return Register("FEATURES", [
-        feature("dimensions", 2, config.dimensions, "Of the torus that it has ports for; counters of others stay 0."),
-        feature("prod", 1, config.prod, "It makes products."),
-        feature("fp8", 1, config.fp8, "It knows FP8."),
-        feature("avg", 1, config.avg, "It makes averages."),
-        feature("widen", 1, config.widen, "It reduces 16-bit floats and FP8 as FP32."),
-        feature("varying", 1, config.varying, "It takes parts of different lengths."),
-        feature("counters", 1, config.counters, "It counts events."),
-        feature("address_bits", 7, config.address_width, "Bits of its addresses that count."),
+        constant_field("dimensions", 2, config.dimensions,
+                       "Dimensions of the torus that it has ports for; counters of others stay 0."),
+        constant_field("prod", 1, config.prod, "It makes products."),
+        constant_field("fp8", 1, config.fp8, "It knows FP8."),
+        constant_field("avg", 1, config.avg, "It makes averages."),
+        constant_field("widen", 1, config.widen, "It reduces 16-bit floats and FP8 as FP32."),
+        constant_field("varying", 1, config.varying, "It takes parts of different lengths."),
+        constant_field("counters", 1, config.counters, "It counts events."),
+        constant_field("address_bits", 7, config.address_width, "Bits of its addresses that count."),
     ], doc="What this accelerator was built with.")
 
 

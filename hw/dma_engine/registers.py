@@ -14,7 +14,16 @@ from hw.common.sizes import (
     REGION_ID_WIDTH,
     WEIGHT_WIDTH,
 )
-from hw.regs import Access, Field, Register, RegisterMap, number_field, refusal_registers, register_pair
+from hw.regs import (
+    Access,
+    Field,
+    Register,
+    RegisterMap,
+    constant_field,
+    number_field,
+    refusal_registers,
+    register_pair,
+)
 
 from .config import BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, MODERATION_WIDTH, TARGETS
 from .words import Command, QueueMode, Status
@@ -32,29 +41,29 @@ RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
 
 def _identity(config):
-    def parameter(name, width, value, doc):
-        return Field(name, width, RO, reset=value, doc=doc)
-
     return (
-        Register("ID", [Field("value", 32, RO, reset=ID_VALUE, doc="ASCII DMAE.")], doc="Tells what this block is."),
-        Register("VERSION", [Field("value", 32, RO, reset=VERSION, doc="Version of this register map.")],
+        Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII DMAE.")], doc="Tells what this block is."),
+        Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
                  doc="Changes when software must."),
         Register("SIZES", [
-            parameter("queue_bits", 4, config.queue_bits, "Log2 of the number of queues."),
-            parameter("region_bits", 4, config.region_bits, "Log2 of the number of regions."),
-            parameter("depth_bits", 4, (config.queue_depth - 1).bit_length(), "Log2 of words waiting per queue."),
-            parameter("window_bits", 4, config.window_bits, "Log2 of segments in flight per plain queue."),
-            parameter("tag_bits", 4, config.tag_bits, "Log2 of segments in flight."),
-            parameter("lane_bits", 4, config.lane_bits, "Log2 of bytes per beat."),
-            parameter("segment_bits", 4, config.segment_bits, "Log2 of bytes per segment."),
-            parameter("extended_bits", 4, config.extended_bits, "Log2 of the number of extended queues."),
+            constant_field("queue_bits", 4, config.queue_bits, "Log2 of the number of queues."),
+            constant_field("region_bits", 4, config.region_bits, "Log2 of the number of regions."),
+            constant_field("depth_bits", 4, (config.queue_depth - 1).bit_length(), "Log2 of words waiting per queue."),
+            constant_field("window_bits", 4, config.window_bits, "Log2 of segments in flight per plain queue."),
+            constant_field("tag_bits", 4, config.tag_bits, "Log2 of segments in flight."),
+            constant_field("lane_bits", 4, config.lane_bits, "Log2 of bytes per beat."),
+            constant_field("segment_bits", 4, config.segment_bits, "Log2 of bytes per segment."),
+            constant_field("extended_bits", 4, config.extended_bits, "Log2 of the number of extended queues."),
         ], doc="Sizes this engine was built with."),
         Register("SIZES_2", [
-            parameter("page_bits", 4, config.page_bits, "Log2 of entries of the page table."),
-            parameter("extended_bits", 4, config.extended_bits, "Log2 of extended queues, which a ring can drive."),
-            parameter("extended_window_bits", 4, config.place_bits, "Log2 of segments in flight per extended queue."),
-            parameter("ring_bits", 4, (config.ring_depth - 1).bit_length(), "Log2 of descriptors read ahead per ring."),
-            parameter("connection_bits", 4, config.connection_bits, "Log2 of the number of connections."),
+            constant_field("page_bits", 4, config.page_bits, "Log2 of entries of the page table."),
+            constant_field("extended_bits", 4, config.extended_bits,
+                           "Log2 of extended queues, which a ring can drive."),
+            constant_field("extended_window_bits", 4, config.place_bits,
+                           "Log2 of segments in flight per extended queue."),
+            constant_field("ring_bits", 4, (config.ring_depth - 1).bit_length(),
+                           "Log2 of descriptors read ahead per ring."),
+            constant_field("connection_bits", 4, config.connection_bits, "Log2 of the number of connections."),
         ], doc="More of them."),
     )
 

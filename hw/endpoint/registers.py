@@ -4,7 +4,16 @@ from dataclasses import replace
 
 from hw.ace.registers import register_map as ace_map
 from hw.dma_engine.registers import register_map as dma_map
-from hw.regs import Access, Field, Register, RegisterMap, number_field, refusal_registers, register_pair
+from hw.regs import (
+    Access,
+    Field,
+    Register,
+    RegisterMap,
+    constant_field,
+    number_field,
+    refusal_registers,
+    register_pair,
+)
 
 from .config import ADDR_WIDTH, MANAGERS, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH
 
@@ -37,20 +46,17 @@ COUNTERS = (
 
 
 def _identity(config):
-    def parameter(name, width, value, doc):
-        return Field(name, width, RO, reset=value, doc=doc)
-
     return (
-        Register("ID", [Field("value", 32, RO, reset=ID_VALUE, doc="ASCII ENDP.")], doc="Tells what this block is."),
-        Register("VERSION", [Field("value", 32, RO, reset=VERSION, doc="Version of this register map.")],
+        Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII ENDP.")], doc="Tells what this block is."),
+        Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
                  doc="Changes when software must."),
         Register("SIZES", [
-            parameter("beat_bits", 4, (config.beat_bytes - 1).bit_length(), "Log2 of bytes per beat."),
-            parameter("ports", 4, config.ports, "Link ports."),
-            parameter("export_bits", 4, config.export_bits, "Log2 of exported spans."),
-            parameter("put_bits", 4, (config.puts - 1).bit_length(), "Log2 of puts in flight at a port."),
-            parameter("dma_pages", 8, config.dma.queues, "Doorbell pages of the DMA engine; they come first."),
-            parameter("ace_pages", 8, config.ace.queues, "Doorbell pages of the accelerator, behind them."),
+            constant_field("beat_bits", 4, (config.beat_bytes - 1).bit_length(), "Log2 of bytes per beat."),
+            constant_field("ports", 4, config.ports, "Link ports."),
+            constant_field("export_bits", 4, config.export_bits, "Log2 of exported spans."),
+            constant_field("put_bits", 4, (config.puts - 1).bit_length(), "Log2 of puts in flight at a port."),
+            constant_field("dma_pages", 8, config.dma.queues, "Doorbell pages of the DMA engine; they come first."),
+            constant_field("ace_pages", 8, config.ace.queues, "Doorbell pages of the accelerator, behind them."),
         ], doc="Sizes this endpoint was built with."),
     )
 

@@ -17,6 +17,7 @@ __all__ = [
     "Register",
     "RegisterBank",
     "RegisterMap",
+    "constant_field",
     "number_field",
     "refusal_registers",
     "register_pair",

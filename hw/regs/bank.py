@@ -24,11 +24,13 @@ _GROUP = 5
 def register_signature(register):
     """Hardware side of one register, as seen from the register bank.
 
-    A member per field: ``Out(width)`` for RW and PULSE; ``In(width)`` for RO; for W1C ``Out(width)``
-    and, to set bits, ``<field>_set``: ``In(width)``. In addition ``written_stb`` and ``read_stb``.
+    A member per field that is not constant: ``Out(width)`` for RW and PULSE; ``In(width)`` for RO; for W1C
+    ``Out(width)`` and, to set bits, ``<field>_set``: ``In(width)``. In addition ``written_stb`` and ``read_stb``.
     """
     members = {}
     for field in register.fields:
+        if field.constant:
+            continue
         direction = In if field.access is Access.RO else Out
         members[field.member] = direction(field.width, init=field.reset or None)
         if field.access is Access.W1C:
@@ -64,7 +66,7 @@ class RegisterBank(wiring.Component):
         A member per field, in lower case, and two strobes:
 
         * RW ``<field>``: ``Out(width)``. What software wrote last.
-        * RO ``<field>``: ``In(width)``. What software reads.
+        * RO ``<field>``: ``In(width)``. What software reads; none for a constant field.
         * W1C ``<field>``: ``Out(width)``, and ``<field>_set``: ``In(width)``. Each bit of ``_set`` that
           is 1 sets its bit at the next clock edge, also when software clears it at that very edge.
         * PULSE ``<field>``: ``Out(width)``. What software writes while ``written_stb`` is high,
@@ -207,6 +209,8 @@ class RegisterBank(wiring.Component):
         m.d.sync += port.written_stb.eq(write_en & written)
 
         for field in register.fields:
+            if field.access is Access.RO:
+                continue
             signal = getattr(port, field.member)
             if field.access is Access.PULSE:
                 with m.If(port.written_stb):
@@ -277,6 +281,7 @@ class RegisterBank(wiring.Component):
                 with m.Case(register.offset >> 2 & (1 << _GROUP - 2) - 1):
                     for field in register.fields:
                         if field.access is not Access.PULSE:
-                            m.d.comb += selected[field.lsb:field.msb + 1].eq(
-                                getattr(self._ports[register.name], field.member))
+                            value = (C(field.reset, field.width) if field.constant
+                                     else getattr(self._ports[register.name], field.member))
+                            m.d.comb += selected[field.lsb:field.msb + 1].eq(value)
         return selected

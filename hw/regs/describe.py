@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
-__all__ = ["REGISTER_WIDTH", "Access", "Field", "Register", "RegisterMap", "register_pair"]
+__all__ = ["REGISTER_WIDTH", "Access", "Field", "Register", "RegisterMap", "constant_field", "register_pair"]
 
 
 REGISTER_WIDTH = 32
@@ -53,8 +53,7 @@ class Field:
     access : Access
         Who writes the field.
     reset : int
-        Value after reset. Of an RO field: the value shown as long as nothing drives it, which makes
-        a constant field (a version, a parameter) need no gateware. Always 0 for PULSE fields.
+        Value after reset. Always 0 for PULSE fields.
     doc : str
         What the field means, in a sentence.
     enum : type of Enum, optional
@@ -64,6 +63,8 @@ class Field:
     legal : range, optional
         Of an RW or PULSE field: values that software may write, as of a number in a table. The bits above the field, up
         to the next one, count too. A write of anything else is refused, and nothing of the register changes.
+    constant : bool
+        Of an RO field: it always reads as ``reset``, and the hardware has no input for it.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Field:
     enum: type[Enum] | None = None
     lsb: int | None = None
     legal: range | None = None
+    constant: bool = False
 
     def __post_init__(self):
         _check_name("Field", self.name, _RESERVED_FIELDS)
@@ -89,6 +91,8 @@ class Field:
                 f"Reset value of field {self.name!r} must fit in {self.width} bits, not {self.reset!r}")
         if self.access is Access.PULSE and self.reset != 0:
             raise ValueError(f"Reset value of PULSE field {self.name!r} must be 0, not {self.reset!r}")
+        if self.constant and self.access is not Access.RO:
+            raise ValueError(f"Constant field {self.name!r} must be RO, not {self.access.name}")
         if self.lsb is not None and (not isinstance(self.lsb, int) or self.lsb < 0):
             raise ValueError(
                 f"Least significant bit of field {self.name!r} must be a non-negative integer, "
@@ -345,6 +349,11 @@ class RegisterMap:
             if register.member == name.lower():
                 return register
         raise KeyError(f"Register map {self.name!r} has no register {name!r}")
+
+
+def constant_field(name, width, value, doc):
+    """An RO field that always reads as ``value``, such as a version or a size."""
+    return Field(name, width, Access.RO, reset=int(value), doc=doc, constant=True)
 
 
 def register_pair(name, width, access, *, doc, field="value", reset=0, offset=None):
