@@ -86,4 +86,4 @@ def test_every_waiver_is_needed(tmp_path, preset):
     seen = {re.match(r"%Warning-([A-Z]+)", line)[1] for line in found}
     assert seen == set(re.findall(r"^lint_off -rule ([A-Z]+)", WAIVERS.read_text(), flags=re.MULTILINE))
     constant = [line for line in found if re.match(r"%Warning-(CMPCONST|UNSIGNED)", line)]
-    assert all("In instance 'dma_engine.aligner'" in line for line in constant)
+    assert all("In instance 'dma_engine.mover.aligner'" in line for line in constant)

@@ -9,10 +9,9 @@ from fpga.area import FAMILIES, Area, measure
 from fpga.budgets import area_excess
 from hw import emit
 from hw.common.regions import RegionEntry
-from hw.dma_engine.aligner import write_beat_layout
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
-from hw.dma_engine.layouts import NativeLayout, segment_layout
+from hw.dma_engine.layouts import NativeLayout, segment_layout, write_beat_layout
 from hw.errors import UserError
 from hw.stream.storage import LUT_RAM_DEPTH
 

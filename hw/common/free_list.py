@@ -9,7 +9,14 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
 
-__all__ = ["FreeList"]
+__all__ = ["FreeList", "FreeSignature"]
+
+
+class FreeSignature(wiring.Signature):
+    """``number`` is free from now on. Always taken: no more numbers come back than were handed out."""
+
+    def __init__(self, count):
+        super().__init__({"valid": Out(1), "number": Out(range(count))})
 
 
 class FreeList(wiring.Component):
@@ -25,8 +32,7 @@ class FreeList(wiring.Component):
     Members
     -------
     init : ``In(init)``
-    free, number : ``In``
-        A number is free from now on.
+    free : ``In(FreeSignature)``
     o : ``Out(stream.Signature(range(count)))``
     """
 
@@ -34,7 +40,7 @@ class FreeList(wiring.Component):
         self.count = count
         super().__init__({
             "init": In(init),
-            "free": In(1), "number": In(range(count)),
+            "free": In(FreeSignature(count)),
             "o": Out(stream.Signature(unsigned((count - 1).bit_length()))),
         })
 
@@ -42,8 +48,8 @@ class FreeList(wiring.Component):
         m = Module()
         m.submodules.numbers = numbers = Queue(self.o.payload.shape(), depth=self.count)
         m.d.comb += [
-            numbers.i.valid.eq(Mux(self.init.active, self.init.address < self.count, self.free)),
-            numbers.i.payload.eq(Mux(self.init.active, self.init.address, self.number)),
+            numbers.i.valid.eq(Mux(self.init.active, self.init.address < self.count, self.free.valid)),
+            numbers.i.payload.eq(Mux(self.init.active, self.init.address, self.free.number)),
             self.o.payload.eq(numbers.o.payload),
             self.o.valid.eq(numbers.o.valid & ~self.init.active),
             numbers.o.ready.eq(self.o.ready & ~self.init.active),

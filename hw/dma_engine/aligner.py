@@ -5,25 +5,22 @@ per cycle.  One rotator for the whole engine, whatever is in flight.
 """
 
 from amaranth import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi.lanes import rotate_up
 from hw.stream import Queue
 
 from .buffer import buffered_layout
-from .layouts import EPOCH_WIDTH
+from .epochs import EpochLookupSignature
+from .layouts import write_beat_layout
+from .port_drain import ChannelLevelSignature
 from .sequencer import step_layout
 
-__all__ = ["PLACES", "Aligner", "write_beat_layout"]
+__all__ = ["PLACES", "Aligner"]
 
 PLACES = 4
 """Beats that may wait for W: in LUT RAM, which takes less than a register to each side of a multiplexer."""
-
-
-def write_beat_layout(config):
-    """One beat of W."""
-    return data.StructLayout({"data": config.data_width, "strb": config.beat_bytes, "last": 1})
 
 
 class Aligner(wiring.Component):
@@ -42,11 +39,10 @@ class Aligner(wiring.Component):
     steps : ``In(stream.Signature(step_layout))``
     beat : ``In(buffered_layout)``
         The beat of the step taken in the cycle before.
-    queue : ``Out``, epoch : ``In``
-        Epoch of a queue, combinational.
-    o : ``Out(stream.Signature(write_beat_layout))``
+    epoch : ``Out(EpochLookupSignature)``
+    w : ``Out(stream.Signature(write_beat_layout))``
         From a queue, so that no path runs from WREADY to the stages before.
-    level : ``Out``
+    w_level : ``Out(ChannelLevelSignature)``
         Beats whose strobes are chosen and that have not left.
     """
 
@@ -55,15 +51,15 @@ class Aligner(wiring.Component):
         super().__init__({
             "steps": In(stream.Signature(step_layout(config))),
             "beat": In(buffered_layout(config)),
-            "queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH),
-            "o": Out(stream.Signature(write_beat_layout(config))), "level": Out(range(PLACES + 2)),
+            "epoch": Out(EpochLookupSignature(config)),
+            "w": Out(stream.Signature(write_beat_layout(config))), "w_level": Out(ChannelLevelSignature(PLACES + 1)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config, lanes = self.config, self.config.beat_bytes
         m.submodules.out = out = Queue(write_beat_layout(config), depth=PLACES)
-        wiring.connect(m, out.o, wiring.flipped(self.o))
+        wiring.connect(m, out.o, wiring.flipped(self.w))
 
         # -- Stage 1: the step, while its beat comes out of the buffer.
         step, step_valid = Signal(step_layout(config)), Signal()
@@ -85,8 +81,9 @@ class Aligner(wiring.Component):
         early = len(step.shift) - 2
         late, late_opposite, turned = Signal(2), Signal(2), Signal.like(now)
         m.d.comb += turned.eq(rotate_up(now, late, late_opposite, unit=1 << early))
-        m.d.comb += self.queue.eq(step.queue)
-        m.d.comb += failing.eq((step.epoch != self.epoch) | (step.take & self.beat.error) | (~step.first & failed))
+        m.d.comb += self.epoch.queue.eq(step.queue)
+        m.d.comb += failing.eq(
+            (step.epoch != self.epoch.epoch) | (step.take & self.beat.error) | (~step.first & failed))
         with m.If(advance):
             m.d.sync += [emit.eq(step_valid & step.emit), ends.eq(step.ends),
                          word.eq(step.word), is_word.eq(step.completion)]
@@ -114,6 +111,6 @@ class Aligner(wiring.Component):
             out.i.payload.strb.eq(strobes),
             out.i.payload.last.eq(ends),
             advance.eq(~emit | out.i.ready),
-            self.level.eq(out.level + emit),
+            self.w_level.level.eq(out.level + emit), self.w_level.taken.eq(self.w.valid & self.w.ready),
         ]
         return m

@@ -17,15 +17,62 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import BLOCK_RAM, Table
 from hw.stream import Queue
 
-from .config import TARGETS
-from .layouts import launch_layout
+from .configuration import TargetSettingsSignature
+from .layouts import read_beat_layout
+from .strobes import LaunchSignature
 
-__all__ = ["BeatBuffer", "buffered_layout"]
+__all__ = ["BeatBuffer", "BufferReadSignature", "DescriptorBeatSignature", "ReadStatusSignature", "buffered_layout"]
 
 
 def buffered_layout(config):
     """A beat, and whether it or an earlier one of its segment came with an error."""
     return data.StructLayout({"data": config.data_width, "error": 1})
+
+
+class BufferReadSignature(wiring.Signature):
+    """The write sequencer walks the list of slots of each tag; the beats that it takes go to the aligner.
+
+    All lookups are combinational; the sequencer drives the indices. Slots are always taken and released at once.
+
+    Members
+    -------
+    head_tag : ``Out``, head : ``In``
+        First slot of the tag on ``arrived``.
+    tail_tag : ``Out``, tail : ``In``
+        Latest slot of a tag.
+    after : ``Out``, next : ``In``
+        Slot behind a slot that is not its tag's latest.
+    take : ``Out(1)``, slot : ``Out``
+        Read a slot: its beat is at the aligner in the next cycle, and stays until the next take.
+    release : ``Out(1)``, released : ``Out``
+        A slot that was read, and whose link will not be followed again, is free.
+    """
+
+    def __init__(self, config):
+        tag, slot = config.tag_bits, config.slot_bits
+        super().__init__({
+            "head_tag": Out(tag), "head": In(slot), "tail_tag": Out(tag), "tail": In(slot),
+            "after": Out(slot), "next": In(slot),
+            "take": Out(1), "slot": Out(slot), "release": Out(1), "released": Out(slot),
+        })
+
+
+class ReadStatusSignature(wiring.Signature):
+    """How the reads of a tag went: the first error response, combinational from ``tag`` to ``resp``."""
+
+    def __init__(self, config):
+        super().__init__({"tag": Out(config.tag_bits), "resp": In(Resp)})
+
+
+class DescriptorBeatSignature(wiring.Signature):
+    """A beat of a descriptor, one cycle after its transfer on R. Always taken: its row was reserved before AR.
+
+    ``id`` has its top bit set; the rest is the ring.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "id": Out(config.axi_id_width), "data": Out(config.data_width),
+                          "resp": Out(Resp)})
 
 
 class BeatBuffer(wiring.Component):
@@ -42,51 +89,35 @@ class BeatBuffer(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    launched : ``In(1)``, launch : ``In(launch_layout)``
+    launch : ``In(LaunchSignature)``
         A tag is in use from now on.
-    slow : ``In(TARGETS)``
-        Targets whose beats may come with pauses in between.
-    rid, rdata, rresp, rlast, rvalid, rready
-        R of ``m_axi``; ``rready`` is high outside the sweep after reset.
+    targets : ``In(TargetSettingsSignature)``
+    r : ``In(stream.Signature(read_beat_layout))``
+        Ready outside the sweep after reset.
     unexpected : ``Out(1)``
-        A beat came whose ID has nothing in flight; descriptors are not looked at.
-    passed : ``Out(1)``, passed_id, passed_data, passed_resp : ``Out``
-        A beat whose ID has the top bit set: not a segment's.
+        A beat came whose ID has nothing in flight; those of descriptors are not checked here.
+    descriptors : ``Out(DescriptorBeatSignature)``
     arrived : ``Out(stream.Signature(tag))``
         Tags that may be written.
-    head_tag : ``In``, head : ``Out``
-        First slot of the tag on ``arrived``, combinational.
-    tail_tag : ``In``, tail : ``Out``
-        Latest slot of a tag, combinational.
-    after : ``In``, next : ``Out``
-        Slot behind a slot that is not its tag's latest, combinational.
-    take : ``In(1)``, slot : ``In``, beat : ``Out(buffered_layout)``
-        Read a slot; the beat is there in the next cycle and stays until the next take.
-    release : ``In(1)``, released : ``In``
-        A slot that was read, and behind which nobody will look, is free.
-    error_tag : ``In``, error : ``Out(Resp)``
-        First error answer to a tag's reads, combinational.
+    slots : ``In(BufferReadSignature)``, beat : ``Out(buffered_layout)``
+        The walk along a tag's slots; the beat of the slot taken in the cycle before.
+    slot_freed : ``Out(1)``
+        A slot is free again.
+    read_status : ``In(ReadStatusSignature)``
     """
 
     def __init__(self, config):
         self.config = config
-        tag, slot = config.tag_bits, config.slot_bits
         super().__init__({
             "init": In(SweepSignature(config)),
-            "launched": In(1), "launch": In(launch_layout(config)),
-            "slow": In(TARGETS),
-            "rid": In(config.axi_id_width), "rdata": In(config.data_width), "rresp": In(Resp), "rlast": In(1),
-            "rvalid": In(1), "rready": Out(1),
+            "launch": In(LaunchSignature(config)),
+            "targets": In(TargetSettingsSignature(config)),
+            "r": In(stream.Signature(read_beat_layout(config))),
             "unexpected": Out(1),
-            "passed": Out(1), "passed_id": Out(config.axi_id_width), "passed_data": Out(config.data_width),
-            "passed_resp": Out(Resp),
-            "arrived": Out(stream.Signature(unsigned(tag))),
-            "head_tag": In(tag), "head": Out(slot),
-            "tail_tag": In(tag), "tail": Out(slot),
-            "after": In(slot), "next": Out(slot),
-            "take": In(1), "slot": In(slot), "beat": Out(buffered_layout(config)),
-            "release": In(1), "released": In(slot),
-            "error_tag": In(tag), "error": Out(Resp),
+            "descriptors": Out(DescriptorBeatSignature(config)),
+            "arrived": Out(stream.Signature(unsigned(config.tag_bits))),
+            "slots": In(BufferReadSignature(config)), "beat": Out(buffered_layout(config)), "slot_freed": Out(1),
+            "read_status": In(ReadStatusSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -106,8 +137,8 @@ class BeatBuffer(wiring.Component):
         m.submodules.heads = heads = Table(config.slot_bits, depth=config.tags, reads=1, init=init)
         # Per slot: the slot behind it.
         m.submodules.links = links = Table(config.slot_bits, depth=config.buffer_beats, reads=1, init=init)
-        m.submodules.slots = slots = FreeList(config.buffer_beats, init=init)
-        for part in (uses, progress, tails, errors, heads, links, slots):
+        m.submodules.free_slots = free_slots = FreeList(config.buffer_beats, init=init)
+        for part in (uses, progress, tails, errors, heads, links, free_slots):
             wiring.connect(m, wiring.flipped(self.init), part.init)
         m.submodules.beats = beats = memory.Memory(
             shape=buffered_layout(config), depth=config.buffer_beats, init=[], attrs=BLOCK_RAM)
@@ -118,32 +149,33 @@ class BeatBuffer(wiring.Component):
 
         # -- Launch.
         m.d.comb += [
-            uses.read[0].addr.eq(self.launch.tag),
-            uses.write.addr.eq(self.launch.tag),
+            uses.read[0].addr.eq(self.launch.payload.tag),
+            uses.write.addr.eq(self.launch.payload.tag),
             uses.write.data.phase.eq(~uses.read[0].data.phase),
-            uses.write.data.two.eq(self.launch.segment.crosses),
-            uses.write.data.whole.eq(self.launch.segment.crosses
-                                     | self.slow.bit_select(self.launch.segment.target, 1)),
-            uses.write.en.eq(self.launched),
+            uses.write.data.two.eq(self.launch.payload.segment.crosses),
+            uses.write.data.whole.eq(self.launch.payload.segment.crosses
+                                     | self.targets.slow.bit_select(self.launch.payload.segment.target, 1)),
+            uses.write.en.eq(self.launch.read),
         ]
 
         # -- A beat comes in: register it, then find out what it is to its tag.
         valid, tag = Signal(), Signal(config.tag_bits)
         payload = Signal(config.data_width, reset_less=True)
         resp, burst_last = Signal(Resp), Signal()
-        m.d.comb += self.rready.eq(~self.init.active)
+        m.d.comb += self.r.ready.eq(~self.init.active)
+        beat, passed = self.r.payload, self.descriptors
         numbered, known, odd = Signal(), Signal(), Signal()         # with the number of a tag; with another
         m.d.sync += [
-            numbered.eq(self.rvalid & self.rready & ~self.rid[config.tag_bits:].any()),
-            odd.eq(self.rvalid & self.rready & ~self.rid[-1] & self.rid[config.tag_bits:-1].any()),
-            self.passed.eq(self.rvalid & self.rready & self.rid[-1]),
-            self.passed_id.eq(self.rid), payload.eq(self.rdata), resp.eq(self.rresp), burst_last.eq(self.rlast),
+            numbered.eq(self.r.valid & self.r.ready & ~beat.id[config.tag_bits:].any()),
+            odd.eq(self.r.valid & self.r.ready & ~beat.id[-1] & beat.id[config.tag_bits:-1].any()),
+            passed.valid.eq(self.r.valid & self.r.ready & beat.id[-1]),
+            passed.id.eq(beat.id), payload.eq(beat.data), resp.eq(beat.resp), burst_last.eq(beat.last),
         ]
-        m.d.comb += [tag.eq(self.passed_id), self.passed_data.eq(payload), self.passed_resp.eq(resp)]
+        m.d.comb += [tag.eq(passed.id), passed.data.eq(payload), passed.resp.eq(resp)]
         use, was = uses.read[1].data, progress.read[0].data
         first, second, last, announce = Signal(), Signal(), Signal(), Signal()
         failed, error = Signal(), Signal(Resp)
-        slot = slots.o.payload
+        slot = free_slots.o.payload
         m.d.comb += [
             uses.read[1].addr.eq(tag),
             progress.read[0].addr.eq(tag),
@@ -158,7 +190,7 @@ class BeatBuffer(wiring.Component):
             failed.eq((resp == Resp.SLVERR) | (resp == Resp.DECERR)),
             error.eq(Mux(first | (errors.read[0].data == Resp.OKAY),
                          Mux(failed, resp, Resp.OKAY), errors.read[0].data)),
-            slots.o.ready.eq(valid),
+            free_slots.o.ready.eq(valid),
         ]
         m.d.comb += [
             write.addr.eq(slot), write.data.data.eq(payload), write.data.error.eq(error != Resp.OKAY),
@@ -183,16 +215,18 @@ class BeatBuffer(wiring.Component):
             announcements.o.ready.eq(self.arrived.ready),
             self.arrived.valid.eq(waits | (numbered & announce)),
             self.arrived.payload.eq(Mux(waits, announcements.o.payload, tag)),
-            heads.read[0].addr.eq(self.head_tag),
-            self.head.eq(Mux(waits | ~first, heads.read[0].data, slot)),
+            heads.read[0].addr.eq(self.slots.head_tag),
+            self.slots.head.eq(Mux(waits | ~first, heads.read[0].data, slot)),
         ]
 
         # -- A beat goes out.
-        m.d.sync += [slots.free.eq(self.release), slots.number.eq(self.released)]
+        slots, status = self.slots, self.read_status
+        m.d.sync += [free_slots.free.valid.eq(slots.release), free_slots.free.number.eq(slots.released)]
         m.d.comb += [
-            read.addr.eq(self.slot), read.en.eq(self.take), self.beat.eq(read.data),
-            tails.read[1].addr.eq(self.tail_tag), self.tail.eq(tails.read[1].data),
-            links.read[0].addr.eq(self.after), self.next.eq(links.read[0].data),
-            errors.read[1].addr.eq(self.error_tag), self.error.eq(errors.read[1].data),
+            self.slot_freed.eq(slots.release),
+            read.addr.eq(slots.slot), read.en.eq(slots.take), self.beat.eq(read.data),
+            tails.read[1].addr.eq(slots.tail_tag), slots.tail.eq(tails.read[1].data),
+            links.read[0].addr.eq(slots.after), slots.next.eq(links.read[0].data),
+            errors.read[1].addr.eq(status.tag), status.resp.eq(errors.read[1].data),
         ]
         return m

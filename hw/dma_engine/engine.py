@@ -8,19 +8,15 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.axi import AxiLiteSignature, AxiSignature, Burst
+from hw.axi import AxiLiteSignature, AxiSignature
 from hw.common.doorbell import WORD_BITS, Doorbell, is_extended
-from hw.common.free_list import FreeList
 from hw.common.regions import RegionTable
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.sweep import Sweep, SweepSignature
 from hw.common.table import Table
-from hw.stream import CreditCounter, Merge, Queue, Skid
+from hw.stream import CreditCounter, Merge, Queue
 
-from .aligner import PLACES as WRITE_PLACES
-from .aligner import Aligner
 from .ark_words import ArkWords
-from .buffer import BeatBuffer
 from .completion.ark_flags import ArkFlags
 from .completion.notices import MODES, Notices
 from .completion.word_answers import WordAnswers
@@ -32,19 +28,16 @@ from .epochs import Epochs
 from .events import Events, EventsSignature
 from .frontpanel import FrontPanel
 from .histogram import LatencyHistogram
-from .layouts import OpKind, QueueSettings, arrival_layout, completion_write_layout, done_layout, op_layout
+from .layouts import OpKind, QueueSettings, arrival_layout, completion_write_layout, op_layout
 from .legalizer import SEGMENT_PLACES, Legalizer
+from .mover import Mover
 from .pages import PageTable
-from .port_drain import PortDrain
 from .queues import QueueStore
 from .quiesce import Quiesce
-from .read import ReadIssue
-from .responses import Responses
 from .retire import Retire
 from .rings.records import RingRecords
 from .rings.rings import Rings
 from .scheduler import Scheduler
-from .sequencer import ADDRESS_PLACES, WriteSequencer
 from .shares import Shares
 from .targets import TargetLimits
 from .words import QueueMode, Status
@@ -104,22 +97,16 @@ class DmaEngine(wiring.Component):
         m.submodules.regions = regions = RegionTable(config)
         m.submodules.pages = pages = PageTable(config)
         m.submodules.legalizer = legalizer = Legalizer(config)
-        m.submodules.read = read = ReadIssue(config)
-        m.submodules.buffer = buffer = BeatBuffer(config)
-        m.submodules.sequencer = sequencer = WriteSequencer(config)
-        m.submodules.aligner = aligner = Aligner(config)
-        m.submodules.responses = responses = Responses(config)
         m.submodules.retire = retire = Retire(config)
         m.submodules.epochs = epochs = Epochs(config)
         m.submodules.quiesce = quiesce = Quiesce(config)
         m.submodules.completion = completion = CompletionWriter(config)
         m.submodules.answers = answers = WordAnswers(config)
-        m.submodules.drain = drain = PortDrain(addresses=ADDRESS_PLACES, beats=WRITE_PLACES + 1)
         m.submodules.ark_flags = ark_flags = ArkFlags(config)
         m.submodules.targets = targets = TargetLimits(config)
         m.submodules.rings = rings = Rings(config)
         m.submodules.records = records = RingRecords(config)
-        m.submodules.tags = tags = FreeList(config.tags, init=SweepSignature(config))
+        m.submodules.mover = mover = Mover(config)
         m.submodules.settings = settings = Table(
             QueueSettings, depth=config.queues, reads=2, init=SweepSignature(config))
         m.submodules.room = room = CreditCounter(SEGMENT_PLACES, max_take=1, max_give=2)
@@ -127,8 +114,8 @@ class DmaEngine(wiring.Component):
         # -- The sweep over all memories after reset.
         m.submodules.sweep = sweep = Sweep(config)
         init = sweep.init
-        for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, buffer, responses, retire,
-                     epochs, answers, tags, settings):
+        for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, mover, retire,
+                     epochs, answers, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.
@@ -170,7 +157,7 @@ class DmaEngine(wiring.Component):
             retire.head_queue.eq(scheduler.window_queue), scheduler.window_head.eq(retire.head),
             scheduler.retired.eq(retire.retired), scheduler.retired_queue.eq(retire.retired_queue),
             room.take.eq(1), room.take_stb.eq(scheduler.pick),
-            room.give.eq(dropped + (read.i.valid & read.i.ready)),
+            room.give.eq(dropped + (mover.segments.valid & mover.segments.ready)),
         ]
         m.d["comb" if config.bypass else "sync"] += dropped.eq(scheduler.drop)
         m.d.comb += [
@@ -188,7 +175,7 @@ class DmaEngine(wiring.Component):
             legalizer.src.eq(regions.src), legalizer.dst.eq(regions.dst),
             legalizer.settings.eq(settings.read[0].data),
         ]
-        connect(m, legalizer.o, read.i)
+        connect(m, legalizer.o, mover.segments)
         m.d.comb += [
             scheduler.configure.eq(panel.queue_write), scheduler.configure_queue.eq(panel.queue_id),
             scheduler.limit.eq(panel.queue_limit), scheduler.blocked.eq(targets.blocked),
@@ -198,15 +185,16 @@ class DmaEngine(wiring.Component):
             targets.entered_target.eq(legalizer.entered_target),
             targets.returned.eq(retire.returned), targets.returned_size.eq(retire.returned_size),
             targets.returned_target.eq(retire.returned_target),
-            buffer.slow.eq(panel.target_slow),
+            mover.targets.slow.eq(panel.target_slow),
         ]
+        m.d.comb += [mover.targets.limit[number].eq(limit) for number, limit in enumerate(panel.target_limit)]
         m.d.comb += [targets.limit[number].eq(limit) for number, limit in enumerate(panel.target_limit)]
 
         # -- Descriptor rings.
         m.submodules.notices = notices = Notices(config)
         word, ring_number = arrivals.i[1], MODES.index(QueueMode.RING)
         connect(m, doorbell.tails, rings.tails)
-        connect(m, rings.bursts, read.fetch)
+        connect(m, rings.bursts, mover.fetch)
         connect(m, notices.told[ring_number], records.i)
         connect(m, records.o, notices.writes[ring_number])
         for part in (rings, records):
@@ -220,8 +208,9 @@ class DmaEngine(wiring.Component):
             rings.enabled.eq(control.enabled), rings.resetting.eq(control.resetting),
             rings.give_up.eq(epochs.gave_up), rings.give_up_queue.eq(epochs.gave_up_queue),
             rings.clear.eq(control.forgive), rings.clear_queue.eq(control.forgive_queue),
-            rings.valid.eq(buffer.passed), rings.id.eq(buffer.passed_id), rings.beat.eq(buffer.passed_data),
-            rings.resp.eq(buffer.passed_resp),
+            rings.valid.eq(mover.descriptors.valid), rings.id.eq(mover.descriptors.id),
+            rings.beat.eq(mover.descriptors.data),
+            rings.resp.eq(mover.descriptors.resp),
             rings.consume.eq(store.consume), rings.consume_queue.eq(store.peek_queue),
             word.valid.eq(rings.o.valid), rings.o.ready.eq(word.ready),
             word.payload.queue.eq(rings.o.payload.ring), word.payload.check.eq(rings.o.payload.check),
@@ -230,67 +219,27 @@ class DmaEngine(wiring.Component):
         ]
 
         # -- Segments to memory and back.
-        axi = self.m_axi
-        size = config.lane_bits
-        connect(m, tags.o, read.tags)
-        connect(m, buffer.arrived, sequencer.arrived)
-        connect(m, sequencer.steps, aligner.steps)
+        connect(m, mover.m_axi, flipped(self.m_axi))
         m.d.comb += [notices.valid.eq(retire.notice_valid), notices.i.eq(retire.notice),
                      retire.crowded.eq(notices.crowded)]
         connect(m, completion.o, notices.words)
         m.submodules.signals = signals = Queue(completion_write_layout(config), depth=4)
-        connect(m, read.signals, signals.i)
+        connect(m, mover.signals, signals.i)
         connect(m, signals.o, notices.signals)
-        m.d.comb += responses.signalled.eq(read.signalled)
-        connect(m, notices.o, sequencer.completions)
-        m.d.comb += sequencer.urgent.eq(notices.urgent)
+        m.d.comb += [mover.words.valid.eq(notices.o.valid), mover.words.payload.eq(notices.o.payload),
+                     notices.o.ready.eq(mover.words.ready), mover.words.urgent.eq(notices.urgent)]
         connect(m, notices.told[MODES.index(QueueMode.ARK)], ark_flags.i)
         connect(m, ark_flags.o, notices.writes[MODES.index(QueueMode.ARK)])
         m.d.comb += [
             ark_flags.sc_enable.eq(panel.settings.sc_enable), ark_flags.sc_addr.eq(panel.sc_addr),
             ark_flags.rc_addr.eq(panel.connection_rc),
         ]
-        for part in (buffer, sequencer, responses):
-            m.d.comb += [part.launched.eq(read.launched), part.launch.eq(read.launch)]
-        m.d.comb += [
-            axi.arid.eq(read.arid), axi.araddr.eq(read.araddr), axi.arlen.eq(read.arlen),
-            axi.arcache.eq(read.attributes.cache), axi.arprot.eq(read.attributes.prot),
-            axi.arqos.eq(read.attributes.qos),
-            axi.arsize.eq(size), axi.arburst.eq(Burst.INCR), axi.arvalid.eq(read.arvalid),
-            read.arready.eq(axi.arready),
-            buffer.rid.eq(axi.rid), buffer.rdata.eq(axi.rdata), buffer.rresp.eq(axi.rresp),
-            buffer.rlast.eq(axi.rlast), buffer.rvalid.eq(axi.rvalid), axi.rready.eq(buffer.rready),
-            axi.awid.eq(sequencer.addresses.payload.id), axi.awaddr.eq(sequencer.addresses.payload.addr),
-            axi.awlen.eq(sequencer.addresses.payload.len), axi.awsize.eq(size), axi.awburst.eq(Burst.INCR),
-            axi.awcache.eq(sequencer.addresses.payload.attributes.cache),
-            axi.awprot.eq(sequencer.addresses.payload.attributes.prot),
-            axi.awqos.eq(sequencer.addresses.payload.attributes.qos),
-            axi.awvalid.eq(sequencer.addresses.valid), sequencer.addresses.ready.eq(axi.awready),
-            axi.wdata.eq(aligner.o.payload.data), axi.wstrb.eq(aligner.o.payload.strb),
-            axi.wlast.eq(aligner.o.payload.last), axi.wvalid.eq(aligner.o.valid),
-            aligner.o.ready.eq(axi.wready),
-            responses.bid.eq(axi.bid), responses.bresp.eq(axi.bresp), responses.bvalid.eq(axi.bvalid),
-            axi.bready.eq(responses.bready),
-        ]
-        m.d.comb += [
-            buffer.head_tag.eq(sequencer.head_tag), sequencer.head.eq(buffer.head),
-            buffer.tail_tag.eq(sequencer.tail_tag), sequencer.tail.eq(buffer.tail),
-            buffer.after.eq(sequencer.after), sequencer.next.eq(buffer.next),
-            buffer.take.eq(sequencer.take), buffer.slot.eq(sequencer.slot), aligner.beat.eq(buffer.beat),
-            buffer.release.eq(sequencer.release), buffer.released.eq(sequencer.released),
-            read.release.eq(sequencer.release),
-            read.single.eq(panel.single_read), read.ended.eq(axi.rvalid & axi.rready & axi.rlast & ~axi.rid[-1]),
-            buffer.error_tag.eq(responses.error_tag), responses.error.eq(buffer.error),
-            tags.free.eq(responses.done_valid), tags.number.eq(responses.tag),
-        ]
+        m.d.comb += [mover.ablation.single_read.eq(panel.single_read), mover.ablation.every_word.eq(panel.every_word)]
 
         # -- Ends of segments to completion words.
-        # Checks end late in their cycle, and retirement begins early in its own.
-        m.submodules.rejected = rejected = Skid(done_layout(config))
-        connect(m, read.rejected, rejected.i)
-        connect(m, rejected.o, retire.rejected)
+        connect(m, mover.rejected, retire.rejected)
         m.d.comb += [
-            retire.done_valid.eq(responses.done_valid), retire.done.eq(responses.done),
+            retire.done_valid.eq(mover.done.valid), retire.done.eq(mover.done.payload),
             retire.resetting.eq(control.resetting),
             retire.every_word.eq(panel.every_word), retire.pending.eq(completion.pending),
             completion.configure.eq(panel.queue_write), completion.configure_queue.eq(panel.queue_id),
@@ -298,9 +247,9 @@ class DmaEngine(wiring.Component):
             completion.publish_sc.eq(retire.publish_sc), completion.publish_rc.eq(retire.publish_rc),
             completion.publish_queue.eq(retire.publish_queue), completion.publish_word.eq(retire.publish_word),
             completion.discard.eq(retire.discard),
-            completion.written_valid.eq(answers.counts), completion.writer.eq(responses.writer),
-            notices.written_valid.eq(answers.counts), notices.writer.eq(responses.writer),
-            answers.answered.eq(responses.written_valid), answers.writer.eq(responses.writer),
+            completion.written_valid.eq(answers.counts), completion.writer.eq(mover.written.id),
+            notices.written_valid.eq(answers.counts), notices.writer.eq(mover.written.id),
+            answers.answered.eq(mover.written.valid), answers.writer.eq(mover.written.id),
             retire.scheduled.eq(scheduler.valid), retire.scheduled_queue.eq(scheduler.o.queue),
             retire.scheduled_index.eq(scheduler.o.index),
             retire.scheduled_info.length.eq(scheduler.o.front.length),
@@ -319,8 +268,8 @@ class DmaEngine(wiring.Component):
         ]
         m.submodules.bad_words = bad_words = Queue(unsigned(config.queue_bits), depth=2 * config.queues)
         m.d.comb += [
-            bad_words.i.valid.eq(answers.counts & responses.written_failed),
-            bad_words.i.payload.eq(responses.writer.queue),
+            bad_words.i.valid.eq(answers.counts & mover.written.failed),
+            bad_words.i.payload.eq(mover.written.id.queue),
             ops.i[3].valid.eq(bad_words.o.valid), bad_words.o.ready.eq(ops.i[3].ready),
             ops.i[3].payload.kind.eq(OpKind.EVENT), ops.i[3].payload.queue.eq(bad_words.o.payload),
             ops.i[3].payload.status.eq(Status.COMPLETION_ERROR),
@@ -342,10 +291,11 @@ class DmaEngine(wiring.Component):
         ]
 
         # -- Segments that still count.
-        for index, (part, queue) in enumerate(((scheduler, scheduler.window_queue), (aligner, aligner.queue),
+        for index, (part, queue) in enumerate(((scheduler, scheduler.window_queue), (mover.epoch, mover.epoch.queue),
                                                (retire, retire.epoch_queue), (completion, completion.epoch_queue),
                                                (notices, notices.queue))):
-            m.d.comb += [epochs.queue[index].eq(queue), part.epoch.eq(epochs.epoch[index])]
+            m.d.comb += [epochs.queue[index].eq(queue),
+                         part.epoch.eq(epochs.epoch[index])]
         connect(m, epochs.ends, retire.given_up)
         m.d.comb += [
             epochs.scheduled.eq(scheduler.valid), epochs.scheduled_queue.eq(scheduler.o.queue),
@@ -364,11 +314,9 @@ class DmaEngine(wiring.Component):
             answers.settled.eq(notices.settled), answers.give_up.eq(epochs.gave_up),
             answers.look.eq(control.scanning), answers.look_queue.eq(epochs.gave_up_queue),
             epochs.hold.eq(Cat(notices.inside, C(0, config.queues)).bit_select(epochs.gave_up_queue, 1)),
-            epochs.words_outside.eq(answers.outside), epochs.draining.eq(answers.busy | drain.busy),
+            epochs.words_outside.eq(answers.outside), epochs.draining.eq(answers.busy | mover.drain.busy),
             quiesce.given_up.eq(answers.outstanding | rings.owed),
-            drain.start.eq(epochs.gave_up),
-            drain.addresses.eq(sequencer.level), drain.address_taken.eq(axi.awvalid & axi.awready),
-            drain.beats.eq(aligner.level), drain.beat_taken.eq(axi.wvalid & axi.wready),
+            mover.drain.start.eq(epochs.gave_up),
         ]
         m.d.comb += [answers.told[queue].eq(count) for queue, count in enumerate(notices.outside)]
 
@@ -389,14 +337,14 @@ class DmaEngine(wiring.Component):
                                     | (doorbell.tails.valid & doorbell.tails.ready & rings.refused)),
             panel.counts.requests.eq(retire.ended),
             panel.counts.failed.eq(retire.failed),
-            panel.counts.segments.eq(read.launched),
-            panel.counts.read_beats.eq(axi.rvalid & axi.rready),
-            panel.counts.write_beats.eq(axi.wvalid & axi.wready),
-            panel.counts.completion_writes.eq(responses.written_valid & ~answers.unexpected),
-            panel.counts.unexpected.eq((buffer.unexpected | rings.unexpected)
-                                       + (responses.unexpected | answers.unexpected)),
-            panel.counts.read_stalls.eq(axi.arvalid & ~axi.arready),
-            panel.counts.write_stalls.eq(axi.wvalid & ~axi.wready),
+            panel.counts.segments.eq(mover.launch.read),
+            panel.counts.read_beats.eq(mover.activity.read_beat),
+            panel.counts.write_beats.eq(mover.activity.write_beat),
+            panel.counts.completion_writes.eq(mover.written.valid & ~answers.unexpected),
+            panel.counts.unexpected.eq((mover.unexpected_beat | rings.unexpected)
+                                       + (mover.unexpected_response | answers.unexpected)),
+            panel.counts.read_stalls.eq(mover.activity.read_stall),
+            panel.counts.write_stalls.eq(mover.activity.write_stall),
         ]
 
         m.submodules.counters = counters = QueueCounters(config)
@@ -404,8 +352,8 @@ class DmaEngine(wiring.Component):
         for part in (counters, histogram):
             connect(m, init, part.init)
         m.d.comb += [
-            counters.done.eq(retire.counted), counters.done_queue.eq(responses.done.queue),
-            counters.done_size.eq(responses.done.size), counters.done_ok.eq(responses.done.status == Status.OK),
+            counters.done.eq(retire.counted), counters.done_queue.eq(mover.done.payload.queue),
+            counters.done_size.eq(mover.done.payload.size), counters.done_ok.eq(mover.done.payload.status == Status.OK),
             counters.dropped.eq(scheduler.drop), counters.dropped_queue.eq(scheduler.peek_queue),
             counters.reset.eq(retire.discard), counters.reset_queue.eq(retire.publish_queue),
             counters.take.eq(panel.snapshot), counters.queue.eq(panel.select),
@@ -421,29 +369,29 @@ class DmaEngine(wiring.Component):
         # -- What an observer sees.
         m.submodules.events = events = Events(config)
         connect(m, flipped(self.events), events.o)
-        launch = read.launch
+        launch = mover.launch.payload
         for event, valid, fields in (
             (events.i.posted, panel.counts.words, {"queue": store.i.payload.queue}),
             (events.i.dropped, scheduler.drop, {"queue": scheduler.peek_queue}),
             (events.i.scheduled, scheduler.valid, {
                 "queue": scheduler.o.queue, "index": scheduler.o.index, "first": scheduler.o.first,
                 "last": scheduler.o.last}),
-            (events.i.read, read.launched, {
+            (events.i.read, mover.launch.read, {
                 "queue": launch.segment.queue, "index": launch.segment.index, "tag": launch.tag,
                 "size": launch.segment.size, "beats": launch.segment.src_beats}),
-            (events.i.arrived, sequencer.arrived.valid & sequencer.arrived.ready, {"tag": sequencer.arrived.payload}),
-            (events.i.write, sequencer.began, {"tag": sequencer.began_tag}),
-            (events.i.done, responses.done_valid, {"tag": responses.tag, "status": responses.done.status}),
-            (events.i.rejected, read.rejected.valid & read.rejected.ready, {
-                "queue": read.rejected.payload.queue, "index": read.rejected.payload.index,
-                "status": read.rejected.payload.status}),
+            (events.i.arrived, mover.sequencer.arrived, {"tag": mover.sequencer.arrived_tag}),
+            (events.i.write, mover.sequencer.began, {"tag": mover.sequencer.began_tag}),
+            (events.i.done, mover.done.valid, {"tag": mover.done.tag, "status": mover.done.payload.status}),
+            (events.i.rejected, mover.rejection.valid, {
+                "queue": mover.rejection.queue, "index": mover.rejection.index,
+                "status": mover.rejection.status}),
             (events.i.retired, retire.retired, {"queue": retire.retired_queue, "index": retire.retired_index}),
             (events.i.ended, retire.ended, {"queue": retire.publish_queue}),
             (events.i.failed, retire.failed, {"queue": retire.log.queue, "status": retire.log.status}),
             (events.i.word, notices.o.valid & notices.o.ready, {"writer": notices.o.payload.id}),
-            (events.i.written, responses.written_valid & ~answers.unexpected, {
-                "writer": responses.writer.as_value(), "error": responses.written_failed}),
-            (events.i.freed, sequencer.release, {}),
+            (events.i.written, mover.written.valid & ~answers.unexpected, {
+                "writer": mover.written.id.as_value(), "error": mover.written.failed}),
+            (events.i.freed, mover.sequencer.freed, {}),
             (events.i.read_stall, panel.counts.read_stalls, {}),
             (events.i.write_stall, panel.counts.write_stalls, {}),
         ):

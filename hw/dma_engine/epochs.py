@@ -15,13 +15,20 @@ from hw.common.table import Table
 from .layouts import EPOCH_WIDTH, done_layout
 from .legalizer import SEGMENT_PLACES
 
-__all__ = ["LOOKUPS", "Epochs", "outside_bits"]
+__all__ = ["LOOKUPS", "EpochLookupSignature", "Epochs", "outside_bits"]
 
 LOOKUPS = 5
 """Who looks up epochs: scheduler, aligner, retirement, completion writer, notices."""
 
 RETURNING = 8
 """Segments at most that have no tag, or none any more, and have not come to retirement: rejected ones among them."""
+
+
+class EpochLookupSignature(wiring.Signature):
+    """The present epoch of a queue, combinational from ``queue`` to ``epoch``."""
+
+    def __init__(self, config):
+        super().__init__({"queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH)})
 
 
 def outside_bits(config):

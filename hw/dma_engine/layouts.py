@@ -5,9 +5,11 @@ Word -> Front -> Scheduled -> Segment -> Launch -> Done, in the order of the pip
 
 from amaranth.lib import data, enum
 
+from hw.axi import Resp
 from hw.common.layouts import Attributes
 from hw.common.sizes import (
     ADDR_WIDTH,
+    COUNT_WIDTH,
     DOMAIN_WIDTH,
     FRAME_WIDTH,
     OFFSET_WIDTH,
@@ -34,6 +36,7 @@ __all__ = [
     "PageEntry",
     "QueueSettings",
     "RingSettings",
+    "address_layout",
     "arrival_layout",
     "completion_write_layout",
     "done_layout",
@@ -41,13 +44,17 @@ __all__ = [
     "fetch_layout",
     "front_layout",
     "launch_layout",
+    "log_layout",
     "notice_layout",
     "op_layout",
     "origin_fields",
+    "read_beat_layout",
     "ring_word_layout",
     "scheduled_layout",
     "segment_layout",
     "word_id_layout",
+    "write_beat_layout",
+    "write_response_layout",
 ]
 
 STATUS_WIDTH = max(Status).bit_length()
@@ -265,3 +272,28 @@ def word_id_layout(config):
     return data.StructLayout({
         "is_rc": 1, "queue": config.queue_bits, "notice": 1, **({"unused": unused} if unused else {}), "top": 1})
 
+
+
+def address_layout(config):
+    """One burst on AR or AW; ``len`` is its beats less one, as on the bus."""
+    return data.StructLayout({"id": config.axi_id_width, "addr": ADDR_WIDTH, "len": 8, "attributes": Attributes})
+
+
+def read_beat_layout(config):
+    """One beat of R."""
+    return data.StructLayout({"id": config.axi_id_width, "data": config.data_width, "resp": Resp, "last": 1})
+
+
+def write_beat_layout(config):
+    """One beat of W."""
+    return data.StructLayout({"data": config.data_width, "strb": config.beat_bytes, "last": 1})
+
+
+def write_response_layout(config):
+    """One response on B."""
+    return data.StructLayout({"id": config.axi_id_width, "resp": Resp})
+
+
+def log_layout(config):
+    """One entry of the error log; ``count`` is the number of requests that had ended."""
+    return data.StructLayout({"queue": config.queue_bits, "status": STATUS_WIDTH, "count": COUNT_WIDTH})

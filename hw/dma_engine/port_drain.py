@@ -9,7 +9,37 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["PortDrain"]
+__all__ = ["ChannelLevelSignature", "DrainSignature", "PortDrain"]
+
+
+class ChannelLevelSignature(wiring.Signature):
+    """Transfers on their way to a write channel that can no longer be switched off.
+
+    Members
+    -------
+    level : ``Out(range(most + 1))``
+        How many, including the one on the channel.
+    taken : ``Out(1)``
+        Memory takes one in this cycle.
+    """
+
+    def __init__(self, most):
+        super().__init__({"level": Out(range(most + 1)), "taken": Out(1)})
+
+
+class DrainSignature(wiring.Signature):
+    """Epochs asks when everything has left that is past the last place where it can be switched off.
+
+    Members
+    -------
+    start : ``Out(1)``
+        Count what is on its way in the next cycle. Not while busy.
+    busy : ``In(1)``
+        From the cycle after ``start`` until memory has taken it.
+    """
+
+    def __init__(self):
+        super().__init__({"start": Out(1), "busy": In(1)})
 
 
 class PortDrain(wiring.Component):
@@ -22,33 +52,26 @@ class PortDrain(wiring.Component):
 
     Members
     -------
-    start : ``In(1)``
-        Look in the next cycle. Not while busy.
-    addresses, beats : ``In``
-        On their way to AW and to W.
-    address_taken, beat_taken : ``In(1)``
-        A transfer on AW, on W.
-    busy : ``Out(1)``
-        From the cycle after ``start``.
+    drain : ``In(DrainSignature)``
+    aw, w : ``In(ChannelLevelSignature)``
     """
 
     def __init__(self, *, addresses, beats):
         super().__init__({
-            "start": In(1), "busy": Out(1),
-            "addresses": In(range(addresses + 1)), "address_taken": In(1),
-            "beats": In(range(beats + 1)), "beat_taken": In(1),
+            "drain": In(DrainSignature()),
+            "aw": In(ChannelLevelSignature(addresses)), "w": In(ChannelLevelSignature(beats)),
         })
 
     def elaborate(self, platform):
         m = Module()
         look, waits = Signal(), []
-        m.d.sync += look.eq(self.start)
-        for level, taken in ((self.addresses, self.address_taken), (self.beats, self.beat_taken)):
-            left = Signal.like(level, name=f"{level.name}_left")
+        m.d.sync += look.eq(self.drain.start)
+        for name, channel in (("aw", self.aw), ("w", self.w)):
+            left = Signal.like(channel.level, name=f"{name}_left")
             with m.If(look):
-                m.d.sync += left.eq(level - taken)
-            with m.Elif(taken & (left != 0)):
+                m.d.sync += left.eq(channel.level - channel.taken)
+            with m.Elif(channel.taken & (left != 0)):
                 m.d.sync += left.eq(left - 1)
             waits.append(left != 0)
-        m.d.comb += self.busy.eq(look | Cat(waits).any())
+        m.d.comb += self.drain.busy.eq(look | Cat(waits).any())
         return m

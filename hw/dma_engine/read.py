@@ -1,7 +1,8 @@
 """Read issue: reserve, then AR.
 
 Legalizer -> ReadIssue -> AR; each segment issued is announced as a launch to the beat buffer, the write
-sequencer and the responses.  Latency: 1 cycle from a segment to ARVALID.  Throughput: one burst per cycle.
+sequencer and the responses, each one that failed its checks goes to retirement.  Latency: 1 cycle from a segment to
+ARVALID.  Throughput: one burst per cycle.
 """
 
 from amaranth import *
@@ -10,9 +11,18 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.layouts import Attributes
 from hw.common.sizes import ADDR_WIDTH, SMALL_PAGE_BITS
-from hw.stream import CreditCounter
+from hw.stream import CreditCounter, Skid
 
-from .layouts import completion_write_layout, done_layout, fetch_layout, launch_layout, origin_fields, segment_layout
+from .configuration import AblationSignature
+from .layouts import (
+    address_layout,
+    completion_write_layout,
+    done_layout,
+    fetch_layout,
+    origin_fields,
+    segment_layout,
+)
+from .strobes import LaunchSignature, RejectionSignature
 
 __all__ = ["ReadIssue"]
 
@@ -35,19 +45,20 @@ class ReadIssue(wiring.Component):
     i : ``In(stream.Signature(segment_layout))``
     tags : ``In(stream.Signature(tag))``
         Free tags.
-    release : ``In(1)``
+    slot_freed : ``In(1)``
         A buffer slot is free again.
-    single : ``In(1)``, ended : ``In(1)``
-        Issue a segment only when the bursts of the one before have been read; the last beat of a burst comes.
-    launched : ``Out(1)``, launch : ``Out(launch_layout)``
-    signals : ``Out(stream.Signature(completion_write_layout))``, signalled : ``Out(1)``
-        Words of signals, and that ``launch`` is one, of which nothing is read.
-    rejected : ``Out(stream.Signature(done_layout))``
-        Segments that failed their checks.
+    ablation : ``In(AblationSignature)``
+    burst_read : ``In(1)``
+        The last beat of a segment's burst arrives.
+    launch : ``Out(LaunchSignature)``
+    signals : ``Out(stream.Signature(completion_write_layout))``
+        Words of signals.
+    rejected : ``Out(stream.Signature(done_layout))``, rejection : ``Out(RejectionSignature)``
+        Segments that failed their checks; the strobe is one cycle ahead of the stream.
     fetch : ``In(stream.Signature(fetch_layout))``
         Bursts of descriptors; the top bit of their IDs is set.
-    arid, araddr, arlen, attributes, arvalid, arready
-        AR of ``m_axi``; ARSIZE and ARBURST are constant.
+    ar : ``Out(stream.Signature(address_layout))``
+        Registered.
     """
 
     def __init__(self, config):
@@ -55,13 +66,12 @@ class ReadIssue(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(segment_layout(config))),
             "tags": In(stream.Signature(unsigned(config.tag_bits))),
-            "release": In(1), "single": In(1), "ended": In(1),
-            "launched": Out(1), "launch": Out(launch_layout(config)),
-            "signals": Out(stream.Signature(completion_write_layout(config))), "signalled": Out(1),
-            "rejected": Out(stream.Signature(done_layout(config))),
+            "slot_freed": In(1), "burst_read": In(1), "ablation": In(AblationSignature()),
+            "launch": Out(LaunchSignature(config)),
+            "signals": Out(stream.Signature(completion_write_layout(config))),
+            "rejected": Out(stream.Signature(done_layout(config))), "rejection": Out(RejectionSignature(config)),
             "fetch": In(stream.Signature(fetch_layout(config))),
-            "arid": Out(config.axi_id_width), "araddr": Out(ADDR_WIDTH), "arlen": Out(8),
-            "attributes": Out(Attributes), "arvalid": Out(1), "arready": In(1),
+            "ar": Out(stream.Signature(address_layout(config))),
         })
 
     def elaborate(self, platform):
@@ -72,7 +82,7 @@ class ReadIssue(wiring.Component):
         # A slot released now is offered again by the free list 3 cycles later; so is the credit.
         m.submodules.credit = credit = CreditCounter(config.buffer_beats, max_take=beats)
         release = Signal(3)
-        m.d.sync += release.eq(Cat(self.release, release))
+        m.d.sync += release.eq(Cat(self.slot_freed, release))
         m.d.comb += credit.give.eq(release[-1])
 
         bad, begin, can_send = segment.bad, Signal(), Signal()
@@ -83,7 +93,7 @@ class ReadIssue(wiring.Component):
         # Beats that segments read before the next descriptors go first.
         due = Signal(range(config.fetch_burst * config.descriptor_beats + 1))
         m.d.comb += [
-            can_send.eq(~self.arvalid | self.arready),
+            can_send.eq(~self.ar.valid | self.ar.ready),
             enough.eq(credit.available >= segment.src_beats),
             can_go.eq(self.i.valid & ~bad & ~segment.signal & enough & alone & self.tags.valid),
             begin.eq(can_go & ~second & can_send & ~(self.fetch.valid & (due == 0))),
@@ -94,27 +104,39 @@ class ReadIssue(wiring.Component):
             self.signals.payload.word.eq(segment.src_addr), self.signals.payload.id.eq(self.tags.payload),
             self.signals.payload.attributes.eq(segment.dst_attributes),
             self.signals.payload.queue.eq(segment.queue), self.signals.payload.epoch.eq(segment.epoch),
-            self.signalled.eq(signal & self.signals.ready),
-            self.tags.ready.eq(begin | self.signalled),
+            self.launch.signal.eq(signal & self.signals.ready),
+            self.tags.ready.eq(begin | self.launch.signal),
             credit.take.eq(segment.src_beats),
             credit.take_stb.eq(begin),
-            self.launched.eq(begin),
-            self.launch.tag.eq(self.tags.payload),
-            self.launch.segment.eq(segment),
+            self.launch.read.eq(begin),
+            self.launch.payload.tag.eq(self.tags.payload),
+            self.launch.payload.segment.eq(segment),
         ]
+        # Checks end late in their cycle, and retirement begins early in its own.
+        m.submodules.rejects = rejects = Skid(done_layout(config))
+        wiring.connect(m, rejects.o, wiring.flipped(self.rejected))
+        rejected = rejects.i.payload
         m.d.comb += [
-            self.rejected.valid.eq(self.i.valid & bad),
-            self.i.ready.eq(Mux(bad, self.rejected.ready, self.signalled | (begin & ~segment.crosses)
+            rejects.i.valid.eq(self.i.valid & bad),
+            self.rejection.valid.eq(rejects.i.valid & rejects.i.ready), self.rejection.queue.eq(rejected.queue),
+            self.rejection.index.eq(rejected.index), self.rejection.status.eq(rejected.status),
+            self.i.ready.eq(Mux(bad, rejects.i.ready, self.launch.signal | (begin & ~segment.crosses)
                                  | (second & can_send))),
         ]
-        m.d.comb += [self.rejected.payload[name].eq(segment[name]) for name in (*origin_fields(config), "status")]
+        m.d.comb += [rejected[name].eq(segment[name]) for name in (*origin_fields(config), "status")]
+
+        # The output register.
+        burst_id, addr, length = Signal(config.axi_id_width), Signal(ADDR_WIDTH), Signal(8)
+        attributes = Signal(Attributes)
+        m.d.comb += [self.ar.payload.id.eq(burst_id), self.ar.payload.addr.eq(addr), self.ar.payload.len.eq(length),
+                     self.ar.payload.attributes.eq(attributes)]
 
         # Bursts of the segment being read, where there may be only one.
         owed = Signal(range(3))
-        m.d.comb += alone.eq(~self.single | (owed == 0))
+        m.d.comb += alone.eq(~self.ablation.single_read | (owed == 0))
         with m.If(begin):
             m.d.sync += owed.eq(1 + segment.crosses)
-        with m.Elif(self.ended & (owed != 0)):
+        with m.Elif(self.burst_read & (owed != 0)):
             m.d.sync += owed.eq(owed - 1)
 
         with m.If(fetches):
@@ -126,29 +148,29 @@ class ReadIssue(wiring.Component):
             m.d.sync += [
                 second.eq(segment.crosses),
                 second_tag.eq(self.tags.payload),
-                self.arvalid.eq(1),
-                self.arid.eq(self.tags.payload),
-                self.araddr.eq(segment.src_addr),
-                self.attributes.eq(segment.src_attributes),
-                self.arlen.eq(Mux(segment.crosses, segment.first_beats, segment.src_beats) - 1),
+                self.ar.valid.eq(1),
+                burst_id.eq(self.tags.payload),
+                addr.eq(segment.src_addr),
+                attributes.eq(segment.src_attributes),
+                length.eq(Mux(segment.crosses, segment.first_beats, segment.src_beats) - 1),
             ]
         with m.Elif(second & can_send):
             m.d.sync += [
                 second.eq(0),
-                self.arvalid.eq(1),
-                self.arid.eq(second_tag),
-                self.araddr.eq(Mux(segment.jumps, Cat(C(0, SMALL_PAGE_BITS), segment.next_frame),
-                                    Cat(C(0, 12), (self.araddr[12:] + 1)[:ADDR_WIDTH - 12]))),
-                self.arlen.eq(segment.src_beats - segment.first_beats - 1),
+                self.ar.valid.eq(1),
+                burst_id.eq(second_tag),
+                addr.eq(Mux(segment.jumps, Cat(C(0, SMALL_PAGE_BITS), segment.next_frame),
+                            Cat(C(0, 12), (addr[12:] + 1)[:ADDR_WIDTH - 12]))),
+                length.eq(segment.src_beats - segment.first_beats - 1),
             ]
         with m.Elif(fetches):
             m.d.sync += [
-                self.arvalid.eq(1),
-                self.arid.eq(self.fetch.payload.ring | 1 << (config.axi_id_width - 1)),
-                self.araddr.eq(self.fetch.payload.addr),
-                self.arlen.eq(self.fetch.payload.len),
-                self.attributes.eq(0),
+                self.ar.valid.eq(1),
+                burst_id.eq(self.fetch.payload.ring | 1 << (config.axi_id_width - 1)),
+                addr.eq(self.fetch.payload.addr),
+                length.eq(self.fetch.payload.len),
+                attributes.eq(0),
             ]
-        with m.Elif(self.arready):
-            m.d.sync += self.arvalid.eq(0)
+        with m.Elif(self.ar.ready):
+            m.d.sync += self.ar.valid.eq(0)
         return m

@@ -4,15 +4,18 @@ B -> Responses -> Retire.  Latency: 2 cycles from the B handshake to ``done``.  
 """
 
 from amaranth import *
-from amaranth.lib import data, memory, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
+from hw.common.free_list import FreeSignature
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table, ram_of
 from hw.stream.storage import NO_COLLISION
 
-from .layouts import STATUS_WIDTH, done_layout, launch_layout, origin_fields, word_id_layout
+from .buffer import ReadStatusSignature
+from .layouts import STATUS_WIDTH, origin_fields, write_response_layout
+from .strobes import DoneSignature, LaunchSignature, WrittenSignature
 from .words import Status
 
 __all__ = ["Responses"]
@@ -28,29 +31,26 @@ class Responses(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    launched, signalled : ``In(1)``, launch : ``In(launch_layout)``
-    bid, bresp, bvalid, bready
-        B of ``m_axi``; ``bready`` is high outside the sweep after reset.
-    error_tag : ``Out``, error : ``In(Resp)``
-        How the tag's reads went, from the beat buffer, combinational.
-    done_valid : ``Out(1)``, done : ``Out(done_layout)``
+    launch : ``In(LaunchSignature)``
+    b : ``In(stream.Signature(write_response_layout))``
+        Ready outside the sweep after reset.
+    read_status : ``Out(ReadStatusSignature)``
+    done : ``Out(DoneSignature)``, free : ``Out(FreeSignature)``
         A segment has ended; its tag is free.
-    tag : ``Out``
     unexpected : ``Out(1)``
         A response came of a segment that is not in flight; it changes nothing else.
-    written_valid : ``Out(1)``, writer : ``Out``, written_failed : ``Out(1)``
-        A word's write has ended; ``writer`` is its ID as ``word_id_layout``.
+    written : ``Out(WrittenSignature)``
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
-            "launched": In(1), "signalled": In(1), "launch": In(launch_layout(config)),
-            "bid": In(config.axi_id_width), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1),
-            "error_tag": Out(config.tag_bits), "error": In(Resp),
-            "done_valid": Out(1), "done": Out(done_layout(config)), "tag": Out(config.tag_bits),
-            "written_valid": Out(1), "writer": Out(word_id_layout(config)), "written_failed": Out(1),
+            "launch": In(LaunchSignature(config)),
+            "b": In(stream.Signature(write_response_layout(config))),
+            "read_status": Out(ReadStatusSignature(config)),
+            "done": Out(DoneSignature(config)), "free": Out(FreeSignature(config.tags)),
+            "written": Out(WrittenSignature(config)),
             "unexpected": Out(1),
         })
 
@@ -64,9 +64,9 @@ class Responses(wiring.Component):
             shape=data.StructLayout(fields | {"unread": 1}), depth=config.tags, init=[],
             attrs=NO_COLLISION | ram_of(config.tags))
         write, read = origins.write_port(), origins.read_port()
-        m.d.comb += [write.addr.eq(self.launch.tag), write.en.eq(self.launched | self.signalled)]
-        m.d.comb += [write.data[name].eq(self.launch.segment[name]) for name in fields]
-        m.d.comb += write.data.unread.eq(self.signalled)
+        m.d.comb += [write.addr.eq(self.launch.payload.tag), write.en.eq(self.launch.read | self.launch.signal)]
+        m.d.comb += [write.data[name].eq(self.launch.payload.segment[name]) for name in fields]
+        m.d.comb += write.data.unread.eq(self.launch.signal)
 
         # A tag is in flight while ``begun`` differs from ``ended``, which has the tags in rows: LUT RAM has 64 of them.
         init, row_bits = SweepSignature(config), max(config.tag_bits - 6, 0)
@@ -83,22 +83,22 @@ class Responses(wiring.Component):
             begun.write.data.begun.eq(~before[1]),
         ]
         if apart:
-            m.d.comb += begun.write.data.target.eq(self.launch.segment.target)
-            m.d.sync += self.done.target.eq(begun.read[0].data.target)
+            m.d.comb += begun.write.data.target.eq(self.launch.payload.segment.target)
+            m.d.sync += self.done.payload.target.eq(begun.read[0].data.target)
 
         # -- The response, registered.
         valid, number, resp = Signal(), Signal(config.axi_id_width), Signal(Resp)
-        m.d.sync += [valid.eq(self.bvalid & self.bready), number.eq(self.bid), resp.eq(self.bresp)]
+        m.d.sync += [valid.eq(self.b.valid & self.b.ready), number.eq(self.b.payload.id), resp.eq(self.b.payload.resp)]
         is_word, failed, known = Signal(), Signal(), Signal()
         m.d.comb += [
-            self.bready.eq(~self.init.active),
+            self.b.ready.eq(~self.init.active),
             is_word.eq(number[-1]),
             failed.eq((resp == Resp.SLVERR) | (resp == Resp.DECERR)),
-            self.written_valid.eq(valid & is_word),
-            self.writer.eq(number),
-            self.written_failed.eq(failed),
+            self.written.valid.eq(valid & is_word),
+            self.written.id.eq(number),
+            self.written.failed.eq(failed),
             read.addr.eq(number[:config.tag_bits]),
-            self.error_tag.eq(number[:config.tag_bits]),
+            self.read_status.tag.eq(number[:config.tag_bits]),
             known.eq((begun.read[0].data.begun ^ before[0]) & ~number[config.tag_bits:-1].any()),
             ended.write.addr.eq(read.addr[row_bits:]), ended.write.en.eq(valid & ~is_word & known),
             ended.write.data.eq(ended.read[0].data ^ (1 << column)),
@@ -108,14 +108,16 @@ class Responses(wiring.Component):
         # -- Where its segment came from; a read error goes before a write error.
         read_status, write_status = Signal(STATUS_WIDTH), Signal(STATUS_WIDTH)
         m.d.sync += [
-            self.done_valid.eq(valid & ~is_word & known),
-            self.tag.eq(number[:config.tag_bits]),
-            read_status.eq(_status(self.error, Status.READ_SLVERR, Status.READ_DECERR)),
+            self.done.valid.eq(valid & ~is_word & known),
+            self.done.tag.eq(number[:config.tag_bits]),
+            read_status.eq(_status(self.read_status.resp, Status.READ_SLVERR, Status.READ_DECERR)),
             write_status.eq(_status(resp, Status.WRITE_SLVERR, Status.WRITE_DECERR)),
         ]
+        m.d.comb += [self.free.valid.eq(self.done.valid), self.free.number.eq(self.done.tag)]
         # What the beat buffer says of a tag of which nothing was read is old.
-        m.d.comb += self.done.status.eq(Mux((read_status == Status.OK) | read.data.unread, write_status, read_status))
-        m.d.comb += [self.done[name].eq(read.data[name]) for name in fields]
+        m.d.comb += self.done.payload.status.eq(
+            Mux((read_status == Status.OK) | read.data.unread, write_status, read_status))
+        m.d.comb += [self.done.payload[name].eq(read.data[name]) for name in fields]
         return m
 
 

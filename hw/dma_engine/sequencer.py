@@ -1,6 +1,6 @@
 """Write sequencer: which segment is written now, and beat by beat what to take and what to send.
 
-BeatBuffer (announcements), CompletionWriter -> WriteSequencer -> AW, Aligner.  Latency: 1 cycle from an
+BeatBuffer (announcements), Notices (words) -> WriteSequencer -> AW, Aligner.  Latency: 1 cycle from an
 announcement to its first step.  Throughput: one step per cycle, also when each segment is a single beat.
 """
 
@@ -13,9 +13,12 @@ from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import BLOCK_RAM
 from hw.stream import Queue
 
-from .layouts import EPOCH_WIDTH, completion_write_layout, launch_layout
+from .buffer import BufferReadSignature
+from .layouts import EPOCH_WIDTH, address_layout, completion_write_layout
+from .port_drain import ChannelLevelSignature
+from .strobes import LaunchSignature
 
-__all__ = ["ADDRESS_PLACES", "WriteSequencer", "address_layout", "step_layout"]
+__all__ = ["ADDRESS_PLACES", "SequencerEventsSignature", "WordWriteSignature", "WriteSequencer", "step_layout"]
 
 ADDRESS_PLACES = 8
 """Bursts whose data may be on W before their address is on AW."""
@@ -23,12 +26,6 @@ ADDRESS_PLACES = 8
 
 COMPLETION_SPACING = 48
 """Data beats between two completion words while data waits for W: words take at most 1 of 49 beats."""
-
-
-def address_layout(config):
-    """One write burst."""
-    return data.StructLayout({"id": config.axi_id_width, "addr": ADDR_WIDTH, "len": 8,
-                              "attributes": Attributes})
 
 
 def step_layout(config):
@@ -46,6 +43,42 @@ def step_layout(config):
     })
 
 
+class WordWriteSignature(wiring.Signature):
+    """Words on their way to memory: a stream of ``completion_write_layout``, and ``urgent`` beside it.
+
+    Members
+    -------
+    valid : ``Out(1)``, ready : ``In(1)``, payload : ``Out(completion_write_layout)``
+        The sequencer takes words between segments: at once while no data waits, else after every
+        ``COMPLETION_SPACING`` beats.
+    urgent : ``Out(1)``
+        A word waits that no newer one will replace, of a signal or a notice; perhaps behind another on ``payload``.
+        Then words go after every segment.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(completion_write_layout(config)),
+                          "urgent": Out(1)})
+
+
+class SequencerEventsSignature(wiring.Signature):
+    """What the sequencer does in this cycle, for traces.
+
+    Members
+    -------
+    arrived : ``Out(1)``, arrived_tag : ``Out``
+        It takes an announcement.
+    began : ``Out(1)``, began_tag : ``Out``
+        It takes a segment's first step.
+    freed : ``Out(1)``
+        It releases a buffer slot.
+    """
+
+    def __init__(self, config):
+        super().__init__({"arrived": Out(1), "arrived_tag": Out(config.tag_bits),
+                          "began": Out(1), "began_tag": Out(config.tag_bits), "freed": Out(1)})
+
+
 class WriteSequencer(wiring.Component):
     """Walk the announced segments in the order of their announcement, completion words in between.
 
@@ -59,35 +92,26 @@ class WriteSequencer(wiring.Component):
 
     Members
     -------
-    launched : ``In(1)``, launch : ``In(launch_layout)``
+    launch : ``In(LaunchSignature)``
     arrived : ``In(stream.Signature(tag))``
-    completions : ``In(stream.Signature(completion_write_layout))``
-        Taken between segments: at once while no data waits, else after every ``COMPLETION_SPACING`` beats.
-    urgent : ``In(1)``
-        Or after every segment.
-    head_tag, head, tail_tag, tail, after, next, take, slot, release, released
-        To the beat buffer.
-    addresses : ``Out(stream.Signature(address_layout))``, level : ``Out``
-        Write bursts for AW; how many there are.
-    began : ``Out(1)``, began_tag : ``Out``
-        A segment's first step was taken.
+    words : ``In(WordWriteSignature)``
+    slots : ``Out(BufferReadSignature)``
+    aw : ``Out(stream.Signature(address_layout))``, aw_level : ``Out(ChannelLevelSignature)``
+        Write bursts; how many wait for AW.
+    events : ``Out(SequencerEventsSignature)``
     steps : ``Out(stream.Signature(step_layout))``
         The beat of a step with ``take`` comes out of the buffer in the cycle after the transfer.
     """
 
     def __init__(self, config):
         self.config = config
-        tag, slot = config.tag_bits, config.slot_bits
         super().__init__({
-            "launched": In(1), "launch": In(launch_layout(config)),
-            "arrived": In(stream.Signature(unsigned(tag))),
-            "completions": In(stream.Signature(completion_write_layout(config))), "urgent": In(1),
-            "head_tag": Out(tag), "head": In(slot),
-            "tail_tag": Out(tag), "tail": In(slot),
-            "after": Out(slot), "next": In(slot),
-            "take": Out(1), "slot": Out(slot), "release": Out(1), "released": Out(slot),
-            "addresses": Out(stream.Signature(address_layout(config))), "level": Out(range(ADDRESS_PLACES + 1)),
-            "began": Out(1), "began_tag": Out(tag),
+            "launch": In(LaunchSignature(config)),
+            "arrived": In(stream.Signature(unsigned(config.tag_bits))),
+            "words": In(WordWriteSignature(config)),
+            "slots": Out(BufferReadSignature(config)),
+            "aw": Out(stream.Signature(address_layout(config))), "aw_level": Out(ChannelLevelSignature(ADDRESS_PLACES)),
+            "events": Out(SequencerEventsSignature(config)),
             "steps": Out(stream.Signature(step_layout(config))),
         })
 
@@ -109,13 +133,13 @@ class WriteSequencer(wiring.Component):
         m.submodules.contexts = contexts = memory.Memory(
             shape=context_layout, depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = contexts.write_port(), contexts.read_port()
-        segment = self.launch.segment
+        segment = self.launch.payload.segment
         src_lane, dst_lane = segment.src_addr[:lanes], segment.dst_addr[:lanes]
         end = Signal(range(2 * config.segment_bytes))
         m.d.comb += [
             end.eq(dst_lane + segment.size),
-            write.addr.eq(self.launch.tag),
-            write.en.eq(self.launched),
+            write.addr.eq(self.launch.payload.tag),
+            write.en.eq(self.launch.read),
             write.data.dst_addr.eq(segment.dst_addr),
             write.data.shift.eq(dst_lane - src_lane),
             write.data.behind.eq(dst_lane < src_lane),
@@ -136,11 +160,11 @@ class WriteSequencer(wiring.Component):
             self.arrived.ready.eq(~ready | begin),
             read.addr.eq(self.arrived.payload),
             read.en.eq(self.arrived.valid & self.arrived.ready),
-            self.head_tag.eq(self.arrived.payload),
+            self.slots.head_tag.eq(self.arrived.payload),
         ]
         with m.If(self.arrived.ready):
             m.d.sync += [ready.eq(self.arrived.valid), ready_tag.eq(self.arrived.payload),
-                         ready_slot.eq(self.head)]
+                         ready_slot.eq(self.slots.head)]
 
         # -- The segment being written.
         active = Signal()
@@ -151,8 +175,8 @@ class WriteSequencer(wiring.Component):
         takes_some, moves = Signal(), Signal()      # takes_left != 0; its next step goes
         behind, ends = Signal(), Signal()           # one more than emits_left; it is the last
         m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_PLACES)
-        wiring.connect(m, addresses.o, wiring.flipped(self.addresses))
-        m.d.comb += self.level.eq(addresses.level)
+        wiring.connect(m, addresses.o, wiring.flipped(self.aw))
+        m.d.comb += [self.aw_level.level.eq(addresses.level), self.aw_level.taken.eq(self.aw.valid & self.aw.ready)]
 
         step, context = self.steps.payload, read.data
         complete, due = Signal(), Signal()
@@ -162,18 +186,20 @@ class WriteSequencer(wiring.Component):
         spacing, between = Signal(bits + 1, init=start), Signal()      # a segment came since
         next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, context.one_take))
         m.d.comb += [
-            due.eq(spacing[-1] | (self.urgent & between)),
-            complete.eq(~active & self.completions.valid & (due | ~ready)),
+            due.eq(spacing[-1] | (self.words.urgent & between)),
+            complete.eq(~active & self.words.valid & (due | ~ready)),
             begin.eq(~active & ~complete & ready & addresses.i.ready & self.steps.ready),
-            self.began.eq(begin), self.began_tag.eq(ready_tag),
-            self.completions.ready.eq(complete & addresses.i.ready & self.steps.ready),
-            step.word.eq(self.completions.payload.word),
+            self.events.began.eq(begin), self.events.began_tag.eq(ready_tag),
+            self.events.arrived.eq(self.arrived.valid & self.arrived.ready),
+            self.events.arrived_tag.eq(self.arrived.payload), self.events.freed.eq(self.slots.release),
+            self.words.ready.eq(complete & addresses.i.ready & self.steps.ready),
+            step.word.eq(self.words.payload.word),
             step.completion.eq(complete),
             ends.eq(~emits_left[1:].any() & (emits_left[0] ^ behind)),
             # Of steps.valid, only what there is while active; so too for ``take``.
             moves.eq(active & self.steps.ready & (~takes_some | next_known)),
-            self.take.eq(begin | (active & self.steps.ready & takes_some & next_known)),
-            self.slot.eq(Mux(active, next_slot, ready_slot)),
+            self.slots.take.eq(begin | (active & self.steps.ready & takes_some & next_known)),
+            self.slots.slot.eq(Mux(active, next_slot, ready_slot)),
         ]
         with m.If(active):
             m.d.comb += [
@@ -188,13 +214,13 @@ class WriteSequencer(wiring.Component):
                 step.queue.eq(current.queue), step.epoch.eq(current.epoch),
             ]
         with m.Elif(complete):
-            lane = self.completions.payload.addr[:lanes]
+            lane = self.words.payload.addr[:lanes]
             m.d.comb += [
                 self.steps.valid.eq(addresses.i.ready),
                 step.emit.eq(1), step.starts.eq(1), step.ends.eq(1),
                 step.first.eq(1), step.start_lane.eq(lane),
-                step.end_lane.eq(lane | Mux(self.completions.payload.half, 3, 7)),
-                step.queue.eq(self.completions.payload.queue), step.epoch.eq(self.completions.payload.epoch),
+                step.end_lane.eq(lane | Mux(self.words.payload.half, 3, 7)),
+                step.queue.eq(self.words.payload.queue), step.epoch.eq(self.words.payload.epoch),
             ]
         with m.Else():
             m.d.comb += [
@@ -247,9 +273,9 @@ class WriteSequencer(wiring.Component):
         ]
         with m.If(complete):
             m.d.comb += [
-                address.id.eq(self.completions.payload.id),
-                address.addr.eq(self.completions.payload.addr), address.len.eq(0),
-                address.attributes.eq(self.completions.payload.attributes),
+                address.id.eq(self.words.payload.id),
+                address.addr.eq(self.words.payload.addr), address.len.eq(0),
+                address.attributes.eq(self.words.payload.attributes),
             ]
         return m
 
@@ -259,20 +285,21 @@ class WriteSequencer(wiring.Component):
         A slot is released only when the way on from it is known: its next user will overwrite the link.
         """
         # A slot was taken, and was a segment's last; or another one follows it.
+        slots = self.slots
         ended, follows, taken_slot = Signal(), Signal(), Signal(self.config.slot_bits)
         kept, kept_slot = Signal(), Signal(self.config.slot_bits)
         linked = Signal()
         m.d.comb += [
-            self.tail_tag.eq(tag),
-            self.after.eq(taken_slot),
-            linked.eq(follows & (self.tail != taken_slot)),
-            self.release.eq(ended | linked),
-            self.released.eq(taken_slot),
+            slots.tail_tag.eq(tag),
+            slots.after.eq(taken_slot),
+            linked.eq(follows & (slots.tail != taken_slot)),
+            slots.release.eq(ended | linked),
+            slots.released.eq(taken_slot),
         ]
-        with m.If(self.take):
-            m.d.sync += [ended.eq(final), follows.eq(~final), taken_slot.eq(self.slot), kept.eq(0)]
-        with m.Elif(self.release):
+        with m.If(slots.take):
+            m.d.sync += [ended.eq(final), follows.eq(~final), taken_slot.eq(slots.slot), kept.eq(0)]
+        with m.Elif(slots.release):
             m.d.sync += [ended.eq(0), follows.eq(0), kept.eq(linked)]
         with m.If(~kept):
-            m.d.sync += kept_slot.eq(self.next)
-        return kept | linked, Mux(kept, kept_slot, self.next)
+            m.d.sync += kept_slot.eq(slots.next)
+        return kept | linked, Mux(kept, kept_slot, slots.next)

@@ -16,16 +16,16 @@ def test_waits_for_both_channels():
                 dut = PortDrain(addresses=8, beats=5)
 
                 async def testbench(ctx, dut=dut, levels=(addresses, beats), which=which):
-                    taken = (dut.address_taken, dut.beat_taken)
-                    assert not ctx.get(dut.busy)
-                    ctx.set(dut.start, 1)
+                    taken = (dut.aw.taken, dut.w.taken)
+                    assert not ctx.get(dut.drain.busy)
+                    ctx.set(dut.drain.start, 1)
                     ctx.set(taken[which], 1)        # before the look
                     await ctx.tick()
-                    ctx.set(dut.start, 0)
+                    ctx.set(dut.drain.start, 0)
                     ctx.set(taken[which], 0)
-                    ctx.set(dut.addresses, levels[0])
-                    ctx.set(dut.beats, levels[1])
-                    assert ctx.get(dut.busy)
+                    ctx.set(dut.aw.level, levels[0])
+                    ctx.set(dut.w.level, levels[1])
+                    assert ctx.get(dut.drain.busy)
                     # One goes in the very cycle of the look.
                     ctx.set(taken[which], int(levels[which] > 0))
                     await ctx.tick()
@@ -33,15 +33,15 @@ def test_waits_for_both_channels():
                     for index in (which, 1 - which):
                         ctx.set(taken[which], 0)
                         while left[index]:
-                            assert ctx.get(dut.busy)
+                            assert ctx.get(dut.drain.busy)
                             ctx.set(taken[index], 1)
                             await ctx.tick()
                             ctx.set(taken[index], 0)
                             left[index] -= 1
-                    assert not ctx.get(dut.busy)
+                    assert not ctx.get(dut.drain.busy)
                     ctx.set(taken[which], 1)
                     await ctx.tick()
-                    assert not ctx.get(dut.busy)
+                    assert not ctx.get(dut.drain.busy)
 
                 run_cell(dut, testbench)
 
@@ -51,7 +51,7 @@ def test_every_beat_with_strobes_is_counted():
     dut = Aligner(replace(TINY, bypass=True))
 
     async def testbench(ctx):
-        ctx.set(dut.o.ready, 0)
+        ctx.set(dut.w.ready, 0)
         for name in ("emit", "first", "starts", "ends", "completion"):
             ctx.set(getattr(dut.steps.payload, name), 1)
         ctx.set(dut.steps.payload.end_lane, 7)
@@ -61,17 +61,17 @@ def test_every_beat_with_strobes_is_counted():
             accepted += ctx.get(dut.steps.ready)
             await ctx.tick()
         assert accepted == PLACES + 2
-        assert ctx.get(dut.level) == PLACES + 1
+        assert ctx.get(dut.w_level.level) == PLACES + 1
         # The queue is given up: the beat in the first stage leaves without strobes, those before it with them.
         ctx.set(dut.steps.valid, 0)
-        ctx.set(dut.epoch, 1)
-        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.epoch.epoch, 1)
+        ctx.set(dut.w.ready, 1)
         strobes = []
         for _ in range(20):
-            if ctx.get(dut.o.valid):
-                strobes.append(ctx.get(dut.o.payload.strb))
+            if ctx.get(dut.w.valid):
+                strobes.append(ctx.get(dut.w.payload.strb))
             await ctx.tick()
         assert strobes == [0xFF] * (PLACES + 1) + [0]
-        assert ctx.get(dut.level) == 0
+        assert ctx.get(dut.w_level.level) == 0
 
     run_cell(dut, testbench)

@@ -14,7 +14,7 @@ def _beats(config, *, descriptors, beats, free, cycles=400):
     dut, read = ReadIssue(config), {True: [], False: []}
 
     async def testbench(ctx):
-        ctx.set(dut.arready, 1)
+        ctx.set(dut.ar.ready, 1)
         ctx.set(dut.tags.valid, 1)
         ctx.set(dut.i.valid, beats > 0)
         ctx.set(dut.i.payload, {"src_beats": beats, "first_beats": beats})
@@ -22,9 +22,9 @@ def _beats(config, *, descriptors, beats, free, cycles=400):
         ctx.set(dut.fetch.payload.len, max(descriptors * config.descriptor_beats - 1, 0))
         for _ in range(cycles):
             # What is free in the buffer comes back, if ever, one slot per cycle.
-            ctx.set(dut.release, free)
-            if ctx.get(dut.arvalid):
-                read[ctx.get(dut.arid) >> (config.axi_id_width - 1) == 1].append(ctx.get(dut.arlen) + 1)
+            ctx.set(dut.slot_freed, free)
+            if ctx.get(dut.ar.valid):
+                read[ctx.get(dut.ar.payload.id) >> (config.axi_id_width - 1) == 1].append(ctx.get(dut.ar.payload.len) + 1)
             await ctx.tick()
 
     run_cell(dut, testbench)
@@ -61,28 +61,28 @@ def test_credit_waits_for_the_slot():
     async def offered(ctx):
         ctx.set(free_list.o.ready, 1)
         assert not ctx.get(free_list.o.valid)
-        ctx.set(free_list.free, 1)
+        ctx.set(free_list.free.valid, 1)
         cycles = 0
         while not ctx.get(free_list.o.valid):
             await ctx.tick()
-            ctx.set(free_list.free, 0)
+            ctx.set(free_list.free.valid, 0)
             cycles += 1
         found.append(1 + cycles)
 
     issue = ReadIssue(config)
 
     async def taken(ctx):
-        ctx.set(issue.arready, 1)
+        ctx.set(issue.ar.ready, 1)
         ctx.set(issue.tags.valid, 1)
         ctx.set(issue.i.valid, 1)
         ctx.set(issue.i.payload, {"src_beats": 1, "first_beats": 1})
-        while ctx.get(issue.launched):
+        while ctx.get(issue.launch.read):
             await ctx.tick()
-        ctx.set(issue.release, 1)
+        ctx.set(issue.slot_freed, 1)
         cycles = 0
-        while not ctx.get(issue.launched):
+        while not ctx.get(issue.launch.read):
             await ctx.tick()
-            ctx.set(issue.release, 0)
+            ctx.set(issue.slot_freed, 0)
             cycles += 1
         found.append(cycles)
 

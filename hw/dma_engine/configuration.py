@@ -1,0 +1,89 @@
+"""Configuration writes: what the register bank commits to tables and settings all over the engine.
+
+FrontPanel -> every stage that keeps a table of its own.  A write is one cycle with ``valid`` high, and every receiver
+takes it. No write comes during the sweep after reset. Each receiver uses the members that it needs.
+"""
+
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+
+from hw.common.regions import RegionEntry
+from hw.common.sizes import ADDR_WIDTH
+
+from .config import CLASSES, TARGETS
+from .layouts import ArkSettings, Connection, PageEntry, QueueSettings, RingSettings
+
+__all__ = ["AblationSignature", "ConnectionWriteSignature", "PageWriteSignature", "QueueWriteSignature",
+           "RegionWriteSignature", "TargetSettingsSignature"]
+
+
+class QueueWriteSignature(wiring.Signature):
+    """Software commits the settings of one queue.
+
+    Members
+    -------
+    valid : ``Out(1)``, queue : ``Out``
+    settings : ``Out(QueueSettings)``
+    priority : ``Out(range(CLASSES))``
+        The queue's class; the highest goes first.
+    limit : ``Out``
+        Most segments of the queue in flight; 0 for its whole window.
+    sc_addr, rc_addr : ``Out(ADDR_WIDTH)``
+        Addresses of its completion words (in ARK mode, ``sc_addr`` is that of the sender's array); multiples of 8.
+    ring : ``Out(RingSettings)``, ark : ``Out(ArkSettings)``
+        Of an extended queue; ignored for others.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "valid": Out(1), "queue": Out(config.queue_bits), "settings": Out(QueueSettings),
+            "priority": Out(range(CLASSES)), "limit": Out(config.place_bits),
+            "sc_addr": Out(ADDR_WIDTH), "rc_addr": Out(ADDR_WIDTH),
+            "ring": Out(RingSettings), "ark": Out(ArkSettings),
+        })
+
+
+class RegionWriteSignature(wiring.Signature):
+    """Software commits an entry of the region table. A lookup in the same cycle still reads the old entry."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "region": Out(config.region_bits), "entry": Out(RegionEntry)})
+
+
+class PageWriteSignature(wiring.Signature):
+    """Software commits an entry of the page table. Segments looked up before may be under way to the old frame."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "page": Out(config.page_bits), "entry": Out(PageEntry)})
+
+
+class ConnectionWriteSignature(wiring.Signature):
+    """Software commits an entry of the connection table; ``rc_addr`` is the receiver's flag array, a multiple of 8."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "connection": Out(config.connection_bits), "entry": Out(Connection),
+                          "rc_addr": Out(ADDR_WIDTH)})
+
+
+class TargetSettingsSignature(wiring.Signature):
+    """Levels, not a write: for each target the most beats in flight (0 for any number), and whether its read data may
+    come with pauses.
+    """
+
+    def __init__(self, config):
+        super().__init__({"limit": Out(config.load_width).array(TARGETS), "slow": Out(TARGETS)})
+
+
+class AblationSignature(wiring.Signature):
+    """Levels that switch optimizations off, to measure what they are worth.
+
+    Members
+    -------
+    single_read : ``Out(1)``
+        Issue a segment only when the bursts of the one before have been read.
+    every_word : ``Out(1)``
+        Retire nothing of a queue while a completion word of it is to be written.
+    """
+
+    def __init__(self):
+        super().__init__({"single_read": Out(1), "every_word": Out(1)})
