@@ -13,7 +13,24 @@ from hw.stream import Queue
 from .layouts import OpKind, op_layout
 from .words import Command, Status
 
-__all__ = ["QueueControl"]
+__all__ = ["QueueControl", "QueueStatesSignature"]
+
+
+class QueueStatesSignature(wiring.Signature):
+    """State bits of all queues; registers.
+
+    Members
+    -------
+    enabled : ``Out(queues)``
+        Queues that take words and doorbells.
+    running : ``Out(queues)``
+        Queues that may be scheduled.
+    resetting : ``Out(queues)``
+        Queues that are being reset: their errors do not matter any more, and rings forget what they were told.
+    """
+
+    def __init__(self, config):
+        super().__init__({name: Out(config.queues) for name in ("enabled", "running", "resetting")})
 
 
 class QueueControl(wiring.Component):

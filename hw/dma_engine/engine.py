@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature, AxiSignature
-from hw.common.doorbell import WORD_BITS, Doorbell, is_extended
+from hw.common.doorbell import WORD_BITS, Doorbell
 from hw.common.regions import RegionTable
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.sweep import Sweep, SweepSignature
@@ -22,6 +22,7 @@ from .completion.notices import MODES, Notices
 from .completion.word_answers import WordAnswers
 from .completion.writer import CompletionWriter
 from .config import DmaConfig
+from .configuration import QueueWriteSignature
 from .control import QueueControl
 from .counters import QueueCounters
 from .epochs import Epochs
@@ -193,29 +194,32 @@ class DmaEngine(wiring.Component):
         # -- Descriptor rings.
         m.submodules.notices = notices = Notices(config)
         word, ring_number = arrivals.i[1], MODES.index(QueueMode.RING)
-        connect(m, doorbell.tails, rings.tails)
+        connect(m, doorbell.tails, rings.tails.doorbells)
+        queue_write = QueueWriteSignature(config).create()
         connect(m, rings.bursts, mover.fetch)
         connect(m, notices.told[ring_number], records.i)
         connect(m, records.o, notices.writes[ring_number])
-        for part in (rings, records):
-            m.d.comb += [
-                part.configure.eq(panel.queue_write & is_extended(config, panel.queue_id)),
-                part.configure_ring.eq(panel.queue_id), part.settings.eq(panel.ring),
-            ]
         m.d.comb += [
-            rings.drives.eq(panel.settings.mode == QueueMode.RING),
-            doorbell.rings.eq(rings.driven), doorbell.tail_refused.eq(rings.refused),
-            rings.enabled.eq(control.enabled), rings.resetting.eq(control.resetting),
-            rings.give_up.eq(epochs.gave_up), rings.give_up_queue.eq(epochs.gave_up_queue),
-            rings.clear.eq(control.forgive), rings.clear_queue.eq(control.forgive_queue),
-            rings.valid.eq(mover.descriptors.valid), rings.id.eq(mover.descriptors.id),
-            rings.beat.eq(mover.descriptors.data),
-            rings.resp.eq(mover.descriptors.resp),
-            rings.consume.eq(store.consume), rings.consume_queue.eq(store.peek_queue),
-            word.valid.eq(rings.o.valid), rings.o.ready.eq(word.ready),
-            word.payload.queue.eq(rings.o.payload.ring), word.payload.check.eq(rings.o.payload.check),
-            word.payload.word.eq(rings.o.payload.word), word.payload.note.eq(rings.o.payload.note),
-            records.forget.eq(rings.forgotten),
+            queue_write.valid.eq(panel.queue_write), queue_write.queue.eq(panel.queue_id),
+            queue_write.settings.eq(panel.settings), queue_write.ring.eq(panel.ring),
+            queue_write.priority.eq(panel.queue_priority), queue_write.limit.eq(panel.queue_limit),
+            queue_write.sc_addr.eq(panel.sc_addr), queue_write.rc_addr.eq(panel.rc_addr),
+            queue_write.ark.eq(panel.ark),
+        ]
+        for part in (rings, records):
+            connect(m, queue_write, part.configure)
+        connect(m, epochs.gave_up, rings.give_up)
+        connect(m, mover.descriptors, rings.descriptors)
+        m.d.comb += [
+            doorbell.rings.eq(rings.tails.driven), doorbell.tail_refused.eq(rings.tails.refused),
+            rings.queues.enabled.eq(control.enabled), rings.queues.resetting.eq(control.resetting),
+            rings.queues.running.eq(control.running),
+            rings.clear.valid.eq(control.forgive), rings.clear.queue.eq(control.forgive_queue),
+            rings.consumed.valid.eq(store.consume), rings.consumed.queue.eq(store.peek_queue),
+            word.valid.eq(rings.words.valid), rings.words.ready.eq(word.ready),
+            word.payload.queue.eq(rings.words.payload.ring), word.payload.check.eq(rings.words.payload.check),
+            word.payload.word.eq(rings.words.payload.word), word.payload.note.eq(rings.words.payload.note),
+            records.restarted.eq(rings.restarted),
         ]
 
         # -- Segments to memory and back.
@@ -286,8 +290,8 @@ class DmaEngine(wiring.Component):
             control.retired.eq(retire.retired), control.retired_queue.eq(retire.retired_queue),
             scheduler.look_queue.eq(look), retire.look_queue.eq(look),
             control.in_flight.eq((scheduler.tail != retire.look_head)
-                                 | Cat(rings.fetching, C(0, config.queues)).bit_select(look, 1)
-                                 | (epochs.busy & (epochs.gave_up_queue == look))),
+                                 | Cat(rings.status.fetching, C(0, config.queues)).bit_select(look, 1)
+                                 | (epochs.gave_up.busy & (epochs.gave_up.queue == look))),
         ]
 
         # -- Segments that still count.
@@ -307,16 +311,16 @@ class DmaEngine(wiring.Component):
             epochs.look.eq(control.scanning), epochs.look_queue.eq(control.scan_queue),
             epochs.look_head.eq(retire.look_head), epochs.look_tail.eq(scheduler.tail),
             epochs.give_up.eq(control.give_up),
-            completion.give_up.eq(epochs.gave_up), completion.give_up_queue.eq(epochs.gave_up_queue),
+            completion.give_up.eq(epochs.gave_up.valid), completion.give_up_queue.eq(epochs.gave_up.queue),
             completion.forget.eq(answers.forget),
-            notices.forget.eq(answers.forget), notices.forget_queue.eq(epochs.gave_up_queue),
+            notices.forget.eq(answers.forget), notices.forget_queue.eq(epochs.gave_up.queue),
             answers.rc_flying.eq(completion.rc_flying), answers.sc_flying.eq(completion.sc_flying),
-            answers.settled.eq(notices.settled), answers.give_up.eq(epochs.gave_up),
-            answers.look.eq(control.scanning), answers.look_queue.eq(epochs.gave_up_queue),
-            epochs.hold.eq(Cat(notices.inside, C(0, config.queues)).bit_select(epochs.gave_up_queue, 1)),
+            answers.settled.eq(notices.settled), answers.give_up.eq(epochs.gave_up.valid),
+            answers.look.eq(control.scanning), answers.look_queue.eq(epochs.gave_up.queue),
+            epochs.hold.eq(Cat(notices.inside, C(0, config.queues)).bit_select(epochs.gave_up.queue, 1)),
             epochs.words_outside.eq(answers.outside), epochs.draining.eq(answers.busy | mover.drain.busy),
-            quiesce.given_up.eq(answers.outstanding | rings.owed),
-            mover.drain.start.eq(epochs.gave_up),
+            quiesce.given_up.eq(answers.outstanding | rings.status.owed),
+            mover.drain.start.eq(epochs.gave_up.valid),
         ]
         m.d.comb += [answers.told[queue].eq(count) for queue, count in enumerate(notices.outside)]
 
@@ -334,7 +338,7 @@ class DmaEngine(wiring.Component):
         m.d.comb += [
             panel.counts.words.eq(store.i.valid & store.i.ready & ~store.refused),
             panel.counts.refused.eq((store.i.valid & store.i.ready & store.refused)
-                                    | (doorbell.tails.valid & doorbell.tails.ready & rings.refused)),
+                                    | rings.tail_refused),
             panel.counts.requests.eq(retire.ended),
             panel.counts.failed.eq(retire.failed),
             panel.counts.segments.eq(mover.launch.read),

@@ -15,7 +15,7 @@ from hw.common.table import Table
 from .layouts import EPOCH_WIDTH, done_layout
 from .legalizer import SEGMENT_PLACES
 
-__all__ = ["LOOKUPS", "EpochLookupSignature", "Epochs", "outside_bits"]
+__all__ = ["LOOKUPS", "EpochLookupSignature", "Epochs", "GiveUpSignature", "outside_bits"]
 
 LOOKUPS = 5
 """Who looks up epochs: scheduler, aligner, retirement, completion writer, notices."""
@@ -29,6 +29,25 @@ class EpochLookupSignature(wiring.Signature):
 
     def __init__(self, config):
         super().__init__({"queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH)})
+
+
+class GiveUpSignature(wiring.Signature):
+    """Epochs gives up a queue whose reset waits for memory in vain.
+
+    Members
+    -------
+    valid : ``Out(1)``
+        ``queue`` is given up now: its next epoch begins in the next cycle.
+    queue : ``Out``
+        Stays until ``scan``.
+    scan : ``Out(1)``
+        ``queue`` may change in the next cycle.
+    busy : ``Out(1)``
+        ``queue`` is being given up.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "scan": Out(1), "busy": Out(1)})
 
 
 def outside_bits(config):
@@ -64,10 +83,7 @@ class Epochs(wiring.Component):
         It has words that were given up before and are outside.
     draining : ``In(1)``
         What is past the last place where it can be switched off has not left the engine.
-    busy : ``Out(1)``
-        ``gave_up_queue`` is being given up.
-    gave_up : ``Out(1)``, gave_up_queue : ``Out``
-        A queue's new epoch begins in the next cycle. ``gave_up_queue`` stays until the next look.
+    gave_up : ``Out(GiveUpSignature)``
     ends : ``Out(stream.Signature(done_layout))``
         Ends of the segments given up.
     """
@@ -81,7 +97,7 @@ class Epochs(wiring.Component):
             "scheduled": In(1), "scheduled_queue": In(queue), "returned": In(1), "returned_queue": In(queue),
             "look": In(1), "look_queue": In(queue), "look_head": In(place), "look_tail": In(place),
             "give_up": In(1), "hold": In(1), "words_outside": In(1), "draining": In(1),
-            "busy": Out(1), "gave_up": Out(1), "gave_up_queue": Out(queue),
+            "gave_up": Out(GiveUpSignature(config)),
             "ends": Out(stream.Signature(done_layout(config))),
         })
 
@@ -110,16 +126,16 @@ class Epochs(wiring.Component):
         m.d.comb += [
             rows.read[LOOKUPS].addr.eq(queue),
             rows.write.addr.eq(queue),
-            self.busy.eq(walking | self.draining),
-            clean.eq(~self.busy & ~outside & ~self.words_outside),
-            self.gave_up.eq(self.give_up & ~self.busy & ~spent),
-            self.gave_up_queue.eq(queue),
-            rows.write.en.eq(self.gave_up | clean),
-            rows.write.data.epoch.eq(now.epoch + self.gave_up),
-            rows.write.data.used.eq(Mux(self.gave_up, now.used + 1, 0)),
+            self.gave_up.busy.eq(walking | self.draining),
+            clean.eq(~self.gave_up.busy & ~outside & ~self.words_outside),
+            self.gave_up.valid.eq(self.give_up & ~self.gave_up.busy & ~spent),
+            self.gave_up.queue.eq(queue), self.gave_up.scan.eq(self.look),
+            rows.write.en.eq(self.gave_up.valid | clean),
+            rows.write.data.epoch.eq(now.epoch + self.gave_up.valid),
+            rows.write.data.used.eq(Mux(self.gave_up.valid, now.used + 1, 0)),
         ]
         m.d.sync += spent.eq(now.used.all() | self.hold)
-        with m.If(self.look & ~self.busy):
+        with m.If(self.look & ~self.gave_up.busy):
             m.d.sync += [queue.eq(self.look_queue), place.eq(self.look_head), tail.eq(self.look_tail),
                          outside.eq(sent.read[1].data != back.read[1].data)]
 
@@ -129,7 +145,7 @@ class Epochs(wiring.Component):
             self.ends.payload.queue.eq(queue), self.ends.payload.index.eq(place),
             self.ends.payload.epoch.eq(now.epoch),
         ]
-        with m.If(self.gave_up):
+        with m.If(self.gave_up.valid):
             m.d.sync += walking.eq(place != tail)
         with m.Elif(walking & self.ends.ready):
             m.d.sync += [place.eq(place + 1), walking.eq((place + 1)[:len(place)] != tail)]

@@ -24,7 +24,8 @@ def _beats(config, *, descriptors, beats, free, cycles=400):
             # What is free in the buffer comes back, if ever, one slot per cycle.
             ctx.set(dut.slot_freed, free)
             if ctx.get(dut.ar.valid):
-                read[ctx.get(dut.ar.payload.id) >> (config.axi_id_width - 1) == 1].append(ctx.get(dut.ar.payload.len) + 1)
+                burst = ctx.get(dut.ar.payload)
+                read[burst.id >> (config.axi_id_width - 1) == 1].append(burst.len + 1)
             await ctx.tick()
 
     run_cell(dut, testbench)

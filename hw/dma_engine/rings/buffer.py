@@ -23,7 +23,8 @@ from hw.dma_engine.layouts import NativeLayout
 from hw.dma_engine.words import Opcode
 from hw.stream.storage import NO_COLLISION, read_late
 
-__all__ = ["RingBuffer", "row_layout"]
+__all__ = ["RingBeatSignature", "RingBuffer", "RingStatesSignature", "RowReadSignature", "StoredSignature",
+           "row_layout"]
 
 _HEADER = data.StructLayout(dict(HEADER_FIELDS))
 _UNKNOWN_FLAGS = 0xFF & ~sum(DescriptorFlag)
@@ -60,6 +61,70 @@ def row_layout():
     })
 
 
+class RingStatesSignature(wiring.Signature):
+    """A bit per ring.
+
+    Members
+    -------
+    enabled : ``Out(extended)``
+        Rings whose queues take words and doorbells.
+    records : ``Out(extended)``
+        Rings that have completion records.
+    forget : ``Out(extended)``
+        Rings that start anew: nothing of them is under way, or it was given up.
+    give_up : ``Out(extended)``
+        With ``forget``: rings whose reserved descriptors are dropped when they arrive.
+    """
+
+    def __init__(self, config):
+        super().__init__({name: Out(config.extended) for name in ("enabled", "records", "forget", "give_up")})
+
+
+class RingBeatSignature(wiring.Signature):
+    """A beat of a descriptor that ``ring`` asked for. Always taken: its row was reserved."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "ring": Out(config.extended_bits), "data": Out(config.data_width),
+                          "resp": Out(Resp)})
+
+
+class StoredSignature(wiring.Signature):
+    """What the descriptor buffer has of each ring.
+
+    Members
+    -------
+    count : array of ``Out``
+        Descriptors that are here.
+    owed : ``Out(extended)``
+        Rings with descriptors that were given up before they arrived, and have not arrived since.
+    """
+
+    def __init__(self, config):
+        super().__init__({"count": Out(range(config.ring_depth + 1)).array(config.extended),
+                          "owed": Out(config.extended)})
+
+
+class RowReadSignature(wiring.Signature):
+    """The expander reads descriptors and takes them when their last word has left.
+
+    Members
+    -------
+    some, several : ``In(extended)``
+        Rings with at least one descriptor, with at least two.
+    read : ``Out(1)``, ring : ``Out``, behind : ``Out(1)``
+        Read the oldest descriptor of ``ring``, or the one behind it.
+    row : ``In(row_layout)``
+        What was read, one cycle later.
+    take : ``Out(1)``
+        The oldest descriptor of ``ring`` is not needed any more.
+    """
+
+    def __init__(self, config):
+        super().__init__({"some": In(config.extended), "several": In(config.extended), "read": Out(1),
+                          "ring": Out(config.extended_bits), "behind": Out(1), "row": In(row_layout()),
+                          "take": Out(1)})
+
+
 class RingBuffer(wiring.Component):
     """Keep up to ``config.ring_depth`` descriptors of each ring in one block RAM.
 
@@ -72,40 +137,27 @@ class RingBuffer(wiring.Component):
 
     Members
     -------
-    forget : ``In(extended)``
-        Drop what there is of a ring that has nothing under way.
-    give_up : ``In(extended)``, reserved : ``In(extended * row_count)``
-        With ``forget``: those of the reserved descriptors that have not come are dropped when they come.
-    owed : ``Out(extended)``
-        Rings with such descriptors.
-    valid : ``In(1)``, ring, beat, resp : ``In``
-        A beat of a descriptor that was asked for.
-    some, several : ``Out(extended)``
-        Rings with at least one descriptor, with at least two.
-    count : ``Out(extended * row_count)``
-    read : ``In(1)``, read_ring : ``In``, behind : ``In(1)``
-        Read the oldest descriptor of a ring, or the one behind it.
-    row : ``Out(row_layout)``
-    take, take_ring : ``In``
-        The oldest descriptor of a ring is not needed any more.
+    states : ``In(RingStatesSignature)``, reserved : array of ``In``
+        Rows that each ring has reserved.
+    beats : ``In(RingBeatSignature)``
+    stored : ``Out(StoredSignature)``
+    rows : ``In(RowReadSignature)``
     """
 
     def __init__(self, config):
         self.config = config
-        rings, ring = config.extended, config.extended_bits
         super().__init__({
-            "forget": In(rings), "give_up": In(rings),
-            "reserved": In(range(config.ring_depth + 1)).array(rings), "owed": Out(rings),
-            "valid": In(1), "ring": In(ring), "beat": In(config.data_width), "resp": In(Resp),
-            "some": Out(rings), "several": Out(rings),
-            "count": Out(range(config.ring_depth + 1)).array(rings),
-            "read": In(1), "read_ring": In(ring), "behind": In(1), "row": Out(row_layout()),
-            "take": In(1), "take_ring": In(ring),
+            "states": In(RingStatesSignature(config)),
+            "reserved": In(range(config.ring_depth + 1)).array(config.extended),
+            "beats": In(RingBeatSignature(config)),
+            "stored": Out(StoredSignature(config)),
+            "rows": In(RowReadSignature(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config, rings, beats = self.config, self.config.extended, self.config.descriptor_beats
+        beat, rows, states, stored = self.beats, self.rows, self.states, self.stored
         row_bits = (config.ring_depth - 1).bit_length()
         to = Array(Signal(row_bits, name=f"to_{index}") for index in range(rings))
         oldest = Array(Signal(row_bits, name=f"oldest_{index}") for index in range(rings))
@@ -116,25 +168,25 @@ class RingBuffer(wiring.Component):
         before = Array(Signal(SEEN.size, name=f"before_{index}") for index in range(rings))
         here, seen, verdict = Signal(SEEN), Signal(SEEN), Signal(VERDICT)
         number = Signal(range(max(beats, 2)))
-        m.d.comb += number.eq(numbers[self.ring])
+        m.d.comb += number.eq(numbers[beat.ring])
         for part in range(beats):
             with m.If(number == part):
-                m.d.comb += [here[name].eq(found) for name, found in _look(self.beat, part * config.data_width).items()]
+                m.d.comb += [here[name].eq(found) for name, found in _look(beat.data, part * config.data_width).items()]
         m.d.comb += [
-            here.failed.eq((self.resp == Resp.SLVERR) | (self.resp == Resp.DECERR)),
-            seen.eq(here.as_value() | Mux(number == 0, 0, before[self.ring])),
+            here.failed.eq((beat.resp == Resp.SLVERR) | (beat.resp == Resp.DECERR)),
+            seen.eq(here.as_value() | Mux(number == 0, 0, before[beat.ring])),
             verdict.failed.eq(seen.failed), verdict.bad.eq(seen.unclean | (~seen.list & seen.not_2d)),
             verdict.sole.eq(verdict.failed | verdict.bad | Mux(seen.list, seen.one, seen.single)),
         ]
 
         # -- Stored bits, a column for each beat; the verdict goes with the last.
         first, row_read, row_write = Signal(row_bits), Signal(row_bits), Signal(row_bits)
-        m.d.comb += [row_write.eq(to[self.ring]), first.eq(oldest[self.read_ring]),
-                     row_read.eq(Mux(self.behind, first + 1, first))]
+        m.d.comb += [row_write.eq(to[beat.ring]), first.eq(oldest[rows.ring]),
+                     row_read.eq(Mux(rows.behind, first + 1, first))]
         found = []
         for part in range(beats):
             start, width = part * config.data_width, config.data_width
-            kept = Cat(*(self.beat[min(max(low - start, 0), width):min(max(high - start, 0), width)]
+            kept = Cat(*(beat.data[min(max(low - start, 0), width):min(max(high - start, 0), width)]
                          for low, high in _KEPT), *([verdict] if part == beats - 1 else []))
             if not len(kept):
                 continue
@@ -143,35 +195,36 @@ class RingBuffer(wiring.Component):
             m.submodules[f"column_{part}"] = column
             write = column.write_port()
             m.d.comb += [
-                write.addr.eq(Cat(row_write, self.ring)), write.data.eq(kept),
-                write.en.eq(self.valid & (number == part)),
+                write.addr.eq(Cat(row_write, beat.ring)), write.data.eq(kept),
+                write.en.eq(beat.valid & (number == part)),
             ]
-            found.append(read_late(m, column, addr=Cat(row_read, self.read_ring), en=self.read))
-        m.d.comb += self.row.eq(Cat(*found))
+            found.append(read_late(m, column, addr=Cat(row_read, rows.ring), en=rows.read))
+        m.d.comb += rows.row.eq(Cat(*found))
 
         for index in range(rings):
             owed = Signal(range(config.ring_depth + 1), name=f"owed_{index}")
-            mine, taken = self.valid & (self.ring == index), self.take & (self.take_ring == index)
-            count, last = self.count[index], finals[index]
+            mine, taken = beat.valid & (beat.ring == index), rows.take & (rows.ring == index)
+            count, last = stored.count[index], finals[index]
             after = Signal.like(count, name=f"after_{index}")
             comes = Signal(name=f"comes_{index}")
-            m.d.comb += [comes.eq(mine & last & ~self.owed[index]), after.eq(count + comes)]
+            m.d.comb += [comes.eq(mine & last & ~stored.owed[index]), after.eq(count + comes)]
             with m.If(mine):
                 m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(seen),
                              last.eq(number == (beats - 2) % beats)]
-            with m.If(self.give_up[index] & ~self.owed[index]):
+            with m.If(states.give_up[index] & ~stored.owed[index]):
                 # Nothing is taken of a ring that is given up.
-                m.d.sync += [owed.eq(self.reserved[index] - after), self.owed[index].eq(self.reserved[index] != after)]
-            with m.Elif(mine & last & self.owed[index]):
-                m.d.sync += [owed.eq(owed - 1), self.owed[index].eq(owed != 1)]
-            with m.If(self.forget[index]):
-                m.d.sync += [count.eq(0), self.some[index].eq(0), self.several[index].eq(0),
+                m.d.sync += [owed.eq(self.reserved[index] - after),
+                             stored.owed[index].eq(self.reserved[index] != after)]
+            with m.Elif(mine & last & stored.owed[index]):
+                m.d.sync += [owed.eq(owed - 1), stored.owed[index].eq(owed != 1)]
+            with m.If(states.forget[index]):
+                m.d.sync += [count.eq(0), rows.some[index].eq(0), rows.several[index].eq(0),
                              to[index].eq(0), oldest[index].eq(0)]
             with m.Else():
                 # What is taken is known late.
                 m.d.sync += [count.eq(Mux(taken, after - 1, after)),
-                             self.some[index].eq(Mux(taken, after > 1, after != 0)),
-                             self.several[index].eq(Mux(taken, after > 2, after > 1))]
+                             rows.some[index].eq(Mux(taken, after > 1, after != 0)),
+                             rows.several[index].eq(Mux(taken, after > 2, after > 1))]
                 with m.If(comes):
                     m.d.sync += to[index].eq(to[index] + 1)
                 with m.If(taken):

@@ -12,10 +12,11 @@ from hw.common.sizes import OFFSET_WIDTH
 from hw.common.table import Table
 from hw.dma_engine.descriptors import LIST_WORDS, STRIDE_WIDTH, DescriptorFlag, DescriptorKind
 from hw.dma_engine.layouts import Check, ring_word_layout
+from hw.dma_engine.strobes import QueueStrobeSignature
 from hw.dma_engine.words import RequestFlag
 from hw.stream import RoundRobin
 
-from .buffer import row_layout
+from .buffer import RingStatesSignature, RowReadSignature
 
 __all__ = ["RingExpand"]
 
@@ -35,28 +36,23 @@ class RingExpand(wiring.Component):
 
     Members
     -------
-    enabled, forget : ``In(extended)``
-        Rings whose queues take words; that start anew.
-    records : ``In(extended)``
-        Rings that have records.
-    some, several : ``In(extended)``, read, read_ring, behind, take, take_ring : ``Out``, row : ``In``
-        To the descriptor buffer.
-    consume : ``In(1)``, consume_queue : ``In``
-        A queue has scheduled one of its words wholly.
-    o : ``Out(stream.Signature(ring_word_layout))``
+    states : ``In(RingStatesSignature)``
+    rows : ``Out(RowReadSignature)``
+    rows_freed : ``Out(extended)``
+        A row of the descriptor buffer is free again.
+    consumed : ``In(QueueStrobeSignature)``
+        A queue has scheduled all of one word.
+    words : ``Out(stream.Signature(ring_word_layout))``
         Always taken sooner or later. Withdrawn when the ring's queue does not take words any more.
     """
 
     def __init__(self, config):
         self.config = config
-        rings, ring = config.extended, config.extended_bits
         super().__init__({
-            "enabled": In(rings), "forget": In(rings), "records": In(rings),
-            "some": In(rings), "several": In(rings),
-            "read": Out(1), "read_ring": Out(ring), "behind": Out(1), "row": In(row_layout()),
-            "take": Out(1), "take_ring": Out(ring),
-            "consume": In(1), "consume_queue": In(config.queue_bits),
-            "o": Out(stream.Signature(ring_word_layout(config))),
+            "states": In(RingStatesSignature(config)),
+            "rows": Out(RowReadSignature(config)), "rows_freed": Out(config.extended),
+            "consumed": In(QueueStrobeSignature(config)),
+            "words": Out(stream.Signature(ring_word_layout(config))),
         })
 
     def elaborate(self, platform):
@@ -65,7 +61,10 @@ class RingExpand(wiring.Component):
         ring, loaded, reading = Signal(config.extended_bits), Signal(), Signal()
         levels = Array(Signal(range(config.queue_depth + 1), name=f"level_{index}") for index in range(rings))
         full = Cat(level[-1] for level in levels)
-        m.d.comb += [self.read_ring.eq(ring), self.take_ring.eq(ring)]
+        m.d.comb += [
+            self.rows.ring.eq(ring),
+            self.rows_freed.eq(Cat(self.rows.take & (self.rows.ring == index) for index in range(rings))),
+        ]
 
         emit, last = Signal(), Signal()
         self._words(m, ring, reading, emit, last)
@@ -76,15 +75,15 @@ class RingExpand(wiring.Component):
         left = Signal(range(VISIT))
         m.submodules.choice = choice = RoundRobin(rings)
         m.d.comb += [
-            open_.eq((self.enabled & ~full).bit_select(ring, 1)),
-            withdrawn.eq(~self.enabled.bit_select(self.o.payload.ring, 1)),
-            free.eq(~taken | self.o.ready | withdrawn),
-            self.o.valid.eq(taken & ~withdrawn),
+            open_.eq((self.states.enabled & ~full).bit_select(ring, 1)),
+            withdrawn.eq(~self.states.enabled.bit_select(self.words.payload.ring, 1)),
+            free.eq(~taken | self.words.ready | withdrawn),
+            self.words.valid.eq(taken & ~withdrawn),
             emit.eq(loaded & open_ & free),
             finish.eq(emit & last),
-            self.take.eq(finish),
+            self.rows.take.eq(finish),
             spent.eq(emit & (left == 0)),
-            choice.requests.eq(self.some & self.enabled & ~full & ~Mux(loaded, 1 << ring, 0)),
+            choice.requests.eq(self.rows.some & self.states.enabled & ~full & ~Mux(loaded, 1 << ring, 0)),
         ]
         with m.If(emit):
             m.d.sync += [taken.eq(1), left.eq(left - 1)]
@@ -97,25 +96,25 @@ class RingExpand(wiring.Component):
         following, leave, goes_on = Signal(), Signal(), Signal()
         m.d.comb += [
             # But for the last word, which is known late.
-            goes_on.eq(loaded & open_ & free & self.several.bit_select(ring, 1) & ~((left == 0) & choice.valid)),
+            goes_on.eq(loaded & open_ & free & self.rows.several.bit_select(ring, 1) & ~((left == 0) & choice.valid)),
             following.eq(goes_on & last),
             leave.eq(Mux(loaded, (finish & ~following) | ((spent | ~open_) & choice.valid), ~reading)),
             # The same again while it is worked on: what follows is known late.
-            self.read.eq(reading | loaded),
-            self.behind.eq(following),
+            self.rows.read.eq(reading | loaded),
+            self.rows.behind.eq(following),
             choice.advance.eq(leave),
         ]
         with m.If(leave):
             m.d.sync += [loaded.eq(0), reading.eq(choice.valid), ring.eq(choice.grant)]
         with m.Elif(reading):
             m.d.sync += [loaded.eq(1), reading.eq(0)]
-        with m.Elif(loaded & ~self.enabled.bit_select(ring, 1)):
+        with m.Elif(loaded & ~self.states.enabled.bit_select(ring, 1)):
             m.d.sync += loaded.eq(0)
 
         for index, level in enumerate(levels):
             consumed = Signal(name=f"consumed_{index}")
-            m.d.sync += consumed.eq(self.consume & (self.consume_queue == index) & ~self.forget[index])
-            with m.If(self.forget[index]):
+            m.d.sync += consumed.eq(self.consumed.valid & (self.consumed.queue == index) & ~self.states.forget[index])
+            with m.If(self.states.forget[index]):
                 m.d.sync += level.eq(0)
             with m.Else():
                 m.d.sync += level.eq(level + (emit & (ring == index)) - consumed)
@@ -124,7 +123,8 @@ class RingExpand(wiring.Component):
     def _words(self, m, ring, reading, emit, last):
         """The word that comes next of the descriptor read, and whether it is the descriptor's last."""
         rings = self.config.extended
-        header, row, shape = self.row.header, self.row.body.copy_2d.row, self.row.body.copy_2d
+        descriptor = self.rows.row
+        header, row, shape = descriptor.header, descriptor.body.copy_2d.row, descriptor.body.copy_2d
         progress_layout = data.StructLayout({
             "rows": 32,
             # What a sum has beyond an offset is not looked at before the next row.
@@ -135,11 +135,11 @@ class RingExpand(wiring.Component):
         indices = Array(Signal(2, name=f"index_{number}") for number in range(rings))
 
         # -- What is wrong with the descriptor on its face, beside what the buffer has seen.
-        verdict = self.row.verdict
+        verdict = descriptor.verdict
         is_list, bad, records, no_record = Signal(), Signal(), Signal(), Signal()
         index = Signal(2)
         m.d.comb += [
-            index.eq(indices[ring]), records.eq(self.records.bit_select(ring, 1)),
+            index.eq(indices[ring]), records.eq(self.states.records.bit_select(ring, 1)),
             is_list.eq(header.kind == DescriptorKind.LIST),
             no_record.eq(header.flags[_bit(DescriptorFlag.RECORD)] & ~records),
             bad.eq(verdict.bad | no_record),
@@ -175,7 +175,7 @@ class RingExpand(wiring.Component):
 
         # -- The word.
         failed, first = verdict.failed, Signal()
-        word, out = Signal(row.shape()), self.o.payload
+        word, out = Signal(row.shape()), self.words.payload
         extra = Signal(8)
         m.d.comb += [
             first.eq(~amid.bit_select(ring, 1)),
@@ -189,7 +189,7 @@ class RingExpand(wiring.Component):
         with m.Switch(index):
             for number in range(LIST_WORDS):
                 with m.Case(number):
-                    m.d.comb += word.eq(self.row.body.words[number])
+                    m.d.comb += word.eq(descriptor.body.words[number])
         with m.If(emit):
             m.d.sync += [
                 out.ring.eq(ring), out.word.eq(word), out.word.flags.eq(word.flags | extra),
@@ -204,7 +204,7 @@ class RingExpand(wiring.Component):
             with m.Elif(bad | outside):
                 m.d.sync += out.check.eq(Check.MALFORMED)
         for number in range(rings):
-            with m.If(self.forget[number] | (emit & last & (ring == number))):
+            with m.If(self.states.forget[number] | (emit & last & (ring == number))):
                 m.d.sync += [midway[number].eq(0), indices[number].eq(0), amid[number].eq(0)]
             with m.Elif(emit & (ring == number)):
                 m.d.sync += [midway[number].eq(~is_list), indices[number].eq(index + is_list), amid[number].eq(1)]

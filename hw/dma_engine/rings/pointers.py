@@ -14,10 +14,13 @@ from hw.common.table import Table
 from hw.dma_engine.config import DESCRIPTOR_BYTES
 from hw.dma_engine.descriptors import RING_SIZE_BITS
 from hw.dma_engine.layouts import RingSettings, event_layout, fetch_layout
+from hw.dma_engine.strobes import QueueStrobeSignature
 from hw.dma_engine.words import Status
 from hw.stream import Queue, RoundRobin
 
-__all__ = ["RingPointers", "entry_address", "ring_mask"]
+from .buffer import RingStatesSignature, StoredSignature
+
+__all__ = ["RingPointers", "RingWriteSignature", "TailPortSignature", "entry_address", "ring_mask"]
 
 POINTER_WIDTH = 32
 PLACE_WIDTH = RING_SIZE_BITS[1]
@@ -37,6 +40,30 @@ def entry_address(page, mask, number, *, entry_bytes):
     return Cat(C(0, low), inside, base[low + len(mask):])
 
 
+class TailPortSignature(wiring.Signature):
+    """Doorbells of descriptor rings, from the doorbell port.
+
+    Members
+    -------
+    doorbells : ``Out(stream.Signature(tail_layout))``
+    refused : ``In(1)``
+        The doorbell transferred in this cycle is refused.
+    driven : ``In(extended)``
+        Queues that are driven by their ring: a store to their pages is a doorbell.
+    """
+
+    def __init__(self, config):
+        super().__init__({"doorbells": Out(stream.Signature(tail_layout(config))), "refused": In(1),
+                          "driven": In(config.extended)})
+
+
+class RingWriteSignature(wiring.Signature):
+    """Software commits where a ring is. Always taken."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "ring": Out(config.extended_bits), "settings": Out(RingSettings)})
+
+
 class RingPointers(wiring.Component):
     """Keep the furthest tail of each ring, and have the descriptors before it read.
 
@@ -53,22 +80,19 @@ class RingPointers(wiring.Component):
 
     Members
     -------
-    configure, configure_ring, settings : ``In``
-    i : ``In(stream.Signature(tail_layout))``
-    refused : ``Out(1)``
-        The doorbell transferred in this cycle is refused.
-    enabled : ``In(extended)``
-        Rings whose queues take doorbells.
-    forget : ``In(extended)``
-        Start anew from 0.
-    clear, clear_queue : ``In``
+    write : ``In(RingWriteSignature)``, states : ``In(RingStatesSignature)``
+    tails : ``In(stream.Signature(tail_layout))``, refused : ``Out(1)``
+        Doorbells; the one transferred in this cycle is refused.
+    tail_refused : ``Out(1)``
+        A doorbell is transferred and refused.
+    clear : ``In(QueueStrobeSignature)``
         Take doorbells of the queue again.
     refusing : ``Out(extended)``
     events : ``Out(stream.Signature(event_layout))``
         RING_RANGE or DISABLED, once per ring until it is cleared.
-    owed : ``In(extended)``
-        Rings for which descriptors are under way that nobody waits for.
-    consumed : ``In(extended)``
+    stored : ``In(StoredSignature)``
+        No descriptors are read for rings with ``owed`` ones.
+    rows_freed : ``In(extended)``
         A row of the descriptor buffer is free again.
     reserved : ``Out(extended * row_count)``
         Rows of each ring in use or asked for.
@@ -77,16 +101,14 @@ class RingPointers(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        rings, ring = config.extended, config.extended_bits
+        rings = config.extended
         super().__init__({
-            "configure": In(1), "configure_ring": In(ring), "settings": In(RingSettings),
-            "i": In(stream.Signature(tail_layout(config))),
-            "refused": Out(1),
-            "enabled": In(rings), "forget": In(rings),
-            "clear": In(1), "clear_queue": In(config.queue_bits),
+            "write": In(RingWriteSignature(config)), "states": In(RingStatesSignature(config)),
+            "tails": In(stream.Signature(tail_layout(config))), "refused": Out(1), "tail_refused": Out(1),
+            "clear": In(QueueStrobeSignature(config)),
             "refusing": Out(rings),
             "events": Out(stream.Signature(event_layout(config))),
-            "consumed": In(rings), "owed": In(rings),
+            "rows_freed": In(rings), "stored": In(StoredSignature(config)),
             "reserved": Out(range(config.ring_depth + 1)).array(rings),
             "bursts": Out(stream.Signature(fetch_layout(config))),
         })
@@ -110,15 +132,15 @@ class RingPointers(wiring.Component):
         bell, fetch, room_for_event = Signal(), Signal(), Signal()
         m.d.comb += [
             room_for_event.eq(events.level + events.i.valid < events.depth),    # one may be on its way there
-            choice.requests.eq(pending & room & self.enabled & ~self.owed
+            choice.requests.eq(pending & room & self.states.enabled & ~self.stored.owed
                                & (~self.bursts.valid & ~(act & ~is_bell)).replicate(rings)),
-            bell.eq(~look & ~weigh & self.i.valid & room_for_event & ~(act & is_bell) & ~(was_bell & choice.valid)),
+            bell.eq(~look & ~weigh & self.tails.valid & room_for_event & ~(act & is_bell) & ~(was_bell & choice.valid)),
             fetch.eq(~look & ~weigh & choice.valid & ~bell),
             choice.advance.eq(fetch),
         ]
         m.d.sync += [look.eq(bell | fetch), weigh.eq(look), act.eq(weigh)]
         with m.If(bell | fetch):
-            m.d.sync += [ring.eq(Mux(bell, self.i.payload.ring, choice.grant)), is_bell.eq(bell), was_bell.eq(bell)]
+            m.d.sync += [ring.eq(Mux(bell, self.tails.payload.ring, choice.grant)), is_bell.eq(bell), was_bell.eq(bell)]
 
         # -- Look: the tables count only once they were written since the ring started anew.
         tail, head, mask = Signal(POINTER_WIDTH), Signal(POINTER_WIDTH), Signal(PLACE_WIDTH)
@@ -138,24 +160,24 @@ class RingPointers(wiring.Component):
         beyond = Signal(POINTER_WIDTH)  # how far the new tail is ahead of the head, less one
         upto = Signal(low + 1)
         m.d.sync += [
-            left.eq(tail - head), beyond.eq(self.i.payload.tail + ~head),
+            left.eq(tail - head), beyond.eq(self.tails.payload.tail + ~head),
             upto.eq(most - head[:low]),
         ]
 
         # -- Act on a doorbell.
         refused, enabled, refusing, ahead, behind, newer, accept = (Signal() for _ in range(7))
         m.d.comb += [
-            enabled.eq(self.enabled.bit_select(ring, 1)), refusing.eq(self.refusing.bit_select(ring, 1)),
+            enabled.eq(self.states.enabled.bit_select(ring, 1)), refusing.eq(self.refusing.bit_select(ring, 1)),
             ahead.eq(~(beyond[PLACE_WIDTH:].any() | (beyond[:PLACE_WIDTH] & ~mask).any())),
             behind.eq(beyond[PLACE_WIDTH:].all() & (beyond[:PLACE_WIDTH] | mask).all()),
-            refused.eq(~enabled | refusing | ~self.i.payload.whole | ~(ahead | behind)),
+            refused.eq(~enabled | refusing | ~self.tails.payload.whole | ~(ahead | behind)),
             newer.eq(ahead & (beyond[:PLACE_WIDTH] >= left)),
             accept.eq(act & is_bell & newer & ~refused),
-            self.i.ready.eq(act & is_bell),
-            self.refused.eq(refused),
-            tails.write.en.eq(accept), tails.write.addr.eq(ring), tails.write.data.eq(self.i.payload.tail),
-            places.write.en.eq(self.configure), places.write.addr.eq(self.configure_ring),
-            places.write.data.page.eq(self.settings.page), places.write.data.size.eq(self.settings.size),
+            self.tails.ready.eq(act & is_bell),
+            self.refused.eq(refused), self.tail_refused.eq(self.tails.valid & self.tails.ready & self.refused),
+            tails.write.en.eq(accept), tails.write.addr.eq(ring), tails.write.data.eq(self.tails.payload.tail),
+            places.write.en.eq(self.write.valid), places.write.addr.eq(self.write.ring),
+            places.write.data.page.eq(self.write.settings.page), places.write.data.size.eq(self.write.settings.size),
         ]
 
         # What is refused is known late.
@@ -193,18 +215,18 @@ class RingPointers(wiring.Component):
             vacant = Signal.like(reserved, name=f"vacant_{number}")
             m.d.comb += vacant.eq(config.ring_depth - reserved)
             m.d.sync += room[number].eq(vacant[low:].any())
-            with m.If(self.forget[number]):
+            with m.If(self.states.forget[number]):
                 m.d.sync += [reserved.eq(0), told[number].eq(0), asked[number].eq(0), pending[number].eq(0)]
             with m.Else():
                 growth = Mux(asks & here, count, 0)
-                m.d.sync += reserved.eq(Mux(self.consumed[number], (reserved - 1) + growth, reserved + growth))
+                m.d.sync += reserved.eq(Mux(self.rows_freed[number], (reserved - 1) + growth, reserved + growth))
                 with m.If(accept & here):
                     m.d.sync += [told[number].eq(1), pending[number].eq(1)]
                 with m.If(asks & here):
                     m.d.sync += asked[number].eq(1)
                     with m.If(all_):
                         m.d.sync += pending[number].eq(0)
-            with m.If(self.clear & (self.clear_queue == number)):
+            with m.If(self.clear.valid & (self.clear.queue == number)):
                 m.d.sync += self.refusing[number].eq(0)
             with m.Elif(act & is_bell & refused & here):
                 m.d.sync += self.refusing[number].eq(1)

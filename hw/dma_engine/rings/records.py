@@ -8,8 +8,10 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.doorbell import is_extended
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
+from hw.dma_engine.configuration import QueueWriteSignature
 from hw.dma_engine.descriptors import RECORD_BYTES, RECORD_FIELDS, RING_SIZE_BITS
 from hw.dma_engine.layouts import STATUS_WIDTH, RingSettings, completion_write_layout, notice_layout, word_id_layout
 from hw.dma_engine.words import Status
@@ -30,9 +32,10 @@ class RingRecords(wiring.Component):
 
     Members
     -------
-    configure, configure_ring, settings : ``In``
-    forget : ``In(extended)``
-        Start anew with the first record.
+    configure : ``In(QueueWriteSignature)``
+        Ignored for queues that are not extended.
+    restarted : ``In(extended)``
+        Rings that start anew, with the first record.
     i : ``In(stream.Signature(notice_layout))``
         Ends of requests of rings, in order within each.
     o : ``Out(stream.Signature(completion_write_layout))``
@@ -41,8 +44,7 @@ class RingRecords(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "configure": In(1), "configure_ring": In(config.extended_bits), "settings": In(RingSettings),
-            "forget": In(config.extended),
+            "configure": In(QueueWriteSignature(config)), "restarted": In(config.extended),
             "i": In(stream.Signature(notice_layout(config))),
             "o": Out(stream.Signature(completion_write_layout(config))),
         })
@@ -56,9 +58,10 @@ class RingRecords(wiring.Component):
         m.submodules.sums = sums = Table(sum_layout, depth=rings, reads=1, init=None)
         m.submodules.counts = counts = Table(RING_SIZE_BITS[1] + 1, depth=rings, reads=1, init=None)
         m.d.comb += [
-            places.write.en.eq(self.configure), places.write.addr.eq(self.configure_ring),
-            places.write.data.page.eq(self.settings.record_page),
-            places.write.data.size.eq(self.settings.size),
+            places.write.en.eq(self.configure.valid & is_extended(config, self.configure.queue)),
+            places.write.addr.eq(self.configure.queue),
+            places.write.data.page.eq(self.configure.ring.record_page),
+            places.write.data.size.eq(self.configure.ring.size),
         ]
 
         # The tables count only once they were written since the ring started anew.
@@ -97,7 +100,7 @@ class RingRecords(wiring.Component):
             ]
         for index in range(rings):
             here = take & (ring == index)
-            with m.If(self.forget[index]):
+            with m.If(self.restarted[index]):
                 m.d.sync += [summed[index].eq(0), counted[index].eq(0)]
             with m.Elif(here):
                 m.d.sync += summed[index].eq(~end)

@@ -62,12 +62,12 @@ def test_words_of_descriptors(preset, records, request):
 
     async def host(ctx):
         for ring in range(rings):
-            ctx.set(dut.settings, {"page": 0x1000 + ring, "size": SIZE, "records": records, "record_page": 0})
-            ctx.set(dut.configure_ring, ring)
-            ctx.set(dut.configure, 1)
+            ctx.set(dut.configure.ring, {"page": 0x1000 + ring, "size": SIZE, "records": records, "record_page": 0})
+            ctx.set(dut.configure.queue, ring)
+            ctx.set(dut.configure.valid, 1)
             await ctx.tick()
-        ctx.set(dut.configure, 0)
-        ctx.set(dut.enabled, (1 << rings) - 1)
+        ctx.set(dut.configure.valid, 0)
+        ctx.set(dut.queues.enabled, (1 << rings) - 1)
         tails, sent = [0] * rings, [[] for _ in range(rings)]
         while any(tail < COUNT for tail in tails) or any(map(len, found)) < 0:
             ring = rng.randrange(rings)
@@ -80,11 +80,11 @@ def test_words_of_descriptors(preset, records, request):
             tail = tails[ring] if rng.random() < 0.7 else rng.choice(sent[ring][-3:])
             if tails[ring] == COUNT:
                 tail = COUNT
-            ctx.set(dut.tails.payload, tail_layout(config).const({"ring": ring, "tail": tail, "whole": 1}))
-            ctx.set(dut.tails.valid, 1)
-            refused, = await ctx.tick().sample(dut.refused).until(dut.tails.ready)
+            ctx.set(dut.tails.doorbells.payload, tail_layout(config).const({"ring": ring, "tail": tail, "whole": 1}))
+            ctx.set(dut.tails.doorbells.valid, 1)
+            refused, = await ctx.tick().sample(dut.tails.refused).until(dut.tails.doorbells.ready)
             assert not refused, f"tail {tail} of ring {ring} was refused"
-            ctx.set(dut.tails.valid, 0)
+            ctx.set(dut.tails.doorbells.valid, 0)
             await ctx.tick().repeat(rng.choice((1, 1, 5, 30)))
 
     async def asks(ctx):
@@ -107,11 +107,11 @@ def test_words_of_descriptors(preset, records, request):
             ready = [ring for ring in range(rings) if beats[ring]]
             if ready and rng.random() < 0.8:
                 ring = rng.choice(ready)
-                ctx.set(dut.valid, 1)
-                ctx.set(dut.id, ring | 1 << (config.axi_id_width - 1))
-                ctx.set(dut.beat, int.from_bytes(beats[ring].pop(0), "little"))
+                ctx.set(dut.descriptors.valid, 1)
+                ctx.set(dut.descriptors.id, ring | 1 << (config.axi_id_width - 1))
+                ctx.set(dut.descriptors.data, int.from_bytes(beats[ring].pop(0), "little"))
             await ctx.tick()
-            ctx.set(dut.valid, 0)
+            ctx.set(dut.descriptors.valid, 0)
 
     async def queues(ctx):
         """Take words as fast as possible or now and then; schedule none for a while, then most, and so on."""
@@ -120,10 +120,10 @@ def test_words_of_descriptors(preset, records, request):
             busy = [ring for ring in range(rings) if waiting[ring]]
             consume, cycle = bool(busy) and cycle // 150 % 2 and rng.random() < 0.8, cycle + 1
             ring = rng.choice(busy) if busy else 0
-            ctx.set(dut.consume, consume)
-            ctx.set(dut.consume_queue, ring)
-            ctx.set(dut.o.ready, eager or rng.random() < 0.5)
-            _, _, valid, ready, out = await ctx.tick().sample(dut.o.valid, dut.o.ready, dut.o.payload)
+            ctx.set(dut.consumed.valid, consume)
+            ctx.set(dut.consumed.queue, ring)
+            ctx.set(dut.words.ready, eager or rng.random() < 0.5)
+            _, _, valid, ready, out = await ctx.tick().sample(dut.words.valid, dut.words.ready, dut.words.payload)
             waiting[ring] -= consume
             if valid and ready:
                 number = len(found[out.ring])
@@ -136,10 +136,10 @@ def test_words_of_descriptors(preset, records, request):
                 assert label == (want.tag, want.end), f"{seed}: word {number} of ring {out.ring}: {out}, not {want}"
                 if want.word is not None:
                     assert out.word == want.word._asdict(), f"{seed}: word {number} of ring {out.ring}"
-        ctx.set(dut.consume, 0)
-        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.consumed.valid, 0)
+        ctx.set(dut.words.ready, 1)
         await ctx.tick().repeat(100)
-        assert not ctx.get(dut.o.valid) and not ctx.get(dut.fetching)
+        assert not ctx.get(dut.words.valid) and not ctx.get(dut.status.fetching)
         ended[0] = True
 
     simulator = Simulator(dut)

@@ -1,0 +1,104 @@
+"""Lifecycle of descriptor rings: which ring drives its queue, which descriptors it waits for, when it starts anew.
+
+Registers, QueueControl, Epochs, BeatBuffer -> RingLifecycle -> RingPointers, RingBuffer, RingExpand.  Latency: 1 cycle
+from a configuration write, otherwise none.  Throughput: one beat of a descriptor per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.doorbell import is_extended
+from hw.dma_engine.buffer import DescriptorBeatSignature
+from hw.dma_engine.configuration import QueueWriteSignature
+from hw.dma_engine.control import QueueStatesSignature
+from hw.dma_engine.epochs import GiveUpSignature
+from hw.dma_engine.words import QueueMode
+
+from .buffer import RingBeatSignature, RingStatesSignature, StoredSignature
+from .pointers import RingWriteSignature
+
+__all__ = ["RingLifecycle", "RingStatusSignature"]
+
+
+class RingStatusSignature(wiring.Signature):
+    """What rings have under way to memory, for resets and for QUIESCE.
+
+    Members
+    -------
+    fetching : ``Out(extended)``
+        Rings with descriptors asked for that have not arrived.
+    owed : ``Out(1)``
+        Some ring that was given up has descriptors that have not arrived.
+    """
+
+    def __init__(self, config):
+        super().__init__({"fetching": Out(config.extended), "owed": Out(1)})
+
+
+class RingLifecycle(wiring.Component):
+    """Keep the mode of each ring, let only expected descriptors in, and reset rings.
+
+    A ring whose queue is being reset waits until the descriptors that it asked for are here, then starts anew. A ring
+    that is given up starts anew at once; its late descriptors are dropped as they arrive.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    configure : ``In(QueueWriteSignature)``
+    queues : ``In(QueueStatesSignature)``, give_up : ``In(GiveUpSignature)``
+    descriptors : ``In(DescriptorBeatSignature)``, unexpected : ``Out(1)``
+        Beats; a ring that asked for nothing gets one, which is dropped.
+    reserved : array of ``In``, stored : ``In(StoredSignature)``
+        Rows reserved and rows filled of each ring.
+    write : ``Out(RingWriteSignature)``, states : ``Out(RingStatesSignature)``, beats : ``Out(RingBeatSignature)``
+    driven : ``Out(extended)``
+        Queues that are driven by their ring.
+    restarted : ``Out(extended)``
+        Rings that start anew.
+    status : ``Out(RingStatusSignature)``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        rings = config.extended
+        super().__init__({
+            "configure": In(QueueWriteSignature(config)),
+            "queues": In(QueueStatesSignature(config)), "give_up": In(GiveUpSignature(config)),
+            "descriptors": In(DescriptorBeatSignature(config)), "unexpected": Out(1),
+            "reserved": In(range(config.ring_depth + 1)).array(rings), "stored": In(StoredSignature(config)),
+            "write": Out(RingWriteSignature(config)), "states": Out(RingStatesSignature(config)),
+            "beats": Out(RingBeatSignature(config)),
+            "driven": Out(rings), "restarted": Out(rings), "status": Out(RingStatusSignature(config)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, write, states = self.config, self.write, self.states
+        beat, give_up, fetching = self.descriptors, self.give_up, self.status.fetching
+        expected, ring = Signal(), self.descriptors.id[:config.extended_bits]
+        m.d.comb += [
+            write.valid.eq(self.configure.valid & is_extended(config, self.configure.queue)),
+            write.ring.eq(self.configure.queue), write.settings.eq(self.configure.ring),
+            expected.eq((fetching | self.stored.owed).bit_select(ring, 1) & ~beat.id[config.extended_bits:-1].any()),
+            self.unexpected.eq(beat.valid & ~expected),
+            self.beats.valid.eq(beat.valid & expected), self.beats.ring.eq(ring), self.beats.data.eq(beat.data),
+            self.beats.resp.eq(beat.resp),
+            fetching.eq(Cat(reserved != count for reserved, count
+                            in zip(self.reserved, self.stored.count, strict=True))),
+            self.status.owed.eq(self.stored.owed.any()),
+            states.enabled.eq(self.queues.enabled),
+            states.give_up.eq(Cat(give_up.valid & (give_up.queue == index) for index in range(config.extended))),
+            # What is under way arrives first.
+            states.forget.eq((self.queues.resetting[:config.extended] & ~fetching) | states.give_up),
+            self.restarted.eq(states.forget),
+        ]
+        drives = Signal()
+        m.d.comb += drives.eq(self.configure.settings.mode == QueueMode.RING)
+        for index in range(config.extended):
+            with m.If(write.valid & (write.ring == index)):
+                m.d.sync += [states.records[index].eq(write.settings.records), self.driven[index].eq(drives)]
+        return m
