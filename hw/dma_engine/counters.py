@@ -13,7 +13,16 @@ from hw.common.table import Table
 
 from .config import BYTES_WIDTH
 
-__all__ = ["QueueCounters", "Tally"]
+__all__ = ["MovedSignature", "QueueCounters", "Tally"]
+
+
+class MovedSignature(wiring.Signature):
+    """Memory has answered a segment of ``size`` bytes less one that was not given up; ``ok`` if without an error."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "size": Out(config.segment_bits),
+                          "ok": Out(1)})
+
 
 LOW_BITS = 14
 """So many that a sum of them carries at most every third time."""

@@ -12,15 +12,11 @@ from hw.axi import AxiLiteSignature, AxiSignature
 from hw.common.doorbell import WORD_BITS, Doorbell
 from hw.common.regions import RegionTable
 from hw.common.sizes import ADDR_WIDTH
-from hw.common.sweep import Sweep, SweepSignature
-from hw.common.table import Table
-from hw.stream import CreditCounter, Merge, Queue
+from hw.common.sweep import Sweep
+from hw.stream import CreditCounter, Merge
 
 from .ark_words import ArkWords
-from .completion.ark_flags import ArkFlags
-from .completion.notices import MODES, Notices
-from .completion.word_answers import WordAnswers
-from .completion.writer import CompletionWriter
+from .completion.completion import Completion
 from .config import DmaConfig
 from .configuration import QueueWriteSignature
 from .control import QueueControl
@@ -29,19 +25,18 @@ from .epochs import Epochs
 from .events import Events, EventsSignature
 from .frontpanel import FrontPanel
 from .histogram import LatencyHistogram
-from .layouts import OpKind, QueueSettings, arrival_layout, completion_write_layout, op_layout
+from .layouts import OpKind, arrival_layout, op_layout
 from .legalizer import SEGMENT_PLACES, Legalizer
 from .mover import Mover
 from .pages import PageTable
 from .queues import QueueStore
 from .quiesce import Quiesce
-from .retire import Retire
-from .rings.records import RingRecords
 from .rings.rings import Rings
 from .scheduler import Scheduler
+from .settings import QueueSettingsTable
 from .shares import Shares
 from .targets import TargetLimits
-from .words import QueueMode, Status
+from .words import QueueMode
 
 __all__ = ["DmaEngine"]
 
@@ -98,25 +93,20 @@ class DmaEngine(wiring.Component):
         m.submodules.regions = regions = RegionTable(config)
         m.submodules.pages = pages = PageTable(config)
         m.submodules.legalizer = legalizer = Legalizer(config)
-        m.submodules.retire = retire = Retire(config)
         m.submodules.epochs = epochs = Epochs(config)
         m.submodules.quiesce = quiesce = Quiesce(config)
-        m.submodules.completion = completion = CompletionWriter(config)
-        m.submodules.answers = answers = WordAnswers(config)
-        m.submodules.ark_flags = ark_flags = ArkFlags(config)
+        m.submodules.completion = completion = Completion(config)
         m.submodules.targets = targets = TargetLimits(config)
         m.submodules.rings = rings = Rings(config)
-        m.submodules.records = records = RingRecords(config)
         m.submodules.mover = mover = Mover(config)
-        m.submodules.settings = settings = Table(
-            QueueSettings, depth=config.queues, reads=2, init=SweepSignature(config))
+        m.submodules.settings = settings = QueueSettingsTable(config)
         m.submodules.room = room = CreditCounter(SEGMENT_PLACES, max_take=1, max_give=2)
 
         # -- The sweep over all memories after reset.
         m.submodules.sweep = sweep = Sweep(config)
         init = sweep.init
-        for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, mover, retire,
-                     epochs, answers, settings):
+        for part in (panel, doorbell, ark_words, store, scheduler, shares, regions, pages, mover, completion,
+                     epochs, settings):
             m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
 
         # -- Words to segments.
@@ -126,11 +116,16 @@ class DmaEngine(wiring.Component):
         connect(m, doorbell.o, ark_words.i)
         connect(m, ark_words.o, arrivals.i[0])
         connect(m, arrivals.o, store.i)
-        for part in (ark_words, ark_flags):
+        for part in (ark_words,):
             m.d.comb += [
                 part.configure.eq(panel.queue_write), part.configure_queue.eq(panel.queue_id),
                 part.connect.eq(panel.connection_write), part.connect_number.eq(panel.connection_id),
             ]
+        m.d.comb += [
+            completion.connection.valid.eq(panel.connection_write),
+            completion.connection.connection.eq(panel.connection_id),
+            completion.connection.entry.eq(panel.connection), completion.connection.rc_addr.eq(panel.connection_rc),
+        ]
         m.d.comb += [
             ark_words.settings.eq(panel.ark), ark_words.connection.eq(panel.connection),
             doorbell.refused.eq(ark_words.i_refused), ark_words.refused.eq(store.refused),
@@ -142,21 +137,21 @@ class DmaEngine(wiring.Component):
             scheduler.front.eq(store.front), scheduler.ready.eq(store.ready), scheduler.more.eq(store.more),
             shares.asking.eq(scheduler.asking), shares.leaving.eq(scheduler.leaving),
             scheduler.candidates.eq(shares.candidates), scheduler.left.eq(shares.left),
-            shares.charge.eq(scheduler.valid), shares.charge_queue.eq(scheduler.o.queue),
-            shares.charge_beats.eq(scheduler.beats), shares.charge_beyond.eq(scheduler.beyond),
-            shares.charge_descriptor.eq(scheduler.o.first & scheduler.o.front.note.ring.closes
-                                        & (settings.read[0].data.mode == QueueMode.RING)),
-            shares.weight.eq(settings.read[0].data.weight),
+            shares.charge.eq(scheduler.scheduled.valid), shares.charge_queue.eq(scheduler.scheduled.segment.queue),
+            shares.charge_beats.eq(scheduler.scheduled.beats), shares.charge_beyond.eq(scheduler.scheduled.beyond),
+            shares.charge_descriptor.eq(scheduler.scheduled.segment.first & scheduler.scheduled.segment.front.note.ring.closes
+                                        & (settings.issue.mode == QueueMode.RING)),
+            shares.weight.eq(settings.issue.weight),
             shares.configure.eq(panel.queue_write), shares.configure_queue.eq(panel.queue_id),
             shares.priority.eq(panel.queue_priority),
             scheduler.arriving.eq(store.arriving), scheduler.arriving_queue.eq(store.arriving_queue),
-            scheduler.running.eq(control.running), scheduler.held.eq(retire.held),
+            scheduler.running.eq(control.running), scheduler.held.eq(completion.held),
             scheduler.room.eq(room.available != 0),
             scheduler.flush.eq(control.flush), scheduler.flush_queue.eq(control.flush_queue),
             scheduler.abort.eq(legalizer.abort), scheduler.abort_queue.eq(legalizer.abort_queue),
             scheduler.abort_lap.eq(legalizer.abort_lap),
-            retire.head_queue.eq(scheduler.window_queue), scheduler.window_head.eq(retire.head),
-            scheduler.retired.eq(retire.retired), scheduler.retired_queue.eq(retire.retired_queue),
+            completion.head.queue.eq(scheduler.window_queue), scheduler.window_head.eq(completion.head.head),
+            scheduler.retired.eq(completion.retired.valid), scheduler.retired_queue.eq(completion.retired.queue),
             room.take.eq(1), room.take_stb.eq(scheduler.pick),
             room.give.eq(dropped + (mover.segments.valid & mover.segments.ready)),
         ]
@@ -168,13 +163,9 @@ class DmaEngine(wiring.Component):
             pages.write.eq(panel.page_write), pages.write_id.eq(panel.page_id), pages.write_data.eq(panel.page),
             pages.src_page.eq(legalizer.src_page), pages.dst_page.eq(legalizer.dst_page),
             legalizer.src_frame.eq(pages.src), legalizer.next_frame.eq(pages.next), legalizer.dst_frame.eq(pages.dst),
-            settings.write.en.eq(panel.queue_write), settings.write.addr.eq(panel.queue_id),
-            settings.write.data.eq(panel.settings),
-            settings.read[0].addr.eq(scheduler.o.queue),
-            settings.read[1].addr.eq(retire.settings_queue), retire.settings.eq(settings.read[1].data),
-            legalizer.valid.eq(scheduler.valid), legalizer.i.eq(scheduler.o),
+            legalizer.valid.eq(scheduler.scheduled.valid), legalizer.i.eq(scheduler.scheduled.segment),
             legalizer.src.eq(regions.src), legalizer.dst.eq(regions.dst),
-            legalizer.settings.eq(settings.read[0].data),
+            legalizer.settings.eq(settings.issue),
         ]
         connect(m, legalizer.o, mover.segments)
         m.d.comb += [
@@ -184,21 +175,18 @@ class DmaEngine(wiring.Component):
             targets.target.eq(panel.settings.target),
             targets.entered.eq(legalizer.entered), targets.entered_size.eq(legalizer.entered_size),
             targets.entered_target.eq(legalizer.entered_target),
-            targets.returned.eq(retire.returned), targets.returned_size.eq(retire.returned_size),
-            targets.returned_target.eq(retire.returned_target),
+            targets.returned.eq(completion.returned.valid), targets.returned_size.eq(completion.returned.size),
+            targets.returned_target.eq(completion.returned.target),
             mover.targets.slow.eq(panel.target_slow),
         ]
         m.d.comb += [mover.targets.limit[number].eq(limit) for number, limit in enumerate(panel.target_limit)]
         m.d.comb += [targets.limit[number].eq(limit) for number, limit in enumerate(panel.target_limit)]
 
         # -- Descriptor rings.
-        m.submodules.notices = notices = Notices(config)
-        word, ring_number = arrivals.i[1], MODES.index(QueueMode.RING)
+        word = arrivals.i[1]
         connect(m, doorbell.tails, rings.tails.doorbells)
         queue_write = QueueWriteSignature(config).create()
         connect(m, rings.bursts, mover.fetch)
-        connect(m, notices.told[ring_number], records.i)
-        connect(m, records.o, notices.writes[ring_number])
         m.d.comb += [
             queue_write.valid.eq(panel.queue_write), queue_write.queue.eq(panel.queue_id),
             queue_write.settings.eq(panel.settings), queue_write.ring.eq(panel.ring),
@@ -206,7 +194,7 @@ class DmaEngine(wiring.Component):
             queue_write.sc_addr.eq(panel.sc_addr), queue_write.rc_addr.eq(panel.rc_addr),
             queue_write.ark.eq(panel.ark),
         ]
-        for part in (rings, records):
+        for part in (rings, completion, settings):
             connect(m, queue_write, part.configure)
         connect(m, epochs.gave_up, rings.give_up)
         connect(m, mover.descriptors, rings.descriptors)
@@ -219,50 +207,33 @@ class DmaEngine(wiring.Component):
             word.valid.eq(rings.words.valid), rings.words.ready.eq(word.ready),
             word.payload.queue.eq(rings.words.payload.ring), word.payload.check.eq(rings.words.payload.check),
             word.payload.word.eq(rings.words.payload.word), word.payload.note.eq(rings.words.payload.note),
-            records.restarted.eq(rings.restarted),
+            completion.restarted.eq(rings.restarted),
         ]
 
         # -- Segments to memory and back.
         connect(m, mover.m_axi, flipped(self.m_axi))
-        m.d.comb += [notices.valid.eq(retire.notice_valid), notices.i.eq(retire.notice),
-                     retire.crowded.eq(notices.crowded)]
-        connect(m, completion.o, notices.words)
-        m.submodules.signals = signals = Queue(completion_write_layout(config), depth=4)
-        connect(m, mover.signals, signals.i)
-        connect(m, signals.o, notices.signals)
-        m.d.comb += [mover.words.valid.eq(notices.o.valid), mover.words.payload.eq(notices.o.payload),
-                     notices.o.ready.eq(mover.words.ready), mover.words.urgent.eq(notices.urgent)]
-        connect(m, notices.told[MODES.index(QueueMode.ARK)], ark_flags.i)
-        connect(m, ark_flags.o, notices.writes[MODES.index(QueueMode.ARK)])
-        m.d.comb += [
-            ark_flags.sc_enable.eq(panel.settings.sc_enable), ark_flags.sc_addr.eq(panel.sc_addr),
-            ark_flags.rc_addr.eq(panel.connection_rc),
-        ]
+        connect(m, mover.signals, completion.signals)
+        connect(m, completion.words, mover.words)
         m.d.comb += [mover.ablation.single_read.eq(panel.single_read), mover.ablation.every_word.eq(panel.every_word)]
+        m.d.comb += [completion.ablation.single_read.eq(panel.single_read),
+                     completion.ablation.every_word.eq(panel.every_word)]
 
         # -- Ends of segments to completion words.
-        connect(m, mover.rejected, retire.rejected)
+        connect(m, mover.rejected, completion.rejected)
+        connect(m, mover.done, completion.done)
+        connect(m, mover.written, completion.written)
+        connect(m, epochs.gave_up, completion.give_up)
+        connect(m, completion.settings, settings.lookup)
         m.d.comb += [
-            retire.done_valid.eq(mover.done.valid), retire.done.eq(mover.done.payload),
-            retire.resetting.eq(control.resetting),
-            retire.every_word.eq(panel.every_word), retire.pending.eq(completion.pending),
-            completion.configure.eq(panel.queue_write), completion.configure_queue.eq(panel.queue_id),
-            completion.sc_addr.eq(panel.sc_addr), completion.rc_addr.eq(panel.rc_addr),
-            completion.publish_sc.eq(retire.publish_sc), completion.publish_rc.eq(retire.publish_rc),
-            completion.publish_queue.eq(retire.publish_queue), completion.publish_word.eq(retire.publish_word),
-            completion.discard.eq(retire.discard),
-            completion.written_valid.eq(answers.counts), completion.writer.eq(mover.written.id),
-            notices.written_valid.eq(answers.counts), notices.writer.eq(mover.written.id),
-            answers.answered.eq(mover.written.valid), answers.writer.eq(mover.written.id),
-            retire.scheduled.eq(scheduler.valid), retire.scheduled_queue.eq(scheduler.o.queue),
-            retire.scheduled_index.eq(scheduler.o.index),
-            retire.scheduled_info.length.eq(scheduler.o.front.length),
-            retire.scheduled_info.note.eq(scheduler.o.front.note),
+            completion.queues.resetting.eq(control.resetting), completion.queues.enabled.eq(control.enabled),
+            completion.queues.running.eq(control.running),
         ]
+        for part in (completion, settings):
+            connect(m, scheduler.scheduled, part.scheduled)
 
         # -- Queue control.
         m.submodules.ops = ops = Merge(op_layout(config), 5, settled=not config.bypass)
-        connect(m, ops.o, retire.ops)
+        connect(m, ops.o, completion.operations)
         connect(m, control.ops, ops.i[0])
         connect(m, control.scan_ops, ops.i[1])
         m.d.comb += [
@@ -270,13 +241,10 @@ class DmaEngine(wiring.Component):
             ops.i[2].payload.kind.eq(OpKind.EVENT), ops.i[2].payload.queue.eq(store.events.payload.queue),
             ops.i[2].payload.status.eq(store.events.payload.status),
         ]
-        m.submodules.bad_words = bad_words = Queue(unsigned(config.queue_bits), depth=2 * config.queues)
         m.d.comb += [
-            bad_words.i.valid.eq(answers.counts & mover.written.failed),
-            bad_words.i.payload.eq(mover.written.id.queue),
-            ops.i[3].valid.eq(bad_words.o.valid), bad_words.o.ready.eq(ops.i[3].ready),
-            ops.i[3].payload.kind.eq(OpKind.EVENT), ops.i[3].payload.queue.eq(bad_words.o.payload),
-            ops.i[3].payload.status.eq(Status.COMPLETION_ERROR),
+            ops.i[3].valid.eq(completion.events.valid), completion.events.ready.eq(ops.i[3].ready),
+            ops.i[3].payload.kind.eq(OpKind.EVENT), ops.i[3].payload.queue.eq(completion.events.payload.queue),
+            ops.i[3].payload.status.eq(completion.events.payload.status),
             ops.i[4].valid.eq(rings.events.valid), rings.events.ready.eq(ops.i[4].ready),
             ops.i[4].payload.kind.eq(OpKind.EVENT), ops.i[4].payload.queue.eq(rings.events.payload.queue),
             ops.i[4].payload.status.eq(rings.events.payload.status),
@@ -285,68 +253,58 @@ class DmaEngine(wiring.Component):
         m.d.comb += [
             control.command_valid.eq(panel.command_write), control.command.eq(panel.command),
             control.command_queue.eq(panel.command_queue), control.watchdog.eq(panel.watchdog),
-            control.waiting.eq(store.ready | store.more), control.held.eq(retire.held),
-            control.pending.eq(completion.pending | notices.pending),
-            control.retired.eq(retire.retired), control.retired_queue.eq(retire.retired_queue),
-            scheduler.look_queue.eq(look), retire.look_queue.eq(look),
-            control.in_flight.eq((scheduler.tail != retire.look_head)
+            control.waiting.eq(store.ready | store.more), control.held.eq(completion.held),
+            control.pending.eq(completion.completions_pending | completion.notices_pending),
+            control.retired.eq(completion.retired.valid), control.retired_queue.eq(completion.retired.queue),
+            scheduler.look_queue.eq(look), completion.lookup.queue.eq(look),
+            control.in_flight.eq((scheduler.tail != completion.lookup.head)
                                  | Cat(rings.status.fetching, C(0, config.queues)).bit_select(look, 1)
                                  | (epochs.gave_up.busy & (epochs.gave_up.queue == look))),
         ]
 
         # -- Segments that still count.
-        for index, (part, queue) in enumerate(((scheduler, scheduler.window_queue), (mover.epoch, mover.epoch.queue),
-                                               (retire, retire.epoch_queue), (completion, completion.epoch_queue),
-                                               (notices, notices.queue))):
-            m.d.comb += [epochs.queue[index].eq(queue),
-                         part.epoch.eq(epochs.epoch[index])]
-        connect(m, epochs.ends, retire.given_up)
+        m.d.comb += [epochs.queue[0].eq(scheduler.window_queue), scheduler.epoch.eq(epochs.epoch[0])]
+        for index, lookup in enumerate((mover.epoch, *completion.epochs)):
+            m.d.comb += [epochs.queue[index + 1].eq(lookup.queue), lookup.epoch.eq(epochs.epoch[index + 1])]
+        connect(m, epochs.ends, completion.given_up)
         m.d.comb += [
-            epochs.scheduled.eq(scheduler.valid), epochs.scheduled_queue.eq(scheduler.o.queue),
-            quiesce.scheduled.eq(scheduler.valid), quiesce.scheduled_phase.eq(scheduler.o.phase),
-            quiesce.returned.eq(retire.returned), quiesce.returned_phase.eq(retire.returned_phase),
+            epochs.scheduled.eq(scheduler.scheduled.valid), epochs.scheduled_queue.eq(scheduler.scheduled.segment.queue),
+            quiesce.scheduled.eq(scheduler.scheduled.valid), quiesce.scheduled_phase.eq(scheduler.scheduled.segment.phase),
+            quiesce.returned.eq(completion.returned.valid), quiesce.returned_phase.eq(completion.returned.phase),
             quiesce.start.eq(panel.quiesce), panel.quiescing.eq(quiesce.busy), scheduler.phase.eq(quiesce.phase),
-            epochs.returned.eq(retire.returned),
-            epochs.returned_queue.eq(retire.epoch_queue),
+            epochs.returned.eq(completion.returned.valid),
+            epochs.returned_queue.eq(completion.returned.queue),
             epochs.look.eq(control.scanning), epochs.look_queue.eq(control.scan_queue),
-            epochs.look_head.eq(retire.look_head), epochs.look_tail.eq(scheduler.tail),
+            epochs.look_head.eq(completion.lookup.head), epochs.look_tail.eq(scheduler.tail),
             epochs.give_up.eq(control.give_up),
-            completion.give_up.eq(epochs.gave_up.valid), completion.give_up_queue.eq(epochs.gave_up.queue),
-            completion.forget.eq(answers.forget),
-            notices.forget.eq(answers.forget), notices.forget_queue.eq(epochs.gave_up.queue),
-            answers.rc_flying.eq(completion.rc_flying), answers.sc_flying.eq(completion.sc_flying),
-            answers.settled.eq(notices.settled), answers.give_up.eq(epochs.gave_up.valid),
-            answers.look.eq(control.scanning), answers.look_queue.eq(epochs.gave_up.queue),
-            epochs.hold.eq(Cat(notices.inside, C(0, config.queues)).bit_select(epochs.gave_up.queue, 1)),
-            epochs.words_outside.eq(answers.outside), epochs.draining.eq(answers.busy | mover.drain.busy),
-            quiesce.given_up.eq(answers.outstanding | rings.status.owed),
+            epochs.hold.eq(Cat(completion.inside, C(0, config.queues)).bit_select(epochs.gave_up.queue, 1)),
+            epochs.words_outside.eq(completion.word_status.outside), epochs.draining.eq(completion.word_status.busy | mover.drain.busy),
+            quiesce.given_up.eq(completion.word_status.outstanding | rings.status.owed),
             mover.drain.start.eq(epochs.gave_up.valid),
         ]
-        m.d.comb += [answers.told[queue].eq(count) for queue, count in enumerate(notices.outside)]
-
         # -- What software sees.
         connect(m, flipped(self.s_axil), panel.bus)
         m.d.comb += [
             self.irq.eq(panel.irq),
             panel.enabled.eq(control.enabled), panel.running.eq(control.running),
-            panel.resetting.eq(control.resetting), panel.held.eq(retire.held),
+            panel.resetting.eq(control.resetting), panel.held.eq(completion.held),
             panel.refusing.eq(store.refusing | rings.refusing), panel.waiting.eq(store.ready | store.more),
             panel.look_valid.eq(~control.scanning),
-            panel.in_flight.eq(scheduler.tail - retire.look_head), panel.word.eq(retire.look_word),
-            panel.log_valid.eq(retire.failed), panel.log.eq(retire.log), panel.interrupt.eq(retire.interrupt),
+            panel.in_flight.eq(scheduler.tail - completion.lookup.head), panel.word.eq(completion.lookup.word),
+            panel.log_valid.eq(completion.outcome.failed), panel.log.eq(completion.outcome.log), panel.interrupt.eq(completion.outcome.interrupt),
         ]
         m.d.comb += [
             panel.counts.words.eq(store.i.valid & store.i.ready & ~store.refused),
             panel.counts.refused.eq((store.i.valid & store.i.ready & store.refused)
                                     | rings.tail_refused),
-            panel.counts.requests.eq(retire.ended),
-            panel.counts.failed.eq(retire.failed),
+            panel.counts.requests.eq(completion.outcome.ended),
+            panel.counts.failed.eq(completion.outcome.failed),
             panel.counts.segments.eq(mover.launch.read),
             panel.counts.read_beats.eq(mover.activity.read_beat),
             panel.counts.write_beats.eq(mover.activity.write_beat),
-            panel.counts.completion_writes.eq(mover.written.valid & ~answers.unexpected),
+            panel.counts.completion_writes.eq(mover.written.valid & ~completion.unexpected),
             panel.counts.unexpected.eq((mover.unexpected_beat | rings.unexpected)
-                                       + (mover.unexpected_response | answers.unexpected)),
+                                       + (mover.unexpected_response | completion.unexpected)),
             panel.counts.read_stalls.eq(mover.activity.read_stall),
             panel.counts.write_stalls.eq(mover.activity.write_stall),
         ]
@@ -356,16 +314,16 @@ class DmaEngine(wiring.Component):
         for part in (counters, histogram):
             connect(m, init, part.init)
         m.d.comb += [
-            counters.done.eq(retire.counted), counters.done_queue.eq(mover.done.payload.queue),
-            counters.done_size.eq(mover.done.payload.size), counters.done_ok.eq(mover.done.payload.status == Status.OK),
+            counters.done.eq(completion.moved.valid), counters.done_queue.eq(completion.moved.queue),
+            counters.done_size.eq(completion.moved.size), counters.done_ok.eq(completion.moved.ok),
             counters.dropped.eq(scheduler.drop), counters.dropped_queue.eq(scheduler.peek_queue),
-            counters.reset.eq(retire.discard), counters.reset_queue.eq(retire.publish_queue),
+            counters.reset.eq(completion.outcome.reset), counters.reset_queue.eq(completion.outcome.queue),
             counters.take.eq(panel.snapshot), counters.queue.eq(panel.select),
             panel.snapshot_busy.eq(counters.busy),
             panel.bytes.eq(counters.bytes), panel.segments.eq(counters.segments), panel.stalls.eq(counters.stalls),
             histogram.posted.eq(panel.counts.words), histogram.posted_queue.eq(store.i.payload.queue),
-            histogram.ended.eq(retire.ended), histogram.reset.eq(retire.discard),
-            histogram.queue.eq(retire.publish_queue),
+            histogram.ended.eq(completion.outcome.ended), histogram.reset.eq(completion.outcome.reset),
+            histogram.queue.eq(completion.outcome.queue),
             histogram.look.eq(panel.histogram), histogram.look_queue.eq(panel.select),
             histogram.look_bin.eq(panel.histogram_bin), panel.histogram_count.eq(histogram.count),
         ]
@@ -377,9 +335,9 @@ class DmaEngine(wiring.Component):
         for event, valid, fields in (
             (events.i.posted, panel.counts.words, {"queue": store.i.payload.queue}),
             (events.i.dropped, scheduler.drop, {"queue": scheduler.peek_queue}),
-            (events.i.scheduled, scheduler.valid, {
-                "queue": scheduler.o.queue, "index": scheduler.o.index, "first": scheduler.o.first,
-                "last": scheduler.o.last}),
+            (events.i.scheduled, scheduler.scheduled.valid, {
+                "queue": scheduler.scheduled.segment.queue, "index": scheduler.scheduled.segment.index, "first": scheduler.scheduled.segment.first,
+                "last": scheduler.scheduled.segment.last}),
             (events.i.read, mover.launch.read, {
                 "queue": launch.segment.queue, "index": launch.segment.index, "tag": launch.tag,
                 "size": launch.segment.size, "beats": launch.segment.src_beats}),
@@ -389,11 +347,11 @@ class DmaEngine(wiring.Component):
             (events.i.rejected, mover.rejection.valid, {
                 "queue": mover.rejection.queue, "index": mover.rejection.index,
                 "status": mover.rejection.status}),
-            (events.i.retired, retire.retired, {"queue": retire.retired_queue, "index": retire.retired_index}),
-            (events.i.ended, retire.ended, {"queue": retire.publish_queue}),
-            (events.i.failed, retire.failed, {"queue": retire.log.queue, "status": retire.log.status}),
-            (events.i.word, notices.o.valid & notices.o.ready, {"writer": notices.o.payload.id}),
-            (events.i.written, mover.written.valid & ~answers.unexpected, {
+            (events.i.retired, completion.retired.valid, {"queue": completion.retired.queue, "index": completion.retired.index}),
+            (events.i.ended, completion.outcome.ended, {"queue": completion.outcome.queue}),
+            (events.i.failed, completion.outcome.failed, {"queue": completion.outcome.log.queue, "status": completion.outcome.log.status}),
+            (events.i.word, completion.sent.valid, {"writer": completion.sent.id}),
+            (events.i.written, mover.written.valid & ~completion.unexpected, {
                 "writer": mover.written.id.as_value(), "error": mover.written.failed}),
             (events.i.freed, mover.sequencer.freed, {}),
             (events.i.read_stall, panel.counts.read_stalls, {}),

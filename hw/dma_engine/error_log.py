@@ -14,7 +14,7 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.stream import Queue
 
-from .retire import log_layout
+from .layouts import log_layout
 
 __all__ = ["ErrorLog"]
 

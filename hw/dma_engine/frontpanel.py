@@ -17,10 +17,9 @@ from hw.regs import RegisterBank
 
 from .config import BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, TARGETS
 from .error_log import ErrorLog
-from .layouts import ArkSettings, Connection, PageEntry, QueueSettings, RingSettings
+from .layouts import ArkSettings, Connection, PageEntry, QueueSettings, RingSettings, log_layout
 from .moderation import InterruptModeration
 from .registers import COUNTERS, register_map
-from .retire import log_layout
 from .totals import Totals
 from .words import QueueMode
 

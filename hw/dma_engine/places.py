@@ -16,11 +16,36 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import ram_of
 
 from .layouts import STATUS_WIDTH, EndFlags, InfoLayout, done_layout
+from .strobes import ScheduledSignature
 from .words import Status
 
-__all__ = ["PlaceLayout", "Places"]
+__all__ = ["MarkSignature", "PlaceLayout", "PlaceLookupSignature", "Places"]
 
 PlaceLayout = data.StructLayout({"last": 1, "end": EndFlags, "failed": 1, "status": STATUS_WIDTH})
+
+
+class MarkSignature(wiring.Signature):
+    """A segment has ended: mark its place. Always taken."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "done": Out(done_layout(config))})
+
+
+class PlaceLookupSignature(wiring.Signature):
+    """What is at a place, one cycle after its number.
+
+    Members
+    -------
+    queue, index : ``Out``
+    marked : ``In(1)``, place : ``In(PlaceLayout)``
+        Whether its segment has ended, and how.
+    info : ``In(InfoLayout)``
+        Of the request whose segment has that place; only for extended queues.
+    """
+
+    def __init__(self, config):
+        super().__init__({"queue": Out(config.queue_bits), "index": Out(config.index_width),
+                          "marked": In(1), "place": In(PlaceLayout), "info": In(InfoLayout)})
 
 
 class Places(wiring.Component):
@@ -33,30 +58,24 @@ class Places(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    scheduled : ``In(1)``, scheduled_queue, scheduled_index, scheduled_info : ``In``
+    scheduled : ``In(ScheduledSignature)``
         A segment takes its place.
-    mark : ``In(1)``, done : ``In(done_layout)``
-        A segment has ended.
-    look_queue, look_index : ``In``
-    marked : ``Out(1)``, place : ``Out(PlaceLayout)``, info : ``Out(InfoLayout)``
-        What is at the place looked at in the cycle before; ``info`` only for extended queues.
+    mark : ``In(MarkSignature)``
+    lookup : ``In(PlaceLookupSignature)``
     """
 
     def __init__(self, config):
         self.config = config
-        queue, index = config.queue_bits, config.index_width
         super().__init__({
             "init": In(SweepSignature(config)),
-            "scheduled": In(1), "scheduled_queue": In(queue), "scheduled_index": In(index),
-            "scheduled_info": In(InfoLayout),
-            "mark": In(1), "done": In(done_layout(config)),
-            "look_queue": In(queue), "look_index": In(index),
-            "marked": Out(1), "place": Out(PlaceLayout), "info": Out(InfoLayout),
+            "scheduled": In(ScheduledSignature(config)),
+            "mark": In(MarkSignature(config)), "lookup": In(PlaceLookupSignature(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
+        config, lookup, done = self.config, self.lookup, self.mark.done
+        segment = self.scheduled.segment
         # One that failed has a status, any other its flags.
         row = data.StructLayout({
             "lap": 1, "last": 1, "failed": 1,
@@ -73,27 +92,27 @@ class Places(wiring.Component):
                 m.d.comb += [write.addr.eq(self.init.address), write.en.eq(1)]
             with m.Else():
                 m.d.comb += [
-                    write.addr.eq(Cat(self.done.index[:bits], self.done.queue[:queue_bits])),
-                    write.en.eq(self.mark & (is_extended(config, self.done.queue) == extended)),
-                    write.data.lap.eq(~self.done.index[bits]),
-                    write.data.last.eq(self.done.last), write.data.failed.eq(self.done.status != Status.OK),
-                    write.data.what.eq(Mux(self.done.status != Status.OK, self.done.status, self.done.end.as_value())),
+                    write.addr.eq(Cat(done.index[:bits], done.queue[:queue_bits])),
+                    write.en.eq(self.mark.valid & (is_extended(config, done.queue) == extended)),
+                    write.data.lap.eq(~done.index[bits]),
+                    write.data.last.eq(done.last), write.data.failed.eq(done.status != Status.OK),
+                    write.data.what.eq(Mux(done.status != Status.OK, done.status, done.end.as_value())),
                 ]
-            m.d.comb += read.addr.eq(Cat(self.look_index[:bits], self.look_queue[:queue_bits]))
-            found[extended], laps[extended] = read.data, self.look_index[bits]
+            m.d.comb += read.addr.eq(Cat(lookup.index[:bits], lookup.queue[:queue_bits]))
+            found[extended], laps[extended] = read.data, lookup.index[bits]
 
         looked_extended, lap = Signal(), Signal()
         m.d.sync += [
-            looked_extended.eq(is_extended(config, self.look_queue)),
-            lap.eq(Mux(is_extended(config, self.look_queue), laps[True], laps[False])),
+            looked_extended.eq(is_extended(config, lookup.queue)),
+            lap.eq(Mux(is_extended(config, lookup.queue), laps[True], laps[False])),
         ]
         place = Signal(row)
         m.d.comb += [
             place.eq(Mux(looked_extended, found[True], found[False])),
-            self.place.last.eq(place.last), self.place.failed.eq(place.failed),
-            self.place.status.eq(Mux(place.failed, place.what.status, Status.OK)),
-            self.place.end.eq(Mux(place.failed, 0, place.what.end)),
-            self.marked.eq(place.lap != lap),
+            lookup.place.last.eq(place.last), lookup.place.failed.eq(place.failed),
+            lookup.place.status.eq(Mux(place.failed, place.what.status, Status.OK)),
+            lookup.place.end.eq(Mux(place.failed, 0, place.what.end)),
+            lookup.marked.eq(place.lap != lap),
         ]
 
         bits, queue_bits = kinds[True]
@@ -101,10 +120,10 @@ class Places(wiring.Component):
             shape=InfoLayout, depth=1 << (bits + queue_bits), init=[], attrs={"ram_style": "block"})
         write, read = infos.write_port(), infos.read_port()
         m.d.comb += [
-            write.addr.eq(Cat(self.scheduled_index[:bits], self.scheduled_queue[:queue_bits])),
-            write.data.eq(self.scheduled_info),
-            write.en.eq(self.scheduled & is_extended(config, self.scheduled_queue)),
-            read.addr.eq(Cat(self.look_index[:bits], self.look_queue[:queue_bits])),
-            self.info.eq(read.data),
+            write.addr.eq(Cat(segment.index[:bits], segment.queue[:queue_bits])),
+            write.data.length.eq(segment.front.length), write.data.note.eq(segment.front.note),
+            write.en.eq(self.scheduled.valid & is_extended(config, segment.queue)),
+            read.addr.eq(Cat(lookup.index[:bits], lookup.queue[:queue_bits])),
+            lookup.info.eq(read.data),
         ]
         return m

@@ -13,32 +13,46 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.layouts import CompletionLayout
-from hw.common.sizes import COUNT_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.stream import RoundRobin
 
-from .config import TARGETS
+from .completion.notices import NoticeSignature
+from .completion.writer import PublishSignature
+from .configuration import AblationSignature
+from .control import QueueStatesSignature
+from .counters import MovedSignature
+from .epochs import EpochLookupSignature
 from .layouts import (
-    EPOCH_WIDTH,
     STATUS_WIDTH,
     EndFlags,
     InfoLayout,
     OpKind,
     QueueSettings,
     done_layout,
-    notice_layout,
     op_layout,
 )
 from .places import PlaceLayout, Places
+from .settings import SettingsLookupSignature
+from .strobes import DoneSignature, OutcomeSignature, RetiredSignature, ReturnedSignature, ScheduledSignature
 from .words import QueueMode, Status
 
-__all__ = ["Retire", "log_layout"]
+__all__ = ["HeadLookupSignature", "Retire", "RetirementLookupSignature"]
 
 
-def log_layout(config):
-    """One entry of the error log."""
-    return data.StructLayout({"queue": config.queue_bits, "status": STATUS_WIDTH, "count": COUNT_WIDTH})
+class HeadLookupSignature(wiring.Signature):
+    """The scheduler looks up a queue's oldest segment that has not retired; combinational."""
+
+    def __init__(self, config):
+        super().__init__({"queue": Out(config.queue_bits), "head": In(config.index_width)})
+
+
+class RetirementLookupSignature(wiring.Signature):
+    """Software and the scanner look up a queue's oldest segment and its completion word; combinational."""
+
+    def __init__(self, config):
+        super().__init__({"queue": Out(config.queue_bits), "head": In(config.index_width),
+                          "word": In(CompletionLayout)})
 
 
 class Retire(wiring.Component):
@@ -51,70 +65,46 @@ class Retire(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    done_valid : ``In(1)``, done : ``In(done_layout)``
+    done : ``In(DoneSignature)``
     rejected, given_up : ``In(stream.Signature(done_layout))``
         Taken when there is no ``done``; ``given_up`` when there is none of the others.
-    epoch_queue : ``Out``, epoch : ``In``
-        Epoch of a queue, combinational. Segments of an older one have ended before.
+    epoch : ``Out(EpochLookupSignature)``
+        Segments of an older epoch have ended before.
     ops : ``In(stream.Signature(op_layout))``
         Always taken, except during the sweep.
-    resetting : ``In(queues)``
-        Queues whose errors do not matter any more.
-    every_word : ``In(1)``, pending : ``In(queues)``
-        Leave queues with completion words to write alone.
-    scheduled : ``In(1)``, scheduled_queue, scheduled_index, scheduled_info : ``In``
+    queues : ``In(QueueStatesSignature)``
+    ablation : ``In(AblationSignature)``, pending : ``In(queues)``
+        With ``every_word``, leave queues with completion words to write alone.
+    scheduled : ``In(ScheduledSignature)``
         A segment takes a place in its window.
-    notice_valid : ``Out(1)``, notice : ``Out(notice_layout)``
-        A request of an extended queue that is not native has ended.
-    crowded : ``In(1)``
-        No more of such queues may retire now, except what is in stages 1 to 3.
-    settings_queue : ``Out``, settings : ``In(QueueSettings)``
-        Combinational.
+    notice : ``Out(NoticeSignature)``
+        While it is ``crowded``, no more of extended queues retires, except what is in stages 1 to 3.
+    settings : ``Out(SettingsLookupSignature)``
     held : ``Out(queues)``
-    counted : ``Out(1)``
-        ``done`` is of a segment that was not given up.
-    retired, retired_queue, retired_index : ``Out``
-        A segment left its window.
-    returned : ``Out(1)``, returned_size, returned_target, returned_phase : ``Out``
-        A segment came back, given up before or not.
-    head_queue, head : window's oldest place of a queue, combinational, for the scheduler
-    look_queue, look_head, look_word : the same and the counters, for software
-    publish_sc, publish_rc : ``Out(1)``, publish_queue, publish_word : ``Out``
-        Completion words to be written.
-    discard : ``Out(1)``
-        ``publish_queue`` was reset.
-    ended, failed, interrupt : ``Out(1)``
-        A request ended; something failed; a request that asks for an interrupt ended.
-    log : ``Out(log_layout)``
-        What failed, with ``failed``.
+        Queues that hold after an error.
+    moved : ``Out(MovedSignature)``
+    retired : ``Out(RetiredSignature)``, returned : ``Out(ReturnedSignature)``
+    head : ``In(HeadLookupSignature)``, lookup : ``In(RetirementLookupSignature)``
+    publish : ``Out(PublishSignature)``, outcome : ``Out(OutcomeSignature)``
     """
 
     def __init__(self, config):
         self.config = config
-        queue, place = config.queue_bits, config.index_width
         super().__init__({
             "init": In(SweepSignature(config)),
-            "done_valid": In(1), "done": In(done_layout(config)),
+            "done": In(DoneSignature(config)),
             "rejected": In(stream.Signature(done_layout(config))),
             "given_up": In(stream.Signature(done_layout(config))),
-            "epoch_queue": Out(queue), "epoch": In(EPOCH_WIDTH),
+            "epoch": Out(EpochLookupSignature(config)),
             "ops": In(stream.Signature(op_layout(config))),
-            "resetting": In(config.queues), "every_word": In(1), "pending": In(config.queues),
-            "scheduled": In(1), "scheduled_queue": In(queue), "scheduled_index": In(place),
-            "scheduled_info": In(InfoLayout),
-            "notice_valid": Out(1), "notice": Out(notice_layout(config)), "crowded": In(1),
-            "settings_queue": Out(queue), "settings": In(QueueSettings),
-            "held": Out(config.queues),
-            "counted": Out(1),
-            "retired": Out(1), "retired_queue": Out(queue), "retired_index": Out(place),
-            "returned": Out(1), "returned_size": Out(config.segment_bits), "returned_target": Out(range(TARGETS)),
-            "returned_phase": Out(1),
-            "head_queue": In(queue), "head": Out(place),
-            "look_queue": In(queue), "look_head": Out(place), "look_word": Out(CompletionLayout),
-            "publish_sc": Out(1), "publish_rc": Out(1), "publish_queue": Out(queue),
-            "publish_word": Out(CompletionLayout), "discard": Out(1),
-            "ended": Out(1), "failed": Out(1), "interrupt": Out(1),
-            "log": Out(log_layout(config)),
+            "queues": In(QueueStatesSignature(config)), "ablation": In(AblationSignature()),
+            "pending": In(config.queues),
+            "scheduled": In(ScheduledSignature(config)),
+            "notice": Out(NoticeSignature(config)), "settings": Out(SettingsLookupSignature(config)),
+            "held": Out(config.queues), "moved": Out(MovedSignature(config)),
+            "retired": Out(RetiredSignature(config)), "returned": Out(ReturnedSignature(config)),
+            "head": In(HeadLookupSignature(config)), "lookup": In(RetirementLookupSignature(config)),
+            "publish": Out(PublishSignature(config)), "outcome": Out(OutcomeSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -127,9 +117,9 @@ class Retire(wiring.Component):
         for table in (heads, verdicts, words):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         m.d.comb += [
-            heads.read[1].addr.eq(self.head_queue), self.head.eq(heads.read[1].data),
-            heads.read[2].addr.eq(self.look_queue), self.look_head.eq(heads.read[2].data),
-            words.read[1].addr.eq(self.look_queue), self.look_word.eq(words.read[1].data),
+            heads.read[1].addr.eq(self.head.queue), self.head.head.eq(heads.read[1].data),
+            heads.read[2].addr.eq(self.lookup.queue), self.lookup.head.eq(heads.read[2].data),
+            words.read[1].addr.eq(self.lookup.queue), self.lookup.word.eq(words.read[1].data),
         ]
         m.submodules.places = places = Places(config)
         wiring.connect(m, wiring.flipped(self.init), places.init)
@@ -141,33 +131,33 @@ class Retire(wiring.Component):
         # -- A segment ends: mark its place.
         done, marked = Signal(done_layout(config)), Signal()
         m.d.comb += [
-            done.eq(Mux(self.done_valid, self.done,
+            done.eq(Mux(self.done.valid, self.done.payload,
                         Mux(self.rejected.valid, self.rejected.payload, self.given_up.payload))),
-            self.epoch_queue.eq(done.queue),
-            marked.eq((self.done_valid | self.rejected.valid | self.given_up.valid) & (done.epoch == self.epoch)),
-            self.rejected.ready.eq(~self.done_valid & ~self.init.active),
-            self.given_up.ready.eq(~self.done_valid & ~self.rejected.valid & ~self.init.active),
-            self.returned.eq(self.done_valid | (self.rejected.valid & self.rejected.ready)),
-            self.counted.eq(self.done_valid & marked),
-            self.returned_size.eq(done.size), self.returned_target.eq(done.target),
-            self.returned_phase.eq(done.phase),
-            places.mark.eq(marked), places.done.eq(done),
-            places.scheduled.eq(self.scheduled), places.scheduled_queue.eq(self.scheduled_queue),
-            places.scheduled_index.eq(self.scheduled_index), places.scheduled_info.eq(self.scheduled_info),
+            self.epoch.queue.eq(done.queue),
+            marked.eq((self.done.valid | self.rejected.valid | self.given_up.valid) & (done.epoch == self.epoch.epoch)),
+            self.rejected.ready.eq(~self.done.valid & ~self.init.active),
+            self.given_up.ready.eq(~self.done.valid & ~self.rejected.valid & ~self.init.active),
+            self.returned.valid.eq(self.done.valid | (self.rejected.valid & self.rejected.ready)),
+            self.returned.queue.eq(done.queue), self.returned.size.eq(done.size),
+            self.returned.target.eq(done.target), self.returned.phase.eq(done.phase),
+            self.moved.valid.eq(self.done.valid & marked), self.moved.queue.eq(self.done.payload.queue),
+            self.moved.size.eq(self.done.payload.size), self.moved.ok.eq(self.done.payload.status == Status.OK),
+            places.mark.valid.eq(marked), places.mark.done.eq(done),
         ]
+        wiring.connect(m, wiring.flipped(self.scheduled), places.scheduled)
 
         # -- Queues of which nothing may retire now: those that hold, and extended ones while notices wait.
         open_ = Signal(queues)
-        m.d.comb += open_.eq((~self.held | self.resetting)
-                             & ~Mux(self.crowded, Const((1 << config.extended) - 1, queues), 0))
+        m.d.comb += open_.eq((~self.held | self.queues.resetting)
+                             & ~Mux(self.notice.crowded, Const((1 << config.extended) - 1, queues), 0))
 
         # -- The segment is its queue's oldest, and stage 2 is free next: go there directly.
         direct = Signal()
         m.d.comb += [
             heads.read[3].addr.eq(done.queue),
             direct.eq(marked & (heads.read[3].data == done.index) & ~one_valid & ~one_op
-                      & ~self.every_word & ~tries.bit_select(done.queue, 1) & ~two_onehot.bit_select(done.queue, 1)
-                      & open_.bit_select(done.queue, 1)),
+                      & ~self.ablation.every_word & ~tries.bit_select(done.queue, 1)
+                      & ~two_onehot.bit_select(done.queue, 1) & open_.bit_select(done.queue, 1)),
         ]
 
         # -- Stage 0: a queue whose head may be marked, or an operation.
@@ -180,7 +170,7 @@ class Retire(wiring.Component):
             choice.requests.eq(tries & ~busy & open_),
             pick.eq(choice.valid & ~is_op & ~self.init.active),
             choice.advance.eq(pick),
-            again.eq(one_valid & goes_on & ~self.every_word & ~choice.valid & ~is_op
+            again.eq(one_valid & goes_on & ~self.ablation.every_word & ~choice.valid & ~is_op
                      & (one_onehot & open_).any()),
         ]
 
@@ -195,11 +185,11 @@ class Retire(wiring.Component):
             op_kind.eq(self.ops.payload.kind), op_status.eq(self.ops.payload.status),
         ]
         m.d.comb += [
-            put_off.eq(one_valid & self.every_word & self.pending.bit_select(one_queue, 1)),
+            put_off.eq(one_valid & self.ablation.every_word & self.pending.bit_select(one_queue, 1)),
             heads.read[0].addr.eq(one_queue),
             one_head.eq(Mux(one_again, heads.write.data, heads.read[0].data)),
-            places.look_queue.eq(Mux(one_valid, one_queue, done.queue)),
-            places.look_index.eq(Mux(one_valid, one_head, done.index)),
+            places.lookup.queue.eq(Mux(one_valid, one_queue, done.queue)),
+            places.lookup.index.eq(Mux(one_valid, one_head, done.index)),
         ]
 
         # -- Stage 2: does the head move, does a request end, does the queue hold?
@@ -220,25 +210,25 @@ class Retire(wiring.Component):
         ]
         m.d.comb += busy.eq(one_onehot | two_onehot)
         place, so_far, verdict = Signal(PlaceLayout), verdicts.read[0].data.status, Signal(STATUS_WIDTH)
-        m.d.comb += place.eq(Mux(two_direct, two_place, places.place))
+        m.d.comb += place.eq(Mux(two_direct, two_place, places.lookup.place))
         hit, ends, fails, holds = Signal(), Signal(), Signal(), Signal()
         held_failed = Signal(queues)    # held by a request that has yet to be counted
-        resetting = self.resetting.bit_select(two_queue, 1)
+        resetting = self.queues.resetting.bit_select(two_queue, 1)
         m.d.comb += [
             verdicts.read[0].addr.eq(two_queue),
-            self.settings_queue.eq(two_queue),
+            self.settings.queue.eq(two_queue),
             verdict.eq(Mux(_goes_before(place.status, so_far), place.status, so_far)),
-            hit.eq(two_valid & (two_direct | places.marked)),
+            hit.eq(two_valid & (two_direct | places.lookup.marked)),
             # A look in advance counts if the place before it was marked, and surely does not make the queue hold.
             goes_on.eq(~one_again | (hit & ~fails)),
             ends.eq(hit & place.last),
             fails.eq(ends & (verdicts.read[0].data.failed | place.failed)),
-            holds.eq(fails & ~self.settings.skip_errors & ~resetting),
+            holds.eq(fails & ~self.settings.settings.skip_errors & ~resetting),
             heads.write.addr.eq(two_queue), heads.write.data.eq(two_head + 1), heads.write.en.eq(hit),
             verdicts.write.addr.eq(two_queue), verdicts.write.data.status.eq(Mux(ends | two_op, 0, verdict)),
             verdicts.write.data.failed.eq(~(ends | two_op) & (verdicts.read[0].data.failed | place.failed)),
             verdicts.write.en.eq(hit | (two_op & (two_kind == OpKind.RESET))),
-            self.retired.eq(hit), self.retired_queue.eq(two_queue), self.retired_index.eq(two_head),
+            self.retired.valid.eq(hit), self.retired.queue.eq(two_queue), self.retired.index.eq(two_head),
         ]
         timeout = two_op & (two_kind == OpKind.EVENT) & (two_status == Status.TIMEOUT)
         release = two_op & (two_kind != OpKind.EVENT)
@@ -261,12 +251,11 @@ class Retire(wiring.Component):
             "queue": config.queue_bits, "end": EndFlags, "status": STATUS_WIDTH, "settings": QueueSettings,
             "notice": 1, "info": InfoLayout,
         }))
-        tells = Signal()
+        tells, notice = Signal(), self.notice.payload
         m.d.comb += [
-            tells.eq(ends & ~resetting & (self.settings.mode != QueueMode.NATIVE)),
-            self.notice_valid.eq(three.notice), self.notice.queue.eq(three.queue),
-            self.notice.mode.eq(three.settings.mode), self.notice.status.eq(three.status),
-            self.notice.info.eq(three.info),
+            tells.eq(ends & ~resetting & (self.settings.settings.mode != QueueMode.NATIVE)),
+            self.notice.valid.eq(three.notice), notice.queue.eq(three.queue), notice.mode.eq(three.settings.mode),
+            notice.status.eq(three.status), notice.info.eq(three.info),
         ]
         quiet = (two_status == Status.DISABLED) | (two_status == Status.COMPLETION_ERROR)
         m.d.sync += [
@@ -280,13 +269,13 @@ class Retire(wiring.Component):
             three.queue.eq(two_queue),
             three.end.eq(place.end),
             three.status.eq(Mux(two_op, two_status, verdict)),
-            three.settings.eq(self.settings),
-            three.notice.eq(tells), three.info.eq(places.info),
+            three.settings.eq(self.settings.settings),
+            three.notice.eq(tells), three.info.eq(places.lookup.info),
         ]
-        word, now = Signal(CompletionLayout), self.publish_word
+        word, now = Signal(CompletionLayout), self.publish.word
         # The word as it will be when the entry comes to this stage: the entry before it may change it now.
         m.d.sync += word.eq(Mux(words.write.en & (three.queue == two_queue), now, words.read[0].data))
-        everything = three.fail | three.clear
+        everything, log = three.fail | three.clear, self.outcome.log
         m.d.comb += [
             words.read[0].addr.eq(two_queue),
             now.count.eq(Mux(three.reset, 0, Mux(three.counts, self._next(word.count), word.count))),
@@ -294,16 +283,16 @@ class Retire(wiring.Component):
             now.status.eq(Mux(three.fail, three.status, Mux(three.clear | three.reset, Status.OK, word.status))),
             words.write.addr.eq(three.queue), words.write.data.eq(now),
             words.write.en.eq(three.ok | three.fail | three.clear | three.reset),
-            self.publish_queue.eq(three.queue),
+            self.publish.queue.eq(three.queue), self.outcome.queue.eq(three.queue),
             # In ARK mode there is an array of flags at the address of SC.
-            self.publish_sc.eq(three.settings.sc_enable & (three.settings.mode != QueueMode.ARK)
+            self.publish.sc.eq(three.settings.sc_enable & (three.settings.mode != QueueMode.ARK)
                                & (everything | (three.ok & three.end.sc))),
-            self.publish_rc.eq(three.settings.rc_enable & (everything | (three.ok & three.end.rc))),
-            self.discard.eq(three.reset),
-            self.ended.eq(three.counts),
-            self.failed.eq(three.fail | three.event),
-            self.interrupt.eq(three.ok & three.end.irq),
-            self.log.queue.eq(three.queue), self.log.status.eq(three.status), self.log.count.eq(word.count),
+            self.publish.rc.eq(three.settings.rc_enable & (everything | (three.ok & three.end.rc))),
+            self.publish.discard.eq(three.reset), self.outcome.reset.eq(three.reset),
+            self.outcome.ended.eq(three.counts),
+            self.outcome.failed.eq(three.fail | three.event),
+            self.outcome.interrupt.eq(three.ok & three.end.irq),
+            log.queue.eq(three.queue), log.status.eq(three.status), log.count.eq(word.count),
         ]
         return m
 

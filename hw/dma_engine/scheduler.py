@@ -15,7 +15,8 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.stream import RoundRobin
 
-from .layouts import EPOCH_WIDTH, Check, front_layout, scheduled_layout
+from .layouts import EPOCH_WIDTH, Check, front_layout
+from .strobes import ScheduledSignature
 
 __all__ = ["Scheduler"]
 
@@ -65,10 +66,7 @@ class Scheduler(wiring.Component):
         Place of a queue's next segment, for whoever wants to know what is in flight.
     phase : ``In(1)``
         Of segments looked up in this cycle.
-    valid : ``Out(1)``, o : ``Out(scheduled_layout)``
-        A segment, every cycle that ``valid`` is high.
-    beats : ``Out``, beyond : ``Out(1)``
-        Its destination beats less one, and whether its source has one beat more than its destination.
+    scheduled : ``Out(ScheduledSignature)``
     """
 
     def __init__(self, config):
@@ -90,8 +88,7 @@ class Scheduler(wiring.Component):
             "abort": In(1), "abort_queue": In(queue), "abort_lap": In(1),
             "flush": In(1), "flush_queue": In(queue), "flushing": Out(1),
             "look_queue": In(queue), "tail": Out(place),
-            "phase": In(1), "valid": Out(1), "o": Out(scheduled_layout(config)),
-            "beats": Out(range(config.segment_beats)), "beyond": Out(1),
+            "phase": In(1), "scheduled": Out(ScheduledSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -179,18 +176,19 @@ class Scheduler(wiring.Component):
         ]
 
         # The output register.
+        segment = self.scheduled.segment
         m.d.sync += [
-            self.valid.eq(go),
-            self.o.queue.eq(queue),
-            self.o.index.eq(tail),
-            self.o.lap.eq(laps.bit_select(queue, 1)),
-            self.o.front.eq(front),
-            self.o.number.eq(number),
-            self.o.first.eq(first),
-            self.o.last.eq(last),
-            self.o.aborted.eq(aborted),
-            self.o.epoch.eq(self.epoch),
-            self.o.phase.eq(self.phase),
+            self.scheduled.valid.eq(go),
+            segment.queue.eq(queue),
+            segment.index.eq(tail),
+            segment.lap.eq(laps.bit_select(queue, 1)),
+            segment.front.eq(front),
+            segment.number.eq(number),
+            segment.first.eq(first),
+            segment.last.eq(last),
+            segment.aborted.eq(aborted),
+            segment.epoch.eq(self.epoch),
+            segment.phase.eq(self.phase),
         ]
 
         # Of a segment that is not its request's first, the destination starts with a beat; the source then starts as
@@ -198,14 +196,14 @@ class Scheduler(wiring.Component):
         lanes, beats = slice(config.lane_bits), slice(config.lane_bits, config.segment_bits)
         ahead, ends = Signal(config.lane_bits + 1), Signal(config.segment_bits)
         m.d.comb += [
-            ahead.eq(self.o.front.src_offset[lanes] - self.o.front.dst_offset[lanes]),
-            ends.eq(Mux(self.o.last, self.o.front.end_position, -1)),
+            ahead.eq(segment.front.src_offset[lanes] - segment.front.dst_offset[lanes]),
+            ends.eq(Mux(segment.last, segment.front.end_position, -1)),
         ]
-        with m.If(self.o.front.check == Check.OK):
+        with m.If(segment.front.check == Check.OK):
             m.d.comb += [
-                self.beats.eq(ends[beats] - Mux(self.o.first, self.o.front.dst_offset[beats], 0)),
-                self.beyond.eq((ahead[:-1] + ends[lanes])[config.lane_bits]
-                               & ~(ahead[-1] & self.o.first) & ~self.o.front.signal),
+                self.scheduled.beats.eq(ends[beats] - Mux(segment.first, segment.front.dst_offset[beats], 0)),
+                self.scheduled.beyond.eq((ahead[:-1] + ends[lanes])[config.lane_bits]
+                               & ~(ahead[-1] & segment.first) & ~segment.front.signal),
             ]
 
         for index in range(queues):

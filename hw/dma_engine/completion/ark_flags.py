@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import is_extended
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
+from hw.dma_engine.configuration import ConnectionWriteSignature, QueueWriteSignature
 from hw.dma_engine.layouts import completion_write_layout, notice_layout, word_id_layout
 from hw.dma_engine.words import Status
 
@@ -25,10 +26,10 @@ class ArkFlags(wiring.Component):
 
     Members
     -------
-    configure : ``In(1)``, configure_queue, sc_enable, sc_addr : ``In``
-        Where a queue's SC array is, if it has one; a multiple of 8.
-    connect : ``In(1)``, connect_number, rc_addr : ``In``
-        Where a connection's RC array is; a multiple of 8.
+    configure : ``In(QueueWriteSignature)``
+        Where a queue's SC array is, if it has one.
+    connection : ``In(ConnectionWriteSignature)``
+        Where a connection's RC array is.
     i : ``In(stream.Signature(notice_layout))``
     o : ``Out(stream.Signature(completion_write_layout))``
     """
@@ -36,9 +37,7 @@ class ArkFlags(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "configure": In(1), "configure_queue": In(config.queue_bits),
-            "sc_enable": In(1), "sc_addr": In(ADDR_WIDTH),
-            "connect": In(1), "connect_number": In(config.connection_bits), "rc_addr": In(ADDR_WIDTH),
+            "configure": In(QueueWriteSignature(config)), "connection": In(ConnectionWriteSignature(config)),
             "i": In(stream.Signature(notice_layout(config))),
             "o": Out(stream.Signature(completion_write_layout(config))),
         })
@@ -52,11 +51,12 @@ class ArkFlags(wiring.Component):
         sender, receiver = Signal(senders_layout), Signal(ADDR_WIDTH - 3)
         ark = notice.info.note.ark
         m.d.comb += [
-            senders.write.en.eq(self.configure & is_extended(config, self.configure_queue)),
-            senders.write.addr.eq(self.configure_queue),
-            senders.write.data.enable.eq(self.sc_enable), senders.write.data.base.eq(self.sc_addr[3:]),
-            receivers.write.en.eq(self.connect), receivers.write.addr.eq(self.connect_number),
-            receivers.write.data.eq(self.rc_addr[3:]),
+            senders.write.en.eq(self.configure.valid & is_extended(config, self.configure.queue)),
+            senders.write.addr.eq(self.configure.queue),
+            senders.write.data.enable.eq(self.configure.settings.sc_enable),
+            senders.write.data.base.eq(self.configure.sc_addr[3:]),
+            receivers.write.en.eq(self.connection.valid), receivers.write.addr.eq(self.connection.connection),
+            receivers.write.data.eq(self.connection.rc_addr[3:]),
             senders.read[0].addr.eq(notice.queue), receivers.read[0].addr.eq(ark.connection),
         ]
 

@@ -10,11 +10,14 @@ from amaranth.hdl import Assert, Format
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.dma_engine.layouts import EPOCH_WIDTH, completion_write_layout, notice_layout, word_id_layout
+from hw.dma_engine.epochs import EpochLookupSignature
+from hw.dma_engine.layouts import completion_write_layout, notice_layout, word_id_layout
+from hw.dma_engine.sequencer import WordWriteSignature
+from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 from hw.dma_engine.words import QueueMode
 from hw.stream import CreditCounter, Merge, Queue, Skid
 
-__all__ = ["MODES", "Notices"]
+__all__ = ["COUNT_WIDTH", "MODES", "NoticeSignature", "Notices", "SentSignature", "UnansweredSignature"]
 
 PLACES = 16
 
@@ -25,6 +28,42 @@ COUNT_WIDTH = 12
 """Bits that count a queue's words on their way to memory. From half of it on no request retires that may add some."""
 
 MODES = [mode for mode in QueueMode if mode is not QueueMode.NATIVE]
+
+
+class NoticeSignature(wiring.Signature):
+    """Retirement reports the end of a request of an extended queue that is not in native mode.
+
+    Members
+    -------
+    valid : ``Out(1)``, payload : ``Out(notice_layout)``
+        Always taken.
+    crowded : ``In(1)``
+        Back-pressure ahead of time: up to 3 more may come while it is high.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "payload": Out(notice_layout(config)), "crowded": In(1)})
+
+
+class UnansweredSignature(wiring.Signature):
+    """Words of each extended queue that were made of notices and whose write responses are outstanding.
+
+    Members
+    -------
+    count : array of ``Out(COUNT_WIDTH)``
+    settled : ``Out(1)``
+        ``count`` includes every response so far.
+    """
+
+    def __init__(self, config):
+        super().__init__({"count": Out(COUNT_WIDTH).array(config.extended), "settled": Out(1)})
+
+
+class SentSignature(wiring.Signature):
+    """A word leaves for the write sequencer; ``id`` is its AXI ID. For traces."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "id": Out(config.axi_id_width)})
 
 
 class Notices(wiring.Component):
@@ -38,27 +77,21 @@ class Notices(wiring.Component):
 
     Members
     -------
-    valid : ``In(1)``, i : ``In(notice_layout)``, crowded : ``Out(1)``
-        Notices; up to 3 more may come when ``crowded`` is high.
-    told : array of ``Out(stream.Signature(notice_layout))``
-        One per mode, ARK first.
+    notice : ``In(NoticeSignature)``
+    requests : array of ``Out(stream.Signature(notice_layout))``
+        Notices by mode, in the order of ``MODES``.
     writes : array of ``In(stream.Signature(completion_write_layout))``
         Words made of them; a consumer takes a notice when its last word is taken, or keeps the word valid.
-    words, signals : ``In(stream.Signature(completion_write_layout))``
-        From the completion writer; of signals.
-    o : ``Out(stream.Signature(completion_write_layout))``
-    urgent : ``Out(1)``
-        A word waits that no newer one will replace, of a signal or a notice; perhaps behind another on ``o``.
-    written_valid : ``In(1)``, writer : ``In(word_id_layout)``
-        The write of a word has ended.
-    queue : ``Out``, epoch : ``In``
-        Epoch of a queue, combinational.
-    outside : ``Out(COUNT_WIDTH).array(extended)``, settled : ``Out(1)``
-        Words of each queue that came from notices and are not answered; ``outside`` has all responses before.
+    completions, signals : ``In(stream.Signature(completion_write_layout))``
+        Words from the completion writer; of signals.
+    words : ``Out(WordWriteSignature)``, sent : ``Out(SentSignature)``
+    written : ``In(WrittenSignature)``
+    epoch : ``Out(EpochLookupSignature)``
+    unanswered : ``Out(UnansweredSignature)``
     inside : ``Out(extended)``
         Queues with notices, or with words made of them that have not left here.
-    forget : ``In(1)``, forget_queue : ``In``
-        Wait for no answer to the queue's words any more. Nothing of it is inside.
+    forget : ``In(QueueStrobeSignature)``
+        Do not wait any more for the responses to the queue's words. Nothing of it is inside.
     pending : ``Out(queues)``
         Queues with notices, with words to write or being written.
     """
@@ -67,13 +100,13 @@ class Notices(wiring.Component):
         self.config = config
         notice, word = stream.Signature(notice_layout(config)), stream.Signature(completion_write_layout(config))
         super().__init__({
-            "valid": In(1), "i": In(notice_layout(config)), "crowded": Out(1),
-            "told": Out(notice).array(len(MODES)), "writes": In(word).array(len(MODES)),
-            "words": In(word), "signals": In(word), "o": Out(word), "urgent": Out(1),
-            "written_valid": In(1), "writer": In(word_id_layout(config)),
-            "queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH),
-            "outside": Out(COUNT_WIDTH).array(config.extended), "settled": Out(1), "inside": Out(config.extended),
-            "forget": In(1), "forget_queue": In(config.queue_bits),
+            "notice": In(NoticeSignature(config)),
+            "requests": Out(notice).array(len(MODES)), "writes": In(word).array(len(MODES)),
+            "completions": In(word), "signals": In(word),
+            "words": Out(WordWriteSignature(config)), "sent": Out(SentSignature(config)),
+            "written": In(WrittenSignature(config)), "epoch": Out(EpochLookupSignature(config)),
+            "unanswered": Out(UnansweredSignature(config)), "inside": Out(config.extended),
+            "forget": In(QueueStrobeSignature(config)),
             "pending": Out(config.queues),
         })
 
@@ -87,56 +120,58 @@ class Notices(wiring.Component):
         m.submodules.room = room = CreditCounter(PLACES, max_take=1)
         gone = Signal()
         m.d.comb += [
-            waiting.i.valid.eq(self.valid), waiting.i.payload.eq(self.i),
-            room.take.eq(1), room.take_stb.eq(self.valid),
+            waiting.i.valid.eq(self.notice.valid), waiting.i.payload.eq(self.notice.payload),
+            room.take.eq(1), room.take_stb.eq(self.notice.valid),
             gone.eq(front.o.valid & front.o.ready),
         ]
         m.d.sync += room.give.eq(gone)
         few = (room.available[RESERVE_BITS + 1:] == 0) & ~(room.available[RESERVE_BITS]
                                                            & room.available[:RESERVE_BITS].any())
         # Or memory answers none of a queue's words, of which only so many can be counted.
-        m.d.sync += self.crowded.eq(few | Cat(count[-1] for count in self.outside).any())
+        m.d.sync += self.notice.crowded.eq(few | Cat(count[-1] for count in self.unanswered.count).any())
         with m.Switch(front.o.payload.mode):
-            for mode, told in zip(MODES, self.told, strict=True):
-                m.d.comb += told.payload.eq(front.o.payload)
+            for mode, request in zip(MODES, self.requests, strict=True):
+                m.d.comb += request.payload.eq(front.o.payload)
                 with m.Case(mode):
-                    m.d.comb += [told.valid.eq(front.o.valid), front.o.ready.eq(told.ready)]
+                    m.d.comb += [request.valid.eq(front.o.valid), front.o.ready.eq(request.ready)]
 
         m.submodules.merge = merge = Merge(
             completion_write_layout(config), 2 + len(MODES), settled=not config.bypass)
-        for write, port in zip((self.words, self.signals, *self.writes), merge.i, strict=True):
+        for write, port in zip((self.completions, self.signals, *self.writes), merge.i, strict=True):
             connect(m, flipped(write), port)
         # A signal's word says what its queue and epoch are, a completion word too.
         sent, word = word_id_layout(config)(merge.o.payload.id), Signal(completion_write_layout(config))
-        m.d.comb += [self.queue.eq(sent.queue), word.eq(merge.o.payload)]
+        m.d.comb += [self.epoch.queue.eq(sent.queue), word.eq(merge.o.payload)]
         with m.If(sent.top & sent.notice):
-            m.d.comb += [word.queue.eq(sent.queue), word.epoch.eq(self.epoch)]
+            m.d.comb += [word.queue.eq(sent.queue), word.epoch.eq(self.epoch.epoch)]
+        m.d.comb += [self.sent.valid.eq(self.words.valid & self.words.ready), self.sent.id.eq(self.words.payload.id)]
         waits = self.signals.valid | Cat(write.valid for write in self.writes).any()
         if config.bypass:
-            m.d.comb += self.urgent.eq(waits)
-            m.d.comb += [self.o.valid.eq(merge.o.valid), merge.o.ready.eq(self.o.ready), self.o.payload.eq(word)]
+            m.d.comb += self.words.urgent.eq(waits)
+            m.d.comb += [self.words.valid.eq(merge.o.valid), merge.o.ready.eq(self.words.ready),
+                         self.words.payload.eq(word)]
         else:
             m.submodules.behind = behind = Skid(data.StructLayout({
                 "write": completion_write_layout(config), "urgent": 1}))
             m.d.comb += [
                 behind.i.valid.eq(merge.o.valid), merge.o.ready.eq(behind.i.ready),
                 behind.i.payload.write.eq(word), behind.i.payload.urgent.eq(merge.source != 0),
-                self.o.valid.eq(behind.o.valid), behind.o.ready.eq(self.o.ready),
-                self.o.payload.eq(behind.o.payload.write),
+                self.words.valid.eq(behind.o.valid), behind.o.ready.eq(self.words.ready),
+                self.words.payload.eq(behind.o.payload.write),
             ]
             held = Signal(range(3))     # urgent ones behind the choice
-            m.d.sync += self.urgent.eq((held != 0) | waits)
+            m.d.sync += self.words.urgent.eq((held != 0) | waits)
             m.d.sync += held.eq(held + (behind.i.valid & behind.i.ready & behind.i.payload.urgent)
                                 - (behind.o.valid & behind.o.ready & behind.o.payload.urgent))
 
         settled = []
-        for queue, count in enumerate(self.outside):
+        for queue, count in enumerate(self.unanswered.count):
             sends, ends = Signal(name=f"sends_{queue}"), Signal(name=f"ends_{queue}")
             waiting_here = Signal(range(PLACES + 1), name=f"inside_{queue}")
             # They are counted one cycle later.
             m.d.sync += [
                 sends.eq(merge.o.valid & merge.o.ready & sent.top & sent.notice & (sent.queue == queue)),
-                ends.eq(self.written_valid & self.writer.notice & (self.writer.queue == queue)),
+                ends.eq(self.written.valid & self.written.id.notice & (self.written.id.queue == queue)),
             ]
             settled.append(~ends)
             m.d.comb += [
@@ -146,15 +181,15 @@ class Notices(wiring.Component):
                           for write in self.writes).any()),
                 self.pending[queue].eq((count != 0) | self.inside[queue]),
             ]
-            leaves = Signal(name=f"leaves_{queue}")
+            leaves, enters = Signal(name=f"leaves_{queue}"), self.notice.valid & (self.notice.payload.queue == queue)
             m.d.sync += [leaves.eq(gone & (front.o.payload.queue == queue)),
-                         waiting_here.eq(waiting_here + (self.valid & (self.i.queue == queue)) - leaves)]
-            with m.If(self.forget & (self.forget_queue == queue)):
+                         waiting_here.eq(waiting_here + enters - leaves)]
+            with m.If(self.forget.valid & (self.forget.queue == queue)):
                 m.d.sync += [count.eq(0),
                              Assert(~self.inside[queue], Format(f"queue {queue} is forgotten with a notice inside"))]
             with m.Elif(sends & (~ends | (count == 0))):
                 m.d.sync += count.eq(count + 1)
             with m.Elif(ends & ~sends & (count != 0)):
                 m.d.sync += count.eq(count - 1)
-        m.d.comb += self.settled.eq(Cat(settled).all())
+        m.d.comb += self.unanswered.settled.eq(Cat(settled).all())
         return m

@@ -14,11 +14,33 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import is_extended
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
-from hw.dma_engine.layouts import EPOCH_WIDTH, word_id_layout
+from hw.dma_engine.epochs import GiveUpSignature
+from hw.dma_engine.layouts import EPOCH_WIDTH
+from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 
-from .notices import COUNT_WIDTH
+from .notices import COUNT_WIDTH, UnansweredSignature
+from .writer import OutstandingSignature
 
-__all__ = ["WordAnswers"]
+__all__ = ["WordAnswers", "WordStatusSignature"]
+
+
+class WordStatusSignature(wiring.Signature):
+    """Words whose write responses belong to earlier lives of their queues, for epochs and for QUIESCE.
+
+    Members
+    -------
+    busy : ``Out(1)``
+        The queue that is given up is not settled: high from the cycle after, until a cycle without a response.
+    outside : ``Out(1)``
+        That queue, or the one last scanned, has responses outstanding that were given up. A register, high while
+        ``busy``, and after it or a scan until a cycle without a response.
+    outstanding : ``Out(1)``
+        Some queue has.
+    """
+
+    def __init__(self):
+        super().__init__({"busy": Out(1), "outside": Out(1), "outstanding": Out(1)})
+
 
 class WordAnswers(wiring.Component):
     """Keep the answers to words apart: expected, given up before, expected by nobody.
@@ -30,39 +52,27 @@ class WordAnswers(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    answered : ``In(1)``, writer : ``In(word_id_layout)``
-        The response to a word's write.
-    counts : ``Out(1)``
-        ``writer`` has been waiting for it.
+    written : ``In(WrittenSignature)``, accepted : ``Out(WrittenSignature)``
+        Responses to words; those that a word of the present life has been waiting for.
     unexpected : ``Out(1)``
-        Nothing is in flight under its ID.
-    rc_flying, sc_flying : ``In(queues)``, told : ``In(COUNT_WIDTH).array(extended)``, settled : ``In(1)``
-        Words whose answers are waited for: completion words, and those made of notices; ``told`` has all of the
-        responses up to the cycle before.
-    look : ``In(1)``, look_queue : ``In``
-        ``look_queue`` is another one from the next cycle on.
-    give_up : ``In(1)``
-        In the cycle after: start to count the answers that ``look_queue`` has outstanding as given up.
-    forget : ``Out(1)``
-        The words of ``look_queue`` that are waited for are given up now.
-    busy : ``Out(1)``
-        From the cycle after ``give_up`` until ``forget``, which waits for a cycle without a response.
-    outside : ``Out(1)``
-        ``look_queue`` has answers that were given up and have not come. A register, high while ``busy``, and after it
-        or a look until a cycle without a response lets it know better.
-    outstanding : ``Out(1)``
-        Some queue has.
+        Nothing is in flight under the ID of the response.
+    outstanding : ``In(OutstandingSignature)``, unanswered : ``In(UnansweredSignature)``
+        Words whose responses are waited for: completion words, and those made of notices.
+    give_up : ``In(GiveUpSignature)``
+        In the cycle after: start to count the responses that the queue has outstanding as given up.
+    forget : ``Out(QueueStrobeSignature)``
+        The queue's words that are waited for are given up now. Never with a response.
+    status : ``Out(WordStatusSignature)``
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
-            "answered": In(1), "writer": In(word_id_layout(config)), "counts": Out(1), "unexpected": Out(1),
-            "rc_flying": In(config.queues), "sc_flying": In(config.queues),
-            "told": In(COUNT_WIDTH).array(config.extended), "settled": In(1),
-            "look": In(1), "look_queue": In(config.queue_bits), "give_up": In(1), "forget": Out(1), "busy": Out(1),
-            "outside": Out(1), "outstanding": Out(1),
+            "written": In(WrittenSignature(config)), "accepted": Out(WrittenSignature(config)), "unexpected": Out(1),
+            "outstanding": In(OutstandingSignature(config)), "unanswered": In(UnansweredSignature(config)),
+            "give_up": In(GiveUpSignature(config)), "forget": Out(QueueStrobeSignature(config)),
+            "status": Out(WordStatusSignature()),
         })
 
     def elaborate(self, platform):
@@ -76,73 +86,80 @@ class WordAnswers(wiring.Component):
         for table in (pairs, notices):
             wiring.connect(m, wiring.flipped(self.init), table.init)
 
+        answered, writer, status, forget = self.written.valid, self.written.id, self.status, self.forget.valid
+        m.d.comb += [
+            self.accepted.id.eq(writer), self.accepted.failed.eq(self.written.failed),
+            self.forget.queue.eq(self.give_up.queue),
+        ]
+
         # -- The queue that is looked up: of the response, or where there is none, the one that may be given up.
         queue, extended, told = Signal(config.queue_bits), Signal(), Signal(COUNT_WIDTH)
         rc, sc, waits, owes = Signal(), Signal(), Signal(), Signal()
         owing = Signal(config.extended)         # rows of ``notices`` that are not 0, which LUT RAM would tell late
+        row = queue[:config.extended_bits]
         was, was_told = pairs.read[0].data, notices.read[0].data
         m.d.comb += [
-            queue.eq(Mux(self.answered, self.writer.queue, self.look_queue)), extended.eq(is_extended(config, queue)),
-            rc.eq(self.rc_flying.bit_select(queue, 1)), sc.eq(self.sc_flying.bit_select(queue, 1)),
-            told.eq(Mux(extended, Array(self.told)[queue[:config.extended_bits]], 0)),
-            waits.eq(extended & Cat(count != 0 for count in self.told).bit_select(queue[:config.extended_bits], 1)),
-            owes.eq(extended & owing.bit_select(queue[:config.extended_bits], 1)),
-            self.forget.eq(self.busy & ~self.answered & self.settled),
+            queue.eq(Mux(answered, writer.queue, self.give_up.queue)), extended.eq(is_extended(config, queue)),
+            rc.eq(self.outstanding.rc.bit_select(queue, 1)), sc.eq(self.outstanding.sc.bit_select(queue, 1)),
+            told.eq(Mux(extended, Array(self.unanswered.count)[row], 0)),
+            waits.eq(extended & Cat(count != 0 for count in self.unanswered.count).bit_select(row, 1)),
+            owes.eq(extended & owing.bit_select(row, 1)),
+            self.forget.valid.eq(status.busy & ~answered & self.unanswered.settled),
         ]
         for table in (pairs, notices):
             m.d.comb += [table.read[0].addr.eq(queue), table.write.addr.eq(queue)]
 
         # -- A response: one given up, one waited for, or neither.
         given_up, waited, drop = Signal(), Signal(), Signal()
-        with m.If(self.writer.notice):
+        with m.If(writer.notice):
             m.d.comb += [given_up.eq(owes), waited.eq(waits)]
         with m.Else():
-            m.d.comb += [given_up.eq(Mux(self.writer.is_rc, was.rc, was.sc) != 0),
-                         waited.eq(Mux(self.writer.is_rc, rc, sc))]
+            m.d.comb += [given_up.eq(Mux(writer.is_rc, was.rc, was.sc) != 0),
+                         waited.eq(Mux(writer.is_rc, rc, sc))]
         m.d.comb += [
-            drop.eq(self.answered & given_up),
-            self.counts.eq(self.answered & ~given_up & waited),
-            self.unexpected.eq(self.answered & ~given_up & ~waited),
+            drop.eq(answered & given_up),
+            self.accepted.valid.eq(answered & ~given_up & waited),
+            self.unexpected.eq(answered & ~given_up & ~waited),
         ]
 
         # -- Giving up: all that is waited for becomes given up.
         m.d.comb += [
-            pairs.write.en.eq(self.forget | (drop & ~self.writer.notice)),
-            notices.write.en.eq((self.forget & extended) | (drop & self.writer.notice)),
+            pairs.write.en.eq(forget | (drop & ~writer.notice)),
+            notices.write.en.eq((forget & extended) | (drop & writer.notice)),
         ]
-        with m.If(self.forget):
+        with m.If(forget):
             m.d.sync += Assert(~((rc & was.rc.all()) | (sc & was.sc.all())
                                  | (was_told + told)[len(was_told):].any()),
                                Format("queue {} has more answers outstanding than can be counted", queue))
             m.d.comb += [pairs.write.data.rc.eq(was.rc + rc), pairs.write.data.sc.eq(was.sc + sc),
                          notices.write.data.eq(was_told + told)]
         with m.Else():
-            m.d.comb += [pairs.write.data.rc.eq(was.rc - self.writer.is_rc),
-                         pairs.write.data.sc.eq(was.sc - ~self.writer.is_rc),
+            m.d.comb += [pairs.write.data.rc.eq(was.rc - writer.is_rc),
+                         pairs.write.data.sc.eq(was.sc - ~writer.is_rc),
                          notices.write.data.eq(was_told - 1)]
         for index in range(config.extended):
             with m.If(queue == index):
-                with m.If(self.forget & waits):
+                with m.If(forget & waits):
                     m.d.sync += owing[index].eq(1)
-                with m.If(drop & self.writer.notice & (was_told == 1)):
+                with m.If(drop & writer.notice & (was_told == 1)):
                     m.d.sync += owing[index].eq(0)
-        with m.If(self.give_up):
-            m.d.sync += self.busy.eq(1)
-        with m.Elif(self.forget):
-            m.d.sync += self.busy.eq(0)
-        with m.If(self.look | self.busy):
-            m.d.sync += self.outside.eq(1)
-        with m.Elif(~self.answered):
-            m.d.sync += self.outside.eq((was.as_value() != 0) | owes)
+        with m.If(self.give_up.valid):
+            m.d.sync += status.busy.eq(1)
+        with m.Elif(forget):
+            m.d.sync += status.busy.eq(0)
+        with m.If(self.give_up.scan | status.busy):
+            m.d.sync += status.outside.eq(1)
+        with m.Elif(~answered):
+            m.d.sync += status.outside.eq((was.as_value() != 0) | owes)
 
         # -- IDs with answers that were given up.
         ids, opened, closed = Signal(range(2 * config.queues + config.extended + 1)), Signal(2), Signal()
         m.d.comb += [
             opened.eq((rc & (was.rc == 0)) + (sc & (was.sc == 0)) + (waits & ~owes)),
-            closed.eq(Mux(self.writer.notice, was_told == 1, Mux(self.writer.is_rc, was.rc, was.sc) == 1)),
-            self.outstanding.eq(ids != 0),
+            closed.eq(Mux(writer.notice, was_told == 1, Mux(writer.is_rc, was.rc, was.sc) == 1)),
+            status.outstanding.eq(ids != 0),
         ]
-        with m.If(self.forget):
+        with m.If(forget):
             m.d.sync += ids.eq(ids + opened)
         with m.Elif(drop & closed):
             m.d.sync += ids.eq(ids - 1)

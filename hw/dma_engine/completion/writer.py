@@ -14,10 +14,37 @@ from amaranth.lib.wiring import In, Out
 from hw.common.layouts import CompletionLayout
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
+from hw.dma_engine.configuration import QueueWriteSignature
+from hw.dma_engine.epochs import EpochLookupSignature, GiveUpSignature
 from hw.dma_engine.layouts import EPOCH_WIDTH, completion_write_layout, word_id_layout
+from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 from hw.stream import RoundRobin
 
-__all__ = ["CompletionWriter"]
+__all__ = ["CompletionWriter", "OutstandingSignature", "PublishSignature"]
+
+
+class PublishSignature(wiring.Signature):
+    """Retirement changed a queue's completion word. Always taken; a newer word replaces one that was not written yet.
+
+    Members
+    -------
+    sc, rc : ``Out(1)``
+        Write ``word`` to the queue's SC, RC address.
+    queue : ``Out``, word : ``Out(CompletionLayout)``
+    discard : ``Out(1)``
+        Drop what was published of ``queue`` and is not written yet.
+    """
+
+    def __init__(self, config):
+        super().__init__({"sc": Out(1), "rc": Out(1), "queue": Out(config.queue_bits), "word": Out(CompletionLayout),
+                          "discard": Out(1)})
+
+
+class OutstandingSignature(wiring.Signature):
+    """Queues with an SC word, an RC word that was chosen and whose write response is outstanding."""
+
+    def __init__(self, config):
+        super().__init__({"sc": Out(config.queues), "rc": Out(config.queues)})
 
 
 class CompletionWriter(wiring.Component):
@@ -30,21 +57,16 @@ class CompletionWriter(wiring.Component):
 
     Members
     -------
-    configure : ``In(1)``, configure_queue, sc_addr, rc_addr : ``In``
-        Addresses of a queue's words; multiples of 8.
-    publish_sc, publish_rc : ``In(1)``, publish_queue, publish_word : ``In``
-    discard : ``In(1)``
-        Forget what is not written yet of ``publish_queue``.
-    give_up : ``In(1)``, give_up_queue : ``In``
-        Forget what has not come to ``o``. The queue's epoch ends with this cycle.
-    forget : ``In(1)``
-        Wait no more for the answers to words of ``give_up_queue``.
-    epoch_queue : ``Out``, epoch : ``In``
-        Epoch of a queue, combinational.
-    written_valid : ``In(1)``, writer : ``In``
-        The write of a word has ended.
-    rc_flying, sc_flying : ``Out(queues)``
-        Queues with a word that was chosen and is not answered.
+    configure : ``In(QueueWriteSignature)``
+        Addresses of a queue's words.
+    publish : ``In(PublishSignature)``
+    give_up : ``In(GiveUpSignature)``
+        Drop what has not come to ``o``. The queue's epoch ends with this cycle.
+    forget : ``In(QueueStrobeSignature)``
+        Do not wait any more for the responses to the queue's words. Never with ``written``.
+    epoch : ``Out(EpochLookupSignature)``
+    written : ``In(WrittenSignature)``
+    outstanding : ``Out(OutstandingSignature)``
     pending : ``Out(queues)``
         Queues with a word to write or being written.
     o : ``Out(stream.Signature(completion_write_layout))``
@@ -52,15 +74,11 @@ class CompletionWriter(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        queue = config.queue_bits
         super().__init__({
-            "configure": In(1), "configure_queue": In(queue), "sc_addr": In(ADDR_WIDTH), "rc_addr": In(ADDR_WIDTH),
-            "publish_sc": In(1), "publish_rc": In(1), "publish_queue": In(queue),
-            "publish_word": In(CompletionLayout), "discard": In(1),
-            "give_up": In(1), "give_up_queue": In(queue), "forget": In(1),
-            "epoch_queue": Out(queue), "epoch": In(EPOCH_WIDTH),
-            "rc_flying": Out(config.queues), "sc_flying": Out(config.queues),
-            "written_valid": In(1), "writer": In(word_id_layout(config)),
+            "configure": In(QueueWriteSignature(config)), "publish": In(PublishSignature(config)),
+            "give_up": In(GiveUpSignature(config)), "forget": In(QueueStrobeSignature(config)),
+            "epoch": Out(EpochLookupSignature(config)),
+            "written": In(WrittenSignature(config)), "outstanding": Out(OutstandingSignature(config)),
             "pending": Out(config.queues),
             "o": Out(stream.Signature(completion_write_layout(config))),
         })
@@ -71,17 +89,17 @@ class CompletionWriter(wiring.Component):
         changed, flying, addresses, words = {}, {}, {}, {}
         for kind in ("rc", "sc"):
             changed[kind] = Signal(queues, name=f"{kind}_changed")
-            flying[kind] = getattr(self, f"{kind}_flying")
+            flying[kind] = getattr(self.outstanding, kind)
             m.submodules[f"{kind}_addresses"] = addresses[kind] = Table(
                 ADDR_WIDTH - 3, depth=queues, reads=1, init=None)
             m.submodules[f"{kind}_words"] = words[kind] = Table(CompletionLayout, depth=queues, reads=1, init=None)
             m.d.comb += [
-                addresses[kind].write.en.eq(self.configure),
-                addresses[kind].write.addr.eq(self.configure_queue),
-                addresses[kind].write.data.eq(getattr(self, f"{kind}_addr")[3:]),
-                words[kind].write.en.eq(getattr(self, f"publish_{kind}")),
-                words[kind].write.addr.eq(self.publish_queue),
-                words[kind].write.data.eq(self.publish_word),
+                addresses[kind].write.en.eq(self.configure.valid),
+                addresses[kind].write.addr.eq(self.configure.queue),
+                addresses[kind].write.data.eq(getattr(self.configure, f"{kind}_addr")[3:]),
+                words[kind].write.en.eq(getattr(self.publish, kind)),
+                words[kind].write.addr.eq(self.publish.queue),
+                words[kind].write.data.eq(self.publish.word),
             ]
         m.d.comb += self.pending.eq(changed["rc"] | changed["sc"] | flying["rc"] | flying["sc"])
 
@@ -107,10 +125,10 @@ class CompletionWriter(wiring.Component):
         # -- A chosen word belongs to the epoch in which it was chosen, which may end before it goes on.
         late, epoch = Signal(), Signal(EPOCH_WIDTH)     # the epoch ended with the choice, or later
         with m.If(~chosen):
-            m.d.sync += late.eq(self.give_up & (self.give_up_queue == choice.grant))
-        with m.Elif(self.give_up & (self.give_up_queue == queue)):
+            m.d.sync += late.eq(self.give_up.valid & (self.give_up.queue == choice.grant))
+        with m.Elif(self.give_up.valid & (self.give_up.queue == queue)):
             m.d.sync += late.eq(1)
-        m.d.comb += epoch.eq(self.epoch - (chosen & late))
+        m.d.comb += epoch.eq(self.epoch.epoch - (chosen & late))
 
         # Kept one cycle later, in which nothing is picked: ``rc_first`` comes late.
         taken = Signal(queues)
@@ -124,16 +142,16 @@ class CompletionWriter(wiring.Component):
         published = {kind: Signal(queues, name=f"{kind}_published") for kind in ("rc", "sc")}
         at_once = {kind: Signal(queues, name=f"{kind}_at_once") for kind in ("rc", "sc")}
         m.d.comb += open_.eq(~chosen & (~self.o.valid | self.o.ready))
-        for kind, publish, may in (("rc", self.publish_rc, 1), ("sc", self.publish_sc, ~self.publish_rc)):
-            here = Cat(self.publish_queue == index for index in range(queues))
+        for kind, publish, may in (("rc", self.publish.rc, 1), ("sc", self.publish.sc, ~self.publish.rc)):
+            here = Cat(self.publish.queue == index for index in range(queues))
             m.d.comb += [
                 published[kind].eq(Mux(publish, here, 0)),
                 at_once[kind].eq(Mux(may & open_, published[kind] & ~(changed[kind] | flying[kind]), 0)),
             ]
 
         # -- Read the chosen word as late as possible; without a look at ``at_once``, which comes late.
-        m.d.comb += [next_queue.eq(Mux(chosen, queue, self.publish_queue)), self.epoch_queue.eq(next_queue),
-                     next_rc.eq(Mux(chosen, is_rc, self.publish_rc))]
+        m.d.comb += [next_queue.eq(Mux(chosen, queue, self.publish.queue)), self.epoch.queue.eq(next_queue),
+                     next_rc.eq(Mux(chosen, is_rc, self.publish.rc))]
         for kind in ("rc", "sc"):
             m.d.comb += [addresses[kind].read[0].addr.eq(next_queue), words[kind].read[0].addr.eq(queue)]
         with m.If(~self.o.valid | self.o.ready):
@@ -144,20 +162,21 @@ class CompletionWriter(wiring.Component):
                 self.o.payload.addr.eq(
                     Mux(next_rc, addresses["rc"].read[0].data, addresses["sc"].read[0].data) << 3),
                 self.o.payload.word.eq(Mux(chosen, Mux(is_rc, words["rc"].read[0].data, words["sc"].read[0].data),
-                                           self.publish_word)),
+                                           self.publish.word)),
             ]
 
         # No word is forgotten in a cycle with an answer.
-        answered = self.written_valid & ~self.writer.notice
-        ends = {"rc": self.forget | (answered & self.writer.is_rc), "sc": self.forget | (answered & ~self.writer.is_rc)}
-        ends_queue = Mux(self.forget, self.give_up_queue, self.writer.queue)
+        answered = self.written.valid & ~self.written.id.notice
+        writer, forget = self.written.id, self.forget.valid
+        ends = {"rc": forget | (answered & writer.is_rc), "sc": forget | (answered & ~writer.is_rc)}
+        ends_queue = Mux(forget, self.forget.queue, writer.queue)
         for kind, rc in (("rc", 1), ("sc", 0)):
             for index in range(queues):
                 mine = onehot[index] & (rc_first == rc)
-                given_up = self.give_up & (self.give_up_queue == index)
+                given_up = self.give_up.valid & (self.give_up.queue == index)
                 with m.If(published[kind][index] & ~at_once[kind][index]):
                     m.d.sync += changed[kind][index].eq(1)
-                with m.Elif(mine | given_up | (self.discard & (self.publish_queue == index))):
+                with m.Elif(mine | given_up | (self.publish.discard & (self.publish.queue == index))):
                     m.d.sync += changed[kind][index].eq(0)
                 with m.If(mine | at_once[kind][index]):
                     m.d.sync += flying[kind][index].eq(1)

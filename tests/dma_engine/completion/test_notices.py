@@ -14,11 +14,11 @@ def test_unanswered_words():
     stop = 1 << COUNT_WIDTH - 1
 
     async def testbench(ctx):
-        ctx.set(dut.o.ready, 1)
+        ctx.set(dut.words.ready, 1)
         ctx.set(dut.writes[0].payload.id, word)
         ctx.set(dut.writes[0].valid, 1)
         for sent in range(stop):
-            assert not ctx.get(dut.crowded), sent
+            assert not ctx.get(dut.notice.crowded), sent
             while True:
                 _, _, taken = await ctx.tick().sample(dut.writes[0].ready)
                 if taken:
@@ -26,24 +26,24 @@ def test_unanswered_words():
         ctx.set(dut.writes[0].valid, 0)
         # Words are counted in the cycle after they go, and the count is looked at in one more.
         await ctx.tick().repeat(3)
-        assert ctx.get(dut.crowded)
+        assert ctx.get(dut.notice.crowded)
         await ctx.tick().repeat(5)
-        assert ctx.get(dut.crowded)
+        assert ctx.get(dut.notice.crowded)
         assert ctx.get(dut.pending) == 1 << 1
-        ctx.set(dut.writer, {"top": 1, "notice": 1, "queue": 1})
-        ctx.set(dut.written_valid, 1)
+        ctx.set(dut.written.id, {"top": 1, "notice": 1, "queue": 1})
+        ctx.set(dut.written.valid, 1)
         await ctx.tick()
-        ctx.set(dut.written_valid, 0)
+        ctx.set(dut.written.valid, 0)
         await ctx.tick().repeat(2)
-        assert not ctx.get(dut.crowded)
-        ctx.set(dut.written_valid, 1)
+        assert not ctx.get(dut.notice.crowded)
+        ctx.set(dut.written.valid, 1)
         await ctx.tick().repeat(stop - 2)
-        ctx.set(dut.written_valid, 0)
+        ctx.set(dut.written.valid, 0)
         await ctx.tick().repeat(2)
         assert ctx.get(dut.pending) == 1 << 1
-        ctx.set(dut.written_valid, 1)
+        ctx.set(dut.written.valid, 1)
         await ctx.tick()
-        ctx.set(dut.written_valid, 0)
+        ctx.set(dut.written.valid, 0)
         await ctx.tick().repeat(2)
         assert ctx.get(dut.pending) == 0
 

@@ -60,23 +60,23 @@ class _Memory:
     async def cycle(self, *, answer=None, look=None, give_up=False):
         """``answer``: queue and kind of a response. What the engine tells of this cycle is checked."""
         ctx, dut = self.ctx, self.dut
-        ctx.set(dut.rc_flying, self.flying("rc"))
-        ctx.set(dut.sc_flying, self.flying("sc"))
-        for queue, told in enumerate(dut.told):
+        ctx.set(dut.outstanding.rc, self.flying("rc"))
+        ctx.set(dut.outstanding.sc, self.flying("sc"))
+        for queue, told in enumerate(dut.unanswered.count):
             # Responses to notices are known a cycle later.
             ctx.set(told, self.waited(queue, "notice") + (self.told_late == queue))
-        ctx.set(dut.settled, self.told_late is None)
+        ctx.set(dut.unanswered.settled, self.told_late is None)
         self.seen["unsettled"] += self.busy and self.told_late == self.looked
         self.told_late = None
-        ctx.set(dut.answered, answer is not None)
+        ctx.set(dut.written.valid, answer is not None)
         if answer:
             queue, kind = answer
-            ctx.set(dut.writer, {"queue": queue, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
-        ctx.set(dut.look, look is not None)
-        ctx.set(dut.give_up, give_up)
-        ctx.set(dut.look_queue, self.looked)
+            ctx.set(dut.written.id, {"queue": queue, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
+        ctx.set(dut.give_up.scan, look is not None)
+        ctx.set(dut.give_up.valid, give_up)
+        ctx.set(dut.give_up.queue, self.looked)
 
-        told = tuple(ctx.get(getattr(dut, name)) for name in ("counts", "unexpected"))
+        told = ctx.get(dut.accepted.valid), ctx.get(dut.unexpected)
         if not answer:
             assert told == (0, 0)
         elif not self.words[answer]:
@@ -89,14 +89,14 @@ class _Memory:
             if answer[1] == "notice" and not old:
                 self.told_late = answer[0]
         before = self.given_up() + bool(answer and told == (0, 0))
-        assert ctx.get(dut.outstanding) == (before > 0)
+        assert ctx.get(dut.status.outstanding) == (before > 0)
         outside = self.given_up(self.looked)
         if self.fresh:
-            assert ctx.get(dut.outside) or not outside
+            assert ctx.get(dut.status.outside) or not outside
         else:
-            assert ctx.get(dut.outside) or not self.started
-        assert ctx.get(dut.busy) == self.busy
-        forgets = ctx.get(dut.forget)
+            assert ctx.get(dut.status.outside) or not self.started
+        assert ctx.get(dut.status.busy) == self.busy
+        forgets = ctx.get(dut.forget.valid)
         assert not forgets or (self.busy and not answer)
         await ctx.tick()
 
@@ -156,12 +156,12 @@ def test_answers(seed):
             await memory.cycle(answer=next((key for key, words in memory.words.items() if words), None)
                                if rng.random() < 0.7 else None)
         await memory.cycle()
-        assert not ctx.get(dut.outstanding)
+        assert not ctx.get(dut.status.outstanding)
         for queue in range(TINY.queues):
             await memory.cycle(look=queue)
             for _ in range(3):
                 await memory.cycle()
-            assert not ctx.get(dut.outside)
+            assert not ctx.get(dut.status.outside)
         seen.update(memory.seen)
 
     for number in range(5):
@@ -172,33 +172,34 @@ def test_answers(seed):
 def test_as_many_as_there_can_be():
     """The answers of as many lives as Epochs allows are all counted, each with as many words as it can have."""
     async def body(ctx, dut):
-        ctx.set(dut.settled, 1)
+        ctx.set(dut.unanswered.settled, 1)
         await ctx.tick().repeat(TINY.queues + 2)
-        signals = {"rc": (dut.rc_flying, 1), "sc": (dut.sc_flying, 1), "notice": (dut.told[0], MOST_NOTICES)}
+        signals = {"rc": (dut.outstanding.rc, 1), "sc": (dut.outstanding.sc, 1),
+                   "notice": (dut.unanswered.count[0], MOST_NOTICES)}
         for _ in range(LIVES):
-            ctx.set(dut.look, 1)
+            ctx.set(dut.give_up.scan, 1)
             await ctx.tick()
-            ctx.set(dut.look, 0)
+            ctx.set(dut.give_up.scan, 0)
             await ctx.tick().repeat(2)
             for signal, value in signals.values():
                 ctx.set(signal, value)
-            ctx.set(dut.give_up, 1)
+            ctx.set(dut.give_up.valid, 1)
             await ctx.tick()
-            ctx.set(dut.give_up, 0)
-            while ctx.get(dut.busy):
+            ctx.set(dut.give_up.valid, 0)
+            while ctx.get(dut.status.busy):
                 await ctx.tick()
             for signal, _ in signals.values():
                 ctx.set(signal, 0)
-        ctx.set(dut.answered, 1)
+        ctx.set(dut.written.valid, 1)
         for kind, (_, value) in signals.items():
-            ctx.set(dut.writer, {"queue": 0, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
+            ctx.set(dut.written.id, {"queue": 0, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
             for number in range(LIVES * value):
-                assert ctx.get(dut.outstanding) and not ctx.get(dut.unexpected), f"{kind} {number}"
+                assert ctx.get(dut.status.outstanding) and not ctx.get(dut.unexpected), f"{kind} {number}"
                 await ctx.tick()
             assert ctx.get(dut.unexpected), kind
-        assert not ctx.get(dut.outstanding)
-        ctx.set(dut.answered, 0)
+        assert not ctx.get(dut.status.outstanding)
+        ctx.set(dut.written.valid, 0)
         await ctx.tick().repeat(2)
-        assert not ctx.get(dut.outside)
+        assert not ctx.get(dut.status.outside)
 
     _simulate(body)

@@ -24,21 +24,22 @@ def run(bypass, given_up, published, crowded):
     async def testbench(ctx):
         epoch = 0
         for cycle in range(30):
-            ctx.set(dut.publish_rc, cycle in (0, published) or (crowded and cycle == 1))
-            ctx.set(dut.publish_queue, QUEUE if cycle == published else THIRD if cycle == 1 else OTHER)
-            ctx.set(dut.give_up, cycle == given_up)
-            ctx.set(dut.give_up_queue, QUEUE)
+            ctx.set(dut.publish.rc, cycle in (0, published) or (crowded and cycle == 1))
+            ctx.set(dut.publish.queue, QUEUE if cycle == published else THIRD if cycle == 1 else OTHER)
+            ctx.set(dut.give_up.valid, cycle == given_up)
+            ctx.set(dut.give_up.queue, QUEUE)
+            ctx.set(dut.forget.queue, QUEUE)
             ctx.set(dut.o.ready, cycle >= OPENED)
-            ctx.set(dut.epoch, epoch if ctx.get(dut.epoch_queue) == QUEUE else 0)
+            ctx.set(dut.epoch.epoch, epoch if ctx.get(dut.epoch.queue) == QUEUE else 0)
             if ctx.get(dut.o.valid & dut.o.ready):
                 words.append((ctx.get(dut.o.payload.queue), ctx.get(dut.o.payload.epoch)))
             await ctx.tick()
             epoch += cycle == given_up
-            flying.append(ctx.get(dut.rc_flying) >> QUEUE & 1)
-        ctx.set(dut.forget, 1)
+            flying.append(ctx.get(dut.outstanding.rc) >> QUEUE & 1)
+        ctx.set(dut.forget.valid, 1)
         await ctx.tick()
-        assert not ctx.get(dut.rc_flying) >> QUEUE & 1
-        assert ctx.get(dut.rc_flying) >> OTHER & 1
+        assert not ctx.get(dut.outstanding.rc) >> QUEUE & 1
+        assert ctx.get(dut.outstanding.rc) >> OTHER & 1
 
     run_cell(dut, testbench)
     return words, flying[-1]

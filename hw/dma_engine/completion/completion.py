@@ -1,0 +1,176 @@
+"""Completion: ends of segments become completion words, records and flags in memory.
+
+                         ┌──────────┐ publish ┌──────────┐ completions
+    done ───────────────▶│  retire  │────────▶│  writer  │───────────────┐
+    rejected, given_up ─▶│          │         └──────────┘               ▼
+    operations ─────────▶│          │ notice                        ┌──────────┐ words
+                         └──────────┘──────────────────────────────▶│ notices  │───────▶ sequencer
+    signals ──▶ queue ─────────────────────────────────────────────▶│          │
+                         ┌───────────┐ requests[ARK], writes[ARK]   │          │
+                         │ ark_flags │◀────────────────────────────▶│          │
+                         ├───────────┤ requests[RING], writes[RING] │          │
+                         │  records  │◀────────────────────────────▶│          │
+                         └───────────┘                              └──────────┘
+    written ──▶┌─────────┐ accepted ──▶ writer, notices
+               │ answers │             ┌──────────────┐ events
+               └─────────┘ ───────────▶│ failed_words │────────▶ operations
+                                       └──────────────┘
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.sweep import SweepSignature
+from hw.common.wiring import Wiring
+from hw.dma_engine.configuration import AblationSignature, ConnectionWriteSignature, QueueWriteSignature
+from hw.dma_engine.control import QueueStatesSignature
+from hw.dma_engine.counters import MovedSignature
+from hw.dma_engine.epochs import EpochLookupSignature, GiveUpSignature
+from hw.dma_engine.layouts import completion_write_layout, done_layout, event_layout, op_layout
+from hw.dma_engine.retire import HeadLookupSignature, Retire, RetirementLookupSignature
+from hw.dma_engine.rings.records import RingRecords
+from hw.dma_engine.sequencer import WordWriteSignature
+from hw.dma_engine.settings import SettingsLookupSignature
+from hw.dma_engine.strobes import (
+    DoneSignature,
+    OutcomeSignature,
+    RetiredSignature,
+    ReturnedSignature,
+    ScheduledSignature,
+    WrittenSignature,
+)
+from hw.dma_engine.words import QueueMode
+from hw.stream import Queue
+
+from .ark_flags import ArkFlags
+from .failed_words import FailedWords
+from .notices import MODES, Notices, SentSignature
+from .word_answers import WordAnswers, WordStatusSignature
+from .writer import CompletionWriter
+
+__all__ = ["Completion"]
+
+
+class Completion(wiring.Component):
+    """Retire requests in order and tell memory. Only connects.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+    configure : ``In(QueueWriteSignature)``, connection : ``In(ConnectionWriteSignature)``
+    ablation : ``In(AblationSignature)``, queues : ``In(QueueStatesSignature)``
+    scheduled : ``In(ScheduledSignature)``, done : ``In(DoneSignature)``, rejected, given_up : ``In(stream)``
+        Segments that take a place in their queue's window; segments that have ended.
+    operations : ``In(stream.Signature(op_layout))``, events : ``Out(stream.Signature(event_layout))``
+        On queues, in line with retirement; words that could not be written.
+    signals : ``In(stream)``, words : ``Out(WordWriteSignature)``, written : ``In(WrittenSignature)``
+        Words on their way to memory, and memory's responses.
+    restarted : ``In(extended)``
+        Rings that start anew.
+    settings : ``Out(SettingsLookupSignature)``, head : ``In(HeadLookupSignature)``
+    lookup : ``In(RetirementLookupSignature)``
+    epochs : array of ``Out(EpochLookupSignature)``
+        Of retirement, completion writer and notices.
+    give_up : ``In(GiveUpSignature)``, word_status : ``Out(WordStatusSignature)``, inside : ``Out(extended)``
+        The queue that is given up, and its words.
+    completions_pending, notices_pending : ``Out(queues)``
+        Queues with completion words, with notices or words of them to write or being written.
+    held : ``Out(queues)``
+    retired, returned, moved, outcome, sent : ``Out``
+        What happens to segments, requests and words.
+    unexpected : ``Out(1)``
+        A response came of a word that is not in flight.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        done = stream.Signature(done_layout(config))
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "configure": In(QueueWriteSignature(config)), "connection": In(ConnectionWriteSignature(config)),
+            "ablation": In(AblationSignature()), "queues": In(QueueStatesSignature(config)),
+            "scheduled": In(ScheduledSignature(config)),
+            "done": In(DoneSignature(config)), "rejected": In(done), "given_up": In(done),
+            "operations": In(stream.Signature(op_layout(config))),
+            "events": Out(stream.Signature(event_layout(config))),
+            "signals": In(stream.Signature(completion_write_layout(config))),
+            "words": Out(WordWriteSignature(config)), "written": In(WrittenSignature(config)),
+            "restarted": In(config.extended),
+            "settings": Out(SettingsLookupSignature(config)), "head": In(HeadLookupSignature(config)),
+            "lookup": In(RetirementLookupSignature(config)),
+            "epochs": Out(EpochLookupSignature(config)).array(3),
+            "give_up": In(GiveUpSignature(config)), "word_status": Out(WordStatusSignature()),
+            "inside": Out(config.extended),
+            "completions_pending": Out(config.queues), "notices_pending": Out(config.queues),
+            "held": Out(config.queues),
+            "retired": Out(RetiredSignature(config)), "returned": Out(ReturnedSignature(config)),
+            "moved": Out(MovedSignature(config)), "outcome": Out(OutcomeSignature(config)),
+            "sent": Out(SentSignature(config)), "unexpected": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, ark, ring = self.config, MODES.index(QueueMode.ARK), MODES.index(QueueMode.RING)
+        wires = Wiring(m, self)
+        wires.add(retire=Retire(config), writer=CompletionWriter(config), notices=Notices(config),
+                  answers=WordAnswers(config), ark_flags=ArkFlags(config), records=RingRecords(config),
+                  signals=Queue(completion_write_layout(config), depth=4), failed_words=FailedWords(config))
+        wires.broadcast("self.init", "retire.init", "answers.init")
+        wires.broadcast("self.configure", "writer.configure", "ark_flags.configure", "records.configure")
+        wires.connect("self.connection", "ark_flags.connection")
+
+        # -- Ends of segments, in the order of their queues.
+        wires.connect("self.ablation", "retire.ablation")
+        wires.connect("self.queues", "retire.queues")
+        wires.connect("self.scheduled", "retire.scheduled")
+        wires.connect("self.done", "retire.done")
+        wires.connect("self.rejected", "retire.rejected")
+        wires.connect("self.given_up", "retire.given_up")
+        wires.connect("self.operations", "retire.ops")
+        wires.connect("retire.settings", "self.settings")
+        wires.connect("retire.epoch", "self.epochs[0]")
+        wires.connect("self.head", "retire.head")
+        wires.connect("self.lookup", "retire.lookup")
+        wires.connect("retire.held", "self.held")
+        wires.connect("retire.retired", "self.retired")
+        wires.connect("retire.returned", "self.returned")
+        wires.connect("retire.moved", "self.moved")
+        wires.connect("retire.outcome", "self.outcome")
+
+        # -- Words to memory.
+        wires.connect("retire.publish", "writer.publish")
+        wires.broadcast("writer.pending", "retire.pending", "self.completions_pending")
+        wires.connect("writer.epoch", "self.epochs[1]")
+        wires.connect("writer.o", "notices.completions")
+        wires.connect("self.signals", "signals.i")
+        wires.connect("signals.o", "notices.signals")
+        wires.leave_open("signals.level", "read issue waits for ready")
+        wires.connect("retire.notice", "notices.notice")
+        wires.connect(f"notices.requests[{ark}]", "ark_flags.i")
+        wires.connect("ark_flags.o", f"notices.writes[{ark}]")
+        wires.connect(f"notices.requests[{ring}]", "records.i")
+        wires.connect("records.o", f"notices.writes[{ring}]")
+        wires.connect("self.restarted", "records.restarted")
+        wires.connect("notices.epoch", "self.epochs[2]")
+        wires.connect("notices.pending", "self.notices_pending")
+        wires.connect("notices.words", "self.words")
+        wires.connect("notices.sent", "self.sent")
+
+        # -- Responses to words.
+        wires.connect("self.written", "answers.written")
+        wires.broadcast("answers.accepted", "writer.written", "notices.written", "failed_words.written")
+        wires.connect("failed_words.events", "self.events")
+        wires.connect("answers.unexpected", "self.unexpected")
+        wires.connect("writer.outstanding", "answers.outstanding")
+        wires.connect("notices.unanswered", "answers.unanswered")
+        wires.broadcast("self.give_up", "writer.give_up", "answers.give_up")
+        wires.broadcast("answers.forget", "writer.forget", "notices.forget")
+        wires.connect("answers.status", "self.word_status")
+        wires.connect("notices.inside", "self.inside")
+        wires.finish()
+        return m
