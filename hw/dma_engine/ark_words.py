@@ -14,7 +14,9 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
 from .config import LENGTH_WIDTH
+from .configuration import ConnectionWriteSignature, QueueWriteSignature
 from .layouts import ArkExtra, ArkLayout, ArkSettings, Check, Connection, arrival_layout
+from .queues import ArrivalSignature
 from .words import Opcode
 
 __all__ = ["ArkWords"]
@@ -35,26 +37,22 @@ class ArkWords(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    configure : ``In(1)``, configure_queue : ``In``, settings : ``In(ArkSettings)``
+    configure : ``In(QueueWriteSignature)``
         Ignored for queues that are not extended.
-    connect : ``In(1)``, connect_number : ``In``, connection : ``In(Connection)``
+    connection : ``In(ConnectionWriteSignature)``
         Words that come later see the new entry.
-    i : ``In(stream.Signature(store_layout))``
-    i_refused : ``Out(1)``
-        A word of the store transferred in this cycle goes nowhere.
-    o : ``Out(stream.Signature(arrival_layout))``
-    refused : ``In(1)``
-        The word transferred in this cycle goes nowhere.
+    i : ``In(stream.Signature(store_layout))``, refused : ``Out(1)``
+        Stores; a word of the one transferred in this cycle is refused.
+    o : ``Out(ArrivalSignature)``
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
-            "configure": In(1), "configure_queue": In(config.queue_bits), "settings": In(ArkSettings),
-            "connect": In(1), "connect_number": In(config.connection_bits), "connection": In(Connection),
-            "i": In(stream.Signature(store_layout(config))), "i_refused": Out(1),
-            "o": Out(stream.Signature(arrival_layout(config))), "refused": In(1),
+            "configure": In(QueueWriteSignature(config)), "connection": In(ConnectionWriteSignature(config)),
+            "i": In(stream.Signature(store_layout(config))), "refused": Out(1),
+            "o": Out(ArrivalSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -70,13 +68,13 @@ class ArkWords(wiring.Component):
         # As in ``modes``, and there much earlier in a cycle.
         active = Signal(config.extended)
         with m.If(modes.write.en):
-            m.d.sync += active.bit_select(self.configure_queue[:config.extended_bits], 1).eq(self.settings.active)
+            m.d.sync += active.bit_select(self.configure.queue[:config.extended_bits], 1).eq(self.configure.ark.active)
         m.d.comb += [
-            modes.write.en.eq(self.configure & is_extended(config, self.configure_queue)),
-            modes.write.addr.eq(self.configure_queue), modes.write.data.eq(self.settings),
+            modes.write.en.eq(self.configure.valid & is_extended(config, self.configure.queue)),
+            modes.write.addr.eq(self.configure.queue), modes.write.data.eq(self.configure.ark),
             modes.read[0].addr.eq(store.queue),
-            connections.write.en.eq(self.connect), connections.write.addr.eq(self.connect_number),
-            connections.write.data.eq(self.connection),
+            connections.write.en.eq(self.connection.valid), connections.write.addr.eq(self.connection.connection),
+            connections.write.data.eq(self.connection.entry),
         ]
 
         # -- Halves with words, one after the other; ``upper`` is the one looked at.
@@ -105,7 +103,7 @@ class ArkWords(wiring.Component):
                 *self._translate(m, staged, word, Mux(upper, store.whole[1], store.whole[0]), settings, known),
             ]
         with m.Elif(self.o.ready):
-            m.d.sync += [staged_valid.eq(0), second.eq(more), first_refused.eq(more & self.i_refused)]
+            m.d.sync += [staged_valid.eq(0), second.eq(more), first_refused.eq(more & self.refused)]
 
         native, arrival = Signal(arrival_layout(config)), Signal(arrival_layout(config))
         m.d.comb += [
@@ -118,7 +116,7 @@ class ArkWords(wiring.Component):
             self.o.valid.eq(staged_valid | (self.i.valid & ~ark)),
             self.o.payload.eq(Mux(staged_valid, arrival, native)),
             self.i.ready.eq(Mux(ark, (taken & ~more) | ~has.any(), self.o.ready)),
-            self.i_refused.eq(Mux(ark, taken & (first_refused | self.refused), self.refused)),
+            self.refused.eq(Mux(ark, taken & (first_refused | self.o.refused), self.o.refused)),
         ]
         return m
 

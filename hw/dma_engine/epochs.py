@@ -13,7 +13,7 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
 from .layouts import EPOCH_WIDTH, done_layout
-from .legalizer import SEGMENT_PLACES
+from .segment_credit import SEGMENT_PLACES
 
 __all__ = ["LOOKUPS", "EpochLookupSignature", "Epochs", "GiveUpSignature", "outside_bits"]
 

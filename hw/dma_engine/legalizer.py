@@ -31,18 +31,36 @@ from .layouts import (
     STATUS_WIDTH,
     Check,
     EndFlags,
-    PageEntry,
     QueueSettings,
-    scheduled_layout,
     segment_layout,
 )
-from .pages import PAGE_NUMBER_WIDTH
+from .pages import PageLookupSignature
+from .segment_credit import SEGMENT_PLACES
+from .strobes import ScheduledSignature
 from .words import Status
 
-__all__ = ["Legalizer"]
+__all__ = ["AbortSignature", "EnteredSignature", "Legalizer", "RegionEntriesSignature"]
 
-SEGMENT_PLACES = 8
-"""Segments between the scheduler and AR: enough to cover the pipeline's own four stages."""
+
+class RegionEntriesSignature(wiring.Signature):
+    """The entries of a segment's two regions, from the region table in the cycle of the segment."""
+
+    def __init__(self):
+        super().__init__({"src": Out(RegionEntry), "dst": Out(RegionEntry)})
+
+
+class AbortSignature(wiring.Signature):
+    """A segment of that queue and lap failed its checks: the scheduler ends its request with the next segment."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "lap": Out(1)})
+
+
+class EnteredSignature(wiring.Signature):
+    """A segment has entered the pipeline; it will return with just that size in bytes, less one, and that target."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "size": Out(config.segment_bits), "target": Out(range(TARGETS))})
 
 
 class Legalizer(wiring.Component):
@@ -58,29 +76,23 @@ class Legalizer(wiring.Component):
 
     Members
     -------
-    valid : ``In(1)``, i : ``In(scheduled_layout)``
+    scheduled : ``In(ScheduledSignature)``
         A segment; its regions' entries and its queue's settings come in the same cycle.
-    src, dst : ``In(RegionEntry)``, settings : ``In(QueueSettings)``
-    src_page, dst_page : ``Out``, src_frame, next_frame, dst_frame : ``In(PageEntry)``
-        Numbers of pages, and one cycle later their entries and that of the page behind the source's.
-    o : ``Out(stream.Signature(segment_layout))``
-    abort, abort_queue, abort_lap : ``Out``
-        A segment failed its checks.
-    entered : ``Out(1)``, entered_queue, entered_size, entered_target : ``Out``
-        A segment has come in; its size in bytes, less one. It will end with just that size and target.
+    regions : ``In(RegionEntriesSignature)``, settings : ``In(QueueSettings)``
+    pages : ``Out(PageLookupSignature)``
+    o : ``Out(stream.Signature(segment_layout))``, issued : ``Out(1)``
+        Checked segments; one leaves.
+    abort : ``Out(AbortSignature)``, entered : ``Out(EnteredSignature)``
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "valid": In(1), "i": In(scheduled_layout(config)),
-            "src": In(RegionEntry), "dst": In(RegionEntry), "settings": In(QueueSettings),
-            "src_page": Out(PAGE_NUMBER_WIDTH), "dst_page": Out(PAGE_NUMBER_WIDTH),
-            "src_frame": In(PageEntry), "next_frame": In(PageEntry), "dst_frame": In(PageEntry),
-            "o": Out(stream.Signature(segment_layout(config))),
-            "abort": Out(1), "abort_queue": Out(config.queue_bits), "abort_lap": Out(1),
-            "entered": Out(1), "entered_queue": Out(config.queue_bits), "entered_size": Out(config.segment_bits),
-            "entered_target": Out(range(TARGETS)),
+            "scheduled": In(ScheduledSignature(config)),
+            "regions": In(RegionEntriesSignature()), "settings": In(QueueSettings),
+            "pages": Out(PageLookupSignature()),
+            "o": Out(stream.Signature(segment_layout(config))), "issued": Out(1),
+            "abort": Out(AbortSignature(config)), "entered": Out(EnteredSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -107,13 +119,13 @@ class Legalizer(wiring.Component):
         })
         a, b = Signal(checked, reset_less=True), Signal(placed, reset_less=True)
         a_valid, b_valid = Signal(), Signal()
-        m.d.sync += [a_valid.eq(self.valid), b_valid.eq(a_valid)]
+        m.d.sync += [a_valid.eq(self.scheduled.valid), b_valid.eq(a_valid)]
 
         self._check(m, a)
         m.d.sync += [b[name].eq(a[name]) for name in passed]
         m.d.comb += [
-            self.entered.eq(a_valid), self.entered_queue.eq(a.queue), self.entered_size.eq(a.size),
-            self.entered_target.eq(a.target),
+            self.entered.valid.eq(a_valid), self.entered.size.eq(a.size), self.entered.target.eq(a.target),
+            self.issued.eq(self.o.valid & self.o.ready),
         ]
         self._place(m, a, b)
         self._emit(m, b, b_valid)
@@ -121,7 +133,8 @@ class Legalizer(wiring.Component):
 
     def _check(self, m, a):
         """Stage 1: flags, rights and domain; where the segment starts and the request ends."""
-        i, front, bits = self.i, self.i.front, self.config.segment_bits
+        i, front, bits = self.scheduled.segment, self.scheduled.segment.front, self.config.segment_bits
+        regions = self.regions
         start = Signal(bits)
         m.d.comb += start.eq(Mux(i.first, front.dst_offset[:bits], 0))
         bad = {
@@ -131,9 +144,9 @@ class Legalizer(wiring.Component):
             "RING_FETCH": front.check == Check.FETCH_ERROR,
             "CONNECTION": front.check == Check.CONNECTION,
         }
-        for side, right, region_id in (("src", self.src.readable, front.src_region),
-                                       ("dst", self.dst.writable, front.dst_region)):
-            entry = getattr(self, side)
+        for side, right, region_id in (("src", regions.src.readable, front.src_region),
+                                       ("dst", regions.dst.writable, front.dst_region)):
+            entry = getattr(regions, side)
             bad |= {
                 f"{side.upper()}_REGION": ~entry.valid | (region_id >> self.config.region_bits).any(),
                 f"{side.upper()}_DOMAIN": 0,
@@ -152,9 +165,9 @@ class Legalizer(wiring.Component):
             ]
         # The page number of a source is part of its position; large pages are 32 small ones.
         src_paged = Signal()
-        m.d.comb += src_paged.eq(self.src.paged & ~front.signal)
-        first = Mux(src_paged, Mux(self.src.large, self.src.first_page << (LARGE_PAGE_BITS - SMALL_PAGE_BITS),
-                                   self.src.first_page), 0)
+        m.d.comb += src_paged.eq(regions.src.paged & ~front.signal)
+        first = Mux(src_paged, Mux(regions.src.large, regions.src.first_page << (LARGE_PAGE_BITS - SMALL_PAGE_BITS),
+                                   regions.src.first_page), 0)
         # A signal has no source: its value takes the way of the source's address.
         m.d.sync += [a.bad[index].eq(bad[status.name] & ~(front.signal & status.name.startswith("SRC")))
                      for index, status in enumerate(CHECKS)]
@@ -168,7 +181,7 @@ class Legalizer(wiring.Component):
             a.target.eq(self.settings.target),
             a.size.eq(Mux(i.last, front.end_position, -1) - start),
             a.src_offset.eq(front.src_offset), a.src_first.eq(first),
-            a.dst_first.eq(self.dst.first_page),
+            a.dst_first.eq(regions.dst.first_page),
             a.src_advance.eq(Mux(i.first, 0, (i.number << bits) - front.dst_offset[:bits])),
             a.src_place.eq(Mux(i.first, front.src_offset,
                                front.src_offset[:12] - front.dst_offset[:bits] + (i.number << bits))),
@@ -182,8 +195,8 @@ class Legalizer(wiring.Component):
         partial, carries = carry_save(a.src_offset, a.src_advance, a.src_first << SMALL_PAGE_BITS)
         m.d.comb += [
             position.eq(partial + carries),
-            self.src_page.eq(_page(position, a.src_large)),
-            self.dst_page.eq(_page(a.dst_position, a.dst_large) + a.dst_first),
+            self.pages.src_page.eq(_page(position, a.src_large)),
+            self.pages.dst_page.eq(_page(a.dst_position, a.dst_large) + a.dst_first),
         ]
         m.d.sync += [b.bad[index].eq(a.bad[index]) for index in range(len(CHECKS))]
         m.d.sync += [
@@ -204,17 +217,17 @@ class Legalizer(wiring.Component):
         config = self.config
         m.submodules.segments = segments = Queue(
             segment_layout(config), depth=SEGMENT_PLACES, front=not config.bypass)
-        segment, status = segments.i.payload, Signal(STATUS_WIDTH)
+        segment, status, pages = segments.i.payload, Signal(STATUS_WIDTH), self.pages
 
         in_page = b.src_position[12:SMALL_PAGE_BITS], b.src_position[SMALL_PAGE_BITS:LARGE_PAGE_BITS]
         missing = {Status.SRC_PAGE: Signal(), Status.DST_PAGE: Signal()}
         m.d.comb += [
             segment.jumps.eq(b.src_paged & b.crosses & in_page[0].all() & (~b.src_large | in_page[1].all())),
-            segment.next_frame.eq(Cat(Mux(b.src_large, 0, self.next_frame.frame[:len(in_page[1])]),
-                                      self.next_frame.frame[len(in_page[1]):])),
-            missing[Status.SRC_PAGE].eq(b.src_paged & (~self.src_frame.present
-                                                       | (segment.jumps & ~self.next_frame.present))),
-            missing[Status.DST_PAGE].eq(b.dst_paged & ~self.dst_frame.present),
+            segment.next_frame.eq(Cat(Mux(b.src_large, 0, pages.next.frame[:len(in_page[1])]),
+                                      pages.next.frame[len(in_page[1]):])),
+            missing[Status.SRC_PAGE].eq(b.src_paged & (~pages.src.present
+                                                       | (segment.jumps & ~pages.next.present))),
+            missing[Status.DST_PAGE].eq(b.dst_paged & ~pages.dst.present),
         ]
 
         # An aborted request ends with whatever its first failing segment said; this one must not move data.
@@ -239,20 +252,20 @@ class Legalizer(wiring.Component):
             segment.epoch.eq(b.epoch), segment.phase.eq(b.phase), segment.target.eq(b.target),
             segment.signal.eq(b.signal),
             segment.end.eq(b.end), segment.status.eq(status), segment.size.eq(b.size),
-            segment.dst_addr.eq(_in_frame(b.dst_addr, b.dst_paged, b.dst_large, self.dst_frame)),
+            segment.dst_addr.eq(_in_frame(b.dst_addr, b.dst_paged, b.dst_large, pages.dst)),
             segment.src_attributes.eq(b.src_attributes), segment.dst_attributes.eq(b.dst_attributes),
             segment.src_addr.eq(_in_frame(
                 Cat(b.src_position[:12], (b.src_base + b.src_position[12:])[:ADDR_WIDTH - 12]),
-                b.src_paged, b.src_large, self.src_frame)),
+                b.src_paged, b.src_large, pages.src)),
             segment.src_beats.eq(b.src_beats),
             segment.first_beats.eq(b.first_beats), segment.crosses.eq(b.crosses),
         ]
         # After DST_PAGE the request goes on, for SRC_PAGE of a later segment goes before it.
         m.d.comb += [
             segment.bad.eq(b.aborted | b.bad.as_value().any() | Cat(missing.values()).any()),
-            self.abort.eq(b_valid & (b.bad.as_value().any() | missing[Status.SRC_PAGE]) & ~b.last),
-            self.abort_queue.eq(b.queue),
-            self.abort_lap.eq(b.lap),
+            self.abort.valid.eq(b_valid & (b.bad.as_value().any() | missing[Status.SRC_PAGE]) & ~b.last),
+            self.abort.queue.eq(b.queue),
+            self.abort.lap.eq(b.lap),
         ]
 
 

@@ -14,10 +14,73 @@ from hw.common.table import Table, ram_of
 from hw.stream import Queue
 from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION, read_late
 
+from .control import QueueStatesSignature
 from .layouts import ArkExtra, Check, NativeLayout, arrival_layout, event_layout, front_layout
+from .strobes import QueueStrobeSignature
 from .words import Opcode, RequestFlag, Status
 
-__all__ = ["QueueStore"]
+__all__ = ["ArrivalSignature", "FrontPortSignature", "OccupancySignature", "QueueStore"]
+
+
+class ArrivalSignature(wiring.Signature):
+    """A stream of words whose receiver may refuse each.
+
+    Members
+    -------
+    valid : ``Out(1)``, ready : ``In(1)``, payload : ``Out(arrival_layout)``
+    refused : ``In(1)``
+        The word is refused; with the transfer, combinational.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(arrival_layout(config)), "refused": In(1)})
+
+
+class FrontPortSignature(wiring.Signature):
+    """The scheduler picks queues and consumes the requests in their front entries.
+
+    Members
+    -------
+    ready : ``In(queues)``
+        Queues with a request in their front entry.
+    more : ``In(queues)``
+        Queues with words behind it.
+    arriving : ``In(1)``, arriving_queue : ``In``
+        A word becomes the queue's front entry, and ``ready`` in the next cycle.
+    pick : ``Out(1)``, pick_queue : ``Out``
+        A queue whose front entry is looked up in the next cycle.
+    queue : ``Out``
+        The queue that was picked in the cycle before. If its front entry is empty, the next word moves up now.
+    front : ``In(front_layout)``
+        Front entry of ``queue``, combinational.
+    consume : ``Out(1)``
+        All of it is scheduled.
+    flush : ``Out(1)``, flush_queue : ``Out``
+        Drop the words of a queue; nothing is picked in this cycle, nor in the one before.
+    """
+
+    def __init__(self, config):
+        queue = config.queue_bits
+        super().__init__({
+            "ready": In(config.queues), "more": In(config.queues), "arriving": In(1), "arriving_queue": In(queue),
+            "pick": Out(1), "pick_queue": Out(queue), "queue": Out(queue), "front": In(front_layout(config)),
+            "consume": Out(1), "flush": Out(1), "flush_queue": Out(queue),
+        })
+
+
+class OccupancySignature(wiring.Signature):
+    """State of the queues, for software and for resets.
+
+    Members
+    -------
+    ready, more : ``Out(queues)``
+        As in :class:`FrontPortSignature`.
+    refusing : ``Out(queues)``
+        Queues that refuse words because they refused one before.
+    """
+
+    def __init__(self, config):
+        super().__init__({name: Out(config.queues) for name in ("ready", "more", "refusing")})
 
 _stored_layout = data.StructLayout({"word": NativeLayout, "tag": 16})
 """The opcode is a ``_Kind``; two of the reserved flags say whether a record is due, and whether the word is its
@@ -54,55 +117,30 @@ class QueueStore(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    i : ``In(stream.Signature(arrival_layout))``
+    i : ``In(ArrivalSignature)``
         Waits only for room among the events, never for a full queue: its words are refused.
-    refused : ``Out(1)``
-        The word on ``i`` is refused.
-    enabled : ``In(queues)``
-        Queues that take words.
-    clear, clear_queue : ``In``
+    queues : ``In(QueueStatesSignature)``
+    clear : ``In(QueueStrobeSignature)``
         Forget that a word of the queue was refused.
-    refusing : ``Out(queues)``
-        Queues that refuse words because they refused one before.
     events : ``Out(stream.Signature(event_layout))``
         OVERFLOW or DISABLED, once per queue until it is cleared.
-    ready : ``Out(queues)``
-        Queues with a request in their front entry.
-    more : ``Out(queues)``
-        Queues with words behind it.
-    arriving, arriving_queue : ``Out``
-        The word on ``i`` becomes the queue's front entry, and ``ready`` in the next cycle.
-    pick : ``In(1)``, pick_queue : ``In``
-        A queue that is looked at in the next cycle.
-    peek_queue : ``In``
-        The queue that was picked in the cycle before. If its front entry is empty, the next word moves up now.
-    front : ``Out(front_layout)``
-        Front entry of ``peek_queue``, combinational.
-    consume : ``In(1)``
-        It is wholly scheduled.
-    flush, flush_queue : ``In``
-        Drop the words of a queue; nothing is picked in this cycle, nor in the one before.
+    fronts : ``In(FrontPortSignature)``
+    occupancy : ``Out(OccupancySignature)``
+    posted : ``Out(QueueStrobeSignature)``, refused : ``Out(1)``
+        A word was accepted, was refused.
     """
 
     def __init__(self, config):
         self.config = config
-        queue = config.queue_bits
         super().__init__({
             "init": In(SweepSignature(config)),
-            "i": In(stream.Signature(arrival_layout(config))),
-            "refused": Out(1),
-            "enabled": In(config.queues),
-            "clear": In(1), "clear_queue": In(queue),
-            "refusing": Out(config.queues),
+            "i": In(ArrivalSignature(config)),
+            "queues": In(QueueStatesSignature(config)),
+            "clear": In(QueueStrobeSignature(config)),
             "events": Out(stream.Signature(event_layout(config))),
-            "ready": Out(config.queues),
-            "more": Out(config.queues),
-            "arriving": Out(1), "arriving_queue": Out(queue),
-            "pick": In(1), "pick_queue": In(queue),
-            "peek_queue": In(queue),
-            "front": Out(front_layout(config)),
-            "consume": In(1),
-            "flush": In(1), "flush_queue": In(queue),
+            "fronts": In(FrontPortSignature(config)),
+            "occupancy": Out(OccupancySignature(config)),
+            "posted": Out(QueueStrobeSignature(config)), "refused": Out(1),
         })
 
     def elaborate(self, platform):
@@ -115,14 +153,21 @@ class QueueStore(wiring.Component):
             shape=_stored_layout, depth=config.queues * depth, init=[],
             attrs=NO_COLLISION | ram_of(config.queues * depth))
         ring_write, row = ring.write_port(), Signal(range(ring.depth))
-        waiting = read_late(m, ring, addr=row, en=self.pick)
+        waiting = read_late(m, ring, addr=row, en=self.fronts.pick)
         m.submodules.heads = heads = Table(position_bits + 1, depth=config.queues, reads=2, init=init)
         m.submodules.tails = tails = Table(position_bits + 1, depth=config.queues, reads=3, init=init)
         m.submodules.fronts = fronts = Table(front_layout(config), depth=config.queues, reads=1, init=None)
         for table in (heads, tails):
             wiring.connect(m, wiring.flipped(self.init), table.init)
 
-        ready, more = self.ready, self.more
+        port, ready, more = self.fronts, self.fronts.ready, self.fronts.more
+        enabled, refusing = self.queues.enabled, self.occupancy.refusing
+        m.d.comb += [
+            self.occupancy.ready.eq(ready), self.occupancy.more.eq(more),
+            self.posted.valid.eq(self.i.valid & self.i.ready & ~self.i.refused),
+            self.posted.queue.eq(self.i.payload.queue),
+            self.refused.eq(self.i.valid & self.i.ready & self.i.refused),
+        ]
         fetched, load = Signal(), Signal()      # the next word is out of the ring; it moves up
 
         # -- A word arrives: to the front entry, to the ring, or refused.
@@ -138,19 +183,19 @@ class QueueStore(wiring.Component):
             full.eq((heads.read[0].data ^ tails.read[0].data) == depth),
             self.i.ready.eq(events.level + events.i.valid < events.depth),      # one may be on its way there
             arrives.eq(self.i.valid & self.i.ready),
-            accept.eq(_bit(self.enabled & ~self.refusing, queue)),
+            accept.eq(_bit(enabled & ~refusing, queue)),
             # Without a look at ``load``, which comes late.
-            direct.eq(arrives & _bit(self.enabled & ~(self.refusing | ready | more), queue) & ~fetched),
-            self.arriving.eq(direct), self.arriving_queue.eq(queue),
+            direct.eq(arrives & _bit(enabled & ~(refusing | ready | more), queue) & ~fetched),
+            port.arriving.eq(direct), port.arriving_queue.eq(queue),
             overflow.eq(accept & full),
-            self.refused.eq(~accept | (overflow & ~direct)),
+            self.i.refused.eq(~accept | (overflow & ~direct)),
             push.eq(arrives & accept & ~direct & ~full),
         ]
         # What is refused is known late.
         late, late_queue, late_enabled = Signal(), Signal.like(queue), Signal()
         m.d.sync += [
-            late.eq(arrives & self.refused & ~_bit(self.refusing, queue)),
-            late_queue.eq(queue), late_enabled.eq(_bit(self.enabled, queue)),
+            late.eq(arrives & self.i.refused & ~_bit(refusing, queue)),
+            late_queue.eq(queue), late_enabled.eq(_bit(enabled, queue)),
         ]
         m.d.comb += [
             events.i.valid.eq(late), events.i.payload.queue.eq(late_queue),
@@ -173,23 +218,23 @@ class QueueStore(wiring.Component):
         head, after = Signal(position_bits + 1), Signal(position_bits + 1)
         again, empties = Signal(), Signal()
         m.d.comb += [
-            load.eq(fetched & (self.consume | ~_bit(ready, self.peek_queue))),
+            load.eq(fetched & (port.consume | ~_bit(ready, port.queue))),
             after.eq(head + 1),
             empties.eq(after == tails.read[1].data),
-            again.eq(load & (self.pick_queue == self.peek_queue)),
-            heads.read[1].addr.eq(self.pick_queue),
-            tails.read[1].addr.eq(self.peek_queue),
-            row.eq(Cat(Mux(again, after, heads.read[1].data)[:position_bits], self.pick_queue)),
+            again.eq(load & (port.pick_queue == port.queue)),
+            heads.read[1].addr.eq(port.pick_queue),
+            tails.read[1].addr.eq(port.queue),
+            row.eq(Cat(Mux(again, after, heads.read[1].data)[:position_bits], port.pick_queue)),
         ]
         m.d.sync += [
             head.eq(Mux(again, after, heads.read[1].data)),
-            fetched.eq(self.pick & _bit(more, self.pick_queue) & ~(again & empties)),
+            fetched.eq(port.pick & _bit(more, port.pick_queue) & ~(again & empties)),
         ]
         m.d.comb += [
-            tails.read[2].addr.eq(self.flush_queue),
-            heads.write.en.eq(load | self.flush),
-            heads.write.addr.eq(Mux(self.flush, self.flush_queue, self.peek_queue)),
-            heads.write.data.eq(Mux(self.flush, tails.read[2].data, after)),
+            tails.read[2].addr.eq(port.flush_queue),
+            heads.write.en.eq(load | port.flush),
+            heads.write.addr.eq(Mux(port.flush, port.flush_queue, port.queue)),
+            heads.write.data.eq(Mux(port.flush, tails.read[2].data, after)),
         ]
 
         # -- The front entry is written, by the ring or by the word itself.
@@ -199,26 +244,26 @@ class QueueStore(wiring.Component):
             # Early: the kind of an arriving word takes long to find.
             ark.eq(Mux(fetched, kind[_ARK], self.i.payload.ark)),
             fronts.write.en.eq(load | direct),
-            fronts.write.addr.eq(Mux(fetched, self.peek_queue, queue)),
+            fronts.write.addr.eq(Mux(fetched, port.queue, queue)),
             fronts.write.data.eq(self._decode(m, loaded, ark)),
-            fronts.read[0].addr.eq(self.peek_queue),
-            self.front.eq(fronts.read[0].data),
+            fronts.read[0].addr.eq(port.queue),
+            port.front.eq(fronts.read[0].data),
         ]
 
         for index in range(config.queues):
-            looked, flushed = self.peek_queue == index, self.flush & (self.flush_queue == index)
+            looked, flushed = port.queue == index, port.flush & (port.flush_queue == index)
             with m.If(push & (queue == index)):
                 m.d.sync += more[index].eq(1)
             with m.Elif((load & empties & looked) | flushed):
                 m.d.sync += more[index].eq(0)
             with m.If((load & looked) | (direct & (queue == index))):
                 m.d.sync += ready[index].eq(1)
-            with m.Elif((self.consume & looked) | flushed):
+            with m.Elif((port.consume & looked) | flushed):
                 m.d.sync += ready[index].eq(0)
-            with m.If(self.clear & (self.clear_queue == index)):
-                m.d.sync += self.refusing[index].eq(0)
-            with m.Elif(arrives & self.refused & (queue == index)):
-                m.d.sync += self.refusing[index].eq(1)
+            with m.If(self.clear.valid & (self.clear.queue == index)):
+                m.d.sync += refusing[index].eq(0)
+            with m.Elif(arrives & self.i.refused & (queue == index)):
+                m.d.sync += refusing[index].eq(1)
         return m
 
     def _encode(self, m):

@@ -15,10 +15,32 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.stream import RoundRobin
 
-from .layouts import EPOCH_WIDTH, Check, front_layout
-from .strobes import ScheduledSignature
+from .configuration import QueueWriteSignature
+from .control import QueueStatesSignature
+from .epochs import EpochLookupSignature
+from .layouts import Check
+from .legalizer import AbortSignature
+from .queues import FrontPortSignature
+from .retire import HeadLookupSignature
+from .segment_credit import SegmentCreditSignature
+from .shares import SharesPortSignature
+from .strobes import QueueStrobeSignature, RetiredSignature, ScheduledSignature
 
-__all__ = ["Scheduler"]
+__all__ = ["RegionLookupSignature", "Scheduler", "TailLookupSignature"]
+
+
+class RegionLookupSignature(wiring.Signature):
+    """Regions of the request that is looked up in this cycle; their entries reach the legalizer with the segment."""
+
+    def __init__(self, config):
+        super().__init__({"src_id": Out(config.region_bits), "dst_id": Out(config.region_bits)})
+
+
+class TailLookupSignature(wiring.Signature):
+    """Software and the scanner look up the number of a queue's next segment; combinational."""
+
+    def __init__(self, config):
+        super().__init__({"queue": Out(config.queue_bits), "tail": In(config.index_width)})
 
 
 class Scheduler(wiring.Component):
@@ -35,35 +57,24 @@ class Scheduler(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    ready, more, running, held : ``In(queues)``
-        Queues with a request in front; with words behind it; that may be scheduled; that hold after an error.
-    arriving, arriving_queue : ``In``
-        A word comes to the front entry of a queue in this cycle.
-    blocked : ``In(queues)``
-        Queues whose target has enough to do.
-    configure : ``In(1)``, configure_queue, limit : ``In``
-        Most segments of a queue in flight; 0 for the whole window. Of a queue that has more when its limit becomes
-        less, each two that retire let one go, until it has as few.
-    room : ``In(1)``
-        One more segment may enter the pipeline.
-    asking, leaving : ``Out(queues)``, candidates, left : ``In(queues)``
-        To the shares.
-    pick : ``Out(1)``, pick_queue : ``Out``, drop : ``Out(1)``
-        A place was taken; a place was given back unused.
-    peek_queue : ``Out``, front : ``In(front_layout)``, consume : ``Out(1)``
-        To the queue store.
-    window_queue : ``Out``, window_head, epoch : ``In``
-        Oldest segment of a queue that has not retired, and the queue's epoch, combinational.
-    retired, retired_queue : ``In``
-        A segment of the queue retires.
-    abort, abort_queue, abort_lap : ``In``
-        A segment of that queue and lap failed its checks: end the request with the next segment.
-    flush, flush_queue : ``In``
-        Forget how far the queue's request had come. ``flush_queue`` stays for another cycle.
-    flushing : ``Out(1)``
-        In the cycle after ``flush``: nothing was picked then, nor is it now.
-    look_queue : ``In``, tail : ``Out``
-        Place of a queue's next segment, for whoever wants to know what is in flight.
+    fronts : ``Out(FrontPortSignature)``, regions : ``Out(RegionLookupSignature)``
+        Requests at the front of their queues, and the lookup of their regions.
+    shares : ``Out(SharesPortSignature)``
+    queues : ``In(QueueStatesSignature)``, held, blocked : ``In(queues)``
+        Queues that may be scheduled; that hold after an error; whose target has enough to do.
+    configure : ``In(QueueWriteSignature)``
+        Of a queue that has more segments in flight when its limit becomes less, each two that retire let one go, until
+        it has as few.
+    credit : ``Out(SegmentCreditSignature)``, dropped : ``Out(QueueStrobeSignature)``
+        One more segment may enter the pipeline; a pick was dropped.
+    consumed : ``Out(QueueStrobeSignature)``
+        All of a queue's front entry is scheduled.
+    head : ``Out(HeadLookupSignature)``, epoch : ``Out(EpochLookupSignature)``
+    retired : ``In(RetiredSignature)``, abort : ``In(AbortSignature)``
+    flush : ``In(QueueStrobeSignature)``
+        Drop the words of the queue, and how far its request had come: in the cycle after, in which ``queue`` stays.
+        Nothing is picked in the two.
+    lookup : ``In(TailLookupSignature)``
     phase : ``In(1)``
         Of segments looked up in this cycle.
     scheduled : ``Out(ScheduledSignature)``
@@ -71,23 +82,17 @@ class Scheduler(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        queue, place = config.queue_bits, config.index_width
         super().__init__({
             "init": In(SweepSignature(config)),
-            "ready": In(config.queues), "more": In(config.queues), "running": In(config.queues),
-            "held": In(config.queues),
-            "blocked": In(config.queues),
-            "configure": In(1), "configure_queue": In(queue), "limit": In(config.place_bits),
-            "arriving": In(1), "arriving_queue": In(queue),
-            "asking": Out(config.queues), "leaving": Out(config.queues),
-            "candidates": In(config.queues), "left": In(config.queues),
-            "room": In(1), "pick": Out(1), "pick_queue": Out(queue), "drop": Out(1),
-            "peek_queue": Out(queue), "front": In(front_layout(config)), "consume": Out(1),
-            "window_queue": Out(queue), "window_head": In(place), "epoch": In(EPOCH_WIDTH),
-            "retired": In(1), "retired_queue": In(queue),
-            "abort": In(1), "abort_queue": In(queue), "abort_lap": In(1),
-            "flush": In(1), "flush_queue": In(queue), "flushing": Out(1),
-            "look_queue": In(queue), "tail": Out(place),
+            "fronts": Out(FrontPortSignature(config)), "regions": Out(RegionLookupSignature(config)),
+            "shares": Out(SharesPortSignature(config)),
+            "queues": In(QueueStatesSignature(config)), "held": In(config.queues), "blocked": In(config.queues),
+            "configure": In(QueueWriteSignature(config)),
+            "credit": Out(SegmentCreditSignature()), "dropped": Out(QueueStrobeSignature(config)),
+            "consumed": Out(QueueStrobeSignature(config)),
+            "head": Out(HeadLookupSignature(config)), "epoch": Out(EpochLookupSignature(config)),
+            "retired": In(RetiredSignature(config)), "abort": In(AbortSignature(config)),
+            "flush": In(QueueStrobeSignature(config)), "lookup": In(TailLookupSignature(config)),
             "phase": In(1), "scheduled": Out(ScheduledSignature(config)),
         })
 
@@ -105,7 +110,17 @@ class Scheduler(wiring.Component):
         m.submodules.reserves = reserves = Table(config.place_bits, depth=queues, reads=1, init=init)
         for table in (tails, rests, reserves):
             wiring.connect(m, wiring.flipped(self.init), table.init)
-        m.d.comb += [tails.read[1].addr.eq(self.look_queue), self.tail.eq(tails.read[1].data)]
+        flushing, drop = Signal(), Signal()     # in the cycle after a flush; a pick gives its credit back
+        m.d.comb += [tails.read[1].addr.eq(self.lookup.queue), self.lookup.tail.eq(tails.read[1].data)]
+
+        fronts, shares = self.fronts, self.shares
+        m.d.comb += [
+            fronts.flush.eq(flushing), fronts.flush_queue.eq(self.flush.queue),
+            self.credit.pick.eq(fronts.pick), self.credit.drop.eq(drop),
+            self.dropped.valid.eq(drop), self.dropped.queue.eq(fronts.queue),
+            self.consumed.valid.eq(fronts.consume), self.consumed.queue.eq(fronts.queue),
+            self.regions.src_id.eq(fronts.front.src_region), self.regions.dst_id.eq(fronts.front.dst_region),
+        ]
 
         # -- Pick. A queue that was picked in the cycle before may be empty when it is looked at again, unless
         # words wait in it.
@@ -114,29 +129,29 @@ class Scheduler(wiring.Component):
         allowed, direct, grants, still = Signal(queues), Signal(), Signal(), Signal()
         m.submodules.choice = choice = RoundRobin(queues)
         m.d.comb += [
-            allowed.eq(self.running & ~self.held & ~stalled & ~self.blocked),
+            allowed.eq(self.queues.running & ~self.held & ~stalled & ~self.blocked),
             # What arrives asks at once; with bypass it need not, as it is picked at once where nobody asks.
-            self.asking.eq((self.ready & allowed) | (~self.ready & self.more)
-                           | (Mux(self.arriving & (not config.bypass), 1 << self.arriving_queue, 0) & allowed)),
-            choice.requests.eq(self.candidates & (~onehot | self.more)),
-            choice.advance.eq(self.pick),
-            direct.eq(config.bypass & self.arriving & self.left.bit_select(self.arriving_queue, 1)),
-            still.eq(self.init.active | self.flush | self.flushing),
-            self.pick.eq((choice.valid | direct) & self.room & ~still),
+            shares.asking.eq((fronts.ready & allowed) | (~fronts.ready & fronts.more)
+                           | (Mux(fronts.arriving & (not config.bypass), 1 << fronts.arriving_queue, 0) & allowed)),
+            choice.requests.eq(shares.candidates & (~onehot | fronts.more)),
+            choice.advance.eq(fronts.pick),
+            direct.eq(config.bypass & fronts.arriving & shares.left.bit_select(fronts.arriving_queue, 1)),
+            still.eq(self.init.active | self.flush.valid | flushing),
+            fronts.pick.eq((choice.valid | direct) & self.credit.available & ~still),
             grants.eq(choice.valid | (not config.bypass)),
-            self.pick_queue.eq(Mux(grants, choice.grant, self.arriving_queue)),
+            fronts.pick_queue.eq(Mux(grants, choice.grant, fronts.arriving_queue)),
         ]
         m.d.sync += [
-            picked.eq(self.pick), queue.eq(self.pick_queue),
-            onehot.eq(Mux(grants, choice.grant_onehot, 1 << self.arriving_queue) & self.pick.replicate(queues)),
-            self.flushing.eq(self.flush),
+            picked.eq(fronts.pick), queue.eq(fronts.pick_queue),
+            onehot.eq(Mux(grants, choice.grant_onehot, 1 << fronts.arriving_queue) & fronts.pick.replicate(queues)),
+            flushing.eq(self.flush.valid),
         ]
 
         # -- Look: which segment of which request, and may it go?
         started = Signal(queues)        # the front request has had its first segment
         laps = Signal(queues)           # changes with every request; an abort comes before the next but one has begun
         aborting = Signal(queues)
-        front, number, behind = self.front, Signal(count), Signal(count)
+        front, number, behind = fronts.front, Signal(count), Signal(count)
         first, last, aborted = Signal(), Signal(), Signal()
         present, go, fenced = Signal(), Signal(), Signal()
         tail, fill = Signal(config.index_width), Signal(config.index_width)
@@ -144,32 +159,32 @@ class Scheduler(wiring.Component):
         closed, beyond = Signal(queues), Signal(queues)
         last_place, over = Signal(), Signal()
         # The tail less the head, and the reserve.
-        partial, carries = carry_save(tail, ~self.window_head, reserves.read[0].data)
+        partial, carries = carry_save(tail, ~self.head.head, reserves.read[0].data)
         m.d.comb += [
-            reserves.write.en.eq(self.configure), reserves.write.addr.eq(self.configure_queue),
-            reserves.write.data.eq(Mux(is_extended(config, self.configure_queue), -self.limit, Mux(
-                (self.limit >> config.window_bits).any(), 0, (-self.limit)[:config.window_bits]))),
+            reserves.write.en.eq(self.configure.valid), reserves.write.addr.eq(self.configure.queue),
+            reserves.write.data.eq(Mux(is_extended(config, self.configure.queue), -self.configure.limit, Mux(
+                (self.configure.limit >> config.window_bits).any(), 0, (-self.configure.limit)[:config.window_bits]))),
             reserves.read[0].addr.eq(queue),
             fill.eq(partial + (carries | 1)),
             over.eq(Mux(is_extended(config, queue), fill[config.place_bits], fill[config.window_bits])),
             last_place.eq(over | Mux(is_extended(config, queue), fill[:config.place_bits].all(),
                                      fill[:config.window_bits].all())),
-            self.peek_queue.eq(queue),
-            self.window_queue.eq(queue),
+            fronts.queue.eq(queue),
+            self.head.queue.eq(queue), self.epoch.queue.eq(queue),
             tails.read[0].addr.eq(queue),
             tail.eq(tails.read[0].data),
             rests.read[0].addr.eq(queue),
             first.eq(~started.bit_select(queue, 1)),
             behind.eq(Mux(first, front.last_segment, rests.read[0].data.behind)),
             number.eq(front.last_segment - behind),
-            fenced.eq(front.fence & first & (tail != self.window_head)),
-            present.eq(picked & (self.ready & allowed).bit_select(queue, 1)),
+            fenced.eq(front.fence & first & (tail != self.head.head)),
+            present.eq(picked & (fronts.ready & allowed).bit_select(queue, 1)),
             go.eq(present & ~closed.bit_select(queue, 1) & ~fenced),
-            self.drop.eq(picked & ~go),
+            drop.eq(picked & ~go),
             aborted.eq(aborting.bit_select(queue, 1) & ~first),
             last.eq(Mux(first, front.single | (front.check != Check.OK), rests.read[0].data.last) | aborted),
-            self.consume.eq(go & last),
-            self.leaving.eq(Mux(self.consume, onehot & ~self.more, 0)),
+            fronts.consume.eq(go & last),
+            shares.leaving.eq(Mux(fronts.consume, onehot & ~fronts.more, 0)),
             tails.write.addr.eq(queue), tails.write.data.eq(tail + 1), tails.write.en.eq(go),
             rests.write.addr.eq(queue), rests.write.en.eq(go),
             rests.write.data.behind.eq(behind - 1), rests.write.data.last.eq(behind == 1),
@@ -187,7 +202,7 @@ class Scheduler(wiring.Component):
             segment.first.eq(first),
             segment.last.eq(last),
             segment.aborted.eq(aborted),
-            segment.epoch.eq(self.epoch),
+            segment.epoch.eq(self.epoch.epoch),
             segment.phase.eq(self.phase),
         ]
 
@@ -208,8 +223,8 @@ class Scheduler(wiring.Component):
 
         for index in range(queues):
             here = onehot[index]
-            flushed = self.flush & (self.flush_queue == index)
-            retires = self.retired & (self.retired_queue == index)
+            flushed = self.flush.valid & (self.flush.queue == index)
+            retires = self.retired.valid & (self.retired.queue == index)
             with m.If(go & here):
                 m.d.sync += [closed[index].eq(Mux(retires, over, last_place)), beyond[index].eq(over & ~retires)]
             with m.Elif(retires):
@@ -218,12 +233,12 @@ class Scheduler(wiring.Component):
                 m.d.sync += stalled[index].eq(0)
             with m.Elif(present & ~go & here):
                 m.d.sync += stalled[index].eq(1)
-            with m.If((self.consume & here) | flushed):
+            with m.If((fronts.consume & here) | flushed):
                 m.d.sync += [started[index].eq(0), laps[index].eq(~laps[index]), aborting[index].eq(0)]
             with m.Else():
                 with m.If(go & here):
                     m.d.sync += started[index].eq(1)
-                with m.If(self.abort & (self.abort_queue == index) & (self.abort_lap == laps[index])
+                with m.If(self.abort.valid & (self.abort.queue == index) & (self.abort.lap == laps[index])
                           & started[index]):
                     m.d.sync += aborting[index].eq(1)
         return m

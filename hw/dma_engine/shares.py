@@ -18,11 +18,35 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
 from .config import CLASSES
+from .configuration import QueueWriteSignature
+from .layouts import QueueSettings
+from .strobes import ScheduledSignature
+from .words import QueueMode
 
-__all__ = ["Shares"]
+__all__ = ["Shares", "SharesPortSignature"]
 
 LATE = 4
 """Segments of a queue that may be picked before the first of them is charged."""
+
+
+class SharesPortSignature(wiring.Signature):
+    """The scheduler asks which queues may be picked.
+
+    Members
+    -------
+    asking : ``Out(queues)``
+    leaving : ``Out(queues)``
+        Queues that ask, and will not in the next cycle. (They count when the class is chosen, or it would be chosen
+        too late.)
+    candidates : ``In(queues)``
+        Queues that asked in the cycle before and may be picked.
+    left : ``In(queues)``
+        Queues with something left in their class's round.
+    """
+
+    def __init__(self, config):
+        super().__init__({"asking": Out(config.queues), "leaving": Out(config.queues),
+                          "candidates": In(config.queues), "left": In(config.queues, init=-1)})
 
 
 class Shares(wiring.Component):
@@ -35,37 +59,25 @@ class Shares(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    configure : ``In(1)``, configure_queue, priority : ``In``
-        A queue's class; the highest goes first.
-    asking : ``In(queues)``
-    leaving : ``In(queues)``
-        Queues that ask, and will not in the next cycle. (They count when the class is chosen, or it would
-        be chosen too late.)
-    candidates : ``Out(queues)``
-        Queues that asked in the cycle before and may be picked.
-    left : ``Out(queues)``
-        Queues with something left in their class's round.
-    charge : ``In(1)``, charge_queue, charge_beats, weight : ``In``
-        A queue moves one beat more than that; it has that weight, of which 0 counts as 1.
-    charge_beyond, charge_descriptor : ``In(1)``
-        A beat more, as the source takes it; and the beats of a descriptor.
+    configure : ``In(QueueWriteSignature)``
+        A queue's class.
+    scheduler : ``In(SharesPortSignature)``
+    scheduled : ``In(ScheduledSignature)``, settings : ``In(QueueSettings)``
+        A segment to charge its queue for, and the queue's settings: a weight of 0 counts as 1.
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
-            "configure": In(1), "configure_queue": In(config.queue_bits), "priority": In(range(CLASSES)),
-            "asking": In(config.queues), "leaving": In(config.queues),
-            "candidates": Out(config.queues), "left": Out(config.queues, init=-1),
-            "charge": In(1), "charge_queue": In(config.queue_bits),
-            "charge_beats": In(range(config.segment_beats)), "charge_beyond": In(1), "charge_descriptor": In(1),
-            "weight": In(WEIGHT_WIDTH),
+            "configure": In(QueueWriteSignature(config)),
+            "scheduler": In(SharesPortSignature(config)),
+            "scheduled": In(ScheduledSignature(config)), "settings": In(QueueSettings),
         })
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
+        config, port, scheduled, segment = self.config, self.scheduler, self.scheduled, self.scheduled.segment
         quantum_bits = (LATE * config.segment_beats - 1).bit_length()
         deficit_shape = signed(quantum_bits + WEIGHT_WIDTH + 1)
 
@@ -74,19 +86,19 @@ class Shares(wiring.Component):
         asks, chosen, highest = Signal(config.queues), Signal(range(CLASSES)), Signal(range(CLASSES))
         for number in range(1, CLASSES):
             with m.If(Cat(ask & (priority == number)
-                          for ask, priority in zip(self.asking, priorities, strict=True)).any()):
+                          for ask, priority in zip(port.asking, priorities, strict=True)).any()):
                 m.d.comb += highest.eq(number)
         m.d.sync += chosen.eq(highest)
         for index, priority in enumerate(priorities):
-            m.d.sync += asks[index].eq(self.asking[index] & ~self.leaving[index] & (priority == highest))
-            with m.If(self.configure & (self.configure_queue == index)):
-                m.d.sync += priority.eq(self.priority)
+            m.d.sync += asks[index].eq(port.asking[index] & ~port.leaving[index] & (priority == highest))
+            with m.If(self.configure.valid & (self.configure.queue == index)):
+                m.d.sync += priority.eq(self.configure.priority)
 
         # -- None of those has anything left: its class's next round.
         begin = Signal()
         m.d.comb += [
-            self.candidates.eq(asks & self.left),
-            begin.eq(asks.any() & ~self.candidates.any()),
+            port.candidates.eq(asks & port.left),
+            begin.eq(asks.any() & ~port.candidates.any()),
         ]
 
         # -- What a segment changes: its cost, and once per round what the weight gives. That is less than zero in its
@@ -94,17 +106,20 @@ class Shares(wiring.Component):
         fresh = Signal(config.queues, init=-1)      # not charged in this round
         gets, change, first, within = Signal(), Signal(deficit_shape), Signal(), Signal()
         charged, queue = Signal(), Signal(config.queue_bits)
+        descriptor = Signal()
+        m.d.comb += descriptor.eq(segment.first & segment.front.note.ring.closes
+                                  & (self.settings.mode == QueueMode.RING))
         less, gift = Signal(WEIGHT_WIDTH), Signal(deficit_shape)
         m.d.comb += [
-            gets.eq(fresh.bit_select(self.charge_queue, 1)),
-            less.eq(Array(max(weight - 1, 0) for weight in range(1 << WEIGHT_WIDTH))[self.weight]),
-            gift.eq(Cat(Mux(self.charge_descriptor, C((1 << quantum_bits) - 2 - config.descriptor_beats, quantum_bits),
+            gets.eq(fresh.bit_select(segment.queue, 1)),
+            less.eq(Array(max(weight - 1, 0) for weight in range(1 << WEIGHT_WIDTH))[self.settings.weight]),
+            gift.eq(Cat(Mux(descriptor, C((1 << quantum_bits) - 2 - config.descriptor_beats, quantum_bits),
                             C((1 << quantum_bits) - 2, quantum_bits)),
                         less | (~gets).replicate(WEIGHT_WIDTH), ~gets)),
         ]
         m.d.sync += [
-            charged.eq(self.charge), queue.eq(self.charge_queue), first.eq(gets),
-            change.eq(gift - self.charge_beats), within.eq(~self.charge_beyond),
+            charged.eq(scheduled.valid), queue.eq(segment.queue), first.eq(gets),
+            change.eq(gift - scheduled.beats), within.eq(~scheduled.beyond),
         ]
 
         # -- The deficit. What was not used is kept up to the least that a round gives.
@@ -113,9 +128,9 @@ class Shares(wiring.Component):
         wiring.connect(m, wiring.flipped(self.init), deficits.init)
         before, kept, now = Signal(deficit_shape), Signal(deficit_shape), Signal(deficit_shape)
         # Read in the cycle before, in which the row may change.
-        m.d.sync += before.eq(Mux(charged & (queue == self.charge_queue), now, deficits.read[0].data))
+        m.d.sync += before.eq(Mux(charged & (queue == segment.queue), now, deficits.read[0].data))
         m.d.comb += [
-            deficits.read[0].addr.eq(self.charge_queue),
+            deficits.read[0].addr.eq(segment.queue),
             kept.eq(Mux(first & ~before[-1] & before[quantum_bits:].any(), (1 << quantum_bits) - 1, before)),
             now.eq((Cat(C(1, 1), kept) + Cat(within, change))[1:]),
             deficits.write.en.eq(charged), deficits.write.addr.eq(queue), deficits.write.data.eq(now),
@@ -123,10 +138,10 @@ class Shares(wiring.Component):
 
         for index, priority in enumerate(priorities):
             with m.If(begin & (priority == chosen)):
-                m.d.sync += [self.left[index].eq(1), fresh[index].eq(1)]
+                m.d.sync += [port.left[index].eq(1), fresh[index].eq(1)]
             with m.Else():
                 with m.If(charged & (queue == index) & now[-1] & ~fresh[index]):
-                    m.d.sync += self.left[index].eq(0)
-                with m.If(self.charge & (self.charge_queue == index)):
+                    m.d.sync += port.left[index].eq(0)
+                with m.If(scheduled.valid & (segment.queue == index)):
                     m.d.sync += fresh[index].eq(0)
         return m

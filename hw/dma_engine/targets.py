@@ -9,6 +9,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .config import TARGETS
+from .configuration import QueueWriteSignature, TargetSettingsSignature
+from .legalizer import EnteredSignature
+from .strobes import ReturnedSignature
 
 __all__ = ["TargetLimits"]
 
@@ -25,13 +28,11 @@ class TargetLimits(wiring.Component):
 
     Members
     -------
-    configure : ``In(1)``, configure_queue, target : ``In``
+    configure : ``In(QueueWriteSignature)``
         A queue's target.
-    limit : array of ``In(load_width)``
-        Beats, or 0 for any number.
-    entered : ``In(1)``, entered_size, entered_target : ``In``
-    returned : ``In(1)``, returned_size, returned_target : ``In``
-        Each segment enters once and comes back once, with the same size in bytes, less one, and the same target.
+    settings : ``In(TargetSettingsSignature)``
+    entered : ``In(EnteredSignature)``, returned : ``In(ReturnedSignature)``
+        Each segment enters once and comes back once, with the same size and target.
     blocked : ``Out(queues)``
         Registered.
     """
@@ -39,10 +40,8 @@ class TargetLimits(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "configure": In(1), "configure_queue": In(config.queue_bits), "target": In(range(TARGETS)),
-            "limit": In(config.load_width).array(TARGETS),
-            "entered": In(1), "entered_size": In(config.segment_bits), "entered_target": In(range(TARGETS)),
-            "returned": In(1), "returned_size": In(config.segment_bits), "returned_target": In(range(TARGETS)),
+            "configure": In(QueueWriteSignature(config)), "settings": In(TargetSettingsSignature(config)),
+            "entered": In(EnteredSignature(config)), "returned": In(ReturnedSignature(config)),
             "blocked": Out(config.queues),
         })
 
@@ -55,21 +54,21 @@ class TargetLimits(wiring.Component):
         less = Signal.like(more)
         more_onehot, less_onehot = Signal(TARGETS), Signal(TARGETS)
         m.d.sync += [
-            more.eq((self.entered_size >> config.lane_bits) + 1),
-            less.eq((self.returned_size >> config.lane_bits) + 1),
-            more_onehot.eq(Mux(self.entered, 1 << self.entered_target, 0)),
-            less_onehot.eq(Mux(self.returned, 1 << self.returned_target, 0)),
+            more.eq((self.entered.size >> config.lane_bits) + 1),
+            less.eq((self.returned.size >> config.lane_bits) + 1),
+            more_onehot.eq(Mux(self.entered.valid, 1 << self.entered.target, 0)),
+            less_onehot.eq(Mux(self.returned.valid, 1 << self.returned.target, 0)),
         ]
 
         full = Signal(TARGETS)
         for number in range(TARGETS):
             load = Signal(config.load_width, name=f"load_{number}")
             m.d.sync += load.eq(load + Mux(more_onehot[number], more, 0) - Mux(less_onehot[number], less, 0))
-            m.d.comb += full[number].eq((load >= self.limit[number]) & (self.limit[number] != 0))
+            m.d.comb += full[number].eq((load >= self.settings.limit[number]) & (self.settings.limit[number] != 0))
 
         for index in range(config.queues):
             target = Signal(range(TARGETS), name=f"target_{index}")
-            with m.If(self.configure & (self.configure_queue == index)):
-                m.d.sync += target.eq(self.target)
+            with m.If(self.configure.valid & (self.configure.queue == index)):
+                m.d.sync += target.eq(self.configure.settings.target)
             m.d.sync += self.blocked[index].eq(full.bit_select(target, 1))
         return m

@@ -28,7 +28,7 @@ class Chain(wiring.Component):
         m = Module()
         m.submodules.ark, m.submodules.store = self.ark, self.store
         connect(m, self.ark.o, self.store.i)
-        m.d.comb += [self.ark.refused.eq(self.store.refused), self.store.enabled.eq(-1)]
+        m.d.comb += self.store.queues.enabled.eq(-1)
         return m
 
 
@@ -53,28 +53,28 @@ def test_every_field_arrives(config, seed):
                                "words": half})
         ctx.set(port.valid, 1)
         while True:
-            _, _, ready, refused = await ctx.tick().sample(port.ready, chain.ark.i_refused)
+            _, _, ready, refused = await ctx.tick().sample(port.ready, chain.ark.refused)
             if ready:
                 break
         ctx.set(port.valid, 0)
         assert not refused
 
     async def testbench(ctx):
-        ctx.set(chain.ark.settings, {"active": 1, "base": BASE, "domain": DOMAIN})
-        ctx.set(chain.ark.configure_queue, QUEUE)
-        ctx.set(chain.ark.configure, 1)
-        ctx.set(chain.ark.connection, {"base": CONNECTION_BASE, "domain": DOMAIN, "valid": 1})
-        ctx.set(chain.ark.connect_number, CONNECTION)
-        ctx.set(chain.ark.connect, 1)
+        ctx.set(chain.ark.configure.ark, {"active": 1, "base": BASE, "domain": DOMAIN})
+        ctx.set(chain.ark.configure.queue, QUEUE)
+        ctx.set(chain.ark.configure.valid, 1)
+        ctx.set(chain.ark.connection.entry, {"base": CONNECTION_BASE, "domain": DOMAIN, "valid": 1})
+        ctx.set(chain.ark.connection.connection, CONNECTION)
+        ctx.set(chain.ark.connection.valid, 1)
         await ctx.tick()
-        ctx.set(chain.ark.configure, 0)
-        ctx.set(chain.ark.connect, 0)
-        ctx.set(chain.store.peek_queue, QUEUE)
+        ctx.set(chain.ark.configure.valid, 0)
+        ctx.set(chain.ark.connection.valid, 0)
+        ctx.set(chain.store.fronts.queue, QUEUE)
         for number, word in enumerate(words):
             await store(ctx, word, number % 2)
             await ctx.tick().repeat(3)
-            assert ctx.get(chain.store.ready) == 1 << QUEUE
-            front = ctx.get(chain.store.front)
+            assert ctx.get(chain.store.fronts.ready) == 1 << QUEUE
+            front = ctx.get(chain.store.fronts.front)
             note, last = front.note.ark, word.length - 1
             assert (front.check, front.src_region, front.dst_region, front.src_offset, front.dst_offset, front.length) \
                 == (Check.OK, BASE + word.src, CONNECTION_BASE + word.dst, 0, 0, word.length), word
@@ -82,9 +82,9 @@ def test_every_field_arrives(config, seed):
             assert (front.last_segment, front.end_position) == divmod(last, config.segment_bytes), word
             assert front.single == (front.last_segment == 0), word
             assert front.end.as_bits() == 0 and not front.fence and not front.signal
-            ctx.set(chain.store.consume, 1)
+            ctx.set(chain.store.fronts.consume, 1)
             await ctx.tick()
-            ctx.set(chain.store.consume, 0)
+            ctx.set(chain.store.fronts.consume, 0)
             await ctx.tick()
 
     sim = Simulator(chain)

@@ -8,6 +8,7 @@ from hw.dma_engine.config import BASE, TINY, WIDE
 from hw.dma_engine.layouts import Check
 from hw.dma_engine.scheduler import Scheduler
 from hw.dma_engine.shares import LATE, Shares
+from hw.dma_engine.words import QueueMode
 from tests.harness.cell import run_cell
 
 
@@ -32,11 +33,11 @@ def test_cost_of_segments(config, seed):
 
     async def testbench(ctx):
         nonlocal longer
-        ctx.set(dut.running, -1)
-        ctx.set(dut.room, 1)
-        ctx.set(dut.ready, 1)
-        ctx.set(dut.more, 1)
-        ctx.set(dut.candidates, 1)
+        ctx.set(dut.queues.running, -1)
+        ctx.set(dut.credit.available, 1)
+        ctx.set(dut.fronts.ready, 1)
+        ctx.set(dut.fronts.more, 1)
+        ctx.set(dut.shares.candidates, 1)
         expected, begun = [], False
         for _ in range(3000):
             if not begun:
@@ -47,17 +48,17 @@ def test_cost_of_segments(config, seed):
                 request = rng.getrandbits(36), dst % (1 << 35), length, check, signal
                 src, dst = request[:2]
                 last = dst % segment + length - 1
-                ctx.set(dut.front, {
+                ctx.set(dut.fronts.front, {
                     "check": check, "signal": signal, "src_offset": src, "dst_offset": dst, "length": length,
                     "last_segment": last // segment, "single": last < segment, "end_position": last % segment})
                 expected += segments(request)
                 begun = True
             # Each leaves its window at once.
-            ctx.set(dut.retired, 1)
-            ctx.set(dut.window_head, ctx.get(dut.tail))
-            begun = not ctx.get(dut.consume)
-            if ctx.get(dut.valid):
-                cost = ctx.get(dut.beats), ctx.get(dut.beyond)
+            ctx.set(dut.retired.valid, 1)
+            ctx.set(dut.head.head, ctx.get(dut.lookup.tail))
+            begun = not ctx.get(dut.fronts.consume)
+            if ctx.get(dut.scheduled.valid):
+                cost = ctx.get(dut.scheduled.beats), ctx.get(dut.scheduled.beyond)
                 assert cost == expected.pop(0)
                 longer += cost[1]
             await ctx.tick()
@@ -76,17 +77,18 @@ class _Picker:
     async def step(self, costs):
         """``costs``: queue that asks -> (beats, beyond, descriptor, weight)."""
         ctx, dut = self.ctx, self.dut
-        ctx.set(dut.asking, sum(1 << queue for queue in costs))
+        ctx.set(dut.scheduler.asking, sum(1 << queue for queue in costs))
         charge = self.late.pop(0)
-        ctx.set(dut.charge, charge is not None)
+        ctx.set(dut.scheduled.valid, charge is not None)
         if charge is not None:
             queue, (beats, beyond, descriptor, weight) = charge
-            for name, value in (("queue", queue), ("beats", beats - 1), ("beyond", beyond),
-                                ("descriptor", descriptor)):
-                ctx.set(getattr(dut, f"charge_{name}"), value)
-            ctx.set(dut.weight, weight)
+            ctx.set(dut.scheduled.segment, {"queue": queue, "first": 1,
+                                            "front": {"note": {"ring": {"closes": descriptor}}}})
+            ctx.set(dut.scheduled.beats, beats - 1)
+            ctx.set(dut.scheduled.beyond, beyond)
+            ctx.set(dut.settings, {"weight": weight, "mode": QueueMode.RING})
             self.moved[queue] += beats + beyond + descriptor * dut.config.descriptor_beats
-        candidates = [queue for queue in costs if ctx.get(dut.candidates) >> queue & 1]
+        candidates = [queue for queue in costs if ctx.get(dut.scheduler.candidates) >> queue & 1]
         pick = min(candidates, key=lambda queue: (queue <= self.turn, queue), default=None)
         if pick is not None:
             self.turn = pick

@@ -1,0 +1,62 @@
+"""Credits of the segments between the scheduler and AR: the pipeline between them never stalls.
+
+Scheduler (picks), Legalizer (segments that leave) -> SegmentCredit -> Scheduler.  Latency: 1 cycle, 2 without bypass
+for a pick that was dropped.  Throughput: one credit taken and two given back per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.stream import CreditCounter
+
+__all__ = ["SEGMENT_PLACES", "SegmentCredit", "SegmentCreditSignature"]
+
+SEGMENT_PLACES = 8
+"""Segments between the scheduler and AR: enough to cover the pipeline's own four stages."""
+
+
+class SegmentCreditSignature(wiring.Signature):
+    """The scheduler takes a credit with each pick.
+
+    Members
+    -------
+    available : ``In(1)``
+        There is a credit. The scheduler picks only then.
+    pick, drop : ``Out(1)``
+        A credit is taken; one that was taken before is given back unused.
+    """
+
+    def __init__(self):
+        super().__init__({"available": In(1), "pick": Out(1), "drop": Out(1)})
+
+
+class SegmentCredit(wiring.Component):
+    """Count the free entries of the legalizer's queue, less what is on its way there.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    scheduler : ``In(SegmentCreditSignature)``
+    issued : ``In(1)``
+        A segment has left the queue.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({"scheduler": In(SegmentCreditSignature()), "issued": In(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.counter = counter = CreditCounter(SEGMENT_PLACES, max_take=1, max_give=2)
+        dropped = Signal()
+        m.d["comb" if self.config.bypass else "sync"] += dropped.eq(self.scheduler.drop)
+        m.d.comb += [
+            counter.take.eq(1), counter.take_stb.eq(self.scheduler.pick),
+            counter.give.eq(dropped + self.issued),
+            self.scheduler.available.eq(counter.available != 0),
+        ]
+        return m
