@@ -1,7 +1,7 @@
-"""Configuration writes: what the register bank commits to tables and settings all over the engine.
+"""Configuration: what software commits to tables and settings all over the engine, and the state bits of queues.
 
-FrontPanel -> every stage that keeps a table of its own.  A write is one cycle with ``valid`` high, and every receiver
-takes it. No write comes during the sweep after reset. Each receiver uses the members that it needs.
+FrontPanel, QueueControl -> every stage that keeps a table of its own.  A write is one cycle with ``valid`` high, and
+every receiver takes it. No write comes during the sweep after reset. Each receiver uses the members that it needs.
 """
 
 from amaranth.lib import wiring
@@ -13,8 +13,8 @@ from hw.common.sizes import ADDR_WIDTH
 from .config import CLASSES, TARGETS
 from .layouts import ArkSettings, Connection, PageEntry, QueueSettings, RingSettings
 
-__all__ = ["AblationSignature", "ConnectionWriteSignature", "PageWriteSignature", "QueueWriteSignature",
-           "RegionWriteSignature", "TargetSettingsSignature"]
+__all__ = ["AblationSignature", "ConnectionWriteSignature", "PageWriteSignature", "QueueStatesSignature",
+           "QueueWriteSignature", "RegionWriteSignature", "TargetSettingsSignature"]
 
 
 class QueueWriteSignature(wiring.Signature):
@@ -87,3 +87,20 @@ class AblationSignature(wiring.Signature):
 
     def __init__(self):
         super().__init__({"single_read": Out(1), "every_word": Out(1)})
+
+
+class QueueStatesSignature(wiring.Signature):
+    """State bits of all queues; registers.
+
+    Members
+    -------
+    enabled : ``Out(queues)``
+        Queues that take words and doorbells.
+    running : ``Out(queues)``
+        Queues that may be scheduled.
+    resetting : ``Out(queues)``
+        Queues that are being reset: their errors do not matter any more, and rings forget what they were told.
+    """
+
+    def __init__(self, config):
+        super().__init__({name: Out(config.queues) for name in ("enabled", "running", "resetting")})

@@ -10,27 +10,50 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
 
+from .configuration import QueueStatesSignature
 from .layouts import OpKind, op_layout
+from .queues import OccupancySignature
+from .strobes import QueueStrobeSignature, RetiredSignature
 from .words import Command, Status
 
-__all__ = ["QueueControl", "QueueStatesSignature"]
+__all__ = ["CommandSignature", "PendingSignature", "QueueControl", "ScanSignature"]
 
 
-class QueueStatesSignature(wiring.Signature):
-    """State bits of all queues; registers.
+class CommandSignature(wiring.Signature):
+    """What software orders.
 
     Members
     -------
-    enabled : ``Out(queues)``
-        Queues that take words and doorbells.
-    running : ``Out(queues)``
-        Queues that may be scheduled.
-    resetting : ``Out(queues)``
-        Queues that are being reset: their errors do not matter any more, and rings forget what they were told.
+    valid : ``Out(1)``, command : ``Out``, queue : ``Out``
+        A command to a queue; always taken. START is ignored while the queue is resetting.
+    watchdog : ``Out(32)``
+        A level: cycles between two rounds in which a queue must show progress; 0 for never.
     """
 
     def __init__(self, config):
-        super().__init__({name: Out(config.queues) for name in ("enabled", "running", "resetting")})
+        super().__init__({"valid": Out(1), "command": Out(3), "queue": Out(config.queue_bits), "watchdog": Out(32)})
+
+
+class PendingSignature(wiring.Signature):
+    """Queues with completion words, with notices or words made of them, that are to be written or being written."""
+
+    def __init__(self, config):
+        super().__init__({"completions": Out(config.queues), "notices": Out(config.queues)})
+
+
+class ScanSignature(wiring.Signature):
+    """The scanner asks whether a queue has segments in flight; combinational.
+
+    Members
+    -------
+    valid : ``Out(1)``, queue : ``Out``
+        It samples the answer in this cycle.
+    in_flight : ``In(1)``
+        The queue has segments in flight, descriptors asked for, or is being given up.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "in_flight": In(1)})
 
 
 class QueueControl(wiring.Component):
@@ -42,23 +65,17 @@ class QueueControl(wiring.Component):
 
     Members
     -------
-    command_valid : ``In(1)``, command : ``In``, command_queue : ``In``
-        START is ignored while the queue is resetting.
-    watchdog : ``In(32)``
-        Cycles between two rounds in which a queue must show progress; 0 for never.
-    enabled, running, resetting : ``Out(queues)``
-    waiting, held, pending : ``In(queues)``
-        Queues with words, with an error, with completion words to write.
-    retired, retired_queue : ``In``
-    scan_queue : ``Out``, in_flight : ``In(1)``
-        Whether the scanned queue has segments in flight, combinational.
-    scanning : ``Out(1)``
-        ``in_flight`` is looked at in this cycle.
-    forgive, flush : ``Out(1)``, forgive_queue, flush_queue : ``Out``
+    command : ``In(CommandSignature)``
+    states : ``Out(QueueStatesSignature)``
+    occupancy : ``In(OccupancySignature)``, held : ``In(queues)``, pending : ``In(PendingSignature)``
+        Queues with words, with an error, with words of completions to write.
+    retired : ``In(RetiredSignature)``
+    scan : ``Out(ScanSignature)``
+    clear, flush : ``Out(QueueStrobeSignature)``
         To the queue store: take words again; drop words.
-    ops : ``Out(stream.Signature(op_layout))``
+    clears : ``Out(stream.Signature(op_layout))``
         CLEAR.
-    scan_ops : ``Out(stream.Signature(op_layout))``
+    scans : ``Out(stream.Signature(op_layout))``
         RESET, when a queue is drained, and TIMEOUT.
     give_up : ``Out(1)``
         The scanned queue is being reset, and the watchdog found that nothing of it ends any more.
@@ -66,37 +83,33 @@ class QueueControl(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        queue, queues = config.queue_bits, config.queues
+        operation, strobe = stream.Signature(op_layout(config)), QueueStrobeSignature(config)
         super().__init__({
-            "command_valid": In(1), "command": In(3), "command_queue": In(queue),
-            "watchdog": In(32),
-            "enabled": Out(queues), "running": Out(queues), "resetting": Out(queues),
-            "waiting": In(queues), "held": In(queues), "pending": In(queues),
-            "retired": In(1), "retired_queue": In(queue),
-            "scan_queue": Out(queue), "in_flight": In(1), "scanning": Out(1),
-            "forgive": Out(1), "forgive_queue": Out(queue),
-            "flush": Out(1), "flush_queue": Out(queue),
-            "ops": Out(stream.Signature(op_layout(config))),
-            "scan_ops": Out(stream.Signature(op_layout(config))),
+            "command": In(CommandSignature(config)), "states": Out(QueueStatesSignature(config)),
+            "occupancy": In(OccupancySignature(config)), "held": In(config.queues),
+            "pending": In(PendingSignature(config)),
+            "retired": In(RetiredSignature(config)), "scan": Out(ScanSignature(config)),
+            "clear": Out(strobe), "flush": Out(strobe), "clears": Out(operation), "scans": Out(operation),
             "give_up": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        queue_bits = self.config.queue_bits
+        queue_bits, command, states = self.config.queue_bits, self.command, self.states
+        scanned, occupancy = self.scan, self.occupancy
 
         # -- Commands.
         m.submodules.clears = clears = Queue(op_layout(self.config), depth=4)
-        wiring.connect(m, clears.o, wiring.flipped(self.ops))
+        wiring.connect(m, clears.o, wiring.flipped(self.clears))
         m.d.comb += [
-            clears.i.valid.eq(self.command_valid & (self.command == Command.CLEAR)),
+            clears.i.valid.eq(command.valid & (command.command == Command.CLEAR)),
             clears.i.payload.kind.eq(OpKind.CLEAR),
-            clears.i.payload.queue.eq(self.command_queue),
+            clears.i.payload.queue.eq(command.queue),
             # A START forgives words that came too early, but not an overflow.
-            self.forgive.eq(self.command_valid & (
-                (self.command == Command.CLEAR) | (self.command == Command.RESET)
-                | ((self.command == Command.START) & ~self.enabled.bit_select(self.command_queue, 1)))),
-            self.forgive_queue.eq(self.command_queue),
+            self.clear.valid.eq(command.valid & (
+                (command.command == Command.CLEAR) | (command.command == Command.RESET)
+                | ((command.command == Command.START) & ~states.enabled.bit_select(command.queue, 1)))),
+            self.clear.queue.eq(command.queue),
         ]
 
         # -- The scanner: phase 0 looks, phase 3 acts.
@@ -107,8 +120,8 @@ class QueueControl(wiring.Component):
         m.d.sync += scan.eq(scan + 1)
         m.d.comb += [
             queue.eq(scan[2:]),
-            self.scan_queue.eq(queue),
-            self.scanning.eq(scan[:2] == 0),
+            scanned.queue.eq(queue),
+            scanned.valid.eq(scan[:2] == 0),
             act.eq(scan[:2] == 3),
             round_ends.eq(scan.all()),
         ]
@@ -116,18 +129,18 @@ class QueueControl(wiring.Component):
             return bits.bit_select(queue, 1)
 
         pending, resets = Signal(), Signal()        # as late as phase 2 knows it
-        m.d.sync += [pending.eq(bit(self.pending)), resets.eq(bit(self.resetting))]
-        with m.If(self.scanning):
-            m.d.sync += [in_flight.eq(self.in_flight), stopped.eq(bit(self.resetting))]
+        m.d.sync += [pending.eq(bit(self.pending.completions | self.pending.notices)), resets.eq(bit(states.resetting))]
+        with m.If(scanned.valid):
+            m.d.sync += [in_flight.eq(scanned.in_flight), stopped.eq(bit(states.resetting))]
 
         # -- Reset: drop words until none is left and nothing is in flight.
         drained, timeout = Signal(), Signal()
         m.submodules.found = found = Queue(op_layout(self.config), depth=2)
-        wiring.connect(m, found.o, wiring.flipped(self.scan_ops))
+        wiring.connect(m, found.o, wiring.flipped(self.scans))
         m.d.comb += [
-            self.flush.eq(bit(self.resetting) & (scan[:2] == 1)),
-            self.flush_queue.eq(queue),
-            drained.eq(act & resets & stopped & ~bit(self.waiting) & ~in_flight & ~pending),
+            self.flush.valid.eq(bit(states.resetting) & (scan[:2] == 1)),
+            self.flush.queue.eq(queue),
+            drained.eq(act & resets & stopped & ~bit(occupancy.ready | occupancy.more) & ~in_flight & ~pending),
             found.i.valid.eq(drained | timeout),
             found.i.payload.queue.eq(queue),
             found.i.payload.kind.eq(Mux(drained, OpKind.RESET, OpKind.EVENT)),
@@ -144,29 +157,30 @@ class QueueControl(wiring.Component):
             timeout.eq(stuck & ~bit(self.held) & ~resets),
             self.give_up.eq(stuck & resets),
         ]
-        with m.If(self.watchdog == 0):
+        with m.If(command.watchdog == 0):
             m.d.sync += [left.eq(0), due.eq(0)]
         with m.Elif(left == 0):
-            m.d.sync += [left.eq(self.watchdog - 1), due.eq(1)]
+            m.d.sync += [left.eq(command.watchdog - 1), due.eq(1)]
         with m.Else():
             m.d.sync += left.eq(left - 1)
         with m.If(round_ends):
-            m.d.sync += counting.eq(due & (self.watchdog != 0))
+            m.d.sync += counting.eq(due & (command.watchdog != 0))
             with m.If(due):
                 m.d.sync += due.eq(left == 0)
 
         for index in range(self.config.queues):
-            told = self.command_valid & (self.command_queue == index)
+            told = command.valid & (command.queue == index)
             here = queue == index
-            with m.If(told & (self.command == Command.START) & ~self.resetting[index]):
-                m.d.sync += [self.enabled[index].eq(1), self.running[index].eq(1)]
-            with m.If(told & (self.command == Command.PAUSE)):
-                m.d.sync += self.running[index].eq(0)
-            with m.If(told & (self.command == Command.RESET)):
-                m.d.sync += [self.enabled[index].eq(0), self.running[index].eq(0), self.resetting[index].eq(1)]
+            with m.If(told & (command.command == Command.START) & ~states.resetting[index]):
+                m.d.sync += [states.enabled[index].eq(1), states.running[index].eq(1)]
+            with m.If(told & (command.command == Command.PAUSE)):
+                m.d.sync += states.running[index].eq(0)
+            with m.If(told & (command.command == Command.RESET)):
+                m.d.sync += [states.enabled[index].eq(0), states.running[index].eq(0), states.resetting[index].eq(1)]
             with m.Elif(drained & here & found.i.ready):
-                m.d.sync += self.resetting[index].eq(0)
-            with m.If((self.retired & (self.retired_queue == index)) | (told & (self.command == Command.RESET))):
+                m.d.sync += states.resetting[index].eq(0)
+            with m.If((self.retired.valid & (self.retired.queue == index))
+                      | (told & (command.command == Command.RESET))):
                 m.d.sync += progress[index].eq(1)
             with m.Elif(act & here & (counting | ~busy)):
                 m.d.sync += progress[index].eq(~busy)

@@ -12,8 +12,9 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
 from .config import BYTES_WIDTH
+from .strobes import OutcomeSignature, QueueStrobeSignature
 
-__all__ = ["MovedSignature", "QueueCounters", "Tally"]
+__all__ = ["MovedSignature", "QueueCounters", "SnapshotSignature", "Tally"]
 
 
 class MovedSignature(wiring.Signature):
@@ -22,6 +23,23 @@ class MovedSignature(wiring.Signature):
     def __init__(self, config):
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "size": Out(config.segment_bits),
                           "ok": Out(1)})
+
+
+class SnapshotSignature(wiring.Signature):
+    """Software copies the counters of one queue, and reads the copy.
+
+    Members
+    -------
+    take : ``Out(1)``, queue : ``Out``
+        Copy the queue's counters, in the next cycle in which nothing is counted.
+    busy : ``In(1)``
+        The copy has yet to be made.
+    bytes, segments, stalls : ``In``
+    """
+
+    def __init__(self, config):
+        super().__init__({"take": Out(1), "queue": Out(config.queue_bits), "busy": In(1),
+                          "bytes": In(BYTES_WIDTH), "segments": In(32), "stalls": In(32)})
 
 
 LOW_BITS = 14
@@ -125,48 +143,41 @@ class QueueCounters(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    done : ``In(1)``, done_queue, done_size : ``In``, done_ok : ``In(1)``
-        Memory has answered a segment, of ``done_size`` bytes less one, without or with an error.
-    dropped : ``In(1)``, dropped_queue : ``In``
+    moved : ``In(MovedSignature)``
+    dropped : ``In(QueueStrobeSignature)``
         The queue was picked and could not go.
-    reset : ``In(1)``, reset_queue : ``In``
-        The queue, of which nothing is under way, begins from zero.
-    take : ``In(1)``, queue : ``In``, busy : ``Out(1)``
-        Copy a queue's counters, in the next cycle in which nothing is counted; ``busy`` until then.
-    bytes, segments, stalls : ``Out``
-        The copy.
+    outcome : ``In(OutcomeSignature)``
+        A queue that was reset begins from zero.
+    snapshot : ``In(SnapshotSignature)``
     """
 
     def __init__(self, config):
         self.config = config
-        queue = config.queue_bits
         super().__init__({
             "init": In(SweepSignature(config)),
-            "done": In(1), "done_queue": In(queue), "done_size": In(config.segment_bits), "done_ok": In(1),
-            "dropped": In(1), "dropped_queue": In(queue),
-            "reset": In(1), "reset_queue": In(queue),
-            "take": In(1), "queue": In(queue), "busy": Out(1),
-            "bytes": Out(BYTES_WIDTH), "segments": Out(32), "stalls": Out(32),
+            "moved": In(MovedSignature(config)), "dropped": In(QueueStrobeSignature(config)),
+            "outcome": In(OutcomeSignature(config)), "snapshot": In(SnapshotSignature(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
+        config, snapshot = self.config, self.snapshot
         m.submodules.moved = moved = Tally(data.StructLayout({"bytes": BYTES_WIDTH, "segments": 32}), config)
         m.submodules.put_off = put_off = Tally(data.StructLayout({"stalls": 32}), config)
         m.d.sync += [
-            moved.add.eq(self.done), moved.queue.eq(Mux(self.done, self.done_queue, self.queue)),
-            moved.amounts.bytes.eq(Mux(self.done_ok, self.done_size + 1, 0)),
-            put_off.add.eq(self.dropped), put_off.queue.eq(Mux(self.dropped, self.dropped_queue, self.queue)),
+            moved.add.eq(self.moved.valid), moved.queue.eq(Mux(self.moved.valid, self.moved.queue, snapshot.queue)),
+            moved.amounts.bytes.eq(Mux(self.moved.ok, self.moved.size + 1, 0)),
+            put_off.add.eq(self.dropped.valid),
+            put_off.queue.eq(Mux(self.dropped.valid, self.dropped.queue, snapshot.queue)),
         ]
         m.d.comb += [moved.amounts.segments.eq(1), put_off.amounts.stalls.eq(1)]
         for tally in (moved, put_off):
             wiring.connect(m, wiring.flipped(self.init), tally.init)
-            m.d.comb += [tally.clear.eq(self.reset), tally.clear_queue.eq(self.reset_queue),
-                         tally.take.eq(self.take)]
+            m.d.comb += [tally.clear.eq(self.outcome.reset), tally.clear_queue.eq(self.outcome.queue),
+                         tally.take.eq(snapshot.take)]
         m.d.comb += [
-            self.busy.eq(moved.busy | put_off.busy),
-            self.bytes.eq(moved.copy.bytes), self.segments.eq(moved.copy.segments),
-            self.stalls.eq(put_off.copy.stalls),
+            snapshot.busy.eq(moved.busy | put_off.busy),
+            snapshot.bytes.eq(moved.copy.bytes), snapshot.segments.eq(moved.copy.segments),
+            snapshot.stalls.eq(put_off.copy.stalls),
         ]
         return m

@@ -1,32 +1,35 @@
-"""The DMA engine: its stages, connected.
+"""The DMA engine: its subsystems, connected.
 
-Doorbell -> QueueStore -> Scheduler -> Legalizer -> ReadIssue -> (AR, R) -> BeatBuffer -> WriteSequencer ->
-Aligner -> (AW, W, B) -> Responses -> Retire -> CompletionWriter -> WriteSequencer
+    s_axi_db   ┌───────────┐ segments ┌───────┐ rejected, done, written ┌────────────┐
+    ──────────▶│ front end │─────────▶│ mover │────────────────────────▶│ completion │
+               └───────────┘          └───────┘◀────────────────────────└────────────┘
+         tails, │         ▲ words   ▲  │  ▲ ▼     words
+       consumed ▼         │  bursts │  │ m_axi             ┌─────────────┐
+               ┌───────────┐────────┘  │                   │ instruments │◀── activity of all
+               │   rings   │◀──────────┘ descriptors       └─────────────┘
+               └───────────┘
+    s_axil     ┌───────────────┐
+    ──────────▶│ control plane │──▶ configuration and state bits to all
+               └───────────────┘
 """
 
 from amaranth import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiLiteSignature, AxiSignature
 from hw.common.doorbell import WORD_BITS
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.sweep import Sweep
-from hw.stream import Merge
+from hw.common.wiring import Wiring
 
 from .completion.completion import Completion
 from .config import DmaConfig
-from .configuration import QueueWriteSignature
-from .control import QueueControl
-from .counters import QueueCounters
-from .epochs import Epochs
-from .events import Events, EventsSignature
+from .control_plane import ControlPlane
+from .events import EventsSignature
 from .frontend import FrontEnd
-from .frontpanel import FrontPanel
-from .histogram import LatencyHistogram
-from .layouts import OpKind, op_layout
+from .instruments import Instruments
 from .mover import Mover
-from .quiesce import Quiesce
 from .rings.rings import Rings
 
 __all__ = ["DmaEngine"]
@@ -67,225 +70,80 @@ class DmaEngine(wiring.Component):
                                         id_width=config.doorbell_id_width)),
             "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
                                       id_width=config.axi_id_width)),
-            "irq": Out(1),
-            "events": Out(EventsSignature(config)),
+            "irq": Out(1), "events": Out(EventsSignature(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.panel = panel = FrontPanel(config)
-        m.submodules.control = control = QueueControl(config)
-        m.submodules.front_end = front_end = FrontEnd(config)
-        m.submodules.epochs = epochs = Epochs(config)
-        m.submodules.quiesce = quiesce = Quiesce(config)
-        m.submodules.completion = completion = Completion(config)
-        m.submodules.rings = rings = Rings(config)
-        m.submodules.mover = mover = Mover(config)
+        wires = Wiring(m, self)
+        wires.add(sweep=Sweep(config), front_end=FrontEnd(config), rings=Rings(config), mover=Mover(config),
+                  completion=Completion(config), control=ControlPlane(config), instruments=Instruments(config))
+        for port, bus in (("s_axil", "control.s_axil"), ("s_axi_db", "front_end.s_axi_db"), ("m_axi", "mover.m_axi"),
+                          ("irq", "control.irq"), ("events", "instruments.events")):
+            wires.connect(f"self.{port}", bus)
+        wires.broadcast("sweep.init", "front_end.init", "mover.init", "completion.init", "control.init",
+                        "instruments.init")
 
-        # -- The sweep over all memories after reset.
-        m.submodules.sweep = sweep = Sweep(config)
-        init = sweep.init
-        for part in (panel, front_end, mover, completion, epochs):
-            m.d.comb += [part.init.active.eq(init.active), part.init.address.eq(init.address)]
+        # -- Configuration and state bits.
+        wires.broadcast("control.configure", "front_end.configure", "rings.configure", "completion.configure")
+        wires.connect("control.region", "front_end.region")
+        wires.connect("control.page", "front_end.page")
+        wires.broadcast("control.connection", "front_end.connection", "completion.connection")
+        wires.broadcast("control.targets", "front_end.targets", "mover.targets")
+        wires.broadcast("control.ablation", "mover.ablation", "completion.ablation")
+        wires.broadcast("control.states", "front_end.queues", "rings.queues", "completion.queues")
+        wires.broadcast("control.clear", "front_end.clear", "rings.clear")
+        wires.connect("control.flush", "front_end.flush")
+        wires.connect("completion.settings", "front_end.settings")
 
-        # -- Words to segments.
-        connect(m, flipped(self.s_axi_db), front_end.s_axi_db)
-        connect(m, front_end.segments, mover.segments)
-        m.d.comb += [
-            completion.connection.valid.eq(panel.connection_write),
-            completion.connection.connection.eq(panel.connection_id),
-            completion.connection.entry.eq(panel.connection), completion.connection.rc_addr.eq(panel.connection_rc),
-        ]
-        m.d.comb += [
-            front_end.connection.valid.eq(panel.connection_write),
-            front_end.connection.connection.eq(panel.connection_id),
-            front_end.connection.entry.eq(panel.connection), front_end.connection.rc_addr.eq(panel.connection_rc),
-            front_end.region.valid.eq(panel.region_write), front_end.region.region.eq(panel.region_id),
-            front_end.region.entry.eq(panel.region),
-            front_end.page.valid.eq(panel.page_write), front_end.page.page.eq(panel.page_id),
-            front_end.page.entry.eq(panel.page),
-            front_end.queues.resetting.eq(control.resetting), front_end.queues.enabled.eq(control.enabled),
-            front_end.queues.running.eq(control.running), front_end.held.eq(completion.held),
-            front_end.clear.valid.eq(control.forgive), front_end.clear.queue.eq(control.forgive_queue),
-            front_end.flush.valid.eq(control.flush), front_end.flush.queue.eq(control.flush_queue),
-            front_end.targets.slow.eq(panel.target_slow), mover.targets.slow.eq(panel.target_slow),
-        ]
-        connect(m, front_end.head, completion.head)
-        connect(m, completion.retired, front_end.retired)
-        connect(m, completion.returned, front_end.returned)
-        m.d.comb += [mover.targets.limit[number].eq(limit) for number, limit in enumerate(panel.target_limit)]
-        m.d.comb += [front_end.targets.limit[number].eq(limit) for number, limit in enumerate(panel.target_limit)]
+        # -- Words to segments, segments to memory and back, ends of segments to words in memory.
+        wires.connect("front_end.tails", "rings.tails")
+        wires.connect("rings.words", "front_end.ring_words")
+        wires.connect("front_end.consumed", "rings.consumed")
+        wires.connect("rings.bursts", "mover.fetch")
+        wires.connect("mover.descriptors", "rings.descriptors")
+        wires.connect("front_end.segments", "mover.segments")
+        wires.connect("mover.rejected", "completion.rejected")
+        wires.connect("mover.signals", "completion.signals")
+        wires.connect("completion.words", "mover.words")
+        wires.connect("front_end.head", "completion.head")
+        wires.connect("rings.restarted", "completion.restarted")
 
-        # -- Descriptor rings.
-        connect(m, front_end.tails, rings.tails)
-        connect(m, rings.words, front_end.ring_words)
-        connect(m, front_end.consumed, rings.consumed)
-        queue_write = QueueWriteSignature(config).create()
-        connect(m, rings.bursts, mover.fetch)
-        m.d.comb += [
-            queue_write.valid.eq(panel.queue_write), queue_write.queue.eq(panel.queue_id),
-            queue_write.settings.eq(panel.settings), queue_write.ring.eq(panel.ring),
-            queue_write.priority.eq(panel.queue_priority), queue_write.limit.eq(panel.queue_limit),
-            queue_write.sc_addr.eq(panel.sc_addr), queue_write.rc_addr.eq(panel.rc_addr),
-            queue_write.ark.eq(panel.ark),
-        ]
-        for part in (rings, completion, front_end):
-            connect(m, queue_write, part.configure)
-        connect(m, epochs.gave_up, rings.give_up)
-        connect(m, mover.descriptors, rings.descriptors)
-        m.d.comb += [
-            rings.queues.enabled.eq(control.enabled), rings.queues.resetting.eq(control.resetting),
-            rings.queues.running.eq(control.running),
-            rings.clear.valid.eq(control.forgive), rings.clear.queue.eq(control.forgive_queue),
-            completion.restarted.eq(rings.restarted),
-        ]
+        # -- State of queues, operations on them, and giving them up.
+        wires.connect("front_end.occupancy", "control.occupancy")
+        wires.connect("rings.refusing", "control.rings_refusing")
+        wires.connect("rings.status", "control.rings")
+        wires.broadcast("completion.held", "front_end.held", "control.held")
+        wires.connect("completion.pending", "control.pending")
+        wires.connect("front_end.events", "control.queue_events")
+        wires.connect("completion.events", "control.word_events")
+        wires.connect("rings.events", "control.ring_events")
+        wires.connect("control.operations", "completion.operations")
+        wires.connect("control.tail", "front_end.lookup")
+        wires.connect("control.retirement", "completion.lookup")
+        wires.connect("front_end.epoch", "control.epochs[0]")
+        wires.connect("mover.epoch", "control.epochs[1]")
+        for number in range(3):
+            wires.connect(f"completion.epochs[{number}]", f"control.epochs[{number + 2}]")
+        wires.broadcast("control.give_up", "rings.give_up", "completion.give_up")
+        wires.connect("control.given_up", "completion.given_up")
+        wires.connect("control.drain", "mover.drain")
+        wires.connect("completion.word_status", "control.words")
+        wires.connect("completion.inside", "control.inside")
+        wires.connect("control.phase", "front_end.phase")
 
-        # -- Segments to memory and back.
-        connect(m, mover.m_axi, flipped(self.m_axi))
-        connect(m, mover.signals, completion.signals)
-        connect(m, completion.words, mover.words)
-        m.d.comb += [mover.ablation.single_read.eq(panel.single_read), mover.ablation.every_word.eq(panel.every_word)]
-        m.d.comb += [completion.ablation.single_read.eq(panel.single_read),
-                     completion.ablation.every_word.eq(panel.every_word)]
-
-        # -- Ends of segments to completion words.
-        connect(m, mover.rejected, completion.rejected)
-        connect(m, mover.done, completion.done)
-        connect(m, mover.written, completion.written)
-        connect(m, epochs.gave_up, completion.give_up)
-        connect(m, completion.settings, front_end.settings)
-        m.d.comb += [
-            completion.queues.resetting.eq(control.resetting), completion.queues.enabled.eq(control.enabled),
-            completion.queues.running.eq(control.running),
-        ]
-        connect(m, front_end.scheduled, completion.scheduled)
-
-        # -- Queue control.
-        m.submodules.ops = ops = Merge(op_layout(config), 5, settled=not config.bypass)
-        connect(m, ops.o, completion.operations)
-        connect(m, control.ops, ops.i[0])
-        connect(m, control.scan_ops, ops.i[1])
-        m.d.comb += [
-            ops.i[2].valid.eq(front_end.events.valid), front_end.events.ready.eq(ops.i[2].ready),
-            ops.i[2].payload.kind.eq(OpKind.EVENT), ops.i[2].payload.queue.eq(front_end.events.payload.queue),
-            ops.i[2].payload.status.eq(front_end.events.payload.status),
-        ]
-        m.d.comb += [
-            ops.i[3].valid.eq(completion.events.valid), completion.events.ready.eq(ops.i[3].ready),
-            ops.i[3].payload.kind.eq(OpKind.EVENT), ops.i[3].payload.queue.eq(completion.events.payload.queue),
-            ops.i[3].payload.status.eq(completion.events.payload.status),
-            ops.i[4].valid.eq(rings.events.valid), rings.events.ready.eq(ops.i[4].ready),
-            ops.i[4].payload.kind.eq(OpKind.EVENT), ops.i[4].payload.queue.eq(rings.events.payload.queue),
-            ops.i[4].payload.status.eq(rings.events.payload.status),
-        ]
-        look = Mux(control.scanning, control.scan_queue, panel.select)
-        m.d.comb += [
-            control.command_valid.eq(panel.command_write), control.command.eq(panel.command),
-            control.command_queue.eq(panel.command_queue), control.watchdog.eq(panel.watchdog),
-            control.waiting.eq(front_end.occupancy.ready | front_end.occupancy.more), control.held.eq(completion.held),
-            control.pending.eq(completion.completions_pending | completion.notices_pending),
-            control.retired.eq(completion.retired.valid), control.retired_queue.eq(completion.retired.queue),
-            front_end.lookup.queue.eq(look), completion.lookup.queue.eq(look),
-            control.in_flight.eq((front_end.lookup.tail != completion.lookup.head)
-                                 | Cat(rings.status.fetching, C(0, config.queues)).bit_select(look, 1)
-                                 | (epochs.gave_up.busy & (epochs.gave_up.queue == look))),
-        ]
-
-        # -- Segments that still count.
-        m.d.comb += [epochs.queue[0].eq(front_end.epoch.queue), front_end.epoch.epoch.eq(epochs.epoch[0])]
-        for index, lookup in enumerate((mover.epoch, *completion.epochs)):
-            m.d.comb += [epochs.queue[index + 1].eq(lookup.queue), lookup.epoch.eq(epochs.epoch[index + 1])]
-        connect(m, epochs.ends, completion.given_up)
-        m.d.comb += [
-            epochs.scheduled.eq(front_end.scheduled.valid), epochs.scheduled_queue.eq(front_end.scheduled.segment.queue),
-            quiesce.scheduled.eq(front_end.scheduled.valid), quiesce.scheduled_phase.eq(front_end.scheduled.segment.phase),
-            quiesce.returned.eq(completion.returned.valid), quiesce.returned_phase.eq(completion.returned.phase),
-            quiesce.start.eq(panel.quiesce), panel.quiescing.eq(quiesce.busy), front_end.phase.eq(quiesce.phase),
-            epochs.returned.eq(completion.returned.valid),
-            epochs.returned_queue.eq(completion.returned.queue),
-            epochs.look.eq(control.scanning), epochs.look_queue.eq(control.scan_queue),
-            epochs.look_head.eq(completion.lookup.head), epochs.look_tail.eq(front_end.lookup.tail),
-            epochs.give_up.eq(control.give_up),
-            epochs.hold.eq(Cat(completion.inside, C(0, config.queues)).bit_select(epochs.gave_up.queue, 1)),
-            epochs.words_outside.eq(completion.word_status.outside), epochs.draining.eq(completion.word_status.busy | mover.drain.busy),
-            quiesce.given_up.eq(completion.word_status.outstanding | rings.status.owed),
-            mover.drain.start.eq(epochs.gave_up.valid),
-        ]
-        # -- What software sees.
-        connect(m, flipped(self.s_axil), panel.bus)
-        m.d.comb += [
-            self.irq.eq(panel.irq),
-            panel.enabled.eq(control.enabled), panel.running.eq(control.running),
-            panel.resetting.eq(control.resetting), panel.held.eq(completion.held),
-            panel.refusing.eq(front_end.occupancy.refusing | rings.refusing), panel.waiting.eq(front_end.occupancy.ready | front_end.occupancy.more),
-            panel.look_valid.eq(~control.scanning),
-            panel.in_flight.eq(front_end.lookup.tail - completion.lookup.head), panel.word.eq(completion.lookup.word),
-            panel.log_valid.eq(completion.outcome.failed), panel.log.eq(completion.outcome.log), panel.interrupt.eq(completion.outcome.interrupt),
-        ]
-        m.d.comb += [
-            panel.counts.words.eq(front_end.posted.valid),
-            panel.counts.refused.eq(front_end.refused | rings.tail_refused),
-            panel.counts.requests.eq(completion.outcome.ended),
-            panel.counts.failed.eq(completion.outcome.failed),
-            panel.counts.segments.eq(mover.launch.read),
-            panel.counts.read_beats.eq(mover.activity.read_beat),
-            panel.counts.write_beats.eq(mover.activity.write_beat),
-            panel.counts.completion_writes.eq(mover.written.valid & ~completion.unexpected),
-            panel.counts.unexpected.eq((mover.unexpected_beat | rings.unexpected)
-                                       + (mover.unexpected_response | completion.unexpected)),
-            panel.counts.read_stalls.eq(mover.activity.read_stall),
-            panel.counts.write_stalls.eq(mover.activity.write_stall),
-        ]
-
-        m.submodules.counters = counters = QueueCounters(config)
-        m.submodules.histogram = histogram = LatencyHistogram(config)
-        for part in (counters, histogram):
-            connect(m, init, part.init)
-        m.d.comb += [
-            counters.done.eq(completion.moved.valid), counters.done_queue.eq(completion.moved.queue),
-            counters.done_size.eq(completion.moved.size), counters.done_ok.eq(completion.moved.ok),
-            counters.dropped.eq(front_end.dropped.valid), counters.dropped_queue.eq(front_end.dropped.queue),
-            counters.reset.eq(completion.outcome.reset), counters.reset_queue.eq(completion.outcome.queue),
-            counters.take.eq(panel.snapshot), counters.queue.eq(panel.select),
-            panel.snapshot_busy.eq(counters.busy),
-            panel.bytes.eq(counters.bytes), panel.segments.eq(counters.segments), panel.stalls.eq(counters.stalls),
-            histogram.posted.eq(panel.counts.words), histogram.posted_queue.eq(front_end.posted.queue),
-            histogram.ended.eq(completion.outcome.ended), histogram.reset.eq(completion.outcome.reset),
-            histogram.queue.eq(completion.outcome.queue),
-            histogram.look.eq(panel.histogram), histogram.look_queue.eq(panel.select),
-            histogram.look_bin.eq(panel.histogram_bin), panel.histogram_count.eq(histogram.count),
-        ]
-
-        # -- What an observer sees.
-        m.submodules.events = events = Events(config)
-        connect(m, flipped(self.events), events.o)
-        launch = mover.launch.payload
-        for event, valid, fields in (
-            (events.i.posted, panel.counts.words, {"queue": front_end.posted.queue}),
-            (events.i.dropped, front_end.dropped.valid, {"queue": front_end.dropped.queue}),
-            (events.i.scheduled, front_end.scheduled.valid, {
-                "queue": front_end.scheduled.segment.queue, "index": front_end.scheduled.segment.index, "first": front_end.scheduled.segment.first,
-                "last": front_end.scheduled.segment.last}),
-            (events.i.read, mover.launch.read, {
-                "queue": launch.segment.queue, "index": launch.segment.index, "tag": launch.tag,
-                "size": launch.segment.size, "beats": launch.segment.src_beats}),
-            (events.i.arrived, mover.sequencer.arrived, {"tag": mover.sequencer.arrived_tag}),
-            (events.i.write, mover.sequencer.began, {"tag": mover.sequencer.began_tag}),
-            (events.i.done, mover.done.valid, {"tag": mover.done.tag, "status": mover.done.payload.status}),
-            (events.i.rejected, mover.rejection.valid, {
-                "queue": mover.rejection.queue, "index": mover.rejection.index,
-                "status": mover.rejection.status}),
-            (events.i.retired, completion.retired.valid, {"queue": completion.retired.queue, "index": completion.retired.index}),
-            (events.i.ended, completion.outcome.ended, {"queue": completion.outcome.queue}),
-            (events.i.failed, completion.outcome.failed, {"queue": completion.outcome.log.queue, "status": completion.outcome.log.status}),
-            (events.i.word, completion.sent.valid, {"writer": completion.sent.id}),
-            (events.i.written, mover.written.valid & ~completion.unexpected, {
-                "writer": mover.written.id.as_value(), "error": mover.written.failed}),
-            (events.i.freed, mover.sequencer.freed, {}),
-            (events.i.read_stall, panel.counts.read_stalls, {}),
-            (events.i.write_stall, panel.counts.write_stalls, {}),
-        ):
-            m.d.comb += event.valid.eq(valid)
-            m.d.comb += [getattr(event, name).eq(value) for name, value in fields.items()]
+        # -- What happens, for everybody whom it concerns.
+        wires.broadcast("front_end.scheduled", "completion.scheduled", "control.scheduled", "instruments.scheduled")
+        wires.broadcast("mover.done", "completion.done", "instruments.done")
+        wires.broadcast("mover.written", "completion.written", "instruments.written")
+        wires.broadcast("completion.retired", "front_end.retired", "control.retired", "instruments.retired")
+        wires.broadcast("completion.returned", "front_end.returned", "control.returned")
+        wires.broadcast("completion.outcome", "control.outcome", "instruments.outcome")
+        for part in ("front_end", "rings", "mover", "completion"):
+            wires.connect(f"{part}.activity", f"instruments.{part}")
+        wires.connect("control.snapshot", "instruments.snapshot")
+        wires.connect("control.histogram", "instruments.histogram")
+        wires.connect("instruments.counts", "control.counts")
+        wires.finish()
         return m

@@ -13,9 +13,12 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
 from .layouts import EPOCH_WIDTH, done_layout
+from .port_drain import DrainSignature
 from .segment_credit import SEGMENT_PLACES
+from .strobes import ReturnedSignature, ScheduledSignature
 
-__all__ = ["LOOKUPS", "EpochLookupSignature", "Epochs", "GiveUpSignature", "outside_bits"]
+__all__ = ["LOOKUPS", "EpochLookupSignature", "Epochs", "GiveUpSignature", "WindowSignature", "WordStatusSignature",
+           "outside_bits"]
 
 LOOKUPS = 5
 """Who looks up epochs: scheduler, aligner, retirement, completion writer, notices."""
@@ -50,6 +53,32 @@ class GiveUpSignature(wiring.Signature):
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "scan": Out(1), "busy": Out(1)})
 
 
+class WordStatusSignature(wiring.Signature):
+    """Words whose write responses belong to earlier lives of their queues, for epochs and for QUIESCE.
+
+    Members
+    -------
+    busy : ``Out(1)``
+        The queue that is given up is not settled: high from the cycle after, until a cycle without a response.
+    outside : ``Out(1)``
+        That queue, or the one last scanned, has responses outstanding that were given up. A register, high while
+        ``busy``, and after it or a scan until a cycle without a response.
+    outstanding : ``Out(1)``
+        Some queue has.
+    """
+
+    def __init__(self):
+        super().__init__({"busy": Out(1), "outside": Out(1), "outstanding": Out(1)})
+
+
+class WindowSignature(wiring.Signature):
+    """The scanner shows the ends of a queue's window: its oldest segment, and the number of its next one."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "head": Out(config.index_width),
+                          "tail": Out(config.index_width)})
+
+
 def outside_bits(config):
     """Bits that count the segments between scheduler and retirement: in the legalizer, with a tag, or returning."""
     return (SEGMENT_PLACES + config.tags + RETURNING).bit_length()
@@ -69,35 +98,29 @@ class Epochs(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    queue : array of :data:`LOOKUPS` ``In``, epoch : array of as many ``Out``
-        Epoch of a queue, combinational.
-    scheduled, scheduled_queue, returned, returned_queue : ``In``
-        A segment enters the pipeline; a segment leaves it, whatever its epoch.
-    look, look_queue, look_head, look_tail : ``In``
-        While ``look`` is high: the ends of a queue's window.
-    give_up : ``In(1)``
-        Give up the queue last looked at; ignored while another one is being given up.
-    hold : ``In(1)``
-        That queue cannot be given up now.
-    words_outside : ``In(1)``
-        It has words that were given up before and are outside.
-    draining : ``In(1)``
-        What is past the last place where it can be switched off has not left the engine.
-    gave_up : ``Out(GiveUpSignature)``
+    lookups : array of :data:`LOOKUPS` ``In(EpochLookupSignature)``
+    scheduled : ``In(ScheduledSignature)``, returned : ``In(ReturnedSignature)``
+    window : ``In(WindowSignature)``
+    request : ``In(1)``
+        Give up the queue last scanned; ignored while another one is being given up.
+    inside : ``In(extended)``
+        Queues with notices in the engine, which cannot be given up now.
+    words : ``In(WordStatusSignature)``, drain : ``Out(DrainSignature)``
+        What of a queue is outside, or past the last place where it can be switched off.
+    give_up : ``Out(GiveUpSignature)``
     ends : ``Out(stream.Signature(done_layout))``
         Ends of the segments given up.
     """
 
     def __init__(self, config):
         self.config = config
-        queue, place = config.queue_bits, config.index_width
         super().__init__({
             "init": In(SweepSignature(config)),
-            "queue": In(queue).array(LOOKUPS), "epoch": Out(EPOCH_WIDTH).array(LOOKUPS),
-            "scheduled": In(1), "scheduled_queue": In(queue), "returned": In(1), "returned_queue": In(queue),
-            "look": In(1), "look_queue": In(queue), "look_head": In(place), "look_tail": In(place),
-            "give_up": In(1), "hold": In(1), "words_outside": In(1), "draining": In(1),
-            "gave_up": Out(GiveUpSignature(config)),
+            "lookups": In(EpochLookupSignature(config)).array(LOOKUPS),
+            "scheduled": In(ScheduledSignature(config)), "returned": In(ReturnedSignature(config)),
+            "window": In(WindowSignature(config)),
+            "request": In(1), "inside": In(config.extended), "words": In(WordStatusSignature()),
+            "drain": Out(DrainSignature()), "give_up": Out(GiveUpSignature(config)),
             "ends": Out(stream.Signature(done_layout(config))),
         })
 
@@ -110,33 +133,34 @@ class Epochs(wiring.Component):
         m.submodules.back = back = Table(outside_bits(config), depth=config.queues, reads=2, init=init)
         for table in (rows, sent, back):
             wiring.connect(m, wiring.flipped(self.init), table.init)
-        for index in range(LOOKUPS):
-            m.d.comb += [rows.read[index].addr.eq(self.queue[index]),
-                         self.epoch[index].eq(rows.read[index].data.epoch)]
-        for table, strobe, queue in ((sent, self.scheduled, self.scheduled_queue),
-                                     (back, self.returned, self.returned_queue)):
+        for index, lookup in enumerate(self.lookups):
+            m.d.comb += [rows.read[index].addr.eq(lookup.queue), lookup.epoch.eq(rows.read[index].data.epoch)]
+        for table, strobe, queue in ((sent, self.scheduled.valid, self.scheduled.segment.queue),
+                                     (back, self.returned.valid, self.returned.queue)):
             m.d.comb += [table.read[0].addr.eq(queue), table.write.addr.eq(queue), table.write.en.eq(strobe),
-                         table.write.data.eq(table.read[0].data + 1), table.read[1].addr.eq(self.look_queue)]
+                         table.write.data.eq(table.read[0].data + 1), table.read[1].addr.eq(self.window.queue)]
 
         # -- The queue last looked at.
-        queue, place, tail = Signal(config.queue_bits), Signal.like(self.look_head), Signal.like(self.look_tail)
+        window, give_up = self.window, self.give_up
+        queue, place, tail = Signal(config.queue_bits), Signal.like(window.head), Signal.like(window.tail)
         outside, walking, clean = Signal(), Signal(), Signal()
-        spent = Signal()                # every epoch of it is in use; as ``give_up`` comes three cycles after ``look``
+        spent = Signal()                # every epoch of it is in use; as ``give_up`` comes three cycles after the scan
         now = rows.read[LOOKUPS].data
         m.d.comb += [
             rows.read[LOOKUPS].addr.eq(queue),
             rows.write.addr.eq(queue),
-            self.gave_up.busy.eq(walking | self.draining),
-            clean.eq(~self.gave_up.busy & ~outside & ~self.words_outside),
-            self.gave_up.valid.eq(self.give_up & ~self.gave_up.busy & ~spent),
-            self.gave_up.queue.eq(queue), self.gave_up.scan.eq(self.look),
-            rows.write.en.eq(self.gave_up.valid | clean),
-            rows.write.data.epoch.eq(now.epoch + self.gave_up.valid),
-            rows.write.data.used.eq(Mux(self.gave_up.valid, now.used + 1, 0)),
+            give_up.busy.eq(walking | (self.words.busy | self.drain.busy)),
+            clean.eq(~give_up.busy & ~outside & ~self.words.outside),
+            give_up.valid.eq(self.request & ~give_up.busy & ~spent), self.drain.start.eq(give_up.valid),
+            give_up.queue.eq(queue), give_up.scan.eq(window.valid),
+            rows.write.en.eq(give_up.valid | clean),
+            rows.write.data.epoch.eq(now.epoch + give_up.valid),
+            rows.write.data.used.eq(Mux(give_up.valid, now.used + 1, 0)),
         ]
-        m.d.sync += spent.eq(now.used.all() | self.hold)
-        with m.If(self.look & ~self.gave_up.busy):
-            m.d.sync += [queue.eq(self.look_queue), place.eq(self.look_head), tail.eq(self.look_tail),
+        hold = Cat(self.inside, C(0, config.queues)).bit_select(queue, 1)
+        m.d.sync += spent.eq(now.used.all() | hold)
+        with m.If(window.valid & ~give_up.busy):
+            m.d.sync += [queue.eq(window.queue), place.eq(window.head), tail.eq(window.tail),
                          outside.eq(sent.read[1].data != back.read[1].data)]
 
         # -- Its window, place by place.
@@ -145,7 +169,7 @@ class Epochs(wiring.Component):
             self.ends.payload.queue.eq(queue), self.ends.payload.index.eq(place),
             self.ends.payload.epoch.eq(now.epoch),
         ]
-        with m.If(self.gave_up.valid):
+        with m.If(give_up.valid):
             m.d.sync += walking.eq(place != tail)
         with m.Elif(walking & self.ends.ready):
             m.d.sync += [place.eq(place + 1), walking.eq((place + 1)[:len(place)] != tail)]

@@ -7,7 +7,20 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .axi_port import BusActivitySignature
+from .completion.notices import SentSignature
 from .layouts import STATUS_WIDTH
+from .sequencer import SequencerEventsSignature
+from .strobes import (
+    DoneSignature,
+    LaunchSignature,
+    OutcomeSignature,
+    QueueStrobeSignature,
+    RejectionSignature,
+    RetiredSignature,
+    ScheduledSignature,
+    WrittenSignature,
+)
 
 __all__ = ["EVENTS", "Events", "EventsSignature"]
 
@@ -70,17 +83,51 @@ class Events(wiring.Component):
 
     Members
     -------
-    i : ``In(EventsSignature)``
+    posted, dropped, scheduled, launch, sequencer, done, rejection, retired, outcome, sent, written, bus : ``In``
+        Strobes of the stages.
+    unexpected_word : ``In(1)``
+        ``written`` is of a word that is not in flight.
     o : ``Out(EventsSignature)``
         Fields without their ``valid`` mean nothing.
     """
 
     def __init__(self, config):
-        super().__init__({"i": In(EventsSignature(config)), "o": Out(EventsSignature(config))})
+        super().__init__({
+            "posted": In(QueueStrobeSignature(config)), "dropped": In(QueueStrobeSignature(config)),
+            "scheduled": In(ScheduledSignature(config)), "launch": In(LaunchSignature(config)),
+            "sequencer": In(SequencerEventsSignature(config)), "done": In(DoneSignature(config)),
+            "rejection": In(RejectionSignature(config)), "retired": In(RetiredSignature(config)),
+            "outcome": In(OutcomeSignature(config)), "sent": In(SentSignature(config)),
+            "written": In(WrittenSignature(config)), "unexpected_word": In(1), "bus": In(BusActivitySignature()),
+            "o": Out(EventsSignature(config)),
+        })
 
     def elaborate(self, platform):
         m = Module()
-        for kind, fields in EVENTS.items():
-            for name in ("valid", *fields):
-                m.d.sync += getattr(getattr(self.o, kind), name).eq(getattr(getattr(self.i, kind), name))
+        scheduled, launch, log = self.scheduled.segment, self.launch.payload, self.outcome.log
+        for event, valid, fields in (
+            ("posted", self.posted.valid, {"queue": self.posted.queue}),
+            ("dropped", self.dropped.valid, {"queue": self.dropped.queue}),
+            ("scheduled", self.scheduled.valid, {"queue": scheduled.queue, "index": scheduled.index,
+                                                 "first": scheduled.first, "last": scheduled.last}),
+            ("read", self.launch.read, {"queue": launch.segment.queue, "index": launch.segment.index,
+                                        "tag": launch.tag, "size": launch.segment.size,
+                                        "beats": launch.segment.src_beats}),
+            ("arrived", self.sequencer.arrived, {"tag": self.sequencer.arrived_tag}),
+            ("write", self.sequencer.began, {"tag": self.sequencer.began_tag}),
+            ("done", self.done.valid, {"tag": self.done.tag, "status": self.done.payload.status}),
+            ("rejected", self.rejection.valid, {"queue": self.rejection.queue, "index": self.rejection.index,
+                                                "status": self.rejection.status}),
+            ("retired", self.retired.valid, {"queue": self.retired.queue, "index": self.retired.index}),
+            ("ended", self.outcome.ended, {"queue": self.outcome.queue}),
+            ("failed", self.outcome.failed, {"queue": log.queue, "status": log.status}),
+            ("word", self.sent.valid, {"writer": self.sent.id}),
+            ("written", self.written.valid & ~self.unexpected_word, {"writer": self.written.id.as_value(),
+                                                                     "error": self.written.failed}),
+            ("freed", self.sequencer.freed, {}),
+            ("read_stall", self.bus.read_stall, {}),
+            ("write_stall", self.bus.write_stall, {}),
+        ):
+            port = getattr(self.o, event)
+            m.d.sync += [port.valid.eq(valid), *(getattr(port, name).eq(value) for name, value in fields.items())]
         return m

@@ -29,11 +29,11 @@ from .arrivals import Arrivals
 from .configuration import (
     ConnectionWriteSignature,
     PageWriteSignature,
+    QueueStatesSignature,
     QueueWriteSignature,
     RegionWriteSignature,
     TargetSettingsSignature,
 )
-from .control import QueueStatesSignature
 from .epochs import EpochLookupSignature
 from .layouts import event_layout, ring_word_layout, segment_layout
 from .legalizer import Legalizer
@@ -48,7 +48,17 @@ from .shares import Shares
 from .strobes import QueueStrobeSignature, RetiredSignature, ReturnedSignature, ScheduledSignature
 from .targets import TargetLimits
 
-__all__ = ["FrontEnd"]
+__all__ = ["FrontEnd", "FrontEndActivitySignature"]
+
+
+class FrontEndActivitySignature(wiring.Signature):
+    """What the front end does in this cycle, for counters and traces: a word was accepted, was refused; a pick was
+    dropped.
+    """
+
+    def __init__(self, config):
+        super().__init__({"posted": Out(QueueStrobeSignature(config)), "refused": Out(1),
+                          "dropped": Out(QueueStrobeSignature(config))})
 
 
 class FrontEnd(wiring.Component):
@@ -77,8 +87,7 @@ class FrontEnd(wiring.Component):
         Lookups of the scheduler; the phase of the segments that it looks up.
     lookup : ``In(TailLookupSignature)``, settings : ``In(SettingsLookupSignature)``
     scheduled : ``Out(ScheduledSignature)``, segments : ``Out(stream.Signature(segment_layout))``
-    posted, dropped : ``Out(QueueStrobeSignature)``, refused : ``Out(1)``
-        A word was accepted; a pick was dropped; a word was refused.
+    activity : ``Out(FrontEndActivitySignature)``
     """
 
     def __init__(self, config):
@@ -101,7 +110,7 @@ class FrontEnd(wiring.Component):
             "lookup": In(TailLookupSignature(config)), "settings": In(SettingsLookupSignature(config)),
             "scheduled": Out(ScheduledSignature(config)),
             "segments": Out(stream.Signature(segment_layout(config))),
-            "posted": Out(strobe), "dropped": Out(strobe), "refused": Out(1),
+            "activity": Out(FrontEndActivitySignature(config)),
         })
 
     def elaborate(self, platform):
@@ -132,8 +141,8 @@ class FrontEnd(wiring.Component):
         wires.connect("self.clear", "queues.clear")
         wires.connect("queues.events", "self.events")
         wires.connect("queues.occupancy", "self.occupancy")
-        wires.connect("queues.posted", "self.posted")
-        wires.connect("queues.refused", "self.refused")
+        wires.connect("queues.posted", "self.activity.posted")
+        wires.connect("queues.refused", "self.activity.refused")
 
         # -- Picks.
         wires.connect("scheduler.fronts", "queues.fronts")
@@ -150,7 +159,7 @@ class FrontEnd(wiring.Component):
         wires.connect("self.phase", "scheduler.phase")
         wires.connect("self.lookup", "scheduler.lookup")
         wires.connect("scheduler.consumed", "self.consumed")
-        wires.connect("scheduler.dropped", "self.dropped")
+        wires.connect("scheduler.dropped", "self.activity.dropped")
         wires.broadcast("scheduler.scheduled", "legalizer.scheduled", "shares.scheduled", "settings.scheduled",
                         "self.scheduled")
 

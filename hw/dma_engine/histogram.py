@@ -16,14 +16,31 @@ from hw.common.table import BLOCK_RAM, Table
 from hw.stream import Queue
 
 from .config import HISTOGRAM_BINS
+from .strobes import OutcomeSignature, QueueStrobeSignature
 
-__all__ = ["LatencyHistogram"]
+__all__ = ["HistogramReadSignature", "LatencyHistogram"]
 
 TIME_WIDTH = 32
 COUNT_WIDTH = 32
 
 SAMPLES_WAITING = 8
 """Samples that wait while software reads."""
+
+
+class HistogramReadSignature(wiring.Signature):
+    """Software reads a bin.
+
+    Members
+    -------
+    read : ``Out(1)``, queue, bin : ``Out``
+        Not in two cycles running.
+    count : ``In``
+        The bin last read, from 2 cycles later on. Wraps.
+    """
+
+    def __init__(self, config):
+        super().__init__({"read": Out(1), "queue": Out(config.queue_bits), "bin": Out(range(HISTOGRAM_BINS)),
+                          "count": In(COUNT_WIDTH)})
 
 
 class LatencyHistogram(wiring.Component):
@@ -36,25 +53,19 @@ class LatencyHistogram(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    posted : ``In(1)``, posted_queue : ``In``
+    posted : ``In(QueueStrobeSignature)``
         A word was accepted.
-    ended : ``In(1)``, reset : ``In(1)``, queue : ``In``
-        A request of the queue ended; the queue was reset, and has no requests.
-    look : ``In(1)``, look_queue, look_bin : ``In``
-        Read a bin; not in two cycles running.
-    count : ``Out``
-        The bin last read, from 2 cycles later on. Wraps.
+    outcome : ``In(OutcomeSignature)``
+        A request ended; a queue was reset, and has no requests.
+    software : ``In(HistogramReadSignature)``
     """
 
     def __init__(self, config):
         self.config = config
-        queue = config.queue_bits
         super().__init__({
             "init": In(SweepSignature(config)),
-            "posted": In(1), "posted_queue": In(queue),
-            "ended": In(1), "reset": In(1), "queue": In(queue),
-            "look": In(1), "look_queue": In(queue), "look_bin": In(range(HISTOGRAM_BINS)),
-            "count": Out(COUNT_WIDTH),
+            "posted": In(QueueStrobeSignature(config)), "outcome": In(OutcomeSignature(config)),
+            "software": In(HistogramReadSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -84,8 +95,8 @@ class LatencyHistogram(wiring.Component):
         ended, reset, end_queue = Signal(), Signal(), Signal(config.queue_bits)
         m.d.sync += [
             now.eq(now + 1),
-            posted.eq(self.posted), post_queue.eq(self.posted_queue),
-            ended.eq(self.ended), reset.eq(self.reset), end_queue.eq(self.queue),
+            posted.eq(self.posted.valid), post_queue.eq(self.posted.queue),
+            ended.eq(self.outcome.ended), reset.eq(self.outcome.reset), end_queue.eq(self.outcome.queue),
         ]
 
         starts, post = Signal(), posts.read[0].data
@@ -122,7 +133,7 @@ class LatencyHistogram(wiring.Component):
                 m.d.comb += items.i.payload.bin.eq(number)
 
     def _count(self, m, items):
-        config, queues = self.config, self.config.queues
+        config, queues, software = self.config, self.config.queues, self.software
         m.submodules.rows = rows = memory.Memory(
             shape=unsigned(COUNT_WIDTH), depth=queues * HISTOGRAM_BINS, init=[], attrs=BLOCK_RAM)
         write, read = rows.write_port(), rows.read_port()
@@ -133,16 +144,17 @@ class LatencyHistogram(wiring.Component):
         # -- Read a row, software's first.
         item, valid = Signal.like(items.o.payload), Signal()
         had, writes = Signal.like(items.o.payload), Signal()
-        looking, look_row = Signal(), Signal(Shape.cast(item.queue.shape()).width + len(self.look_bin))
-        written, following, wanted_row = Signal(), items.o.payload.queue, Cat(self.look_bin, self.look_queue)
+        looking, look_row = Signal(), Signal(Shape.cast(item.queue.shape()).width + len(software.bin))
+        written, following, wanted_row = Signal(), items.o.payload.queue, Cat(software.bin, software.queue)
         m.d.comb += [
             # A row that is being written cannot be read: what is written is shown.
-            written.eq(self.look & write.en & (write.addr == wanted_row)),
-            items.o.ready.eq(~self.look & ~(valid & (item.queue == following)) & ~(writes & (had.queue == following))),
-            read.addr.eq(Mux(self.look, wanted_row, Cat(items.o.payload.bin, following))),
+            written.eq(software.read & write.en & (write.addr == wanted_row)),
+            items.o.ready.eq(~software.read & ~(valid & (item.queue == following))
+                             & ~(writes & (had.queue == following))),
+            read.addr.eq(Mux(software.read, wanted_row, Cat(items.o.payload.bin, following))),
         ]
         m.d.sync += [valid.eq(items.o.valid & items.o.ready), item.eq(items.o.payload),
-                     looking.eq(self.look & ~written), look_row.eq(wanted_row)]
+                     looking.eq(software.read & ~written), look_row.eq(wanted_row)]
 
         # -- Keep what it holds: block RAM shows it late in its cycle.
         count = Signal(COUNT_WIDTH)
@@ -160,9 +172,9 @@ class LatencyHistogram(wiring.Component):
         ]
 
         # -- Show it.
-        m.d.comb += filled.read[1].addr.eq(look_row[len(self.look_bin):])
+        m.d.comb += filled.read[1].addr.eq(look_row[len(software.bin):])
         with m.If(looking):
-            m.d.sync += self.count.eq(
-                Mux(filled.read[1].data.bit_select(look_row[:len(self.look_bin)], 1), read.data, 0))
+            m.d.sync += software.count.eq(
+                Mux(filled.read[1].data.bit_select(look_row[:len(software.bin)], 1), read.data, 0))
         with m.Elif(written):
-            m.d.sync += self.count.eq(write.data)
+            m.d.sync += software.count.eq(write.data)

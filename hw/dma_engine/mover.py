@@ -43,7 +43,26 @@ from .responses import Responses
 from .sequencer import ADDRESS_PLACES, SequencerEventsSignature, WordWriteSignature, WriteSequencer
 from .strobes import DoneSignature, LaunchSignature, RejectionSignature, WrittenSignature
 
-__all__ = ["Mover"]
+__all__ = ["Mover", "MoverActivitySignature"]
+
+
+class MoverActivitySignature(wiring.Signature):
+    """What the mover does in this cycle, for counters and traces.
+
+    Members
+    -------
+    launch, rejection, sequencer, bus : ``Out``
+        Strobes of its stages.
+    unexpected_beat, unexpected_response : ``Out(1)``
+        On R, on B: of nothing in flight.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "launch": Out(LaunchSignature(config)), "rejection": Out(RejectionSignature(config)),
+            "sequencer": Out(SequencerEventsSignature(config)), "bus": Out(BusActivitySignature()),
+            "unexpected_beat": Out(1), "unexpected_response": Out(1),
+        })
 
 
 class Mover(wiring.Component):
@@ -66,10 +85,7 @@ class Mover(wiring.Component):
     epoch : ``Out(EpochLookupSignature)``, drain : ``In(DrainSignature)``
         For queues that are given up.
     ablation : ``In(AblationSignature)``, targets : ``In(TargetSettingsSignature)``
-    launch, rejection, sequencer, activity : ``Out``
-        For traces and counters.
-    unexpected_beat, unexpected_response : ``Out(1)``
-        On R, on B: of nothing in flight.
+    activity : ``Out(MoverActivitySignature)``
     m_axi : ``Out(AxiSignature)``
     """
 
@@ -86,9 +102,7 @@ class Mover(wiring.Component):
             "done": Out(DoneSignature(config)), "written": Out(WrittenSignature(config)),
             "epoch": Out(EpochLookupSignature(config)), "drain": In(DrainSignature()),
             "ablation": In(AblationSignature()), "targets": In(TargetSettingsSignature(config)),
-            "launch": Out(LaunchSignature(config)), "rejection": Out(RejectionSignature(config)),
-            "sequencer": Out(SequencerEventsSignature(config)), "activity": Out(BusActivitySignature()),
-            "unexpected_beat": Out(1), "unexpected_response": Out(1),
+            "activity": Out(MoverActivitySignature(config)),
             "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
                                       id_width=config.axi_id_width)),
         })
@@ -113,7 +127,8 @@ class Mover(wiring.Component):
         wires.connect("self.targets", "buffer.targets")
         wires.connect("buffer.slot_freed", "read.slot_freed")
         wires.connect("buffer.descriptors", "self.descriptors")
-        wires.broadcast("read.launch", "buffer.launch", "sequencer.launch", "responses.launch", "self.launch")
+        wires.broadcast("read.launch", "buffer.launch", "sequencer.launch", "responses.launch",
+                        "self.activity.launch")
 
         # -- Writes.
         wires.connect("buffer.arrived", "sequencer.arrived")
@@ -139,10 +154,10 @@ class Mover(wiring.Component):
         wires.connect("read.signals", "self.signals")
 
         # -- For traces and counters.
-        wires.connect("read.rejection", "self.rejection")
-        wires.connect("sequencer.events", "self.sequencer")
-        wires.connect("port.activity", "self.activity")
-        wires.connect("buffer.unexpected", "self.unexpected_beat")
-        wires.connect("responses.unexpected", "self.unexpected_response")
+        wires.connect("read.rejection", "self.activity.rejection")
+        wires.connect("sequencer.events", "self.activity.sequencer")
+        wires.connect("port.activity", "self.activity.bus")
+        wires.connect("buffer.unexpected", "self.activity.unexpected_beat")
+        wires.connect("responses.unexpected", "self.activity.unexpected_response")
         wires.finish()
         return m

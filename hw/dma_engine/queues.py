@@ -14,7 +14,7 @@ from hw.common.table import Table, ram_of
 from hw.stream import Queue
 from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION, read_late
 
-from .control import QueueStatesSignature
+from .configuration import QueueStatesSignature
 from .layouts import ArkExtra, Check, NativeLayout, arrival_layout, event_layout, front_layout
 from .strobes import QueueStrobeSignature
 from .words import Opcode, RequestFlag, Status

@@ -9,9 +9,26 @@ from amaranth.hdl import Assert, Format
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .epochs import outside_bits
+from .epochs import WordStatusSignature, outside_bits
+from .rings.lifecycle import RingStatusSignature
+from .strobes import ReturnedSignature, ScheduledSignature
 
-__all__ = ["Quiesce"]
+__all__ = ["Quiesce", "QuiesceSignature"]
+
+
+class QuiesceSignature(wiring.Signature):
+    """Software waits until everything has ended that was looked up before now.
+
+    Members
+    -------
+    start : ``Out(1)``
+        Also while busy: then ``busy`` lasts until what was scheduled before this start has ended as well.
+    busy : ``In(1)``
+        From the cycle after ``start``, and while memory owes responses to queues that were given up.
+    """
+
+    def __init__(self):
+        super().__init__({"start": Out(1), "busy": In(1)})
 
 
 class Quiesce(wiring.Component):
@@ -23,23 +40,21 @@ class Quiesce(wiring.Component):
 
     Members
     -------
-    start : ``In(1)``
-        Also while busy: then ``busy`` lasts until what was scheduled before this start has ended as well.
-    given_up : ``In(1)``
-        Memory has not answered all words and reads of descriptors of queues that were given up.
-    busy : ``Out(1)``
-        From the cycle after ``start``, and with ``given_up``.
+    software : ``In(QuiesceSignature)``
+    words : ``In(WordStatusSignature)``, rings : ``In(RingStatusSignature)``
+        Words and reads of descriptors that memory has not answered, of queues that were given up.
     phase : ``Out(1)``
         Of the segments whose regions are looked up in this cycle.
-    scheduled, scheduled_phase, returned, returned_phase : ``In(1)``
-        A segment enters the pipeline, at most one cycle after its lookup; one leaves it, whatever its epoch.
+    scheduled : ``In(ScheduledSignature)``, returned : ``In(ReturnedSignature)``
+        A segment is scheduled at most one cycle after its lookup.
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "start": In(1), "given_up": In(1), "busy": Out(1), "phase": Out(1),
-            "scheduled": In(1), "scheduled_phase": In(1), "returned": In(1), "returned_phase": In(1),
+            "software": In(QuiesceSignature()), "phase": Out(1),
+            "words": In(WordStatusSignature()), "rings": In(RingStatusSignature(config)),
+            "scheduled": In(ScheduledSignature(config)), "returned": In(ReturnedSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -48,8 +63,8 @@ class Quiesce(wiring.Component):
         for phase, count in enumerate(counts):
             comes, goes = Signal(name=f"comes_{phase}"), Signal(name=f"goes_{phase}")
             m.d.comb += [
-                comes.eq(self.scheduled & (self.scheduled_phase == phase)),
-                goes.eq(self.returned & (self.returned_phase == phase)),
+                comes.eq(self.scheduled.valid & (self.scheduled.segment.phase == phase)),
+                goes.eq(self.returned.valid & (self.returned.phase == phase)),
             ]
             with m.If(comes & ~goes):
                 m.d.sync += [count.eq(count + 1), Assert(~count.all(), Format("more segments are under way than fit"))]
@@ -60,11 +75,11 @@ class Quiesce(wiring.Component):
         asked, changed, draining = Signal(), Signal(2), Signal()
         m.d.comb += [
             draining.eq(changed.any() | (Mux(self.phase, counts[0], counts[1]) != 0)),
-            self.busy.eq(asked | draining | self.given_up),
+            self.software.busy.eq(asked | draining | (self.words.outstanding | self.rings.owed)),
         ]
         m.d.sync += changed.eq(changed << 1)
         with m.If(asked & ~draining):
             m.d.sync += [self.phase.eq(~self.phase), changed.eq(1), asked.eq(0)]
-        with m.If(self.start):
+        with m.If(self.software.start):
             m.d.sync += asked.eq(1)
         return m

@@ -19,8 +19,7 @@ from hw.stream import RoundRobin
 
 from .completion.notices import NoticeSignature
 from .completion.writer import PublishSignature
-from .configuration import AblationSignature
-from .control import QueueStatesSignature
+from .configuration import AblationSignature, QueueStatesSignature
 from .counters import MovedSignature
 from .epochs import EpochLookupSignature
 from .layouts import (

@@ -15,8 +15,7 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.stream import RoundRobin
 
-from .configuration import QueueWriteSignature
-from .control import QueueStatesSignature
+from .configuration import QueueStatesSignature, QueueWriteSignature
 from .epochs import EpochLookupSignature
 from .layouts import Check
 from .legalizer import AbortSignature

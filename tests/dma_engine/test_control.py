@@ -335,21 +335,21 @@ def test_reset_sees_what_was_scheduled_before_it(phase):
             """RESETs that end meanwhile."""
             ended = 0
             for _ in range(cycles):
-                ctx.set(dut.in_flight, in_flight if ctx.get(dut.scan_queue) == queue else 0)
-                ended += ctx.get(dut.scan_ops.valid) and ctx.get(dut.scan_ops.payload.kind) == OpKind.RESET
+                ctx.set(dut.scan.in_flight, in_flight if ctx.get(dut.scan.queue) == queue else 0)
+                ended += ctx.get(dut.scans.valid) and ctx.get(dut.scans.payload.kind) == OpKind.RESET
                 await ctx.tick()
             return ended
 
         async def tell(command, in_flight):
-            ctx.set(dut.command, command)
-            ctx.set(dut.command_queue, queue)
-            ctx.set(dut.command_valid, 1)
+            ctx.set(dut.command.command, command)
+            ctx.set(dut.command.queue, queue)
+            ctx.set(dut.command.valid, 1)
             await step(in_flight)
-            ctx.set(dut.command_valid, 0)
+            ctx.set(dut.command.valid, 0)
 
-        ctx.set(dut.scan_ops.ready, 1)
+        ctx.set(dut.scans.ready, 1)
         await tell(Command.START, 0)
-        while not (ctx.get(dut.scanning) and ctx.get(dut.scan_queue) == queue):
+        while not (ctx.get(dut.scan.valid) and ctx.get(dut.scan.queue) == queue):
             await step(0)
         if phase:
             await step(0, phase)

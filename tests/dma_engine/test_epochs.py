@@ -7,7 +7,7 @@ from hw.dma_engine.epochs import Epochs
 from hw.dma_engine.layouts import EPOCH_WIDTH
 from tests.harness.cell import run_cell
 
-QUEUE = 2
+QUEUE = 1
 MOST = 2**EPOCH_WIDTH - 1
 """Lives of which some may be outside when another one begins."""
 
@@ -23,26 +23,27 @@ class _Bench:
             ctx.set(dut.init.address, row)
             await ctx.tick()
         ctx.set(dut.init.active, 0)
-        ctx.set(dut.queue[0], QUEUE)
+        ctx.set(dut.lookups[0].queue, QUEUE)
 
-    async def pulse(self, name, queue=None):
-        if queue is not None:
-            self.ctx.set(getattr(self.dut, f"{name}_queue"), queue)
-        self.ctx.set(getattr(self.dut, name), 1)
+    async def pulse(self, strobe, number=None, queue=None):
+        """One cycle of a strobe, with the queue in its ``number``."""
+        if number is not None:
+            self.ctx.set(number, queue)
+        self.ctx.set(strobe, 1)
         await self.ctx.tick()
-        self.ctx.set(getattr(self.dut, name), 0)
+        self.ctx.set(strobe, 0)
 
     async def given_up(self):
         """Whether the queue could be."""
         ctx, dut = self.ctx, self.dut
-        await self.pulse("look", QUEUE)
+        await self.pulse(dut.window.valid, dut.window.queue, QUEUE)
         await ctx.tick().repeat(2)
-        before = ctx.get(dut.epoch[0])
-        await self.pulse("give_up")
-        while ctx.get(dut.busy):
+        before = ctx.get(dut.lookups[0].epoch)
+        await self.pulse(dut.request)
+        while ctx.get(dut.give_up.busy):
             await ctx.tick()
-        assert (ctx.get(dut.epoch[0]) - before) % 2**EPOCH_WIDTH in (0, 1)
-        return ctx.get(dut.epoch[0]) != before
+        assert (ctx.get(dut.lookups[0].epoch) - before) % 2**EPOCH_WIDTH in (0, 1)
+        return ctx.get(dut.lookups[0].epoch) != before
 
 
 def _simulate(body):
@@ -62,33 +63,33 @@ def test_epochs_are_not_used_twice(outside):
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
         if outside == "a segment":
-            await bench.pulse("scheduled", QUEUE)
+            await bench.pulse(dut.scheduled.valid, dut.scheduled.segment.queue, QUEUE)
         else:
-            ctx.set(dut.words_outside, 1)
+            ctx.set(dut.words.outside, 1)
         for times in range(MOST):
             assert await bench.given_up(), f"after {times} times"
         for _ in range(3):
             assert not await bench.given_up()
         # Something of another queue is no reason.
-        await bench.pulse("returned", QUEUE + 1)
+        await bench.pulse(dut.returned.valid, dut.returned.queue, QUEUE + 1)
         assert not await bench.given_up()
         if outside == "a segment":
-            await bench.pulse("returned", QUEUE)
+            await bench.pulse(dut.returned.valid, dut.returned.queue, QUEUE)
         else:
-            ctx.set(dut.words_outside, 0)
+            ctx.set(dut.words.outside, 0)
         for times in range(3 * MOST):
             assert await bench.given_up(), f"with nothing outside, after {times} times"
 
     _simulate(body)
 
 
-def test_hold():
-    """A queue that is held is not given up, however often that is asked for."""
+def test_notices_inside():
+    """A queue with notices inside is not given up, however often that is asked for."""
     async def body(bench):
-        bench.ctx.set(bench.dut.hold, 1)
+        bench.ctx.set(bench.dut.inside, 1 << QUEUE)
         for _ in range(3):
             assert not await bench.given_up()
-        bench.ctx.set(bench.dut.hold, 0)
+        bench.ctx.set(bench.dut.inside, 0)
         assert await bench.given_up()
 
     _simulate(body)

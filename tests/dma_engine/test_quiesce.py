@@ -173,18 +173,18 @@ def test_every_segment_counts(seed):
             # More and fewer in turns, in any order out.
             crowd = (1, 3, 12)[cycle // 100 % 3]
             scheduled, leaves = looked_up is not None, bool(under_way) and rng.randrange(crowd + 1) == 0
-            ctx.set(dut.scheduled, scheduled)
+            ctx.set(dut.scheduled.valid, scheduled)
             if scheduled:
-                ctx.set(dut.scheduled_phase, looked_up[1])
-            ctx.set(dut.returned, leaves)
+                ctx.set(dut.scheduled.segment.phase, looked_up[1])
+            ctx.set(dut.returned.valid, leaves)
             if leaves:
-                ctx.set(dut.returned_phase, under_way.pop(rng.randrange(len(under_way)))[1])
+                ctx.set(dut.returned.phase, under_way.pop(rng.randrange(len(under_way)))[1])
             start = rng.randrange(40) == 0
-            ctx.set(dut.start, start)
+            ctx.set(dut.software.start, start)
             if scheduled:
                 under_way.append(looked_up)
             looked_up = (cycle, ctx.get(dut.phase)) if rng.random() < 0.5 and len(under_way) < crowd else None
-            busy = ctx.get(dut.busy)
+            busy = ctx.get(dut.software.busy)
             waits = [segment for segment in under_way if segment[0] <= begun]
             assert busy or not waits, f"cycle {cycle}: quiet while {waits} are under way since the start at {begun}"
             if waits or start or not busy:

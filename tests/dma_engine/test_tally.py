@@ -71,8 +71,8 @@ def test_histogram(seed):
             # Between long holds nothing happens, and nobody looks.
             over = min([80_000, *(hold[one] for one in range(4) if posted[one])])
             if not busy and over - now > 200:
-                for name in ("posted", "ended", "reset", "look"):
-                    ctx.set(getattr(dut, name), 0)
+                for strobe in (dut.posted.valid, dut.outcome.ended, dut.outcome.reset, dut.software.read):
+                    ctx.set(strobe, 0)
                 await ctx.tick().repeat(over - now)
                 now = over
                 history.extend([dict(bins)] * 16)
@@ -89,11 +89,11 @@ def test_histogram(seed):
             else:
                 reset = None
             post &= queue != reset and len(posted[queue]) < TINY.queue_depth
-            ctx.set(dut.posted, post)
-            ctx.set(dut.posted_queue, queue)
-            ctx.set(dut.ended, end is not None)
-            ctx.set(dut.reset, reset is not None)
-            ctx.set(dut.queue, end if end is not None else reset or 0)
+            ctx.set(dut.posted.valid, post)
+            ctx.set(dut.posted.queue, queue)
+            ctx.set(dut.outcome.ended, end is not None)
+            ctx.set(dut.outcome.reset, reset is not None)
+            ctx.set(dut.outcome.queue, end if end is not None else reset or 0)
             if post:
                 posted[queue].append(now)
                 if sample[queue] is None:
@@ -111,29 +111,29 @@ def test_histogram(seed):
             if look:
                 last_look = now
                 where = rng.randrange(4), rng.choice((rng.randrange(HISTOGRAM_BINS), 3, 4))
-                ctx.set(dut.look_queue, where[0])
-                ctx.set(dut.look_bin, where[1])
-            ctx.set(dut.look, look)
+                ctx.set(dut.software.queue, where[0])
+                ctx.set(dut.software.bin, where[1])
+            ctx.set(dut.software.read, look)
             await ctx.tick()
             now += 1
             if now == last_look + 2:
                 # What ended within the last cycles may or may not be there.
                 allowed = {past.get(where, 0) for past in list(history)[-12:]}
-                assert ctx.get(dut.count) in allowed
+                assert ctx.get(dut.software.count) in allowed
                 reads += 1
-        ctx.set(dut.posted, 0)
-        ctx.set(dut.ended, 0)
-        ctx.set(dut.reset, 0)
+        ctx.set(dut.posted.valid, 0)
+        ctx.set(dut.outcome.ended, 0)
+        ctx.set(dut.outcome.reset, 0)
         await ctx.tick().repeat(20)
         for queue in range(4):
             for number in range(HISTOGRAM_BINS):
-                ctx.set(dut.look, 1)
-                ctx.set(dut.look_queue, queue)
-                ctx.set(dut.look_bin, number)
+                ctx.set(dut.software.read, 1)
+                ctx.set(dut.software.queue, queue)
+                ctx.set(dut.software.bin, number)
                 await ctx.tick()
-                ctx.set(dut.look, 0)
+                ctx.set(dut.software.read, 0)
                 await ctx.tick().repeat(2)
-                assert ctx.get(dut.count) == bins[queue, number], (queue, number)
+                assert ctx.get(dut.software.count) == bins[queue, number], (queue, number)
 
     run_cell(dut, testbench)
     seen = {number for (_, number), count in bins.items() if count}

@@ -23,10 +23,15 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
-from hw.dma_engine.configuration import AblationSignature, ConnectionWriteSignature, QueueWriteSignature
-from hw.dma_engine.control import QueueStatesSignature
+from hw.dma_engine.configuration import (
+    AblationSignature,
+    ConnectionWriteSignature,
+    QueueStatesSignature,
+    QueueWriteSignature,
+)
+from hw.dma_engine.control import PendingSignature
 from hw.dma_engine.counters import MovedSignature
-from hw.dma_engine.epochs import EpochLookupSignature, GiveUpSignature
+from hw.dma_engine.epochs import EpochLookupSignature, GiveUpSignature, WordStatusSignature
 from hw.dma_engine.layouts import completion_write_layout, done_layout, event_layout, op_layout
 from hw.dma_engine.retire import HeadLookupSignature, Retire, RetirementLookupSignature
 from hw.dma_engine.rings.records import RingRecords
@@ -46,10 +51,25 @@ from hw.stream import Queue
 from .ark_flags import ArkFlags
 from .failed_words import FailedWords
 from .notices import MODES, Notices, SentSignature
-from .word_answers import WordAnswers, WordStatusSignature
+from .word_answers import WordAnswers
 from .writer import CompletionWriter
 
-__all__ = ["Completion"]
+__all__ = ["Completion", "CompletionActivitySignature"]
+
+
+class CompletionActivitySignature(wiring.Signature):
+    """What the completion does in this cycle, for counters and traces.
+
+    Members
+    -------
+    moved : ``Out(MovedSignature)``, sent : ``Out(SentSignature)``
+    unexpected : ``Out(1)``
+        A response came of a word that is not in flight.
+    """
+
+    def __init__(self, config):
+        super().__init__({"moved": Out(MovedSignature(config)), "sent": Out(SentSignature(config)),
+                          "unexpected": Out(1)})
 
 
 class Completion(wiring.Component):
@@ -78,13 +98,10 @@ class Completion(wiring.Component):
         Of retirement, completion writer and notices.
     give_up : ``In(GiveUpSignature)``, word_status : ``Out(WordStatusSignature)``, inside : ``Out(extended)``
         The queue that is given up, and its words.
-    completions_pending, notices_pending : ``Out(queues)``
-        Queues with completion words, with notices or words of them to write or being written.
-    held : ``Out(queues)``
-    retired, returned, moved, outcome, sent : ``Out``
+    pending : ``Out(PendingSignature)``, held : ``Out(queues)``
+        Queues with words to write; that hold after an error.
+    retired, returned, outcome, activity : ``Out``
         What happens to segments, requests and words.
-    unexpected : ``Out(1)``
-        A response came of a word that is not in flight.
     """
 
     def __init__(self, config):
@@ -106,11 +123,9 @@ class Completion(wiring.Component):
             "epochs": Out(EpochLookupSignature(config)).array(3),
             "give_up": In(GiveUpSignature(config)), "word_status": Out(WordStatusSignature()),
             "inside": Out(config.extended),
-            "completions_pending": Out(config.queues), "notices_pending": Out(config.queues),
-            "held": Out(config.queues),
+            "pending": Out(PendingSignature(config)), "held": Out(config.queues),
             "retired": Out(RetiredSignature(config)), "returned": Out(ReturnedSignature(config)),
-            "moved": Out(MovedSignature(config)), "outcome": Out(OutcomeSignature(config)),
-            "sent": Out(SentSignature(config)), "unexpected": Out(1),
+            "outcome": Out(OutcomeSignature(config)), "activity": Out(CompletionActivitySignature(config)),
         })
 
     def elaborate(self, platform):
@@ -139,12 +154,12 @@ class Completion(wiring.Component):
         wires.connect("retire.held", "self.held")
         wires.connect("retire.retired", "self.retired")
         wires.connect("retire.returned", "self.returned")
-        wires.connect("retire.moved", "self.moved")
+        wires.connect("retire.moved", "self.activity.moved")
         wires.connect("retire.outcome", "self.outcome")
 
         # -- Words to memory.
         wires.connect("retire.publish", "writer.publish")
-        wires.broadcast("writer.pending", "retire.pending", "self.completions_pending")
+        wires.broadcast("writer.pending", "retire.pending", "self.pending.completions")
         wires.connect("writer.epoch", "self.epochs[1]")
         wires.connect("writer.o", "notices.completions")
         wires.connect("self.signals", "signals.i")
@@ -157,15 +172,15 @@ class Completion(wiring.Component):
         wires.connect("records.o", f"notices.writes[{ring}]")
         wires.connect("self.restarted", "records.restarted")
         wires.connect("notices.epoch", "self.epochs[2]")
-        wires.connect("notices.pending", "self.notices_pending")
+        wires.connect("notices.pending", "self.pending.notices")
         wires.connect("notices.words", "self.words")
-        wires.connect("notices.sent", "self.sent")
+        wires.connect("notices.sent", "self.activity.sent")
 
         # -- Responses to words.
         wires.connect("self.written", "answers.written")
         wires.broadcast("answers.accepted", "writer.written", "notices.written", "failed_words.written")
         wires.connect("failed_words.events", "self.events")
-        wires.connect("answers.unexpected", "self.unexpected")
+        wires.connect("answers.unexpected", "self.activity.unexpected")
         wires.connect("writer.outstanding", "answers.outstanding")
         wires.connect("notices.unanswered", "answers.unanswered")
         wires.broadcast("self.give_up", "writer.give_up", "answers.give_up")

@@ -14,32 +14,14 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import is_extended
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
-from hw.dma_engine.epochs import GiveUpSignature
+from hw.dma_engine.epochs import GiveUpSignature, WordStatusSignature
 from hw.dma_engine.layouts import EPOCH_WIDTH
 from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 
 from .notices import COUNT_WIDTH, UnansweredSignature
 from .writer import OutstandingSignature
 
-__all__ = ["WordAnswers", "WordStatusSignature"]
-
-
-class WordStatusSignature(wiring.Signature):
-    """Words whose write responses belong to earlier lives of their queues, for epochs and for QUIESCE.
-
-    Members
-    -------
-    busy : ``Out(1)``
-        The queue that is given up is not settled: high from the cycle after, until a cycle without a response.
-    outside : ``Out(1)``
-        That queue, or the one last scanned, has responses outstanding that were given up. A register, high while
-        ``busy``, and after it or a scan until a cycle without a response.
-    outstanding : ``Out(1)``
-        Some queue has.
-    """
-
-    def __init__(self):
-        super().__init__({"busy": Out(1), "outside": Out(1), "outstanding": Out(1)})
+__all__ = ["WordAnswers"]
 
 
 class WordAnswers(wiring.Component):

@@ -10,8 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.doorbell import is_extended
 from hw.dma_engine.buffer import DescriptorBeatSignature
-from hw.dma_engine.configuration import QueueWriteSignature
-from hw.dma_engine.control import QueueStatesSignature
+from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
 from hw.dma_engine.epochs import GiveUpSignature
 from hw.dma_engine.words import QueueMode
 

@@ -21,8 +21,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.wiring import Wiring
 from hw.dma_engine.buffer import DescriptorBeatSignature
-from hw.dma_engine.configuration import QueueWriteSignature
-from hw.dma_engine.control import QueueStatesSignature
+from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
 from hw.dma_engine.epochs import GiveUpSignature
 from hw.dma_engine.layouts import event_layout, fetch_layout, ring_word_layout
 from hw.dma_engine.strobes import QueueStrobeSignature
@@ -32,7 +31,16 @@ from .expand import RingExpand
 from .lifecycle import RingLifecycle, RingStatusSignature
 from .pointers import RingPointers, TailPortSignature
 
-__all__ = ["Rings"]
+__all__ = ["Rings", "RingsActivitySignature"]
+
+
+class RingsActivitySignature(wiring.Signature):
+    """What rings do in this cycle, for counters: a doorbell was refused; a beat of a ring that asked for none was
+    dropped.
+    """
+
+    def __init__(self):
+        super().__init__({"tail_refused": Out(1), "unexpected": Out(1)})
 
 
 class Rings(wiring.Component):
@@ -48,20 +56,16 @@ class Rings(wiring.Component):
     queues : ``In(QueueStatesSignature)``, give_up : ``In(GiveUpSignature)``
     tails : ``In(TailPortSignature)``
         Doorbells.
-    tail_refused : ``Out(1)``
-        A doorbell was refused, for the counters.
     clear : ``In(QueueStrobeSignature)``, refusing : ``Out(extended)``, events : ``Out(stream)``
         As in the queue store.
     bursts : ``Out(stream.Signature(fetch_layout))``, descriptors : ``In(DescriptorBeatSignature)``
         Descriptors asked for, and their beats.
-    unexpected : ``Out(1)``
-        A beat of a ring that asked for none was dropped.
     consumed : ``In(QueueStrobeSignature)``
         A queue has scheduled all of one word.
     words : ``Out(stream.Signature(ring_word_layout))``
     restarted : ``Out(extended)``
         Rings that start anew.
-    status : ``Out(RingStatusSignature)``
+    status : ``Out(RingStatusSignature)``, activity : ``Out(RingsActivitySignature)``
     """
 
     def __init__(self, config):
@@ -69,11 +73,11 @@ class Rings(wiring.Component):
         super().__init__({
             "configure": In(QueueWriteSignature(config)),
             "queues": In(QueueStatesSignature(config)), "give_up": In(GiveUpSignature(config)),
-            "tails": In(TailPortSignature(config)), "tail_refused": Out(1),
+            "tails": In(TailPortSignature(config)), "activity": Out(RingsActivitySignature()),
             "clear": In(QueueStrobeSignature(config)), "refusing": Out(config.extended),
             "events": Out(stream.Signature(event_layout(config))),
             "bursts": Out(stream.Signature(fetch_layout(config))),
-            "descriptors": In(DescriptorBeatSignature(config)), "unexpected": Out(1),
+            "descriptors": In(DescriptorBeatSignature(config)),
             "consumed": In(QueueStrobeSignature(config)),
             "words": Out(stream.Signature(ring_word_layout(config))),
             "restarted": Out(config.extended), "status": Out(RingStatusSignature(config)),
@@ -95,7 +99,7 @@ class Rings(wiring.Component):
 
         wires.connect("self.tails.doorbells", "pointers.tails")
         wires.connect("pointers.refused", "self.tails.refused")
-        wires.connect("pointers.tail_refused", "self.tail_refused")
+        wires.connect("pointers.tail_refused", "self.activity.tail_refused")
         wires.connect("self.clear", "pointers.clear")
         wires.connect("pointers.refusing", "self.refusing")
         wires.connect("pointers.events", "self.events")
@@ -103,7 +107,7 @@ class Rings(wiring.Component):
         wires.broadcast("pointers.reserved", "lifecycle.reserved", "buffer.reserved")
 
         wires.connect("self.descriptors", "lifecycle.descriptors")
-        wires.connect("lifecycle.unexpected", "self.unexpected")
+        wires.connect("lifecycle.unexpected", "self.activity.unexpected")
         wires.connect("lifecycle.beats", "buffer.beats")
         wires.broadcast("buffer.stored", "lifecycle.stored", "pointers.stored")
         wires.connect("expand.rows", "buffer.rows")
