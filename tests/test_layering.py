@@ -102,7 +102,7 @@ def _layer(name):
 
 def test_sees_what_is_imported():
     assert {"hw.dma_engine.config", "hw.dma_engine.engine"} <= _imports("hw.dma_engine")
-    assert {"hw.axi", "amaranth", "hw.dma_engine.mover"} <= _imports("hw.dma_engine.engine")
+    assert {"hw.axi", "amaranth", "hw.dma_engine.mover.mover"} <= _imports("hw.dma_engine.engine")
     assert {"hw.errors", "hw.dma_engine.registers"} <= _imports("hw.verilog_cli")
     assert "amaranth.back" in _imports("hw.emit")
 

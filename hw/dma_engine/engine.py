@@ -25,11 +25,11 @@ from hw.common.wiring import Wiring
 
 from .completion.completion import Completion
 from .config import DmaConfig
-from .control_plane import ControlPlane
-from .events import EventsSignature
-from .frontend import FrontEnd
-from .instruments import Instruments
-from .mover import Mover
+from .control.control_plane import ControlPlane
+from .frontend.frontend import FrontEnd
+from .instruments.events import EventsSignature
+from .instruments.instruments import Instruments
+from .mover.mover import Mover
 from .rings.rings import Rings
 
 __all__ = ["DmaEngine"]

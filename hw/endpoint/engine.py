@@ -17,7 +17,7 @@ from hw.ace.engine import AceEngine
 from hw.ace.layouts import link_layout
 from hw.axi import AxiLiteSignature, AxiSignature
 from hw.dma_engine import DmaEngine
-from hw.dma_engine.events import EventsSignature
+from hw.dma_engine.instruments.events import EventsSignature
 
 from .bridge import Bridge
 from .config import ADDR_WIDTH, EndpointConfig

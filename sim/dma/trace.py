@@ -15,7 +15,7 @@ from pathlib import Path
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from hw.dma_engine.events import EVENTS
+from hw.dma_engine.instruments.events import EVENTS
 from hw.dma_engine.words import Status
 from sim.dma.lives import STALLS, Event, Lives
 

@@ -8,10 +8,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
-from hw.dma_engine.ark_words import ArkWords
 from hw.dma_engine.config import TINY, WIDE
+from hw.dma_engine.frontend.ark_words import ArkWords
+from hw.dma_engine.frontend.queues import QueueStore
 from hw.dma_engine.layouts import Check
-from hw.dma_engine.queues import QueueStore
 from hw.dma_engine.words import ArkWord
 
 QUEUE, BASE, CONNECTION, CONNECTION_BASE, DOMAIN = 1, 100, 3, 200, 9

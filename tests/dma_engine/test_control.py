@@ -6,7 +6,7 @@ from cocotb.triggers import RisingEdge
 
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.config import PRESETS
-from hw.dma_engine.control import QueueControl
+from hw.dma_engine.control.control import QueueControl
 from hw.dma_engine.layouts import OpKind
 from hw.dma_engine.words import Command, NativeWord, Status
 from tests.dma_engine.bench import DESTINATION, DOMAIN, SOURCE, Bench, parameter, session_seed

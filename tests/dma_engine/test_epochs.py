@@ -3,7 +3,7 @@
 import pytest
 
 from hw.dma_engine.config import TINY
-from hw.dma_engine.epochs import Epochs
+from hw.dma_engine.control.epochs import Epochs
 from hw.dma_engine.layouts import EPOCH_WIDTH
 from tests.harness.cell import run_cell
 

@@ -11,7 +11,7 @@ from amaranth.sim import Simulator
 
 from dmace.drivers.dma import LogRecord
 from hw.dma_engine.config import TINY
-from hw.dma_engine.error_log import ErrorLog
+from hw.dma_engine.control.error_log import ErrorLog
 from hw.dma_engine.words import NativeWord, Status
 from tests.dma_engine.bench import Bench, session_seed
 from tests.dma_engine.jobs import pairs

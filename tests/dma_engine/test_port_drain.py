@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from hw.dma_engine.aligner import PLACES, Aligner
 from hw.dma_engine.config import TINY
-from hw.dma_engine.port_drain import PortDrain
+from hw.dma_engine.mover.aligner import PLACES, Aligner
+from hw.dma_engine.mover.port_drain import PortDrain
 from tests.harness.cell import run_cell
 
 

@@ -6,7 +6,7 @@ import cocotb
 import pytest
 
 from hw.dma_engine.config import TINY
-from hw.dma_engine.quiesce import Quiesce
+from hw.dma_engine.control.quiesce import Quiesce
 from hw.dma_engine.words import NativeWord, RequestFlag
 from tests.dma_engine.bench import DOMAIN, SOURCE, Bench, parameter, session_seed
 from tests.dma_engine.jobs import Job

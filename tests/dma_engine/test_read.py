@@ -5,7 +5,7 @@ import pytest
 from hw.common.free_list import FreeList
 from hw.common.sweep import SweepSignature
 from hw.dma_engine.config import BASE, TINY, WIDE
-from hw.dma_engine.read import ReadIssue
+from hw.dma_engine.mover.read import ReadIssue
 from tests.harness.cell import run_cell
 
 

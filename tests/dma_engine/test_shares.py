@@ -5,9 +5,9 @@ import random
 import pytest
 
 from hw.dma_engine.config import BASE, TINY, WIDE
+from hw.dma_engine.frontend.scheduler import Scheduler
+from hw.dma_engine.frontend.shares import LATE, Shares
 from hw.dma_engine.layouts import Check
-from hw.dma_engine.scheduler import Scheduler
-from hw.dma_engine.shares import LATE, Shares
 from hw.dma_engine.words import QueueMode
 from tests.harness.cell import run_cell
 

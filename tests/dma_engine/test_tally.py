@@ -7,8 +7,8 @@ import pytest
 from amaranth.lib import data
 
 from hw.dma_engine.config import HISTOGRAM_BINS, TINY
-from hw.dma_engine.counters import LOW_BITS, Tally
-from hw.dma_engine.histogram import LatencyHistogram
+from hw.dma_engine.instruments.counters import LOW_BITS, Tally
+from hw.dma_engine.instruments.histogram import LatencyHistogram
 from tests.harness.cell import run_cell
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from hw.dma_engine.config import TINY
-from hw.dma_engine.totals import Totals
+from hw.dma_engine.control.totals import Totals
 from tests.harness.cell import run_cell
 
 EVENTS = {"often": (3, 1), "twice": (0, 2), "last": (7, 1)}

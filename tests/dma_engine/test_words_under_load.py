@@ -3,7 +3,7 @@
 import pytest
 
 from hw.dma_engine.config import BASE
-from hw.dma_engine.sequencer import COMPLETION_SPACING
+from hw.dma_engine.mover.sequencer import COMPLETION_SPACING
 from sim.cpp import Flow
 from sim.dma.bench import Bench
 from tests.harness.fast import fast

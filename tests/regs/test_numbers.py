@@ -14,7 +14,7 @@ from hw.ace.control import Control
 from hw.axi.signature import Resp
 from hw.dma_engine import config as dma
 from hw.dma_engine import registers as dma_registers
-from hw.dma_engine.frontpanel import FrontPanel
+from hw.dma_engine.control.frontpanel import FrontPanel
 from hw.endpoint import config as endpoint
 from hw.endpoint import registers as endpoint_registers
 from hw.endpoint.control import EndpointControl

@@ -29,14 +29,13 @@ from hw.dma_engine.configuration import (
     QueueStatesSignature,
     QueueWriteSignature,
 )
-from hw.dma_engine.control import PendingSignature
-from hw.dma_engine.counters import MovedSignature
-from hw.dma_engine.epochs import EpochLookupSignature, GiveUpSignature, WordStatusSignature
+from hw.dma_engine.control.control import PendingSignature
+from hw.dma_engine.control.epochs import EpochLookupSignature, GiveUpSignature, WordStatusSignature
+from hw.dma_engine.frontend.settings import SettingsLookupSignature
+from hw.dma_engine.instruments.counters import MovedSignature
 from hw.dma_engine.layouts import completion_write_layout, done_layout, event_layout, op_layout
-from hw.dma_engine.retire import HeadLookupSignature, Retire, RetirementLookupSignature
+from hw.dma_engine.mover.sequencer import WordWriteSignature
 from hw.dma_engine.rings.records import RingRecords
-from hw.dma_engine.sequencer import WordWriteSignature
-from hw.dma_engine.settings import SettingsLookupSignature
 from hw.dma_engine.strobes import (
     DoneSignature,
     OutcomeSignature,
@@ -51,6 +50,7 @@ from hw.stream import Queue
 from .ark_flags import ArkFlags
 from .failed_words import FailedWords
 from .notices import MODES, Notices, SentSignature
+from .retire import HeadLookupSignature, Retire, RetirementLookupSignature
 from .word_answers import WordAnswers
 from .writer import CompletionWriter
 

@@ -10,9 +10,9 @@ from amaranth.hdl import Assert, Format
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.dma_engine.epochs import EpochLookupSignature
+from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.layouts import completion_write_layout, notice_layout, word_id_layout
-from hw.dma_engine.sequencer import WordWriteSignature
+from hw.dma_engine.mover.sequencer import WordWriteSignature
 from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 from hw.dma_engine.words import QueueMode
 from hw.stream import CreditCounter, Merge, Queue, Skid

@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import is_extended
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
-from hw.dma_engine.epochs import GiveUpSignature, WordStatusSignature
+from hw.dma_engine.control.epochs import GiveUpSignature, WordStatusSignature
 from hw.dma_engine.layouts import EPOCH_WIDTH
 from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 

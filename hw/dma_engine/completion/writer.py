@@ -15,7 +15,7 @@ from hw.common.layouts import CompletionLayout
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
 from hw.dma_engine.configuration import QueueWriteSignature
-from hw.dma_engine.epochs import EpochLookupSignature, GiveUpSignature
+from hw.dma_engine.control.epochs import EpochLookupSignature, GiveUpSignature
 from hw.dma_engine.layouts import EPOCH_WIDTH, completion_write_layout, word_id_layout
 from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 from hw.stream import RoundRobin

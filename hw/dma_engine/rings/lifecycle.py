@@ -9,9 +9,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.doorbell import is_extended
-from hw.dma_engine.buffer import DescriptorBeatSignature
 from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
-from hw.dma_engine.epochs import GiveUpSignature
+from hw.dma_engine.control.epochs import GiveUpSignature
+from hw.dma_engine.mover.buffer import DescriptorBeatSignature
 from hw.dma_engine.words import QueueMode
 
 from .buffer import RingBeatSignature, RingStatesSignature, StoredSignature

@@ -20,10 +20,10 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.wiring import Wiring
-from hw.dma_engine.buffer import DescriptorBeatSignature
 from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
-from hw.dma_engine.epochs import GiveUpSignature
+from hw.dma_engine.control.epochs import GiveUpSignature
 from hw.dma_engine.layouts import event_layout, fetch_layout, ring_word_layout
+from hw.dma_engine.mover.buffer import DescriptorBeatSignature
 from hw.dma_engine.strobes import QueueStrobeSignature
 
 from .buffer import RingBuffer

@@ -1,0 +1,128 @@
+"""Places: for each segment between issue and retirement, whether it has ended, and how.
+
+Scheduler, Responses, ReadIssue -> Places -> Retire.  Latency: 1 cycle from ``look`` to ``place``; a mark is seen by
+the looks behind it.  Throughput: one segment in, one mark and one look per cycle.
+
+Each queue has a window of places, used in turn; a mark says on which lap it was made, so that places need no
+clearing. Extended queues have longer windows, and for each place what their request's end needs to know.
+"""
+
+from amaranth import *
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.doorbell import is_extended
+from hw.common.sweep import SweepSignature
+from hw.common.table import ram_of
+from hw.dma_engine.layouts import STATUS_WIDTH, EndFlags, InfoLayout, done_layout
+from hw.dma_engine.strobes import ScheduledSignature
+from hw.dma_engine.words import Status
+
+__all__ = ["MarkSignature", "PlaceLayout", "PlaceLookupSignature", "Places"]
+
+PlaceLayout = data.StructLayout({"last": 1, "end": EndFlags, "failed": 1, "status": STATUS_WIDTH})
+
+
+class MarkSignature(wiring.Signature):
+    """A segment has ended: mark its place. Always taken."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "done": Out(done_layout(config))})
+
+
+class PlaceLookupSignature(wiring.Signature):
+    """What is at a place, one cycle after its number.
+
+    Members
+    -------
+    queue, index : ``Out``
+    marked : ``In(1)``, place : ``In(PlaceLayout)``
+        Whether its segment has ended, and how.
+    info : ``In(InfoLayout)``
+        Of the request whose segment has that place; only for extended queues.
+    """
+
+    def __init__(self, config):
+        super().__init__({"queue": Out(config.queue_bits), "index": Out(config.index_width),
+                          "marked": In(1), "place": In(PlaceLayout), "info": In(InfoLayout)})
+
+
+class Places(wiring.Component):
+    """The windows of all queues.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+    scheduled : ``In(ScheduledSignature)``
+        A segment takes its place.
+    mark : ``In(MarkSignature)``
+    lookup : ``In(PlaceLookupSignature)``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "scheduled": In(ScheduledSignature(config)),
+            "mark": In(MarkSignature(config)), "lookup": In(PlaceLookupSignature(config)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, lookup, done = self.config, self.lookup, self.mark.done
+        segment = self.scheduled.segment
+        # One that failed has a status, any other its flags.
+        row = data.StructLayout({
+            "lap": 1, "last": 1, "failed": 1,
+            "what": data.UnionLayout({"end": EndFlags, "status": STATUS_WIDTH})})
+        kinds = {False: (config.window_bits, config.queue_bits), True: (config.place_bits, config.extended_bits)}
+
+        found, laps = {}, {}
+        for extended, (bits, queue_bits) in kinds.items():
+            name = "extended_rows" if extended else "rows"
+            m.submodules[name] = rows = memory.Memory(
+                shape=row, depth=1 << (bits + queue_bits), init=[], attrs=ram_of(1 << (bits + queue_bits)))
+            write, read = rows.write_port(), rows.read_port()
+            with m.If(self.init.active):
+                m.d.comb += [write.addr.eq(self.init.address), write.en.eq(1)]
+            with m.Else():
+                m.d.comb += [
+                    write.addr.eq(Cat(done.index[:bits], done.queue[:queue_bits])),
+                    write.en.eq(self.mark.valid & (is_extended(config, done.queue) == extended)),
+                    write.data.lap.eq(~done.index[bits]),
+                    write.data.last.eq(done.last), write.data.failed.eq(done.status != Status.OK),
+                    write.data.what.eq(Mux(done.status != Status.OK, done.status, done.end.as_value())),
+                ]
+            m.d.comb += read.addr.eq(Cat(lookup.index[:bits], lookup.queue[:queue_bits]))
+            found[extended], laps[extended] = read.data, lookup.index[bits]
+
+        looked_extended, lap = Signal(), Signal()
+        m.d.sync += [
+            looked_extended.eq(is_extended(config, lookup.queue)),
+            lap.eq(Mux(is_extended(config, lookup.queue), laps[True], laps[False])),
+        ]
+        place = Signal(row)
+        m.d.comb += [
+            place.eq(Mux(looked_extended, found[True], found[False])),
+            lookup.place.last.eq(place.last), lookup.place.failed.eq(place.failed),
+            lookup.place.status.eq(Mux(place.failed, place.what.status, Status.OK)),
+            lookup.place.end.eq(Mux(place.failed, 0, place.what.end)),
+            lookup.marked.eq(place.lap != lap),
+        ]
+
+        bits, queue_bits = kinds[True]
+        m.submodules.infos = infos = memory.Memory(
+            shape=InfoLayout, depth=1 << (bits + queue_bits), init=[], attrs={"ram_style": "block"})
+        write, read = infos.write_port(), infos.read_port()
+        m.d.comb += [
+            write.addr.eq(Cat(segment.index[:bits], segment.queue[:queue_bits])),
+            write.data.length.eq(segment.front.length), write.data.note.eq(segment.front.note),
+            write.en.eq(self.scheduled.valid & is_extended(config, segment.queue)),
+            read.addr.eq(Cat(lookup.index[:bits], lookup.queue[:queue_bits])),
+            lookup.info.eq(read.data),
+        ]
+        return m

@@ -1,0 +1,86 @@
+"""Quiesce: when has everything ended that was looked up before now?
+
+Scheduler, Retire -> Quiesce -> registers.  Segments are scheduled in one of two phases. To quiesce is to change the
+phase and to wait until no segment of the old one is under way; nothing stops meanwhile.
+"""
+
+from amaranth import *
+from amaranth.hdl import Assert, Format
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.dma_engine.rings.lifecycle import RingStatusSignature
+from hw.dma_engine.strobes import ReturnedSignature, ScheduledSignature
+
+from .epochs import WordStatusSignature, outside_bits
+
+__all__ = ["Quiesce", "QuiesceSignature"]
+
+
+class QuiesceSignature(wiring.Signature):
+    """Software waits until everything has ended that was looked up before now.
+
+    Members
+    -------
+    start : ``Out(1)``
+        Also while busy: then ``busy`` lasts until what was scheduled before this start has ended as well.
+    busy : ``In(1)``
+        From the cycle after ``start``, and while memory owes responses to queues that were given up.
+    """
+
+    def __init__(self):
+        super().__init__({"start": Out(1), "busy": In(1)})
+
+
+class Quiesce(wiring.Component):
+    """Count the segments of each phase.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    software : ``In(QuiesceSignature)``
+    words : ``In(WordStatusSignature)``, rings : ``In(RingStatusSignature)``
+        Words and reads of descriptors that memory has not answered, of queues that were given up.
+    phase : ``Out(1)``
+        Of the segments whose regions are looked up in this cycle.
+    scheduled : ``In(ScheduledSignature)``, returned : ``In(ReturnedSignature)``
+        A segment is scheduled at most one cycle after its lookup.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "software": In(QuiesceSignature()), "phase": Out(1),
+            "words": In(WordStatusSignature()), "rings": In(RingStatusSignature(config)),
+            "scheduled": In(ScheduledSignature(config)), "returned": In(ReturnedSignature(config)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        counts = [Signal(outside_bits(self.config), name=f"count_{phase}") for phase in range(2)]
+        for phase, count in enumerate(counts):
+            comes, goes = Signal(name=f"comes_{phase}"), Signal(name=f"goes_{phase}")
+            m.d.comb += [
+                comes.eq(self.scheduled.valid & (self.scheduled.segment.phase == phase)),
+                goes.eq(self.returned.valid & (self.returned.phase == phase)),
+            ]
+            with m.If(comes & ~goes):
+                m.d.sync += [count.eq(count + 1), Assert(~count.all(), Format("more segments are under way than fit"))]
+            with m.If(goes & ~comes):
+                m.d.sync += count.eq(count - 1)
+
+        # Right after a change, the last segments of the old phase are not counted yet.
+        asked, changed, draining = Signal(), Signal(2), Signal()
+        m.d.comb += [
+            draining.eq(changed.any() | (Mux(self.phase, counts[0], counts[1]) != 0)),
+            self.software.busy.eq(asked | draining | (self.words.outstanding | self.rings.owed)),
+        ]
+        m.d.sync += changed.eq(changed << 1)
+        with m.If(asked & ~draining):
+            m.d.sync += [self.phase.eq(~self.phase), changed.eq(1), asked.eq(0)]
+        with m.If(self.software.start):
+            m.d.sync += asked.eq(1)
+        return m

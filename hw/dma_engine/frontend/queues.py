@@ -1,0 +1,346 @@
+"""The queues: words wait here until the scheduler has cut them into segments.
+
+Doorbell -> QueueStore -> Scheduler.  A word that meets an empty queue goes straight to the front
+entry: 1 cycle.  Otherwise it waits in block RAM, is read when its queue is picked, and moves up in the cycle in which
+the entry before it is consumed.  Throughput: one word in and one out per cycle, from one queue too.
+"""
+
+from amaranth import *
+from amaranth.lib import data, enum, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table, ram_of
+from hw.dma_engine.configuration import QueueStatesSignature
+from hw.dma_engine.layouts import ArkExtra, Check, NativeLayout, arrival_layout, event_layout, front_layout
+from hw.dma_engine.strobes import QueueStrobeSignature
+from hw.dma_engine.words import Opcode, RequestFlag, Status
+from hw.stream import Queue
+from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION, read_late
+
+__all__ = ["ArrivalSignature", "FrontPortSignature", "OccupancySignature", "QueueStore"]
+
+
+class ArrivalSignature(wiring.Signature):
+    """A stream of words whose receiver may refuse each.
+
+    Members
+    -------
+    valid : ``Out(1)``, ready : ``In(1)``, payload : ``Out(arrival_layout)``
+    refused : ``In(1)``
+        The word is refused; with the transfer, combinational.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(arrival_layout(config)), "refused": In(1)})
+
+
+class FrontPortSignature(wiring.Signature):
+    """The scheduler picks queues and consumes the requests in their front entries.
+
+    Members
+    -------
+    ready : ``In(queues)``
+        Queues with a request in their front entry.
+    more : ``In(queues)``
+        Queues with words behind it.
+    arriving : ``In(1)``, arriving_queue : ``In``
+        A word becomes the queue's front entry, and ``ready`` in the next cycle.
+    pick : ``Out(1)``, pick_queue : ``Out``
+        A queue whose front entry is looked up in the next cycle.
+    queue : ``Out``
+        The queue that was picked in the cycle before. If its front entry is empty, the next word moves up now.
+    front : ``In(front_layout)``
+        Front entry of ``queue``, combinational.
+    consume : ``Out(1)``
+        All of it is scheduled.
+    flush : ``Out(1)``, flush_queue : ``Out``
+        Drop the words of a queue; nothing is picked in this cycle, nor in the one before.
+    """
+
+    def __init__(self, config):
+        queue = config.queue_bits
+        super().__init__({
+            "ready": In(config.queues), "more": In(config.queues), "arriving": In(1), "arriving_queue": In(queue),
+            "pick": Out(1), "pick_queue": Out(queue), "queue": Out(queue), "front": In(front_layout(config)),
+            "consume": Out(1), "flush": Out(1), "flush_queue": Out(queue),
+        })
+
+
+class OccupancySignature(wiring.Signature):
+    """State of the queues, for software and for resets.
+
+    Members
+    -------
+    ready, more : ``Out(queues)``
+        As in :class:`FrontPortSignature`.
+    refusing : ``Out(queues)``
+        Queues that refuse words because they refused one before.
+    """
+
+    def __init__(self, config):
+        super().__init__({name: Out(config.queues) for name in ("ready", "more", "refusing")})
+
+_stored_layout = data.StructLayout({"word": NativeLayout, "tag": 16})
+"""The opcode is a ``_Kind``; two of the reserved flags say whether a record is due, and whether the word is its
+descriptor's last."""
+
+SIGNAL_BYTES = 8
+
+_END, _CLOSES = 4, 5
+_ARK = 2
+"""Bit of a ``_Kind`` that only those of ARK words have."""
+
+
+class _Kind(enum.Enum, shape=4):
+    """What is known of a stored word; of an unreadable one, its descriptor could not be read. An empty one is none of
+    the others."""
+
+    MALFORMED = 0
+    COPY = Opcode.COPY
+    SIGNAL = Opcode.SIGNAL
+    ARK = 4
+    ARK_CONNECTION = 5
+    ARK_EMPTY = 6
+    UNREADABLE = 8
+    EMPTY = 9
+
+
+class QueueStore(wiring.Component):
+    """Hold ``queue_depth`` words per queue in one block RAM, and each queue's first request decoded.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+    i : ``In(ArrivalSignature)``
+        Waits only for room among the events, never for a full queue: its words are refused.
+    queues : ``In(QueueStatesSignature)``
+    clear : ``In(QueueStrobeSignature)``
+        Forget that a word of the queue was refused.
+    events : ``Out(stream.Signature(event_layout))``
+        OVERFLOW or DISABLED, once per queue until it is cleared.
+    fronts : ``In(FrontPortSignature)``
+    occupancy : ``Out(OccupancySignature)``
+    posted : ``Out(QueueStrobeSignature)``, refused : ``Out(1)``
+        A word was accepted, was refused.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "i": In(ArrivalSignature(config)),
+            "queues": In(QueueStatesSignature(config)),
+            "clear": In(QueueStrobeSignature(config)),
+            "events": Out(stream.Signature(event_layout(config))),
+            "fronts": In(FrontPortSignature(config)),
+            "occupancy": Out(OccupancySignature(config)),
+            "posted": Out(QueueStrobeSignature(config)), "refused": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, depth = self.config, self.config.queue_depth
+        position_bits = (depth - 1).bit_length()
+        init = SweepSignature(config)
+
+        m.submodules.ring = ring = memory.Memory(
+            shape=_stored_layout, depth=config.queues * depth, init=[],
+            attrs=NO_COLLISION | ram_of(config.queues * depth))
+        ring_write, row = ring.write_port(), Signal(range(ring.depth))
+        waiting = read_late(m, ring, addr=row, en=self.fronts.pick)
+        m.submodules.heads = heads = Table(position_bits + 1, depth=config.queues, reads=2, init=init)
+        m.submodules.tails = tails = Table(position_bits + 1, depth=config.queues, reads=3, init=init)
+        m.submodules.fronts = fronts = Table(front_layout(config), depth=config.queues, reads=1, init=None)
+        for table in (heads, tails):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+
+        port, ready, more = self.fronts, self.fronts.ready, self.fronts.more
+        enabled, refusing = self.queues.enabled, self.occupancy.refusing
+        m.d.comb += [
+            self.occupancy.ready.eq(ready), self.occupancy.more.eq(more),
+            self.posted.valid.eq(self.i.valid & self.i.ready & ~self.i.refused),
+            self.posted.queue.eq(self.i.payload.queue),
+            self.refused.eq(self.i.valid & self.i.ready & self.i.refused),
+        ]
+        fetched, load = Signal(), Signal()      # the next word is out of the ring; it moves up
+
+        # -- A word arrives: to the front entry, to the ring, or refused.
+        queue, stored = self.i.payload.queue, self._encode(m)
+        full, accept, overflow = Signal(), Signal(), Signal()
+        push, direct = Signal(), Signal()
+        m.submodules.events = events = Queue(event_layout(config), depth=4)
+        wiring.connect(m, events.o, wiring.flipped(self.events))
+        arrives = Signal()
+        m.d.comb += [
+            heads.read[0].addr.eq(queue),
+            tails.read[0].addr.eq(queue),
+            full.eq((heads.read[0].data ^ tails.read[0].data) == depth),
+            self.i.ready.eq(events.level + events.i.valid < events.depth),      # one may be on its way there
+            arrives.eq(self.i.valid & self.i.ready),
+            accept.eq(_bit(enabled & ~refusing, queue)),
+            # Without a look at ``load``, which comes late.
+            direct.eq(arrives & _bit(enabled & ~(refusing | ready | more), queue) & ~fetched),
+            port.arriving.eq(direct), port.arriving_queue.eq(queue),
+            overflow.eq(accept & full),
+            self.i.refused.eq(~accept | (overflow & ~direct)),
+            push.eq(arrives & accept & ~direct & ~full),
+        ]
+        # What is refused is known late.
+        late, late_queue, late_enabled = Signal(), Signal.like(queue), Signal()
+        m.d.sync += [
+            late.eq(arrives & self.i.refused & ~_bit(refusing, queue)),
+            late_queue.eq(queue), late_enabled.eq(_bit(enabled, queue)),
+        ]
+        m.d.comb += [
+            events.i.valid.eq(late), events.i.payload.queue.eq(late_queue),
+            events.i.payload.status.eq(Mux(late_enabled, Status.OVERFLOW, Status.DISABLED)),
+        ]
+        # Of LUT RAM the number that is read is registered, so that there is a cycle for what is written too.
+        m.d["comb" if ring.depth > LUT_RAM_DEPTH else "sync"] += [
+            ring_write.addr.eq(Cat(tails.read[0].data[:position_bits], queue)),
+            ring_write.en.eq(push),
+            ring_write.data.eq(stored),
+        ]
+        m.d.comb += [
+            tails.write.addr.eq(queue),
+            tails.write.data.eq(tails.read[0].data + 1),
+            tails.write.en.eq(push),
+        ]
+
+        # -- A queue is picked: read its next word, which moves up if the front entry is empty in the next cycle.
+        # If the same queue is looked at now and a word moves up, that is the one behind.
+        head, after = Signal(position_bits + 1), Signal(position_bits + 1)
+        again, empties = Signal(), Signal()
+        m.d.comb += [
+            load.eq(fetched & (port.consume | ~_bit(ready, port.queue))),
+            after.eq(head + 1),
+            empties.eq(after == tails.read[1].data),
+            again.eq(load & (port.pick_queue == port.queue)),
+            heads.read[1].addr.eq(port.pick_queue),
+            tails.read[1].addr.eq(port.queue),
+            row.eq(Cat(Mux(again, after, heads.read[1].data)[:position_bits], port.pick_queue)),
+        ]
+        m.d.sync += [
+            head.eq(Mux(again, after, heads.read[1].data)),
+            fetched.eq(port.pick & _bit(more, port.pick_queue) & ~(again & empties)),
+        ]
+        m.d.comb += [
+            tails.read[2].addr.eq(port.flush_queue),
+            heads.write.en.eq(load | port.flush),
+            heads.write.addr.eq(Mux(port.flush, port.flush_queue, port.queue)),
+            heads.write.data.eq(Mux(port.flush, tails.read[2].data, after)),
+        ]
+
+        # -- The front entry is written, by the ring or by the word itself.
+        loaded, ark, kind = Signal(_stored_layout), Signal(), waiting.word.opcode
+        m.d.comb += [
+            loaded.eq(Mux(fetched, waiting, stored)),
+            # Early: the kind of an arriving word takes long to find.
+            ark.eq(Mux(fetched, kind[_ARK], self.i.payload.ark)),
+            fronts.write.en.eq(load | direct),
+            fronts.write.addr.eq(Mux(fetched, port.queue, queue)),
+            fronts.write.data.eq(self._decode(m, loaded, ark)),
+            fronts.read[0].addr.eq(port.queue),
+            port.front.eq(fronts.read[0].data),
+        ]
+
+        for index in range(config.queues):
+            looked, flushed = port.queue == index, port.flush & (port.flush_queue == index)
+            with m.If(push & (queue == index)):
+                m.d.sync += more[index].eq(1)
+            with m.Elif((load & empties & looked) | flushed):
+                m.d.sync += more[index].eq(0)
+            with m.If((load & looked) | (direct & (queue == index))):
+                m.d.sync += ready[index].eq(1)
+            with m.Elif((port.consume & looked) | flushed):
+                m.d.sync += ready[index].eq(0)
+            with m.If(self.clear.valid & (self.clear.queue == index)):
+                m.d.sync += refusing[index].eq(0)
+            with m.Elif(arrives & self.i.refused & (queue == index)):
+                m.d.sync += refusing[index].eq(1)
+        return m
+
+    def _encode(self, m):
+        """What is kept of a word."""
+        arrival, stored = self.i.payload, Signal(_stored_layout)
+        known = RequestFlag.SC | RequestFlag.RC | RequestFlag.FENCE | RequestFlag.IRQ
+        reserved = Const(~int(known) & 0xFF, 8)
+        m.d.comb += [
+            stored.word.eq(arrival.word), stored.tag.eq(arrival.note.ring.tag),
+            stored.word.flags[_END].eq(arrival.note.ring.end),
+            stored.word.flags[_CLOSES].eq(arrival.note.ring.closes),
+        ]
+        copy, signal = Signal(), Signal()
+        m.d.comb += [
+            copy.eq(arrival.word.opcode == Opcode.COPY),
+            signal.eq((arrival.word.opcode == Opcode.SIGNAL) & (arrival.word.length == SIGNAL_BYTES)
+                      & (arrival.word.dst_offset[:3] == 0)),
+        ]
+        # Of an ARK word the length has more bits.
+        extra, empty = ArkExtra(arrival.word.src_offset[:ArkExtra.size]), Signal()
+        m.d.comb += empty.eq((arrival.word.length == 0) & ~(arrival.ark & extra.length_high.any()))
+        with m.If(arrival.check == Check.FETCH_ERROR):
+            m.d.comb += stored.word.opcode.eq(_Kind.UNREADABLE)
+        with m.Elif((arrival.check == Check.MALFORMED) | ~(copy | signal) | (arrival.word.flags & reserved).any()):
+            m.d.comb += stored.word.opcode.eq(_Kind.MALFORMED)
+        with m.Elif(arrival.ark):
+            m.d.comb += stored.word.opcode.eq(Mux(empty, _Kind.ARK_EMPTY, Mux(
+                arrival.check == Check.CONNECTION, _Kind.ARK_CONNECTION, _Kind.ARK)))
+        with m.Elif(empty):
+            m.d.comb += stored.word.opcode.eq(_Kind.EMPTY)
+        return stored
+
+    def _decode(self, m, stored, ark):
+        """Front entry of a word: what is wrong on its face, and how many segments it has."""
+        config, word = self.config, stored.word
+        front = Signal(front_layout(config))
+        # The last byte's place, from where the first segment may begin: three terms, length, offset and -1, become two
+        # before the adder.
+        offset, end = word.dst_offset[:config.segment_bits], Signal(len(front.length) + 1)
+        flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
+        extra = ArkExtra(word.src_offset[:ArkExtra.size])
+        # Whether there is one segment, without that adder's length: what reaches into the next one has a carry, and a
+        # sum of -1 is that of a whole segment.
+        high, within = front.length[config.segment_bits:], Signal(config.segment_bits + 2)
+        m.d.comb += [
+            within.eq(_one_less(front.length[:config.segment_bits], offset)),
+            front.single.eq(~high[1:].any() & (within[-1] | ~(high[0] | within[-2]))),
+            # Of a word in which something is wrong, anything: all that it becomes is a single segment.
+            front.last_segment.eq(end[config.segment_bits:]), front.end_position.eq(end[:config.segment_bits]),
+            end.eq(_one_less(front.length, offset)),
+            front.signal.eq(word.opcode == _Kind.SIGNAL),
+            front.fence.eq(flag["FENCE"] | front.signal),
+            front.end.sc.eq(flag["SC"]), front.end.rc.eq(flag["RC"]), front.end.irq.eq(flag["IRQ"]),
+            front.src_region.eq(Cat(word.src_region, ark & extra.src_beyond)),
+            front.dst_region.eq(Cat(word.dst_region, ark & extra.dst_beyond)),
+            front.src_offset.eq(Mux(ark, 0, word.src_offset)), front.dst_offset.eq(word.dst_offset),
+            front.length.eq(Cat(word.length, Mux(ark, extra.length_high, 0))),
+        ]
+        with m.If(ark):
+            m.d.comb += front.note.eq(extra.note)
+        with m.Else():
+            m.d.comb += [front.note.ring.tag.eq(stored.tag), front.note.ring.end.eq(word.flags[_END]),
+                         front.note.ring.closes.eq(word.flags[_CLOSES])]
+        with m.If(word.opcode == _Kind.UNREADABLE):
+            m.d.comb += front.check.eq(Check.FETCH_ERROR)
+        with m.Elif(word.opcode == _Kind.MALFORMED):
+            m.d.comb += front.check.eq(Check.MALFORMED)
+        with m.Elif((word.opcode == _Kind.EMPTY) | (word.opcode == _Kind.ARK_EMPTY)):
+            m.d.comb += front.check.eq(Check.ZERO_LENGTH)
+        with m.Elif(word.opcode == _Kind.ARK_CONNECTION):
+            m.d.comb += front.check.eq(Check.CONNECTION)
+        return front
+
+
+def _one_less(one, other):
+    """``one + other - 1`` of unsigned values: two bits more, in two's complement; one LUT before the adder."""
+    return ~Cat(one ^ other, C(0, 2)) + ((one | other) << 1)
+
+
+def _bit(bits, index):
+    return bits.bit_select(index, 1)

@@ -1,0 +1,243 @@
+"""Which queue's next segment goes now: one segment per cycle.
+
+QueueStore, Shares -> Scheduler -> Legalizer.  Latency: 3 cycles from ``ready`` to ``o``, 2 from a word that arrives
+while nobody asks.  Throughput: one segment per cycle, also from one queue while words wait in it; the
+segments of its last request come every 2 cycles.
+"""
+
+from amaranth import *
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.carry_save import carry_save
+from hw.common.doorbell import is_extended
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
+from hw.dma_engine.completion.retire import HeadLookupSignature
+from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
+from hw.dma_engine.control.epochs import EpochLookupSignature
+from hw.dma_engine.layouts import Check
+from hw.dma_engine.strobes import QueueStrobeSignature, RetiredSignature, ScheduledSignature
+from hw.stream import RoundRobin
+
+from .legalizer import AbortSignature
+from .queues import FrontPortSignature
+from .segment_credit import SegmentCreditSignature
+from .shares import SharesPortSignature
+
+__all__ = ["RegionLookupSignature", "Scheduler", "TailLookupSignature"]
+
+
+class RegionLookupSignature(wiring.Signature):
+    """Regions of the request that is looked up in this cycle; their entries reach the legalizer with the segment."""
+
+    def __init__(self, config):
+        super().__init__({"src_id": Out(config.region_bits), "dst_id": Out(config.region_bits)})
+
+
+class TailLookupSignature(wiring.Signature):
+    """Software and the scanner look up the number of a queue's next segment; combinational."""
+
+    def __init__(self, config):
+        super().__init__({"queue": Out(config.queue_bits), "tail": In(config.index_width)})
+
+
+class Scheduler(wiring.Component):
+    """Pick a queue per cycle, give its next segment a number and a place in the queue's window.
+
+    A pick of a queue whose window is full, that has as many segments in flight as it may, or whose fence has
+    to wait, is dropped, and the queue is left out until one of its segments retires. A pick of a queue without a
+    request in front lets its next word move up.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+    fronts : ``Out(FrontPortSignature)``, regions : ``Out(RegionLookupSignature)``
+        Requests at the front of their queues, and the lookup of their regions.
+    shares : ``Out(SharesPortSignature)``
+    queues : ``In(QueueStatesSignature)``, held, blocked : ``In(queues)``
+        Queues that may be scheduled; that hold after an error; whose target has enough to do.
+    configure : ``In(QueueWriteSignature)``
+        Of a queue that has more segments in flight when its limit becomes less, each two that retire let one go, until
+        it has as few.
+    credit : ``Out(SegmentCreditSignature)``, dropped : ``Out(QueueStrobeSignature)``
+        One more segment may enter the pipeline; a pick was dropped.
+    consumed : ``Out(QueueStrobeSignature)``
+        All of a queue's front entry is scheduled.
+    head : ``Out(HeadLookupSignature)``, epoch : ``Out(EpochLookupSignature)``
+    retired : ``In(RetiredSignature)``, abort : ``In(AbortSignature)``
+    flush : ``In(QueueStrobeSignature)``
+        Drop the words of the queue, and how far its request had come: in the cycle after, in which ``queue`` stays.
+        Nothing is picked in the two.
+    lookup : ``In(TailLookupSignature)``
+    phase : ``In(1)``
+        Of segments looked up in this cycle.
+    scheduled : ``Out(ScheduledSignature)``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "fronts": Out(FrontPortSignature(config)), "regions": Out(RegionLookupSignature(config)),
+            "shares": Out(SharesPortSignature(config)),
+            "queues": In(QueueStatesSignature(config)), "held": In(config.queues), "blocked": In(config.queues),
+            "configure": In(QueueWriteSignature(config)),
+            "credit": Out(SegmentCreditSignature()), "dropped": Out(QueueStrobeSignature(config)),
+            "consumed": Out(QueueStrobeSignature(config)),
+            "head": Out(HeadLookupSignature(config)), "epoch": Out(EpochLookupSignature(config)),
+            "retired": In(RetiredSignature(config)), "abort": In(AbortSignature(config)),
+            "flush": In(QueueStrobeSignature(config)), "lookup": In(TailLookupSignature(config)),
+            "phase": In(1), "scheduled": Out(ScheduledSignature(config)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, queues = self.config, self.config.queues
+        init = SweepSignature(config)
+
+        m.submodules.tails = tails = Table(config.index_width, depth=queues, reads=2, init=init)
+        # Of the segment that comes next, unless it is its request's first: how many come behind it.
+        count = config.segment_count_width
+        m.submodules.rests = rests = Table(
+            data.StructLayout({"behind": count, "last": 1}), depth=queues, reads=1, init=init)
+        # How many fewer segments than its window a queue may have in flight.
+        m.submodules.reserves = reserves = Table(config.place_bits, depth=queues, reads=1, init=init)
+        for table in (tails, rests, reserves):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        flushing, drop = Signal(), Signal()     # in the cycle after a flush; a pick gives its credit back
+        m.d.comb += [tails.read[1].addr.eq(self.lookup.queue), self.lookup.tail.eq(tails.read[1].data)]
+
+        fronts, shares = self.fronts, self.shares
+        m.d.comb += [
+            fronts.flush.eq(flushing), fronts.flush_queue.eq(self.flush.queue),
+            self.credit.pick.eq(fronts.pick), self.credit.drop.eq(drop),
+            self.dropped.valid.eq(drop), self.dropped.queue.eq(fronts.queue),
+            self.consumed.valid.eq(fronts.consume), self.consumed.queue.eq(fronts.queue),
+            self.regions.src_id.eq(fronts.front.src_region), self.regions.dst_id.eq(fronts.front.dst_region),
+        ]
+
+        # -- Pick. A queue that was picked in the cycle before may be empty when it is looked at again, unless
+        # words wait in it.
+        picked, queue, onehot = Signal(), Signal(config.queue_bits), Signal(queues)
+        stalled = Signal(queues)        # wait until a segment retires
+        allowed, direct, grants, still = Signal(queues), Signal(), Signal(), Signal()
+        m.submodules.choice = choice = RoundRobin(queues)
+        m.d.comb += [
+            allowed.eq(self.queues.running & ~self.held & ~stalled & ~self.blocked),
+            # What arrives asks at once; with bypass it need not, as it is picked at once where nobody asks.
+            shares.asking.eq((fronts.ready & allowed) | (~fronts.ready & fronts.more)
+                           | (Mux(fronts.arriving & (not config.bypass), 1 << fronts.arriving_queue, 0) & allowed)),
+            choice.requests.eq(shares.candidates & (~onehot | fronts.more)),
+            choice.advance.eq(fronts.pick),
+            direct.eq(config.bypass & fronts.arriving & shares.left.bit_select(fronts.arriving_queue, 1)),
+            still.eq(self.init.active | self.flush.valid | flushing),
+            fronts.pick.eq((choice.valid | direct) & self.credit.available & ~still),
+            grants.eq(choice.valid | (not config.bypass)),
+            fronts.pick_queue.eq(Mux(grants, choice.grant, fronts.arriving_queue)),
+        ]
+        m.d.sync += [
+            picked.eq(fronts.pick), queue.eq(fronts.pick_queue),
+            onehot.eq(Mux(grants, choice.grant_onehot, 1 << fronts.arriving_queue) & fronts.pick.replicate(queues)),
+            flushing.eq(self.flush.valid),
+        ]
+
+        # -- Look: which segment of which request, and may it go?
+        started = Signal(queues)        # the front request has had its first segment
+        laps = Signal(queues)           # changes with every request; an abort comes before the next but one has begun
+        aborting = Signal(queues)
+        front, number, behind = fronts.front, Signal(count), Signal(count)
+        first, last, aborted = Signal(), Signal(), Signal()
+        present, go, fenced = Signal(), Signal(), Signal()
+        tail, fill = Signal(config.index_width), Signal(config.index_width)
+        # As many segments in flight as there may be, or more, as the limit became less; kept, for the sum comes late.
+        closed, beyond = Signal(queues), Signal(queues)
+        last_place, over = Signal(), Signal()
+        # The tail less the head, and the reserve.
+        partial, carries = carry_save(tail, ~self.head.head, reserves.read[0].data)
+        m.d.comb += [
+            reserves.write.en.eq(self.configure.valid), reserves.write.addr.eq(self.configure.queue),
+            reserves.write.data.eq(Mux(is_extended(config, self.configure.queue), -self.configure.limit, Mux(
+                (self.configure.limit >> config.window_bits).any(), 0, (-self.configure.limit)[:config.window_bits]))),
+            reserves.read[0].addr.eq(queue),
+            fill.eq(partial + (carries | 1)),
+            over.eq(Mux(is_extended(config, queue), fill[config.place_bits], fill[config.window_bits])),
+            last_place.eq(over | Mux(is_extended(config, queue), fill[:config.place_bits].all(),
+                                     fill[:config.window_bits].all())),
+            fronts.queue.eq(queue),
+            self.head.queue.eq(queue), self.epoch.queue.eq(queue),
+            tails.read[0].addr.eq(queue),
+            tail.eq(tails.read[0].data),
+            rests.read[0].addr.eq(queue),
+            first.eq(~started.bit_select(queue, 1)),
+            behind.eq(Mux(first, front.last_segment, rests.read[0].data.behind)),
+            number.eq(front.last_segment - behind),
+            fenced.eq(front.fence & first & (tail != self.head.head)),
+            present.eq(picked & (fronts.ready & allowed).bit_select(queue, 1)),
+            go.eq(present & ~closed.bit_select(queue, 1) & ~fenced),
+            drop.eq(picked & ~go),
+            aborted.eq(aborting.bit_select(queue, 1) & ~first),
+            last.eq(Mux(first, front.single | (front.check != Check.OK), rests.read[0].data.last) | aborted),
+            fronts.consume.eq(go & last),
+            shares.leaving.eq(Mux(fronts.consume, onehot & ~fronts.more, 0)),
+            tails.write.addr.eq(queue), tails.write.data.eq(tail + 1), tails.write.en.eq(go),
+            rests.write.addr.eq(queue), rests.write.en.eq(go),
+            rests.write.data.behind.eq(behind - 1), rests.write.data.last.eq(behind == 1),
+        ]
+
+        # The output register.
+        segment = self.scheduled.segment
+        m.d.sync += [
+            self.scheduled.valid.eq(go),
+            segment.queue.eq(queue),
+            segment.index.eq(tail),
+            segment.lap.eq(laps.bit_select(queue, 1)),
+            segment.front.eq(front),
+            segment.number.eq(number),
+            segment.first.eq(first),
+            segment.last.eq(last),
+            segment.aborted.eq(aborted),
+            segment.epoch.eq(self.epoch.epoch),
+            segment.phase.eq(self.phase),
+        ]
+
+        # Of a segment that is not its request's first, the destination starts with a beat; the source then starts as
+        # many lanes behind one as it is ahead of the destination.
+        lanes, beats = slice(config.lane_bits), slice(config.lane_bits, config.segment_bits)
+        ahead, ends = Signal(config.lane_bits + 1), Signal(config.segment_bits)
+        m.d.comb += [
+            ahead.eq(segment.front.src_offset[lanes] - segment.front.dst_offset[lanes]),
+            ends.eq(Mux(segment.last, segment.front.end_position, -1)),
+        ]
+        with m.If(segment.front.check == Check.OK):
+            m.d.comb += [
+                self.scheduled.beats.eq(ends[beats] - Mux(segment.first, segment.front.dst_offset[beats], 0)),
+                self.scheduled.beyond.eq((ahead[:-1] + ends[lanes])[config.lane_bits]
+                               & ~(ahead[-1] & segment.first) & ~segment.front.signal),
+            ]
+
+        for index in range(queues):
+            here = onehot[index]
+            flushed = self.flush.valid & (self.flush.queue == index)
+            retires = self.retired.valid & (self.retired.queue == index)
+            with m.If(go & here):
+                m.d.sync += [closed[index].eq(Mux(retires, over, last_place)), beyond[index].eq(over & ~retires)]
+            with m.Elif(retires):
+                m.d.sync += [closed[index].eq(beyond[index]), beyond[index].eq(0)]
+            with m.If(retires):
+                m.d.sync += stalled[index].eq(0)
+            with m.Elif(present & ~go & here):
+                m.d.sync += stalled[index].eq(1)
+            with m.If((fronts.consume & here) | flushed):
+                m.d.sync += [started[index].eq(0), laps[index].eq(~laps[index]), aborting[index].eq(0)]
+            with m.Else():
+                with m.If(go & here):
+                    m.d.sync += started[index].eq(1)
+                with m.If(self.abort.valid & (self.abort.queue == index) & (self.abort.lap == laps[index])
+                          & started[index]):
+                    m.d.sync += aborting[index].eq(1)
+        return m

@@ -1,0 +1,146 @@
+"""Which of the queues that ask may be picked: strict classes, and within a class deficit round robin.
+
+QueueStore -> Shares -> Scheduler.  Latency: 1 cycle from ``asking`` to ``candidates``.  Throughput: one segment
+charged per cycle.
+
+A queue has a deficit: beats that it may still move in this round. It is charged when a segment has been
+scheduled: the beats of its source or of its destination, whichever are more, and of the descriptor whose last word it
+begins. The deficit may go below zero, and the debt stays. When no queue of the class that asks has anything left, the
+class's next round begins; a queue gets what its weight gives it when it is charged for the first time in a round.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.sizes import WEIGHT_WIDTH
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
+from hw.dma_engine.config import CLASSES
+from hw.dma_engine.configuration import QueueWriteSignature
+from hw.dma_engine.layouts import QueueSettings
+from hw.dma_engine.strobes import ScheduledSignature
+from hw.dma_engine.words import QueueMode
+
+__all__ = ["Shares", "SharesPortSignature"]
+
+LATE = 4
+"""Segments of a queue that may be picked before the first of them is charged."""
+
+
+class SharesPortSignature(wiring.Signature):
+    """The scheduler asks which queues may be picked.
+
+    Members
+    -------
+    asking : ``Out(queues)``
+    leaving : ``Out(queues)``
+        Queues that ask, and will not in the next cycle. (They count when the class is chosen, or it would be chosen
+        too late.)
+    candidates : ``In(queues)``
+        Queues that asked in the cycle before and may be picked.
+    left : ``In(queues)``
+        Queues with something left in their class's round.
+    """
+
+    def __init__(self, config):
+        super().__init__({"asking": Out(config.queues), "leaving": Out(config.queues),
+                          "candidates": In(config.queues), "left": In(config.queues, init=-1)})
+
+
+class Shares(wiring.Component):
+    """Narrow the queues that ask down to those of the highest class that have something left.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+    configure : ``In(QueueWriteSignature)``
+        A queue's class.
+    scheduler : ``In(SharesPortSignature)``
+    scheduled : ``In(ScheduledSignature)``, settings : ``In(QueueSettings)``
+        A segment to charge its queue for, and the queue's settings: a weight of 0 counts as 1.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "configure": In(QueueWriteSignature(config)),
+            "scheduler": In(SharesPortSignature(config)),
+            "scheduled": In(ScheduledSignature(config)), "settings": In(QueueSettings),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, port, scheduled, segment = self.config, self.scheduler, self.scheduled, self.scheduled.segment
+        quantum_bits = (LATE * config.segment_beats - 1).bit_length()
+        deficit_shape = signed(quantum_bits + WEIGHT_WIDTH + 1)
+
+        # -- The highest class that asks.
+        priorities = [Signal(range(CLASSES), name=f"priority_{index}") for index in range(config.queues)]
+        asks, chosen, highest = Signal(config.queues), Signal(range(CLASSES)), Signal(range(CLASSES))
+        for number in range(1, CLASSES):
+            with m.If(Cat(ask & (priority == number)
+                          for ask, priority in zip(port.asking, priorities, strict=True)).any()):
+                m.d.comb += highest.eq(number)
+        m.d.sync += chosen.eq(highest)
+        for index, priority in enumerate(priorities):
+            m.d.sync += asks[index].eq(port.asking[index] & ~port.leaving[index] & (priority == highest))
+            with m.If(self.configure.valid & (self.configure.queue == index)):
+                m.d.sync += priority.eq(self.configure.priority)
+
+        # -- None of those has anything left: its class's next round.
+        begin = Signal()
+        m.d.comb += [
+            port.candidates.eq(asks & port.left),
+            begin.eq(asks.any() & ~port.candidates.any()),
+        ]
+
+        # -- What a segment changes: its cost, and once per round what the weight gives. That is less than zero in its
+        # lower bits, by what every segment costs and 1 for the beat beyond, which an inverted carry gives back.
+        fresh = Signal(config.queues, init=-1)      # not charged in this round
+        gets, change, first, within = Signal(), Signal(deficit_shape), Signal(), Signal()
+        charged, queue = Signal(), Signal(config.queue_bits)
+        descriptor = Signal()
+        m.d.comb += descriptor.eq(segment.first & segment.front.note.ring.closes
+                                  & (self.settings.mode == QueueMode.RING))
+        less, gift = Signal(WEIGHT_WIDTH), Signal(deficit_shape)
+        m.d.comb += [
+            gets.eq(fresh.bit_select(segment.queue, 1)),
+            less.eq(Array(max(weight - 1, 0) for weight in range(1 << WEIGHT_WIDTH))[self.settings.weight]),
+            gift.eq(Cat(Mux(descriptor, C((1 << quantum_bits) - 2 - config.descriptor_beats, quantum_bits),
+                            C((1 << quantum_bits) - 2, quantum_bits)),
+                        less | (~gets).replicate(WEIGHT_WIDTH), ~gets)),
+        ]
+        m.d.sync += [
+            charged.eq(scheduled.valid), queue.eq(segment.queue), first.eq(gets),
+            change.eq(gift - scheduled.beats), within.eq(~scheduled.beyond),
+        ]
+
+        # -- The deficit. What was not used is kept up to the least that a round gives.
+        m.submodules.deficits = deficits = Table(
+            deficit_shape, depth=config.queues, reads=1, init=SweepSignature(config))
+        wiring.connect(m, wiring.flipped(self.init), deficits.init)
+        before, kept, now = Signal(deficit_shape), Signal(deficit_shape), Signal(deficit_shape)
+        # Read in the cycle before, in which the row may change.
+        m.d.sync += before.eq(Mux(charged & (queue == segment.queue), now, deficits.read[0].data))
+        m.d.comb += [
+            deficits.read[0].addr.eq(segment.queue),
+            kept.eq(Mux(first & ~before[-1] & before[quantum_bits:].any(), (1 << quantum_bits) - 1, before)),
+            now.eq((Cat(C(1, 1), kept) + Cat(within, change))[1:]),
+            deficits.write.en.eq(charged), deficits.write.addr.eq(queue), deficits.write.data.eq(now),
+        ]
+
+        for index, priority in enumerate(priorities):
+            with m.If(begin & (priority == chosen)):
+                m.d.sync += [port.left[index].eq(1), fresh[index].eq(1)]
+            with m.Else():
+                with m.If(charged & (queue == index) & now[-1] & ~fresh[index]):
+                    m.d.sync += port.left[index].eq(0)
+                with m.If(scheduled.valid & (segment.queue == index)):
+                    m.d.sync += fresh[index].eq(0)
+        return m

@@ -1,0 +1,182 @@
+"""Counters of each queue, and the copy that software reads.
+
+Responses, Scheduler, Retire (resets) -> QueueCounters -> registers.  Latency: 2 cycles from an event to what a copy
+has.  Throughput: one segment and one stall per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.sweep import SweepSignature
+from hw.common.table import Table
+from hw.dma_engine.config import BYTES_WIDTH
+from hw.dma_engine.strobes import OutcomeSignature, QueueStrobeSignature
+
+__all__ = ["MovedSignature", "QueueCounters", "SnapshotSignature", "Tally"]
+
+
+class MovedSignature(wiring.Signature):
+    """Memory has answered a segment of ``size`` bytes less one that was not given up; ``ok`` if without an error."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "size": Out(config.segment_bits),
+                          "ok": Out(1)})
+
+
+class SnapshotSignature(wiring.Signature):
+    """Software copies the counters of one queue, and reads the copy.
+
+    Members
+    -------
+    take : ``Out(1)``, queue : ``Out``
+        Copy the queue's counters, in the next cycle in which nothing is counted.
+    busy : ``In(1)``
+        The copy has yet to be made.
+    bytes, segments, stalls : ``In``
+    """
+
+    def __init__(self, config):
+        super().__init__({"take": Out(1), "queue": Out(config.queue_bits), "busy": In(1),
+                          "bytes": In(BYTES_WIDTH), "segments": In(32), "stalls": In(32)})
+
+
+LOW_BITS = 14
+"""So many that a sum of them carries at most every third time."""
+
+
+class Tally(wiring.Component):
+    """Sums of each queue, in LUT RAM.
+
+    A row that was cleared or never used has bits that mean nothing: they do where ``used`` and ``marks`` differ.
+
+    Parameters
+    ----------
+    shape : StructLayout
+        A row: sums, by name.
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+    add : ``In(1)``, queue : ``In``, amounts : ``In(shape)``
+        Amounts are at most ``2 ** (LOW_BITS - 2)``.
+    clear : ``In(1)``, clear_queue : ``In``
+        Not in a cycle in which the queue is added to.
+    take : ``In(1)``, busy : ``Out(1)``
+        Copy the row of ``queue``, which names the wanted one whenever nothing is added, in the next cycle in which
+        nothing is added, nor was in the one before; ``busy`` until then.
+    copy : ``Out(shape)``
+    """
+
+    def __init__(self, shape, config):
+        self.shape, self.config = shape, config
+        queue = config.queue_bits
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "add": In(1), "queue": In(queue), "amounts": In(shape),
+            "clear": In(1), "clear_queue": In(queue),
+            "take": In(1), "busy": Out(1),
+            "copy": Out(shape),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        init, queues = SweepSignature(self.config), self.config.queues
+        low_widths = {name: min(LOW_BITS, shape.width) for name, shape in _shapes(self.shape)}
+        m.submodules.low = low = Table(data.StructLayout(low_widths), depth=queues, reads=1, init=None)
+        m.submodules.used = used = Table(1, depth=queues, reads=2, init=init)
+        m.submodules.marks = marks = Table(1, depth=queues, reads=1, init=init)
+        for table in (used, marks):
+            wiring.connect(m, wiring.flipped(self.init), table.init)
+        for table in (low, used, marks):
+            m.d.comb += table.read[0].addr.eq(self.queue)
+        holds, carried, carried_queue = Signal(), Signal(), Signal.like(self.queue)
+        m.d.sync += [carried.eq(self.add), carried_queue.eq(self.queue)]
+        m.d.comb += [
+            holds.eq(used.read[0].data != marks.read[0].data),
+            low.write.en.eq(self.add), low.write.addr.eq(self.queue),
+            used.write.en.eq(self.add), used.write.addr.eq(self.queue), used.write.data.eq(~marks.read[0].data),
+            used.read[1].addr.eq(self.clear_queue),
+            marks.write.en.eq(self.clear), marks.write.addr.eq(self.clear_queue),
+            marks.write.data.eq(used.read[1].data),
+        ]
+        now = {}
+        for name, shape in _shapes(self.shape):
+            width = low_widths[name]
+            so_far, amount = low.read[0].data[name], self.amounts[name][:LOW_BITS]
+            total = Signal(width + 1, name=f"{name}_total")
+            m.d.comb += [total.eq(Mux(holds, so_far + amount, amount)), low.write.data[name].eq(total)]
+            now[name] = so_far
+            if shape.width > width:
+                # The upper bits, in the cycle behind. Who carries did not in the cycle before, so what was read stands.
+                m.submodules[f"{name}_high"] = high = Table(shape.width - width, depth=queues, reads=1, init=None)
+                above, carry, fresh = Signal.like(high.write.data), Signal(), Signal()
+                m.d.sync += [above.eq(Mux(holds, high.read[0].data, 0)), carry.eq(total[width]), fresh.eq(~holds)]
+                m.d.comb += [
+                    high.read[0].addr.eq(self.queue),
+                    high.write.en.eq(carried & (carry | fresh)), high.write.addr.eq(carried_queue),
+                    high.write.data.eq(above + carry),
+                ]
+                now[name] = Cat(so_far, high.read[0].data)
+
+        with m.If(self.take):
+            m.d.sync += self.busy.eq(1)
+        with m.Elif(self.busy & ~self.add & ~carried):
+            m.d.sync += self.busy.eq(0)
+            m.d.sync += [self.copy[name].eq(Mux(holds, value, 0)) for name, value in now.items()]
+        return m
+
+
+def _shapes(layout):
+    return [(name, Shape.cast(field.shape)) for name, field in layout]
+
+
+class QueueCounters(wiring.Component):
+    """Count what memory ended and what the scheduler put off, per queue.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+    moved : ``In(MovedSignature)``
+    dropped : ``In(QueueStrobeSignature)``
+        The queue was picked and could not go.
+    outcome : ``In(OutcomeSignature)``
+        A queue that was reset begins from zero.
+    snapshot : ``In(SnapshotSignature)``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "moved": In(MovedSignature(config)), "dropped": In(QueueStrobeSignature(config)),
+            "outcome": In(OutcomeSignature(config)), "snapshot": In(SnapshotSignature(config)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, snapshot = self.config, self.snapshot
+        m.submodules.moved = moved = Tally(data.StructLayout({"bytes": BYTES_WIDTH, "segments": 32}), config)
+        m.submodules.put_off = put_off = Tally(data.StructLayout({"stalls": 32}), config)
+        m.d.sync += [
+            moved.add.eq(self.moved.valid), moved.queue.eq(Mux(self.moved.valid, self.moved.queue, snapshot.queue)),
+            moved.amounts.bytes.eq(Mux(self.moved.ok, self.moved.size + 1, 0)),
+            put_off.add.eq(self.dropped.valid),
+            put_off.queue.eq(Mux(self.dropped.valid, self.dropped.queue, snapshot.queue)),
+        ]
+        m.d.comb += [moved.amounts.segments.eq(1), put_off.amounts.stalls.eq(1)]
+        for tally in (moved, put_off):
+            wiring.connect(m, wiring.flipped(self.init), tally.init)
+            m.d.comb += [tally.clear.eq(self.outcome.reset), tally.clear_queue.eq(self.outcome.queue),
+                         tally.take.eq(snapshot.take)]
+        m.d.comb += [
+            snapshot.busy.eq(moved.busy | put_off.busy),
+            snapshot.bytes.eq(moved.copy.bytes), snapshot.segments.eq(moved.copy.segments),
+            snapshot.stalls.eq(put_off.copy.stalls),
+        ]
+        return m

@@ -1,0 +1,116 @@
+"""Byte aligner: from beats as they were read to beats as they are written.
+
+WriteSequencer, BeatBuffer -> Aligner -> W.  Latency: 3 cycles from a step to WVALID.  Throughput: one beat
+per cycle.  One rotator for the whole engine, whatever is in flight.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi.lanes import rotate_up
+from hw.dma_engine.control.epochs import EpochLookupSignature
+from hw.dma_engine.layouts import write_beat_layout
+from hw.stream import Queue
+
+from .buffer import buffered_layout
+from .port_drain import ChannelLevelSignature
+from .sequencer import step_layout
+
+__all__ = ["PLACES", "Aligner"]
+
+PLACES = 4
+"""Beats that may wait for W: in LUT RAM, which takes less than a register to each side of a multiplexer."""
+
+
+class Aligner(wiring.Component):
+    """Rotate each beat, join it with the one before it, and switch off the lanes outside the burst.
+
+    Beat ``k`` written takes its lanes from ``shift`` up from the beat just rotated and those below from
+    the one before. Once a beat came with a read error, the strobes of its burst stay off. A beat whose epoch is not its
+    queue's any more, of data or a word, has no strobes either.
+
+    Parameters
+    ----------
+    config : DmaConfig
+
+    Members
+    -------
+    steps : ``In(stream.Signature(step_layout))``
+    beat : ``In(buffered_layout)``
+        The beat of the step taken in the cycle before.
+    epoch : ``Out(EpochLookupSignature)``
+    w : ``Out(stream.Signature(write_beat_layout))``
+        From a queue, so that no path runs from WREADY to the stages before.
+    w_level : ``Out(ChannelLevelSignature)``
+        Beats whose strobes are chosen and that have not left.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "steps": In(stream.Signature(step_layout(config))),
+            "beat": In(buffered_layout(config)),
+            "epoch": Out(EpochLookupSignature(config)),
+            "w": Out(stream.Signature(write_beat_layout(config))), "w_level": Out(ChannelLevelSignature(PLACES + 1)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, lanes = self.config, self.config.beat_bytes
+        m.submodules.out = out = Queue(write_beat_layout(config), depth=PLACES)
+        wiring.connect(m, out.o, wiring.flipped(self.w))
+
+        # -- Stage 1: the step, while its beat comes out of the buffer.
+        step, step_valid = Signal(step_layout(config)), Signal()
+        opposite = Signal.like(step.shift)          # as ``shift``, every bit inverted
+        advance = Signal()
+        m.d.comb += self.steps.ready.eq(advance)
+        with m.If(advance):
+            m.d.sync += [step.eq(self.steps.payload), step_valid.eq(self.steps.valid),
+                         opposite.eq(~self.steps.payload.shift)]
+
+        # -- Stage 2: the beat rotated, the one before it, and masks.
+        now, before = (Signal(config.data_width, reset_less=True, name=name) for name in ("now", "before"))
+        below = Signal(lanes, reset_less=True)      # lanes taken from the beat before
+        strobes = Signal(lanes, reset_less=True)
+        emit, ends, failed = Signal(), Signal(), Signal()
+        words = config.data_width // len(step.word)
+        word, is_word, failing = Signal.like(step.word), Signal(), Signal()
+        # Block RAM shows its beats late: the highest two bits of the shift are left to stage 3.
+        early = len(step.shift) - 2
+        late, late_opposite, turned = Signal(2), Signal(2), Signal.like(now)
+        m.d.comb += turned.eq(rotate_up(now, late, late_opposite, unit=1 << early))
+        m.d.comb += self.epoch.queue.eq(step.queue)
+        m.d.comb += failing.eq(
+            (step.epoch != self.epoch.epoch) | (step.take & self.beat.error) | (~step.first & failed))
+        with m.If(advance):
+            m.d.sync += [emit.eq(step_valid & step.emit), ends.eq(step.ends),
+                         word.eq(step.word), is_word.eq(step.completion)]
+        with m.If(advance & step_valid):
+            m.d.sync += [
+                before.eq(turned), now.eq(rotate_up(self.beat.data, step.shift[:early], opposite[:early])),
+                late.eq(step.shift[early:]), late_opposite.eq(opposite[early:]), failed.eq(failing),
+            ]
+            m.d.sync += [
+                below[lane].eq(lane < step.shift)
+                for lane in range(lanes)
+            ]
+            m.d.sync += [
+                strobes[lane].eq(~failing & ~(step.starts & (lane < step.start_lane))
+                                 & ~(step.ends & (lane > step.end_lane)))
+                for lane in range(lanes)
+            ]
+
+        # -- Stage 3: joined, into the queue.
+        m.d.comb += [
+            out.i.valid.eq(emit),
+            out.i.payload.data.eq(Mux(is_word, word.replicate(words), Cat(
+                Mux(below[lane], before[8 * lane:8 * lane + 8], turned[8 * lane:8 * lane + 8])
+                for lane in range(lanes)))),
+            out.i.payload.strb.eq(strobes),
+            out.i.payload.last.eq(ends),
+            advance.eq(~emit | out.i.ready),
+            self.w_level.level.eq(out.level + emit), self.w_level.taken.eq(self.w.valid & self.w.ready),
+        ]
+        return m
