@@ -39,8 +39,8 @@ class RegionTable(wiring.Component):
     Parameters
     ----------
     config : DmaConfig
-    late_ram : bool
-        Block RAM is late: of few regions, the tables are LUT RAM.
+    lut_ram : bool
+        Up to 32 regions are in LUT RAM, whose data arrives earlier in the cycle than that of block RAM.
 
     Members
     -------
@@ -51,8 +51,8 @@ class RegionTable(wiring.Component):
         Entries one cycle after their ids.
     """
 
-    def __init__(self, config, *, late_ram=False):
-        self.config, self.late_ram = config, late_ram
+    def __init__(self, config, *, lut_ram=False):
+        self.config, self.lut_ram = config, lut_ram
         super().__init__({
             "init": In(SweepSignature(config)),
             "write": In(1), "write_id": In(config.region_bits), "write_data": In(RegionEntry),
@@ -62,7 +62,7 @@ class RegionTable(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        kind = ram_of(self.config.regions) if self.late_ram else {"ram_style": "block"}
+        kind = ram_of(self.config.regions) if self.lut_ram else {"ram_style": "block"}
         for side in ("src", "dst"):
             m.submodules[f"{side}_table"] = table = memory.Memory(
                 shape=RegionEntry, depth=self.config.regions, init=[], attrs=kind)

@@ -134,7 +134,8 @@ class DmaEngine(wiring.Component):
         # -- Words to segments.
         dropped = Signal()
         connect(m, flipped(self.s_axi_db), doorbell.bus)
-        m.submodules.arrivals = arrivals = Merge(arrival_layout(config), 2, settled=not config.bypass)
+        m.submodules.arrivals = arrivals = Merge(
+            arrival_layout(config), 2, registered_choice=config.timing.registered_arrivals)
         connect(m, doorbell.o, ark_words.i)
         connect(m, ark_words.o, arrivals.i[0])
         connect(m, arrivals.o, store.i)
@@ -172,7 +173,7 @@ class DmaEngine(wiring.Component):
             room.take.eq(1), room.take_stb.eq(scheduler.pick),
             room.give.eq(dropped + (read.i.valid & read.i.ready)),
         ]
-        m.d["comb" if config.bypass else "sync"] += dropped.eq(scheduler.drop)
+        m.d["sync" if config.timing.registered_credits else "comb"] += dropped.eq(scheduler.drop)
         m.d.comb += [
             regions.src_id.eq(store.front.src_region), regions.dst_id.eq(store.front.dst_region),
             regions.write.eq(panel.region_write), regions.write_id.eq(panel.region_id),
@@ -308,7 +309,7 @@ class DmaEngine(wiring.Component):
         ]
 
         # -- Queue control.
-        m.submodules.ops = ops = Merge(op_layout(config), 5, settled=not config.bypass)
+        m.submodules.ops = ops = Merge(op_layout(config), 5, registered_choice=config.timing.registered_operations)
         connect(m, ops.o, retire.ops)
         connect(m, control.ops, ops.i[0])
         connect(m, control.scan_ops, ops.i[1])

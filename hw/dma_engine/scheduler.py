@@ -116,17 +116,18 @@ class Scheduler(wiring.Component):
         stalled = Signal(queues)        # wait until a segment retires
         allowed, direct, grants, still = Signal(queues), Signal(), Signal(), Signal()
         m.submodules.choice = choice = RoundRobin(queues)
+        bypass = not config.timing.registered_doorbells
         m.d.comb += [
             allowed.eq(self.running & ~self.held & ~stalled & ~self.blocked),
-            # What arrives asks at once; with bypass it need not, as it is picked at once where nobody asks.
+            # A word that arrives asks at once, or bypasses the choice where nobody asks.
             self.asking.eq((self.ready & allowed) | (~self.ready & self.more)
-                           | (Mux(self.arriving & (not config.bypass), 1 << self.arriving_queue, 0) & allowed)),
+                           | (Mux(self.arriving & (not bypass), 1 << self.arriving_queue, 0) & allowed)),
             choice.requests.eq(self.candidates & (~onehot | self.more)),
             choice.advance.eq(self.pick),
-            direct.eq(config.bypass & self.arriving & self.left.bit_select(self.arriving_queue, 1)),
+            direct.eq(bypass & self.arriving & self.left.bit_select(self.arriving_queue, 1)),
             still.eq(self.init.active | self.flush | self.flushing),
             self.pick.eq((choice.valid | direct) & self.room & ~still),
-            grants.eq(choice.valid | (not config.bypass)),
+            grants.eq(choice.valid | (not bypass)),
             self.pick_queue.eq(Mux(grants, choice.grant, self.arriving_queue)),
         ]
         m.d.sync += [

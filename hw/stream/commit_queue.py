@@ -7,7 +7,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .storage import check_ram, has_registered_read, in_front, make_storage, show_registered
+from .storage import check_ram, has_registered_read, make_storage, registered_output, show_registered
 
 __all__ = ["CommitQueue"]
 
@@ -22,8 +22,8 @@ class CommitQueue(wiring.Component):
         Items held, committed or not; a power of two, at least 2.
     ram : ``"lut"``, ``"block"`` or ``None``
         As for :class:`Queue`.
-    front : bool
-        Registers behind block RAM, for deep logic behind them: a cycle more.
+    output_register : bool
+        Register the output of block RAM, for deep logic behind it: one cycle more.
 
     Members
     -------
@@ -43,12 +43,12 @@ class CommitQueue(wiring.Component):
         If ``depth`` is no power of two, or less than 2, or ``ram`` is no kind of memory.
     """
 
-    def __init__(self, shape, *, depth, ram=None, front=False):
+    def __init__(self, shape, *, depth, ram=None, output_register=False):
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
             raise ValueError(f"CommitQueue depth must be a power of two of at least 2, not {depth!r}")
         check_ram("CommitQueue", ram)
         self.shape, self.depth, self.ram = shape, depth, ram
-        self.front = front and has_registered_read(depth, ram)
+        self.output_register = output_register and has_registered_read(depth, ram)
         super().__init__({
             "i": In(stream.Signature(shape)), "first": In(1), "commit": In(1), "o": Out(stream.Signature(shape)),
             "empty": Out(1),
@@ -57,7 +57,7 @@ class CommitQueue(wiring.Component):
     @property
     def latency(self):
         """Cycles from ``commit`` to the first cycle of an item on ``o`` of an empty queue."""
-        return 1 + has_registered_read(self.depth, self.ram) + self.front
+        return 1 + has_registered_read(self.depth, self.ram) + self.output_register
 
     def elaborate(self, platform):
         m = Module()
@@ -85,7 +85,7 @@ class CommitQueue(wiring.Component):
             m.d.comb += [r_port.addr.eq(taken[:-1]), self.o.payload.eq(r_port.data), self.o.valid.eq(good != taken)]
             return m
         reading = Signal.like(written)
-        shown = in_front(m, wiring.flipped(self.o), forget=0) if self.front else self.o
+        shown = registered_output(m, wiring.flipped(self.o), clear=0) if self.output_register else self.o
         load, _ = show_registered(m, storage, shown, reading, reading != good)
         m.d.sync += reading.eq(reading + load)
         return m

@@ -8,7 +8,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .storage import check_ram, has_registered_read, in_front, make_storage, show_registered
+from .storage import check_ram, has_registered_read, make_storage, registered_output, show_registered
 
 __all__ = ["ReplayQueue"]
 
@@ -23,8 +23,8 @@ class ReplayQueue(wiring.Component):
         Items held, taken or not; a power of two, at least 2.
     ram : ``"lut"``, ``"block"`` or ``None``
         As for :class:`Queue`.
-    front : bool
-        Registers behind block RAM, for deep logic behind them: a cycle more.
+    output_register : bool
+        Register the output of block RAM, for deep logic behind it: one cycle more.
 
     Members
     -------
@@ -47,12 +47,12 @@ class ReplayQueue(wiring.Component):
         If ``depth`` is no power of two, or less than 2, or ``ram`` is no kind of memory.
     """
 
-    def __init__(self, shape, *, depth, ram=None, front=False):
+    def __init__(self, shape, *, depth, ram=None, output_register=False):
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
             raise ValueError(f"ReplayQueue depth must be a power of two of at least 2, not {depth!r}")
         check_ram("ReplayQueue", ram)
         self.shape, self.depth, self.ram = shape, depth, ram
-        self.front = front and has_registered_read(depth, ram)
+        self.output_register = output_register and has_registered_read(depth, ram)
         super().__init__({
             "i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)),
             "release": In(range(depth + 1)), "rewind": In(1), "clear": In(1),
@@ -62,7 +62,7 @@ class ReplayQueue(wiring.Component):
     @property
     def latency(self):
         """Cycles from the transfer on ``i`` to the item's first cycle on ``o`` of an empty queue."""
-        return 1 + has_registered_read(self.depth, self.ram) + self.front
+        return 1 + has_registered_read(self.depth, self.ram) + self.output_register
 
     def elaborate(self, platform):
         m = Module()
@@ -100,7 +100,9 @@ class ReplayQueue(wiring.Component):
     def _read_registered(self, m, storage, written, oldest):
         """Move the next item to the memory's output register as soon as that is free."""
         reading = Signal.like(written)
-        shown = in_front(m, wiring.flipped(self.o), forget=self.rewind | self.clear) if self.front else self.o
+        shown = self.o
+        if self.output_register:
+            shown = registered_output(m, wiring.flipped(self.o), clear=self.rewind | self.clear)
         load, loaded = show_registered(m, storage, shown, reading, reading != written)
         m.d.sync += reading.eq(reading + load)
         with m.If(self.rewind):

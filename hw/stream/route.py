@@ -125,9 +125,9 @@ class Merge(wiring.Component):
         Payload shape.
     n : int
         Number of inputs, at least 1.
-    settled : bool
-        The choice is a register, so that little logic stands between inputs and output. It is made while the item
-        before leaves, or while there is none: who comes alone, and was not the last, waits for one cycle.
+    registered_choice : bool
+        Register the choice, to shorten the paths from inputs to output. It is made while the item before leaves, or
+        while there is none: an item that comes alone, from another input than the last, waits for one cycle.
 
     Members
     -------
@@ -144,11 +144,11 @@ class Merge(wiring.Component):
         If ``n`` is not a positive integer.
     """
 
-    def __init__(self, shape, n, *, settled=False):
+    def __init__(self, shape, n, *, registered_choice=False):
         _check_ways("Merge", "inputs", n)
         self.shape = shape
         self.n = n
-        self.settled = settled
+        self.registered_choice = registered_choice
         super().__init__({
             "i": In(stream.Signature(shape)).array(n),
             "o": Out(stream.Signature(shape)),
@@ -161,7 +161,7 @@ class Merge(wiring.Component):
         m.submodules.arbiter = arbiter = RoundRobin(self.n)
         some = Signal(self.n)
         m.d.comb += some.eq(Cat(i.valid for i in self.i))
-        choice = self._registered(m, arbiter, some) if self.settled else self._direct(m, arbiter, some)
+        choice = self._registered(m, arbiter, some) if self.registered_choice else self._direct(m, arbiter, some)
 
         # The chosen input's item: the others are masked out.
         chosen = 0

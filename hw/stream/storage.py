@@ -5,8 +5,8 @@ from amaranth.lib import memory, wiring
 
 from .skid import Skid
 
-__all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "in_front", "make_storage",
-           "read_late", "show_registered"]
+__all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "make_storage", "read_late",
+           "registered_output", "show_registered"]
 
 LUT_RAM_DEPTH = 32
 """Most rows that go to LUT RAM unless told otherwise: the depth of one LUT6 memory cell."""
@@ -84,11 +84,8 @@ def show_registered(m, storage, o, row, some):
     return load, loaded
 
 
-def in_front(m, o, *, forget):
-    """A stream whose items are on ``o`` a cycle later, from registers; ``forget`` drops those that are on the way.
-
-    Block RAM shows late in its cycle what it has read: on an ECP5, when half of it is over.
-    """
-    m.submodules.front = front = ResetInserter(Value.cast(forget))(Skid(o.payload.shape()))
-    wiring.connect(m, front.o, o)
-    return front.i
+def registered_output(m, o, *, clear):
+    """A stream whose items reach ``o`` a cycle later, through a skid buffer that ``clear`` empties."""
+    m.submodules.output = output = ResetInserter(Value.cast(clear))(Skid(o.payload.shape()))
+    wiring.connect(m, output.o, o)
+    return output.i

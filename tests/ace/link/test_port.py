@@ -30,13 +30,16 @@ from hw.ace.layouts import (
 )
 from hw.ace.link.port import LINK_COUNTS, LinkPort, link_status_layout
 from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unpack
+from tests.ace.timing import ECP5, each_alone
 
 pytestmark = pytest.mark.rtl
 
 # Memories in block RAM, one channel; in LUT RAM as short as may be, two channels.
-CONFIGS = {"long": TINY, "late": replace(TINY, late_ram=True),
+CONFIGS = {"long": TINY, "ecp5": ECP5,
+           **each_alone(TINY, "replay_output_register", "receive_output_register", "registered_release"),
            "short": replace(TINY, packet_bytes=64, link_beats=16, replay_beats=32, link_channels=2)}
-LATENCY = {"long": 7, "late": 9, "short": 5}
+LATENCY = {"long": 7, "ecp5": 9, "replay_output_register": 8, "receive_output_register": 8, "registered_release": 7,
+           "short": 5}
 """Cycles from ``i`` of one port to ``o`` of the other, of a packet of one beat over a link that takes none."""
 TIMEOUT, TRIES = 400, 10
 
