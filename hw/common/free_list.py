@@ -1,6 +1,6 @@
-"""Numbers nobody uses: tags, and slots of the beat buffer.
+"""A free list: tags, or slots of the beat buffer.
 
-Latency: 2 cycles from giving a number back to its being offered.  Throughput: one each way per cycle.
+Latency: 2 cycles from freeing a number to offering it.  Throughput: one each way per cycle.
 """
 
 from amaranth import *
@@ -13,12 +13,12 @@ __all__ = ["FreeList"]
 
 
 class FreeList(wiring.Component):
-    """Offer each number of ``range(count)`` that is free, the one free for longest first.
+    """Offer the free numbers of ``range(count)``, first freed first.
 
     Parameters
     ----------
     count : int
-        How many numbers; a power of two.
+        A power of two.
     init : wiring.Signature
         Signature of the sweep after reset, which fills the list.
 
@@ -26,7 +26,7 @@ class FreeList(wiring.Component):
     -------
     init : ``In(init)``
     free, number : ``In``
-        A number is free from now on.
+        Free a number.
     o : ``Out(stream.Signature(range(count)))``
     """
 

@@ -1,7 +1,7 @@
-"""The region table: what a region id stands for.
+"""The region table: bases, lengths and rights by region ID.
 
-Scheduler -> RegionTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source and one destination
-per cycle.  The two are looked up anew for every segment, so nothing else remembers a region.
+Scheduler -> RegionTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source and one destination per cycle.  Both
+are looked up for every segment; no other stage keeps a copy.
 """
 
 from amaranth import *
@@ -34,7 +34,7 @@ class RegionEntry(data.Struct):
 class RegionTable(wiring.Component):
     """Two copies of the table, one for sources and one for destinations.
 
-    The sweep after reset makes every entry invalid.
+    The sweep after reset invalidates every entry.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class RegionTable(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     write : ``In(1)``, write_id : ``In``, write_data : ``In(RegionEntry)``
-        A lookup in the same cycle still gets the old entry: see the quiesce rule in the documentation.
+        A lookup in the same cycle returns the old entry.
     src_id, dst_id : ``In``, src, dst : ``Out(RegionEntry)``
-        Entries one cycle after their ids.
+        Entries, one cycle after their IDs.
     """
 
     def __init__(self, config, *, lut_ram=False):

@@ -1,4 +1,4 @@
-"""A queue that hands nothing on before it is committed, and forgets the rest.
+"""A queue whose items are offered once they are committed, or dropped.
 
 Latency: that of :class:`Queue`, from ``commit`` on.  Throughput: 1 transfer per cycle.
 """
@@ -13,7 +13,7 @@ __all__ = ["CommitQueue"]
 
 
 class CommitQueue(wiring.Component):
-    """Keep items that belong together, and offer them when it is known that they are good.
+    """Hold the items of a group until its last one commits or drops them all.
 
     Parameters
     ----------
@@ -30,12 +30,12 @@ class CommitQueue(wiring.Component):
     i : ``In(stream.Signature(shape))``
         Accepts while fewer than ``depth`` items are held.
     first : ``In(1)``
-        The item on ``i`` is the first one after those that were committed: others are forgotten.
+        The item on ``i`` begins a group: earlier ones that were not committed are dropped.
     commit : ``In(1)``
-        All items up to the one on ``i``, which is accepted in this cycle, will be offered.
+        Commit all items up to the one that is accepted in this cycle.
     o : ``Out(stream.Signature(shape))``
     empty : ``Out(1)``
-        Nothing committed is left. From registers.
+        No committed item is left. From registers.
 
     Raises
     ------
@@ -63,7 +63,7 @@ class CommitQueue(wiring.Component):
         m = Module()
         registered = has_registered_read(self.depth, self.ram)
         m.submodules.storage = storage = make_storage(self.shape, self.depth, self.ram)
-        # Modulo twice the depth: behind the last item, behind the last committed one, the one to be taken.
+        # Pointers modulo twice the depth: after the last item, after the last committed one, the next to be taken.
         written, good, taken = (Signal(range(2 * self.depth), name=name) for name in ("written", "good", "taken"))
         row = Signal.like(written)
         push, pop = Signal(), Signal()

@@ -1,7 +1,6 @@
-"""A queue that keeps what was taken until it is released, and can begin again with it.
+"""A queue that keeps items after they were taken, until they are released, and can replay them.
 
-Latency and throughput: those of :class:`Queue`; after ``rewind`` the first item is offered as late as it would be
-behind an item that was put in in that cycle.
+Latency and throughput: those of :class:`Queue`; the latency from ``rewind`` to the first item is the same.
 """
 
 from amaranth import *
@@ -14,7 +13,7 @@ __all__ = ["ReplayQueue"]
 
 
 class ReplayQueue(wiring.Component):
-    """Hand items on in order; keep those that were taken in the same memory, for a sender that may have to repeat them.
+    """Offer items in order, and keep those that were taken for a sender that may have to retransmit them.
 
     Parameters
     ----------
@@ -32,12 +31,12 @@ class ReplayQueue(wiring.Component):
         Accepts while fewer than ``depth`` items are held.
     o : ``Out(stream.Signature(shape))``
     release : ``In(range(depth + 1))``
-        Forget the oldest so many, which were taken. Items that were taken before a ``rewind`` may be released though
-        they have not been taken again; then ``rewind`` follows before any other is taken.
+        Release this many of the oldest items, which were taken. Items that were taken before a ``rewind`` may be
+        released before they are taken again; then ``rewind`` follows before any other is taken.
     rewind : ``In(1)``
-        From the next cycle on, begin again with the oldest item; nothing is taken or released in this one.
+        Offer from the oldest item on, beginning with the next cycle; nothing is taken or released in this one.
     clear : ``In(1)``
-        Forget everything.
+        Drop all items.
     level, fresh : ``Out(range(depth + 1))``
         Items held, and those of them that were never taken. Registered.
 
@@ -68,7 +67,7 @@ class ReplayQueue(wiring.Component):
         m = Module()
         registered = has_registered_read(self.depth, self.ram)
         m.submodules.storage = storage = make_storage(self.shape, self.depth, self.ram)
-        # Modulo twice the depth: rows to be written, to be taken next, and the oldest.
+        # Pointers modulo twice the depth: to be written, to be taken next, the oldest.
         written, taken, oldest = (Signal(range(2 * self.depth), name=name) for name in ("written", "taken", "oldest"))
         push, pop, full, known = Signal(), Signal(), Signal(), Signal()
         w_port = storage.write_port()
@@ -78,7 +77,7 @@ class ReplayQueue(wiring.Component):
             known.eq(self.fresh != (written - taken)[:len(self.fresh)]),
             w_port.addr.eq(written[:-1]), w_port.data.eq(self.i.payload), w_port.en.eq(push),
         ]
-        # Both sums are ready before ``pop``, which comes late, chooses.
+        # ``pop`` arrives late: it only selects between two sums.
         m.d.sync += [
             written.eq(written + push), taken.eq(Mux(pop, taken + 1, taken)), oldest.eq(oldest + self.release),
             self.level.eq(self.level + push - self.release),
@@ -88,7 +87,7 @@ class ReplayQueue(wiring.Component):
             self._read_registered(m, storage, written, oldest)
         else:
             r_port = storage.read_port(domain="comb")
-            # Not by the difference that there is already, whose carries would come late.
+            # Compared bit by bit: the difference computed above would add its carry chain.
             m.d.comb += [r_port.addr.eq(taken[:-1]), self.o.payload.eq(r_port.data),
                          self.o.valid.eq((taken ^ written).any())]
         with m.If(self.rewind):
@@ -98,7 +97,7 @@ class ReplayQueue(wiring.Component):
         return m
 
     def _read_registered(self, m, storage, written, oldest):
-        """Move the next item to the memory's output register as soon as that is free."""
+        """Move the next item to the memory's read register as soon as that is free."""
         reading = Signal.like(written)
         shown = self.o
         if self.output_register:

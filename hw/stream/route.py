@@ -1,4 +1,4 @@
-"""Streams that part and meet: copy to many, combine, merge by turns, distribute.
+"""Fork, join, merge and demultiplex streams.
 
 Latency: 0, all of these are combinational from ``i`` to ``o`` and back; put a :class:`Skid` where a
 path gets too long.  Throughput: 1 transfer per cycle.
@@ -39,7 +39,7 @@ class Fork(wiring.Component):
     """
 
     def __init__(self, shape, n):
-        _check_ways("Fork", "outputs", n)
+        _check_number("Fork", "outputs", n)
         self.shape = shape
         self.n = n
         super().__init__({
@@ -116,8 +116,7 @@ class Join(wiring.Component):
 class Merge(wiring.Component):
     """Pass on the items of ``n`` inputs, one at a time, in turns.
 
-    The choice is a :class:`RoundRobin`'s. It holds while the output is stalled, so that a valid item
-    stays the same.
+    The choice is a :class:`RoundRobin`'s and holds while the output is stalled.
 
     Parameters
     ----------
@@ -145,7 +144,7 @@ class Merge(wiring.Component):
     """
 
     def __init__(self, shape, n, *, registered_choice=False):
-        _check_ways("Merge", "inputs", n)
+        _check_number("Merge", "inputs", n)
         self.shape = shape
         self.n = n
         self.registered_choice = registered_choice
@@ -223,7 +222,7 @@ class Demux(wiring.Component):
     """
 
     def __init__(self, shape, n, *, select):
-        _check_ways("Demux", "outputs", n)
+        _check_number("Demux", "outputs", n)
         if not callable(select):
             raise ValueError(f"Demux select must be a function of the payload, not {select!r}")
         self.shape = shape
@@ -251,6 +250,6 @@ class Demux(wiring.Component):
         return m
 
 
-def _check_ways(block, ways, n):
+def _check_number(block, ends, n):
     if not isinstance(n, int) or n < 1:
-        raise ValueError(f"{block} number of {ways} must be a positive integer, not {n!r}")
+        raise ValueError(f"{block} number of {ends} must be a positive integer, not {n!r}")

@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
-"""Two link ports over a faulty link, with copies of packets that arrive thousands of cycles late: every packet comes out
-once, whole and in order."""
+"""Two link ports over a faulty link, with copies of packets that arrive thousands of cycles late: every packet comes
+out once, whole and in order."""
 
 import os
 import zlib
