@@ -22,9 +22,9 @@ QUANTUM = 64
 class ManagerShares(wiring.Component):
     """Admit requesters in proportion to their weights; a lone requester is always admitted.
 
-    A requester may go while its deficit is not negative. When the deficits of all that ask are negative, a new round adds
-    ``weight * QUANTUM`` to each, up to that value: unused beats are not saved. Debts stay, so shares are exact in the
-    long run, whatever the lengths of bursts.
+    A requester may go while its deficit is not negative. When the deficits of all that ask are negative, a new round
+    adds ``weight * QUANTUM`` to each, up to that value: unused beats are not saved. Debts stay, so shares are exact in
+    the long run, whatever the lengths of bursts.
 
     Parameters
     ----------
