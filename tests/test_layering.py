@@ -37,9 +37,11 @@ LAYERS = {
 # What software and hardware share, and what it may use: no gateware, so that a driver can be built on it alone.
 SHARED = {
     "hw.common.sizes": set(),
+    "hw.common.timing": set(),
     "hw.common.words": {"hw.common.sizes"},
     "hw.common.c_header": {"hw.common.words"},
-    "hw.dma_engine.config": {"hw.common.sizes"},
+    "hw.dma_engine.timing": {"hw.common.timing"},
+    "hw.dma_engine.config": {"hw.common.sizes", "hw.dma_engine.timing"},
     "hw.dma_engine.words": {"hw.common.sizes", "hw.common.words", "hw.dma_engine.config"},
     "hw.dma_engine.registers": {"hw.common.sizes", "hw.dma_engine.config", "hw.dma_engine.words", "hw.regs"},
     "hw.dma_engine.header": {"hw.common.c_header", "hw.common.sizes", "hw.common.words", "hw.dma_engine.config",
@@ -47,7 +49,8 @@ SHARED = {
     "hw.dma_engine.descriptors": {"hw.common.sizes", "hw.common.words", "hw.dma_engine.config", "hw.dma_engine.words"},
     "hw.dma_engine.model": {"hw.common.sizes", "hw.common.words", "hw.dma_engine.config", "hw.dma_engine.descriptors",
                             "hw.dma_engine.words"},
-    "hw.ace.config": {"hw.common.sizes"},
+    "hw.ace.timing": {"hw.common.timing"},
+    "hw.ace.config": {"hw.common.sizes", "hw.ace.timing"},
     "hw.ace.numerics.formats": set(),
     "hw.ace.words": {"hw.ace.config", "hw.ace.numerics.formats", "hw.common.words"},
     "hw.ace.registers": {"hw.ace.config", "hw.ace.words", "hw.common.sizes", "hw.regs"},

@@ -19,6 +19,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
+from hw.ace.timing import AceTimingOptions
 from hw.axi import AxiSignature
 from hw.regs import RegisterBank
 
@@ -36,7 +37,8 @@ DESIGNS = ("dma", "ace", "probe", "endpoint")
 _PRESETS = ("tiny", "base", "wide")
 
 _SMALL = {"lanes": 1, "prod": False, "fp8": False, "avg": False, "widen": False, "varying": False, "counters": False,
-          "late_ram": True, "dimensions": 1, "fsms": 2, "slots": 4, "queue_depth": 2, "communicators": 2, "regions": 4}
+          "dimensions": 1, "fsms": 2, "slots": 4, "queue_depth": 2, "communicators": 2, "regions": 4,
+          "timing": AceTimingOptions.ecp5()}
 """What `tiny` accelerators have on a board: two as they are would fill an ECP5-85F to nine tenths."""
 
 

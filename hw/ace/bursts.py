@@ -106,7 +106,7 @@ class Bursts(wiring.Component):
             cut.len.eq(Mux(last, rest.end, longest - 1)[lane_bits:] - rest.place[lane_bits:]),
             cut.last.eq(last), cut.ends.eq(rest.fixed.ends & last),
         ]
-        if config.late_ram:
+        if config.timing.burst_skid:
             # Whether all its beats have a place is known late, and would be so for those who ask for moves.
             m.submodules.out = out = Skid(burst_layout(config))
             wiring.connect(m, out.o, wiring.flipped(self.o))

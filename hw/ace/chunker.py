@@ -372,8 +372,8 @@ class Chunker(wiring.Component):
         m.submodules.waiting = waiting = PriorityQueue(config.slot_bits, depth=config.slots)
         row, operation, job = ends.read[0].data, self.drain_operation, self.drains.payload
         looked, stopped = Signal(), Signal()
-        # On slow FPGAs a cycle later, for which FSM has finished is known late.
-        m.d["sync" if config.late_ram else "comb"] += [through.eq(self.through.valid), slot.eq(self.through.payload)]
+        domain = "sync" if config.timing.registered_drain_requests else "comb"
+        m.d[domain] += [through.eq(self.through.valid), slot.eq(self.through.payload)]
         m.d.comb += [
             owner.addr.eq(slot),
             waiting.i.payload.priority.eq(self.standing.priorities[owner.data[_ROW_BITS:]]),

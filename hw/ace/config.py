@@ -3,9 +3,11 @@
 Every width that a component needs is a property here, so that hardware, model, driver and tests agree.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hw.common.sizes import ADDR_WIDTH, is_integer, is_power_of_two
+
+from .timing import AceTimingOptions
 
 __all__ = [
     "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH", "LINK_SEQUENCE_WIDTH",
@@ -90,10 +92,6 @@ class AceConfig:
         malformed.
     counters : bool
         Of events, in the accelerator and its links. Without, they read as 0.
-    late_ram : bool
-        Block RAM shows what it has read late in its cycle, as on an ECP5, where it is after 5.6 ns, and LUTs are slow.
-        So links and the SRAM have registers behind theirs, and a hop takes four cycles more; a start takes two more, to
-        compare, and fill two, one of them for each burst; of few regions, the tables are LUT RAM.
     dimensions : int
         Of the torus that it has ports for: 1, a ring, to 3.
     address_width : int
@@ -129,6 +127,8 @@ class AceConfig:
         Words of the step tables' memory; power of two, 256 to 4096.
     extent_rows : int
         Rows of the extents table, one for each rank of a VARYING collective; power of two, 16 to 4096.
+    timing : AceTimingOptions
+        Which critical paths are cut.
     """
 
     data_width: int = 512
@@ -139,7 +139,6 @@ class AceConfig:
     widen: bool = True
     varying: bool = True
     counters: bool = True
-    late_ram: bool = False
     dimensions: int = DIMENSIONS
     address_width: int = ADDR_WIDTH
     fsms: int = 16
@@ -156,6 +155,7 @@ class AceConfig:
     communicators: int = 8
     program_words: int = 2048
     extent_rows: int = 512
+    timing: AceTimingOptions = field(default_factory=AceTimingOptions)
 
     def __post_init__(self):
         def need(name, low, high):
@@ -164,7 +164,7 @@ class AceConfig:
 
         need("data_width", 64, 512)
         need("lanes", 1, self.data_width // 32)
-        for name in ("prod", "fp8", "avg", "widen", "varying", "counters", "late_ram"):
+        for name in ("prod", "fp8", "avg", "widen", "varying", "counters"):
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {value!r}")
         for name, low, high in (("dimensions", 1, DIMENSIONS), ("address_width", 32, ADDR_WIDTH)):
@@ -184,6 +184,8 @@ class AceConfig:
         need("communicators", 2, 16)
         need("program_words", 256, 4096)
         need("extent_rows", EXTENT_ALIGNMENT, 4096)
+        if not isinstance(self.timing, AceTimingOptions):
+            raise ValueError(f"timing must be AceTimingOptions, not {self.timing!r}")
 
     @property
     def beat_bytes(self):
@@ -196,7 +198,7 @@ class AceConfig:
     @property
     def sram_latency(self):
         """Cycles from a read of the SRAM to its data."""
-        return 3 if self.late_ram else 2
+        return 3 if self.timing.sram_output_register else 2
 
     @property
     def packet_beats(self):

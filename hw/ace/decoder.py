@@ -156,11 +156,10 @@ class Decoder(wiring.Component):
             *(port.row.eq(row) for port in extents.values()),
         ]
 
-        # Slow FPGAs take a cycle for each of two comparisons.
-        compare, over = "COMPARE" if config.late_ram else "BOUNDS", {}
+        compare, over = "COMPARE" if config.timing.registered_compare else "BOUNDS", {}
         for side in limits:
             over[side] = Signal(name=f"{side}_over", reset_less=True)
-            m.d["sync" if config.late_ram else "comb"] += over[side].eq(limits[side] > rooms[side])
+            m.d["sync" if config.timing.registered_compare else "comb"] += over[side].eq(limits[side] > rooms[side])
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(~self.init.active)
@@ -169,8 +168,8 @@ class Decoder(wiring.Component):
                     m.next = "TABLES"
             with m.State("TABLES"):
                 m.d.sync += [entry.eq(directory.read[0].data), shape.eq(self.shape)]
-                m.next = "ROOT" if config.late_ram else "FORM"
-            if config.late_ram:
+                m.next = "ROOT" if config.timing.registered_root else "FORM"
+            if config.timing.registered_root:
                 with m.State("ROOT"):
                     m.next = "FORM"
             with m.State("FORM"):
@@ -271,7 +270,7 @@ class Decoder(wiring.Component):
                 with m.State(f"{side.upper()}_BYTES"):
                     m.d.sync += limits[side].eq(Mux(empty, 0, totals[side] << size))
                     m.next = compare
-            if config.late_ram:
+            if config.timing.registered_compare:
                 with m.State(compare):
                     m.next = "BOUNDS"
             with m.State("BOUNDS"):
@@ -325,8 +324,8 @@ class Decoder(wiring.Component):
     def _roles(self, m, word, shape, *, mirrored, ordered):
         """Offsets in the two tables of roles, a cycle late, and whether the root is no rank of the communicator."""
         at, root, beyond, dimensions = 0, [], [], self.config.dimensions
-        # The root's coordinates, whether they are there, and neighbours: on slow FPGAs in a cycle of their own, ROOT.
-        domain = "sync" if self.config.late_ram else "comb"
+        # The root's coordinates, whether they are there, and neighbours.
+        domain = "sync" if self.config.timing.registered_root else "comb"
         shifts = [Signal(range(2 * ROOT_WIDTH), name=f"shift_{number}") for number in range(dimensions)]
         for number in reversed(range(dimensions)):
             m.d.comb += shifts[number].eq(at)

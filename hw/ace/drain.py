@@ -46,7 +46,8 @@ PLACES = 4
 def reads_under_way(config):
     """Beats on their way from the SRAM or waiting behind it, so that one is read in each cycle."""
     # The SRAM, the divider, the converter, the queue, and the place given back.
-    way = config.sram_latency + config.avg * Divide.LATENCY + NarrowBeats.LATENCY + 1 + 1 + config.late_ram
+    way = (config.sram_latency + config.avg * Divide.LATENCY + NarrowBeats.LATENCY + 1
+           + 1 + config.timing.registered_drain_credits)
     return 1 << (way + SLACK - 1).bit_length()
 
 
@@ -172,8 +173,8 @@ class Drain(wiring.Component):
             narrow.kind.eq(delayed(m, kind, behind, name="kind")), narrow.i.eq(value),
             beats.i.valid.eq(narrow.o_valid), beats.i.payload.eq(narrow.o),
         ]
-        # Whether memory takes a beat is known late; there are places for a cycle more.
-        m.d["sync" if config.late_ram else "comb"] += credit.give.eq(beats.o.valid & beats.o.ready)
+        domain = "sync" if config.timing.registered_drain_credits else "comb"
+        m.d[domain] += credit.give.eq(beats.o.valid & beats.o.ready)
         return beats.o
 
     def _issue(self, m, bursts):
@@ -184,7 +185,7 @@ class Drain(wiring.Component):
         m.submodules.answers = answers = Queue(
             data.StructLayout({"empty": 1, "word": 1, "ends": 1,
                                "owner": max(self.config.slot_bits, self.config.queue_bits)}), depth=self.writes,
-            front=self.config.late_ram)
+            output_register=self.config.timing.response_output_register)
         empty, free, go, first = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             first.eq(self.words.valid),

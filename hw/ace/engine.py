@@ -96,7 +96,7 @@ class AceEngine(wiring.Component):
         m.submodules.operations = operations = Operations(config)
         m.submodules.chunker = chunker = Chunker(config, first=self.first_chunk)
         m.submodules.communicators = communicators = Communicators(config, shares=4)
-        m.submodules.regions = regions = RegionTable(config, late_ram=config.late_ram)
+        m.submodules.regions = regions = RegionTable(config, lut_ram=config.timing.lut_ram_tables)
         m.submodules.programs = programs = Programs(config, clients=5)
         m.submodules.fills = fills = Transfers(config)
         m.submodules.drains = drains = Transfers(config)

@@ -91,7 +91,8 @@ class Fill(wiring.Component):
             "sram": config.sram_bits, "slot": config.slot_bits, "ends": 1, "quarter": 2, "widen": 1,
             "dtype": TYPE_WIDTH,
         })
-        m.submodules.waiting = waiting = Queue(read, depth=self.reads, front=config.late_ram)
+        m.submodules.waiting = waiting = Queue(
+            read, depth=self.reads, output_register=config.timing.fill_output_registers)
         self._issue(m, bursts.o, waiting.i)
         ahead = self._rotate(m, waiting.o)
         self._join(m, *ahead)
@@ -102,7 +103,7 @@ class Fill(wiring.Component):
         burst, entry = bursts.payload, waiting.payload
         m.submodules.credit = self._credit = credit = CreditCounter(self.reads, max_take=self.burst_beats)
         free, fits, reads = Signal(), Signal(), Signal()
-        if self.config.late_ram:
+        if self.config.timing.registered_read_credits:
             # What fits does so in the next cycle too, unless it has gone.
             m.d.sync += fits.eq((credit.available > burst.len) & bursts.valid & ~bursts.ready)
         else:
@@ -134,7 +135,8 @@ class Fill(wiring.Component):
         """Each beat of R with the burst it belongs to, its first byte in lane 0. An empty burst goes on as a beat."""
         config, burst = self.config, waiting.payload
         m.submodules.beats = beats = Queue(
-            data.StructLayout({"data": config.data_width, "error": 1}), depth=self.reads, front=config.late_ram)
+            data.StructLayout({"data": config.data_width, "error": 1}), depth=self.reads,
+            output_register=config.timing.fill_output_registers)
         m.d.comb += [
             beats.i.valid.eq(self.rvalid & self._owed), beats.i.payload.data.eq(self.rdata),
             beats.i.payload.error.eq(self.rresp.as_value()[1]), self.rready.eq(1),
@@ -174,7 +176,7 @@ class Fill(wiring.Component):
     def _join(self, m, now, now_valid, now_ready):
         """Lanes that a beat lacks come from the next one, where the move has one."""
         config, lanes = self.config, self.config.beat_bytes
-        m.submodules.out = out = Queue(filled_layout(config), depth=PLACES, front=True)
+        m.submodules.out = out = Queue(filled_layout(config), depth=PLACES, output_register=True)
         filled = out.o
         if config.widen:
             m.submodules.widen = widen = WidenBeats(config)

@@ -83,7 +83,7 @@ class Sram(wiring.Component):
                         if port is write:
                             m.d.comb += port.data.eq(user.data)
             output = read.data
-            if self.config.late_ram:
+            if self.config.timing.sram_output_register:
                 output = Signal(self.config.data_width, name=f"output_{number}", reset_less=True)
                 m.d.sync += output.eq(read.data)
             outputs.append(output)

@@ -81,9 +81,9 @@ class Transfers(wiring.Component):
             left.eq(rest - offset),
             self.o.valid.eq(valid), self.o.payload.eq(move),
         ]
-        # On slow FPGAs all are found long before the first move; but each part of a VARYING job has its own limit.
-        m.d["sync" if config.late_ram else "comb"] += start.eq(job.base + job.column)
-        early, full = config.late_ram and not config.varying, Signal(signed(LENGTH_WIDTH + 2))
+        # A job is here for cycles before its first move; but each part of a VARYING job has a limit of its own.
+        m.d["sync" if config.timing.registered_move_address else "comb"] += start.eq(job.base + job.column)
+        early, full = config.timing.registered_move_limit and not config.varying, Signal(signed(LENGTH_WIDTH + 2))
         m.d["sync" if early else "comb"] += rest.eq(job.limit - job.column)
         if early:
             m.d.sync += full.eq(rest - job.piece_bytes)     # the last offset of a whole piece

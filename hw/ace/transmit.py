@@ -108,13 +108,12 @@ class Transmit(wiring.Component):
             beat, abort, room, open_ = (Signal(name=f"{name}_{number}", init=name == "room") for name in (
                 "beat", "abort", "room", "open"))
             inside = Signal(name=f"inside_{number}")    # a packet of which more beats come
-            # On slow FPGAs a cycle later, as the room decides late enough without.
             tells = Signal(name=f"tells_{number}")
-            m.d["sync" if config.late_ram else "comb"] += tells.eq(self.tell.valid[number])
-            # What there will be in the next cycle, so that nothing is added up before the next packet is chosen. On
-            # slow FPGAs both with this packet and without, for whether it is taken is known late.
-            cases = []
-            for more, one in ((0, 0), (beats, 1)) if config.late_ram else ((Mux(mine, beats + 1, 0), 0),):
+            m.d["sync" if config.timing.registered_abort_requests else "comb"] += tells.eq(self.tell.valid[number])
+            # What there will be in the next cycle, so that nothing is added up before the next packet is chosen;
+            # ``speculative_port_credits``: both with this packet and without.
+            cases, speculative = [], config.timing.speculative_port_credits
+            for more, one in ((0, 0), (beats, 1)) if speculative else ((Mux(mine, beats + 1, 0), 0),):
                 after = Signal.like(held, name=f"after_{number}")       # but for ``one`` more
                 kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                                  for name in ("kept", "waiting"))

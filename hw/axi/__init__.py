@@ -1,4 +1,4 @@
-"""AXI4 and AXI4-Lite: the pins and the rules of the bus."""
+"""AXI4 and AXI4-Lite: signatures, and monitors of the protocol's rules."""
 
 from hw.axi.checker import AxiChecker, AxiLiteChecker
 from hw.axi.outstanding import Outstanding

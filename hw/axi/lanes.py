@@ -1,4 +1,4 @@
-"""Byte lanes of a bus: moving all of them round."""
+"""Rotation of a bus's byte lanes."""
 
 from amaranth import *
 
@@ -6,11 +6,11 @@ __all__ = ["rotate_up"]
 
 
 def rotate_up(beat, lanes, opposite, *, unit=1):
-    """``beat`` with every byte moved up by ``lanes`` times ``unit`` places, round the end.
+    """``beat`` rotated up by ``lanes`` times ``unit`` bytes.
 
-    By two bits of ``lanes`` at a time: one of four bytes is a LUT for each bit of data. Bytes that could share half of
-    their choice with each other are chosen by ``lanes`` or by its inverse, which is a register of its own: else
-    synthesis makes that half a LUT too, and takes half as many again.
+    Each stage uses two bits of ``lanes``: a choice of four is one 6-input LUT per bit of data. Neighbouring bytes are
+    selected by ``lanes`` and by its inverse, ``opposite``, a register of its own: else synthesis shares half of each
+    choice between them in another LUT, and takes half as many again.
     """
     found = [beat[at:at + 8] for at in range(0, len(beat), 8)]
     for low in range(0, len(lanes), 2):

@@ -1,9 +1,9 @@
-"""Answers that memory owes under one ID: R beats of the reads, or B responses of the writes, that were sent.
+"""Outstanding responses under one ID: R beats of reads, or B responses of writes.
 
-AR or AW -> Outstanding -> R or B.  Latency: combinational.  Throughput: one request and one answer per cycle.
+AR or AW -> Outstanding -> R or B.  Latency: combinational.  Throughput: one request and one response per cycle.
 
-After ``rst``, memory may still answer what was asked for before (the answers cannot be called back: IHI 0022, A3.2.1).
-While nothing is owed, such an answer is known as a stray, and can be dropped.
+After ``rst``, memory may still respond to earlier requests, which cannot be cancelled (IHI 0022, A3.2.1). While nothing
+is outstanding, such a response is recognised as a stray and can be dropped.
 """
 
 from amaranth import *
@@ -14,23 +14,23 @@ __all__ = ["Outstanding"]
 
 
 class Outstanding(wiring.Component):
-    """Count what is owed; an answer while nothing is owed counts for nothing.
+    """Count outstanding responses; a response while none is outstanding is not counted.
 
     Parameters
     ----------
     most : int
-        Answers owed at most, at least 1.
+        Most outstanding responses, at least 1.
 
     Members
     -------
     asked : ``In(range(most + 1))``
-        So many answers are asked for in this cycle: 0 for none.
+        Responses requested in this cycle; 0 for none.
     answered : ``In(1)``
-        One comes. None does in the cycle in which it is asked for.
+        A response arrives; never in the cycle of its request.
     owed : ``Out(1)``
-        Memory owes some. From a register.
+        Some are outstanding. Registered.
     stray : ``Out(1)``
-        One came in the cycle before that nobody had asked for.
+        A response arrived in the cycle before while none was outstanding.
     """
 
     def __init__(self, most):
@@ -41,7 +41,7 @@ class Outstanding(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # One less than are owed: the sign says that none is.
+        # The count minus one: its sign tells that none is outstanding.
         less = Signal(signed(self.most.bit_length() + 1), init=-1)
         m.d.comb += self.owed.eq(~less[-1])
         m.d.sync += [less.eq(less + self.asked - (self.answered & self.owed)),

@@ -1,4 +1,4 @@
-"""What the monitors of AXI4 and AXI4-Lite share: two sides, five channels, tables by ID."""
+"""Base of the AXI4 and AXI4-Lite monitors: two sides, five channels, tables by ID."""
 
 from amaranth import *
 from amaranth.hdl import Assert, Assume, Format

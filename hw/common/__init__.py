@@ -1,2 +1,2 @@
-"""What both engines are made of: tables and their sweep after reset, doorbells, regions, and the words, widths and
+"""Components and definitions of both engines: tables and their sweep after reset, doorbells, regions; words, widths and
 C-header lines that software shares."""

@@ -1,4 +1,4 @@
-"""Three terms by one adder.
+"""Carry-save addition: three terms with one carry chain.
 
 Latency: combinational, one 3-input LUT before the adder.
 """
@@ -7,5 +7,5 @@ __all__ = ["carry_save"]
 
 
 def carry_save(one, two, three):
-    """Two values with the sum of three; the second one is even, so that 1 may be ORed to it."""
+    """Two values whose sum is that of the three; bit 0 of the second is 0 and may serve as a carry in."""
     return one ^ two ^ three, ((one & two) | (three & (one | two))) << 1

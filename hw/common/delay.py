@@ -1,4 +1,4 @@
-"""Values of some cycles ago."""
+"""Delay lines in flip-flops or LUT RAM."""
 
 from amaranth import *
 
@@ -8,7 +8,7 @@ __all__ = ["delayed", "stored"]
 
 
 def delayed(m, value, cycles, *, name, reset_less=True):
-    """``value`` of ``cycles`` cycles ago; without reset unless asked for, so that it can become shift-register LUTs."""
+    """``value`` delayed by ``cycles`` cycles; without reset it can become shift-register LUTs."""
     for number in range(1, cycles + 1):
         later = Signal(value.shape(), name=f"{name}_{number}", reset_less=reset_less)
         m.d.sync += later.eq(value)
@@ -17,8 +17,7 @@ def delayed(m, value, cycles, *, name, reset_less=True):
 
 
 def stored(m, value, cycles, *, name):
-    """``value`` of ``cycles`` cycles ago, 2 at least, out of LUT RAM: for many bits and cycles on an FPGA whose LUTs
-    cannot shift."""
+    """``value`` delayed by ``cycles`` cycles, at least 2, in LUT RAM, for FPGAs without shift-register LUTs."""
     depth = 1 << (cycles - 1).bit_length()
     m.submodules[f"{name}_rows"] = rows = Table(value.shape(), depth=depth, reads=1, init=None)
     into, out = Signal(range(depth), init=cycles - 1, name=f"{name}_into"), Signal(range(depth), name=f"{name}_out")

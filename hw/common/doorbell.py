@@ -1,4 +1,4 @@
-"""Doorbell port: AXI4 writes in, words on their way to the queues out.
+"""Doorbell port: AXI4 writes in, stores to queues out.
 
 GPU stores -> Doorbell -> QueueStore.  Latency: 1 cycle from the W handshake to ``o``.
 Throughput: one word per cycle, from single beats as well as from bursts.
@@ -24,7 +24,7 @@ def is_extended(config, queue):
 
 
 def store_layout(config):
-    """A store to a queue's page; of which halves it has some bytes, all bytes, a word that is not all ones."""
+    """A store to a queue's page; for each half whether some or all bytes are set, and whether it is not empty."""
     return data.StructLayout({"queue": config.queue_bits, "data": 128, "some": 2, "whole": 2, "words": 2})
 
 
@@ -34,11 +34,11 @@ def tail_layout(config):
 
 
 class Doorbell(wiring.Component):
-    """Take stores; what they mean is for whoever comes next.
+    """Accept stores to the queues' pages.
 
-    The 4 KiB page of the address is the queue; where in the page a word lies has no meaning, so that a
-    bridge may merge neighbouring stores into a burst. A beat without strobes is no store at all. On the page of a ring,
-    a beat is a tail: the lower half of its first 8 bytes, or of the other 8. Reads return zero.
+    The 4 KiB page of the address selects the queue; the offset in the page has no meaning, so a bridge may merge stores
+    into a burst. A beat without strobes is ignored. On a ring's page, a beat is a tail: the lower half of its first or
+    of its second 8 bytes. Reads return zero.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Doorbell(wiring.Component):
     rings : ``In(extended)``, tails : ``Out(stream.Signature(tail_layout))``
         Queues driven by descriptor rings, and their doorbells.
     refused, tail_refused : ``In(1)``
-        A word of the store, or the tail, transferred in this cycle goes nowhere.
+        A word of the store, or the tail, that is transferred in this cycle is refused.
     """
 
     def __init__(self, config):
@@ -104,7 +104,7 @@ class Doorbell(wiring.Component):
             answers.o.ready.eq(bus.bready),
         ]
 
-        # A beat leaves when it has its address, and room for the burst's answer.
+        # A beat leaves when its address is there and the response queue has a free entry.
         beat = beats.o.payload
         some, room, open_, is_tail = Signal(), Signal(), Signal(), Signal()
         queue = addresses.o.payload.queue
@@ -112,7 +112,7 @@ class Doorbell(wiring.Component):
         refused = Signal()
         m.d.comb += [
             some.eq(beat.some.any()),
-            # One answer may be on its way into the queue. A word that is offered once stays offered.
+            # One response may be on its way into the queue.
             room.eq(answers.level + answers.i.valid < answers.depth),
             open_.eq(beats.o.valid & addresses.o.valid & room & ~self.init.active),
             is_tail.eq(is_extended(self.config, queue)
@@ -130,7 +130,7 @@ class Doorbell(wiring.Component):
             addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),
             refused.eq(burst_refused | (some & Mux(is_tail, self.tail_refused, self.refused))),
         ]
-        # Whether a word is refused is known late.
+        # ``refused`` arrives late.
         m.d.sync += [
             answers.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
             answers.i.payload.id.eq(addresses.o.payload.id),

@@ -1,4 +1,4 @@
-"""Payloads of both engines that no single component owns."""
+"""Payloads that both engines share."""
 
 from amaranth.lib import data
 
@@ -11,7 +11,7 @@ CompletionLayout = data.StructLayout(dict(COMPLETION_FIELDS))
 
 
 class Attributes(data.Struct):
-    """What accompanies a burst's address: AxCACHE, AxPROT, AxQOS."""
+    """Attributes of a burst: AxCACHE, AxPROT, AxQOS."""
 
     cache: 4
     prot: 3

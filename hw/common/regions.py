@@ -1,7 +1,7 @@
-"""The region table: what a region id stands for.
+"""The region table: bases, lengths and rights by region ID.
 
-Scheduler -> RegionTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source and one destination
-per cycle.  The two are looked up anew for every segment, so nothing else remembers a region.
+Scheduler -> RegionTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source and one destination per cycle.  Both
+are looked up for every segment; no other stage keeps a copy.
 """
 
 from amaranth import *
@@ -34,25 +34,25 @@ class RegionEntry(data.Struct):
 class RegionTable(wiring.Component):
     """Two copies of the table, one for sources and one for destinations.
 
-    The sweep after reset makes every entry invalid.
+    The sweep after reset invalidates every entry.
 
     Parameters
     ----------
     config : DmaConfig
-    late_ram : bool
-        Block RAM is late: of few regions, the tables are LUT RAM.
+    lut_ram : bool
+        Up to 32 regions are in LUT RAM, whose data arrives earlier in the cycle than that of block RAM.
 
     Members
     -------
     init : ``In(SweepSignature)``
     write : ``In(1)``, write_id : ``In``, write_data : ``In(RegionEntry)``
-        A lookup in the same cycle still gets the old entry: see the quiesce rule in the documentation.
+        A lookup in the same cycle returns the old entry.
     src_id, dst_id : ``In``, src, dst : ``Out(RegionEntry)``
-        Entries one cycle after their ids.
+        Entries, one cycle after their IDs.
     """
 
-    def __init__(self, config, *, late_ram=False):
-        self.config, self.late_ram = config, late_ram
+    def __init__(self, config, *, lut_ram=False):
+        self.config, self.lut_ram = config, lut_ram
         super().__init__({
             "init": In(SweepSignature(config)),
             "write": In(1), "write_id": In(config.region_bits), "write_data": In(RegionEntry),
@@ -62,7 +62,7 @@ class RegionTable(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        kind = ram_of(self.config.regions) if self.late_ram else {"ram_style": "block"}
+        kind = ram_of(self.config.regions) if self.lut_ram else {"ram_style": "block"}
         for side in ("src", "dst"):
             m.submodules[f"{side}_table"] = table = memory.Memory(
                 shape=RegionEntry, depth=self.config.regions, init=[], attrs=kind)

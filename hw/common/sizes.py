@@ -20,7 +20,7 @@ DOMAIN_WIDTH = 8
 COUNT_WIDTH = 32
 FAILED_WIDTH = 24
 WEIGHT_WIDTH = 4
-"""Of a weight of a deficit round robin; 0 counts as 1."""
+"""Bits of a weight of a deficit round robin; weight 0 counts as 1."""
 
 
 def is_integer(value, low, high):

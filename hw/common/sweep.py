@@ -1,6 +1,6 @@
 """The sweep over all tables after reset: LUT RAM and block RAM keep their contents over ``rst``.
 
-Sweep -> every table.  One row per cycle, all tables at the same time; as many cycles as the longest table has rows,
+Sweep -> every table.  One row per cycle in all tables at once, for as many cycles as the longest table has rows,
 rounded up to a power of two.
 """
 
@@ -24,7 +24,7 @@ class SweepSignature(wiring.Signature):
     active : ``Out(1)``
         From the first cycle after reset until the last row has been written.
     address : ``Out(range(sweep_rows))``
-        A shorter table takes the low bits, and so is written more than once.
+        A shorter table uses the low bits and is written more than once.
     """
 
     def __init__(self, config):

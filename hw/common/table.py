@@ -15,10 +15,9 @@ BLOCK_RAM = NO_COLLISION | {"ram_style": "block"}
 
 
 def ram_of(depth):
-    """Attributes of a memory with registered reads: block RAM, or LUT RAM for so few rows that each has one cell.
+    """Attributes of a memory with registered reads: LUT RAM up to ``LUT_RAM_DEPTH`` rows, else block RAM.
 
-    What block RAM reads comes late in its cycle: on an ECP5 5.6 ns, of a flip-flop 0.5 ns (Project Trellis, timing of
-    speed grade 6).
+    On an ECP5 the clock-to-output delay of block RAM is 5.6 ns, of a flip-flop 0.5 ns (Project Trellis, speed grade 6).
     """
     return {"ram_style": "block" if depth > LUT_RAM_DEPTH else "distributed"}
 
@@ -37,8 +36,7 @@ class Table(wiring.Component):
     reads : int
         Read ports; each costs a copy of the table.
     init : wiring.Signature or None
-        Signature of the sweep; None for a table that is not swept, because a row is never looked at before it
-        was written.
+        Signature of the sweep; None if every row is written before it is read.
 
     Members
     -------
@@ -84,5 +82,5 @@ class Table(wiring.Component):
 
 
 def data_bits(value):
-    """``value`` as plain bits, whether it is a view or not."""
+    """The bits of a value or a view."""
     return value.as_value() if isinstance(value, data.View) else Value.cast(value)

@@ -37,9 +37,9 @@ def unpack_fields(word, fields):
 class CompletionWord(NamedTuple):
     """An SC or RC word as it stands in memory: 8 bytes, aligned, little endian.
 
-    ``count`` is the number of requests of the queue that have ended, in order; a request that failed
-    counts when software clears it (or at once in a queue that skips errors). ``failed`` counts failures,
-    ``status`` is the latest failure's until the queue is cleared.
+    ``count`` is the number of requests of the queue that have ended, in order; a failed one counts when software clears
+    it, or at once in a queue that skips errors. ``failed`` counts failures, ``status`` is that of the latest one until
+    the queue is cleared.
     """
 
     count: int

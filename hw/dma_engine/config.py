@@ -3,9 +3,11 @@
 Every width that a component needs is a property here, so that hardware, model and tests agree.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hw.common.sizes import PAGE_BYTES, PAGE_ID_WIDTH, is_integer, is_power_of_two
+
+from .timing import DmaTimingOptions
 
 __all__ = ["BASE", "PRESETS", "TINY", "WIDE", "DmaConfig"]
 
@@ -70,8 +72,8 @@ class DmaConfig:
         Entries of the connection table, by which ARK words name where data goes; power of two, 2 to 128.
     doorbell_id_width : int
         Bits of ``s_axi_db`` transaction IDs, 1 to 16.
-    bypass : bool
-        A request passes by what is empty: 2 cycles less from the doorbell to AR, and longer ways between registers.
+    timing : DmaTimingOptions
+        Which critical paths are cut.
     """
 
     data_width: int
@@ -88,7 +90,7 @@ class DmaConfig:
     ring_depth: int
     connections: int
     doorbell_id_width: int = 4
-    bypass: bool = True
+    timing: DmaTimingOptions = field(default_factory=DmaTimingOptions)
 
     def __post_init__(self):
         if not is_power_of_two(self.data_width, 64, 512):
@@ -116,8 +118,8 @@ class DmaConfig:
                              f"not {self.buffer_beats!r}")
         if not is_integer(self.doorbell_id_width, 1, 16):
             raise ValueError(f"Doorbell ID width must be 1 to 16 bits, not {self.doorbell_id_width!r}")
-        if not isinstance(self.bypass, bool):
-            raise ValueError(f"Bypass must be True or False, not {self.bypass!r}")
+        if not isinstance(self.timing, DmaTimingOptions):
+            raise ValueError(f"Timing must be DmaTimingOptions, not {self.timing!r}")
 
     @property
     def sweep_rows(self):
@@ -222,7 +224,7 @@ class DmaConfig:
 
 TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, pages=32, tags=16,
                  buffer_beats=128, segment_bytes=256, extended=2, extended_window=16, ring_depth=8, connections=4,
-                 bypass=False)
+                 timing=DmaTimingOptions.ecp5())
 BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, pages=256, tags=128,
                  buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256, ring_depth=64, connections=16)
 WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, pages=1024, tags=1024,

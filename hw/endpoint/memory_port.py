@@ -13,7 +13,7 @@ from hw.stream import RoundRobin, Skid
 
 from .config import ADDR_WIDTH, MANAGER_BITS, MANAGERS, WEIGHT_WIDTH
 from .layouts import answer_layout, read_beat_layout, read_layout, write_layout
-from .shares import Shares
+from .manager_shares import ManagerShares
 
 __all__ = ["READERS", "MemoryPort"]
 
@@ -85,7 +85,7 @@ class MemoryPort(wiring.Component):
 
     def _write(self, m):
         bus, count = self.bus, len(MANAGERS)
-        m.submodules.write_shares = shares = Shares(count)
+        m.submodules.write_shares = shares = ManagerShares(count)
         m.submodules.write_choice = choice = RoundRobin(count)
         m.submodules.addresses = addresses = Skid(_address_layout(self.config))
         m.submodules.data = beats = Skid(data.StructLayout(
@@ -131,7 +131,7 @@ class MemoryPort(wiring.Component):
                 m.d.comb += [answers.valid.eq(responses.o.valid), responses.o.ready.eq(answers.ready)]
 
     def _ask(self, m):
-        m.submodules.read_shares = shares = Shares(READERS)
+        m.submodules.read_shares = shares = ManagerShares(READERS)
         m.submodules.read_choice = choice = RoundRobin(READERS)
         m.submodules.read_addresses = addresses = Skid(_address_layout(self.config))
         chosen = choice.grant_onehot

@@ -18,7 +18,7 @@ __all__ = ["RegisterBank", "register_signature"]
 
 
 _GROUP = 5
-"""Registers whose addresses differ in these bits alone are selected from first."""
+"""Address bits of the first of the two steps in which the read data is selected."""
 
 
 def register_signature(register):
@@ -127,7 +127,7 @@ class RegisterBank(wiring.Component):
         data_full = Signal()
         mapped, partial, illegal = Signal(), Signal(), Signal()
 
-        # A write happens as soon as both halves are there and its response has a place to go.
+        # A write happens as soon as address and data are there and its response can be stored.
         write_en = Signal()
         m.d.comb += [
             bus.awready.eq(~addr_full),
@@ -219,7 +219,7 @@ class RegisterBank(wiring.Component):
                 m.d.sync += signal.eq(signal | getattr(port, f"{field.member}_set"))
             if field.access not in (Access.RW, Access.W1C):
                 continue
-            # Each byte that the field has a part in changes by its own strobe.
+            # Each byte of the field has its own strobe.
             for byte in range(field.lsb // 8, field.msb // 8 + 1):
                 lsb, end = max(field.lsb, 8 * byte), min(field.msb + 1, 8 * byte + 8)
                 part, word = slice(lsb - field.lsb, end - field.lsb), data[lsb:end]
@@ -237,7 +237,7 @@ class RegisterBank(wiring.Component):
         m.d.comb += self.reading.eq(addr)
         word, mapped = Signal(REGISTER_WIDTH), Signal()
 
-        # A read happens as soon as its response has a place to go.
+        # A read happens as soon as its response can be stored.
         read_en = Signal()
         m.d.comb += [
             bus.arready.eq(~addr_full),
@@ -258,8 +258,8 @@ class RegisterBank(wiring.Component):
             with m.If(mapped):
                 m.d.sync += bus.rresp.eq(Resp.OKAY)
 
-        # The address selects one word, in two steps, as it is a long way from so many; bits without a field, and PULSE
-        # fields, read as 0.
+        # The address selects one word, in two steps to shorten the critical path. Bits without a field and PULSE fields
+        # read as 0.
         groups = {}
         for register in self.register_map.registers:
             groups.setdefault(register.offset >> _GROUP, []).append(register)

@@ -1,11 +1,10 @@
-"""What registers a block has: the one description behind gateware, headers, documents and drivers.
+"""Register maps: the one description behind gateware, headers, documents and drivers.
 
-A :class:`RegisterMap` holds :class:`Register` objects, which hold :class:`Field` objects. All three
-are plain frozen data, validated when created, and import no hardware: the register bank, the
-exporters, the golden models and the software drivers all read the same object.
+A :class:`RegisterMap` holds :class:`Register` objects, which hold :class:`Field` objects. All three are frozen data,
+validated when created, and import no hardware.
 
-Registers are 32 bits wide. A register without an offset follows the one before it; a field without
-a least significant bit follows the one before it, from bit 0.
+Registers are 32 bits wide. A register without an offset follows the one before it; a field without a least significant
+bit follows the one before it, from bit 0.
 """
 
 import keyword
@@ -15,7 +14,6 @@ from enum import Enum
 from itertools import pairwise
 
 __all__ = ["REGISTER_WIDTH", "Access", "Field", "Register", "RegisterMap", "constant_field", "register_pair"]
-
 
 REGISTER_WIDTH = 32
 
@@ -61,10 +59,10 @@ class Field:
     lsb : int, optional
         Least significant bit in the register. Filled in by the register if not given.
     legal : range, optional
-        Of an RW or PULSE field: values that software may write, as of a number in a table. The bits above the field, up
-        to the next one, count too. A write of anything else is refused, and nothing of the register changes.
+        Values that software may write to an RW or PULSE field. The bits above the field, up to the next one, count too.
+        A write of another value is refused and changes nothing in the register.
     constant : bool
-        Of an RO field: it always reads as ``reset``, and the hardware has no input for it.
+        An RO field that always reads as ``reset``, without an input from hardware.
     """
 
     name: str

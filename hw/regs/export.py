@@ -1,4 +1,4 @@
-"""Register maps as text for everyone else: C and C++, people, SystemRDL tools, other programs.
+"""Register maps as text: C and C++ headers, Markdown, SystemRDL, JSON.
 
 Every function takes a :class:`RegisterMap` and returns a string that depends on nothing else, so
 that generated files can be committed and compared.

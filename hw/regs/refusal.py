@@ -1,4 +1,4 @@
-"""Numbers that are not there: fields with an end, and the registers that tell of a write beyond it."""
+"""Fields with a range of legal values, and the registers that record a refused write."""
 
 from hw.regs.describe import REGISTER_WIDTH, Access, Field, Register
 
@@ -6,24 +6,24 @@ __all__ = ["REFUSED_WORD", "REFUSED_WRITE", "number_field", "refusal_registers"]
 
 
 REFUSED_WRITE, REFUSED_WORD = "REFUSED_WRITE", "REFUSED_WORD"
-"""Registers that tell of a refused write, see :func:`refusal_registers`."""
+"""Registers that record a refused write, see :func:`refusal_registers`."""
 
 
 def number_field(name, count, access, *, doc, lsb=None):
-    """A field that is a number less than ``count``: which row of a table, which queue or port."""
+    """A field with a number less than ``count``: of a table row, a queue or a port."""
     return Field(name, max(1, (count - 1).bit_length()), access, doc=doc, lsb=lsb, legal=range(count))
 
 
 def refusal_registers(addr_width):
-    """Registers that tell of the first write refused because of a value that was not legal.
+    """Registers that record the first write that was refused because of an illegal value.
 
-    A map with such fields has them, and the register bank keeps them by itself. ``REFUSED_WRITE.valid`` is set by a
-    refused write and cleared by software; while it is set, later ones change nothing here. Use with a star.
+    A map with such fields includes them (with a star), and the register bank drives them. A refused write sets
+    ``REFUSED_WRITE.valid``, software clears it; while it is set, later refusals are not recorded.
 
     Parameters
     ----------
     addr_width : int
-        Of the map.
+        Width of the map's byte address.
 
     Returns
     -------

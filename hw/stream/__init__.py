@@ -1,4 +1,4 @@
-"""Blocks that pass typed streams on: queues, register slices, routing, arbitration, credits."""
+"""Building blocks for typed streams: queues, register slices, routing, arbitration, credits."""
 
 from hw.stream.arbiter import RoundRobin
 from hw.stream.checker import StreamChecker

@@ -13,14 +13,13 @@ __all__ = ["RoundRobin"]
 class RoundRobin(wiring.Component):
     """Grant the first requester at or after a pointer that moves past each one served.
 
-    A requester that keeps asking is granted after at most ``count - 1`` others. The grant follows
-    ``requests`` in the same cycle, so it may change until it is taken with ``advance``; a user who
-    must hold a stalled grant keeps the other requests away meanwhile (as ``Merge`` does).
+    A requester that keeps asking is granted after at most ``count - 1`` others. The grant follows ``requests`` in the
+    same cycle and may change until ``advance`` takes it; to hold a stalled grant, mask the other requests meanwhile
+    (as ``Merge`` does).
 
-    Up to 4 requesters and the number of the first to look at are 6 bits, so that each bit of the grant is
-    one 6-input LUT. Of more, the pointer is kept as a mask of the requesters at or after it, and they are looked at in
-    groups of 8: each group finds its own first requester while the first group with one is found,
-    so that the choice among 64 is at most 6 levels of 6-input LUTs deep.
+    Up to 4 requesters with the pointer are 6 bits: each bit of the grant is one 6-input LUT. For more, the pointer is a
+    mask of the requesters at or after it, and groups of 8 find their first requester while the first group that has one
+    is found: at most 6 levels of 6-input LUTs for 64.
 
     Parameters
     ----------
@@ -88,8 +87,8 @@ class RoundRobin(wiring.Component):
         preferred = Signal(self.count)
         m.d.comb += preferred.eq(self.requests & mask)
 
-        # Each group's own choice needs no look at the others: if the group is served for its
-        # preferred requesters, it has some; if it is served for the rest, no group has any.
+        # Each group chooses without the others: if it is served for its preferred requesters, it has some; if for the
+        # rest, no group has any.
         starts = range(0, self.count, self._GROUP)
         chosen = Signal(self.count)
         for at in starts:
@@ -132,7 +131,7 @@ def _lowest(bits):
 
 
 def _above(onehot):
-    """All places above the only bit set in ``onehot``."""
+    """All bits above the only bit set in ``onehot``."""
     return Cat(onehot[:index].any() for index in range(len(onehot)))
 
 

@@ -1,4 +1,4 @@
-"""A queue that hands nothing on before it is committed, and forgets the rest.
+"""A queue whose items are offered once they are committed, or dropped.
 
 Latency: that of :class:`Queue`, from ``commit`` on.  Throughput: 1 transfer per cycle.
 """
@@ -7,13 +7,13 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .storage import check_ram, has_registered_read, in_front, make_storage, show_registered
+from .storage import check_ram, has_registered_read, make_storage, registered_output, show_registered
 
 __all__ = ["CommitQueue"]
 
 
 class CommitQueue(wiring.Component):
-    """Keep items that belong together, and offer them when it is known that they are good.
+    """Hold the items of a group until its last one commits or drops them all.
 
     Parameters
     ----------
@@ -22,20 +22,20 @@ class CommitQueue(wiring.Component):
         Items held, committed or not; a power of two, at least 2.
     ram : ``"lut"``, ``"block"`` or ``None``
         As for :class:`Queue`.
-    front : bool
-        Registers behind block RAM, for deep logic behind them: a cycle more.
+    output_register : bool
+        Register the output of block RAM, for deep logic behind it: one cycle more.
 
     Members
     -------
     i : ``In(stream.Signature(shape))``
         Accepts while fewer than ``depth`` items are held.
     first : ``In(1)``
-        The item on ``i`` is the first one after those that were committed: others are forgotten.
+        The item on ``i`` begins a group: earlier ones that were not committed are dropped.
     commit : ``In(1)``
-        All items up to the one on ``i``, which is accepted in this cycle, will be offered.
+        Commit all items up to the one that is accepted in this cycle.
     o : ``Out(stream.Signature(shape))``
     empty : ``Out(1)``
-        Nothing committed is left. From registers.
+        No committed item is left. From registers.
 
     Raises
     ------
@@ -43,12 +43,12 @@ class CommitQueue(wiring.Component):
         If ``depth`` is no power of two, or less than 2, or ``ram`` is no kind of memory.
     """
 
-    def __init__(self, shape, *, depth, ram=None, front=False):
+    def __init__(self, shape, *, depth, ram=None, output_register=False):
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
             raise ValueError(f"CommitQueue depth must be a power of two of at least 2, not {depth!r}")
         check_ram("CommitQueue", ram)
         self.shape, self.depth, self.ram = shape, depth, ram
-        self.front = front and has_registered_read(depth, ram)
+        self.output_register = output_register and has_registered_read(depth, ram)
         super().__init__({
             "i": In(stream.Signature(shape)), "first": In(1), "commit": In(1), "o": Out(stream.Signature(shape)),
             "empty": Out(1),
@@ -57,13 +57,13 @@ class CommitQueue(wiring.Component):
     @property
     def latency(self):
         """Cycles from ``commit`` to the first cycle of an item on ``o`` of an empty queue."""
-        return 1 + has_registered_read(self.depth, self.ram) + self.front
+        return 1 + has_registered_read(self.depth, self.ram) + self.output_register
 
     def elaborate(self, platform):
         m = Module()
         registered = has_registered_read(self.depth, self.ram)
         m.submodules.storage = storage = make_storage(self.shape, self.depth, self.ram)
-        # Modulo twice the depth: behind the last item, behind the last committed one, the one to be taken.
+        # Pointers modulo twice the depth: after the last item, after the last committed one, the next to be taken.
         written, good, taken = (Signal(range(2 * self.depth), name=name) for name in ("written", "good", "taken"))
         row = Signal.like(written)
         push, pop = Signal(), Signal()
@@ -85,7 +85,7 @@ class CommitQueue(wiring.Component):
             m.d.comb += [r_port.addr.eq(taken[:-1]), self.o.payload.eq(r_port.data), self.o.valid.eq(good != taken)]
             return m
         reading = Signal.like(written)
-        shown = in_front(m, wiring.flipped(self.o), forget=0) if self.front else self.o
+        shown = registered_output(m, wiring.flipped(self.o), clear=0) if self.output_register else self.o
         load, _ = show_registered(m, storage, shown, reading, reading != good)
         m.d.sync += reading.eq(reading + load)
         return m

@@ -1,7 +1,6 @@
-"""A counter of free places: reserve before sending, release when the place is free again.
+"""A credit counter: take credits before sending, give them back when the entries are free again.
 
-Latency: 1 cycle from ``take`` or ``give`` to ``available``.  Throughput: one reservation and one
-release per cycle.
+Latency: 1 cycle from ``take`` or ``give`` to ``available``.  Throughput: ``max_take`` and ``max_give`` per cycle.
 """
 
 from amaranth import *
@@ -15,9 +14,8 @@ __all__ = ["CreditCounter"]
 class CreditCounter(wiring.Component):
     """Count credits between 0 and ``limit``, starting full.
 
-    The user takes no more than ``available`` shows in the same cycle, and gives back no more than
-    was taken. Under that contract the count is exact: credits available and credits held always add
-    up to ``limit``. Credits given in a cycle can be taken in the next.
+    The user takes at most ``available`` and gives back at most what was taken; then credits available and credits held
+    always add up to ``limit``. Credits given in a cycle can be taken in the next.
 
     Parameters
     ----------
@@ -28,7 +26,7 @@ class CreditCounter(wiring.Component):
     max_give : int
         Most credits given back in one cycle, from 1 to ``limit``.
     checks : bool
-        Assert the user's side of the contract.
+        Assert that the user keeps these rules.
 
     Members
     -------
@@ -68,7 +66,7 @@ class CreditCounter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
 
-        # Both sums are ready before ``take_stb``, which comes late, chooses.
+        # ``take_stb`` arrives late: it only selects between two sums.
         taken = Signal.like(self.take)
         m.d.comb += taken.eq(Mux(self.take_stb, self.take, 0))
         m.d.sync += self.available.eq(Mux(

@@ -1,4 +1,4 @@
-"""Streams that part and meet: copy to many, combine, merge by turns, distribute.
+"""Fork, join, merge and demultiplex streams.
 
 Latency: 0, all of these are combinational from ``i`` to ``o`` and back; put a :class:`Skid` where a
 path gets too long.  Throughput: 1 transfer per cycle.
@@ -39,7 +39,7 @@ class Fork(wiring.Component):
     """
 
     def __init__(self, shape, n):
-        _check_ways("Fork", "outputs", n)
+        _check_number("Fork", "outputs", n)
         self.shape = shape
         self.n = n
         super().__init__({
@@ -116,8 +116,7 @@ class Join(wiring.Component):
 class Merge(wiring.Component):
     """Pass on the items of ``n`` inputs, one at a time, in turns.
 
-    The choice is a :class:`RoundRobin`'s. It holds while the output is stalled, so that a valid item
-    stays the same.
+    The choice is a :class:`RoundRobin`'s and holds while the output is stalled.
 
     Parameters
     ----------
@@ -125,9 +124,9 @@ class Merge(wiring.Component):
         Payload shape.
     n : int
         Number of inputs, at least 1.
-    settled : bool
-        The choice is a register, so that little logic stands between inputs and output. It is made while the item
-        before leaves, or while there is none: who comes alone, and was not the last, waits for one cycle.
+    registered_choice : bool
+        Register the choice, to shorten the paths from inputs to output. It is made while the item before leaves, or
+        while there is none: an item that comes alone, from another input than the last, waits for one cycle.
 
     Members
     -------
@@ -144,11 +143,11 @@ class Merge(wiring.Component):
         If ``n`` is not a positive integer.
     """
 
-    def __init__(self, shape, n, *, settled=False):
-        _check_ways("Merge", "inputs", n)
+    def __init__(self, shape, n, *, registered_choice=False):
+        _check_number("Merge", "inputs", n)
         self.shape = shape
         self.n = n
-        self.settled = settled
+        self.registered_choice = registered_choice
         super().__init__({
             "i": In(stream.Signature(shape)).array(n),
             "o": Out(stream.Signature(shape)),
@@ -161,7 +160,7 @@ class Merge(wiring.Component):
         m.submodules.arbiter = arbiter = RoundRobin(self.n)
         some = Signal(self.n)
         m.d.comb += some.eq(Cat(i.valid for i in self.i))
-        choice = self._registered(m, arbiter, some) if self.settled else self._direct(m, arbiter, some)
+        choice = self._registered(m, arbiter, some) if self.registered_choice else self._direct(m, arbiter, some)
 
         # The chosen input's item: the others are masked out.
         chosen = 0
@@ -223,7 +222,7 @@ class Demux(wiring.Component):
     """
 
     def __init__(self, shape, n, *, select):
-        _check_ways("Demux", "outputs", n)
+        _check_number("Demux", "outputs", n)
         if not callable(select):
             raise ValueError(f"Demux select must be a function of the payload, not {select!r}")
         self.shape = shape
@@ -251,6 +250,6 @@ class Demux(wiring.Component):
         return m
 
 
-def _check_ways(block, ways, n):
+def _check_number(block, ends, n):
     if not isinstance(n, int) or n < 1:
-        raise ValueError(f"{block} number of {ways} must be a positive integer, not {n!r}")
+        raise ValueError(f"{block} number of {ends} must be a positive integer, not {n!r}")

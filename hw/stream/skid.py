@@ -25,10 +25,7 @@ class Skid(wiring.Component):
     o : ``Out(stream.Signature(shape))``
         Offers the oldest entry.
 
-    Latency
-    -------
-    One cycle. A stalled output is seen by the input one cycle later; the spare entry holds what
-    came in between.
+    The input sees a stall one cycle later; the spare entry holds the item that was accepted meanwhile.
     """
 
     def __init__(self, shape):
@@ -52,8 +49,7 @@ class Skid(wiring.Component):
             self.o.payload.eq(payload),
         ]
 
-        # The spare follows the input until it is needed, and then keeps the transfer that the
-        # output could not take.
+        # The spare follows the input until the output stalls.
         with m.If(spare_free):
             m.d.sync += spare.eq(self.i.payload)
 

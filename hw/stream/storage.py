@@ -1,15 +1,15 @@
-"""What queues have in common: the memory of their rows, and the register behind it that shows the next one."""
+"""Parts of all queues: the memory, its read register, and an output register behind it."""
 
 from amaranth import *
 from amaranth.lib import memory, wiring
 
 from .skid import Skid
 
-__all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "in_front", "make_storage",
-           "read_late", "show_registered"]
+__all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "make_storage", "read_late",
+           "registered_output", "show_registered"]
 
 LUT_RAM_DEPTH = 32
-"""Most rows that go to LUT RAM unless told otherwise: the depth of one LUT6 memory cell."""
+"""By default, most rows of a LUT RAM: the depth of one LUT6 memory cell."""
 
 _RAM_STYLE = {
     "lut": {"ram_style": "distributed"},
@@ -18,11 +18,11 @@ _RAM_STYLE = {
 }
 
 NO_COLLISION = {"no_rw_check": 1}
-"""Tells Yosys that a row is never read and written in one cycle, which saves it a bypass on ECP5."""
+"""Tells Yosys that no row is read and written in the same cycle: no bypass logic on an ECP5."""
 
 
 def check_ram(name, ram):
-    """Raise ValueError if ``ram`` is no kind of memory that a ``name`` can have."""
+    """Raise ValueError if ``ram`` is no kind of memory; ``name`` is the component's, for the message."""
     if ram not in _RAM_STYLE:
         raise ValueError(f'{name} memory must be "lut", "block" or None, not {ram!r}')
 
@@ -39,10 +39,9 @@ def make_storage(shape, depth, ram):
 
 
 def read_late(m, rows, *, addr, en):
-    """Data of a row one cycle after its number, which comes late in its own.
+    """Data of a row one cycle after its address, for an address that arrives late.
 
-    Of LUT RAM it is the number that is registered, of block RAM what is read. The row may not be written before the
-    next is read.
+    LUT RAM registers the address, block RAM the data. The row may not be written before the next is read.
     """
     if rows.depth > LUT_RAM_DEPTH:
         port = rows.read_port()
@@ -55,7 +54,7 @@ def read_late(m, rows, *, addr, en):
 
 
 def show_registered(m, storage, o, row, some):
-    """Move ``row``, where there is ``some``, to the memory's output register as soon as that is free.
+    """Move ``row``, if ``some``, to the memory's read register as soon as that is free.
 
     Parameters
     ----------
@@ -69,7 +68,7 @@ def show_registered(m, storage, o, row, some):
     Returns
     -------
     load, loaded : Signal
-        The row is moved in this cycle; the register holds one. What the user gives ``loaded`` afterwards goes first.
+        The row is moved in this cycle; the register holds one. A later assignment to ``loaded`` takes precedence.
     """
     loaded, load = Signal(name="loaded"), Signal(name="load")
     r_port = storage.read_port()
@@ -84,11 +83,8 @@ def show_registered(m, storage, o, row, some):
     return load, loaded
 
 
-def in_front(m, o, *, forget):
-    """A stream whose items are on ``o`` a cycle later, from registers; ``forget`` drops those that are on the way.
-
-    Block RAM shows late in its cycle what it has read: on an ECP5, when half of it is over.
-    """
-    m.submodules.front = front = ResetInserter(Value.cast(forget))(Skid(o.payload.shape()))
-    wiring.connect(m, front.o, o)
-    return front.i
+def registered_output(m, o, *, clear):
+    """A stream whose items reach ``o`` a cycle later, through a skid buffer that ``clear`` empties."""
+    m.submodules.output = output = ResetInserter(Value.cast(clear))(Skid(o.payload.shape()))
+    wiring.connect(m, output.o, o)
+    return output.i

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from dmace.drivers.ace import AceDriver, Share, root_code
+from dmace.drivers.ace import AceDriver, root_code
 from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES
 from hw.ace.link.state import TIMEOUT_WIDTH
 from hw.ace.model.numerics import numpy_type
@@ -23,11 +23,12 @@ from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, Comm
 from hw.common.words import COMPLETION_FIELDS, CompletionWord, field_positions
 from hw.errors import UserError
 from sim.ace.buffers import REGIONS, Buffers
+from sim.ace.communicators import Communicator, default_communicators
 from sim.ace.endpoints import Endpoints, Reason
 from sim.ace.faults import Faults
 from sim.ace.shared_library import ClusterFailed
 
-__all__ = ["Cluster", "CollectiveFailed", "Communicator", "Outcome", "Pending", "default_communicators"]
+__all__ = ["Cluster", "CollectiveFailed", "Outcome", "Pending"]
 
 _WORDS, _WORD_PITCH = 0x1_0000, 64
 _STATUS_LSB, _STATUS_WIDTH = field_positions(COMPLETION_FIELDS)["status"]
@@ -45,32 +46,6 @@ class CollectiveFailed(ClusterFailed):
     def __init__(self, message, statuses):
         super().__init__(message)
         self.statuses = statuses
-
-
-@dataclass(frozen=True)
-class Communicator:
-    """Ranks of all coordinates in these dimensions of the torus, what each has for it, and who goes first, 0 to 3;
-    there is one for each choice of the other coordinates."""
-
-    dimensions: tuple[int, ...]
-    share: Share
-    priority: int = 0
-
-
-def default_communicators(config, shape):
-    """The whole torus with half of all FSMs and slots, and a communicator for each dimension, as far as the rest goes;
-    of a single ring, one that has all."""
-    rings = [dimension for dimension, size in enumerate(shape) if size > 1]
-    rings = rings[:min(config.fsms // 2, config.communicators - 1)] if len(rings) > 1 else []
-    whole = tuple(range(len(shape)))
-    if not rings:
-        return [Communicator(whole, Share(0, config.fsms, 0, config.slots))]
-    fsms, slots = (1 << (half // len(rings)).bit_length() - 1 for half in (config.fsms // 2, config.slots // 2))
-    made = [Communicator(whole, Share(0, config.fsms // 2, 0, config.slots // 2))]
-    for number, dimension in enumerate(rings):
-        made.append(Communicator((dimension,), Share(config.fsms // 2 + number * fsms, fsms,
-                                                     config.slots // 2 + number * slots, slots)))
-    return made
 
 
 @dataclass(frozen=True)
@@ -126,8 +101,6 @@ class Cluster(Endpoints):
 
     Attributes
     ----------
-    both : bool
-        As given.
     drivers : list of :class:`AceDriver`
         By rank.
     left_out : list of dict

@@ -10,7 +10,7 @@ from hw.ace.config import WIRE_HEADER_BYTES
 from hw.ace.layouts import PacketKind
 from hw.ace.words import Collective
 from sim.ace.bench.runner import MEMORY_LATENCY
-from sim.ace.cluster import Communicator
+from sim.ace.communicators import Communicator
 from sim.system.calibration import Calibration
 
 __all__ = ["measure"]

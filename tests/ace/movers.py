@@ -3,7 +3,6 @@
 import os
 import random
 import warnings
-from dataclasses import replace
 from typing import NamedTuple
 
 from amaranth import *
@@ -17,11 +16,15 @@ from hw.ace.numerics.formats import DType, growth
 from hw.axi import AxiChecker, AxiSignature, Burst
 from sim.memory import PAGE_BYTES, Memory
 from tests.ace.streams import bits, reset
+from tests.ace.timing import ECP5, each_alone
 
-__all__ = ["BASE_ADDRESS", "CONFIGS", "DIVIDED", "WIDENED", "CheckedMover", "Move", "MoverBench", "config_of",
-           "parameters"]
+__all__ = ["BASE_ADDRESS", "CONFIGS", "DIVIDED", "DRAIN_ALONE", "FILL_ALONE", "WIDENED", "CheckedMover", "Move",
+           "MoverBench", "config_named", "config_of", "parameters"]
 
-CONFIGS = {"tiny": TINY, "base": PRESETS["base"], "late": replace(TINY, late_ram=True)}
+CONFIGS = {"tiny": TINY, "base": PRESETS["base"], "ecp5": ECP5}
+FILL_ALONE = each_alone(TINY, "burst_skid", "fill_output_registers", "registered_read_credits")
+DRAIN_ALONE = each_alone(TINY, "burst_skid", "sram_output_register", "registered_drain_credits",
+                         "response_output_register")
 
 BASE_ADDRESS = 0x7_1234_5000
 PAGES = 40
@@ -91,8 +94,12 @@ def parameter(name):
     return os.environ[f"MOVER_{name.upper()}"]
 
 
+def config_named(name):
+    return (CONFIGS | FILL_ALONE | DRAIN_ALONE)[name]
+
+
 def config_of(dut):
-    return CONFIGS[dut._name.rpartition("_")[2]]
+    return config_named(dut._name.partition("_")[2])
 
 
 class MoverBench:

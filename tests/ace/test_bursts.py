@@ -1,16 +1,14 @@
 """Bursts against a list of the bytes of each: they follow on each other, obey AXI4 and say what there is to know."""
 
 import random
-from dataclasses import replace
 
 import pytest
 
 from hw.ace.bursts import Bursts, burst_bytes
 from hw.ace.config import BASE, TINY, WIDE
 from hw.ace.layouts import move_layout
+from tests.ace.timing import ECP5
 from tests.stream.bench import exercise
-
-LATE = replace(TINY, late_ram=True)
 
 
 def _moves(config, rng, count):
@@ -51,7 +49,7 @@ def _expected(config, moves):
 
 
 @pytest.mark.parametrize("stalls", [(0.0, 0.0), (0.4, 0.4)])
-@pytest.mark.parametrize("config", [TINY, BASE, WIDE, LATE], ids=["tiny", "base", "wide", "late"])
+@pytest.mark.parametrize("config", [TINY, BASE, WIDE, ECP5], ids=["tiny", "base", "wide", "ecp5"])
 def test_bursts(config, stalls, seed):
     moves = list(_moves(config, random.Random(seed), 150))
     expected = list(_expected(config, moves))

@@ -14,7 +14,8 @@ from hw.ace.model.numerics import numpy_type
 from hw.ace.numerics.formats import DType, Reduction, growth
 from hw.ace.words import REDUCING, Collective, Status
 from hw.errors import UserError
-from sim.ace.cluster import Cluster, CollectiveFailed, Communicator
+from sim.ace.cluster import Cluster, CollectiveFailed
+from sim.ace.communicators import Communicator
 from sim.ace.endpoints import Link, Memory
 from sim.ace.recovery import recover
 from sim.ace.shared_library import ClusterFailed, build_library

@@ -3,6 +3,7 @@ import re
 import pytest
 
 from hw.ace.config import AceConfig
+from hw.dma_engine.timing import DmaTimingOptions
 
 
 @pytest.mark.parametrize("change, message", [
@@ -12,6 +13,8 @@ from hw.ace.config import AceConfig
     ({"address_width": 31}, "address_width must be from 32 to 64, not 31"),
     ({"lanes": 32}, "lanes must be a power of two from 1 to 16, not 32"),
     ({"fsms": 3}, "fsms must be a power of two from 2 to 32, not 3"),
+    ({"timing": True}, "timing must be AceTimingOptions, not True"),
+    ({"timing": DmaTimingOptions()}, f"timing must be AceTimingOptions, not {DmaTimingOptions()!r}"),
 ])
 def test_wrong_sizes(change, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):

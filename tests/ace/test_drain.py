@@ -14,8 +14,20 @@ from hw.ace.numerics.divide import Divide
 from hw.ace.numerics.formats import DType, Op, width
 from hw.ace.numerics.narrow_beats import NarrowBeats
 from hw.ace.operations import word_layout
+from hw.ace.timing import AceTimingOptions
 from sim.memory import PAGE_BYTES
-from tests.ace.movers import BASE_ADDRESS, CONFIGS, DIVIDED, WIDENED, CheckedMover, Move, MoverBench, parameters
+from tests.ace.movers import (
+    BASE_ADDRESS,
+    CONFIGS,
+    DIVIDED,
+    DRAIN_ALONE,
+    WIDENED,
+    CheckedMover,
+    Move,
+    MoverBench,
+    config_named,
+    parameters,
+)
 from tests.ace.numerics.quotients import quotients
 from tests.ace.streams import Source, bits, run
 
@@ -25,19 +37,21 @@ WORDS = 0x9_8765_4000
 
 
 @pytest.mark.parametrize("stalls", ["none", "mixed"])
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", [*CONFIGS, *DRAIN_ALONE])
 def test_drain(simulate, config, stalls):
-    simulate(CheckedMover(Drain(CONFIGS[config])), name=f"drain_{config}", env=parameters(stalls=stalls))
+    simulate(CheckedMover(Drain(config_named(config))), name=f"drain_{config}", env=parameters(stalls=stalls))
 
 
-@pytest.mark.parametrize("late_ram", [False, True])
+@pytest.mark.parametrize("credits", [False, True])
+@pytest.mark.parametrize("output_register", [False, True])
 @pytest.mark.parametrize("avg", [False, True])
-def test_reads_cover_the_way(avg, late_ram):
-    """There is a place for each beat that is on its way at full rate; and no block RAM for them."""
-    config = replace(CONFIGS["tiny"], avg=avg, late_ram=late_ram)
-    way = config.sram_latency + (Divide.LATENCY if avg else 0) + NarrowBeats.LATENCY
-    # Besides, the queue behind it, and the cycle or two until a place is given back.
-    assert way + 2 + late_ram <= reads_under_way(config) == (32 if avg else 16)
+def test_credits_cover_the_round_trip(avg, output_register, credits):
+    """There is a credit for each beat in flight at full rate, and the queue still fits LUT RAM."""
+    timing = AceTimingOptions(sram_output_register=output_register, registered_drain_credits=credits)
+    config = replace(CONFIGS["tiny"], avg=avg, timing=timing)
+    pipeline = 2 + output_register + (Divide.LATENCY if avg else 0) + NarrowBeats.LATENCY
+    # Besides, the queue behind it, and the cycle or two until the credit returns.
+    assert pipeline + 2 + credits <= reads_under_way(config) == (32 if avg else 16)
 
 
 class _Sram:

@@ -9,17 +9,27 @@ import pytest
 from hw.ace.fill import Fill
 from hw.ace.model.numerics import numpy_type
 from hw.ace.numerics.formats import FLOATS
-from tests.ace.movers import BASE_ADDRESS, CONFIGS, WIDENED, CheckedMover, Move, MoverBench, parameters
+from tests.ace.movers import (
+    BASE_ADDRESS,
+    CONFIGS,
+    FILL_ALONE,
+    WIDENED,
+    CheckedMover,
+    Move,
+    MoverBench,
+    config_named,
+    parameters,
+)
 from tests.ace.streams import Source, run
 
 pytestmark = pytest.mark.rtl
 
 
 @pytest.mark.parametrize("stalls", ["none", "mixed"])
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", [*CONFIGS, *FILL_ALONE])
 def test_fill(simulate, config, stalls):
     # With stalls, so few reads that all places are taken now and then.
-    fill = Fill(CONFIGS[config], **({} if stalls == "none" else {"reads": 40}))
+    fill = Fill(config_named(config), **({} if stalls == "none" else {"reads": 40}))
     simulate(CheckedMover(fill), name=f"fill_{config}", env=parameters(stalls=stalls))
 
 
@@ -155,8 +165,7 @@ async def _short(dut, lane, cycles):
     if (bench := MoverBench(dut)).stalls == "none":
         size = bench.config.beat_bytes
         moves = [Move(BASE_ADDRESS + number * size + lane, size, number, 0, 1) for number in range(200)]
-        # Where block RAM is late, a burst is asked for in two cycles.
-        cycles, more = (max(cycles, 2), 12) if bench.config.late_ram else (cycles, 5)
+        cycles, more = (max(cycles, 2), 12) if bench.config.timing.registered_read_credits else (cycles, 5)
         assert await fill(bench, moves) <= cycles * len(moves) + more
 
 

@@ -9,7 +9,8 @@ from hw.ace.layouts import HeaderLayout, PhaseLayout
 from hw.ace.programs.schedule import assemble
 from hw.ace.words import HEADER_FIELDS, PHASE_FIELDS, Collective, Status
 from hw.common.words import field_positions
-from sim.ace.cluster import Cluster, CollectiveFailed, Communicator
+from sim.ace.cluster import Cluster, CollectiveFailed
+from sim.ace.communicators import Communicator
 from sim.ace.endpoints import Link
 
 pytestmark = pytest.mark.rtl

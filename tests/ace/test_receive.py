@@ -32,15 +32,16 @@ from hw.ace.receive import Receive, lookup_layout, receive_latency
 from hw.ace.sram import Sram, SramReadSignature, SramWriteSignature
 from hw.ace.standing import standing_layout
 from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
+from tests.ace.timing import ecp5
 
 pytestmark = pytest.mark.rtl
 
 SMALL = replace(TINY, fsms=8, chunk_bytes=1024, packet_bytes=128, communicators=8)
 CONFIGS = {"whole": SMALL, "quarters": replace(SMALL, data_width=128, lanes=1),
-           "late": replace(SMALL, late_ram=True)}
-LATENCY = {"whole": 12, "quarters": 15, "late": 13}
+           "ecp5": ecp5(SMALL)}
+LATENCY = {"whole": 12, "quarters": 15, "ecp5": 13}
 """Cycles from a beat on a port to ``landed``."""
-PACE = {"whole": 1, "quarters": 4, "late": 1}
+PACE = {"whole": 1, "quarters": 4, "ecp5": 1}
 """Cycles per beat that is reduced."""
 
 

@@ -8,7 +8,8 @@ import pytest
 from dmace.drivers.ace import Share
 from hw.ace.config import TINY
 from hw.ace.words import Collective, CommunicatorState, Status
-from sim.ace.cluster import Cluster, CollectiveFailed, Communicator
+from sim.ace.cluster import Cluster, CollectiveFailed
+from sim.ace.communicators import Communicator
 from sim.ace.compare_errors import compare_errors
 from sim.ace.endpoints import Link
 from sim.ace.faults import Cut, Faults

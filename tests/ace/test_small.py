@@ -8,6 +8,7 @@ import pytest
 
 from hw.ace.config import TINY
 from hw.ace.numerics.formats import DType, reductions
+from hw.ace.timing import AceTimingOptions
 from hw.ace.words import Collective
 from hw.errors import UserError
 from sim.ace.cluster import Cluster
@@ -17,8 +18,8 @@ from sim.ace.shared_library import build_library
 pytestmark = pytest.mark.rtl
 
 SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, widen=False, varying=False, counters=False,
-                late_ram=True, dimensions=1, address_width=34, fsms=2, slots=4, queue_depth=2, communicators=2,
-                regions=8)
+                dimensions=1, address_width=34, fsms=2, slots=4, queue_depth=2, communicators=2, regions=8,
+                timing=AceTimingOptions.ecp5())
 
 
 @cache

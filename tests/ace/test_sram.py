@@ -3,7 +3,6 @@
 import itertools
 import os
 import random
-from dataclasses import replace
 
 import cocotb
 import pytest
@@ -11,10 +10,11 @@ import pytest
 from hw.ace.config import BASE, TINY
 from hw.ace.sram import Sram
 from tests.ace.streams import reset, run
+from tests.ace.timing import ECP5
 
 pytestmark = pytest.mark.rtl
 
-CONFIGS = {"tiny": TINY, "base": BASE, "late": replace(TINY, late_ram=True)}
+CONFIGS = {"tiny": TINY, "base": BASE, "ecp5": ECP5}
 
 
 @pytest.mark.parametrize("config", CONFIGS)

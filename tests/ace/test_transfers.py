@@ -14,11 +14,14 @@ from hw.ace.layouts import move_layout
 from hw.ace.programs.store import Programs
 from hw.ace.transfers import Transfers, job_layout
 from hw.ace.words import PROGRAM_WIDTH, TransferWord
+from tests.ace.timing import each_alone, ecp5
 from tests.harness.cell import run_cell
 from tests.stream.bench import exercise
 
 WORDS = 64
-CONFIGS = {"tiny": TINY, "late": replace(TINY, varying=False, late_ram=True)}
+_PLAIN = replace(TINY, varying=False)
+CONFIGS = {"tiny": TINY, "ecp5": ecp5(_PLAIN),
+           **each_alone(_PLAIN, "registered_move_address", "registered_move_limit")}
 
 
 class _Bench(wiring.Component):

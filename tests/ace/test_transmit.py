@@ -13,13 +13,15 @@ from hw.ace.config import TINY
 from hw.ace.layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
 from hw.ace.transmit import Transmit
 from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unpack
+from tests.ace.timing import ECP5, each_alone
 
 pytestmark = pytest.mark.rtl
 
 RECORD = (1 << RecordLayout.size) - 1
 
 # Packets of 8, and of 32 beats.
-CONFIGS = {"short": replace(TINY, packet_bytes=64), "long": TINY, "late": replace(TINY, late_ram=True)}
+CONFIGS = {"short": replace(TINY, packet_bytes=64), "long": TINY, "ecp5": ECP5,
+           **each_alone(TINY, "registered_abort_requests", "speculative_port_credits")}
 
 
 @pytest.mark.parametrize("config", CONFIGS)

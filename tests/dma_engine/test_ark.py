@@ -6,27 +6,25 @@ import cocotb
 import pytest
 
 from hw.common.sizes import PAGE_BYTES
-from hw.dma_engine.words import ARK_EMPTY, ArkWord, Command, NativeWord, Opcode, Status
-from sim.dma.ark import ARRAY_BYTES, ArkThread
-from tests.dma_engine.bench import DOMAIN, Bench, parameter, session_seed
+from hw.dma_engine.words import ARK_EMPTY, Command, NativeWord, Opcode, Status
+from sim.dma.ark import ARRAY_BYTES
+from tests.dma_engine.ark_bench import (
+    BASE,
+    FOREIGN,
+    FOREIGN_CONNECTION,
+    SEGMENT_BYTES,
+    SEGMENTS,
+    TO,
+    UNMAPPED,
+    A,
+    B,
+    ark_word,
+    arrays,
+    start_bench,
+)
+from tests.dma_engine.bench import DOMAIN
 
 pytestmark = pytest.mark.rtl
-
-A, B = 0, 1
-"""Two GPUs, each with a queue, of the same number, in ARK mode."""
-BASE = {A: 1, B: 6}
-SEGMENTS = 4
-SEGMENT_BYTES = 3 * PAGE_BYTES
-MEMORY = {A: 0x10_0000_0000, B: 0xFF_0000_0000_0000}
-FOREIGN, UNMAPPED = 12, 13
-TO = {A: 2, B: 3}
-"""Connections that lead to a GPU."""
-FOREIGN_CONNECTION = 1
-
-
-def arrays(gpu):
-    """Addresses of a GPU's SC and RC arrays."""
-    return MEMORY[gpu] + 0x100_0008, MEMORY[gpu] + 0x100_0008 + ARRAY_BYTES
 
 
 @pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), ("tiny", "random"), ("base", "patterned")])
@@ -44,58 +42,10 @@ def test_ark_control(engine, stalls):
     engine("tiny", ["reset_anywhere", "plain_queue", "without_send_flags", "one_queue_alone"], stalls=stalls)
 
 
-class ArkBench(Bench):
-    """Two GPUs with segments, arrays, a queue and a connection each."""
-
-    async def prepare(self, *, skip_errors=False, **settings):
-        await self.start()
-        self.threads = {}
-        for gpu in (A, B):
-            for sid in range(SEGMENTS):
-                base = self.segment(gpu, sid)
-                self.fill(base - PAGE_BYTES, self.rng.randbytes(SEGMENT_BYTES + 2 * PAGE_BYTES))
-                await self.define_region(BASE[gpu] + sid, base=base, length=SEGMENT_BYTES, domain=DOMAIN)
-            sc, rc = arrays(gpu)
-            self.fill(sc & -PAGE_BYTES, bytes(2 * PAGE_BYTES))
-            self.threads[gpu] = ArkThread(self, gpu, sc, rc)
-            await self.define_connection(TO[gpu], base=BASE[gpu], rc=rc, domain=DOMAIN)
-            await self.configure_queue(gpu, domain=DOMAIN, sc=sc, ark=BASE[gpu], skip_errors=skip_errors, **settings)
-            await self.command(gpu, Command.START)
-
-    @staticmethod
-    def segment(gpu, sid):
-        return MEMORY[gpu] + sid * 16 * PAGE_BYTES
-
-    def clear_flags(self):
-        for gpu in (A, B):
-            sc, rc = arrays(gpu)
-            self.fill(sc, bytes(ARRAY_BYTES))
-            self.fill(rc, bytes(ARRAY_BYTES))
-
-    async def send(self, *words, queue=A, upper=False):
-        """Store ARK words one by one."""
-        for word in words:
-            await self.store(queue, word.to_bytes(), offset=8 * upper, size=3)
-
-    async def end(self):
-        await self.finish()
-        self.assert_equal()
-
-
-async def _bench(dut, name, *, latency=20, **settings):
-    bench = ArkBench(dut, seed=session_seed(name), stalls=parameter("stalls", "none"), latency=latency)
-    await bench.prepare(**settings)
-    return bench
-
-
-def _word(src=0, dst=0, connection=TO[B], length=100):
-    return ArkWord.send(src=src, dst=dst, connection=connection, length=length)
-
-
 @cocotb.test()
 async def ping_pong(dut):
     """Two GPUs hand a segment back and forth, and know nothing but their flags."""
-    bench = await _bench(dut, "ping_pong")
+    bench = await start_bench(dut, "ping_pong")
     a, b = bench.threads[A], bench.threads[B]
     for turn in range(6):
         length = bench.rng.choice((1, 64, 1000, SEGMENT_BYTES))
@@ -116,7 +66,7 @@ async def ping_pong(dut):
 @cocotb.test()
 async def all_fields(dut):
     """Every segment to every other over every connection."""
-    bench = await _bench(dut, "all_fields")
+    bench = await start_bench(dut, "all_fields")
     for queue in (A, B):
         for connection in TO.values():
             pairs = [(src, dst) for src in range(SEGMENTS) for dst in range(SEGMENTS)]
@@ -124,7 +74,7 @@ async def all_fields(dut):
             for src, dst in pairs[:6]:
                 bench.clear_flags()
                 length = bench.rng.choice((1, 3, 255, 256, 257, 4096, SEGMENT_BYTES))
-                await bench.send(_word(src, dst, connection, length), queue=queue, upper=bench.rng.random() < 0.5)
+                await bench.send(ark_word(src, dst, connection, length), queue=queue, upper=bench.rng.random() < 0.5)
                 await bench.settle(queue)
     # Flags stand nowhere but at their places.
     await bench.end()
@@ -133,9 +83,9 @@ async def all_fields(dut):
 @cocotb.test()
 async def two_words(dut):
     """A 16-byte store has a word in each half, the lower first; halves with all bits set have none."""
-    bench = await _bench(dut, "two_words")
+    bench = await start_bench(dut, "two_words")
     empty = ARK_EMPTY.to_bytes(8, "little")
-    first, second, third = _word(0, 1, length=300), _word(1, 2, length=5), _word(2, 3, length=1)
+    first, second, third = ark_word(0, 1, length=300), ark_word(1, 2, length=5), ark_word(2, 3, length=1)
     for stored, posted in (
         (first.to_bytes() + second.to_bytes(), 2), (second.to_bytes() + first.to_bytes(), 2),
         (empty + third.to_bytes(), 1), (third.to_bytes() + empty, 1), (empty + empty, 0), (empty, 0),
@@ -155,8 +105,8 @@ async def two_words(dut):
 @cocotb.test()
 async def refused_words(dut):
     """A store is refused if one of its words is, and none is where there is no word."""
-    bench = await _bench(dut, "refused_words")
-    pair = _word(0, 1).to_bytes() + _word(1, 2).to_bytes()
+    bench = await start_bench(dut, "refused_words")
+    pair = ark_word(0, 1).to_bytes() + ark_word(1, 2).to_bytes()
     await bench.command(A, Command.PAUSE)
     for _ in range(bench.config.queue_depth // 2):
         assert await bench.store(A, pair, offset=0)
@@ -178,8 +128,8 @@ async def refused_words(dut):
 @cocotb.test()
 async def malformed(dut):
     """Receive requests, reserved bits and parts of words."""
-    bench = await _bench(dut, "malformed", skip_errors=True)
-    good = _word()
+    bench = await start_bench(dut, "malformed", skip_errors=True)
+    good = ark_word()
     for bad in [good._replace(req=req) for req in (1, 2, 3)] + [good._replace(reserved=1 << bit) for bit in range(5)]:
         await bench.send(bad)
         await bench.send(good)
@@ -201,7 +151,7 @@ async def malformed(dut):
 @cocotb.test()
 async def checks(dut):
     """Segments and connections that are not there, or somebody else's."""
-    bench = await _bench(dut, "checks", skip_errors=True)
+    bench = await start_bench(dut, "checks", skip_errors=True)
     await bench.define_region(FOREIGN, base=0x5000_0000, length=PAGE_BYTES, domain=DOMAIN + 1)
     for gpu, right in ((A, "readable"), (B, "writable")):
         await bench.define_region(BASE[gpu] + 3, base=bench.segment(gpu, 3), length=SEGMENT_BYTES, domain=DOMAIN,
@@ -210,16 +160,16 @@ async def checks(dut):
     await bench.define_connection(FOREIGN_CONNECTION, base=BASE[B], rc=rc, domain=DOMAIN + 1)
     connections = [number for number in (0, *range(bench.config.connections, 128)) if number not in TO.values()]
     for word, status in [
-        (_word(src=UNMAPPED - BASE[A]), Status.SRC_REGION), (_word(dst=UNMAPPED - BASE[B]), Status.DST_REGION),
+        (ark_word(src=UNMAPPED - BASE[A]), Status.SRC_REGION), (ark_word(dst=UNMAPPED - BASE[B]), Status.DST_REGION),
         # A number behind the end of any table must not come round to the table's beginning.
-        (_word(src=255), Status.SRC_REGION), (_word(dst=256 - BASE[B] + BASE[A]), Status.DST_REGION),
-        (_word(src=FOREIGN - BASE[A]), Status.SRC_DOMAIN), (_word(dst=FOREIGN - BASE[B]), Status.DST_DOMAIN),
-        (_word(src=3), Status.SRC_RIGHTS), (_word(dst=3), Status.DST_RIGHTS),
-        (_word(length=SEGMENT_BYTES + 1), Status.SRC_BOUNDS), (_word(length=0), Status.ZERO_LENGTH),
-        (_word(connection=FOREIGN_CONNECTION), Status.CONNECTION),
-        (_word(connection=FOREIGN_CONNECTION, src=255, length=0), Status.ZERO_LENGTH),
-        (_word(connection=FOREIGN_CONNECTION, src=255), Status.CONNECTION),
-        *((_word(connection=number), Status.CONNECTION) for number in connections),
+        (ark_word(src=255), Status.SRC_REGION), (ark_word(dst=256 - BASE[B] + BASE[A]), Status.DST_REGION),
+        (ark_word(src=FOREIGN - BASE[A]), Status.SRC_DOMAIN), (ark_word(dst=FOREIGN - BASE[B]), Status.DST_DOMAIN),
+        (ark_word(src=3), Status.SRC_RIGHTS), (ark_word(dst=3), Status.DST_RIGHTS),
+        (ark_word(length=SEGMENT_BYTES + 1), Status.SRC_BOUNDS), (ark_word(length=0), Status.ZERO_LENGTH),
+        (ark_word(connection=FOREIGN_CONNECTION), Status.CONNECTION),
+        (ark_word(connection=FOREIGN_CONNECTION, src=255, length=0), Status.ZERO_LENGTH),
+        (ark_word(connection=FOREIGN_CONNECTION, src=255), Status.CONNECTION),
+        *((ark_word(connection=number), Status.CONNECTION) for number in connections),
     ]:
         await bench.send(word)
         assert bench.model.queues[A].status is status, (word, bench.model.queues[A].status)
@@ -227,7 +177,7 @@ async def checks(dut):
         await bench.wait_log()
     await bench.define_connection(TO[B], base=255, rc=rc, domain=DOMAIN)
     for sid in (1, 2, 7, 255):
-        await bench.send(_word(dst=sid))
+        await bench.send(ark_word(dst=sid))
         assert bench.model.queues[A].status is Status.DST_REGION
         await bench.settle(A)
     await bench.command(A, Command.RESET)
@@ -235,7 +185,7 @@ async def checks(dut):
     await bench.configure_queue(A, domain=DOMAIN, sc=arrays(A)[0], ark=255, skip_errors=True)
     await bench.command(A, Command.START)
     for sid in (1, 2, 7, 255):
-        await bench.send(_word(src=sid, connection=TO[A]))
+        await bench.send(ark_word(src=sid, connection=TO[A]))
         assert bench.model.queues[A].status is Status.SRC_REGION
         await bench.settle(A)
     await bench.end()
@@ -244,7 +194,7 @@ async def checks(dut):
 @cocotb.test()
 async def long_lengths(dut):
     """No bit of a length is lost: behind each power of two, the region ends."""
-    bench = await _bench(dut, "long_lengths", skip_errors=True)
+    bench = await start_bench(dut, "long_lengths", skip_errors=True)
     huge, small = 0, 1
     for sid, length in ((huge, 1 << 36), (small, 256)):
         for gpu in (A, B):
@@ -252,12 +202,12 @@ async def long_lengths(dut):
     for bit in range(8, 34):
         for length in ((1 << bit) + 64, (1 << bit + 1) - 1):
             for src, dst, status in ((small, huge, Status.SRC_BOUNDS), (huge, small, Status.DST_BOUNDS)):
-                await bench.send(_word(src=src, dst=dst, length=length))
+                await bench.send(ark_word(src=src, dst=dst, length=length))
                 assert bench.model.queues[A].status is status
         await bench.settle(A)
         await bench.wait_log()
     # And where both are huge, as much as a test has time for.
-    await bench.send(_word(src=huge, dst=huge, length=3 * PAGE_BYTES + 1))
+    await bench.send(ark_word(src=huge, dst=huge, length=3 * PAGE_BYTES + 1))
     await bench.settle(A)
     await bench.end()
 
@@ -265,9 +215,9 @@ async def long_lengths(dut):
 @cocotb.test()
 async def held(dut):
     """A queue that holds sets no flags, not even those of requests behind the failed one, until it is cleared."""
-    bench = await _bench(dut, "held")
+    bench = await start_bench(dut, "held")
     bench.clear_flags()
-    await bench.send(_word(0, 0), _word(1, 1, length=SEGMENT_BYTES + 1), _word(2, 2))
+    await bench.send(ark_word(0, 0), ark_word(1, 1, length=SEGMENT_BYTES + 1), ark_word(2, 2))
     await bench.settle(A)
     await bench.wait(300)
     sc, rc = arrays(A)[0], arrays(B)[1]
@@ -283,15 +233,15 @@ async def held(dut):
 @cocotb.test()
 async def completion_error(dut):
     """A flag that memory refuses is an error of its queue, and costs nothing but itself."""
-    bench = await _bench(dut, "completion_error")
+    bench = await start_bench(dut, "completion_error")
     for array in (arrays(B)[1], arrays(A)[0]):
         bench.clear_flags()
         bench.fail_page(array, write="SLVERR")
-        await bench.send(_word(1, 2))
+        await bench.send(ark_word(1, 2))
         await bench.settle(A)
         await bench.wait_log()
         bench.mend_page(array)
-        await bench.send(_word(2, 1))
+        await bench.send(ark_word(2, 1))
         await bench.settle(A)
     assert bench.errors[Status.COMPLETION_ERROR.name] == 2
     await bench.end()
@@ -300,13 +250,13 @@ async def completion_error(dut):
 @cocotb.test()
 async def full_queue(dut):
     """A queue full of words that fail does not stop another."""
-    bench = await _bench(dut, "full_queue", skip_errors=True)
+    bench = await start_bench(dut, "full_queue", skip_errors=True)
     for number in range(3 * bench.config.queue_depth):
         if number % bench.config.queue_depth == 0:
             await bench.settle(A)
             await bench.wait_log()
-        await bench.send(_word(length=SEGMENT_BYTES + 1 if number % 3 else 1))
-    await bench.send(_word(0, 0, TO[A]), queue=B)
+        await bench.send(ark_word(length=SEGMENT_BYTES + 1 if number % 3 else 1))
+    await bench.send(ark_word(0, 0, TO[A]), queue=B)
     await bench.settle(A)
     await bench.settle(B)
     await bench.end()
@@ -315,7 +265,7 @@ async def full_queue(dut):
 @cocotb.test()
 async def native_stays_native(dut):
     """No store to the page of a queue in native mode makes anything but a copy, whatever its opcode and flags."""
-    bench = await _bench(dut, "native_stays_native")
+    bench = await start_bench(dut, "native_stays_native")
     await bench.command(A, Command.RESET)
     await bench.settle(A)
     bench.fill(0x9_0000_0000, bytes(8))
@@ -332,7 +282,7 @@ async def native_stays_native(dut):
         await bench.post(A, good._replace(flags=1 | 1 << bit))
         await bench.settle(A)
     # Two ARK words are one native word, which is malformed.
-    await bench.store(A, _word().to_bytes() * 2)
+    await bench.store(A, ark_word().to_bytes() * 2)
     await bench.settle(A)
     await bench.end()
 
@@ -340,19 +290,19 @@ async def native_stays_native(dut):
 @cocotb.test()
 async def reset_anywhere(dut):
     """RESET with words waiting, data moving and flags on their way; afterwards the queue is as new."""
-    bench = await _bench(dut, "reset_anywhere", latency=40)
+    bench = await start_bench(dut, "reset_anywhere", latency=40)
     rng = random.Random(bench.seed)
     for delay in (0, 15, 40, 60, 80, 95, 110, 130, 200):
         bench.clear_flags()
         bench.model.freeze(A)
         for sid in range(SEGMENTS):
-            await bench.send(_word(sid, sid, length=rng.choice((8, 300, 5000))))
+            await bench.send(ark_word(sid, sid, length=rng.choice((8, 300, 5000))))
         await bench.wait(delay)
         await bench.command(A, Command.RESET)
         await bench.settle(A)
         await bench.command(A, Command.START)
         bench.clear_flags()
-        await bench.send(_word(0, 3, length=200), _word(3, 0, length=20))
+        await bench.send(ark_word(0, 3, length=200), ark_word(3, 0, length=20))
         await bench.settle(A)
         bench.check_memory()
     await bench.end()
@@ -361,14 +311,14 @@ async def reset_anywhere(dut):
 @cocotb.test()
 async def plain_queue(dut):
     """A queue that is not extended stays in native mode."""
-    bench = await _bench(dut, "plain_queue")
+    bench = await start_bench(dut, "plain_queue")
     plain = bench.config.extended
     await bench.configure_queue(plain, domain=DOMAIN, sc=0x9_0000_0000, ark=BASE[A])
     await bench.command(plain, Command.START)
     await bench.post(plain, NativeWord.copy(src=(BASE[A], 5), dst=(BASE[B], 70), length=1000, flags=1))
     await bench.settle(plain)
     # What would be an ARK word is half a native word.
-    await bench.send(_word(), queue=plain)
+    await bench.send(ark_word(), queue=plain)
     await bench.settle(plain)
     await bench.end()
 
@@ -376,7 +326,7 @@ async def plain_queue(dut):
 @cocotb.test()
 async def without_send_flags(dut):
     """A queue without an SC array sets RC alone; its RC word tells of failures."""
-    bench = await _bench(dut, "without_send_flags")
+    bench = await start_bench(dut, "without_send_flags")
     for queue in (A, B):
         await bench.command(queue, Command.RESET)
         await bench.settle(queue)
@@ -384,10 +334,10 @@ async def without_send_flags(dut):
     bench.fill(0x9_0000_0000, bytes(8))
     await bench.configure_queue(A, domain=DOMAIN, ark=BASE[A], rc=0x9_0000_0000)
     await bench.command(A, Command.START)
-    await bench.send(_word(0, 1), _word(1, 2))
+    await bench.send(ark_word(0, 1), ark_word(1, 2))
     await bench.settle(A)
     assert not any(bench.memory.read(arrays(A)[0], ARRAY_BYTES)), "a flag of a queue without them"
-    await bench.send(_word(length=0))
+    await bench.send(ark_word(length=0))
     await bench.settle(A)
     assert bench.memory.read(0x9_0000_0000, 8)[7] == Status.ZERO_LENGTH
     await bench.end()
@@ -396,13 +346,13 @@ async def without_send_flags(dut):
 @cocotb.test()
 async def one_queue_alone(dut):
     """Many short words back to back: none is lost where flags wait for W and notices for flags."""
-    bench = await _bench(dut, "one_queue_alone")
+    bench = await start_bench(dut, "one_queue_alone")
     posted = 0
     for _ in range(12):
         bench.clear_flags()
         for sid in range(SEGMENTS // 2):
             for queue, connection in ((A, TO[B]), (B, TO[A])):
-                word = _word(sid, sid + SEGMENTS // 2, connection, bench.rng.choice((1, 64, 600)))
+                word = ark_word(sid, sid + SEGMENTS // 2, connection, bench.rng.choice((1, 64, 600)))
                 cocotb.start_soon(bench.send(word, queue=queue))
         posted += SEGMENTS // 2
         await bench.wait(200)

@@ -19,7 +19,7 @@ from hw.endpoint import config as endpoint
 from hw.endpoint import registers as endpoint_registers
 from hw.endpoint.control import EndpointControl
 from hw.regs import REGISTER_WIDTH, Access
-from tests.regs.test_bank import read, write
+from tests.regs.bench import read, write
 
 SELECTORS = ("_COMMIT", "_COMMAND", "_SELECT", "_CLEAR", "_REVOKE", "_BIN", "LINK_START", "LINK_STOP")
 """How the names of registers end that tables, queues, ports and bins are named in."""

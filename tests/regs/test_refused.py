@@ -10,7 +10,7 @@ from amaranth.sim import Simulator
 
 from hw.axi.signature import Resp
 from hw.regs import Access, Field, Register, RegisterBank, RegisterMap, number_field, refusal_registers
-from tests.regs.test_bank import read, write
+from tests.regs.bench import read, write
 
 BLOCK = RegisterMap("block", [
     Register("CHOICE", [

@@ -9,10 +9,10 @@ from amaranth.sim import Simulator
 from hw.stream import CommitQueue
 
 
-@pytest.mark.parametrize("ram, front", [("lut", False), ("block", False), ("block", True)])
+@pytest.mark.parametrize("ram, output_register", [("lut", False), ("block", False), ("block", True)])
 @pytest.mark.parametrize("depth", [2, 8])
-def test_against_a_list(depth, ram, front, seed):
-    dut, rng = CommitQueue(16, depth=depth, ram=ram, front=front), random.Random(seed)
+def test_against_a_list(depth, ram, output_register, seed):
+    dut, rng = CommitQueue(16, depth=depth, ram=ram, output_register=output_register), random.Random(seed)
 
     async def testbench(ctx):
         good, open_, put, passed, forgotten = [], [], 0, 0, 0
@@ -49,9 +49,9 @@ def test_against_a_list(depth, ram, front, seed):
     simulator.run()
 
 
-@pytest.mark.parametrize("ram, front, latency", [("lut", False, 1), ("block", False, 2), ("block", True, 3)])
-def test_latency(ram, front, latency):
-    dut = CommitQueue(16, depth=8, ram=ram, front=front)
+@pytest.mark.parametrize("ram, output_register, latency", [("lut", False, 1), ("block", False, 2), ("block", True, 3)])
+def test_latency(ram, output_register, latency):
+    dut = CommitQueue(16, depth=8, ram=ram, output_register=output_register)
     assert dut.latency == latency
 
     async def testbench(ctx):

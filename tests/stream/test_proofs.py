@@ -62,8 +62,9 @@ def test_skid_order():
     prove(Order(Skid(3), stall_limit=2, empty_when_idle=True), name="skid", depth=10, mode="prove")
 
 
-@pytest.mark.parametrize("name, kind", [("lut", {}), ("block", {"ram": "block"}), ("front", {"front": True}),
-                                        ("prompt", {"ram": "block", "prompt": True})])
+@pytest.mark.parametrize("name, kind", [
+    ("lut", {}), ("block", {"ram": "block"}), ("register", {"output_register": True}),
+    ("bypass", {"ram": "block", "empty_bypass": True})])
 def test_queue_order(name, kind):
     prove(Order(Queue(3, depth=3, **kind)), name=f"queue-{name}", depth=9)
 

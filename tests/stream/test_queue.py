@@ -11,12 +11,13 @@ from hw.emit import verilog
 from hw.stream import Queue
 from tests.stream.bench import exercise
 
-PROMPT = {"ram": "block", "prompt": True}
+REGISTER, BLOCK_REGISTER = {"output_register": True}, {"ram": "block", "output_register": True}
+BYPASS = {"ram": "block", "empty_bypass": True}
 STALLS = [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5), (0.4, 0.6)]
 
 
 @pytest.mark.parametrize("stalls", STALLS)
-@pytest.mark.parametrize("kind", [{}, {"ram": "block"}, {"front": True}, {"ram": "block", "front": True}, PROMPT])
+@pytest.mark.parametrize("kind", [{}, {"ram": "block"}, REGISTER, BLOCK_REGISTER, BYPASS])
 @pytest.mark.parametrize("depth", [2, 5, 8])
 def test_order(depth, kind, stalls):
     items = [random.Random(depth).randrange(1 << 16) for _ in range(150)]
@@ -27,9 +28,9 @@ def test_order(depth, kind, stalls):
 
 
 @pytest.mark.parametrize("depth, kind, latency", [
-    (2, {}, 1), (32, {}, 1), (33, {}, 2), (3, {"ram": "block"}, 2), (40, {"ram": "lut"}, 1), (2, {"front": True}, 1),
-    (5, {"front": True}, 1), (4, {"ram": "block", "front": True}, 3), (33, {"front": True}, 3),
-    (2, PROMPT, 1), (3, PROMPT, 1), (33, {"prompt": True}, 1), (32, {"prompt": True}, 1),
+    (2, {}, 1), (32, {}, 1), (33, {}, 2), (3, {"ram": "block"}, 2), (40, {"ram": "lut"}, 1), (2, REGISTER, 1),
+    (5, REGISTER, 1), (4, BLOCK_REGISTER, 3), (33, REGISTER, 3),
+    (2, BYPASS, 1), (3, BYPASS, 1), (33, {"empty_bypass": True}, 1), (32, {"empty_bypass": True}, 1),
 ])
 def test_latency_and_throughput(depth, kind, latency):
     dut = Queue(16, depth=depth, **kind)
@@ -42,8 +43,8 @@ def test_latency_and_throughput(depth, kind, latency):
 
 @pytest.mark.parametrize("depth, kind", [
     *((depth, {"ram": "lut"}) for depth in (2, 3, 4, 7)), *((depth, {"ram": "block"}) for depth in (3, 4, 7)),
-    *((depth, {"front": True}) for depth in (2, 3, 4, 7)),
-    *((depth, {"ram": "block", "front": True}) for depth in (4, 7)), *((depth, PROMPT) for depth in (2, 3, 4, 7)),
+    *((depth, REGISTER) for depth in (2, 3, 4, 7)),
+    *((depth, BLOCK_REGISTER) for depth in (4, 7)), *((depth, BYPASS) for depth in (2, 3, 4, 7)),
 ])
 def test_depth_and_level(depth, kind):
     dut = Queue(8, depth=depth, **kind)
@@ -79,8 +80,8 @@ def test_depth_and_level(depth, kind):
     sim.run()
 
 
-@pytest.mark.parametrize("kind", [{"ram": "lut"}, {"ram": "block"}, {"front": True}, {"ram": "block", "front": True},
-                                  PROMPT])
+@pytest.mark.parametrize("kind", [{"ram": "lut"}, {"ram": "block"}, REGISTER, BLOCK_REGISTER,
+                                  BYPASS])
 def test_struct_payload(kind):
     shape = data.StructLayout({"tag": 5, "offset": signed(6)})
     items = [shape.const({"tag": tag, "offset": -tag}) for tag in range(20)]
@@ -91,15 +92,15 @@ def test_struct_payload(kind):
 
 @pytest.mark.parametrize("stalls", STALLS)
 @pytest.mark.parametrize("depth", [2, 3, 4, 9])
-def test_prompt_is_as_lut_ram(depth, stalls):
+def test_empty_bypass_is_as_fast_as_lut_ram(depth, stalls):
     found = [exercise(dut, [(dut.i, list(range(300)))], [dut.o], expect=300, stalls=stalls)
-             for dut in (Queue(9, depth=depth, ram="lut"), Queue(9, depth=depth, **PROMPT))]
+             for dut in (Queue(9, depth=depth, ram="lut"), Queue(9, depth=depth, **BYPASS))]
     assert found[0] == found[1]
 
 
-def test_prompt_wrong():
-    with pytest.raises(ValueError, match=r"^A Queue is either front or prompt: "):
-        Queue(8, depth=4, front=True, prompt=True)
+def test_both_options_are_refused():
+    with pytest.raises(ValueError, match=r"^A Queue has either output_register or empty_bypass, not both$"):
+        Queue(8, depth=4, output_register=True, empty_bypass=True)
 
 
 @pytest.mark.parametrize("depth", [1, 0, -1, "4", 2.0])

@@ -16,11 +16,11 @@ def _simulate(dut, testbench):
     simulator.run()
 
 
-@pytest.mark.parametrize("ram, front", [("lut", False), ("block", False), ("block", True)])
+@pytest.mark.parametrize("ram, output_register", [("lut", False), ("block", False), ("block", True)])
 @pytest.mark.parametrize("depth", [2, 8])
-def test_against_a_list(depth, ram, front, seed):
+def test_against_a_list(depth, ram, output_register, seed):
     """``kept`` was put in and not released; number ``at`` of it is offered next, ``sent`` were taken at least once."""
-    dut, rng = ReplayQueue(16, depth=depth, ram=ram, front=front), random.Random(seed)
+    dut, rng = ReplayQueue(16, depth=depth, ram=ram, output_register=output_register), random.Random(seed)
 
     async def testbench(ctx):
         kept, at, sent, put = [], 0, 0, 0
@@ -57,9 +57,9 @@ def test_against_a_list(depth, ram, front, seed):
     _simulate(dut, testbench)
 
 
-@pytest.mark.parametrize("ram, front, latency", [("lut", False, 1), ("block", False, 2), ("block", True, 3)])
-def test_full_rate(ram, front, latency):
-    dut = ReplayQueue(16, depth=8, ram=ram, front=front)
+@pytest.mark.parametrize("ram, output_register, latency", [("lut", False, 1), ("block", False, 2), ("block", True, 3)])
+def test_full_rate(ram, output_register, latency):
+    dut = ReplayQueue(16, depth=8, ram=ram, output_register=output_register)
     assert dut.latency == latency
 
     async def testbench(ctx):

@@ -60,9 +60,9 @@ def test_join(stalls):
 
 @pytest.mark.parametrize("stalls", [*STALLS, (0.9, 0.6)])
 @pytest.mark.parametrize("n", [1, 2, 5])
-@pytest.mark.parametrize("settled", [False, True])
-def test_merge(n, stalls, settled):
-    dut = Merge(12, n, settled=settled)
+@pytest.mark.parametrize("registered", [False, True])
+def test_merge(n, stalls, registered):
+    dut = Merge(12, n, registered_choice=registered)
     sources = [(i, [index << 8 | number for number in range(40)]) for index, i in enumerate(dut.i)]
     *_, got = exercise(dut, sources, [dut.o], expect=40 * n, stalls=stalls)
     assert len(got) == 40 * n
@@ -74,11 +74,11 @@ def test_merge(n, stalls, settled):
         assert cycles(got) == list(range(40 * n))
 
 
-@pytest.mark.parametrize("settled", [False, True])
-def test_merge_wait_is_bounded(settled):
+@pytest.mark.parametrize("registered", [False, True])
+def test_merge_wait_is_bounded(registered):
     """An input waits for at most one item of each other input."""
     n = 4
-    dut = Merge(12, n, settled=settled)
+    dut = Merge(12, n, registered_choice=registered)
     sources = [(i, [index << 8 | number for number in range(50)]) for index, i in enumerate(dut.i)]
     *_, got = exercise(dut, sources, [dut.o], expect=50 * n, stalls=(0.0, 0.5))
     order = [payload >> 8 for payload in payloads(got)]
@@ -115,9 +115,9 @@ def test_merge_holds_a_stalled_choice():
     sim.run()
 
 
-def test_settled_merge_takes_turns_a_cycle_before():
+def test_registered_merge_takes_turns_a_cycle_before():
     """Who comes alone waits for a cycle, unless he was the last; a stalled choice stays."""
-    dut = Merge(8, 3, settled=True)
+    dut = Merge(8, 3, registered_choice=True)
 
     async def testbench(ctx):
         for index, i in enumerate(dut.i):

@@ -6,7 +6,7 @@
            rx     CRC and number compared, beat to its buffer    from the buffer; what the packet tells, to the sender
 
 Latency: 2 cycles from a packet's last beat on ``rx`` to its first on ``o``, 3 where the buffer is block RAM, 4 with
-``late_ram``.  Throughput: 1 beat per cycle.
+``receive_output_register``.  Throughput: 1 beat per cycle.
 """
 
 from amaranth import *
@@ -143,7 +143,7 @@ class LinkReceiver(wiring.Component):
         ready, lost, empty = Signal(config.link_channels), Signal(), Signal(config.link_channels)
         for number, o in enumerate(self.o):
             m.submodules[f"buffer_{number}"] = buffer = CommitQueue(
-                flit_layout(config), depth=config.link_beats, front=config.late_ram)
+                flit_layout(config), depth=config.link_beats, output_register=config.timing.receive_output_register)
             connect(m, buffer.o, flipped(o))
             mine = header.channel == number if config.link_channels > 1 else C(1)
             flit = buffer.i.payload

@@ -6,8 +6,8 @@
            i               to the memory     choose           beat and        CRC: tx
                                              a packet         header
 
-Latency: 3 cycles from ``i`` to ``tx``, 4 where the memory is block RAM, 5 with ``late_ram``.  Throughput: 1 beat per
-cycle, as long as memory and window cover the way there and back.
+Latency: 3 cycles from ``i`` to ``tx``, 4 where the memory is block RAM, 5 with ``replay_output_register``.
+Throughput: 1 beat per cycle, as long as memory and window cover the round trip.
 """
 
 from functools import reduce
@@ -259,7 +259,7 @@ class LinkSender(wiring.Component):
         sources = [offered]
         for number, i in enumerate(self.i):
             m.submodules[f"channel_{number}"] = queue = ReplayQueue(
-                flit, depth=config.replay_beats, front=config.late_ram)
+                flit, depth=config.replay_beats, output_register=config.timing.replay_output_register)
             # Of a packet that has begun while the port was down, the rest is dropped too.
             within, skips = Signal(name=f"within_{number}"), Signal(name=f"skips_{number}")
             later = Mux(i.valid & i.ready, ~i.payload.last, within)

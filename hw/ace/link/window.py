@@ -56,8 +56,8 @@ class LinkWindow(Elaboratable):
         with m.If(write.en):
             m.d.sync += end.eq(end + 1)
 
-        # One is released; in a cycle of its own where block RAM is late.
-        releasing, domain = Signal(), "sync" if self.config.late_ram else "comb"
+        # One is released.
+        releasing, domain = Signal(), "sync" if self.config.timing.registered_release else "comb"
         m.d.comb += [
             releasing.eq(_differ(acked, peer) & (_differ(acked, number) | self.draining)),
             acked_next.eq(Mux(releasing, acked + 1, acked)), self.some.eq(_differ(acked, end)),

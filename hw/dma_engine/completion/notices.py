@@ -1,7 +1,8 @@
 """Notices: what memory is told of single requests of extended queues, beside the completion words.
 
 Retire -> Notices -> (one consumer per queue mode) -> Notices; CompletionWriter, ReadIssue -> Notices -> WriteSequencer.
-Latency: 2 cycles for notices, none for words; without bypass 3 and 1, one more where another kind of word was before.
+Latency: 2 cycles for notices, none for words; one more with ``word_output_register``, and one more with
+``registered_words`` where another kind of word was before.
 Throughput: one notice and one word per cycle.
 """
 
@@ -136,7 +137,7 @@ class Notices(wiring.Component):
                     m.d.comb += [request.valid.eq(front.o.valid), front.o.ready.eq(request.ready)]
 
         m.submodules.merge = merge = Merge(
-            completion_write_layout(config), 2 + len(MODES), settled=not config.bypass)
+            completion_write_layout(config), 2 + len(MODES), registered_choice=config.timing.registered_words)
         for write, port in zip((self.completions, self.signals, *self.writes), merge.i, strict=True):
             connect(m, flipped(write), port)
         # A signal's word says what its queue and epoch are, a completion word too.
@@ -146,7 +147,7 @@ class Notices(wiring.Component):
             m.d.comb += [word.queue.eq(sent.queue), word.epoch.eq(self.epoch.epoch)]
         m.d.comb += [self.sent.valid.eq(self.words.valid & self.words.ready), self.sent.id.eq(self.words.payload.id)]
         waits = self.signals.valid | Cat(write.valid for write in self.writes).any()
-        if config.bypass:
+        if not config.timing.word_output_register:
             m.d.comb += self.words.urgent.eq(waits)
             m.d.comb += [self.words.valid.eq(merge.o.valid), merge.o.ready.eq(self.words.ready),
                          self.words.payload.eq(word)]

@@ -302,8 +302,8 @@ class Retire(wiring.Component):
         return m
 
     def _next(self, count):
-        """``count + 1``, with bypass without a carry chain: each bit looks at all below it."""
-        if not self.config.bypass:
+        """``count + 1``; without a carry chain, each bit looks at all below it."""
+        if self.config.timing.carry_chain_increment:
             return (count + 1)[:len(count)]
         return Cat(bit ^ count[:index].all() if index else ~bit for index, bit in enumerate(count))
 

@@ -1,7 +1,7 @@
 """Operations on queues, from all their sources, in line with the retirement of their segments.
 
-QueueControl, QueueStore, Completion, Rings -> Operations -> Retire.  Latency: none; without bypass up to 1 cycle.
-Throughput: one operation per cycle.
+QueueControl, QueueStore, Completion, Rings -> Operations -> Retire.  Latency: none; up to 1 cycle with
+``registered_operations``.  Throughput: one operation per cycle.
 """
 
 from amaranth import *
@@ -38,7 +38,8 @@ class Operations(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.merge = merge = Merge(op_layout(self.config), 5, settled=not self.config.bypass)
+        m.submodules.merge = merge = Merge(
+            op_layout(self.config), 5, registered_choice=self.config.timing.registered_operations)
         wiring.connect(m, wiring.flipped(self.clears), merge.i[0])
         wiring.connect(m, wiring.flipped(self.scans), merge.i[1])
         for events, port in zip((self.queues, self.words, self.rings), merge.i[2:], strict=True):

@@ -1,7 +1,7 @@
 """Arrivals: words of doorbells and of descriptor rings take turns on their way to the queues.
 
-ArkWords, RingExpand -> Arrivals -> QueueStore.  Latency: none; without bypass up to 1 cycle.  Throughput: one word per
-cycle.
+ArkWords, RingExpand -> Arrivals -> QueueStore.  Latency: none; up to 1 cycle with ``registered_arrivals``.
+Throughput: one word per cycle.
 """
 
 from amaranth import *
@@ -40,7 +40,8 @@ class Arrivals(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.merge = merge = Merge(arrival_layout(self.config), 2, settled=not self.config.bypass)
+        m.submodules.merge = merge = Merge(
+            arrival_layout(self.config), 2, registered_choice=self.config.timing.registered_arrivals)
         doorbells, rings = self.doorbells, self.rings
         stored, made = merge.i
         m.d.comb += [

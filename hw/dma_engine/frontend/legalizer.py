@@ -1,8 +1,9 @@
 """From a scheduled segment to two checked byte addresses and burst sizes.
 
-Scheduler, RegionTable, PageTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, 3 without bypass, and the time that
-ReadIssue lets it wait in the queue at the end.  Throughput: one segment per cycle.  The pipeline never stalls: the
-scheduler lets a segment in only when the queue has a place for it.  One long carry chain per stage.
+Scheduler, RegionTable, PageTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, 3 with ``legalizer_output_register``,
+and the time in the queue at the end until ReadIssue takes the segment.  Throughput: one segment per cycle.  The
+pipeline never stalls: the scheduler issues a segment only when the queue has a free entry for it.  One long carry chain
+per stage.
 
 A segment that fails a check goes on with its status and is never issued to memory.
 """
@@ -216,7 +217,7 @@ class Legalizer(wiring.Component):
         """Stage 3: source address, pages to frames, burst sizes, status."""
         config = self.config
         m.submodules.segments = segments = Queue(
-            segment_layout(config), depth=SEGMENT_PLACES, front=not config.bypass)
+            segment_layout(config), depth=SEGMENT_PLACES, output_register=config.timing.legalizer_output_register)
         segment, status, pages = segments.i.payload, Signal(STATUS_WIDTH), self.pages
 
         in_page = b.src_position[12:SMALL_PAGE_BITS], b.src_position[SMALL_PAGE_BITS:LARGE_PAGE_BITS]
@@ -237,7 +238,7 @@ class Legalizer(wiring.Component):
             with m.If(wrong):
                 m.d.comb += status.eq(code)
 
-        if config.bypass:
+        if not config.timing.legalizer_output_register:
             m.d.comb += [
                 self.o.valid.eq(segments.o.valid | b_valid),
                 self.o.payload.eq(Mux(segments.o.valid, segments.o.payload, segment)),

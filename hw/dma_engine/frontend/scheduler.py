@@ -127,17 +127,18 @@ class Scheduler(wiring.Component):
         stalled = Signal(queues)        # wait until a segment retires
         allowed, direct, grants, still = Signal(queues), Signal(), Signal(), Signal()
         m.submodules.choice = choice = RoundRobin(queues)
+        bypass = not config.timing.registered_doorbells
         m.d.comb += [
             allowed.eq(self.queues.running & ~self.held & ~stalled & ~self.blocked),
-            # What arrives asks at once; with bypass it need not, as it is picked at once where nobody asks.
+            # A word that arrives asks at once, or bypasses the choice where nobody asks.
             shares.asking.eq((fronts.ready & allowed) | (~fronts.ready & fronts.more)
-                           | (Mux(fronts.arriving & (not config.bypass), 1 << fronts.arriving_queue, 0) & allowed)),
+                           | (Mux(fronts.arriving & (not bypass), 1 << fronts.arriving_queue, 0) & allowed)),
             choice.requests.eq(shares.candidates & (~onehot | fronts.more)),
             choice.advance.eq(fronts.pick),
-            direct.eq(config.bypass & fronts.arriving & shares.left.bit_select(fronts.arriving_queue, 1)),
+            direct.eq(bypass & fronts.arriving & shares.left.bit_select(fronts.arriving_queue, 1)),
             still.eq(self.init.active | self.flush.valid | flushing),
             fronts.pick.eq((choice.valid | direct) & self.credit.available & ~still),
-            grants.eq(choice.valid | (not config.bypass)),
+            grants.eq(choice.valid | (not bypass)),
             fronts.pick_queue.eq(Mux(grants, choice.grant, fronts.arriving_queue)),
         ]
         m.d.sync += [

@@ -1,7 +1,7 @@
 """Credits of the segments between the scheduler and AR: the pipeline between them never stalls.
 
-Scheduler (picks), Legalizer (segments that leave) -> SegmentCredit -> Scheduler.  Latency: 1 cycle, 2 without bypass
-for a pick that was dropped.  Throughput: one credit taken and two given back per cycle.
+Scheduler (picks), Legalizer (segments that leave) -> SegmentCredit -> Scheduler.  Latency: 1 cycle; 2 with
+``registered_credits`` for a pick that was dropped.  Throughput: one credit taken and two given back per cycle.
 """
 
 from amaranth import *
@@ -53,7 +53,7 @@ class SegmentCredit(wiring.Component):
         m = Module()
         m.submodules.counter = counter = CreditCounter(SEGMENT_PLACES, max_take=1, max_give=2)
         dropped = Signal()
-        m.d["comb" if self.config.bypass else "sync"] += dropped.eq(self.scheduler.drop)
+        m.d["sync" if self.config.timing.registered_credits else "comb"] += dropped.eq(self.scheduler.drop)
         m.d.comb += [
             counter.take.eq(1), counter.take_stb.eq(self.scheduler.pick),
             counter.give.eq(dropped + self.issued),

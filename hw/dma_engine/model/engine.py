@@ -6,102 +6,24 @@ depends on how the engine cuts requests. Bytes that the engine may or may not ha
 of a request that failed with a memory error, or that a RESET discarded) are undefined until written again.
 """
 
-from collections import deque
-from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
 
 from hw.common.sizes import PAGE_BYTES
-from hw.common.words import CompletionWord
 from hw.dma_engine.words import ARK_FLAG_BYTES, ArkWord, Command, NativeWord, Opcode, RequestFlag, Status
 
 from .ark import ArkQueue, Connection, ark_requests
+from .checks import Checks
 from .memory import Memory
 from .regions import Region
-from .rings import Ring, RingWord
+from .rings import Ring
+from .state import LogEntry, Queue, Request
 
-__all__ = ["DmaModel", "LogEntry", "Queue", "Request"]
+__all__ = ["DmaModel"]
 
 WORD_BYTES = 16
 ALL_STROBES = (1 << WORD_BYTES) - 1
-RESERVED_FLAGS = 0xF0
 
-_READ = {"SLVERR": Status.READ_SLVERR, "DECERR": Status.READ_DECERR}
-_WRITE = {"SLVERR": Status.WRITE_SLVERR, "DECERR": Status.WRITE_DECERR}
-
-
-class LogEntry(NamedTuple):
-    """An entry of the error log."""
-
-    queue: int
-    status: Status
-    count: int
-
-
-@dataclass
-class Request:
-    """An accepted word. ``word`` is None where ``fault`` says what is wrong with what was stored."""
-
-    word: NativeWord | None
-    #: Number of the request in its queue since RESET.
-    number: int
-    #: Whether the engine may have begun to move it before it ended.
-    may_have_begun: bool = True
-    #: What it was made of, if that was a descriptor.
-    ring_word: RingWord | None = None
-    fault: Status | None = None
-    #: Addresses of the flags to be set when it has ended well, in this order.
-    flags: tuple = ()
-    #: How it ended, None before that.
-    status: Status | None = None
-    #: Destination addresses and the bytes that they got, of a request that ended OK.
-    moved: list[tuple[int, bytes]] | None = None
-
-
-@dataclass
-class Queue:
-    """State of one queue."""
-
-    domain: int = 0
-    sc: int | None = None
-    rc: int | None = None
-    skip_errors: bool = False
-    #: The descriptor ring that drives it.
-    ring: Ring | None = None
-    #: In ARK mode; ``sc`` is None then.
-    ark: ArkQueue | None = None
-    enabled: bool = False
-    running: bool = False
-    #: Nobody knows how far the engine gets with what is posted, because a RESET will come in between.
-    frozen: bool = False
-    #: None, or the status for which it holds.
-    held: Status | None = None
-    refusing: bool = False
-    count: int = 0
-    failed: int = 0
-    #: Bytes that requests have moved, and that failed ones may have moved besides.
-    bytes: int = 0
-    bytes_unknown: int = 0
-    status: Status = Status.OK
-    posted: int = 0
-    waiting: deque = field(default_factory=deque)
-    #: Requests that ended, in order: as many as ``count`` says.
-    ended: list = field(default_factory=list)
-    #: The failed request for which the queue holds.
-    failed_request: Request | None = None
-    #: Every value that a completion word may have shown since RESET, oldest first.
-    history: list = field(default_factory=list)
-    #: ``(address, request)`` of every flag set since RESET.
-    flagged: list = field(default_factory=list)
-    #: ``"sc"`` and ``"rc"`` -> the value last published since RESET.
-    published: dict = field(default_factory=dict)
-
-    @property
-    def word(self):
-        return CompletionWord(self.count, self.failed, self.status)
-
-
-class DmaModel:
+class DmaModel(Checks):
     """An engine with its memory.
 
     Parameters
@@ -113,12 +35,9 @@ class DmaModel:
     """
 
     def __init__(self, config, memory=None):
-        self.config = config
+        super().__init__(config)
         self.memory = Memory() if memory is None else memory
-        self.regions, self.connections = {}, {}
-        #: Number of each page that is present -> its address.
-        self.pages = {}
-        self.queues = [Queue() for _ in range(config.queues)]
+        self.connections = {}
         #: Every failure; the hardware logs one of each queue at a time and counts the rest.
         self.log = []
         self.irq_error = self.irq_completion = False
@@ -126,27 +45,6 @@ class DmaModel:
         self.moderation = (0, 0)
         self.irqs_waiting = 0
         self.words = self.refused = 0
-        #: ``"read"`` and ``"write"`` -> page -> the status of a request that touches it.
-        self.faults = {"read": {}, "write": {}}
-        self._withheld = set()
-
-    # The memory's behaviour
-
-    def fail_page(self, address, *, read=None, write=None):
-        """Let reads or writes of the page that holds ``address`` be answered by "SLVERR" or "DECERR"."""
-        page = address - address % PAGE_BYTES
-        for kind, response, statuses in (("read", read, _READ), ("write", write, _WRITE)):
-            if response is not None:
-                self.faults[kind][page] = statuses[response]
-
-    def mend_page(self, address):
-        """Let the page answer OKAY again."""
-        for faults in self.faults.values():
-            faults.pop(address - address % PAGE_BYTES, None)
-
-    def withhold(self, address):
-        """Let the page that holds ``address`` answer nothing until it is released."""
-        self._withheld.add(address - address % PAGE_BYTES)
 
     def release(self, address):
         self._withheld.discard(address - address % PAGE_BYTES)
@@ -327,91 +225,15 @@ class DmaModel:
 
     # Requests
 
-    def check(self, queue, word):
-        """How a request ends before it reaches memory; OK if it gets there."""
-        q = self.queues[queue]
-        if word is None or word.opcode not in tuple(Opcode) or word.flags & RESERVED_FLAGS:
-            return Status.MALFORMED
-        if word.opcode == Opcode.SIGNAL and (word.length != 8 or word.dst_offset % 8):
-            return Status.MALFORMED
-        for flag, address in ((RequestFlag.SC, q.sc), (RequestFlag.RC, q.rc)):
-            if word.flags & flag and address is None:
-                return Status.MALFORMED
-        if word.length == 0:
-            return Status.ZERO_LENGTH
-        for number, offset, right, first in (
-            (word.src_region, word.src_offset, "readable", Status.SRC_REGION),
-            (word.dst_region, word.dst_offset, "writable", Status.DST_REGION),
-        ):
-            if first is Status.SRC_REGION and word.opcode == Opcode.SIGNAL:
-                continue
-            region = self.regions.get(number) if number < self.config.regions else None
-            if region is None or not region.valid:
-                return first
-            if region.domain != q.domain:
-                return Status(first + 1)
-            if not getattr(region, right):
-                return Status(first + 2)
-            if offset + word.length > region.length:
-                return Status(first + 3)
-        return Status.OK
-
-    def predict(self, queue, word, strobes=ALL_STROBES):
-        """How the request of a store would end with the memory as it is now."""
-        request, = self._requests(queue, word, strobes)
-        return self._predict(queue, request)
-
-    def _predict(self, queue, request):
-        word = request.word
-        checked = self.check(queue, word) if request.fault is None else request.fault
-        if checked is not Status.OK:
-            return checked
-        for _, pieces, missing in self._touched(word):
-            if any(address is None for address, _ in pieces):
-                return missing
-        # Read errors come before write errors, and of either the first byte decides.
-        for kind, pieces, _ in self._touched(word):
-            for address, length in pieces:
-                for page in range(address - address % PAGE_BYTES, address + length, PAGE_BYTES):
-                    if page in self.faults[kind]:
-                        return self.faults[kind][page]
-        return Status.OK
-
-    def _touched(self, word):
-        """Where a request reads and writes, and the status if a page is missing there."""
-        writes = "write", self.destination(word), Status.DST_PAGE
-        return [writes] if word.opcode == Opcode.SIGNAL else [("read", self.source(word), Status.SRC_PAGE), writes]
-
-    def pieces(self, region, offset, length):
-        """See :meth:`Region.pieces`."""
-        return self.regions[region].pieces(self.pages, offset, length)
-
-    def source(self, word):
-        """Where a request reads, as :meth:`pieces`."""
-        return self.pieces(word.src_region, word.src_offset, word.length)
-
-    def destination(self, word):
-        """Where a request writes, as :meth:`pieces`."""
-        return self.pieces(word.dst_region, word.dst_offset, word.length)
-
     def _forget(self, word):
         for address, length in self.destination(word):
             if address is not None:
                 self.memory.forget(address, length)
 
-    def attributes(self, kind, address):
-        """What AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address`` may be: as any region that it
-        may belong to says."""
-        right = {"read": "readable", "write": "writable"}[kind]
-        return {region.attributes for region in self.regions.values()
-                if getattr(region, right) and region.covers(self.pages, address)}
-
-    def is_withheld(self, queue, word):
-        """Whether memory would not answer a request as it is now."""
-        if not self._withheld or self.check(queue, word) is not Status.OK:
-            return False
-        return any(start is not None and start <= page + PAGE_BYTES - 1 and page < start + length
-                   for _, pieces, _ in self._touched(word) for start, length in pieces for page in self._withheld)
+    def predict(self, queue, word, strobes=ALL_STROBES):
+        """How the request of a store would end with the memory as it is now."""
+        request, = self._requests(queue, word, strobes)
+        return self._predict(queue, request)
 
     def _advance(self, queue):
         """End requests from the front as far as that goes."""

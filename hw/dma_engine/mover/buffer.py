@@ -144,7 +144,8 @@ class BeatBuffer(wiring.Component):
         write, read = beats.write_port(), beats.read_port()
         # A thousand rows of LUT RAM would take 256 LUTs, and a choice among sixteen for each bit.
         m.submodules.announcements = announcements = Queue(
-            unsigned(config.tag_bits), depth=config.tags, ram="lut" if config.tags <= 256 else "block", prompt=True)
+            unsigned(config.tag_bits), depth=config.tags, ram="lut" if config.tags <= 256 else "block",
+            empty_bypass=True)
 
         # -- Launch.
         m.d.comb += [

@@ -118,12 +118,12 @@ class WriteSequencer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, lanes = self.config, self.config.lane_bits
-        count = Shape.cast(config.beat_count_width)
+        count, precomputed = Shape.cast(config.beat_count_width), config.timing.precomputed_takes
         context_layout = data.StructLayout({
             "dst_addr": ADDR_WIDTH, "shift": lanes, "behind": 1, "len": count,
-            # What follows from them, as block RAM leaves no time to find it. Fast FPGAs keep ``more_takes`` less
+            # Derived from them, as block RAM leaves no time to do it later. Unless precomputed, ``more_takes`` lacks
             # ``len``: for a thousand tags that saves a column of block RAM.
-            "more_takes": Shape.cast(signed(2)) if config.bypass else count,
+            "more_takes": count if precomputed else Shape.cast(signed(2)),
             "one_take": 1, "one_beat": 1, "goes_on": 1,
             "end_lane": lanes, "queue": config.queue_bits, "epoch": EPOCH_WIDTH,
             "attributes": Attributes,
@@ -145,7 +145,7 @@ class WriteSequencer(wiring.Component):
             write.data.behind.eq(dst_lane < src_lane),
             write.data.len.eq(end >> lanes), write.data.one_beat.eq((end >> lanes) == 0),
             write.data.more_takes.eq(
-                segment.src_beats - (end >> lanes) - 1 if config.bypass else segment.src_beats - 1),
+                segment.src_beats - 1 if precomputed else segment.src_beats - (end >> lanes) - 1),
             write.data.one_take.eq(segment.src_beats == 1),
             write.data.goes_on.eq(write.data.behind | ((end >> lanes) != 0)),
             write.data.end_lane.eq(end[:lanes]),
@@ -244,7 +244,7 @@ class WriteSequencer(wiring.Component):
                 current.start_lane.eq(context.dst_addr[:lanes]),
                 current.end_lane.eq(context.end_lane),
                 current.queue.eq(context.queue), current.epoch.eq(context.epoch),
-                takes_left.eq(context.len + context.more_takes if config.bypass else context.more_takes),
+                takes_left.eq(context.more_takes if precomputed else context.len + context.more_takes),
                 takes_some.eq(~context.one_take),
                 emits_left.eq(context.len), behind.eq(context.behind),
                 emitted.eq(~context.behind),

@@ -12,7 +12,8 @@ from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
 from sim.ace.bench.timeline import busy
 from sim.ace.bench.traffic import bound, hops
-from sim.ace.cluster import Cluster, Communicator
+from sim.ace.cluster import Cluster
+from sim.ace.communicators import Communicator
 from sim.ace.endpoints import Link, Memory
 from sim.ace.shared_library import ClusterFailed
 

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from dmace.drivers.ace import Share
 from hw.ace.words import Collective
-from sim.ace.cluster import Communicator
+from sim.ace.communicators import Communicator
 
 __all__ = ["BESIDE", "LARGE", "SIZES", "cases", "show"]
 

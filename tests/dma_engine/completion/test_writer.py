@@ -1,9 +1,5 @@
 """Completion words of a queue that is given up belong to the epoch in which they were published."""
 
-from dataclasses import replace
-
-import pytest
-
 from hw.dma_engine.completion.writer import CompletionWriter
 from hw.dma_engine.config import TINY
 from tests.harness.cell import run_cell
@@ -13,12 +9,12 @@ OPENED = 12
 """The cycle from which words are taken."""
 
 
-def run(bypass, given_up, published, crowded):
+def run(given_up, published, crowded):
     """Words that come out, and whether one of the queue is waited for; ``published`` and ``given_up`` are cycles.
 
     A word of another queue is offered meanwhile; if ``crowded``, that of a third has been chosen as well.
     """
-    dut = CompletionWriter(replace(TINY, bypass=bypass))
+    dut = CompletionWriter(TINY)
     words, flying = [], []
 
     async def testbench(ctx):
@@ -45,12 +41,11 @@ def run(bypass, given_up, published, crowded):
     return words, flying[-1]
 
 
-@pytest.mark.parametrize("bypass", [True, False])
-def test_no_word_outlives_its_epoch(bypass):
+def test_no_word_outlives_its_epoch():
     came = forgotten = 0
     for published, crowded in ((1, False), (2, True), (5, False), (6, True)):
         for given_up in range(published + 1, OPENED + 6):
-            words, waited = run(bypass, given_up, published, crowded)
+            words, waited = run(given_up, published, crowded)
             mine = [epoch for queue, epoch in words if queue == QUEUE]
             what = f"published in {published}, given up in {given_up}, crowded: {crowded}"
             assert mine in ([], [0]), f"{what}: {words}"

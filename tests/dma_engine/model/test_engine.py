@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from hw.common.words import CompletionWord
 from hw.dma_engine.config import TINY
-from hw.dma_engine.model.engine import DmaModel, LogEntry
+from hw.dma_engine.model.engine import DmaModel
 from hw.dma_engine.model.memory import Memory
+from hw.dma_engine.model.state import LogEntry
 from hw.dma_engine.words import Command, NativeWord, RequestFlag, Status
 
 SOURCE, DESTINATION, SC, RC = 0x1_0000_0000, 0xFFFF_FFFF_0000_0000, 0x9000, 0xA008

@@ -9,8 +9,8 @@ from hw.common.words import CompletionWord
 from hw.dma_engine.config import TINY
 from hw.dma_engine.registers import ID_VALUE, register_map
 from hw.dma_engine.words import Command, Status
+from sim.dma.describe import describe_bytes
 from sim.dma.gpu import Poller, slots
-from sim.dma.testbench import describe_bytes
 
 MAP = register_map(TINY)
 

@@ -1,6 +1,10 @@
-"""Who may go next, of a few who ask: deficit round robin in beats.
+"""Deficit round robin, in beats, among the few managers of the memory port.
 
-Latency: 0 from ``asking`` to ``candidates``; what is charged counts from the next cycle but one.
+MemoryPort's managers -> ManagerShares -> RoundRobin.  Latency: 0 from ``asking`` to ``candidates``, 2 from ``charge``.
+Throughput: one charge per cycle.
+
+All deficits are in flip-flops and are replenished together. :class:`hw.dma_engine.shares.Shares` follows the same
+discipline for up to 64 queues in classes: there they are rows of a LUT RAM, replenished one by one, a cycle later.
 """
 
 from amaranth import *
@@ -9,31 +13,31 @@ from amaranth.lib.wiring import In, Out
 
 from .config import WEIGHT_WIDTH
 
-__all__ = ["QUANTUM", "Shares"]
+__all__ = ["QUANTUM", "ManagerShares"]
 
 QUANTUM = 64
-"""Beats that a weight of 1 stands for in a round."""
+"""Beats per round for a weight of 1."""
 
 
-class Shares(wiring.Component):
-    """Let each of those who ask have beats by its weight; who asks alone has all.
+class ManagerShares(wiring.Component):
+    """Admit requesters in proportion to their weights; a lone requester is always admitted.
 
-    Everybody has some beats left, or owes some. Who owes none may go. When all who ask owe some, a round is over, and
-    each gets ``weight * QUANTUM`` more, but has at most that many: what was not asked for is not saved up. Debts stay,
-    so shares are exact in the long run, whatever the lengths of bursts.
+    A requester may go while its deficit is not negative. When the deficits of all that ask are negative, a new round
+    adds ``weight * QUANTUM`` to each, up to that value: unused beats are not saved. Debts stay, so shares are exact in
+    the long run, whatever the lengths of bursts.
 
     Parameters
     ----------
     count : int
-        Who may ask.
+        Requesters.
 
     Members
     -------
     asking : ``In(count)``
     candidates : ``Out(count)``
-        Those who may go; combinational.
+        Requesters that may go; combinational.
     charge : ``In(count)``, beats : ``In(9)``
-        Who goes (one bit, or none), and with how many beats.
+        The requester that goes (one bit, or none), and its beats.
     weight : array of ``In(WEIGHT_WIDTH)``
         0 counts as 1.
     """

@@ -1,0 +1,129 @@
+"""How a request ends: checks of its word, of regions and pages, and the faults of memory that it touches."""
+
+from hw.common.sizes import PAGE_BYTES
+from hw.dma_engine.words import Opcode, RequestFlag, Status
+
+from .regions import Region
+from .state import Queue
+
+__all__ = ["Checks"]
+
+RESERVED_FLAGS = 0xF0
+
+_READ = {"SLVERR": Status.READ_SLVERR, "DECERR": Status.READ_DECERR}
+_WRITE = {"SLVERR": Status.WRITE_SLVERR, "DECERR": Status.WRITE_DECERR}
+
+
+class Checks:
+    """The part of :class:`.engine.DmaModel` that predicts statuses; it changes nothing but the faults of memory.
+
+    Parameters
+    ----------
+    config : :class:`DmaConfig`
+    """
+
+    def __init__(self, config):
+        self.config = config
+        self.regions: dict[int, Region] = {}
+        #: Number of each page that is present -> its address.
+        self.pages = {}
+        self.queues = [Queue() for _ in range(config.queues)]
+        #: ``"read"`` and ``"write"`` -> page -> the status of a request that touches it.
+        self.faults = {"read": {}, "write": {}}
+        self._withheld = set()
+
+    # The memory's behaviour
+
+    def fail_page(self, address, *, read=None, write=None):
+        """Let reads or writes of the page that holds ``address`` be answered by "SLVERR" or "DECERR"."""
+        page = address - address % PAGE_BYTES
+        for kind, response, statuses in (("read", read, _READ), ("write", write, _WRITE)):
+            if response is not None:
+                self.faults[kind][page] = statuses[response]
+
+    def mend_page(self, address):
+        """Let the page answer OKAY again."""
+        for faults in self.faults.values():
+            faults.pop(address - address % PAGE_BYTES, None)
+
+    def withhold(self, address):
+        """Let the page that holds ``address`` answer nothing until it is released."""
+        self._withheld.add(address - address % PAGE_BYTES)
+
+    # Requests
+
+    def check(self, queue, word):
+        """How a request ends before it reaches memory; OK if it gets there."""
+        q = self.queues[queue]
+        if word is None or word.opcode not in tuple(Opcode) or word.flags & RESERVED_FLAGS:
+            return Status.MALFORMED
+        if word.opcode == Opcode.SIGNAL and (word.length != 8 or word.dst_offset % 8):
+            return Status.MALFORMED
+        for flag, address in ((RequestFlag.SC, q.sc), (RequestFlag.RC, q.rc)):
+            if word.flags & flag and address is None:
+                return Status.MALFORMED
+        if word.length == 0:
+            return Status.ZERO_LENGTH
+        for number, offset, right, first in (
+            (word.src_region, word.src_offset, "readable", Status.SRC_REGION),
+            (word.dst_region, word.dst_offset, "writable", Status.DST_REGION),
+        ):
+            if first is Status.SRC_REGION and word.opcode == Opcode.SIGNAL:
+                continue
+            region = self.regions.get(number) if number < self.config.regions else None
+            if region is None or not region.valid:
+                return first
+            if region.domain != q.domain:
+                return Status(first + 1)
+            if not getattr(region, right):
+                return Status(first + 2)
+            if offset + word.length > region.length:
+                return Status(first + 3)
+        return Status.OK
+
+    def _predict(self, queue, request):
+        word = request.word
+        checked = self.check(queue, word) if request.fault is None else request.fault
+        if checked is not Status.OK:
+            return checked
+        for _, pieces, missing in self._touched(word):
+            if any(address is None for address, _ in pieces):
+                return missing
+        # Read errors come before write errors, and of either the first byte decides.
+        for kind, pieces, _ in self._touched(word):
+            for address, length in pieces:
+                for page in range(address - address % PAGE_BYTES, address + length, PAGE_BYTES):
+                    if page in self.faults[kind]:
+                        return self.faults[kind][page]
+        return Status.OK
+
+    def _touched(self, word):
+        """Where a request reads and writes, and the status if a page is missing there."""
+        writes = "write", self.destination(word), Status.DST_PAGE
+        return [writes] if word.opcode == Opcode.SIGNAL else [("read", self.source(word), Status.SRC_PAGE), writes]
+
+    def pieces(self, region, offset, length):
+        """See :meth:`Region.pieces`."""
+        return self.regions[region].pieces(self.pages, offset, length)
+
+    def source(self, word):
+        """Where a request reads, as :meth:`pieces`."""
+        return self.pieces(word.src_region, word.src_offset, word.length)
+
+    def destination(self, word):
+        """Where a request writes, as :meth:`pieces`."""
+        return self.pieces(word.dst_region, word.dst_offset, word.length)
+
+    def attributes(self, kind, address):
+        """What AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address`` may be: as any region that it
+        may belong to says."""
+        right = {"read": "readable", "write": "writable"}[kind]
+        return {region.attributes for region in self.regions.values()
+                if getattr(region, right) and region.covers(self.pages, address)}
+
+    def is_withheld(self, queue, word):
+        """Whether memory would not answer a request as it is now."""
+        if not self._withheld or self.check(queue, word) is not Status.OK:
+            return False
+        return any(start is not None and start <= page + PAGE_BYTES - 1 and page < start + length
+                   for _, pieces, _ in self._touched(word) for start, length in pieces for page in self._withheld)

@@ -1,0 +1,84 @@
+"""State of the golden model: queues, their requests, and entries of the error log."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hw.common.words import CompletionWord
+from hw.dma_engine.words import NativeWord, Status
+
+from .ark import ArkQueue
+from .rings import Ring, RingWord
+
+__all__ = ["LogEntry", "Queue", "Request"]
+
+
+class LogEntry(NamedTuple):
+    """An entry of the error log."""
+
+    queue: int
+    status: Status
+    count: int
+
+
+@dataclass
+class Request:
+    """An accepted word. ``word`` is None where ``fault`` says what is wrong with what was stored."""
+
+    word: NativeWord | None
+    #: Number of the request in its queue since RESET.
+    number: int
+    #: Whether the engine may have begun to move it before it ended.
+    may_have_begun: bool = True
+    #: What it was made of, if that was a descriptor.
+    ring_word: RingWord | None = None
+    fault: Status | None = None
+    #: Addresses of the flags to be set when it has ended well, in this order.
+    flags: tuple = ()
+    #: How it ended, None before that.
+    status: Status | None = None
+    #: Destination addresses and the bytes that they got, of a request that ended OK.
+    moved: list[tuple[int, bytes]] | None = None
+
+
+@dataclass
+class Queue:
+    """State of one queue."""
+
+    domain: int = 0
+    sc: int | None = None
+    rc: int | None = None
+    skip_errors: bool = False
+    #: The descriptor ring that drives it.
+    ring: Ring | None = None
+    #: In ARK mode; ``sc`` is None then.
+    ark: ArkQueue | None = None
+    enabled: bool = False
+    running: bool = False
+    #: Nobody knows how far the engine gets with what is posted, because a RESET will come in between.
+    frozen: bool = False
+    #: None, or the status for which it holds.
+    held: Status | None = None
+    refusing: bool = False
+    count: int = 0
+    failed: int = 0
+    #: Bytes that requests have moved, and that failed ones may have moved besides.
+    bytes: int = 0
+    bytes_unknown: int = 0
+    status: Status = Status.OK
+    posted: int = 0
+    waiting: deque = field(default_factory=deque)
+    #: Requests that ended, in order: as many as ``count`` says.
+    ended: list = field(default_factory=list)
+    #: The failed request for which the queue holds.
+    failed_request: Request | None = None
+    #: Every value that a completion word may have shown since RESET, oldest first.
+    history: list = field(default_factory=list)
+    #: ``(address, request)`` of every flag set since RESET.
+    flagged: list = field(default_factory=list)
+    #: ``"sc"`` and ``"rc"`` -> the value last published since RESET.
+    published: dict = field(default_factory=dict)
+
+    @property
+    def word(self):
+        return CompletionWord(self.count, self.failed, self.status)

@@ -1,0 +1,202 @@
+"""Sections of ``dmace compare dma``: each provokes on one queue what depends on time."""
+
+from hw.common.sizes import PAGE_BYTES
+from hw.dma_engine.descriptors import RECORD_BYTES, Descriptor
+from hw.dma_engine.words import Command, RequestFlag
+
+__all__ = ["WATCHDOG", "Sections"]
+
+WATCHDOG = 3_000
+
+
+class Sections:
+    """The sections, as methods of :class:`.compare.Comparison`; each takes a queue and leaves it at rest."""
+
+    @property
+    def sections(self):
+        """All of them."""
+        return [self._overflow, self._disabled, self._reset, self._completion_error, self._time_out,
+                self._moderation, self._ring_range, self._ring_fetch, self._ring_reset]
+
+    def _other(self, queue):
+        """Another queue that is given native words."""
+        return self.rng.choice([other for other in range(self.config.queues)
+                                if other != queue and other not in self.make.ark.queues])
+
+    async def _some(self, queue, number, length=None):
+        """Post good requests to a queue."""
+        for _ in range(number):
+            await self._post(queue, self.make.good(queue, length))
+
+    async def _post(self, queue, word):
+        """Post a word to a queue, or make a descriptor of it."""
+        if queue in self.rings:
+            await self.rings[queue].ring.post(Descriptor.copies(word))
+        else:
+            await self.bench.post(queue, word)
+
+    async def _start_anew(self, queue):
+        """START after RESET."""
+        if queue in self.rings:
+            ring, bench = self.rings[queue].ring, self.bench
+            ring.restart()
+            if ring.place.records is not None:
+                bench.fill(ring.place.records, bytes(RECORD_BYTES * ring.place.entries))
+        await self.bench.command(queue, Command.START)
+
+    async def _overflow(self, queue):
+        bench = self.bench
+        await bench.command(queue, Command.PAUSE)
+        await self._some(queue, self.config.queue_depth + 1, 40)
+        await self._some(queue, 3, 40)
+        await self._rest(queue)
+        await bench.wait_log()
+        await bench.command(queue, Command.START)
+        await self._rest(queue)
+        await self._some(queue, 1, 40)
+        await self._rest(queue)
+        await bench.command(queue, Command.CLEAR)
+        await self._some(queue, 3, 40)
+        await self._rest(queue)
+
+    async def _disabled(self, queue):
+        bench = self.bench
+        await bench.command(queue, Command.RESET)
+        await self._rest(queue)
+        await self._some(queue, 2, 40)
+        await self._rest(queue)
+        await bench.wait_log()
+        await bench.command(queue, Command.CLEAR)
+        await self._start_anew(queue)
+        await self._some(queue, 2, 40)
+        await self._rest(queue)
+
+    async def _reset(self, queue):
+        bench = self.bench
+        other = self._other(queue)
+        self.model.freeze(queue)
+        for _ in range(self.rng.randint(1, min(8, self.config.queue_depth))):
+            await self._some(queue, 1, self.rng.choice((40, 3000, 5000)))
+            await self._some(other, 1, 700)
+            await self._resolve(other)
+        await bench.wait(self.rng.randint(0, 200))
+        await bench.command(queue, Command.RESET)
+        await self._rest(queue)
+        await bench.command(queue, Command.START)
+        await self._some(queue, 3, 700)
+        await self._rest(queue)
+        await self._rest(other)
+
+    async def _completion_error(self, queue):
+        bench, q = self.bench, self.model.queues[queue]
+        kind, flag = ("sc", RequestFlag.SC) if q.sc is not None else ("rc", RequestFlag.RC)
+        bench.fail_page(getattr(q, kind), write=self.rng.choice(("SLVERR", "DECERR")))
+        await self._post(queue, self.make.good(queue, 99)._replace(flags=int(flag)))
+        await self._rest(queue)
+        await bench.wait_log()
+        bench.mend_page(getattr(q, kind))
+        await self._post(queue, self.make.good(queue, 99)._replace(flags=int(flag)))
+        await self._rest(queue)
+
+    async def _moderation(self, queue):
+        bench, rng = self.bench, self.rng
+        moderation = {"count": rng.randint(0, 4), "cycles": rng.choice((0, 300))}
+        bench.model.moderate_interrupts(**moderation)
+        await bench.driver.moderate_interrupts(**moderation)
+        await bench.acknowledge_completion()
+        for _ in range(rng.randint(1, 6)):
+            word = self.make.good(queue, 40)
+            await bench.post(queue, word._replace(flags=word.flags | int(RequestFlag.IRQ)))
+        await self._rest(queue)
+        await bench.wait(moderation["cycles"])
+        await bench.check_interrupt()
+        bench.model.moderate_interrupts()
+        await bench.driver.moderate_interrupts()
+        await bench.check_interrupt()
+
+    async def _ring_range(self, queue):
+        bench, ring = self.bench, self.rings[queue].ring
+        away = self.rng.choice((ring.place.entries + 1, -ring.place.entries - 3, self.rng.randrange(1 << 20, 1 << 31)))
+        await self._some(queue, 2, 700)
+        await self._rest(queue)
+        await bench.ring(queue, ring.tail + away)
+        await bench.ring(queue, ring.tail)
+        await self._rest(queue)
+        await bench.wait_log()
+        await bench.command(queue, Command.CLEAR)
+        await self._some(queue, 2, 40)
+        await self._rest(queue)
+
+    async def _ring_fetch(self, queue):
+        """Descriptors that cannot be read, some of which are on their way with good ones."""
+        bench, ring = self.bench, self.rings[queue].ring
+        await self._some(queue, 2, 700)
+        await self._rest(queue)
+        bench.fail_page(ring.place.base, read=self.rng.choice(("SLVERR", "DECERR")))
+        for _ in range(self.rng.randint(1, 3)):
+            ring.write(Descriptor.copies(self.make.good(queue, 40)))
+        await ring.tell()
+        await self._drain(queue)
+        await bench.wait_log()
+        bench.mend_page(ring.place.base)
+        await self._some(queue, 2, 40)
+        await self._rest(queue)
+
+    async def _ring_reset(self, queue):
+        """RESET while descriptors are fetched, expanded, moved."""
+        bench, ring = self.bench, self.rings[queue].ring
+        other = self._other(queue)
+        self.model.freeze(queue)
+        for _ in range(self.rng.randint(1, ring.place.entries)):
+            words = [self.make.good(queue, self.rng.choice((40, 40, 3000))) for _ in range(self.rng.randint(1, 3))]
+            if None not in words:
+                ring.write(Descriptor.copies(*words))
+        await ring.tell()
+        await self._some(other, 1, 700)
+        await bench.wait(self.rng.randint(0, 200))
+        await bench.command(queue, Command.RESET)
+        await self._rest(queue)
+        await self._start_anew(queue)
+        await self._some(queue, 3, 700)
+        await self._rest(queue)
+        await self._rest(other)
+
+    async def _time_out(self, queue):
+        bench, model = self.bench, self.model
+        # Short, so that what waits for memory leaves room in the buffer for the other queue.
+        word, other = self.make.good(queue, self.rng.randint(1, 200)), self._other(queue)
+        # The one read in flight may not be that which memory never answers.
+        side = self.rng.choice(("src", "dst")) if "single_read" not in self.ablation else "dst"
+        # What does not come counts for its target, and so for the other queue if that has the same.
+        await self.make.limit_targets(lift=True)
+        pieces = model.source(word) if side == "src" else model.destination(word)
+        pages = [page for start, length in pieces for page in range(start & -PAGE_BYTES, start + length, PAGE_BYTES)]
+        bench.trace(f"withholding {pages[0]:#x}, {side} of queue {queue}")
+        for page in pages:
+            bench.withhold(page)
+        await bench.driver.set_watchdog(WATCHDOG)
+        await bench.post(queue, word)
+        await self._some(queue, 2, 40)
+        model.time_out(queue)
+        await self._some(other, 3, 600)
+        await self._rest(queue)
+        await self._rest(other)
+        await bench.wait_log()
+        # Or it would find the queue waiting again.
+        await bench.driver.set_watchdog(0)
+        if self.rng.random() < 0.5:
+            # The response comes before the queue is cleared: nothing ends.
+            for page in pages:
+                bench.release(page)
+            await bench.wait(500)
+            await self._rest(queue)
+            await bench.command(queue, Command.CLEAR)
+        else:
+            await bench.command(queue, Command.CLEAR)
+            await bench.wait(500)
+            await self._rest(queue)
+            for page in pages:
+                bench.release(page)
+        await self._rest(queue)
+        await self.make.limit_targets()
+        await bench.driver.set_watchdog(self.watchdog)

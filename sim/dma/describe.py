@@ -1,0 +1,41 @@
+"""Sentences about bytes, completion words, error records and requests that differ."""
+
+from hw.dma_engine.words import Status
+
+__all__ = ["describe_bytes", "show_field", "show_record", "show_request", "show_word"]
+
+
+def describe_bytes(wrong):
+    """Sentence about wrong bytes, each ``(address, expected, got)``, in order of address."""
+    addresses, expected, got = zip(*wrong, strict=True)
+    more = " ..." if len(wrong) > 8 else ""
+    return (f"{len(wrong)} wrong byte{'s' if len(wrong) > 1 else ''} from {addresses[0]:#x} to "
+            f"{addresses[-1]:#x}, expected {bytes(expected[:8]).hex(' ')}{more}, "
+            f"got {bytes(got[:8]).hex(' ')}{more}")
+
+
+def show_field(name, value):
+    return f"{_status(value)}" if name == "status" else value
+
+
+def _status(value):
+    try:
+        return Status(value).name
+    except ValueError:
+        return f"{value:#x}"
+
+
+def show_word(word):
+    return f"(count {word.count}, failed {word.failed}, {_status(word.status)})"
+
+
+def show_record(record):
+    return f"{_status(record.status)} of queue {record.queue} at count {record.count}"
+
+
+def show_request(request):
+    word = request.word
+    if word is None:
+        return f"one that is {request.fault.name} on its face"
+    return (f"{word.length} bytes, region {word.src_region}+{word.src_offset:#x} to "
+            f"{word.dst_region}+{word.dst_offset:#x}, flags {word.flags:#x}")
