@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from hw.common.sizes import ADDR_WIDTH, is_integer, is_power_of_two
 
+from .collectives import DIRECTORY_WIDTH
+
 __all__ = [
     "BASE", "COLUMN_BYTES", "COUNT_WIDTH", "DIMENSIONS", "LINK_CREDIT_WIDTH", "LINK_HIGH_WIDTH", "LINK_SEQUENCE_WIDTH",
     "LINK_SESSION_WIDTH", "MAX_RANKS", "OFFSET_WIDTH", "PHASES", "POSITION_WIDTH", "PRESETS", "ROOT_WIDTH",
@@ -35,9 +37,6 @@ SEQUENCE_WIDTH = 16
 
 POSITION_WIDTH = 9
 """Of a piece's place in a slot, counted in pieces: 3 * MAX_RANKS fit."""
-
-DIRECTORY_WIDTH = 4
-"""Of a number in the directory: a collective, and whether in rank order."""
 
 EXTENT_ALIGNMENT = 16
 """A command names the first row of its extents as a multiple of this."""
