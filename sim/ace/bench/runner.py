@@ -18,7 +18,7 @@ from sim.ace.shared_library import ClusterFailed
 
 __all__ = ["MEMORY_LATENCY", "TYPES", "Bench", "differences"]
 
-TYPES = {"fp32": DType.FP32, "int32": DType.INT32}
+TYPES = {dtype.name.lower(): dtype for dtype in DType if dtype.info.bytes == 4}
 MEMORY_LATENCY = 100
 
 _WORD_BYTES = 8
@@ -103,7 +103,7 @@ class Bench:
     def inputs(self, ranks, size):
         """An array of ``size`` bytes for each rank."""
         rng = np.random.default_rng(self.seed)
-        if self.dtype == DType.INT32:
+        if not self.dtype.info.is_float:
             return [rng.integers(0, 1 << 32, size // 4, np.uint32) for _ in range(ranks)]
         return [rng.standard_normal(size // 4, np.float32).view(np.uint32) for _ in range(ranks)]
 
