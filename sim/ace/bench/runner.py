@@ -16,9 +16,8 @@ from sim.ace.cluster import Cluster, Communicator
 from sim.ace.endpoints import Link, Memory
 from sim.ace.shared_library import ClusterFailed
 
-__all__ = ["MEMORY_LATENCY", "TYPES", "Bench", "differences"]
+__all__ = ["MEMORY_LATENCY", "Bench", "differences"]
 
-TYPES = {dtype.name.lower(): dtype for dtype in DType if dtype.info.bytes == 4}
 MEMORY_LATENCY = 100
 
 _WORD_BYTES = 8
