@@ -6,8 +6,8 @@ from math import prod
 from rich.console import Console
 
 from hw.ace.config import DIMENSIONS, MAX_RANKS, PRESETS
-from hw.ace.programs.schedule import assemble
 from hw.ace.numerics.formats import DType
+from hw.ace.programs.schedule import assemble
 from hw.ace.words import Collective, Ordered
 from hw.errors import UserError
 from sim.terminal import add_json, add_seed, check_file, check_range, integer, measuring, write_json
