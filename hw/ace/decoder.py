@@ -6,8 +6,6 @@ Throughput: one command in that time; a collective of one chunk takes longer.
 """
 
 import itertools
-from functools import reduce
-from operator import or_
 
 from amaranth import *
 from amaranth.lib import data, stream, wiring
@@ -24,7 +22,7 @@ from .config import COLUMN_BYTES, COUNT_WIDTH, EXTENT_ALIGNMENT, LENGTH_WIDTH, R
 from .extents import ExtentRead
 from .intake import waiting_layout
 from .layouts import HeaderLayout, widens
-from .numerics.formats import BYTE_FLOATS, DType, Op, Reduction, reductions, types
+from .numerics.formats import BYTE_FLOATS, DType, Op, Reduction, one_of, reductions, types
 from .operations import verdict_layout
 from .programs.store import ProgramRead
 from .standing import standing_layout
@@ -127,7 +125,7 @@ class Decoder(wiring.Component):
         single, double = ([dtype for dtype in DType if dtype.info.bytes == length and dtype not in BYTE_FLOATS]
                           for length in (1, 2))
         m.d.sync += size.eq(Mux(_any(word.dtype, single) | bytes_, 0, Mux(
-            reduce(or_, (word.dtype == dtype for dtype in double)), 1, 2)))
+            one_of(word.dtype, double), 1, 2)))
         to_root = _any(word.collective, those(lambda info: info.to_root))
         roles, outside = self._roles(m, word, shape, mirrored=to_root, ordered=ordered)
 

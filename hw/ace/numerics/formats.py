@@ -6,11 +6,14 @@ type is a code and a row here, and the arithmetic of a lane: :mod:`~.alu`, :mod:
 
 import enum
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 __all__ = [
-    "BYTE_FLOATS", "DTYPES", "FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "DTypeInfo", "FloatFormat",
-    "IntegerFormat", "Op", "Reduction", "check_types", "elements", "growth", "reductions", "types", "width",
+    "BYTE_FLOATS", "DTYPES", "FLOATS", "HALF_FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "DTypeInfo",
+    "FloatFormat", "IntegerFormat", "Op", "Reduction", "check_types", "elements", "growth", "one_of", "reductions",
+    "types", "width",
 ]
 
 WORD_WIDTH = 32
@@ -199,8 +202,16 @@ DTYPES = {
 FLOATS = {dtype: info.layout for dtype, info in DTYPES.items() if isinstance(info.layout, FloatFormat)}
 """Floating-point types and their layouts."""
 
+HALF_FLOATS = tuple(dtype for dtype, layout in FLOATS.items() if layout.width == 16)
+"""Floating-point types of 16 bits."""
+
 BYTE_FLOATS = tuple(dtype for dtype, layout in FLOATS.items() if layout.width == 8)
 """FP8."""
+
+
+def one_of(value, dtypes):
+    """Whether a code is that of one of the types; an expression if the code is one."""
+    return reduce(or_, (value == dtype for dtype in dtypes))
 
 
 def width(dtype):

@@ -45,6 +45,11 @@ def test_options(fp8):
     assert left_out == (set() if fp8 else set(BYTE_FLOATS))
 
 
+def test_types_of_two_bytes_can_be_widened():
+    """The decoder relies on it."""
+    assert all(dtype.info.widens for dtype in DType if dtype.info.bytes == 2)
+
+
 def test_codes_fit():
     assert max(DType) < 1 << TYPE_WIDTH and max(Op) < 1 << OP_WIDTH
     assert all(bool(dtype & 8) != dtype.info.is_float for dtype in DType)
