@@ -49,18 +49,19 @@ SHARED = {
     "hw.dma_engine.descriptors": {"hw.common.sizes", "hw.common.words", "hw.dma_engine.config", "hw.dma_engine.words"},
     "hw.dma_engine.model": {"hw.common.sizes", "hw.common.words", "hw.dma_engine.config", "hw.dma_engine.descriptors",
                             "hw.dma_engine.words"},
+    "hw.ace.collectives": set(),
     "hw.ace.timing": {"hw.common.timing"},
-    "hw.ace.config": {"hw.common.sizes", "hw.ace.timing"},
+    "hw.ace.config": {"hw.ace.collectives", "hw.common.sizes", "hw.ace.timing"},
     "hw.ace.numerics.formats": set(),
-    "hw.ace.words": {"hw.ace.config", "hw.ace.numerics.formats", "hw.common.words"},
-    "hw.ace.registers": {"hw.ace.config", "hw.ace.words", "hw.common.sizes", "hw.regs"},
-    "hw.ace.header": {"hw.ace.numerics.formats", "hw.ace.registers", "hw.ace.words", "hw.common.c_header",
-                      "hw.common.words", "hw.regs"},
+    "hw.ace.words": {"hw.ace.collectives", "hw.ace.config", "hw.ace.numerics.formats", "hw.common.words"},
+    "hw.ace.registers": {"hw.ace.collectives", "hw.ace.config", "hw.ace.words", "hw.common.sizes", "hw.regs"},
+    "hw.ace.header": {"hw.ace.collectives", "hw.ace.numerics.formats", "hw.ace.registers", "hw.ace.words",
+                      "hw.common.c_header", "hw.common.words", "hw.regs"},
     "hw.ace.programs.program": {"hw.ace.config", "hw.ace.words"},
-    "hw.ace.programs.rank_order": {"hw.ace.programs.program", "hw.ace.words"},
-    "hw.ace.programs.schedule": {"hw.ace.config", "hw.ace.programs.program", "hw.ace.programs.rank_order",
-                                 "hw.ace.words"},
-    "hw.ace.model": {"hw.ace.config", "hw.ace.numerics.formats", "hw.ace.words"},
+    "hw.ace.programs.rank_order": {"hw.ace.collectives", "hw.ace.programs.program", "hw.ace.words"},
+    "hw.ace.programs.schedule": {"hw.ace.collectives", "hw.ace.config", "hw.ace.programs.program",
+                                 "hw.ace.programs.rank_order", "hw.ace.words"},
+    "hw.ace.model": {"hw.ace.collectives", "hw.ace.config", "hw.ace.numerics.formats"},
     "hw.endpoint.config": {"hw.ace.config", "hw.common.sizes", "hw.dma_engine.config"},
     "hw.endpoint.registers": {"hw.ace.registers", "hw.dma_engine.registers", "hw.endpoint.config", "hw.regs"},
     "hw.endpoint.header": {"hw.common.sizes", "hw.endpoint.config", "hw.endpoint.registers", "hw.regs"},
@@ -135,7 +136,8 @@ def test_what_software_shares_has_no_gateware():
 
 def test_software_does_without_amaranth():
     modules = [f"hw.{name}" for name in (
-        "dma_engine.config", "dma_engine.words", "dma_engine.model", "ace.model", "ace.programs.schedule")]
+        "dma_engine.config", "dma_engine.words", "dma_engine.model", "ace.collectives", "ace.model",
+        "ace.numerics.formats", "ace.programs.schedule")]
     code = f"import sys, {', '.join(modules)}; sys.exit('amaranth' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 

@@ -7,7 +7,8 @@ import numpy as np
 from dmace.drivers.ace import AceDriver, Share
 from dmace.drivers.dma import DmaDriver
 from dmace.drivers.endpoint import EndpointDriver
-from hw.ace.numerics.formats import DType, Reduction
+from hw.ace.model.numerics import element_type
+from hw.ace.numerics.formats import Reduction
 from hw.ace.words import Collective, CommandFlag, CommandWord
 from hw.common.sizes import PAGE_BYTES
 from hw.common.words import CompletionWord
@@ -139,14 +140,15 @@ class Accelerators:
             bus.flush()
 
     def all_reduce(self, inputs):
-        """Sum of FP32 or INT32 arrays, one for each rank; returns each rank's array and the cycles it took."""
-        dtype = {np.dtype(np.float32): DType.FP32, np.dtype(np.int32): DType.INT32}[inputs[0].dtype]
+        """Sum of arrays, one for each rank; returns each rank's array and the cycles it took."""
+        if (dtype := element_type(inputs[0].dtype)) is None:
+            raise BoardError(f"The accelerator has no element type for arrays of {inputs[0].dtype}.")
         count, size = len(inputs[0]), inputs[0].nbytes
         target = -(-size // PAGE_BYTES) * PAGE_BYTES
         for rank, array in enumerate(inputs):
             self.board.write_memory(rank, 0, array.tobytes())
         word = CommandWord(Collective.ALL_REDUCE, CommandFlag.SC, 0, dtype, Reduction.SUM, 0, 0, 0, 0, 0,
-                           target // 4, count)
+                           target // dtype.info.bytes, count)
         for driver in self.drivers:
             wait(driver.post(0, word))
         self.posted += 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hw.common.sizes import ADDR_WIDTH, is_integer, is_power_of_two
 
+from .collectives import DIRECTORY_WIDTH
 from .timing import AceTimingOptions
 
 __all__ = [
@@ -37,9 +38,6 @@ SEQUENCE_WIDTH = 16
 
 POSITION_WIDTH = 9
 """Of a piece's place in a slot, counted in pieces: 3 * MAX_RANKS fit."""
-
-DIRECTORY_WIDTH = 4
-"""Of a number in the directory: a collective, and whether in rank order."""
 
 EXTENT_ALIGNMENT = 16
 """A command names the first row of its extents as a multiple of this."""

@@ -16,16 +16,17 @@ from hw.common.sizes import DOMAIN_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
+from .collectives import DIRECTORY_WIDTH, Collective, those
 from .communicators import shape_layout
-from .config import COLUMN_BYTES, COUNT_WIDTH, DIRECTORY_WIDTH, EXTENT_ALIGNMENT, LENGTH_WIDTH, ROOT_WIDTH
+from .config import COLUMN_BYTES, COUNT_WIDTH, EXTENT_ALIGNMENT, LENGTH_WIDTH, ROOT_WIDTH
 from .extents import ExtentRead
 from .intake import waiting_layout
 from .layouts import HeaderLayout, widens
-from .numerics.formats import BYTE_FLOATS, DType, Op, Reduction, reductions, types
+from .numerics.formats import BYTE_FLOATS, DType, Op, Reduction, one_of, reductions, types
 from .operations import verdict_layout
 from .programs.store import ProgramRead
 from .standing import standing_layout
-from .words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, Status
+from .words import CommandFlag, Status
 
 __all__ = ["Decoder", "directory_layout"]
 
@@ -114,15 +115,19 @@ class Decoder(wiring.Component):
         number = word.communicator[:config.communicator_bits]
         reducing, rooted, barrier = (Signal(name=name) for name in ("reducing", "rooted", "barrier"))
         m.d.comb += [
-            reducing.eq(_any(word.collective, REDUCING)), rooted.eq(_any(word.collective, ROOTED)),
-            barrier.eq(word.collective == Collective.BARRIER),
+            reducing.eq(_any(word.collective, those(lambda info: info.reduces))),
+            rooted.eq(_any(word.collective, those(lambda info: info.rooted))),
+            barrier.eq(_any(word.collective, those(lambda info: not info.moves_data))),
         ]
         size = Signal(2)                                            # log2 of bytes per element
         bytes_ = _any(word.dtype, BYTE_FLOATS) if config.fp8 else C(0, 1)
         # Known from FORM on.
-        m.d.sync += size.eq(Mux((word.dtype == DType.INT8) | bytes_, 0, Mux(
-            (word.dtype == DType.FP16) | (word.dtype == DType.BF16), 1, 2)))
-        roles, outside = self._roles(m, word, shape, mirrored=word.collective == Collective.REDUCE, ordered=ordered)
+        single, double = ([dtype for dtype in DType if dtype.info.bytes == length and dtype not in BYTE_FLOATS]
+                          for length in (1, 2))
+        m.d.sync += size.eq(Mux(_any(word.dtype, single) | bytes_, 0, Mux(
+            one_of(word.dtype, double), 1, 2)))
+        to_root = _any(word.collective, those(lambda info: info.to_root))
+        roles, outside = self._roles(m, word, shape, mirrored=to_root, ordered=ordered)
 
         length = Signal(LENGTH_WIDTH, reset_less=True)              # count elements
         quotient, rest = Signal(_UNITS, reset_less=True), Signal(9, reset_less=True)
@@ -174,11 +179,12 @@ class Decoder(wiring.Component):
                     m.next = "FORM"
             with m.State("FORM"):
                 operations = reductions(config)
+                varies = _any(word.collective, those(lambda info: info.varying))
                 never_widened = (size != 1) & ~bytes_ if config.widen else 1
                 m.d.sync += length.eq(word.count << size)
                 with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
                           | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
-                          | (asks_varying & (beyond | ~_any(word.collective, PARTED)))
+                          | (asks_varying & (beyond | ~varies))
                           | (~barrier & (~_any(word.dtype, types(config)) | ~_any(word.op, operations)
                                          | (word.widen & never_widened) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
@@ -367,4 +373,5 @@ class Decoder(wiring.Component):
 
 def _any(value, among):
     """Whether ``value`` is one of them."""
-    return Cat(value == int(one) for one in among).any()
+    equal = [value == int(one) for one in among]
+    return equal[0] if len(equal) == 1 else Cat(equal).any()

@@ -9,9 +9,10 @@ from hw.common.c_header import code_lines, field_lines
 from hw.common.words import field_positions
 from hw.regs import to_c_header
 
+from .collectives import Collective
 from .numerics.formats import DType, Reduction
 from .registers import register_map
-from .words import COMMAND_FIELDS, Collective, CommandFlag, Status
+from .words import COMMAND_FIELDS, CommandFlag, Status
 
 __all__ = ["c_header"]
 

@@ -17,7 +17,8 @@ from hw.regs import (
     register_pair,
 )
 
-from .config import ADDR_WIDTH, COUNT_WIDTH, DIMENSIONS, DIRECTORY_WIDTH, OFFSET_WIDTH, ROOT_WIDTH
+from .collectives import DIRECTORY_WIDTH, RANK_ORDER
+from .config import ADDR_WIDTH, COUNT_WIDTH, DIMENSIONS, OFFSET_WIDTH, ROOT_WIDTH
 from .words import PROGRAM_WIDTH, CommunicatorState, LinkCause, LinkState, Stage, Status, Waits
 
 __all__ = ["ID_VALUE", "LINK_COUNTERS", "LINK_TIMEOUT", "LINK_TRIES", "VERSION", "register_map"]
@@ -125,7 +126,8 @@ def _communicators(config):
             Field("valid", 1, RW, doc="There is a program."),
         ], doc="Where a collective's programs are."),
         Register("DIRECTORY_COMMIT", [
-            number_field("collective", 1 << DIRECTORY_WIDTH, PULSE, doc="Collective; 8 more: in rank order."),
+            number_field("collective", 1 << DIRECTORY_WIDTH, PULSE,
+                         doc=f"Collective; {RANK_ORDER} more: in rank order."),
             number_field("communicator", config.communicators, PULSE, lsb=8, doc="Communicator."),
         ], doc="Writes the staged entry of the directory."),
     )

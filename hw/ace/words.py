@@ -8,45 +8,15 @@ from typing import NamedTuple
 
 from hw.common.words import pack_fields, unpack_fields
 
+from .collectives import Collective, Ordered
 from .config import COUNT_WIDTH, OFFSET_WIDTH, PHASES, POSITION_WIDTH, ROOT_WIDTH, SEQUENCE_WIDTH, STEP_WIDTH
 from .numerics.formats import OP_WIDTH, TYPE_WIDTH
 
 __all__ = [
-    "COMMAND_FIELDS", "HEADER_FIELDS", "PARTED", "PHASE_FIELDS", "PROGRAM_WIDTH", "RECORD_FIELDS", "REDUCING",
-    "ROLE_FIELDS", "ROOTED", "SEND_FIELDS", "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord",
-    "CommunicatorState", "HeaderWord", "LinkCause", "LinkState", "Ordered", "PhaseWord", "RoleWord", "SendWord",
-    "Stage", "Status", "TransferWord", "Waits",
+    "COMMAND_FIELDS", "HEADER_FIELDS", "PHASE_FIELDS", "PROGRAM_WIDTH", "RECORD_FIELDS", "ROLE_FIELDS", "SEND_FIELDS",
+    "TRANSFER_FIELDS", "Collective", "CommandFlag", "CommandWord", "CommunicatorState", "HeaderWord", "LinkCause",
+    "LinkState", "Ordered", "PhaseWord", "RoleWord", "SendWord", "Stage", "Status", "TransferWord", "Waits",
 ]
-
-
-class Collective(enum.IntEnum):
-    """What a command asks for, with NCCL's meaning of each. Every other value is malformed."""
-
-    ALL_REDUCE = 1
-    REDUCE_SCATTER = 2
-    ALL_GATHER = 3
-    ALL_TO_ALL = 4
-    BROADCAST = 5
-    REDUCE = 6
-    BARRIER = 7
-
-
-ROOTED = (Collective.BROADCAST, Collective.REDUCE)
-"""Those that have a root."""
-
-PARTED = (Collective.REDUCE_SCATTER, Collective.ALL_GATHER, Collective.ALL_TO_ALL)
-"""Those of whose buffers one or both have a part for each rank, and may be VARYING."""
-
-REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
-"""Those that combine elements."""
-
-
-class Ordered(enum.IntEnum):
-    """Those that combine elements, in rank order: their numbers in the directory, with bit 3 for the flag ORDERED."""
-
-    ALL_REDUCE = 8 | Collective.ALL_REDUCE
-    REDUCE_SCATTER = 8 | Collective.REDUCE_SCATTER
-    REDUCE = 8 | Collective.REDUCE
 
 
 class CommandFlag(enum.IntFlag):

@@ -1,12 +1,14 @@
 """The page of all words, packets and codes, from the tables that the hardware uses.
 
-What is said of each of them is here; a field or a code of which nothing is said is a KeyError.
+The meanings of fields, flags and status codes are here, those of collectives and types in their tables. A field or a
+code without a meaning is a KeyError.
 """
 
 from amaranth.hdl import Shape
 
 from hw.common.words import COMPLETION_FIELDS, field_positions
 
+from .collectives import Collective, those
 from .config import COLUMN_BYTES, EXTENT_ALIGNMENT
 from .layouts import PacketKind, implied_layout, link_header_layout, link_layout, packet_layout
 from .numerics.formats import DType, Reduction
@@ -19,7 +21,6 @@ from .words import (
     ROLE_FIELDS,
     SEND_FIELDS,
     TRANSFER_FIELDS,
-    Collective,
     CommandFlag,
     Status,
 )
@@ -129,35 +130,19 @@ _IMPLIED = {
     "session": "number of the receiver's session",
 }
 
-_COLLECTIVES = {
-    Collective.ALL_REDUCE: "every rank gets the reduction of all",
-    Collective.REDUCE_SCATTER: "rank r gets block r of the reduction",
-    Collective.ALL_GATHER: "every rank gets all blocks, in rank order",
-    Collective.ALL_TO_ALL: "rank r gets block r of every rank, in rank order",
-    Collective.BROADCAST: "every rank gets the root's buffer",
-    Collective.REDUCE: "the root gets the reduction of all",
-    Collective.BARRIER: "nobody's ends before everybody's has begun",
-}
+def _names(codes):
+    *others, last = (code.name for code in codes)
+    return f"{', '.join(others)} and {last}"
+
 
 _FLAGS = {
     CommandFlag.SC: "publish the queue's completion word when the collective has ended here",
     CommandFlag.IRQ: "raise the completion interrupt then",
-    CommandFlag.ORDERED: "combine every element strictly in rank order, 0 to n - 1; of ALL_REDUCE, REDUCE_SCATTER and "
-                         "REDUCE, in communicators that are a line: at most one dimension of more than one rank",
-    CommandFlag.VARYING: "parts of the buffers have counts and displacements of their own, as the extents table tells; "
-                         "of REDUCE_SCATTER, ALL_GATHER and ALL_TO_ALL",
-}
-
-_TYPES = {
-    DType.FP32: "IEEE 754-2019 binary32",
-    DType.FP16: "IEEE 754-2019 binary16",
-    DType.BF16: "upper half of a binary32",
-    DType.E4M3: "OCP 8-bit E4M3, no infinity: what is beyond 448 becomes NaN",
-    DType.E5M2: "OCP 8-bit E5M2: what is beyond 57,344 becomes infinity",
-    DType.E4M3_SAT: "E4M3; what is beyond 448 becomes 448",
-    DType.E5M2_SAT: "E5M2; what is beyond 57,344, and infinity, becomes 57,344",
-    DType.INT32: "two's complement, sums and products wrap",
-    DType.INT8: "two's complement, sums and products wrap",
+    CommandFlag.ORDERED: "combine every element strictly in rank order, 0 to n - 1; for "
+                         f"{_names(those(lambda info: info.reduces))}, in communicators that are a line: at most one "
+                         "dimension of more than one rank",
+    CommandFlag.VARYING: "each block of the buffers has a count and a displacement of its own, from the extents table; "
+                         f"for {_names(those(lambda info: info.varying))}",
 }
 
 _REDUCTIONS = {
@@ -226,9 +211,12 @@ def page(config):
     lines = ["# Words, packets and codes: ace", "", "All words are little endian.", ""]
     lines += ["## The command word", "", "128 bits, one aligned 16-byte store anywhere in a queue's doorbell page.", ""]
     lines += _fields(field_positions(COMMAND_FIELDS), _COMMAND)
-    for title, codes, doc in (("Collectives", _COLLECTIVES, "`collective`"), ("Flags", _FLAGS, "`flags`"),
-                              ("Types", _TYPES, "`dtype`"), ("Operations", _REDUCTIONS, "`op`")):
-        lines += [f"### {title}", "", *_codes(codes, doc)]
+    lines += ["### Collectives", "",
+              "Lengths of the buffers are in elements; `count x ranks` is a block of `count` for each rank, in rank "
+              "order. In place: the buffers may overlap, as in NCCL.", "", *_collectives()]
+    lines += ["### Flags", "", *_codes(_FLAGS, "`flags`"), "### Types", "",
+              "With `widen`, a type that can be widened is FP32 in the SRAM, on the links and in additions.", "",
+              *_types(), "### Operations", "", *_codes(_REDUCTIONS, "`op`")]
     lines += ["## The completion word", "", "64 bits in memory at the queue's QUEUE_SC.", ""]
     lines += _fields(field_positions(COMPLETION_FIELDS), _COMPLETION)
     lines += ["## Status codes", "", "| code | status | when | what to do |", "|---|---|---|---|"]
@@ -267,6 +255,28 @@ def _fields(positions, meanings):
 def _placed(layout):
     """Name -> lowest bit and width."""
     return {name: (field.offset, Shape.cast(field.shape).width) for name, field in layout}
+
+
+def _collectives():
+    lines = ["| `collective` | name | NCCL | send buffer | receive buffer | in place | meaning |", "|---|" + 6 * "---|"]
+    for code in Collective:
+        info = code.info
+        lines.append(f"| {code.value} | {code.name} | {_nccl(info)} | {info.send or ''} | {info.receive or ''} | "
+                     f"{'yes' if info.moves_data and info.in_place else ''} | {info.doc} |")
+    return [*lines, ""]
+
+
+def _types():
+    lines = ["| `dtype` | name | NCCL | bits | can be widened | option | meaning |", "|---|" + 6 * "---|"]
+    for code in DType:
+        info = code.info
+        lines.append(f"| {code.value} | {code.name} | {_nccl(info)} | {info.bits} | {'yes' if info.widens else ''} | "
+                     f"{info.option or ''} | {info.doc} |")
+    return [*lines, ""]
+
+
+def _nccl(info):
+    return f"`{info.nccl}`" if info.nccl else ""
 
 
 def _codes(meanings, doc):

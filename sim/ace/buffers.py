@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hw.ace.words import Collective
 from hw.common.sizes import PAGE_BYTES
 from hw.errors import UserError
 from sim.ace.shared_library import ClusterFailed
@@ -64,7 +63,7 @@ class Buffers:
         self._endpoints = endpoints
         self._ends = {}
 
-    def place(self, rank, collective, data, *, received, own, writes, skews, in_place):
+    def place(self, rank, data, *, received, writes, skews, in_place):
         """Fill a rank's buffers and return their :class:`Placement`.
 
         Parameters
@@ -73,29 +72,25 @@ class Buffers:
             What is sent.
         received : int
             Bytes of the receive buffer.
-        own : int
-            First byte of the rank's part of a buffer that holds a part of each rank.
         writes : bool
             The rank's receive buffer is written.
         skews : pair of int
             Bytes from a multiple of 4096 to the send and to the receive buffer.
-        in_place : bool
-            Let them overlap as NCCL does.
+        in_place : pair of int, or None
+            Let them overlap: bytes from the start of the longer one to the send and to the receive buffer.
         """
         written = received if writes else None
         before = np.full(received, BEFORE, np.uint8)
-        if not in_place:
+        if in_place is None:
             source, target = self._put(rank, _SEND, data, skews[0]), self._put(rank, _RECEIVE, before, skews[1])
             src, dst = (Place(image.place.region, image.place.offset + len(_GUARD)) for image in (source, target))
             return Placement(src, dst, written, (source, target))
-        if collective == Collective.ALL_GATHER:
-            before[own:own + len(data)] = data
+        if len(before) > len(data):
+            before[in_place[0]:in_place[0] + len(data)] = data
             data = before
         image = self._put(rank, _RECEIVE, data, skews[1])
-        first = image.place.offset + len(_GUARD)
-        return Placement(Place(_RECEIVE, first + (own if collective == Collective.ALL_GATHER else 0)),
-                         Place(_RECEIVE, first + (own if collective == Collective.REDUCE_SCATTER else 0)),
-                         written, (image,))
+        src, dst = (Place(_RECEIVE, image.place.offset + len(_GUARD) + offset) for offset in in_place)
+        return Placement(src, dst, written, (image,))
 
     def _put(self, rank, region, data, skew):
         offset = self._ends.get((rank, region), 0) + PAGE_BYTES + skew - len(_GUARD)

@@ -15,11 +15,12 @@ from math import prod
 import numpy as np
 
 from dmace.drivers.ace import AceDriver, root_code
+from hw.ace.collectives import Collective
 from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES
 from hw.ace.link.state import TIMEOUT_WIDTH
-from hw.ace.model.numerics import numpy_type
-from hw.ace.numerics.formats import DType, Reduction, width
-from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, CommandWord, Ordered, Status
+from hw.ace.model.numerics import element_type
+from hw.ace.numerics.formats import DType, Reduction
+from hw.ace.words import CommandFlag, CommandWord, Status
 from hw.common.words import COMPLETION_FIELDS, CompletionWord, field_positions
 from hw.errors import UserError
 from sim.ace.buffers import REGIONS, Buffers
@@ -36,8 +37,6 @@ _FAILED = (1 << _STATUS_WIDTH) - 1 << _STATUS_LSB
 _SHOWN = 16
 TRIES = 16
 """Of a link, before it is given up."""
-
-C = Collective
 
 
 class CollectiveFailed(ClusterFailed):
@@ -214,34 +213,37 @@ class Cluster(Endpoints):
         """
         shape = self.communicator_shape(communicator)
         ranks = prod(shape)
-        if ordered and collective not in REDUCING:
+        info = collective.info
+        if ordered and not info.reduces:
             raise UserError(f"{collective.name} combines nothing, in rank order or any other.")
-        if why := self.left_out[communicator].get(Ordered[collective.name] if ordered else collective):
+        if why := self.left_out[communicator].get(collective.in_rank_order if ordered else collective):
             raise UserError(f"Communicator {communicator} has no program for {collective.name}"
                             f"{' in rank order' if ordered else ''}: {why}.")
-        if collective == C.BARRIER:
+        if not info.moves_data:
             inputs, dtype, count = [np.zeros(0, np.uint8)] * self.size, DType.INT8, 0
         inputs = [np.ascontiguousarray(one) for one in inputs]
         dtype = _dtype(inputs[0].dtype) if dtype is None else dtype
-        parts = ranks if collective in (C.REDUCE_SCATTER, C.ALL_TO_ALL) else 1
-        count = extents.count if extents else len(inputs[0]) // parts if count is None else count
-        _check(collective, inputs, dtype, count, parts, self.size, root, in_place, extents)
+        blocks = info.sent(1, ranks)
+        count = extents.count if extents else len(inputs[0]) // blocks if count is None else count
+        _check(collective, inputs, dtype, count, info.sent(count, ranks), self.size, root, in_place, extents)
         root = np.unravel_index(root, shape) if isinstance(root, int) else root
         code = 0 if root is None else root_code(shape, map(int, root))
         if extents:
             code = self._define_extents(extents, self.groups(communicator)) // EXTENT_ALIGNMENT
             flags |= CommandFlag.VARYING
         flags |= CommandFlag.ORDERED if ordered else 0
-        size, received = width(dtype) // 8, count * (ranks if collective in (C.ALL_GATHER, C.ALL_TO_ALL) else 1)
+        size, received = dtype.info.bytes, info.received(count, ranks)
+        at_root = None if root is None else np.ravel_multi_index(root, shape)
         placements, commands = [None] * self.size, [None] * self.size
         pending = Pending(collective, queue, self._posted[queue] + 1, self.cycle, inputs[0].dtype, placements,
                           self.statistics(), commands)
         for local, rank in (pair for group in self.groups(communicator) for pair in enumerate(group)):
-            idle = collective == C.BARRIER or (collective == C.REDUCE and local != np.ravel_multi_index(root, shape))
             placements[rank] = place = self._buffers.place(
-                rank, collective, inputs[rank].view(np.uint8), own=local * count * size,
+                rank, inputs[rank].view(np.uint8),
                 received=_length(extents.receive[local]) * size if extents else received * size,
-                writes=not idle, skews=[_of(skew, rank) * size for skew in (src_skew, dst_skew)], in_place=in_place)
+                writes=info.writes(at_root=local == at_root),
+                skews=[_of(skew, rank) * size for skew in (src_skew, dst_skew)],
+                in_place=[offset * size for offset in info.in_place_offsets(count, local)] if in_place else None)
             commands[rank] = CommandWord(
                 collective, flags, communicator, dtype, op, int(widen), code, place.src.region,
                 place.src.offset // size, place.dst.region, place.dst.offset // size, count)
@@ -356,10 +358,9 @@ def _patience(config, links, faults):
 
 
 def _dtype(element):
-    for dtype in DType:
-        if numpy_type(dtype) == element:
-            return dtype
-    raise UserError(f"Arrays of {element} do not tell which DType they are.")
+    if (dtype := element_type(element)) is None:
+        raise UserError(f"Arrays of {element} do not tell which DType they are.")
+    return dtype
 
 
 def _of(option, rank):
@@ -371,24 +372,25 @@ def _length(parts):
     return max((count + displacement for count, displacement in parts if count), default=0)
 
 
-def _check(collective, inputs, dtype, count, parts, ranks, root, in_place, extents):
+def _check(collective, inputs, dtype, count, sent, ranks, root, in_place, extents):
+    info = collective.info
     if len(inputs) != ranks:
         raise UserError(f"There must be an array for each of {ranks} ranks, not {len(inputs)}.")
     for data in inputs:
-        if data.dtype != inputs[0].dtype or 8 * data.dtype.itemsize != width(dtype):
+        if data.dtype != inputs[0].dtype or data.dtype.itemsize != dtype.info.bytes:
             raise UserError(f"Arrays must be of one type with elements as large as {dtype.name}, not {data.dtype}.")
-        if not extents and len(data) != count * parts:
-            raise UserError(f"A send buffer of {collective.name} must have {count * parts} elements, not {len(data)}.")
+        if not extents and len(data) != sent:
+            raise UserError(f"A send buffer of {collective.name} must have {sent} elements, not {len(data)}.")
     if not 0 <= count < 1 << COUNT_WIDTH:
         raise UserError(f"A count must be less than 2 ** {COUNT_WIDTH}, not {count}.")
-    if (root is not None) != (collective in ROOTED):
-        raise UserError(f"{collective.name} {'needs a' if collective in ROOTED else 'has no'} root.")
-    if extents and collective not in PARTED:
+    if (root is not None) != info.rooted:
+        raise UserError(f"{collective.name} {'needs a' if info.rooted else 'has no'} root.")
+    if extents and not info.varying:
         raise UserError(f"{collective.name} has no parts of different lengths.")
     if extents and in_place:
         raise UserError("A collective with parts of different lengths cannot be done in place here.")
-    if in_place and collective == C.ALL_TO_ALL:
-        raise UserError("ALL_TO_ALL cannot be done in place.")
+    if in_place and not info.in_place:
+        raise UserError(f"{collective.name} cannot be done in place.")
 
 
 def _since(before, after):

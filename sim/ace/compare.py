@@ -12,12 +12,12 @@ from math import prod
 
 import numpy as np
 
+from hw.ace.collectives import Collective
 from hw.ace.config import EXTENT_ALIGNMENT
 from hw.ace.model.collective import results
 from hw.ace.model.varying import blocks_received
 from hw.ace.numerics.formats import DType, growth, reductions, types, width
 from hw.ace.registers import LINK_COUNTERS
-from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, Ordered
 from sim.ace.buffers import BEFORE
 from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.endpoints import Link, Memory
@@ -144,22 +144,22 @@ def _one(cluster, rng, communicator, counts):
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
     collective = rng.choice([one for one in Collective if one not in cluster.left_out[communicator]])
-    if collective == Collective.BARRIER:
+    info = collective.info
+    if not info.moves_data:
         counts["kinds"][collective.name] += 1
         return collective.name, {"collective": collective}, [None] * cluster.size
     rows = -(-ranks // EXTENT_ALIGNMENT) * EXTENT_ALIGNMENT * MOST_OF_A_QUEUE * min(MOST_QUEUES, cluster.config.queues)
-    if collective in PARTED and cluster.config.varying and rows <= cluster.config.extent_rows and rng.random() < 0.4:
+    if info.varying and cluster.config.varying and rows <= cluster.config.extent_rows and rng.random() < 0.4:
         return _varying(cluster, rng, communicator, counts, collective)
     dtype, op = rng.choice(types(cluster.config)), rng.choice(reductions(cluster.config))
     widen = cluster.config.widen and growth(dtype) > 0 and rng.random() < 0.4
     count = rng.choice((0, 1, 2, rng.randint(1, 100), rng.randint(1, 1000), rng.randint(1, 6000) // ranks + 1))
     bits = np.random.default_rng(rng.getrandbits(32))
     kind = np.dtype(f"u{width(dtype) // 8}")
-    many = count * (ranks if collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL) else 1)
-    inputs = [_elements(bits, kind, many, dtype) for _ in range(cluster.size)]
-    root = tuple(rng.randrange(size) for size in inner) if collective in ROOTED else None
-    ordered = collective in REDUCING and rng.random() < 0.4 and \
-        Ordered[collective.name] not in cluster.left_out[communicator]
+    inputs = [_elements(bits, kind, info.sent(count, ranks), dtype) for _ in range(cluster.size)]
+    root = tuple(rng.randrange(size) for size in inner) if info.rooted else None
+    ordered = collective.info.reduces and rng.random() < 0.4 and \
+        collective.in_rank_order not in cluster.left_out[communicator]
     want = [None] * cluster.size
     for group in cluster.groups(communicator):
         made = results(collective, inner, [inputs[rank] for rank in group], dtype=dtype, count=count, op=op, root=root,
@@ -169,10 +169,10 @@ def _one(cluster, rng, communicator, counts):
     options = {"collective": collective, "inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
                "widen": widen, "ordered": ordered, "src_skew": rng.choice((0, rng.randrange(64))),
                "dst_skew": rng.choice((0, rng.randrange(64))),
-               "in_place": collective != Collective.ALL_TO_ALL and rng.random() < 0.3}
+               "in_place": info.in_place and rng.random() < 0.3}
     counts["kinds"][f"{collective.name}{' in rank order' if ordered else ''}"] += 1
     counts["types"][dtype.name] += 1
-    if collective in REDUCING:
+    if info.reduces:
         counts["operations"][op.name] += 1
     what = (f"{collective.name}{' in rank order' if ordered else ''} of {count} {dtype.name}"
             f"{' widened' if widen else ''}, {op.name}, among {_name(inner)}")
@@ -185,10 +185,10 @@ def _varying(cluster, rng, communicator, counts, collective):
     ranks = int(np.prod(inner))
     dtype, op = rng.choice(types(cluster.config)), rng.choice(reductions(cluster.config))
     widen = cluster.config.widen and growth(dtype) > 0 and rng.random() < 0.4
-    ordered = collective in REDUCING and rng.random() < 0.4 and \
-        Ordered[collective.name] not in cluster.left_out[communicator]
+    ordered = collective.info.reduces and rng.random() < 0.4 and \
+        collective.in_rank_order not in cluster.left_out[communicator]
     most = rng.choice((1, 20, 300, 3000 // ranks + 1))
-    lengths = [skewed(rng, ranks, most) for _ in range(ranks)] if collective == Collective.ALL_TO_ALL else \
+    lengths = [skewed(rng, ranks, most) for _ in range(ranks)] if collective.info.pairwise else \
         skewed(rng, ranks, most)
     parts = extents(collective, lengths, scattered(rng))
     bits, kind = np.random.default_rng(rng.getrandbits(32)), np.dtype(f"u{width(dtype) // 8}")

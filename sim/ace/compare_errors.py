@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from hw.ace.collectives import Collective, those
 from hw.ace.model.collective import results
 from hw.ace.numerics.formats import DType, width
-from hw.ace.words import Collective, Status
+from hw.ace.words import Status
 from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.endpoints import Link, Memory
 from sim.ace.faults import Cut, Faults
@@ -36,8 +37,10 @@ MENDED = 500
 
 MOST_SENTENCES = 20
 
-_ALL = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.ALL_GATHER, Collective.ALL_TO_ALL)
-"""Of which every rank reads and writes."""
+_ALL = those(lambda info: info.moves_data and not info.rooted)
+"""Every rank reads and writes its memory."""
+
+_DATA = those(lambda info: info.moves_data)
 
 
 def compare_errors(config, *, errors, seed, causes=CAUSES, library=None, shapes=SHAPES,
@@ -146,17 +149,15 @@ def _rings(cluster, communicator):
             if cluster.shape[dimension] > 1]
 
 
-def _submit(cluster, rng, communicator, queue, *, longest, kinds=(*_ALL, Collective.BROADCAST, Collective.REDUCE)):
+def _submit(cluster, rng, communicator, queue, *, longest, kinds=_DATA):
     """A random collective: what is pending, its name, and each rank's right buffer."""
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
     collective = rng.choice([kind for kind in kinds if kind not in cluster.left_out[communicator]])
     dtype = rng.choice((DType.FP32, DType.INT8, DType.BF16))
-    root = tuple(rng.randrange(size) for size in inner) if collective in (
-        Collective.BROADCAST, Collective.REDUCE) else None
-    count = rng.randint(longest // 4, longest) // (
-        ranks if collective in (Collective.ALL_GATHER, Collective.ALL_TO_ALL, Collective.REDUCE_SCATTER) else 1) + 1
-    many = count * (ranks if collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL) else 1)
+    root = tuple(rng.randrange(size) for size in inner) if collective.info.rooted else None
+    count = rng.randint(longest // 4, longest) // (ranks if collective.info.varying else 1) + 1
+    many = collective.info.sent(count, ranks)
     bits, kind = np.random.default_rng(rng.getrandbits(32)), np.dtype(f"u{width(dtype) // 8}")
     inputs = [bits.integers(0, 1 << 8 * kind.itemsize, many, dtype=np.uint64).astype(kind)
               for _ in range(cluster.size)]

@@ -5,8 +5,6 @@ from itertools import accumulate
 
 import numpy as np
 
-from hw.ace.words import Collective
-
 __all__ = ["Extent", "Extents", "extents", "placed", "scattered", "skewed"]
 
 Extent = tuple[int, int]
@@ -38,7 +36,7 @@ def extents(collective, counts, displacements=None):
     Parameters
     ----------
     collective : Collective
-        REDUCE_SCATTER, ALL_GATHER or ALL_TO_ALL.
+        One that has a varying form.
     counts : list of int, or of lists of int
         As in :func:`hw.ace.model.varying.blocks_received`.
     displacements : callable, optional
@@ -50,10 +48,11 @@ def extents(collective, counts, displacements=None):
         parts = [int(part) for part in parts]
         return list(zip(parts, map(int, place(parts)), strict=True))
 
-    if collective == Collective.ALL_TO_ALL:
+    info = collective.info
+    if info.pairwise:
         return Extents([row(parts) for parts in counts], [row(parts) for parts in np.transpose(counts)])
     many, own = [row(counts)] * len(counts), [[(int(count), 0)] for count in counts]
-    return Extents(own, many) if collective == Collective.ALL_GATHER else Extents(many, own)
+    return Extents(many if info.sends_blocks else own, many if info.receives_blocks else own)
 
 
 def placed(blocks, parts, filler, *, length=None):

@@ -6,6 +6,7 @@ from math import prod
 from rich.console import Console
 
 from hw.ace.config import DIMENSIONS, MAX_RANKS, PRESETS
+from hw.ace.numerics.formats import DType
 from hw.ace.programs.schedule import assemble
 from hw.ace.words import Collective, Ordered
 from hw.errors import UserError
@@ -30,8 +31,9 @@ def configure(designs):
                      "link carries in a cycle, headers included (default: %(default)s)")
     ace.add_argument("--latency", type=integer, default=LINK_LATENCY, metavar="CYCLES",
                      help="of the links (default: %(default)s)")
-    ace.add_argument("--type", default="fp32", choices=("fp32", "int32"), metavar="T",
-                     help="of the elements: fp32, int32 (default: fp32)")
+    types = [dtype.name.lower() for dtype in DType if dtype.info.bytes == 4]
+    ace.add_argument("--type", default="fp32", choices=types, metavar="T",
+                     help=f"of the elements: {', '.join(types)} (default: fp32)")
     ace.add_argument("--fsms", type=integer, metavar="N", help="of each accelerator (default: as in the preset)")
     ace.add_argument("--slots", type=integer, metavar="N", help="room for chunks (default: twice as many as --fsms, or "
                      "as in the preset)")
@@ -59,14 +61,14 @@ def run(args):
         return _calibrate(args, config)
     # Imported here, so that a wrong option is told at once.
     from sim.ace.bench import Bench, latency, loss, sweep, throughput, urgent
-    from sim.ace.bench.runner import MEMORY_LATENCY, TYPES
+    from sim.ace.bench.runner import MEMORY_LATENCY
     from sim.ace.shared_library import build_library
 
     with measuring(f"ace {args.config}") as (building, tell):
         many = sweep.largest(config)
         libraries = {one: build_library(one, status=building) for one in ([config, many] if args.sweep else [config])}
         bench, wider = (Bench(one, libraries.get(one), link_rate=args.link_rate, link_latency=args.latency,
-                              dtype=TYPES[args.type], seed=args.seed, ordered=args.ordered,
+                              dtype=DType[args.type.upper()], seed=args.seed, ordered=args.ordered,
                               tell=lambda cycle: tell(f"{doing}: {cycle:,} cycles", advance=0))
                         for one in (config, many))
         lists = {"latency": list(latency.cases(bench, shape)),

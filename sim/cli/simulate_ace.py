@@ -8,12 +8,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from hw.ace.collectives import Collective, those
 from hw.ace.config import PRESETS
 from hw.ace.model.collective import results
 from hw.ace.model.numerics import numpy_type
 from hw.ace.model.varying import blocks_received
-from hw.ace.numerics.formats import FLOATS, DType, Reduction, growth, width
-from hw.ace.words import PARTED, REDUCING, ROOTED, Collective
+from hw.ace.numerics.formats import DType, Reduction
 from hw.errors import UserError
 from sim.ace.faults import HELP, counted, parse
 from sim.ace.varying import extents
@@ -24,6 +24,11 @@ __all__ = ["configure", "run"]
 
 MOST_BYTES = 1 << 28
 LIMIT = 100_000_000
+
+
+def _all(rule):
+    """Names of the collectives that the rule accepts."""
+    return ", ".join(one.name.lower() for one in those(rule))
 
 
 def configure(parser):
@@ -40,9 +45,12 @@ def configure(parser):
                         help=f"{', '.join(names(Reduction))} (default: sum)")
     parser.add_argument("--count", type=integer, metavar="N", help="elements, as NCCL counts them (default: 4096, or "
                         "what is in --input)")
-    parser.add_argument("--counts", metavar="N,N,...", help="elements of each rank's part, of all_gather and "
-                        "reduce_scatter; of all_to_all, what rank 0 sends to each, then rank 1, ...")
-    parser.add_argument("--root", type=integer, default=0, metavar="RANK", help="of broadcast and reduce (default: 0)")
+    parser.add_argument("--counts", metavar="N,N,...", help="elements of each rank's block, for "
+                        f"{_all(lambda info: info.varying and not info.pairwise)}; for "
+                        f"{_all(lambda info: info.pairwise)}, of those that rank 0 sends to each rank, then rank 1, "
+                        "...")
+    parser.add_argument("--root", type=integer, default=0, metavar="RANK",
+                        help=f"of {_all(lambda info: info.rooted)} (default: 0)")
     parser.add_argument("--widen", action="store_true", help="floats of 16 and 8 bits are FP32 in the SRAM and on the "
                         "links")
     parser.add_argument("--ordered", action="store_true", help="combine in rank order; on a ring")
@@ -76,18 +84,17 @@ def run(args):
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     if not 0 <= args.stall < 1:
         raise UserError(f"--stall must be at least 0 and less than 1, not {args.stall}.")
-    if args.widen and not growth(dtype):
+    if args.widen and not dtype.info.widens:
         raise UserError(f"--widen is for floats of 16 and 8 bits, not for {args.dtype}.")
-    if args.ordered and collective not in REDUCING:
-        raise UserError(f"--ordered is for {', '.join(one.name.lower() for one in REDUCING)}, "
-                        f"not for {args.collective}.")
+    if args.ordered and not collective.info.reduces:
+        raise UserError(f"--ordered is for {_all(lambda info: info.reduces)}, not for {args.collective}.")
     faults = None if args.faults is None else parse(args.faults)
     if faults is not None:
         faults.check(shape)
     check_file("--json", args.json)
     check_file("--output", args.output)
     check_file("--trace", args.trace)
-    parts = ranks if collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL) else 1
+    parts = ranks if collective.info.sends_blocks else 1
     counts = _counts(args, ranks, collective)
     if counts is None:
         varying = None
@@ -97,13 +104,13 @@ def run(args):
         blocks = [[_random(np.random.default_rng([args.seed, rank, part]), dtype, length)
                    for part, (length, _) in enumerate(row)] for rank, row in enumerate(varying.send)]
         inputs, count = [np.concatenate(row) for row in blocks], varying.count
-    root = tuple(map(int, np.unravel_index(args.root, shape))) if collective in ROOTED else None
+    root = tuple(map(int, np.unravel_index(args.root, shape))) if collective.info.rooted else None
     # Imported here, so that a wrong option is told at once.
     from sim.ace.cluster import Cluster
     from sim.ace.endpoints import Link, Memory
     from sim.ace.trace import traced
 
-    barrier = collective == Collective.BARRIER
+    moves_data = collective.info.moves_data
     with at_work(args.config) as (library, tell), Cluster(
             PRESETS[args.config], shape, library=library, seed=args.seed,
             link=Link(latency=args.link_latency, bytes_per_cycle=args.link_rate, stall=args.stall),
@@ -113,13 +120,13 @@ def run(args):
         with traced(cluster, args.trace) if args.trace else nullcontext():
             outcome = cluster.collective(
                 collective, limit=LIMIT, progress=lambda cycle: tell(cycle, None, f"{cycle:,} cycles"),
-                **({} if barrier else {"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
-                                       "extents": varying, "widen": args.widen, "ordered": args.ordered}))
+                **({"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root, "extents": varying,
+                    "widen": args.widen, "ordered": args.ordered} if moves_data else {}))
     what = {"dtype": dtype, "op": op, "widen": args.widen, "ordered": args.ordered}
     if varying:
         golden = [np.concatenate(row) for row in blocks_received(collective, shape, blocks, counts, **what)]
     else:
-        golden = [None] * ranks if barrier else results(collective, shape, inputs, count=count, root=root, **what)
+        golden = results(collective, shape, inputs, count=count, root=root, **what) if moves_data else [None] * ranks
     wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, golden, strict=True))
              if (got is None) != (right is None) or (got is not None and not np.array_equal(got, right))]
     if args.output:
@@ -140,7 +147,7 @@ def run(args):
 
 def _inputs(args, ranks, parts, dtype):
     """Each rank's send buffer as bits, and the count."""
-    kind = np.dtype(f"u{width(dtype) // 8}")
+    kind = np.dtype(f"u{dtype.info.bytes}")
     if args.input is None:
         count = 4096 if args.count is None else args.count
         check_range("--count", count, 0, MOST_BYTES // (kind.itemsize * parts))
@@ -172,27 +179,27 @@ def _counts(args, ranks, collective):
     """What --counts says: a list, or a list for each rank; None without it."""
     if args.counts is None:
         return None
-    if collective not in PARTED:
-        raise UserError(f"--counts is for {', '.join(one.name.lower() for one in PARTED)}, not for {args.collective}.")
+    if not collective.info.varying:
+        raise UserError(f"--counts is for {_all(lambda info: info.varying)}, not for {args.collective}.")
     if args.count is not None or args.input is not None:
         raise UserError("--counts does not go together with --count or --input.")
     try:
         counts = [int(one) for one in args.counts.split(",")]
     except ValueError:
         raise UserError(f"--counts must be integers with commas between them, not {args.counts!r}.") from None
-    wanted = ranks ** 2 if collective == Collective.ALL_TO_ALL else ranks
+    pairwise = collective.info.pairwise
+    wanted = ranks ** 2 if pairwise else ranks
     if len(counts) != wanted:
         raise UserError(f"--counts must be {wanted} integers for {args.collective} on {args.nodes}, not {len(counts)}.")
     for count in counts:
         check_range("--counts", count, 0, MOST_BYTES // (4 * ranks))
-    return counts if wanted == ranks and collective != Collective.ALL_TO_ALL else \
-        [counts[at:at + ranks] for at in range(0, wanted, ranks)]
+    return [counts[at:at + ranks] for at in range(0, wanted, ranks)] if pairwise else counts
 
 
 def _random(random, dtype, count):
     """Elements as bits."""
-    kind = np.dtype(f"u{width(dtype) // 8}")
-    if dtype in (DType.INT32, DType.INT8):
+    kind = np.dtype(f"u{dtype.info.bytes}")
+    if not dtype.info.is_float:
         return random.integers(0, 1 << 8 * kind.itemsize, count, dtype=np.uint64).astype(kind)
     return random.standard_normal(count, np.float32).astype(numpy_type(dtype)).view(kind)
 
@@ -200,7 +207,7 @@ def _random(random, dtype, count):
 def _write(name, dtype, inputs, outputs, golden):
     def numbers(bits):
         values = bits.view(numpy_type(dtype))
-        return values.astype(np.float32) if dtype in FLOATS and dtype != DType.FP16 else values
+        return values if hasattr(np, dtype.info.numpy) else values.astype(np.float32)
 
     arrays = {}
     for prefix, rows in (("in", inputs), ("out", outputs), ("golden", golden)):

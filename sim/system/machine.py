@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from hw.ace.words import ROOTED, Collective
+from hw.ace.collectives import Collective
 from hw.errors import UserError
 
 from .calibration import Calibration
@@ -164,7 +164,7 @@ class Machine:
                 self._open.discard(operation)
             self.over(handle, "collective", rank, tag or collective.name, done, last)
 
-        root = tuple(root or (0,) * len(dimensions)) if collective in ROOTED else None
+        root = tuple(root or (0,) * len(dimensions)) if collective.info.rooted else None
         operation = Operation(self, number, key, collective, size, dimensions, members, root, ended)
         self._open.add(operation)
         for rank in members:
@@ -231,7 +231,7 @@ class Machine:
     def program(self, collective, shape, dimensions, place, up):
         key = collective, shape, dimensions, place, up
         if key not in self._programs:
-            role = place if collective in ROOTED else None
+            role = place if collective.info.rooted else None
             self._programs[key] = program(self.config, collective, shape, dimensions,
                                           (0,) * len(shape) if role else place, up=up, role=role)
         return self._programs[key]
@@ -260,7 +260,7 @@ class Machine:
         if root is not None and (len(root) != len(dimensions) or not all(
                 0 <= at < self.config.shape[dimension] for at, dimension in zip(root, dimensions, strict=False))):
             raise UserError(f"The root must have a coordinate in each of the dimensions {dimensions!r}, not {root!r}.")
-        if self.config.fold and (collective in ROOTED or ranks is not None or delays):
+        if self.config.fold and (collective.info.rooted or ranks is not None or delays):
             raise UserError(f"{collective.name} on some ranks, with delays or with a root needs a machine with "
                             "fold=False.")
         return collective, dimensions

@@ -4,13 +4,10 @@ from math import prod
 
 from hw.ace.config import COLUMN_BYTES
 from hw.ace.programs.schedule import role_of
-from hw.ace.words import ROOTED, Collective
 
 from .routes import piece_bytes
 
 __all__ = ["Operation"]
-
-C = Collective
 
 
 class Operation:
@@ -57,7 +54,7 @@ class Operation:
 
     def _program(self, rank, up):
         place = self.machine.place(rank, self.dimensions)
-        if self.collective in ROOTED:
+        if self.collective.info.rooted:
             place = tuple(role_of(self.collective, at, root, size, up=up)
                           for at, root, size in zip(place, self.root, self.shape, strict=True))
         if (place, up) not in self._programs:
@@ -68,14 +65,14 @@ class Operation:
         """``(up, piece, whole)`` of each chunk: columns of the upper and the lower half in turns, as the accelerator
         cuts; ``whole`` is what of the buffer is in all of its shards."""
         config, first = self.machine.config, next(iter(self.members))
-        if not self.size and self.collective != C.BARRIER:
+        if not self.size and self.collective.info.moves_data:
             return []
         if prod(self.shape) == 1 and config.endpoint.engine != "sram":
             return []
         made = self._program(first, True)
         longest = piece_bytes(config, made)
         exact = config.endpoint.engine != "sram"
-        if self.collective == C.BARRIER:
+        if not self.collective.info.moves_data:
             return [(True, min(longest, config.packet_bytes), 0)]
         step = 1 if exact else COLUMN_BYTES
         self._split, shards = made.split, made.shards if made.split else 1

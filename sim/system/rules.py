@@ -44,7 +44,7 @@ def simgrid(shape, links, *, algorithm="hierarchical"):
 
 def block(collective, size, ranks):
     """Bytes as :meth:`Machine.issue` takes them, of a whole vector of ``size``."""
-    return size if collective == C.ALL_REDUCE else size // ranks
+    return size // ranks if collective.info.varying else size
 
 
 def closed_form(collective, shape, size, links, *, algorithm="hierarchical", serial_blocks=False):

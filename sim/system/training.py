@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
-from hw.ace.words import Collective
 from hw.errors import UserError
 
 from .graph import Graph, Kind, Node
@@ -139,7 +138,7 @@ def dimensions_of(group, shape, model_parallel):
 def count_bytes(exchange, ranks):
     """Bytes of an exchange as NCCL counts them: of what a rank gets from a reduce-scatter, of what it has for each rank
     in an all-to-all, rounded up; of the whole buffer otherwise."""
-    if exchange.collective in (Collective.REDUCE_SCATTER, Collective.ALL_TO_ALL):
+    if exchange.collective.info.sends_blocks:
         return -(-exchange.bytes // ranks)
     return exchange.bytes
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from hw.ace.model.numerics import combine
 from hw.ace.numerics.formats import DType, Op, growth, width
-from hw.ace.words import ROOTED, Collective, HeaderWord, Ordered, PhaseWord, RoleWord, SendWord, TransferWord
+from hw.ace.words import HeaderWord, Ordered, PhaseWord, RoleWord, SendWord, TransferWord
 
 __all__ = ["Machine"]
 
@@ -38,7 +38,7 @@ class Machine:
         for up, column, length in self._cuts(collective, header, shard, grown):
             programs = [self._read(rank, collective, root, up) for rank in ranks]
             beats = -(-(length << grown) // self.config.beat_bytes)
-            chunk = _Chunk(self, programs, beats, inside, op, trust=collective == Collective.BARRIER)
+            chunk = _Chunk(self, programs, beats, inside, op, trust=not collective.info.moves_data)
             cut = _Cut(shard, total, column, length, size, chunk.piece)
             for rank in ranks:
                 for buffer, slot in cut.parts(programs[rank].fills, programs[rank].header.src_whole):
@@ -61,7 +61,7 @@ class Machine:
 
     def _cuts(self, collective, header, shard, grown):
         """Direction, first column and length of each chunk."""
-        if collective == Collective.BARRIER:
+        if not collective.info.moves_data:
             return [(True, 0, 1)]
         half = min(64 * -(-shard // 128), shard) if self.directories[0][collective].both else shard
         piece = header.piece * 64 >> grown
@@ -76,11 +76,11 @@ class Machine:
             number = sum(3 ** dimension * (at > to) + 2 * 3 ** dimension * (at < to)
                          for dimension, (at, to) in enumerate(zip(here, root, strict=True)))
             address = RoleWord.unpack(memory[address + number]).program
-        elif collective in ROOTED:
+        elif collective.info.rooted:
             number = 0
             for dimension, size in enumerate(self.shape):
                 ahead = int(np.unravel_index(rank, self.shape)[dimension]) - root[dimension]
-                distance = ahead if up == (collective == Collective.BROADCAST) else -ahead
+                distance = ahead if up == collective.info.from_root else -ahead
                 number += 3 ** dimension * ([0] + [1] * (size - 2) + [2] * (size > 1))[distance % size]
             address = RoleWord.unpack(memory[address + number]).program
         words = iter(range(address, address + len(memory)))

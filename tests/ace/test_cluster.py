@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from dmace.drivers.ace import Share
+from hw.ace.collectives import Collective, those
 from hw.ace.config import TINY
 from hw.ace.model import collective as model
 from hw.ace.model.numerics import numpy_type
 from hw.ace.numerics.formats import DType, Reduction, growth
-from hw.ace.words import REDUCING, Collective, Status
+from hw.ace.words import Status
 from hw.errors import UserError
 from sim.ace.cluster import Cluster, CollectiveFailed
 from sim.ace.communicators import Communicator
@@ -23,7 +24,6 @@ from sim.ace.shared_library import ClusterFailed, build_library
 pytestmark = pytest.mark.rtl
 
 C = Collective
-PARTS = {C.REDUCE_SCATTER, C.ALL_TO_ALL}
 
 
 @cache
@@ -37,7 +37,7 @@ def _cluster(shape, **options):
 
 def _inputs(rng, collective, ranks, group, count, dtype):
     """Each rank's elements, any bits at all."""
-    length = count * group if collective in PARTS else count
+    length = collective.info.sent(count, group)
     bits = np.dtype(f"u{numpy_type(dtype).itemsize}")
     return [rng.integers(0, 1 << 8 * bits.itemsize, length, np.uint64).astype(bits) for _ in range(ranks)]
 
@@ -49,7 +49,7 @@ def _compare(cluster, collective, rng, *, count, dtype, communicator=0, root=Non
     inputs = _inputs(rng, collective, cluster.size, prod(shape), count, dtype)
     outcome = cluster.collective(collective, inputs, dtype=dtype, count=count, op=op, root=root, widen=widen,
                                  ordered=ordered, communicator=communicator, limit=200_000, **options)
-    if collective == C.BARRIER:
+    if not collective.info.moves_data:
         return outcome
     for group in cluster.groups(communicator):
         expected = model.results(collective, shape, [inputs[rank] for rank in group], dtype=dtype, count=count, op=op,
@@ -61,7 +61,7 @@ def _compare(cluster, collective, rng, *, count, dtype, communicator=0, root=Non
 
 
 def _root(rng, collective, shape):
-    return tuple(int(rng.integers(size)) for size in shape) if collective in (C.BROADCAST, C.REDUCE) else None
+    return tuple(int(rng.integers(size)) for size in shape) if collective.info.rooted else None
 
 
 @pytest.mark.parametrize("shape", [(1,), (2,), (5,), (2, 3), (2, 2, 2)], ids=lambda shape: "x".join(map(str, shape)))
@@ -71,7 +71,7 @@ def test_every_collective(shape, seed):
         for collective in Collective:
             for dtype in rng.permutation(list(DType))[:2]:
                 dtype = DType(dtype)
-                in_place = collective != C.ALL_TO_ALL and bool(rng.integers(2))
+                in_place = collective.info.in_place and bool(rng.integers(2))
                 _compare(cluster, collective, rng, count=int(rng.integers(1, 700)), dtype=dtype, in_place=in_place,
                          root=_root(rng, collective, shape), op=Reduction(rng.choice(Reduction)),
                          widen=growth(dtype) > 0 and bool(rng.integers(2)),
@@ -83,7 +83,7 @@ def test_every_collective(shape, seed):
 def test_rank_order(shape, seed):
     rng = np.random.default_rng(seed)
     with _cluster(shape, link=Link(latency=5), seed=seed) as cluster:
-        for collective in REDUCING:
+        for collective in those(lambda info: info.reduces):
             for dtype in (DType.FP32, DType.BF16, DType.INT8):
                 _compare(cluster, collective, rng, count=int(rng.integers(1, 2500)), dtype=dtype, ordered=True,
                          root=_root(rng, collective, shape), op=Reduction(rng.choice(Reduction)),

@@ -18,7 +18,7 @@ from hw.ace.pool import FsmPool
 from hw.ace.programs.program import encode
 from hw.ace.programs.schedule import plan, role_of
 from hw.ace.programs.store import Programs
-from hw.ace.words import PROGRAM_WIDTH, ROOTED, Collective
+from hw.ace.words import PROGRAM_WIDTH, Collective
 
 CONFIG = TINY
 FSM_MASK, SLOT_MASK = CONFIG.fsms - 1, CONFIG.slots - 1
@@ -203,7 +203,7 @@ class _World:
 
 def _program(collective, shape, place, root, up):
     dimensions = tuple(range(len(shape)))
-    if collective in ROOTED:
+    if collective.info.rooted:
         role = tuple(role_of(collective, here, there, size, up=up)
                      for here, there, size in zip(place, root, shape, strict=True))
         return plan(collective, shape, dimensions, place, up=up, role=role)
@@ -274,7 +274,7 @@ def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
 @pytest.mark.parametrize("shape, slow", [
     ((2,), True), ((3, 2), True), pytest.param((4,), False, marks=pytest.mark.soak),
     pytest.param((2, 2), True, marks=pytest.mark.soak)], ids=str)
-@pytest.mark.parametrize("collective", [one for one in Collective if one != Collective.BARRIER], ids=lambda c: c.name)
+@pytest.mark.parametrize("collective", [one for one in Collective if one.info.moves_data], ids=lambda c: c.name)
 def test_collectives(collective, shape, slow):
     rng = random.Random(f"{collective} {shape} {slow}")
     chunks = range(6)

@@ -6,10 +6,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from hw.ace.collectives import Collective, those
 from hw.ace.config import TINY
 from hw.ace.model.varying import blocks_received
 from hw.ace.numerics.formats import DType, Reduction
-from hw.ace.words import Collective
 from hw.errors import UserError
 from sim.ace.buffers import BEFORE
 from sim.ace.cluster import Cluster
@@ -70,10 +70,10 @@ def test_on_a_cluster(shape, seed):
     """Receive buffers in full: with what is in the gaps between parts."""
     rng, bits = random.Random(seed), np.random.default_rng(seed)
     with Cluster(TINY, shape, library=_library(), link=Link(latency=5), seed=seed) as cluster:
-        for collective in (C.ALL_GATHER, C.REDUCE_SCATTER, C.ALL_TO_ALL) * 2:
+        for collective in those(lambda info: info.varying) * 2:
             most = rng.choice((5, 700))
             counts = [skewed(rng, cluster.size, most) for _ in range(cluster.size)] \
-                if collective == C.ALL_TO_ALL else skewed(rng, cluster.size, most)
+                if collective.info.pairwise else skewed(rng, cluster.size, most)
             parts = extents(collective, counts, scattered(rng))
             blocks = _blocks(bits, parts)
             want = blocks_received(collective, shape, blocks, counts, dtype=DType.FP32, op=Reduction.SUM)

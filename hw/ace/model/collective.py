@@ -1,7 +1,7 @@
 """Golden model of the collectives: what each rank's receive buffer holds in the end, bit by bit.
 
-From what a collective means and from the documented order of additions, element by element; how the hardware cuts,
-moves and stores them makes no difference to it.
+From what a collective means and from the documented order of additions, element by element. Lengths of buffers come
+from the table of collectives; programs, and how the hardware cuts, moves and stores elements, make no difference.
 """
 
 from functools import partial, reduce
@@ -9,9 +9,9 @@ from math import prod
 
 import numpy as np
 
+from hw.ace.collectives import Collective
 from hw.ace.config import COLUMN_BYTES
-from hw.ace.numerics.formats import FLOATS, DType, Op, Reduction, growth, width
-from hw.ace.words import Collective
+from hw.ace.numerics.formats import FLOATS, DType, Op, Reduction
 
 from .numerics import combine, numpy_type, rounded
 
@@ -46,30 +46,48 @@ def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=N
         Combine in rank order.
     """
     ranks = prod(shape)
-    if widen and not growth(dtype):
+    if widen and not dtype.info.widens:
         raise ValueError(f"Only 16-bit floats and FP8 can be widened, not {dtype.name}")
-    if collective == Collective.BARRIER:
+    info = collective.info
+    if not info.moves_data:
         return [None] * ranks
-    if collective == Collective.BROADCAST:
-        source = inputs[np.ravel_multi_index(root, shape)]
-        return [_there_and_back(_sized(source, count), dtype, widen) for _ in range(ranks)]
-    if collective in (Collective.ALL_GATHER, Collective.ALL_TO_ALL):
-        length = count if collective == Collective.ALL_GATHER else count * ranks
-        sent = _there_and_back(np.stack([_sized(one, length) for one in inputs]), dtype, widen)
-        if collective == Collective.ALL_GATHER:
-            return [sent.reshape(-1) for _ in range(ranks)]
-        return list(sent.reshape(ranks, ranks, count).swapaxes(0, 1).reshape(ranks, -1))
+    at_root = None if root is None else int(np.ravel_multi_index(root, shape))
+    sources = [inputs[at_root]] if info.from_root else inputs
+    sent = np.stack([_sized(one, info.sent(count, ranks)) for one in sources])
+    if info.reduces:
+        order = _in_rank_order if ordered else partial(
+            _round_rings, shape=shape, at=_owners(collective, shape, count, dtype.info.bytes, root, both))
+        made = _reduced(sent, order, dtype, op, widen)
+    else:
+        made = _there_and_back(sent, dtype, widen)
+    received = _RECEIVED[collective](made, ranks)
+    return [received[rank] if info.writes(at_root=rank == at_root) else None for rank in range(ranks)]
 
-    scatter = collective == Collective.REDUCE_SCATTER
-    sent = np.stack([_sized(one, count * ranks if scatter else count) for one in inputs])
-    order = _in_rank_order if ordered else partial(
-        _round_rings, shape=shape, at=_owners(collective, shape, count, width(dtype) // 8, root, both))
-    reduced = _reduced(sent, order, dtype, op, widen)
-    if scatter:
-        return list(reduced.reshape(ranks, count))
-    if collective == Collective.REDUCE:
-        return [reduced if rank == np.ravel_multi_index(root, shape) else None for rank in range(ranks)]
-    return [reduced for _ in range(ranks)]
+
+def _all(made, ranks):
+    """Every rank receives everything that was sent, or all of its reduction."""
+    return [made.reshape(-1)] * ranks
+
+
+def _own_block(made, ranks):
+    """Rank r receives block r of the reduction."""
+    return list(made.reshape(ranks, -1))
+
+
+def _block_of_each(made, ranks):
+    """Rank r receives block r of every rank."""
+    return list(made.reshape(ranks, ranks, -1).swapaxes(0, 1).reshape(ranks, -1))
+
+
+_RECEIVED = {
+    Collective.ALL_REDUCE: _all,
+    Collective.REDUCE_SCATTER: _own_block,
+    Collective.ALL_GATHER: _all,
+    Collective.ALL_TO_ALL: _block_of_each,
+    Collective.BROADCAST: _all,
+    Collective.REDUCE: _all,
+}
+"""Receive buffers of all ranks, made of what was sent, a row for each sender, or of its reduction."""
 
 
 def _sized(elements, length):

@@ -4,29 +4,24 @@ Elements go in and come out as the bits in memory, in arrays of unsigned integer
 hardware and nothing else.
 """
 
-import ml_dtypes
+import ml_dtypes  # noqa: F401  It gives NumPy the names of its types.
 import numpy as np
 
 from hw.ace.numerics.formats import BYTE_FLOATS, FLOATS, DType, Op, check_types, width
 
-__all__ = ["combine", "combine_words", "numpy_type", "rounded"]
+__all__ = ["combine", "combine_words", "element_type", "numpy_type", "rounded"]
 
-_NUMPY = {
-    DType.FP32: np.dtype(np.float32),
-    DType.FP16: np.dtype(np.float16),
-    DType.BF16: np.dtype(ml_dtypes.bfloat16),
-    DType.E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
-    DType.E5M2: np.dtype(ml_dtypes.float8_e5m2),
-    DType.E4M3_SAT: np.dtype(ml_dtypes.float8_e4m3fn),
-    DType.E5M2_SAT: np.dtype(ml_dtypes.float8_e5m2),
-    DType.INT32: np.dtype(np.int32),
-    DType.INT8: np.dtype(np.int8),
-}
+_NUMPY = {dtype: np.dtype(dtype.info.numpy) for dtype in DType}
 
 
 def numpy_type(dtype):
-    """NumPy's name for a :class:`DType`."""
+    """NumPy's type of a :class:`DType`."""
     return _NUMPY[dtype]
+
+
+def element_type(kind):
+    """The first :class:`DType` that is NumPy's ``kind``, or None."""
+    return next((dtype for dtype, known in _NUMPY.items() if known == kind), None)
 
 
 def combine(op, a, b, *, a_type, b_type=None, o_type=None):

@@ -6,8 +6,6 @@ difference to what becomes of them.
 
 import numpy as np
 
-from hw.ace.words import Collective
-
 from .collective import results
 
 __all__ = ["blocks_received"]
@@ -19,7 +17,7 @@ def blocks_received(collective, shape, blocks, counts, **options):
     Parameters
     ----------
     collective : Collective
-        REDUCE_SCATTER, ALL_GATHER or ALL_TO_ALL.
+        One that has a varying form.
     shape : tuple of int
         Ranks along each dimension of the communicator.
     blocks : list of lists of arrays
@@ -34,9 +32,9 @@ def blocks_received(collective, shape, blocks, counts, **options):
     longest = int(np.max(counts))
     sent = [np.concatenate([_padded(block, longest) for block in row]) for row in blocks]
     made = results(collective, shape, sent, count=longest, **options)
-    if collective == Collective.REDUCE_SCATTER:
+    if not collective.info.receives_blocks:
         return [[one[:count]] for one, count in zip(made, counts, strict=True)]
-    lengths = np.transpose(counts) if collective == Collective.ALL_TO_ALL else [counts] * len(made)
+    lengths = np.transpose(counts) if collective.info.pairwise else [counts] * len(made)
     return [[one[at * longest:at * longest + count] for at, count in enumerate(row)]
             for one, row in zip(made, lengths, strict=True)]
 

@@ -21,7 +21,7 @@ from hw.common.delay import delayed
 
 from .convert import Narrow, Widen
 from .convert_byte import BYTE_EXPONENT_WIDTH, NarrowByte, WidenByte, is_byte
-from .formats import FLOATS, OP_WIDTH, TYPE_WIDTH, WORD_WIDTH, DType, Op
+from .formats import FLOATS, HALF_FLOATS, OP_WIDTH, TYPE_WIDTH, WORD_WIDTH, DType, Op, one_of
 from .fp_add import FpAdd, unpacked_layout
 from .fp_multiply import FpMultiply
 from .integer import IntegerAlu
@@ -122,7 +122,7 @@ class Lane(wiring.Component):
         m.d.comb += [narrow.dtype.eq(now.dtype) for narrow in (low, high, *bytes_)]
         word, last = Signal(WORD_WIDTH, reset_less=True), Signal(controls, reset_less=True)
         m.d.sync += [word.eq(Mux(now.integer, whole, low.i)), last.eq(now)]
-        halves = (last.dtype == DType.FP16) | (last.dtype == DType.BF16)
+        halves = one_of(last.dtype, HALF_FLOATS)
         packed = last.packed.replicate(24)
         m.d.sync += self.o.eq(Mux(halves, Cat(low.o, high.o & packed[:16]), word))
         if self.fp8:
@@ -179,7 +179,7 @@ class Lane(wiring.Component):
         mode = Signal(mode_layout(), reset_less=True)
         m.d.sync += [
             mode.integer.eq(control.integer),
-            mode.pair.eq(control.packed & ((control.dtype == DType.FP16) | (control.dtype == DType.BF16) | fp8)),
+            mode.pair.eq(control.packed & (one_of(control.dtype, HALF_FLOATS) | fp8)),
             mode.bytes.eq(control.packed & ((control.dtype == DType.INT8) | fp8)),
         ]
         m.d.comb += [multiplier.mode.eq(mode), multiplier.a_word.eq(words["a"]), multiplier.b_word.eq(words["b"])]

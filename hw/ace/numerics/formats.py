@@ -1,14 +1,19 @@
-"""Data types and operations of the collectives accelerator: codes, bit layouts, canonical NaNs.
+"""Element types and operations of the collectives accelerator: codes, bit layouts, canonical NaNs.
 
-Plain Python: the golden model, the C header and the hardware share these tables and nothing else.
+Plain Python: the golden model, the driver, the tools, the C header and the hardware derive from these tables. A new
+type is a code and a row here, and the arithmetic of a lane: :mod:`~.alu`, :mod:`~.convert`, :mod:`~.divide`.
 """
 
 import enum
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 __all__ = [
-    "BYTE_FLOATS", "FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "FloatFormat", "Op", "Reduction",
-    "check_types", "elements", "growth", "reductions", "types", "width",
+    "BYTE_FLOATS", "DTYPES", "FLOATS", "HALF_FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "DTypeInfo",
+    "FloatFormat", "IntegerFormat", "Op", "Reduction", "check_types", "elements", "growth", "one_of", "reductions",
+    "types", "width",
 ]
 
 WORD_WIDTH = 32
@@ -23,26 +28,22 @@ OP_WIDTH = 3
 
 
 class DType(enum.IntEnum):
-    """What an element is. Every other code is reserved, and what a lane makes of it is unspecified."""
+    """Code of an element type. Every other code is reserved, and what a lane makes of it is unspecified."""
 
     FP32 = 0
-    """IEEE 754-2019 binary32."""
     FP16 = 1
-    """IEEE 754-2019 binary16."""
     BF16 = 2
-    """The upper half of a binary32."""
     E4M3 = 4
-    """OCP 8-bit floating point, E4M3: no infinity, one NaN of each sign. What is beyond the greatest becomes NaN."""
     E5M2 = 5
-    """OCP 8-bit floating point, E5M2: the upper half of a binary16. What is beyond the greatest becomes infinity."""
     E4M3_SAT = 6
-    """E4M3 that saturates: a result beyond the greatest finite number becomes that number."""
     E5M2_SAT = 7
-    """E5M2 that saturates: so does an infinite result."""
     INT32 = 8
-    """Two's complement; sums and products wrap."""
     INT8 = 9
-    """Two's complement; sums and products wrap."""
+
+    @property
+    def info(self) -> "DTypeInfo":
+        """Its row of :data:`DTYPES`."""
+        return DTYPES[self]
 
 
 class Op(enum.IntEnum):
@@ -71,8 +72,8 @@ class Reduction(enum.IntEnum):
 
 
 def types(config):
-    """What elements an accelerator of this :class:`~hw.ace.config.AceConfig` knows."""
-    return [dtype for dtype in DType if config.fp8 or dtype not in BYTE_FLOATS]
+    """Element types of an accelerator of this :class:`~hw.ace.config.AceConfig`."""
+    return [dtype for dtype in DType if dtype.info.option is None or getattr(config, dtype.info.option)]
 
 
 def reductions(config):
@@ -118,31 +119,109 @@ class FloatFormat(NamedTuple):
         return 1 << (self.width - 1)
 
 
-FLOATS = {
-    DType.FP32: FloatFormat(exponent_width=8, fraction_width=23, nan=0x7FC0_0000),
-    DType.FP16: FloatFormat(exponent_width=5, fraction_width=10, nan=0x7E00),
-    DType.BF16: FloatFormat(exponent_width=8, fraction_width=7, nan=0x7FC0),
-    DType.E4M3: FloatFormat(exponent_width=4, fraction_width=3, nan=0x7F, finite=True),
-    DType.E5M2: FloatFormat(exponent_width=5, fraction_width=2, nan=0x7E),
-    DType.E4M3_SAT: FloatFormat(exponent_width=4, fraction_width=3, nan=0x7F, finite=True, saturates=True),
-    DType.E5M2_SAT: FloatFormat(exponent_width=5, fraction_width=2, nan=0x7E, saturates=True),
+class IntegerFormat(NamedTuple):
+    """A two's complement integer."""
+
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DTypeInfo:
+    """A row of :data:`DTYPES`.
+
+    Parameters
+    ----------
+    doc : str
+        Its definition, as half a sentence.
+    layout : FloatFormat or IntegerFormat
+        Its bits; tells integers from floating point.
+    numpy : str
+        NumPy's name of it, once ``ml_dtypes`` is imported.
+    nccl : str or None
+        NCCL's name of it.
+    option : str or None
+        The option of :class:`~hw.ace.config.AceConfig` without which the accelerator does not have it.
+    """
+
+    doc: str
+    layout: "FloatFormat | IntegerFormat"
+    numpy: str
+    nccl: str | None
+    option: str | None = None
+
+    @property
+    def bits(self) -> int:
+        return self.layout.width
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+    @property
+    def is_float(self) -> bool:
+        return isinstance(self.layout, FloatFormat)
+
+    @property
+    def widens(self) -> bool:
+        """With ``widen``, it is FP32 in the SRAM and on the links, and is added as FP32."""
+        return self.is_float and self.bits < WORD_WIDTH
+
+
+_E4M3 = FloatFormat(exponent_width=4, fraction_width=3, nan=0x7F, finite=True)
+_E5M2 = FloatFormat(exponent_width=5, fraction_width=2, nan=0x7E)
+
+DTYPES = {
+    DType.FP32: DTypeInfo(
+        doc="IEEE 754-2019 binary32", numpy="float32", nccl="ncclFloat32",
+        layout=FloatFormat(exponent_width=8, fraction_width=23, nan=0x7FC0_0000)),
+    DType.FP16: DTypeInfo(
+        doc="IEEE 754-2019 binary16", numpy="float16", nccl="ncclFloat16",
+        layout=FloatFormat(exponent_width=5, fraction_width=10, nan=0x7E00)),
+    DType.BF16: DTypeInfo(
+        doc="upper half of a binary32", numpy="bfloat16", nccl="ncclBfloat16",
+        layout=FloatFormat(exponent_width=8, fraction_width=7, nan=0x7FC0)),
+    DType.E4M3: DTypeInfo(
+        doc="OCP 8-bit E4M3, no infinity; a result beyond 448 becomes NaN", numpy="float8_e4m3fn",
+        nccl="ncclFloat8e4m3", option="fp8", layout=_E4M3),
+    DType.E5M2: DTypeInfo(
+        doc="OCP 8-bit E5M2; a result beyond 57,344 becomes infinity", numpy="float8_e5m2",
+        nccl="ncclFloat8e5m2", option="fp8", layout=_E5M2),
+    DType.E4M3_SAT: DTypeInfo(
+        doc="E4M3, saturating: a result beyond 448 becomes 448", numpy="float8_e4m3fn", nccl=None, option="fp8",
+        layout=_E4M3._replace(saturates=True)),
+    DType.E5M2_SAT: DTypeInfo(
+        doc="E5M2, saturating: a result beyond 57,344, infinity too, becomes 57,344", numpy="float8_e5m2", nccl=None,
+        option="fp8", layout=_E5M2._replace(saturates=True)),
+    DType.INT32: DTypeInfo(
+        doc="two's complement; sums and products wrap", numpy="int32", nccl="ncclInt32", layout=IntegerFormat(32)),
+    DType.INT8: DTypeInfo(
+        doc="two's complement; sums and products wrap", numpy="int8", nccl="ncclInt8", layout=IntegerFormat(8)),
 }
+"""Code -> row."""
+
+FLOATS = {dtype: info.layout for dtype, info in DTYPES.items() if isinstance(info.layout, FloatFormat)}
 """Floating-point types and their layouts."""
+
+HALF_FLOATS = tuple(dtype for dtype, layout in FLOATS.items() if layout.width == 16)
+"""Floating-point types of 16 bits."""
 
 BYTE_FLOATS = tuple(dtype for dtype, layout in FLOATS.items() if layout.width == 8)
 """FP8."""
 
-_INTEGERS = {DType.INT32: 32, DType.INT8: 8}
+
+def one_of(value, dtypes):
+    """Whether a code is that of one of the types; an expression if the code is one."""
+    return reduce(or_, (value == dtype for dtype in dtypes))
 
 
 def width(dtype):
     """Bits of one element."""
-    return FLOATS[dtype].width if dtype in FLOATS else _INTEGERS[dtype]
+    return DTYPES[dtype].bits
 
 
 def growth(dtype):
-    """log2 of how many times as long an element is as FP32: 1 or 2 for floats that can be widened, 0 for all others."""
-    return {16: 1, 8: 2}.get(width(dtype), 0) if dtype in FLOATS else 0
+    """log2 of FP32's width over the type's, where it can be widened: 1 or 2; 0 for all others."""
+    return (WORD_WIDTH // width(dtype)).bit_length() - 1 if DTYPES[dtype].widens else 0
 
 
 def check_types(a, b, o):

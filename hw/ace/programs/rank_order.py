@@ -6,7 +6,8 @@ results down. Every chunk does both, so each direction of each link carries ever
 
 from math import prod
 
-from hw.ace.words import Ordered, SendWord, TransferWord
+from hw.ace.collectives import Ordered
+from hw.ace.words import SendWord, TransferWord
 
 from .program import Phase, Program
 

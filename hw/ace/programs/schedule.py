@@ -12,8 +12,9 @@ from itertools import groupby, product
 from math import prod
 from typing import NamedTuple
 
+from hw.ace.collectives import Collective, Ordered, those
 from hw.ace.config import DIMENSIONS, MAX_RANKS
-from hw.ace.words import ROOTED, Collective, Ordered, RoleWord, SendWord, TransferWord
+from hw.ace.words import RoleWord, SendWord, TransferWord
 
 from . import rank_order
 from .program import Phase, Program, encode
@@ -22,8 +23,8 @@ __all__ = ["ORDER", "Assembly", "Entry", "assemble", "plan", "role_of"]
 
 C = Collective
 
-ORDER = (C.ALL_REDUCE, C.REDUCE_SCATTER, C.ALL_GATHER, C.BROADCAST, C.REDUCE, C.BARRIER, *Ordered, C.ALL_TO_ALL)
-"""Which collective gets its words first."""
+ORDER = (*those(lambda info: not info.pairwise), *Ordered, *those(lambda info: info.pairwise))
+"""The order in which programs are placed in the programs' memory: the longest last."""
 
 
 class Entry(NamedTuple):
@@ -58,9 +59,9 @@ class Assembly:
 
 def role_of(collective, coordinate, root, size, *, up):
     """Role in one dimension of a rank at ``coordinate``: see :data:`~.words.ROLE_FIELDS`."""
-    if collective in tuple(Ordered):
+    if isinstance(collective, Ordered):
         return rank_order.role_of(coordinate, root)
-    behind = up == (collective == C.BROADCAST)
+    behind = up == collective.info.from_root
     distance = (coordinate - root if behind else root - coordinate) % size
     return 0 if distance == 0 else 2 if distance == size - 1 else 1
 
@@ -86,9 +87,9 @@ def plan(collective, shape, dimensions, coordinates, *, up=True, role=None, max_
         Above :data:`~.config.MAX_RANKS` the words of a program have no room for it: for those who only look ahead.
     """
     _check(shape, dimensions, coordinates, max_ranks)
-    if (role is not None) != _rooted(collective) or (role is not None and len(role) != len(shape)):
+    if (role is not None) != collective.info.rooted or (role is not None and len(role) != len(shape)):
         raise ValueError(f"A program for {collective.name} in {len(shape)} dimensions cannot have the role {role!r}")
-    if collective in tuple(Ordered):
+    if isinstance(collective, Ordered):
         return rank_order.plan(collective, shape, dimensions, coordinates, role)
     rings = [_Ring(shape, number, coordinates, dimensions[number], up) for number, size in enumerate(shape) if size > 1]
     return _PLANS[collective](shape, coordinates, rings, role)
@@ -109,7 +110,8 @@ def assemble(config, shape, dimensions, coordinates, *, both=True, base=0, colle
     _check(shape, dimensions, coordinates)
     store, directory, left_out = _Store(base, config.program_words), {}, {}
     for collective in collectives:
-        ways = (True, False) if both and collective not in (C.BARRIER, *Ordered) else (True,)
+        both_ways = both and collective.info.both_ways and not isinstance(collective, Ordered)
+        ways = (True, False) if both_ways else (True,)
         try:
             directory[collective], store = _assemble_one(store, config, collective, ways, shape, dimensions,
                                                          coordinates)
@@ -142,7 +144,7 @@ def _assemble_one(store, config, collective, ways, shape, dimensions, coordinate
     """A collective's directory entry, and the store with its programs."""
     addresses = []
     for up in ways:
-        if not _rooted(collective):
+        if not collective.info.rooted:
             address, store = store.put(encode(plan(collective, shape, dimensions, coordinates, up=up), config))
         else:
             # Trailing dimensions of one rank need no roles of their own.
@@ -160,10 +162,6 @@ def _assemble_one(store, config, collective, ways, shape, dimensions, coordinate
             address, store = store.put(table)
         addresses.append(address)
     return Entry(addresses[0], addresses[-1], len(ways) == 2), store
-
-
-def _rooted(collective):
-    return collective in (*ROOTED, Ordered.REDUCE)
 
 
 def _roles(collective, coordinate, size):

@@ -17,9 +17,8 @@ from sim.ace.communicators import Communicator
 from sim.ace.endpoints import Link, Memory
 from sim.ace.shared_library import ClusterFailed
 
-__all__ = ["MEMORY_LATENCY", "TYPES", "Bench", "differences"]
+__all__ = ["MEMORY_LATENCY", "Bench", "differences"]
 
-TYPES = {"fp32": DType.FP32, "int32": DType.INT32}
 MEMORY_LATENCY = 100
 
 _WORD_BYTES = 8
@@ -104,7 +103,7 @@ class Bench:
     def inputs(self, ranks, size):
         """An array of ``size`` bytes for each rank."""
         rng = np.random.default_rng(self.seed)
-        if self.dtype == DType.INT32:
+        if not self.dtype.info.is_float:
             return [rng.integers(0, 1 << 32, size // 4, np.uint32) for _ in range(ranks)]
         return [rng.standard_normal(size // 4, np.float32).view(np.uint32) for _ in range(ranks)]
 

@@ -8,15 +8,15 @@ from math import prod
 import numpy as np
 import pytest
 
+from hw.ace.collectives import Collective, those
 from hw.ace.model.collective import results
 from hw.ace.model.numerics import combine, numpy_type
 from hw.ace.numerics.formats import FLOATS, DType, Op, Reduction, growth, width
-from hw.ace.words import ROOTED, Collective
 from tests.ace.numerics.operands import random_pairs
 
 C = Collective
 SMALL = [dtype for dtype in DType if growth(dtype)]
-REDUCING = (C.ALL_REDUCE, C.REDUCE_SCATTER, C.REDUCE)
+REDUCING = those(lambda info: info.reduces)
 
 
 def name(value):
@@ -32,8 +32,7 @@ def random_root(rng, shape):
 
 
 def random_inputs(rng, collective, shape, dtype, count):
-    length = count * prod(shape) if collective in (C.REDUCE_SCATTER, C.ALL_TO_ALL) else count
-    return [random_pairs(rng, dtype, length)[1] for _ in range(prod(shape))]
+    return [random_pairs(rng, dtype, collective.info.sent(count, prod(shape)))[1] for _ in range(prod(shape))]
 
 
 def values(bits, dtype):
@@ -228,13 +227,14 @@ def test_not_a_number_and_overflow():
 def test_many_cases(seed, soak):
     rng = np.random.default_rng(seed)
     for _ in range(5000 if soak else 300):
-        collective, dtype, shape = C(rng.choice([1, 2, 3, 4, 5, 6])), DType(rng.choice(DType)), random_shape(rng)
+        collective, shape = C(rng.choice(those(lambda info: info.moves_data))), random_shape(rng)
+        dtype = DType(rng.choice(DType))
         count = int(rng.integers(0, 100))
         got = results(collective, shape, random_inputs(rng, collective, shape, dtype, count), dtype=dtype, count=count,
                       op=Reduction(rng.choice(Reduction)),
-                      root=random_root(rng, shape) if collective in ROOTED else None,
+                      root=random_root(rng, shape) if collective.info.rooted else None,
                       widen=growth(dtype) > 0 and bool(rng.integers(2)), both=bool(rng.integers(2)))
-        length = count * prod(shape) if collective in (C.ALL_GATHER, C.ALL_TO_ALL) else count
+        length = collective.info.received(count, prod(shape))
         assert all(one is None or (one.shape == (length,) and one.itemsize == width(dtype) // 8) for one in got)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hw.ace.model.collective import results
 from hw.ace.numerics.formats import Op, width
 from hw.ace.programs.schedule import assemble
-from hw.ace.words import ROOTED, Collective, Ordered
+from hw.ace.words import Collective, Ordered
 from tests.ace.machine import Machine
 from tests.ace.numerics.operands import random_pairs, specials
 
@@ -35,12 +35,10 @@ def check(rng, collective, shape, config, *, dtype, count, both=True, widen=Fals
             for here in everywhere(shape)]
     assert not made[0].left_out
     machine = Machine(config, shape, dimensions, [replace(one, words=spoil(one.words)) for one in made], rng)
-    plain, ordered = C[collective.name], collective in tuple(Ordered)
-    whole = plain in (C.REDUCE_SCATTER, C.ALL_TO_ALL)
-    inputs = [_operands(rng, dtype, count * prod(shape) if whole else count) for _ in everywhere(shape)]
-    rooted = collective in (*ROOTED, Ordered.REDUCE)
-    root = tuple(int(rng.integers(size)) for size in shape) if rooted else None
-    if collective == C.BROADCAST:
+    plain, ordered, info = C[collective.name], isinstance(collective, Ordered), collective.info
+    inputs = [_operands(rng, dtype, info.sent(count, prod(shape))) for _ in everywhere(shape)]
+    root = tuple(int(rng.integers(size)) for size in shape) if info.rooted else None
+    if info.from_root:
         inputs = [sent if here == root else None for here, sent in zip(everywhere(shape), inputs, strict=True)]
     what = dict(dtype=dtype, count=count, op=Op(rng.integers(3)), root=root, widen=widen)
     got = machine.run(collective, inputs, **what)
