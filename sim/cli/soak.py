@@ -1,4 +1,4 @@
-"""``dmace soak``: thousands of random copies under the fast harness, every byte checked; memory that changes hands."""
+"""``dmace soak``: thousands of random copies in the C++ harness, every byte checked; queues with reassigned memory."""
 
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +19,7 @@ from sim.terminal import (
 __all__ = ["configure", "run"]
 
 _PIECE = 100
-"""Runs between two signs of progress."""
+"""Runs between two updates of the progress bar."""
 
 
 def configure(parser):
@@ -32,16 +32,16 @@ def configure(parser):
     dma.add_argument("--together", type=integer, default=300, metavar="N",
                      help="requests back to back, in each run of that kind (default: %(default)s)")
     dma.add_argument("--rounds", type=integer, default=1, metavar="N",
-                     help="do all that N times, with seeds that follow (default: %(default)s)")
+                     help="repeat all runs N times, with consecutive seeds (default: %(default)s)")
     add_seed(dma)
     add_json(dma)
     handover = designs.add_parser(
-        "handover", help="the DMA engine, while memory keeps answers back", description="Reset queues while memory "
-        "keeps back answers or takes nothing, give what they used to others, and check that not one byte is stored "
+        "handover", help="the DMA engine, while memory withholds responses", description="Reset queues while memory "
+        "withholds responses or accepts nothing, reassign their memory to others, and check that no byte is stored "
         "there.")
     add_config(handover, "tiny")
     handover.add_argument("--runs", type=integer, default=2000, metavar="N",
-                          help="runs, with seeds that follow (default: %(default)s)")
+                          help="number of runs, with consecutive seeds (default: %(default)s)")
     add_seed(handover)
     add_json(handover)
 
