@@ -41,7 +41,7 @@ def run(args):
     check_range("--latency", args.latency, 2, 10_000)
     check_range("--seed", args.seed, 0, (1 << 53) - 1)
     check_file("--json", args.json)
-    # Imported here, so that a wrong option is told at once.
+    # Imported here, so that a wrong option is reported at once.
     from sim.endpoint import bench
     from sim.endpoint.cluster import library
 

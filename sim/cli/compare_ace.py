@@ -38,7 +38,7 @@ def run(args):
                             "and --no-stalls.")
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_file("--json", args.json)
-    # Imported here, so that a wrong option is told at once.
+    # Imported here, so that a wrong option is reported at once.
     from sim.ace.compare import compare
     from sim.ace.compare_errors import compare_errors
 

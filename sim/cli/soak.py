@@ -55,7 +55,7 @@ def _run_copies(args):
         check_range(f"--{name}", getattr(args, name), 1, most)
     check_range("--seed", args.seed, 0, (1 << 52) - 1)
     check_file("--json", args.json)
-    # Imported here, so that a wrong option is told at once.
+    # Imported here, so that a wrong option is reported at once.
     from sim.dma.soak import runs
 
     rows, soaks = [], runs(PRESETS[args.config], args.single, args.together)
@@ -89,9 +89,9 @@ def _run_handover(args):
     write_json(args.json, result)
     if args.json != "-":
         Console().print(
-            f"{result['runs']:,} runs on {args.config}: {result['lives']:,} lives of queues with "
-            f"{result['requests']:,} requests, {result['resets']:,} times RESET of which {result['given_up']:,} left "
-            f"something in flight; {result['unexpected']:,} answers after rst dropped; "
+            f"{result['runs']:,} runs on {args.config}: {result['lives']:,} queue configurations with "
+            f"{result['requests']:,} requests, {result['resets']:,} RESETs, of which {result['given_up']:,} "
+            f"abandoned transactions; {result['unexpected']:,} responses after rst dropped; "
             f"{len(result['findings']):,} findings.")
         for finding in result["findings"]:
             Console().print(finding)

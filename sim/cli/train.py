@@ -159,7 +159,7 @@ def _show(args, experiments, runs, result):
                       "" if one["share_of_ideal"] is None else f"{one['share_of_ideal']:.1%}")
     console.print(table)
     console.print("Speed-up: over the best of noovl, commopt and compopt. Network: payload that a rank sends while a "
-                  "collective is under way.", highlight=False)
+                  "collective is in progress.", highlight=False)
     if not any(node.work.memory_bytes for node in first.nodes):
         console.print("This workload has no memory traffic of its layers: communication slows them by the cores that "
                       "it uses, but not by the memory bandwidth.", highlight=False)
