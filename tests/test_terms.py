@@ -33,7 +33,7 @@ FORBIDDEN = {
     r"\bends? of (?:a |the )?ways?\b": "endpoint",
     r"\bways (?:between|from|into|of more)\b": "timing paths",
     r"\bns (?:for )?(?:the )?wires?\b": "ns routing",
-    r"\blate[ _]ram\b": "bram_output_register",
+    r"\blate[ _]ram\b": "output register, or the timing option",
     r"\bshows? late\b|\bcomes? late\b|\bwhat comes late\b": "late-arriving (a signal), delayed (a packet)",
     # Transactions
     r"\b(?:there|way|ways?) (?:there )?and back\b": "round trip",
