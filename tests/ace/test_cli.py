@@ -87,7 +87,7 @@ def test_sim_of_a_barrier(tmp_path):
     (["--counts", "1,2,3,-4", "--collective", "all_gather"], "--counts must be from 0"),
     (["--counts", "1", "--count", "1", "--collective", "all_gather"], "--counts cannot be combined"),
     (["--input", "nowhere.npz"], "there is no file nowhere.npz"),
-    (["--input", "text"], "is no NPZ file"),
+    (["--input", "text"], "is not an NPZ file"),
     (["--input", "three.npz"], "has 3 arrays"),
     (["--input", "uneven.npz"], "must have equal lengths"),
     (["--input", "words.npz"], "must be of real numbers"),
