@@ -1,7 +1,7 @@
-"""``dmace VERB ...``: find the verb, hand it the arguments, and turn every error into one sentence.
+"""``dmace VERB ...``: find the verb, pass it the arguments, and report every error in one sentence.
 
 A verb is a module with ``configure(parser)`` and ``run(args) -> int``. It is imported when it is used, so
-that ``dmace --help`` answers at once and a missing package breaks only the verb that needs it.
+that ``dmace --help`` starts quickly and a missing package breaks only the verb that needs it.
 """
 
 import argparse
@@ -18,25 +18,25 @@ from hw.errors import UserError
 
 __all__ = ["VERBS", "main"]
 
-#: Verb -> module, and what it does in a few words.
+#: Verb -> module, and its summary.
 VERBS = {
     "verilog": ("hw.verilog_cli", "write the Verilog of a design, its pins and its registers"),
-    "sim": ("sim.cli.simulate", "simulate a design under Verilator and check what it does"),
-    "compare": ("sim.cli.compare", "check the hardware against the reference model"),
+    "sim": ("sim.cli.simulate", "simulate a design under Verilator and check the result"),
+    "compare": ("sim.cli.compare", "compare the hardware with the golden model"),
     "bench": ("sim.cli.bench", "measure throughput, latency and fairness of a design"),
-    "train": ("sim.cli.train", "predict the time of a training step on a cluster, and what communication costs"),
+    "train": ("sim.cli.train", "predict the time of a training step on a cluster, and its exposed communication"),
     "validate": ("sim.cli.validate", "compare the system simulator with other models and the RTL"),
     "sweep": ("sim.cli.sweep", "predict training over every combination of values, on many cores or machines"),
-    "fused": ("sim.cli.fused", "predict what fusing computation with its communication saves"),
-    "soak": ("sim.cli.soak", "run at random for long under the fast harness: copies, memory that changes hands"),
-    "fpga": ("fpga.cli", "make a bitstream by open tools, and load it into a board"),
+    "fused": ("sim.cli.fused", "predict the time saved by fusing computation with its communication"),
+    "soak": ("sim.cli.soak", "run long random tests in the C++ harness: copies, queues whose memory is reassigned"),
+    "fpga": ("fpga.cli", "build a bitstream with open tools, and load it into a board"),
     "board": ("fpga.board.cli", "talk to a loaded board over its serial port: self-test, copies, benchmark"),
-    "doctor": ("sim.cli.doctor", "say what this machine lacks, and how to get it"),
+    "doctor": ("sim.cli.doctor", "list the missing tools of this machine, and how to install them"),
 }
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, with the choices and the nearest of them."""
+    """Report a wrong option in one sentence, with the choices and the nearest of them."""
 
     def __init__(self, **options):
         super().__init__(**{"allow_abbrev": False, **options})
@@ -74,7 +74,7 @@ def main(argv=None):
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader has gone; the interpreter's own flush at exit must not complain again.
+        # The reader has closed the pipe; the interpreter's flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
@@ -114,7 +114,7 @@ def _dispatch(argv):
 
 
 def _available():
-    """The verbs whose module is there."""
+    """The verbs whose module exists."""
     return {verb: entry for verb, entry in VERBS.items() if find_spec(entry[0]) is not None}
 
 
@@ -128,7 +128,7 @@ def _help():
         "verbs:",
         *rows,
         "",
-        "  dmace VERB --help   what a verb takes",
+        "  dmace VERB --help   options of a verb",
         "  dmace --version     version of dmace",
     ])
 

@@ -1,4 +1,4 @@
-"""``dmace fpga``: bitstreams by open tools, and what they take."""
+"""``dmace fpga``: bitstreams by open tools, with their area and clock."""
 
 import json
 from contextlib import contextmanager
@@ -24,31 +24,32 @@ __all__ = ["configure", "run"]
 
 def configure(parser):
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    build = actions.add_parser("build", help="make a bitstream", description="Make a bitstream by Yosys, nextpnr and "
-                               "ecppack, and report its area and its clock.")
+    build = actions.add_parser("build", help="build a bitstream", description="Build a bitstream with Yosys, nextpnr "
+                               "and ecppack, and report its area and its clock.")
     _add_design(build)
     _add_seeds(build)
     build.add_argument("-o", "--output", metavar="DIR", type=Path,
                        help="copy the bitstream, its constraints and report.json there")
-    build.add_argument("--floorplan", metavar="PNG", type=Path, help="draw where the blocks lie on the FPGA")
+    build.add_argument("--floorplan", metavar="PNG", type=Path, help="draw the placement of the blocks on the FPGA")
     add_json(build)
     load = actions.add_parser("load", help="load a bitstream into a board", description="Load a bitstream into a board "
-                              "by openFPGALoader; it is built first unless that was done before.")
+                              "with openFPGALoader; it is built first if necessary.")
     _add_design(load)
     _add_seeds(load)
-    load.add_argument("--flash", action="store_true", help="into the board's flash, so that it stays")
-    paths = actions.add_parser("paths", help="estimate what limits a design's clock, before it is placed",
-                               description="List the longest ways between registers of a design's netlist for an ECP5, "
-                               "by blocks, with a nanosecond for each wire: much sooner than nextpnr can tell.")
+    load.add_argument("--flash", action="store_true", help="write the board's flash, which keeps it over power cycles")
+    paths = actions.add_parser("paths", help="estimate the critical paths of a design before placement",
+                               description="List the slowest timing paths of a design's netlist for an ECP5, by "
+                               "blocks, with a nanosecond for each net: much faster than with nextpnr.")
     _add_design(paths)
     paths.add_argument("--over", type=float, default=15.0, metavar="NS",
-                       help="list ways longer than this (default: 15)")
+                       help="list timing paths slower than this (default: 15)")
     add_json(paths)
     package = actions.add_parser("package", help="write a Vivado project of a core for a PCIe card")
     package.add_argument("--target", required=True, choices=tuple(CARDS), metavar="T", help=f"card: {', '.join(CARDS)}")
     package.add_argument("--design", default="dma", choices=tuple(CORES), metavar="D",
                          help=f"core: {', '.join(CORES)} (default: dma)")
-    package.add_argument("-o", "--output", metavar="DIR", type=Path, help="folder to write to (default: its name)")
+    package.add_argument("-o", "--output", metavar="DIR", type=Path,
+                         help="folder to write to (default: the card's name)")
     actions.add_parser("targets", help="list the boards")
 
 
@@ -60,12 +61,12 @@ def _add_design(parser):
                         "memory alone (default: dma)")
     parser.add_argument("--config", default="tiny", choices=("tiny", "base", "wide"), metavar="C",
                         help="preset of the engine: tiny, base, wide (default: tiny)")
-    parser.add_argument("--mhz", type=float, metavar="F", help="clock of the engine (default: the target's)")
+    parser.add_argument("--mhz", type=float, metavar="F", help="clock of the engine in MHz (default: the target's)")
 
 
 def _add_seeds(parser):
-    parser.add_argument("--seeds", type=integer, nargs="+", default=SEEDS, metavar="S", help="of the placements, as "
-                        "many at a time as there are cores; the fastest is kept "
+    parser.add_argument("--seeds", type=integer, nargs="+", default=SEEDS, metavar="S", help="seeds of the placements, "
+                        "run on all cores at a time; the fastest is kept "
                         f"(default: {' '.join(map(str, SEEDS))})")
 
 
@@ -99,7 +100,7 @@ def run(args):
 
 @contextmanager
 def _written(folder):
-    """Say in a sentence what hinders writing to ``folder``."""
+    """Report a failed write to ``folder`` in a sentence."""
     try:
         yield
     except OSError as error:
@@ -120,7 +121,7 @@ def _build(args):
 
 
 def _with_progress(title, job):
-    """Run ``job(status)`` with what it is at on the terminal, or a line for each stage where there is none."""
+    """Run ``job(status)`` with its progress on the terminal, or with a line per stage without a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress:
@@ -144,7 +145,7 @@ def _paths(args):
     check_range("--over", args.over, 0, 1000)
     config = board_config(args.target, args.design, args.config, mhz=args.mhz)
     if TARGETS[args.target].family != "ecp5":
-        raise UserError(f"Ways are estimated for an ECP5 only, not for {args.target}.")
+        raise UserError(f"Timing paths are estimated only for an ECP5, not for {args.target}.")
     folder = _with_progress(f"synthesising {args.design}",
                             lambda status: synthesise(args.target, config, status=status))
     found = ways((folder / "board.json").read_text(encoding="utf-8"))
@@ -153,29 +154,29 @@ def _paths(args):
     write_json(args.json, {"ends": len(found), "over": counts, "ways": [
         dict(zip(("from", "to", "ns", "ends"), row, strict=True)) for row in rows]})
     if args.json != "-":
-        table = Table(title=f"Ways of more than {args.over:g} ns in {args.design} {args.config} for {args.target}, "
-                      f"{WIRE_NS:g} ns for each wire", title_justify="left")
-        for name, justify in (("ns", "right"), ("ends", "right"), ("from", "left"), ("to", "left")):
+        table = Table(title=f"Timing paths of more than {args.over:g} ns in {args.design} {args.config} for "
+                      f"{args.target}, {WIRE_NS:g} ns for each net", title_justify="left")
+        for name, justify in (("ns", "right"), ("endpoints", "right"), ("from", "left"), ("to", "left")):
             table.add_column(name, justify=justify)
         for start, end, ns, count in rows:
             table.add_row(f"{ns:.1f}", f"{count:,}", start, end)
         Console().print(table)
-        print(f"Longer than so many ns, of {len(found):,}: "
+        print(f"Slower than a number of ns, of {len(found):,} endpoints: "
               + ", ".join(f"{limit}: {count:,}" for limit, count in counts.items()) + ".")
     return 0
 
 
 def show(made):
-    """Print what a build gave."""
+    """Print the results of a build."""
     report, console = made.report, Console()
     table = Table(title=f"{report['design']} {report['preset']} on {report['target']} ({report['part']})",
                   title_justify="left")
-    for name, justify in (("what", "left"), ("used", "right"), ("of", "right"), ("share", "right")):
+    for name, justify in (("resource", "left"), ("used", "right"), ("of", "right"), ("share", "right")):
         table.add_column(name, justify=justify)
     for kind, used in report["used"].items():
         of = report["available"][kind]
         table.add_row(kind, f"{used:,}", f"{of:,}", f"{100 * used / of:.0f} %")
-    table.add_row("MHz", f"{report['mhz']:.1f}", f"{report['wanted_mhz']:.1f} asked for",
+    table.add_row("MHz", f"{report['mhz']:.1f}", f"{report['wanted_mhz']:.1f} requested",
                   "met" if report["met"] else "missed")
     console.print(table)
     console.print("Seeds: " + ", ".join(f"{seed}: {f'{mhz:.1f} MHz' if mhz else 'failed'}" for seed, mhz in
@@ -184,12 +185,12 @@ def show(made):
                   f"{report['routing_ns']} ns routing", highlight=False)
     for name, spent in report["critical"]:
         console.print(f"  {spent:6.2f} ns  {name}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Bitstream: {made.bitstream}" + (" (as built before)" if made.reused else
+    console.print(f"Bitstream: {made.bitstream}" + (" (built before)" if made.reused else
                                                     f", {made.seconds:.0f} s"), markup=False, highlight=False,
                   soft_wrap=True)
     if not report["met"]:
         console.print(f"The clock is missed by {report['wanted_mhz'] - report['mhz']:.1f} MHz: "
-                      "ask for less by --mhz, or try other --seeds.", highlight=False)
+                      "request a lower --mhz, or try other --seeds.", highlight=False)
 
 
 def _package(args):

@@ -12,9 +12,9 @@ _COLUMNS = ("lut", "shift", "flip_flop", "lut_ram", "block_ram", "dsp")
 _HEAD = """
 ## The collectives accelerator
 
-`scripts/measure_area_ace.py` synthesises one block after the other (`synth_xilinx -family xcup`, `synth -lut 6` for the
-levels) and notes it in `docs/area_ace.json`. *Shift*: LUTs used as shift registers. *Transistors*: of logic and
-flip-flops in thousands, by Yosys's mapping to small gates (`fpga/gates.py`), with memories left out: their bits are in
+`scripts/measure_area_ace.py` synthesises one block after the other (`synth_xilinx -family xcup`, `synth -lut 6` for
+the levels) and stores the results in `docs/area_ace.json`. *Shift*: LUTs used as shift registers. *Transistors*: logic
+and flip-flops in thousands, by Yosys's mapping to small gates (`fpga/gates.py`), without memories, whose bits are in
 the last column.
 """
 
@@ -30,26 +30,26 @@ RAMB36 and {dsp} DSP, and has {levels} levels (`--whole`).
 
 _SPLIT = """
 **SRAM against logic.** The authors of ACE (ISCA'21) give, at 28 nm, 5,113,696 um2 for 4 MB of SRAM, 159,803 for
-control, 16,112 for ALUs and 1,084 for the switch: 96.7 % of it is SRAM. Here in millions of transistors, {sram} for a
-bit of memory; `wide` has as much SRAM as theirs.
+control, 16,112 for ALUs and 1,084 for the switch: 96.7 % of it is SRAM. This table is in millions of transistors,
+{sram} for a bit of memory; `wide` has as much SRAM as theirs.
 
 | | SRAM of slots | other memories | receive, with the lanes | other logic | SRAM of slots, share | all memory, share |
 |---|---|---|---|---|---|---|
 """
 
 _SPLIT_TAIL = """
-Their links lose nothing and have no buffers in these figures. Here each of six ports keeps what is not acknowledged and
-what has come, and has two CRC-32 of a beat per cycle; and the lanes multiply too. In `tiny` and `base` the SRAM is
-small: 32 and 256 KiB.
+Their links are lossless and have no buffers in these figures. Here each of six ports has a replay buffer, a receive
+buffer and two CRC-32 of a beat per cycle, and the lanes multiply, too. In `tiny` and `base` the SRAM is small: 32 and
+256 KiB.
 """
 
 _TAIL = """
 A lane, which combines 32 bits per cycle, takes 1,554 LUT, 41 more as shift registers, and 910 FF without products; with
 them 2,349, 55 and 1,524, and four DSP48E2 (Yosys maps `$mul` of 16 by 16 bits to DSP slices on Xilinx, and on ECP5 to
-MULT18X18D); 10 levels of LUT6 both. `tiny` has 2, `base` 8, `wide` 16. Dividing a word takes 855 LUT, 128 more as shift
-registers, and 499 FF. `pytest -m synth -s tests/ace/test_synthesis.py tests/ace/numerics/test_divide.py` prints these
-figures and holds them to budgets; those of blocks of `tiny` are in `fpga/budgets.toml`; all but the decoder's need
-`--soak`.
+MULT18X18D); 10 levels of LUT6 in both cases. `tiny` has 2 lanes, `base` 8, `wide` 16. A divider of one word takes 855
+LUT, 128 more as shift registers, and 499 FF.
+`pytest -m synth -s tests/ace/test_synthesis.py tests/ace/numerics/test_divide.py` prints these figures and checks them
+against budgets; the budgets of the blocks of `tiny` are in `fpga/budgets.toml`; all but the decoder's need `--soak`.
 """
 
 

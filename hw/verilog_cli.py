@@ -1,4 +1,4 @@
-"""``dmace verilog DESIGN``: everything another project needs to take a design into its own SoC."""
+"""``dmace verilog DESIGN``: the files that another project needs to integrate a design into its SoC."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ def _dma_engine(preset):
 
 
 def _ace(preset):
-    """The same of the collectives accelerator, whose header includes that of the DMA engine."""
+    """The same for the collectives accelerator, whose header includes that of the DMA engine."""
     from hw.ace.config import PRESETS
     from hw.ace.engine import AceEngine
     from hw.ace.header import c_header
@@ -65,7 +65,7 @@ def configure(parser):
     parser.add_argument("-o", "--output", metavar="DIR", type=Path,
                         help="folder to write to (default: DESIGN-CONFIG)")
     parser.add_argument("--no-assertions", action="store_true",
-                        help="leave out the assertions, for tools that read Verilog-2001 only")
+                        help="omit the assertions, for tools that read only Verilog-2001")
 
 
 def run(args):

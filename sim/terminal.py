@@ -1,4 +1,4 @@
-"""What the verbs that simulate share: options, building and running with a progress bar, results by file."""
+"""Shared by the verbs that simulate: options, building and running with a progress bar, results as files."""
 
 import json
 import tempfile
@@ -32,7 +32,7 @@ def check_range(name, value, low, high, where=""):
 
 
 def check_file(option, name):
-    """Raise :class:`UserError` unless a file of this name can be there; ``None`` and ``-`` are none."""
+    """Raise :class:`UserError` unless the folder of this file exists; ``None`` and ``-`` name no file."""
     if name not in (None, "-") and not Path(name).resolve().parent.is_dir():
         raise UserError(f"{option}: there is no folder {Path(name).resolve().parent}.")
 
@@ -43,22 +43,21 @@ def add_config(parser, default):
 
 
 def add_seed(parser):
-    parser.add_argument("--seed", type=integer, default=1, metavar="S", help="seed of all that is random "
-                        "(default: 1)")
+    parser.add_argument("--seed", type=integer, default=1, metavar="S", help="random seed (default: 1)")
 
 
 def add_latency(parser, default):
     parser.add_argument("--latency", type=integer, default=default, metavar="CYCLES",
-                        help=f"of the memory, for reads and for writes (default: {default})")
+                        help=f"latency of the memory, for reads and for writes (default: {default})")
 
 
 def add_json(parser):
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE",
-                        help="write the result as JSON, to standard output if no file is named")
+                        help="write the result as JSON, to standard output without FILE")
 
 
 def write_json(name, result):
-    """What ``--json`` asks for."""
+    """Write the result to the file of ``--json``."""
     text = json.dumps(result, indent=2)
     if name == "-":
         print(text)
@@ -68,8 +67,8 @@ def write_json(name, result):
 
 @contextmanager
 def measuring(name):
-    """``with`` a progress bar: ``building``, which takes the status of a build, and ``tell(note, total=None,
-    advance=1)``, which shows a step of so many."""
+    """``with`` a progress bar: ``building`` shows the status of a build, ``tell(note, total=None, advance=1)`` one
+    of ``total`` steps."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
                TextColumn("{task.fields[note]}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -88,7 +87,7 @@ def measuring(name):
 
 @contextmanager
 def fast_harness(name):
-    """``with`` the fast harness of a preset, and ``tell`` of :func:`measuring`."""
+    """``with`` the fast harness of a preset, and the ``tell`` of :func:`measuring`."""
     from sim.cpp import build_harness
 
     with measuring(name) as (building, tell):
@@ -105,7 +104,7 @@ def simulate_dma(config, module, options, args):
     module : str
         Module with the cocotb test, which finds its options in ``$DMACE_RUN`` and writes to their ``result``.
     options : dict
-        For the test, as JSON.
+        Options of the test, as JSON.
     args : namespace
         The verb's arguments of :func:`add_seed`, :func:`add_latency` and :func:`add_json`, and ``waves``.
     """
@@ -114,7 +113,7 @@ def simulate_dma(config, module, options, args):
     check_file("--json", args.json)
     check_file("--waves", args.waves)
     waves = args.waves
-    # Imported here, so that a wrong option is told without waiting for the hardware description.
+    # Imported here, so that a wrong option is reported before the hardware description is loaded.
     from sim.dma.checked import CheckedDma
 
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""``dmace board``: the host of a board that was loaded by ``dmace fpga load``."""
+"""``dmace board``: the host of a board that ``dmace fpga load`` has loaded."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ class SerialPort:
         try:
             import serial
         except ModuleNotFoundError:
-            raise UserError("A serial port needs the package pyserial; `pip install -e .[fpga]` brings it.") from None
+            raise UserError("A serial port needs the package pyserial; `pip install -e .[fpga]` installs it.") from None
         try:
             self._port = serial.Serial(name, baud, timeout=PATIENCE_S, write_timeout=10, exclusive=True)
             self._port.reset_input_buffer()
@@ -51,22 +51,22 @@ def configure(parser):
     parser.add_argument("--port", required=True, metavar="DEVICE", help="serial port of the board, like /dev/ttyUSB0")
     parser.add_argument("--baud", type=integer, default=BoardConfig().baud, help="default: %(default)s")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    selftest = actions.add_parser("selftest", help="try everything on the board, and check every byte")
+    selftest = actions.add_parser("selftest", help="test the whole board, and check every byte")
     selftest.add_argument("--copies", type=integer, default=64, metavar="N", help="default: 64")
     add_seed(selftest)
-    copy = actions.add_parser("copy", help="have the DMA engine copy a file within the board's memory, piece by piece, "
+    copy = actions.add_parser("copy", help="copy a file within the board's memory by the DMA engine, piece by piece, "
                               "and compare")
-    copy.add_argument("--input", required=True, metavar="FILE", help="what to copy")
-    copy.add_argument("--output", metavar="FILE", help="where to write what came back")
-    bench = actions.add_parser("bench", help="measure copies on the board, by its own clock")
+    copy.add_argument("--input", required=True, metavar="FILE", help="file to copy")
+    copy.add_argument("--output", metavar="FILE", help="file for the copied data")
+    bench = actions.add_parser("bench", help="measure copies on the board, in its own clock cycles")
     add_json(bench)
     peek = actions.add_parser("peek", help="read words")
-    peek.add_argument("address", type=integer, help="in bytes, a multiple of 4")
+    peek.add_argument("address", type=integer, help="byte address, a multiple of 4")
     peek.add_argument("count", type=integer, nargs="?", default=1, help="words (default: 1)")
     poke = actions.add_parser("poke", help="write words")
-    poke.add_argument("address", type=integer, help="in bytes, a multiple of 4")
+    poke.add_argument("address", type=integer, help="byte address, a multiple of 4")
     poke.add_argument("words", type=integer, nargs="+")
-    actions.add_parser("info", help="tell what is on the board")
+    actions.add_parser("info", help="print the board's design and memory")
 
 
 def run(args):
@@ -88,7 +88,7 @@ def _input(name):
     except OSError as error:
         raise UserError(f"--input: {name} cannot be read: {error.strerror}.") from None
     if not data:
-        raise UserError(f"--input: {name} is empty, there is nothing to copy.")
+        raise UserError(f"--input: {name} is empty.")
     return data
 
 

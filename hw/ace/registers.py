@@ -1,6 +1,6 @@
-"""The accelerator's register map (``s_axil``), from which gateware, C header, Markdown and SystemRDL come.
+"""The accelerator's register map (``s_axil``), the source of gateware, C header, Markdown and SystemRDL.
 
-Tables (regions, queues, communicators, programs) are written through a window, as those of the DMA engine: fill
+Tables (regions, queues, communicators, programs) are written through a window, like those of the DMA engine: fill
 the staging registers, then write the entry's number to the COMMIT register; the whole entry changes in one cycle.
 """
 
@@ -35,9 +35,9 @@ RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
 def _identity(config):
     return (
-        Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII ACE.")], doc="Tells what this block is."),
+        Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII ACE.")], doc="Identifies this block."),
         Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
-                 doc="Changes when software must."),
+                 doc="A new version requires a change of software."),
         Register("SIZES", [
             constant_field("beat_bits", 4, (config.beat_bytes - 1).bit_length(), "Log2 of bytes per beat."),
             constant_field("fsm_bits", 4, config.fsm_bits, "Log2 of the number of FSMs."),
@@ -47,12 +47,12 @@ def _identity(config):
             constant_field("region_bits", 4, config.region_bits, "Log2 of the number of regions."),
             constant_field("communicator_bits", 3, config.communicator_bits,
                            "Log2 of the number of communicators."),
-            constant_field("program_bits", 4, config.program_bits, "Log2 of words of programs."),
-        ], doc="Sizes this accelerator was built with."),
+            constant_field("program_bits", 4, config.program_bits, "Log2 of the number of program words."),
+        ], doc="Sizes of this accelerator."),
         Register("IRQ_STATUS", [
             Field("error", 1, W1C, doc="A collective failed, a word was refused, or a communicator ended."),
-            Field("completion", 1, W1C, doc="A collective with the IRQ flag has ended."),
-            Field("register", 1, W1C, doc="A write to a register was refused; REFUSED_WRITE says which."),
+            Field("completion", 1, W1C, doc="A collective with the IRQ flag has completed."),
+            Field("register", 1, W1C, doc="A register write was refused; see REFUSED_WRITE."),
         ], doc="Interrupt sources."),
         Register("IRQ_ENABLE", [
             Field(name, 1, RW, doc=f"Let {name} drive irq.") for name in ("error", "completion", "register")],
@@ -67,12 +67,12 @@ def _regions(config):
         *register_pair("REGION_LENGTH", REGION_WIDTH + 1, RW, doc="Bytes in the region"),
         Register("REGION_ACCESS", [
             Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain whose queues may use the region."),
-            Field("readable", 1, RW, doc="May be a send buffer."),
-            Field("writable", 1, RW, doc="May be a receive buffer."),
-            Field("valid", 1, RW, doc="The entry is a region."),
-        ], doc="Who may do what with the region."),
+            Field("readable", 1, RW, doc="Commands may use it as a send buffer."),
+            Field("writable", 1, RW, doc="Commands may use it as a receive buffer."),
+            Field("valid", 1, RW, doc="The entry is valid."),
+        ], doc="Domain and rights of the region."),
         Register("REGION_COMMIT", [number_field("region", config.regions, PULSE, doc="Entry to write.")],
-                 doc="Writes the staged region to the table. Commands looked at later see it."),
+                 doc="Writes the staged region to the table. It applies to commands checked later."),
     )
 
 
@@ -83,51 +83,51 @@ def _communicators(config):
               for number in range(DIMENSIONS)]
     return (
         Register("COMMUNICATOR_SHAPE", sizes, doc="Shape of the communicator; unused dimensions have one rank."),
-        Register("COMMUNICATOR_PLACE", places, doc="Where this endpoint is in it."),
+        Register("COMMUNICATOR_PLACE", places, doc="Coordinates of this endpoint."),
         Register("COMMUNICATOR_SHARE", [
-            Field("fsm_first", 5, RW, legal=range(config.fsms), doc="First FSM of its own."),
+            Field("fsm_first", 5, RW, legal=range(config.fsms), doc="Its first FSM."),
             Field("fsm_bits", 3, RW, legal=range(config.fsm_bits + 1),
-                  doc="Log2 of how many; the same on all its ranks."),
-            Field("slot_first", 6, RW, legal=range(config.slots), doc="First slot of its own."),
+                  doc="Log2 of the number of its FSMs; the same on all its ranks."),
+            Field("slot_first", 6, RW, legal=range(config.slots), doc="Its first slot."),
             Field("slot_bits", 3, RW, legal=range(config.slot_bits + 1),
-                  doc="Log2 of how many; at least as many as FSMs."),
+                  doc="Log2 of the number of its slots; at least as many as FSMs."),
             Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain whose queues may use it."),
-            Field("valid", 1, RW, doc="The entry is a communicator."),
-        ], doc="What it has for itself, so that none can be kept waiting by another."),
+            Field("valid", 1, RW, doc="The entry is valid."),
+        ], doc="FSMs and slots of the communicator, which no other one shares, so that none can block another."),
         Register("COMMUNICATOR_ROOT", [
             Field(f"width_{number}", 4, RW, doc=f"Bits of the root's coordinate in dimension {number}.")
             for number in range(DIMENSIONS)
-        ] + [Field("ranks", 8, RW, lsb=16, doc="Ranks in all; what averages are divided by.")],
-            doc=f"How the {ROOT_WIDTH} bits of a command's root are cut; the last dimension is lowest."),
+        ] + [Field("ranks", 8, RW, lsb=16, doc="Number of ranks; the divisor of averages.")],
+            doc=f"Layout of the {ROOT_WIDTH} bits of a command's root; the last dimension is lowest."),
         Register("COMMUNICATOR_MODE", [
-            Field("epoch", 4, RW, doc="Which time it is set up; the same on all its ranks, another one than before."),
-            Field("priority", 2, RW, doc="Higher ones go first at memory and ports."),
-            number_field("ports", 1 << config.ports, RW, lsb=8, doc="Ports that its programs use, a bit each."),
-            Field("rank", 8, RW, lsb=16, doc="This endpoint's rank in it."),
-        ], doc="What packets and errors of it carry, and who goes first."),
+            Field("epoch", 4, RW, doc="Number of this opening, the same on all its ranks; changes each time."),
+            Field("priority", 2, RW, doc="Class; higher ones go first at memory and ports."),
+            number_field("ports", 1 << config.ports, RW, lsb=8, doc="Ports that its programs use, one bit each."),
+            Field("rank", 8, RW, lsb=16, doc="Rank of this endpoint."),
+        ], doc="Epoch and rank, which its packets and errors carry; priority and ports."),
         Register("COMMUNICATOR_COMMIT", [
             number_field("communicator", config.communicators, PULSE, doc="Entry to write.")],
-            doc="Writes the staged communicator, and opens it. Nothing of it may be waiting or under way; its chunks "
-                "count from 0."),
+            doc="Writes the staged communicator, and opens it. No command of it may be waiting or in progress; its "
+                "chunks count from 0."),
         Register("COMMUNICATOR_REVOKE", [
             number_field("communicator", config.communicators, PULSE, doc="Communicator to end.")],
-            doc="Ends what is under way of an open communicator, on all its ranks, with REVOKED."),
-        Register("WATCHDOG", [Field("cycles", 32, RW, doc="Cycles; 0 for no limit.")],
-                 doc="A communicator that has work, and makes no progress for this time, ends with TIMEOUT; not while "
-                     "others keep it waiting. One that keeps others waiting has half of the time for each chunk."),
-        *register_pair("PROGRAM_WORD", PROGRAM_WIDTH, RW, doc="A word of a program"),
+            doc="Ends all work in progress of an open communicator, on all its ranks, with REVOKED."),
+        Register("WATCHDOG", [Field("cycles", 32, RW, doc="Time limit in cycles; 0 for none.")],
+                 doc="A communicator with work and no progress for this time ends with TIMEOUT, except while another "
+                     "blocks it. One that blocks others has half of the time for each chunk."),
+        *register_pair("PROGRAM_WORD", PROGRAM_WIDTH, RW, doc="Word of a program"),
         Register("PROGRAM_COMMIT", [number_field("address", config.program_words, PULSE, doc="Word to write.")],
                  doc="Writes the staged word."),
         Register("DIRECTORY_ENTRY", [
             Field("plus", 12, RW, legal=range(config.program_words),
                   doc="Address of the program for chunks that go up, or of its table of roles."),
-            Field("minus", 12, RW, legal=range(config.program_words), doc="The same for those that go down."),
-            Field("both", 1, RW, doc="Half of the columns go down; else all go up."),
-            Field("valid", 1, RW, doc="There is a program."),
-        ], doc="Where a collective's programs are."),
+            Field("minus", 12, RW, legal=range(config.program_words), doc="The same for chunks that go down."),
+            Field("both", 1, RW, doc="Half of the columns go down; otherwise all go up."),
+            Field("valid", 1, RW, doc="The collective has a program."),
+        ], doc="Addresses of a collective's programs."),
         Register("DIRECTORY_COMMIT", [
             number_field("collective", 1 << DIRECTORY_WIDTH, PULSE,
-                         doc=f"Collective; {RANK_ORDER} more: in rank order."),
+                         doc=f"Collective; plus {RANK_ORDER}: in rank order."),
             number_field("communicator", config.communicators, PULSE, lsb=8, doc="Communicator."),
         ], doc="Writes the staged entry of the directory."),
     )
@@ -137,9 +137,9 @@ def _extents(config):
     def part(side, buffer):
         return (
             Register(f"EXTENT_{side}_COUNT", [Field("count", COUNT_WIDTH, RW, doc="Elements.")],
-                     doc=f"How long a part of the {buffer} buffer is."),
+                     doc=f"Length of a part of the {buffer} buffer."),
             Register(f"EXTENT_{side}_PLACE", [
-                Field("displacement", OFFSET_WIDTH, RW, doc="Elements before it.")], doc="Where it begins."))
+                Field("displacement", OFFSET_WIDTH, RW, doc="Elements before it.")], doc="Start of the part."))
 
     return (
         *part("SEND", "send"), *part("RECEIVE", "receive"),
@@ -153,21 +153,21 @@ def _queues(config):
         *register_pair("QUEUE_SC", ADDR_WIDTH, RW, doc="Address of the completion word; a multiple of 8"),
         Register("QUEUE_CONFIG", [
             Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain of the queue."),
-            Field("sc_enable", 1, RW, doc="QUEUE_SC is an address; without it, SC is not published."),
-            Field("enabled", 1, RW, doc="Take words; else they are refused."),
-        ], doc="How a queue behaves."),
+            Field("sc_enable", 1, RW, doc="QUEUE_SC is valid; otherwise no completion word is published."),
+            Field("enabled", 1, RW, doc="Accept words; otherwise they are refused."),
+        ], doc="Behaviour of the queue."),
         Register("QUEUE_COMMIT", [number_field("queue", config.queues, PULSE, doc="Queue to configure.")],
                  doc="Writes the staged queue to the table."),
         Register("QUEUE_CLEAR", [number_field("queue", config.queues, PULSE, doc="Queue to clear.")],
-                 doc="Leaves the error state: the failed command counts as ended, and the queue goes on."),
-        Register("QUEUE_SELECT", [number_field("queue", config.queues, RW, doc="Queue to look at.")],
-                 doc="Which queue the following registers show."),
+                 doc="Leaves the error state: the failed command counts as completed, and the queue resumes."),
+        Register("QUEUE_SELECT", [number_field("queue", config.queues, RW, doc="Queue to select.")],
+                 doc="Selects the queue of the following registers."),
         Register("QUEUE_STATE", [
-            Field("status", 8, RO, enum=Status, doc="Of the failed command, else OK."),
-            Field("waiting", 8, RO, doc="Commands that have not begun."),
-            Field("active", 8, RO, doc="Commands under way."),
+            Field("status", 8, RO, enum=Status, doc="Status of the failed command, otherwise OK."),
+            Field("waiting", 8, RO, doc="Commands that have not started."),
+            Field("active", 8, RO, doc="Commands in progress."),
         ], doc="State of the selected queue."),
-        Register("QUEUE_COUNT", [Field("count", 32, RO, doc="Commands ended since reset.")],
+        Register("QUEUE_COUNT", [Field("count", 32, RO, doc="Commands completed since reset.")],
                  doc="Count of the selected queue, as in its completion word."),
     )
 
@@ -175,42 +175,42 @@ def _queues(config):
 def _features(config):
     return Register("FEATURES", [
         constant_field("dimensions", 2, config.dimensions,
-                       "Dimensions of the torus that it has ports for; counters of others stay 0."),
-        constant_field("prod", 1, config.prod, "It makes products."),
-        constant_field("fp8", 1, config.fp8, "It knows FP8."),
-        constant_field("avg", 1, config.avg, "It makes averages."),
-        constant_field("widen", 1, config.widen, "It reduces 16-bit floats and FP8 as FP32."),
-        constant_field("varying", 1, config.varying, "It takes parts of different lengths."),
-        constant_field("counters", 1, config.counters, "It counts events."),
-        constant_field("address_bits", 7, config.address_width, "Bits of its addresses that count."),
-    ], doc="What this accelerator was built with.")
+                       "Dimensions of the torus with ports; counters of others stay 0."),
+        constant_field("prod", 1, config.prod, "Products are supported."),
+        constant_field("fp8", 1, config.fp8, "FP8 is supported."),
+        constant_field("avg", 1, config.avg, "Averages are supported."),
+        constant_field("widen", 1, config.widen, "16-bit floats and FP8 can be reduced as FP32."),
+        constant_field("varying", 1, config.varying, "Parts of different lengths are supported."),
+        constant_field("counters", 1, config.counters, "Events are counted."),
+        constant_field("address_bits", 7, config.address_width, "Width of its addresses."),
+    ], doc="Features of this accelerator.")
 
 
 LINK_TIMEOUT, LINK_TRIES = 4096, 8
-"""Out of reset."""
+"""Values after reset."""
 
 
 def _links(config):
     ports = config.ports
     return (
         Register("LINK_PATIENCE", [
-            Field("timeout", 24, RW, reset=LINK_TIMEOUT, doc="Cycles without progress after which packets are sent "
-                  "again: more than a packet takes there, and its acknowledgement back. 0: never."),
-            Field("tries", 8, RW, reset=LINK_TRIES, doc="How often in a row, before the link is given up."),
-        ], doc="Patience of all links."),
-        Register("LINK_START", [number_field("ports", 1 << ports, PULSE, doc="A bit for each port.")],
-                 doc="Forgets what waits at these ports, and brings their links up when the other ends do so too."),
-        Register("LINK_STOP", [number_field("ports", 1 << ports, PULSE, doc="A bit for each port.")],
+            Field("timeout", 24, RW, reset=LINK_TIMEOUT, doc="Cycles without progress before packets are "
+                  "replayed: longer than a packet and its acknowledgement take. 0: never."),
+            Field("tries", 8, RW, reset=LINK_TRIES, doc="Time-outs in a row before the link goes down."),
+        ], doc="Time-outs of all links."),
+        Register("LINK_START", [number_field("ports", 1 << ports, PULSE, doc="One bit per port.")],
+                 doc="Discards the waiting packets of these ports, and brings their links up with those of the peers."),
+        Register("LINK_STOP", [number_field("ports", 1 << ports, PULSE, doc="One bit per port.")],
                  doc="Takes the links of these ports down."),
-        Register("LINK_DOWN", [Field("ports", ports, RO, doc="A bit for each port.")],
-                 doc="Links that were given up, or taken down."),
-        Register("LINK_SELECT", [Field("port", 3, RW, legal=range(ports), doc="Port to look at.")],
-                 doc="Which port the following registers show."),
+        Register("LINK_DOWN", [Field("ports", ports, RO, doc="One bit per port.")],
+                 doc="Links that timed out or were taken down."),
+        Register("LINK_SELECT", [Field("port", 3, RW, legal=range(ports), doc="Port to select.")],
+                 doc="Selects the port of the following registers."),
         Register("LINK_STATE", [
             Field("state", 2, RO, enum=LinkState, doc="State of the selected port."),
-            Field("unacknowledged", 9, RO, lsb=4, doc="Packets that the other end has not acknowledged."),
-            Field("credits", 13, RO, lsb=16, doc="Beats for which the other end has room."),
-            Field("cause", 3, RO, lsb=29, enum=LinkCause, doc="Why it went DOWN the last time."),
+            Field("unacknowledged", 9, RO, lsb=4, doc="Packets that the peer has not acknowledged."),
+            Field("credits", 13, RO, lsb=16, doc="Credits: free beats of the peer's receive buffer."),
+            Field("cause", 3, RO, lsb=29, enum=LinkCause, doc="Cause of its last DOWN."),
         ], doc="State of the selected port."),
         *map(_link_counter, LINK_COUNTERS[:-1]),
     )
@@ -218,37 +218,37 @@ def _links(config):
 
 def _link_counter(counter):
     name, doc = counter
-    return Register(f"LINK_{name.upper()}", [Field("count", 16, RO, doc="It stays at its largest value.")],
+    return Register(f"LINK_{name.upper()}", [Field("count", 16, RO, doc="Saturates.")],
                     doc=f"{doc}, at the selected port, since reset.")
 
 
 LINK_COUNTERS = (
-    ("replays", "Times that packets were sent again"),
-    ("crc_errors", "Broken packets that came"),
-    ("sequence_errors", "Packets that came in place of another"),
-    ("duplicates", "Packets that had come before"),
-    ("timeouts", "Times that there was no progress"),
-    ("stale", "Packets that came too late: of an earlier session, or older than another that has come"),
+    ("replays", "Replays"),
+    ("crc_errors", "Corrupt packets received"),
+    ("sequence_errors", "Packets received out of sequence"),
+    ("duplicates", "Duplicate packets received"),
+    ("timeouts", "Time-outs without progress"),
+    ("stale", "Stale packets received, from an earlier session or older than another received packet"),
 )
 
 COUNTERS = (
     ("READ_BYTES", "Payload bytes read from memory."),
-    ("WRITE_BYTES", "Payload bytes written to memory; without completion words."),
-    ("REDUCED_BEATS", "Beats combined with another."),
-    ("COPIED_BEATS", "Beats received and only stored."),
-    ("CHUNKS", "Chunks ended."),
-    ("ACTIVE_CYCLES", "Cycles in which a chunk was under way."),
-    ("STARVED_CYCLES", "Cycles in which an FSM waited to send and none could."),
-    ("LATE_PACKETS", "Packets dropped because their communicator is not open, or has another epoch."),
-    ("BAD_PACKETS", "Packets dropped because they do not fit a slot."),
-    *((f"SENT_BEATS_{port}", f"Beats of payload sent at port {port}.") for port in range(2 * DIMENSIONS)),
-    ("UNEXPECTED", "R beats and B responses dropped: nothing was in flight."),
+    ("WRITE_BYTES", "Payload bytes written to memory, without completion words."),
+    ("REDUCED_BEATS", "Beats received and combined."),
+    ("COPIED_BEATS", "Beats received and stored without combining."),
+    ("CHUNKS", "Chunks completed."),
+    ("ACTIVE_CYCLES", "Cycles in which a chunk was in progress."),
+    ("STARVED_CYCLES", "Cycles in which an FSM had data to send and none could send."),
+    ("LATE_PACKETS", "Packets dropped because their communicator is not open or has another epoch."),
+    ("BAD_PACKETS", "Packets dropped because they exceed a slot."),
+    *((f"SENT_BEATS_{port}", f"Payload beats sent at port {port}.") for port in range(2 * DIMENSIONS)),
+    ("UNEXPECTED", "Unexpected R beats and B responses, dropped because nothing was in flight."),
 )
 """Name and meaning of each counter; all wrap, and only reset zeroes them."""
 
 
 def register_map(config):
-    """The map of an accelerator of this configuration."""
+    """The map of an accelerator with this configuration."""
     counters = [
         register
         for name, doc in COUNTERS
@@ -256,55 +256,55 @@ def register_map(config):
     ]
     newest = 2                          # registers of the last counter
     watch = (
-        Register("FSM_SELECT", [number_field("fsm", config.fsms, RW, doc="FSM to look at.")],
-                 doc="Which FSM the following registers show."),
+        Register("FSM_SELECT", [number_field("fsm", config.fsms, RW, doc="FSM to select.")],
+                 doc="Selects the FSM of the following registers."),
         Register("FSM_STATE", [
             Field("busy", 1, RO, doc="It has a chunk."),
-            Field("wants", 1, RO, doc="It has something to send."),
-            Field("granted", 1, RO, doc="The receiver of that is ready."),
-            Field("ready", 1, RO, doc="What it sends has come."),
+            Field("wants", 1, RO, doc="It has data to send."),
+            Field("granted", 1, RO, doc="The receiver has granted it."),
+            Field("ready", 1, RO, doc="The data to send has arrived."),
             Field("phase", 2, RO, doc="Phase of its program."),
             Field("port", 3, RO, doc="Port at which it sends."),
-            Field("waits", 3, RO, enum=Waits, doc="What it waits for."),
+            Field("waits", 3, RO, enum=Waits, doc="Cause of the wait."),
             Field("communicator", 4, RO, lsb=12, doc="Communicator."),
             Field("sequence", 16, RO, lsb=16, doc="Number of its chunk."),
-        ], doc="What the selected FSM is at."),
+        ], doc="State of the selected FSM."),
         Register("FSM_STEPS", [
-            Field("sent", 12, RO, doc="Sends of its phase that are done."),
-            Field("received", 12, RO, lsb=16, doc="Receives of its phase that are done."),
-        ], doc="How far the selected FSM is."),
-        Register("SLOT_SELECT", [number_field("slot", config.slots, RW, doc="Slot to look at.")],
-                 doc="Which slot the following register shows."),
+            Field("sent", 12, RO, doc="Completed sends of its phase."),
+            Field("received", 12, RO, lsb=16, doc="Completed receives of its phase."),
+        ], doc="Progress of the selected FSM."),
+        Register("SLOT_SELECT", [number_field("slot", config.slots, RW, doc="Slot to select.")],
+                 doc="Selects the slot of the following register."),
         Register("SLOT_STATE", [
-            Field("stage", 3, RO, enum=Stage, doc="Where its chunk is."),
+            Field("stage", 3, RO, enum=Stage, doc="Stage of its chunk."),
             Field("communicator", 4, RO, lsb=12, doc="Communicator."),
             Field("sequence", 16, RO, lsb=16, doc="Number of its chunk."),
-        ], doc="What the selected slot holds; if it is free, held last."),
+        ], doc="Contents of the selected slot; if it is free, its last contents."),
         Register("COMMUNICATOR_SELECT", [
-            number_field("communicator", config.communicators, RW, doc="Communicator to look at.")],
-            doc="Which communicator the following registers show."),
+            number_field("communicator", config.communicators, RW, doc="Communicator to select.")],
+            doc="Selects the communicator of the following registers."),
         Register("COMMUNICATOR_STATE", [
-            Field("state", 2, RO, enum=CommunicatorState, doc="Whether it takes commands and packets."),
-            Field("work", 1, RO, doc="A collective of it is not over."),
-            Field("epoch", 4, RO, lsb=4, doc="As it was written."),
-            Field("priority", 2, RO, lsb=8, doc="As it was written."),
-            Field("chunks", 16, RO, lsb=16, doc="Its chunks that have begun, modulo 65,536."),
-        ], doc="What the selected communicator is at."),
+            Field("state", 2, RO, enum=CommunicatorState, doc="Commands and packets are accepted when it is OPEN."),
+            Field("work", 1, RO, doc="A collective of it has not completed."),
+            Field("epoch", 4, RO, lsb=4, doc="Value of the entry."),
+            Field("priority", 2, RO, lsb=8, doc="Value of the entry."),
+            Field("chunks", 16, RO, lsb=16, doc="Number of its started chunks, modulo 65,536."),
+        ], doc="State of the selected communicator."),
         Register("FAULT", [
-            Field("status", 8, RO, enum=Status, doc="Why it ended."),
-            Field("rank", 8, RO, doc="Where: rank in the communicator."),
-            Field("port", 3, RO, doc="That rank's port whose link is down; else 0."),
+            Field("status", 8, RO, enum=Status, doc="Cause of its end."),
+            Field("rank", 8, RO, doc="Rank in the communicator where the error occurred."),
+            Field("port", 3, RO, doc="Port of that rank whose link is down; otherwise 0."),
             Field("phase", 2, RO, doc="Phase of the chunk."),
-            Field("named", 1, RO, doc="There is a chunk: else none of it was on the links."),
+            Field("named", 1, RO, doc="A chunk is named; otherwise none was on the links."),
         ], doc="The selected communicator's error, if it is ENDING or REVOKED."),
         Register("FAULT_CHUNK", [
-            Field("step", 12, RO, doc="Sends of the phase that were done; of a memory error, 0."),
-            Field("sequence", 16, RO, lsb=16, doc="Number of the chunk: of a memory error the one, else the oldest."),
-        ], doc="The chunk that the error hit."),
+            Field("step", 12, RO, doc="Completed sends of the phase; 0 for a memory error."),
+            Field("sequence", 16, RO, lsb=16, doc="Number of the chunk: the failed one, or the oldest if none failed."),
+        ], doc="The chunk of the error."),
     )
     return RegisterMap("ace", [
         *_identity(config), *_regions(config), *_communicators(config), *_extents(config), *_queues(config), *watch,
         *counters[:-newest], *_links(config), _features(config), *refusal_registers(_MAP_WIDTH),
-        # Last, so that no other has another address than before.
+        # At the end, so that existing registers keep their addresses.
         _link_counter(LINK_COUNTERS[-1]), *counters[-newest:],
     ], addr_width=_MAP_WIDTH, doc="Registers of the dmace collectives accelerator.")

@@ -51,10 +51,10 @@ def c_header(config):
 
 def _sizes(config):
     return [
-        "/* Doorbells: queue q takes 16-byte stores anywhere in the page at q * PAGE. */",
+        "/* Doorbells: queue q accepts 16-byte stores anywhere in the page at q * PAGE. */",
         define("DOORBELL_PAGE", f"{PAGE_BYTES}u", "bytes"),
         define("QUEUES", f"{config.queues}u"),
-        define("QUEUE_DEPTH", f"{config.queue_depth}u", "words that wait behind the one being scheduled"),
+        define("QUEUE_DEPTH", f"{config.queue_depth}u", "words that wait behind the head"),
         define("REGIONS", f"{config.regions}u"),
         define("EXTENDED_QUEUES", f"{config.extended}u", "the first ones, which a descriptor ring can drive"),
         define("LIST_WORDS", f"{LIST_WORDS}u", "most words in one descriptor"),

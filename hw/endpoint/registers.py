@@ -1,4 +1,4 @@
-"""The endpoint's own registers, and the whole register space of which they are the last window."""
+"""The endpoint's own registers, and the whole register space; they are its last window."""
 
 from dataclasses import replace
 
@@ -32,49 +32,50 @@ WINDOWS = {"DMA": 0x0000, "ACE": 0x1000, "ENDPOINT": 0x2000}
 RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
 COUNTERS = (
-    ("DMA_READ_BEATS", "Beats that the DMA engine has read."),
-    ("ACE_READ_BEATS", "Beats that the accelerator has read."),
-    ("DMA_WRITE_BEATS", "Beats that the DMA engine has written to the own memory."),
-    ("ACE_WRITE_BEATS", "Beats that the accelerator has written."),
-    ("PUT_WRITE_BEATS", "Beats that neighbours have written."),
-    ("PUT_PACKETS_SENT", "Packets of puts sent to neighbours."),
-    ("PUT_PACKETS_TAKEN", "Packets of puts that came from neighbours, refused ones included."),
-    ("PUT_PACKETS_REFUSED", "Of these, those that the table of exported spans did not allow."),
-    ("PUT_UNEXPECTED", "Responses dropped: the port that they name had no put's write in flight."),
+    ("DMA_READ_BEATS", "Beats read by the DMA engine."),
+    ("ACE_READ_BEATS", "Beats read by the accelerator."),
+    ("DMA_WRITE_BEATS", "Beats written by the DMA engine to local memory."),
+    ("ACE_WRITE_BEATS", "Beats written by the accelerator."),
+    ("PUT_WRITE_BEATS", "Beats written by neighbours."),
+    ("PUT_PACKETS_SENT", "Put packets sent to neighbours."),
+    ("PUT_PACKETS_TAKEN", "Put packets received from neighbours, including refused ones."),
+    ("PUT_PACKETS_REFUSED", "Received put packets that the table of exported spans did not allow."),
+    ("PUT_UNEXPECTED", "Unexpected responses, dropped because their port had no write in flight."),
 )
 """Name and meaning of each free-running 32-bit counter."""
 
 
 def _identity(config):
     return (
-        Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII ENDP.")], doc="Tells what this block is."),
+        Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII ENDP.")], doc="Identifies this block."),
         Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
-                 doc="Changes when software must."),
+                 doc="A new version requires a change of software."),
         Register("SIZES", [
             constant_field("beat_bits", 4, (config.beat_bytes - 1).bit_length(), "Log2 of bytes per beat."),
-            constant_field("ports", 4, config.ports, "Link ports."),
-            constant_field("export_bits", 4, config.export_bits, "Log2 of exported spans."),
-            constant_field("put_bits", 4, (config.puts - 1).bit_length(), "Log2 of puts in flight at a port."),
-            constant_field("dma_pages", 8, config.dma.queues, "Doorbell pages of the DMA engine; they come first."),
-            constant_field("ace_pages", 8, config.ace.queues, "Doorbell pages of the accelerator, behind them."),
-        ], doc="Sizes this endpoint was built with."),
+            constant_field("ports", 4, config.ports, "Number of link ports."),
+            constant_field("export_bits", 4, config.export_bits, "Log2 of the number of exported spans."),
+            constant_field("put_bits", 4, (config.puts - 1).bit_length(), "Log2 of puts in flight per port."),
+            constant_field("dma_pages", 8, config.dma.queues, "Doorbell pages of the DMA engine, the first ones."),
+            constant_field("ace_pages", 8, config.ace.queues, "Doorbell pages of the accelerator, the next ones."),
+        ], doc="Sizes of this endpoint."),
     )
 
 
 def _memory(config):
     def weights(names):
-        return [Field(name, WEIGHT_WIDTH, RW, reset=1, doc=f"Of {_WHO[name]}; 0 counts as 1.") for name in names]
+        return [Field(name, WEIGHT_WIDTH, RW, reset=1, doc=f"Weight of {_MANAGERS[name]}; 0 counts as 1.")
+                for name in names]
 
     return (
         Register("READ_WEIGHT", weights(MANAGERS[:2]), doc="Shares of the beats read."),
         Register("WRITE_WEIGHT", weights(MANAGERS), doc="Shares of the beats written."),
-        Register("READ_WINDOW", [Field("beats", 16, RW, doc="Beats in flight, or 0 for any number.")],
-                 doc="While so many are in flight, no more are asked for; for a memory that cannot bring a beat in "
-                     "each cycle: its beats per cycle times its latency, and some more."),
+        Register("READ_WINDOW", [Field("beats", 16, RW, doc="Maximum of beats in flight; 0 for no limit.")],
+                 doc="Limit of reads, for a memory that delivers less than a beat per cycle: its beats per cycle times "
+                     "its latency, plus a margin."),
     )
 
 
-_WHO = {"dma": "the DMA engine", "ace": "the accelerator", "put": "neighbours' puts"}
+_MANAGERS = {"dma": "the DMA engine", "ace": "the accelerator", "put": "neighbours' puts"}
 
 
 def _exports(config):
@@ -84,20 +85,20 @@ def _exports(config):
         *register_pair("EXPORT_LENGTH", REMOTE_OFFSET_WIDTH + 1, RW, doc="Bytes in the span, up to 2^32"),
         Register("EXPORT_ACCESS", [
             number_field("ports", 1 << config.ports, RW, doc="Ports whose neighbours may write the span."),
-            Field("valid", 1, RW, lsb=31, doc="The entry is a span."),
-        ], doc="Who may write the span."),
+            Field("valid", 1, RW, lsb=31, doc="The entry is valid."),
+        ], doc="Ports with access to the span."),
         Register("EXPORT_COMMIT", [number_field("export", config.exports, PULSE, doc="Entry to write.")],
-                 doc="Writes the staged span to the table. Packets looked at later see it."),
+                 doc="Writes the staged span to the table. It applies to packets checked later."),
     )
 
 
 def _interrupts():
     return (
         Register("IRQ_STATUS", [
-            Field("register", 1, W1C, doc="A write to a register was refused; REFUSED_WRITE says which."),
-        ], doc="Interrupt sources besides those of the DMA engine and of the accelerator."),
+            Field("register", 1, W1C, doc="A register write was refused; see REFUSED_WRITE."),
+        ], doc="Interrupt sources of the endpoint itself."),
         Register("IRQ_ENABLE", [Field("register", 1, RW, doc="Let register drive irq.")],
-                 doc="The irq output is high while an enabled source is set, here or in one of the two."),
+                 doc="The irq output is high while an enabled source is set, here or in one of the engines."),
     )
 
 
@@ -107,14 +108,14 @@ def register_map(config):
                 for name, doc in COUNTERS]
     return RegisterMap("endpoint", [*_identity(config), *_memory(config), *_exports(config), *counters[:-1],
                                     *_interrupts(), *refusal_registers(_MAP_WIDTH),
-                                    counters[-1]],      # last, so that no other has another address than before
-                       doc="What DMA engine and accelerator share.", addr_width=_MAP_WIDTH)
+                                    counters[-1]],      # at the end, so that existing registers keep their addresses
+                       doc="Registers that DMA engine and accelerator share.", addr_width=_MAP_WIDTH)
 
 
 def whole_map(config):
-    """All registers behind ``s_axil``, their names with the block's in front."""
+    """All registers behind ``s_axil``, with the block's name as the prefix of theirs."""
     parts = {"DMA": dma_map(config.dma), "ACE": ace_map(config.ace), "ENDPOINT": register_map(config)}
     return RegisterMap("endpoint_space", [
         replace(register, name=f"{name}_{register.name}", offset=WINDOWS[name] + register.offset)
         for name, part in parts.items() for register in part.registers],
-        doc="DMA engine, collectives accelerator, and what they share.", addr_width=14)
+        doc="DMA engine, collectives accelerator, and shared registers.", addr_width=14)

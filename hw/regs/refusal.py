@@ -1,4 +1,4 @@
-"""Fields with a range of legal values, and the registers that record a refused write."""
+"""Invalid numbers: fields with a legal range, and the registers that report a write outside it."""
 
 from hw.regs.describe import REGISTER_WIDTH, Access, Field, Register
 
@@ -6,7 +6,7 @@ __all__ = ["REFUSED_WORD", "REFUSED_WRITE", "number_field", "refusal_registers"]
 
 
 REFUSED_WRITE, REFUSED_WORD = "REFUSED_WRITE", "REFUSED_WORD"
-"""Registers that record a refused write, see :func:`refusal_registers`."""
+"""Registers that report a refused write, see :func:`refusal_registers`."""
 
 
 def number_field(name, count, access, *, doc, lsb=None):
@@ -15,7 +15,7 @@ def number_field(name, count, access, *, doc, lsb=None):
 
 
 def refusal_registers(addr_width):
-    """Registers that record the first write that was refused because of an illegal value.
+    """Registers that report the first write refused because of an illegal value.
 
     A map with such fields includes them (with a star), and the register bank drives them. A refused write sets
     ``REFUSED_WRITE.valid``, software clears it; while it is set, later refusals are not recorded.
@@ -23,7 +23,7 @@ def refusal_registers(addr_width):
     Parameters
     ----------
     addr_width : int
-        Width of the map's byte address.
+        Address width of the map.
 
     Returns
     -------
@@ -31,10 +31,10 @@ def refusal_registers(addr_width):
     """
     return (
         Register(REFUSED_WRITE, [
-            Field("offset", addr_width, Access.RO, doc="Of the register."),
-            Field("valid", 1, Access.W1C, lsb=REGISTER_WIDTH - 1, doc="A write was refused; write 1 to forget it."),
-        ], doc="The first write refused since valid was cleared, because a number in it was not legal. It was answered "
-               "SLVERR and changed nothing."),
-        Register(REFUSED_WORD, [Field("word", REGISTER_WIDTH, Access.RO, doc="What was written.")],
-                 doc="The word of the write that REFUSED_WRITE tells of."),
+            Field("offset", addr_width, Access.RO, doc="Offset of the register."),
+            Field("valid", 1, Access.W1C, lsb=REGISTER_WIDTH - 1, doc="A write was refused; write 1 to clear."),
+        ], doc="The first write since valid was cleared that was refused for an illegal number. It got SLVERR and "
+               "changed nothing."),
+        Register(REFUSED_WORD, [Field("word", REGISTER_WIDTH, Access.RO, doc="Written word.")],
+                 doc="Word of the write that REFUSED_WRITE reports."),
     )

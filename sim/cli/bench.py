@@ -1,4 +1,4 @@
-"""``dmace bench``: how fast a design is. Here the DMA engine, measured under the fast harness."""
+"""``dmace bench``: performance of a design. This module measures the DMA engine in the C++ harness."""
 
 from rich.console import Console
 
@@ -16,21 +16,21 @@ LATENCIES = (100, 250, 500)
 
 def configure(parser):
     designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
-    dma = designs.add_parser("dma", help="the DMA engine", description="Measure share of the bus, latencies and "
-                             "fairness of the engine before a memory of set latency; every byte is checked.")
+    dma = designs.add_parser("dma", help="the DMA engine", description="Measure bus utilisation, latencies and "
+                             "fairness of the engine with a memory of a given latency; every byte is checked.")
     add_config(dma, "wide")
     dma.add_argument("--latency", default=_listed(LATENCIES), metavar="L,...",
-                     help="of the memory, in cycles, for reads and for writes (default: %(default)s)")
+                     help="latencies of the memory in cycles, for reads and for writes (default: %(default)s)")
     dma.add_argument("--sizes", default=_listed(SIZES), metavar="BYTES,...",
-                     help="of requests (default: %(default)s)")
-    dma.add_argument("--queues", type=integer, metavar="N", help="queues that are posted to (default: 16, or all)")
-    dma.add_argument("--unaligned", action="store_true", help="sources 3 and destinations 17 bytes beyond alignment")
-    dma.add_argument("--only", metavar="GROUP,...", help="measure these only, of throughput, ablation, latency, ... "
-                     "(the files of sim/bench)")
+                     help="sizes of requests (default: %(default)s)")
+    dma.add_argument("--queues", type=integer, metavar="N", help="number of queues in use (default: 16, or all)")
+    dma.add_argument("--unaligned", action="store_true", help="offset sources by 3 and destinations by 17 bytes")
+    dma.add_argument("--only", metavar="GROUP,...", help="measure only these groups: throughput, ablation, latency, "
+                     "... (the files of sim/dma/bench)")
     add_seed(dma)
     add_json(dma)
-    dma.add_argument("--plot", metavar="FILE", help="draw as PNG: shares of the "
-                     "bus beside other engines', FILE-ablation and FILE-latency")
+    dma.add_argument("--plot", metavar="FILE", help="draw as PNG: bus "
+                     "utilisation with that of other engines; also FILE-ablation and FILE-latency")
     dma.set_defaults(bench=_run_dma)
     ace.configure(designs)
     endpoint.configure(designs)
@@ -45,7 +45,7 @@ def _run_dma(args):
     queues = min(16, config.queues) if args.queues is None else args.queues
     latencies, sizes = _integers("--latency", args.latency), _integers("--sizes", args.sizes)
     _check(args, config, queues, latencies, sizes)
-    # Imported here, so that a wrong option is told at once.
+    # Imported here, so that a wrong option is reported at once.
     from sim.dma.bench import GROUPS, UNALIGNED, Bench, measure, plan
 
     groups = tuple(GROUPS) if args.only is None else _groups(args, tuple(GROUPS))
@@ -69,20 +69,20 @@ def _integers(name, given):
     try:
         values = [int(part, 0) for part in given.split(",")]
     except ValueError:
-        raise UserError(f"{name} must be integers with commas between them, not {given!r}.") from None
+        raise UserError(f"{name} must be integers separated by commas, not {given!r}.") from None
     if len(set(values)) != len(values):
-        raise UserError(f"{name} must not have the same number twice, as {given!r} has.")
+        raise UserError(f"{name} must not repeat a number, as {given!r} does.")
     return values
 
 
 def _groups(args, known):
-    """Groups that ``--only`` names, in their own order."""
+    """Groups of ``--only``, in the order of ``known``."""
     wanted = args.only.split(",")
     for name in wanted:
         if name not in known:
-            raise UserError(f"--only must be of {', '.join(known)}, not {name!r}.")
+            raise UserError(f"--only must name groups of {', '.join(known)}, not {name!r}.")
     if args.plot:
-        raise UserError("--plot draws all groups, so it does not go with --only.")
+        raise UserError("--plot draws all groups, so it cannot be combined with --only.")
     return tuple(name for name in known if name in wanted)
 
 

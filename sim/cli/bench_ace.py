@@ -1,4 +1,4 @@
-"""``dmace bench ace``: how fast the collectives accelerator is, and how often it reads memory."""
+"""``dmace bench ace``: performance of the collectives accelerator, and its memory traffic."""
 
 from dataclasses import replace
 from math import prod
@@ -20,32 +20,32 @@ MOST_BYTES = 64 << 20
 
 def configure(designs):
     ace = designs.add_parser("ace", help="the collectives accelerator", description="Measure all-reduces on a torus: "
-                             "traffic of the memory, cycles beside the links' bandwidth, and small ones beside the "
-                             "links' latency. Every element is checked, and all counts by a second witness.")
+                             "memory traffic, cycles relative to the links' bandwidth, and small all-reduces relative "
+                             "to the links' latency. Every element is checked, and all counts against the models'.")
     ace.add_argument("--config", default="tiny", choices=list(PRESETS), metavar="C",
                      help=f"preset of the accelerator: {', '.join(PRESETS)} (default: tiny)")
     ace.add_argument("--nodes", default="4x2x2", metavar="AxBxC", help="ranks along each dimension (default: "
                      "%(default)s)")
-    ace.add_argument("--bytes", type=integer, metavar="N", help="of each rank's buffer (default: 16 to 64 chunks)")
-    ace.add_argument("--link-rate", type=float, default=LINK_RATE, metavar="BEATS", help="that each direction of a "
-                     "link carries in a cycle, headers included (default: %(default)s)")
+    ace.add_argument("--bytes", type=integer, metavar="N", help="size of each rank's buffer (default: 16 to 64 chunks)")
+    ace.add_argument("--link-rate", type=float, default=LINK_RATE, metavar="BEATS", help="bandwidth of each "
+                     "direction of a link in beats per cycle, headers included (default: %(default)s)")
     ace.add_argument("--latency", type=integer, default=LINK_LATENCY, metavar="CYCLES",
-                     help="of the links (default: %(default)s)")
+                     help="latency of the links (default: %(default)s)")
     types = [dtype.name.lower() for dtype in DType if dtype.info.bytes == 4]
     ace.add_argument("--type", default="fp32", choices=types, metavar="T",
-                     help=f"of the elements: {', '.join(types)} (default: fp32)")
-    ace.add_argument("--fsms", type=integer, metavar="N", help="of each accelerator (default: as in the preset)")
-    ace.add_argument("--slots", type=integer, metavar="N", help="room for chunks (default: twice as many as --fsms, or "
-                     "as in the preset)")
-    ace.add_argument("--ordered", action="store_true", help="add in rank order; on a ring")
-    ace.add_argument("--sweep", action="store_true", help="measure throughput over FSMs and SRAM, too: on a ring of 8 "
+                     help=f"type of the elements: {', '.join(types)} (default: fp32)")
+    ace.add_argument("--fsms", type=integer, metavar="N", help="FSMs of each accelerator (default: as in the preset)")
+    ace.add_argument("--slots", type=integer, metavar="N", help="slots for chunks (default: twice --fsms, or as in "
+                     "the preset)")
+    ace.add_argument("--ordered", action="store_true", help="combine in rank order; on a ring")
+    ace.add_argument("--sweep", action="store_true", help="also measure throughput over FSMs and SRAM: on a ring of 8 "
                      "and 4x2x2, with chunks as in the preset")
-    ace.add_argument("--loss", action="store_true", help="measure throughput of links that lose packets, too")
-    ace.add_argument("--urgent", action="store_true", help="measure a small all-reduce beside a large one, of equal "
-                     "and of higher priority, too")
+    ace.add_argument("--loss", action="store_true", help="also measure throughput of links that lose packets")
+    ace.add_argument("--urgent", action="store_true", help="also measure a small all-reduce beside a large one, with "
+                     "equal and with higher priority")
     add_seed(ace)
     add_json(ace)
-    ace.add_argument("--plot", metavar="FILE", help="draw as PNG: what is busy and small all-reduces; with --sweep "
+    ace.add_argument("--plot", metavar="FILE", help="draw as PNG: utilisation and small all-reduces; with --sweep "
                      "also FILE-sweep, with --loss FILE-loss")
     ace.add_argument("--calibration", metavar="FILE", help="measure only the constants of the system simulator, and "
                      "write them as JSON")
@@ -59,7 +59,7 @@ def run(args):
     _check(args, config, shape, size)
     if args.calibration is not None:
         return _calibrate(args, config)
-    # Imported here, so that a wrong option is told at once.
+    # Imported here, so that a wrong option is reported at once.
     from sim.ace.bench import Bench, latency, loss, sweep, throughput, urgent
     from sim.ace.bench.runner import MEMORY_LATENCY
     from sim.ace.shared_library import build_library
@@ -101,7 +101,7 @@ def run(args):
 
 
 def _config(args):
-    """The preset, with what was asked for in its place."""
+    """The preset, with the requested numbers of FSMs and slots."""
     config = PRESETS[args.config]
     if args.fsms is None and args.slots is None:
         return config
@@ -134,22 +134,22 @@ def _calibrate(args, config):
 def _shape(nodes):
     parts = nodes.split("x")
     if not 1 <= len(parts) <= DIMENSIONS or not all(part.isdecimal() and int(part) for part in parts):
-        raise UserError(f"--nodes must be 1 to {DIMENSIONS} sizes with x between them, like 4x2x2, not {nodes!r}.")
+        raise UserError(f"--nodes must be 1 to {DIMENSIONS} sizes separated by x, like 4x2x2, not {nodes!r}.")
     shape = tuple(map(int, parts))
     if not 2 <= prod(shape) <= MAX_RANKS:
-        raise UserError(f"--nodes must be 2 to {MAX_RANKS} ranks in all, not {prod(shape)}.")
+        raise UserError(f"--nodes must be 2 to {MAX_RANKS} ranks in total, not {prod(shape)}.")
     return shape
 
 
 def _default_bytes(config, shape):
-    """Chunks enough to come to a steady state, fewer where many ranks make a simulation slow."""
+    """Enough chunks for a steady state, fewer if many ranks make a simulation slow."""
     return config.chunk_bytes * max(16, min(64, 1024 // prod(shape)))
 
 
 def _check(args, config, shape, size):
     check_range("--bytes", size, 64, MOST_BYTES)
     if size % 64:
-        raise UserError(f"--bytes must be a multiple of 64, so that no beat is partly filled, not {size:,}.")
+        raise UserError(f"--bytes must be a multiple of 64, so that no beat is partial, not {size:,}.")
     if not 0 < args.link_rate <= 1:
         raise UserError(f"--link-rate must be more than 0 and at most 1 beat per cycle, not {args.link_rate:g}.")
     check_range("--latency", args.latency, 1, 10_000)
@@ -159,9 +159,9 @@ def _check(args, config, shape, size):
     if args.plot is not None and not args.plot.lower().endswith(".png"):
         raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
     if args.ordered and args.sweep:
-        raise UserError("--sweep is not for --ordered: it has shapes that rank order has no schedule for.")
+        raise UserError("--sweep cannot be combined with --ordered: rank order has no schedule for some of its shapes.")
     wanted = Ordered.ALL_REDUCE if args.ordered else Collective.ALL_REDUCE
     made = assemble(config, shape, tuple(range(len(shape))), (0,) * len(shape), collectives=[wanted])
     if why := made.left_out.get(wanted):
-        raise UserError(f"--nodes {args.nodes} is not for --ordered: {why}." if args.ordered else
+        raise UserError(f"--nodes {args.nodes} cannot be combined with --ordered: {why}." if args.ordered else
                         f"--nodes {args.nodes} is too large for {args.config}: {why}.")

@@ -1,4 +1,4 @@
-"""``dmace bench endpoint``: puts between neighbours, and the memory port shared by both engines."""
+"""``dmace bench endpoint``: puts between neighbours, and the memory port that both engines share."""
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -21,12 +21,13 @@ def configure(designs):
                                   "accelerator at full use of one memory. Every byte that is put is checked.")
     endpoint.add_argument("--config", default="tiny", choices=list(PRESETS), metavar="C",
                           help=f"preset of the endpoint: {', '.join(PRESETS)} (default: tiny)")
-    endpoint.add_argument("--sizes", default=SIZES, metavar="BYTES,...", help="of puts (default: %(default)s)")
-    endpoint.add_argument("--link-rate", type=float, default=1.0, metavar="BEATS", help="that each direction of a link "
-                          "carries in a cycle, headers included (default: %(default)s)")
-    endpoint.add_argument("--link-latency", type=integer, default=20, metavar="CYCLES", help="(default: %(default)s)")
+    endpoint.add_argument("--sizes", default=SIZES, metavar="BYTES,...", help="sizes of puts (default: %(default)s)")
+    endpoint.add_argument("--link-rate", type=float, default=1.0, metavar="BEATS", help="bandwidth of each direction "
+                          "of a link in beats per cycle, headers included (default: %(default)s)")
+    endpoint.add_argument("--link-latency", type=integer, default=20, metavar="CYCLES",
+                          help="latency of the links (default: %(default)s)")
     endpoint.add_argument("--latency", type=integer, default=50, metavar="CYCLES",
-                          help="of the memories, for reads and for writes (default: %(default)s)")
+                          help="latency of the memories, for reads and for writes (default: %(default)s)")
     add_seed(endpoint)
     add_json(endpoint)
     endpoint.set_defaults(bench=run)
@@ -40,7 +41,7 @@ def run(args):
     check_range("--latency", args.latency, 2, 10_000)
     check_range("--seed", args.seed, 0, (1 << 53) - 1)
     check_file("--json", args.json)
-    # Imported here, so that a wrong option is told at once.
+    # Imported here, so that a wrong option is reported at once.
     from sim.endpoint import bench
     from sim.endpoint.cluster import library
 
@@ -71,7 +72,7 @@ def _sizes(given):
     try:
         sizes = [int(part, 0) for part in given.split(",")]
     except ValueError:
-        raise UserError(f"--sizes must be integers with commas between them, not {given!r}.") from None
+        raise UserError(f"--sizes must be integers separated by commas, not {given!r}.") from None
     for size in sizes:
         if not 8 <= size <= MOST_BYTES or size % 8:
             raise UserError(f"--sizes must be multiples of 8 from 8 to {MOST_BYTES:,} bytes, not {size}.")
@@ -82,8 +83,8 @@ def _show(result):
     console = Console()
     puts = Table(title=f"Puts between neighbours, endpoint {result['config']}", box=SIMPLE_HEAD, pad_edge=False,
                  collapse_padding=True,
-                 caption="share: payload over what the link carries; most: packets back to back, with headers of 16 B. "
-                 "Cycles from the doorbell; bound: what memories and links take")
+                 caption="share: payload over the link's capacity; most: packets back to back, with headers of 16 B. "
+                 "Cycles from the doorbell; bound: the time of memories and links alone")
     for name in ("bytes", "share", "most", "data there", "bound", "RC there", "bound", "SC here", "bound"):
         puts.add_column(name, justify="right", min_width={"bytes": 9, "share": 5, "most": 5}.get(name, 7))
     for one, many in zip(result["latency"], result["throughput"], strict=True):

@@ -1,4 +1,4 @@
-"""``dmace compare``: what is asked for at random, of the hardware and of the reference model."""
+"""``dmace compare``: random requests to the hardware and to the golden model."""
 
 from rich.console import Console
 from rich.table import Table
@@ -15,14 +15,14 @@ MOST_REQUESTS = 10_000_000
 
 def configure(parser):
     designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
-    dma = designs.add_parser("dma", help="the DMA engine", description="Post random requests, good and bad, to "
-                             "the engine and to its model, and compare all that can be observed.")
+    dma = designs.add_parser("dma", help="the DMA engine", description="Post random requests, valid and invalid, "
+                             "to the engine and to its model, and compare all observable results.")
     add_config(dma, "tiny")
     dma.add_argument("--requests", type=integer, default=1000, metavar="N",
-                     help="requests to post at least (default: 1000)")
+                     help="minimum number of requests (default: 1000)")
     add_seed(dma)
     dma.add_argument("--stalls", choices=STALLS, default="random",
-                     help="pauses on every channel of every bus (default: random)")
+                     help="stalls on every channel of every bus (default: random)")
     add_latency(dma, 20)
     dma.add_argument("--waves", metavar="FILE", help="write a trace of every signal")
     add_json(dma)

@@ -1,4 +1,4 @@
-"""``dmace compare ace``: random collectives on clusters in RTL and by the golden model."""
+"""``dmace compare ace``: random collectives on clusters, in RTL and in the golden model."""
 
 from rich.console import Console
 from rich.table import Table
@@ -17,12 +17,12 @@ COLLECTIVES, MOST_COLLECTIVES = 200, 1_000_000
 def configure(parser):
     add_config(parser)
     parser.add_argument("--collectives", type=integer, metavar="N",
-                        help=f"how many at least (default: {COLLECTIVES})")
+                        help=f"minimum number of collectives (default: {COLLECTIVES})")
     parser.add_argument("--revoke", type=integer, metavar="N",
-                        help="instead, stop so many collectives at random moments, by COMMUNICATOR_REVOKE, errors "
-                        "of memories and cut links, and see what works then")
+                        help="instead, end N collectives at random moments, by COMMUNICATOR_REVOKE, memory "
+                        "errors and cut links, and check the reports and the collectives after reopening")
     add_seed(parser)
-    parser.add_argument("--no-stalls", action="store_true", help="no pauses on links and memories")
+    parser.add_argument("--no-stalls", action="store_true", help="no stalls on links and memories")
     parser.add_argument("--faults", action="store_true", help="links drop, corrupt, duplicate, delay and reorder "
                         "packets at random, deliver duplicates of them much later, and go down for a while")
     add_json(parser)
@@ -34,11 +34,11 @@ def run(args):
     if args.revoke is not None:
         check_range("--revoke", args.revoke, 1, MOST_COLLECTIVES)
         if args.faults or args.no_stalls or args.collectives is not None:
-            raise UserError("--revoke has collectives, faults and pauses of its own; leave out --collectives, --faults "
+            raise UserError("--revoke has collectives, faults and stalls of its own; leave out --collectives, --faults "
                             "and --no-stalls.")
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_file("--json", args.json)
-    # Imported here, so that a wrong option is told at once.
+    # Imported here, so that a wrong option is reported at once.
     from sim.ace.compare import compare
     from sim.ace.compare_errors import compare_errors
 
@@ -56,7 +56,7 @@ def run(args):
     kinds = [name for name in FAULT_COUNTS if name != "cut"]
     nothing = args.faults and not all(result["faults"][name] for name in kinds)
     if nothing and args.json != "-":
-        Console().print("Not every kind of fault has happened: take more --collectives.")
+        Console().print("Not every kind of fault has occurred: increase --collectives.")
     return 1 if result["mismatches"] or result["hangs"] or nothing else 0
 
 

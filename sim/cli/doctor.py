@@ -1,6 +1,6 @@
-"""``dmace doctor``: what is needed, whether it works here, and how to get what is missing.
+"""``dmace doctor``: the required tools, whether they work on this machine, and how to install missing ones.
 
-Every check tries the thing itself: a compiler counts when its program links, Yosys when it writes Verilog.
+Every check runs the tool: a compiler passes when its program links, Yosys when it writes Verilog.
 """
 
 import json
@@ -43,7 +43,7 @@ class Check:
 
 def configure(parser):
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
-    parser.add_argument("--brief", action="store_true", help="one line if nothing needed is missing")
+    parser.add_argument("--brief", action="store_true", help="print one line if no required tool is missing")
 
 
 def run(args):
@@ -52,7 +52,7 @@ def run(args):
     if args.json:
         print(json.dumps({"ok": not missing, "checks": [asdict(check) for check in found]}, indent=1))
     elif args.brief and not missing:
-        print(f"Everything needed is here: {', '.join(check.name for check in found if check.needed)}.")
+        print(f"All required tools are installed: {', '.join(check.name for check in found if check.needed)}.")
     else:
         _print(found, missing)
     return 1 if missing else 0
@@ -101,7 +101,7 @@ def _compiler():
             found += ", but a C++17 program does not build and run"
     except (ToolMissing, OSError):
         pass
-    return Check("C++ compiler", True, ok, found, "compiles what Verilator writes",
+    return Check("C++ compiler", True, ok, found, "compiles Verilator's output",
                  "apt install g++ (GCC 9 or newer)")
 
 
@@ -166,7 +166,7 @@ def _fst():
 
 def _viewer():
     path = shutil.which("surfer") or shutil.which("gtkwave")
-    return Check("wave viewer", False, path is not None, path or "not found", "looking at traces",
+    return Check("wave viewer", False, path is not None, path or "not found", "viewing traces",
                  "apt install gtkwave, or surfer")
 
 
@@ -208,7 +208,7 @@ def _print(found, missing):
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "what", "found", "what it is for, how to get it"):
+    for heading in ("", "tool", "found", "purpose, how to install"):
         table.add_column(heading)
     for check in found:
         mark = "[green]ok" if check.ok else "[red]missing" if check.needed else "[yellow]optional"
@@ -219,4 +219,4 @@ def _print(found, missing):
     if missing:
         console.print(f"\nMissing: {', '.join(check.name for check in missing)}.", highlight=False)
     else:
-        console.print("\nEverything needed is here.", highlight=False)
+        console.print("\nAll required tools are installed.", highlight=False)

@@ -1,4 +1,4 @@
-"""``dmace fused``: computation fused with its communication, over the size of slices and their order."""
+"""``dmace fused``: computation fused with its communication, over the size and the order of slices."""
 
 from pathlib import Path
 
@@ -22,21 +22,21 @@ PAPER = {"embedding": "31 % on average between nodes, 20 % inside a node", "gemm
 
 DEFAULT = MachineConfig(shape=(2,), endpoint="ideal", links=LinkConfig(bytes_per_s=25e9, latency_s=700e-9),
                         npu=Npu(memory_bytes_per_s=1.6e12, flops=181e12))
-"""Links of 200 Gbit/s and 700 ns, memory of 1.6 TB/s, 181 TFLOPS of FP16: from memory of the paper's set-up, inputs."""
+"""Links of 200 Gbit/s and 700 ns, memory of 1.6 TB/s, 181 TFLOPS of FP16: inputs, recalled from the paper's set-up."""
 
 
 def configure(parser):
     parser.add_argument("--operation", default="embedding", choices=list(fused.OPERATIONS), help="embedding or gemm "
                         "with an all-to-all, gemv with an all-reduce (default: embedding)")
     parser.add_argument("--nodes", default="2", metavar="LxVxH", help="ranks along each dimension (default: 2)")
-    parser.add_argument("--slices", default="1,2,4,8,16,32,64", metavar="N,...", help="into which the part for a rank "
-                        "is cut, or all that is reduced (default: %(default)s)")
+    parser.add_argument("--slices", default="1,2,4,8,16,32,64", metavar="N,...", help="slices of the part for a rank, "
+                        "or of the whole reduction (default: %(default)s)")
     parser.add_argument("--engine", default="hardware", choices=list(DMA_ENGINES),
-                        help="who carries requests (default: hardware)")
-    parser.add_argument("--baseline", choices=list(DMA_ENGINES), help="who carries them when not fused (default: as "
+                        help="engine that executes requests (default: hardware)")
+    parser.add_argument("--baseline", choices=list(DMA_ENGINES), help="engine of the unfused run (default: as "
                         "--engine)")
-    parser.add_argument("--set", action="append", metavar="NAME=VALUE", help="another value for an input: of the "
-                        "machine, as in dmace train, or of the operation: operation.batch=2048")
+    parser.add_argument("--set", action="append", metavar="NAME=VALUE", help="set an input of the machine, "
+                        "as in dmace train, or of the operation: operation.batch=2048")
     parser.add_argument("--report", metavar="FILE.html", help="write table and plot as HTML")
     add_json(parser)
 
@@ -86,7 +86,7 @@ def _slices(text):
     try:
         return list(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
-        raise UserError(f"--slices must be integers with commas between them, not {text!r}.") from None
+        raise UserError(f"--slices must be integers separated by commas, not {text!r}.") from None
 
 
 def _operation(name, config, settings):
@@ -109,7 +109,7 @@ def _report(args, result):
     Path(args.report).write_text(page(
         f"{result['operation']} on {args.nodes} ranks",
         section("Time saved", figure(plots.curves(rows, "slice_bytes", "gain, %", ["order"], log=True),
-                                     "Against all of the output first, and then its communication.")),
+                                     "Relative to computing the whole output before its communication.")),
         section("All runs", table(rows))), encoding="utf-8")
 
 

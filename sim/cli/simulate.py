@@ -1,4 +1,4 @@
-"""``dmace sim``: your data through a design in RTL simulation, and compared bit for bit."""
+"""``dmace sim``: run data through a design in RTL simulation, and compare the result bit for bit."""
 
 from pathlib import Path
 
@@ -21,21 +21,21 @@ MOST_BYTES = 1 << 30
 
 def configure(parser):
     designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
-    dma = designs.add_parser("dma", help="the DMA engine", description="Have a simulated GPU move a file "
-                             "through the engine, and compare what arrives with the file and the model.")
-    dma.add_argument("--input", metavar="FILE", help="what to move (default: gradients shaped like ResNet-50's, "
+    dma = designs.add_parser("dma", help="the DMA engine", description="A simulated GPU moves a file "
+                             "through the engine; the result is compared with the file and the model.")
+    dma.add_argument("--input", metavar="FILE", help="file to move (default: gradients shaped like ResNet-50's, "
                      f"1/{gradients.SCALE} of the size)")
     dma.add_argument("--message", type=integer, default=4096, metavar="BYTES",
-                     help="bytes of a message at most (default: 4096)")
-    dma.add_argument("--queues", type=integer, metavar="N", help="queues to post on (default: 8, or all)")
+                     help="maximum size of a message in bytes (default: 4096)")
+    dma.add_argument("--queues", type=integer, metavar="N", help="number of queues in use (default: 8, or all)")
     add_config(dma, "base")
     dma.add_argument("--stalls", nargs="?", default="none", const="random", choices=STALLS,
-                     help="pauses on every channel of every bus: random if no kind is named (default: none)")
+                     help="stalls on every channel of every bus: random without a kind (default: none)")
     add_latency(dma, 100)
     add_seed(dma)
-    dma.add_argument("--trace", metavar="FILE", help="write what happened to each segment, as JSON for Perfetto or "
+    dma.add_argument("--trace", metavar="FILE", help="write the progress of each segment, as JSON for Perfetto or "
                      "chrome://tracing")
-    dma.add_argument("--plot", metavar="FILE", help=f"draw that for the first {MOST_SEGMENTS} segments, as PNG")
+    dma.add_argument("--plot", metavar="FILE", help=f"draw the first {MOST_SEGMENTS} segments of the trace, as PNG")
     dma.add_argument("--waves", metavar="FILE", help="write every signal")
     add_json(dma)
     ace = designs.add_parser("ace", help="the collectives accelerator", description="Run one collective on a cluster "
@@ -69,7 +69,7 @@ def run(args):
 
 
 def _input(name):
-    """Path of the file to move, its pieces if it has any, and a word about it."""
+    """Path of the file to move, its pieces if it has any, and its description."""
     if name is None:
         path, pieces = gradients.make()
         return path, pieces, (f"{len(pieces) - 1} gradient buffers shaped like ResNet-50's, "
@@ -85,9 +85,9 @@ def _input(name):
     except OSError as error:
         raise UserError(f"--input: {name} cannot be read: {error.strerror}.") from None
     if size == 0:
-        raise UserError(f"--input: {name} is empty, there is nothing to move.")
+        raise UserError(f"--input: {name} is empty.")
     if size > MOST_BYTES:
-        raise UserError(f"--input: {name} has {size:,} bytes, and more than {MOST_BYTES:,} would take hours.")
+        raise UserError(f"--input: {name} has {size:,} bytes; more than {MOST_BYTES:,} would take hours.")
     return path, None, path.name
 
 

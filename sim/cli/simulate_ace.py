@@ -1,4 +1,4 @@
-"""``dmace sim ace``: one collective on a cluster of accelerators in RTL, compared with the golden model bit by bit."""
+"""``dmace sim ace``: one collective on a cluster of accelerators in RTL, compared bit for bit with the golden model."""
 
 import zipfile
 from contextlib import nullcontext
@@ -37,37 +37,37 @@ def configure(parser):
 
     parser.add_argument("--collective", choices=names(Collective), default="all_reduce", metavar="NAME",
                         help=f"{', '.join(names(Collective))} (default: all_reduce)")
-    parser.add_argument("--nodes", default="4", metavar="SHAPE", help="sizes of dimensions, as 4, 4x2, 4x2x2 "
+    parser.add_argument("--nodes", default="4", metavar="SHAPE", help="ranks along each dimension: 4, 4x2, 4x2x2 "
                         "(default: 4)")
     parser.add_argument("--dtype", choices=names(DType), default="fp32", metavar="TYPE",
                         help=f"{', '.join(names(DType))} (default: fp32)")
     parser.add_argument("--op", choices=names(Reduction), default="sum", metavar="OP",
                         help=f"{', '.join(names(Reduction))} (default: sum)")
-    parser.add_argument("--count", type=integer, metavar="N", help="elements, as NCCL counts them (default: 4096, or "
-                        "what is in --input)")
+    parser.add_argument("--count", type=integer, metavar="N", help="number of elements, as NCCL counts them (default: "
+                        "4096, or the length of --input)")
     parser.add_argument("--counts", metavar="N,N,...", help="elements of each rank's block, for "
                         f"{_all(lambda info: info.varying and not info.pairwise)}; for "
-                        f"{_all(lambda info: info.pairwise)}, of those that rank 0 sends to each rank, then rank 1, "
-                        "...")
+                        f"{_all(lambda info: info.pairwise)}, those from rank 0 to each rank, then from rank 1, ...")
     parser.add_argument("--root", type=integer, default=0, metavar="RANK",
-                        help=f"of {_all(lambda info: info.rooted)} (default: 0)")
+                        help=f"root of {_all(lambda info: info.rooted)} (default: 0)")
     parser.add_argument("--widen", action="store_true", help="floats of 16 and 8 bits are FP32 in the SRAM and on the "
                         "links")
     parser.add_argument("--ordered", action="store_true", help="combine in rank order; on a ring")
-    parser.add_argument("--input", metavar="FILE.npz", help="an array for each rank, in order of their names, which "
-                        "become elements of --dtype (default: random)")
-    parser.add_argument("--output", metavar="FILE.npz", help="write inputs, results and the model's, as in_0, out_0, "
-                        "golden_0 ...; types that NumPy lacks as FP32")
+    parser.add_argument("--input", metavar="FILE.npz", help="one array per rank, in the order of their names, "
+                        "converted to --dtype (default: random)")
+    parser.add_argument("--output", metavar="FILE.npz", help="write inputs, results and golden results, as in_0, "
+                        "out_0, golden_0 ...; types that NumPy lacks as FP32")
     parser.add_argument("--trace", metavar="FILE", help="write each packet, each chunk's phases and the memories' "
                         "bursts, as JSON for Perfetto or chrome://tracing")
     add_config(parser)
     parser.add_argument("--link-latency", type=integer, default=20, metavar="CYCLES",
-                        help="of all links (default: 20)")
+                        help="latency of all links (default: 20)")
     parser.add_argument("--link-rate", type=float, default=0.0, metavar="BYTES",
-                        help="of all links, per cycle; 0 for a beat (default: 0)")
-    parser.add_argument("--latency", type=integer, default=100, metavar="CYCLES", help="of the memories (default: 100)")
+                        help="bandwidth of all links in bytes per cycle; 0 for one beat (default: 0)")
+    parser.add_argument("--latency", type=integer, default=100, metavar="CYCLES",
+                        help="latency of the memories (default: 100)")
     parser.add_argument("--stall", type=float, default=0.0, metavar="P",
-                        help="probability of pauses on all links and channels (default: 0)")
+                        help="probability of stalls on all links and channels (default: 0)")
     parser.add_argument("--faults", metavar="SPEC", help=HELP)
     add_seed(parser)
     add_json(parser)
@@ -105,7 +105,7 @@ def run(args):
                    for part, (length, _) in enumerate(row)] for rank, row in enumerate(varying.send)]
         inputs, count = [np.concatenate(row) for row in blocks], varying.count
     root = tuple(map(int, np.unravel_index(args.root, shape))) if collective.info.rooted else None
-    # Imported here, so that a wrong option is told at once.
+    # Imported here, so that a wrong option is reported at once.
     from sim.ace.cluster import Cluster
     from sim.ace.endpoints import Link, Memory
     from sim.ace.trace import traced
@@ -159,11 +159,11 @@ def _inputs(args, ranks, parts, dtype):
     except FileNotFoundError:
         raise UserError(f"--input: there is no file {args.input}.") from None
     except (OSError, ValueError, zipfile.BadZipFile, AttributeError) as error:
-        raise UserError(f"--input: {args.input} is no NPZ file of arrays of numbers: {error}.") from None
+        raise UserError(f"--input: {args.input} is not an NPZ file of arrays of numbers: {error}.") from None
     if len(found) != ranks:
         raise UserError(f"--input: {args.input} has {len(found)} arrays, but --nodes {args.nodes} has {ranks} ranks.")
     if len({len(one) for one in found}) != 1:
-        raise UserError(f"--input: the arrays of {args.input} must be equally long, not of "
+        raise UserError(f"--input: the arrays of {args.input} must have equal lengths, not "
                         f"{', '.join(str(len(one)) for one in found[:8])} elements.")
     if not all(np.issubdtype(one.dtype, np.number) and not np.iscomplexobj(one) for one in found):
         raise UserError(f"--input: the arrays of {args.input} must be of real numbers.")
@@ -176,17 +176,17 @@ def _inputs(args, ranks, parts, dtype):
 
 
 def _counts(args, ranks, collective):
-    """What --counts says: a list, or a list for each rank; None without it."""
+    """Counts of ``--counts``: a list, or a list for each rank; None without the option."""
     if args.counts is None:
         return None
     if not collective.info.varying:
         raise UserError(f"--counts is for {_all(lambda info: info.varying)}, not for {args.collective}.")
     if args.count is not None or args.input is not None:
-        raise UserError("--counts does not go together with --count or --input.")
+        raise UserError("--counts cannot be combined with --count or --input.")
     try:
         counts = [int(one) for one in args.counts.split(",")]
     except ValueError:
-        raise UserError(f"--counts must be integers with commas between them, not {args.counts!r}.") from None
+        raise UserError(f"--counts must be integers separated by commas, not {args.counts!r}.") from None
     pairwise = collective.info.pairwise
     wanted = ranks ** 2 if pairwise else ranks
     if len(counts) != wanted:
@@ -232,7 +232,7 @@ def _show(result, output, trace):
     console.print(table)
     if result["mismatches"]:
         ranks = ", ".join(map(str, result["wrong_ranks"][:16]))
-        console.print(f"Ranks {ranks} do not have what the model has.", highlight=False)
+        console.print(f"Ranks {ranks} differ from the model.", highlight=False)
     else:
         console.print("Every rank has the model's bits, and nothing else changed.", highlight=False)
     for what, name in (("Arrays", output), ("Trace", trace)):

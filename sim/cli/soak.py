@@ -1,4 +1,4 @@
-"""``dmace soak``: thousands of random copies under the fast harness, every byte checked; memory that changes hands."""
+"""``dmace soak``: thousands of random copies in the C++ harness, every byte checked; queues with reassigned memory."""
 
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +19,7 @@ from sim.terminal import (
 __all__ = ["configure", "run"]
 
 _PIECE = 100
-"""Runs between two signs of progress."""
+"""Runs between two updates of the progress bar."""
 
 
 def configure(parser):
@@ -32,16 +32,16 @@ def configure(parser):
     dma.add_argument("--together", type=integer, default=300, metavar="N",
                      help="requests back to back, in each run of that kind (default: %(default)s)")
     dma.add_argument("--rounds", type=integer, default=1, metavar="N",
-                     help="do all that N times, with seeds that follow (default: %(default)s)")
+                     help="repeat all runs N times, with consecutive seeds (default: %(default)s)")
     add_seed(dma)
     add_json(dma)
     handover = designs.add_parser(
-        "handover", help="the DMA engine, while memory keeps answers back", description="Reset queues while memory "
-        "keeps back answers or takes nothing, give what they used to others, and check that not one byte is stored "
+        "handover", help="the DMA engine, while memory withholds responses", description="Reset queues while memory "
+        "withholds responses or accepts nothing, reassign their memory to others, and check that no byte is stored "
         "there.")
     add_config(handover, "tiny")
     handover.add_argument("--runs", type=integer, default=2000, metavar="N",
-                          help="runs, with seeds that follow (default: %(default)s)")
+                          help="number of runs, with consecutive seeds (default: %(default)s)")
     add_seed(handover)
     add_json(handover)
 
@@ -55,7 +55,7 @@ def _run_copies(args):
         check_range(f"--{name}", getattr(args, name), 1, most)
     check_range("--seed", args.seed, 0, (1 << 52) - 1)
     check_file("--json", args.json)
-    # Imported here, so that a wrong option is told at once.
+    # Imported here, so that a wrong option is reported at once.
     from sim.dma.soak import runs
 
     rows, soaks = [], runs(PRESETS[args.config], args.single, args.together)
@@ -89,9 +89,9 @@ def _run_handover(args):
     write_json(args.json, result)
     if args.json != "-":
         Console().print(
-            f"{result['runs']:,} runs on {args.config}: {result['lives']:,} lives of queues with "
-            f"{result['requests']:,} requests, {result['resets']:,} times RESET of which {result['given_up']:,} left "
-            f"something in flight; {result['unexpected']:,} answers after rst dropped; "
+            f"{result['runs']:,} runs on {args.config}: {result['lives']:,} queue configurations with "
+            f"{result['requests']:,} requests, {result['resets']:,} RESETs, of which {result['given_up']:,} "
+            f"abandoned transactions; {result['unexpected']:,} responses after rst dropped; "
             f"{len(result['findings']):,} findings.")
         for finding in result["findings"]:
             Console().print(finding)

@@ -1,4 +1,4 @@
-"""``dmace sweep``: training predicted over every combination of values, on all cores or on many machines."""
+"""``dmace sweep``: training predicted for every combination of values, on all cores or on many machines."""
 
 import csv
 import re
@@ -19,19 +19,19 @@ FIGURES = ("step_seconds", "exposed_seconds", "network_bytes_per_s", "link_utili
 
 
 def configure(parser):
-    parser.add_argument("spec", metavar="SPEC.toml", help="what is the same, and what varies (docs/training.md)")
-    parser.add_argument("--results", metavar="DIR", help="where each result is kept, so that a sweep can be stopped "
-                        "and goes on where it was (default: SPEC.results)")
+    parser.add_argument("spec", metavar="SPEC.toml", help="common settings, and varied ones (docs/training.md)")
+    parser.add_argument("--results", metavar="DIR", help="folder of the results, from which an interrupted sweep "
+                        "resumes (default: SPEC.results)")
     parser.add_argument("--output", metavar="FILE", help="write all results as one table: .csv or .parquet")
     parser.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
     parser.add_argument("--plot", metavar="FILE.png", help="draw iteration time over Ideal's against ranks; needs "
                         "ideal, and several nodes")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers have dmace, such as "
-                        "tcp://HOST:8786 (default: a cluster on this machine)")
-    parser.add_argument("--workers", type=integer, metavar="N", help="of the cluster on this machine (default: one "
-                        "for each core)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="scheduler of a Dask cluster whose workers have dmace, "
+                        "such as tcp://HOST:8786 (default: a cluster on this machine)")
+    parser.add_argument("--workers", type=integer, metavar="N", help="workers of the cluster on this machine (default: "
+                        "one per core)")
     parser.add_argument("--serial", action="store_true", help="run in this process, without Dask")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would run")
+    parser.add_argument("--dry-run", action="store_true", help="list the runs without running them")
 
 
 def run(args):
@@ -72,9 +72,9 @@ def _check(args):
     if args.workers is not None:
         check_range("--workers", args.workers, 1, 1024)
     if args.serial and (args.scheduler or args.workers):
-        raise UserError("--serial runs in this process, so it cannot have --scheduler or --workers.")
+        raise UserError("--serial runs in this process, so it cannot be combined with --scheduler or --workers.")
     if args.scheduler and args.workers:
-        raise UserError("--workers are of a cluster on this machine, so they cannot be with --scheduler.")
+        raise UserError("--workers belong to a cluster on this machine, so they cannot be combined with --scheduler.")
     if args.scheduler and not re.fullmatch(r"(?:[a-z]+://)?[^\s:/]+:\d+", args.scheduler):
         raise UserError(f"--scheduler must be an address like tcp://HOST:8786, not {args.scheduler!r}.")
     for option in ("output", "report", "plot"):
@@ -121,7 +121,7 @@ def _write(args, rows, varied):
         from sim.system.report.plots import over_ranks
 
         if (drawn := over_ranks(rows, varied)) is None:
-            raise UserError("--plot needs runs of ideal on several nodes, and there are none.")
+            raise UserError("--plot needs runs of ideal on several nodes; there are none.")
         drawn.savefig(args.plot, dpi=110, metadata={"Software": None})
     if args.report:
         _report(args, rows, varied)
@@ -151,7 +151,7 @@ def _report(args, rows, varied):
 
 
 def _show_speedups(console, rows, varied):
-    """ACE beside the others, where several endpoints were run: means over the nodes."""
+    """ACE compared with the other endpoints of the sweep: means over the nodes."""
     found = speedups(rows, varied)
     by = [name for name in varied if name not in ("endpoint", "nodes")]
     if not found:

@@ -1,4 +1,4 @@
-"""What the verbs that run a cluster share: options, and the library with a progress bar."""
+"""Shared by the verbs that run a cluster: options, and the library with a progress bar."""
 
 import re
 from contextlib import contextmanager
@@ -19,14 +19,14 @@ def add_config(parser, default="tiny"):
 
 
 def nodes(text):
-    """``4x2x2`` as a tuple. Raises :class:`UserError` if that is no torus."""
+    """``4x2x2`` as a tuple. Raises :class:`UserError` for anything that is not a torus."""
     if not re.fullmatch(r"\d+(x\d+)*", text):
         raise UserError(f"--nodes must be sizes of dimensions such as 4 or 4x2x2, not {text!r}.")
     shape = tuple(map(int, text.split("x")))
     if len(shape) > DIMENSIONS:
         raise UserError(f"--nodes must have at most {DIMENSIONS} dimensions, not {len(shape)}.")
     if not all(shape) or prod(shape) > MAX_RANKS:
-        raise UserError(f"--nodes must have 1 to {MAX_RANKS} ranks in all, not {prod(shape):,}.")
+        raise UserError(f"--nodes must have 1 to {MAX_RANKS} ranks in total, not {prod(shape):,}.")
     return shape
 
 

@@ -1,4 +1,4 @@
-"""``dmace train``: how long an iteration takes on a cluster, and what communication costs of it."""
+"""``dmace train``: the time of an iteration on a cluster, and its exposed communication."""
 
 from math import prod
 from pathlib import Path
@@ -25,17 +25,17 @@ def configure(parser):
                         "(default: resnet50)")
     parser.add_argument("--nodes", default="4x4x4", metavar="LxVxH", help="ranks along each dimension (default: 4x4x4)")
     parser.add_argument("--endpoint", default=",".join(ENDPOINTS), metavar="E,...",
-                        help=f"of {', '.join(ENDPOINTS)} (default: all)")
+                        help=f"endpoints: {', '.join(ENDPOINTS)} (default: all)")
     parser.add_argument("--steps", type=integer, default=2, metavar="N", help="iterations (default: 2)")
-    parser.add_argument("--set", action="append", metavar="NAME=VALUE", help="another value for an input, such as "
+    parser.add_argument("--set", action="append", metavar="NAME=VALUE", help="set an input, such as "
                         "chunk_bytes=128KiB, endpoint.fsms=8, links.1.bytes_per_s=50GB/s, workload.batch=64; "
                         "--inputs lists them")
-    parser.add_argument("--layers", action="store_true", help="show each layer's share too")
-    parser.add_argument("--inputs", action="store_true", help="show all inputs too; those that are from memory of the "
-                        "ACE paper are told apart in docs/training.md")
+    parser.add_argument("--layers", action="store_true", help="also show the share of each layer")
+    parser.add_argument("--inputs", action="store_true", help="also show all inputs; docs/training.md lists their "
+                        "sources")
     parser.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
-    parser.add_argument("--trace", metavar="FILE.json", help="write when each layer was computed and exchanged, for "
-                        "Perfetto or chrome://tracing")
+    parser.add_argument("--trace", metavar="FILE.json", help="write the times of each layer's computation and "
+                        "exchange, for Perfetto or chrome://tracing")
     parser.add_argument("--chakra", metavar="PREFIX", help="write the run as Chakra traces PREFIX.0.et, ...")
     parser.add_argument("--check-rtl", action="store_true", help="instead, run some of the workload's all-reduces, cut "
                         "at 64 KiB, on these nodes in the accelerator's RTL and in the simulator, and show the "
@@ -93,17 +93,17 @@ def _experiments(args):
     chosen = args.endpoint.split(",")
     for name in chosen:
         if name not in ENDPOINTS or chosen.count(name) > 1:
-            raise UserError(f"--endpoint must be different ones of {', '.join(ENDPOINTS)}, not {args.endpoint!r}.")
+            raise UserError(f"--endpoint must name different ones of {', '.join(ENDPOINTS)}, not {args.endpoint!r}.")
     experiments = [Experiment(workload=args.workload or "resnet50", shape=shape, endpoint=name, steps=args.steps,
                               settings=_settings(args.set, name, chosen)) for name in chosen]
     for experiment in experiments:
-        # So that a wrong value is told before any of them runs.
+        # Report a wrong value before any of them runs.
         experiment.check()
     return experiments
 
 
 def _settings(texts, endpoint, chosen):
-    """Of one endpoint: those of ``endpoint.NAME``, for all, and of ``ace.NAME`` and the like, for one of them."""
+    """Settings of one endpoint: ``endpoint.NAME`` for all, and ``ace.NAME`` and the like for one of them."""
     made = {}
     for name, value in parse_assignments(texts).items():
         first, dot, rest = name.partition(".")
@@ -118,7 +118,7 @@ def _settings(texts, endpoint, chosen):
 
 
 def _compared(rows):
-    """Add to each row how much faster it is than the best baseline that was run, and how near to ideal."""
+    """Add to each row its speed-up over the best baseline of the run, and its share of ideal's speed."""
     best = min((one["step_seconds"] for one in rows if one["endpoint"] in BASELINES), default=None)
     ideal = next((one["step_seconds"] for one in rows if one["endpoint"] == "ideal"), None)
     for one in rows:
@@ -159,10 +159,10 @@ def _show(args, experiments, runs, result):
                       "" if one["share_of_ideal"] is None else f"{one['share_of_ideal']:.1%}")
     console.print(table)
     console.print("Speed-up: over the best of noovl, commopt and compopt. Network: payload that a rank sends while a "
-                  "collective is under way.", highlight=False)
+                  "collective is in progress.", highlight=False)
     if not any(node.work.memory_bytes for node in first.nodes):
-        console.print("This workload does not say what its layers read from memory: communication slows them by the "
-                      "cores that it takes, but not by the memory's bandwidth.", highlight=False)
+        console.print("This workload has no memory traffic of its layers: communication slows them by the cores that "
+                      "it uses, but not by the memory bandwidth.", highlight=False)
     if args.layers:
         _show_layers(console, experiments, runs)
     if args.inputs:
@@ -204,7 +204,7 @@ def _number(value):
 
 
 def unit_of(seconds):
-    """Name of a unit in which so many seconds are 1 to 1000, and how many of it a second has."""
+    """Name of the unit in which this time is 1 to 1000, and its number per second."""
     return next(((unit, factor) for unit, factor in (("s", 1), ("ms", 1e3)) if seconds * factor >= 1), ("us", 1e6))
 
 

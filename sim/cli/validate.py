@@ -1,4 +1,4 @@
-"""``dmace validate``: the system simulator beside closed forms, other simulators and the RTL."""
+"""``dmace validate``: the system simulator compared with closed forms, other simulators and the RTL."""
 
 from math import prod
 
@@ -14,18 +14,17 @@ __all__ = ["configure", "run"]
 
 
 def configure(parser):
-    parser.description = ("Compare the system simulator with closed forms, with results of ASTRA-sim 1.0 and SimGrid "
-                          "3.32 that come with it, or with the RTL. Ends with status 1 if a difference is larger than "
-                          "allowed.")
-    parser.add_argument("--only", metavar="CHECK,...", help=f"of {', '.join(CHECKS)} (default: all)")
+    parser.description = ("Compare the system simulator with closed forms, with stored results of ASTRA-sim 1.0 and "
+                          "SimGrid 3.32, or with the RTL. Ends with status 1 if a difference exceeds its limit.")
+    parser.add_argument("--only", metavar="CHECK,...", help=f"checks: {', '.join(CHECKS)} (default: all)")
     parser.add_argument("--check-rtl", nargs="?", const="", metavar="NODES/BYTES,...",
                         help="compare with the accelerator's RTL instead, in cycles: cases like 4x2x2/65536 "
                         "(default: rings of 2 to 16 and 4x2x2, 64 KiB to 1 MiB)")
-    parser.add_argument("--offload", action="store_true", help="instead, show the accelerator's network rate beside "
+    parser.add_argument("--offload", action="store_true", help="instead, compare the accelerator's network rate with "
                         "the ideal one's and a conventional endpoint's at 128 GB/s of memory, and the memory that each "
                         "needs for 90 %% of the ideal rate")
-    parser.add_argument("--growth", metavar="FILE", help="instead, measure what an iteration of ResNet-50 costs to "
-                        "simulate on 16 to 1,024 endpoints, and draw it as PNG")
+    parser.add_argument("--growth", metavar="FILE", help="instead, measure the cost of simulating an iteration of "
+                        "ResNet-50 on 16 to 1,024 endpoints, and draw it as PNG")
     parser.add_argument("--every", action="store_true", help="show every case, not the three worst of each check")
     add_json(parser)
 
@@ -34,11 +33,11 @@ def run(args):
     asked = [name for name in ("only", "check_rtl", "offload", "growth") if getattr(args, name) not in (None, False)]
     if len(asked) > 1:
         options = [f"--{name.replace('_', '-')}" for name in asked]
-        raise UserError(f"{' and '.join(options)} do not go together.")
+        raise UserError(f"{' and '.join(options)} cannot be combined.")
     names = list(CHECKS) if args.only is None else args.only.split(",")
     for name in names:
         if name not in CHECKS:
-            raise UserError(f"--only must name some of {', '.join(CHECKS)}, not {name!r}.")
+            raise UserError(f"--only must name checks of {', '.join(CHECKS)}, not {name!r}.")
     check_file("--json", args.json)
     check_file("--growth", args.growth)
     if args.offload or args.growth is not None:

@@ -113,4 +113,4 @@ def test_bad_options(arguments, sentence, capsys):
 def test_empty_file(tmp_path, capsys):
     (tmp_path / "empty").touch()
     assert main(["sim", "dma", "--input", str(tmp_path / "empty")]) == 2
-    assert capsys.readouterr().err == f"dmace: --input: {tmp_path / 'empty'} is empty, there is nothing to move.\n"
+    assert capsys.readouterr().err == f"dmace: --input: {tmp_path / 'empty'} is empty.\n"

@@ -72,7 +72,8 @@ def test_a_loop_is_told():
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [
-    (["--target", "tang-nano-9k", "--design", "probe"], "Ways are estimated for an ECP5 only, not for tang-nano-9k."),
+    (["--target", "tang-nano-9k", "--design", "probe"],
+     "Timing paths are estimated only for an ECP5, not for tang-nano-9k."),
     (["--design", "probe", "--config", "wide"], "A probe has no engine that could be wide: leave --config out."),
     (["--over", "nan"], "--over must be from 0 to 1,000, not nan."),
     (["--over", "x"], "--over invalid float value: 'x'"),

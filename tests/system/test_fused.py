@@ -119,7 +119,7 @@ def test_command(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("arguments, sentence", [
-    (["--slices", "few"], r"--slices must be integers with commas between them, not 'few'\."),
+    (["--slices", "few"], r"--slices must be integers separated by commas, not 'few'\."),
     (["--set", "operation.rows=3"], r"there is no setting 'operation\.rows'; there are operation\.batch, .*"),
     (["--set", "operation.batch=0.5"], r"operation\.batch must be an integer from 1, not 0\.5\."),
     (["--operation", "conv"], r"--operation must be one of embedding, gemm, gemv, not 'conv'\."),

@@ -137,8 +137,9 @@ def test_wrong_specs(tmp_path, capsys, text, sentence):
 
 
 @pytest.mark.parametrize("arguments, sentence", [
-    (["--serial", "--workers", "2"], r"--serial runs in this process, so it cannot have --scheduler or --workers\."),
-    (["--scheduler", "tcp://h:1", "--workers", "2"], r"--workers are of a cluster on this machine, .*"),
+    (["--serial", "--workers", "2"],
+     r"--serial runs in this process, so it cannot be combined with --scheduler or --workers\."),
+    (["--scheduler", "tcp://h:1", "--workers", "2"], r"--workers belong to a cluster on this machine, .*"),
     (["--scheduler", "nowhere"], r"--scheduler must be an address like tcp://HOST:8786, not 'nowhere'\."),
     (["--plot", "p.pdf"], r"--plot writes PNG, so its file must end in \.png, not 'p\.pdf'\."),
     (["--workers", "0"], r"--workers must be from 1 to 1,024, not 0\."),
@@ -173,7 +174,7 @@ def test_plot_over_ranks(tmp_path, capsys):
     path.write_text('workload = "dlrm"\nsteps = 1\nnodes = "2"\n[vary]\nendpoint = ["ace", "ideal"]\n')
     assert main(["sweep", str(path), "--serial", "--plot", str(plot)]) == 2
     assert capsys.readouterr().err.strip() == (
-        "dmace: --plot needs runs of ideal on several nodes, and there are none.")
+        "dmace: --plot needs runs of ideal on several nodes; there are none.")
 
 
 @pytest.mark.soak

@@ -16,7 +16,7 @@ def test_table_and_files(tmp_path, capsys):
                    str(files["t.json"]), "--chakra", str(tmp_path / "run"), "--json", str(files["out.json"])])
     out, err = capsys.readouterr()
     assert status == 0, err
-    assert "MLP_Top_0" in out and "links.1.bytes_per_s" in out and "does not say what its layers read" in out
+    assert "MLP_Top_0" in out and "links.1.bytes_per_s" in out and "has no memory traffic of its layers" in out
     result = json.loads(files["out.json"].read_text())
     rows = {row["endpoint"]: row for row in result["rows"]}
     assert list(rows) == ["noovl", "commopt", "compopt", "ace", "ideal"]
@@ -88,8 +88,9 @@ def test_settings_of_one_endpoint(capsys):
     (["--workload", "resnet"], r"a workload must be one of .*, not 'resnet'\."),
     (["--nodes", "4xx4"], r"--nodes must be like 8, 4x2 or 4x2x2, not '4xx4'\."),
     (["--nodes", "40x40"], r"A machine must have 2 to 1,024 ranks, not 1,600\."),
-    (["--endpoint", "best"], r"--endpoint must be different ones of noovl, commopt, compopt, ace, ideal, not 'best'\."),
-    (["--endpoint", "ace,ace"], r"--endpoint must be different ones of .*, not 'ace,ace'\."),
+    (["--endpoint", "best"],
+     r"--endpoint must name different ones of noovl, commopt, compopt, ace, ideal, not 'best'\."),
+    (["--endpoint", "ace,ace"], r"--endpoint must name different ones of .*, not 'ace,ace'\."),
     (["--steps", "0"], r"steps must be from 1 to 1,000, not 0\."),
     (["--set", "chunk"], r"--set must be NAME=VALUE, not 'chunk'\."),
     (["--set", "chunk=3"], r"there is no setting 'chunk'; there are .*"),

@@ -76,14 +76,14 @@ def test_json_to_standard_output(capsys, extra, beats):
 
 
 @pytest.mark.parametrize(("options", "sentence"), [
-    (["--latency", "100,x"], "--latency must be integers with commas between them, not '100,x'."),
+    (["--latency", "100,x"], "--latency must be integers separated by commas, not '100,x'."),
     (["--latency", "1"], "--latency must be from 2 to 10000 cycles, not 1."),
-    (["--latency", "100,100"], "--latency must not have the same number twice, as '100,100' has."),
+    (["--latency", "100,100"], "--latency must not repeat a number, as '100,100' does."),
     (["--sizes", "0"], "--sizes must be from 1 to 4194304 bytes, not 0."),
-    (["--sizes", ""], "--sizes must be integers with commas between them, not ''."),
+    (["--sizes", ""], "--sizes must be integers separated by commas, not ''."),
     (["--queues", "5"], "--queues must be from 2 to 4 for tiny, not 5."),
-    (["--only", "ablation,speed"], f"--only must be of {', '.join(GROUPS)}, not 'speed'."),
-    (["--only", "latency", "--plot", "a.png"], "--plot draws all groups, so it does not go with --only."),
+    (["--only", "ablation,speed"], f"--only must name groups of {', '.join(GROUPS)}, not 'speed'."),
+    (["--only", "latency", "--plot", "a.png"], "--plot draws all groups, so it cannot be combined with --only."),
     (["--seed", "-1"], "--seed must be from 0 to 9007199254740991, not -1."),
     (["--json", "/no/such/folder/a.json"], "--json: there is no folder /no/such/folder."),
     (["--plot", "plot.pdf"], "--plot writes PNG, so its file must end in .png, not 'plot.pdf'."),
