@@ -1,5 +1,7 @@
 """Widths that both engines, their models and their drivers share, and checks of a configuration's values."""
 
+from typing import TypeGuard
+
 __all__ = [
     "ADDR_WIDTH", "COUNT_WIDTH", "DOMAIN_WIDTH", "FAILED_WIDTH", "FRAME_WIDTH", "LARGE_PAGE_BITS", "OFFSET_WIDTH",
     "PAGE_BYTES", "PAGE_ID_WIDTH", "REGION_ID_WIDTH", "SMALL_PAGE_BITS", "WEIGHT_WIDTH", "is_integer",
@@ -23,10 +25,10 @@ WEIGHT_WIDTH = 4
 """Of a weight of a deficit round robin; 0 counts as 1."""
 
 
-def is_integer(value, low, high):
+def is_integer(value: object, low: int, high: int) -> TypeGuard[int]:
     """Whether ``value`` is an integer of that range; True and 1.0 are none."""
     return type(value) is int and low <= value <= high
 
 
-def is_power_of_two(value, low, high):
+def is_power_of_two(value: object, low: int, high: int) -> TypeGuard[int]:
     return is_integer(value, low, high) and value & (value - 1) == 0

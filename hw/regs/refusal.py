@@ -1,6 +1,6 @@
 """Numbers that are not there: fields with an end, and the registers that tell of a write beyond it."""
 
-from hw.regs.describe import REGISTER_WIDTH, Access, Field, Register
+from hw.regs.describe import REGISTER_WIDTH, UNPLACED, Access, Field, Register
 
 __all__ = ["REFUSED_WORD", "REFUSED_WRITE", "number_field", "refusal_registers"]
 
@@ -9,12 +9,12 @@ REFUSED_WRITE, REFUSED_WORD = "REFUSED_WRITE", "REFUSED_WORD"
 """Registers that tell of a refused write, see :func:`refusal_registers`."""
 
 
-def number_field(name, count, access, *, doc, lsb=None):
+def number_field(name: str, count: int, access: Access, *, doc: str, lsb: int = UNPLACED) -> Field:
     """A field that is a number less than ``count``: which row of a table, which queue or port."""
     return Field(name, max(1, (count - 1).bit_length()), access, doc=doc, lsb=lsb, legal=range(count))
 
 
-def refusal_registers(addr_width):
+def refusal_registers(addr_width: int) -> tuple[Register, Register]:
     """Registers that tell of the first write refused because of a value that was not legal.
 
     A map with such fields has them, and the register bank keeps them by itself. ``REFUSED_WRITE.valid`` is set by a
