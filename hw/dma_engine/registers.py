@@ -4,6 +4,8 @@ Tables (regions, queues) are written through a window: fill the staging register
 entry's number to the COMMIT register; the whole entry changes in one cycle.
 """
 
+from collections.abc import Sequence
+
 from hw.common.sizes import (
     ADDR_WIDTH,
     COUNT_WIDTH,
@@ -25,7 +27,7 @@ from hw.regs import (
     register_pair,
 )
 
-from .config import BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, MODERATION_WIDTH, TARGETS
+from .config import BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, MODERATION_WIDTH, TARGETS, DmaConfig
 from .words import Command, QueueMode, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
@@ -40,7 +42,7 @@ _MAP_WIDTH = 12
 RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
 
-def _identity(config):
+def _identity(config: DmaConfig) -> Sequence[Register]:
     return (
         Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII DMAE.")], doc="Tells what this block is."),
         Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
@@ -68,7 +70,7 @@ def _identity(config):
     )
 
 
-def _interrupts():
+def _interrupts() -> Sequence[Register]:
     sources = (
         ("error", "A request failed, or a word was refused; the error log says which."),
         ("completion", "A request with the IRQ flag ended."),
@@ -86,7 +88,7 @@ def _interrupts():
     )
 
 
-def _regions(config):
+def _regions(config: DmaConfig) -> Sequence[Register]:
     return (
         *register_pair("REGION_BASE", ADDR_WIDTH, RW,
                        doc="First byte of the region; a multiple of 4096, lower bits are ignored"),
@@ -113,7 +115,7 @@ def _regions(config):
     )
 
 
-def _pages(config):
+def _pages(config: DmaConfig) -> Sequence[Register]:
     return (
         *register_pair("PAGE_FRAME", ADDR_WIDTH, RW,
                        doc="Address of a page; lower bits, 16 or for a large page 21, are ignored"),
@@ -129,7 +131,7 @@ def _pages(config):
     )
 
 
-def _connections(config):
+def _connections(config: DmaConfig) -> Sequence[Register]:
     return (
         *register_pair("CONNECTION_RC", ADDR_WIDTH, RW, doc="Address of the receiver's RC array; a multiple of 8"),
         Register("CONNECTION_CONFIG", [
@@ -142,7 +144,7 @@ def _connections(config):
     )
 
 
-def _queues(config):
+def _queues(config: DmaConfig) -> Sequence[Register]:
     return (
         *register_pair("QUEUE_SC", ADDR_WIDTH, RW, doc="Address of the send completion word; a multiple of 8"),
         *register_pair("QUEUE_RC", ADDR_WIDTH, RW, doc="Address of the receive completion word; a multiple of 8"),
@@ -220,7 +222,7 @@ def _queues(config):
     )
 
 
-def _targets(config):
+def _targets(config: DmaConfig) -> Sequence[Register]:
     return [Register(f"TARGET_LIMIT_{number}", [
         Field("beats", config.load_width, RW,
               doc="While that many are in flight, no queue of the target is scheduled; 0 for no limit."),
@@ -229,7 +231,7 @@ def _targets(config):
         for number in range(TARGETS)]
 
 
-def _errors(config):
+def _errors(config: DmaConfig) -> Sequence[Register]:
     return (
         Register("ERROR_LOG", [
             Field("status", 8, RO, enum=Status, doc="What went wrong."),
@@ -247,7 +249,7 @@ def _errors(config):
     )
 
 
-def _ablations():
+def _ablations() -> Sequence[Register]:
     return (
         Register("ABLATION", [
             Field("single_read", 1, RW, doc="A segment is read when the one before has been: one read in flight."),
@@ -273,7 +275,7 @@ COUNTERS = (
 """Name and meaning of each free-running 32-bit counter."""
 
 
-def register_map(config):
+def register_map(config: DmaConfig) -> RegisterMap:
     """Registers of an engine of these sizes."""
     value = Field("value", 32, RO, doc="Wraps; zeroed by rst only. Up to 17 cycles late.")
     counters = [Register(f"COUNT_{name}", [value], doc=doc) for name, doc in COUNTERS]

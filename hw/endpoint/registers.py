@@ -1,5 +1,6 @@
 """The endpoint's own registers, and the whole register space of which they are the last window."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hw.ace.registers import register_map as ace_map
@@ -15,7 +16,7 @@ from hw.regs import (
     register_pair,
 )
 
-from .config import ADDR_WIDTH, MANAGERS, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH
+from .config import ADDR_WIDTH, MANAGERS, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH, EndpointConfig
 
 __all__ = ["COUNTERS", "WINDOWS", "register_map", "whole_map"]
 
@@ -45,7 +46,7 @@ COUNTERS = (
 """Name and meaning of each free-running 32-bit counter."""
 
 
-def _identity(config):
+def _identity(config: EndpointConfig) -> Sequence[Register]:
     return (
         Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII ENDP.")], doc="Tells what this block is."),
         Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
@@ -61,8 +62,8 @@ def _identity(config):
     )
 
 
-def _memory(config):
-    def weights(names):
+def _memory(config: EndpointConfig) -> Sequence[Register]:
+    def weights(names: Sequence[str]) -> list[Field]:
         return [Field(name, WEIGHT_WIDTH, RW, reset=1, doc=f"Of {_WHO[name]}; 0 counts as 1.") for name in names]
 
     return (
@@ -77,7 +78,7 @@ def _memory(config):
 _WHO = {"dma": "the DMA engine", "ace": "the accelerator", "put": "neighbours' puts"}
 
 
-def _exports(config):
+def _exports(config: EndpointConfig) -> Sequence[Register]:
     return (
         *register_pair("EXPORT_BASE", ADDR_WIDTH, RW,
                        doc="First byte of the span; a multiple of 4096, lower bits are ignored"),
@@ -91,7 +92,7 @@ def _exports(config):
     )
 
 
-def _interrupts():
+def _interrupts() -> Sequence[Register]:
     return (
         Register("IRQ_STATUS", [
             Field("register", 1, W1C, doc="A write to a register was refused; REFUSED_WRITE says which."),
@@ -101,7 +102,7 @@ def _interrupts():
     )
 
 
-def register_map(config):
+def register_map(config: EndpointConfig) -> RegisterMap:
     """Registers of the endpoint itself."""
     counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
                 for name, doc in COUNTERS]
@@ -111,7 +112,7 @@ def register_map(config):
                        doc="What DMA engine and accelerator share.", addr_width=_MAP_WIDTH)
 
 
-def whole_map(config):
+def whole_map(config: EndpointConfig) -> RegisterMap:
     """All registers behind ``s_axil``, their names with the block's in front."""
     parts = {"DMA": dma_map(config.dma), "ACE": ace_map(config.ace), "ENDPOINT": register_map(config)}
     return RegisterMap("endpoint_space", [
