@@ -65,7 +65,7 @@ class Stalls:
 
     PATTERNS = ((3, 1), (1, 2), (2, 2), (5, 3), (1, 1))
 
-    def __init__(self, clock: LogicObject, channels: Iterable[Any], kind: str, rng: random.Random) -> None:
+    def __init__(self, clock: LogicObject, channels: Iterable[Any], kind: str, rng: random.Random | None) -> None:
         self.clock, self.channels, self.rng = clock, list(channels), rng
         if kind not in STALLS:
             raise ValueError(f"Stalls must be one of {', '.join(STALLS)}, not {kind!r}")
@@ -80,10 +80,12 @@ class Stalls:
             yield stop
 
     def _random(self, index: int) -> Iterator[int]:
+        rng = self.rng
+        assert rng is not None
         while True:
-            yield 1 + int(self.rng.expovariate(1 / 6))
-            short = self.rng.random() < 0.98
-            yield 1 + int(self.rng.expovariate(1 / 3)) if short else self.rng.randrange(20, 80)
+            yield 1 + int(rng.expovariate(1 / 6))
+            short = rng.random() < 0.98
+            yield 1 + int(rng.expovariate(1 / 3)) if short else rng.randrange(20, 80)
 
     async def _run(self, lengths: Sequence[Iterator[int]]) -> None:
         cycle, due = 0, [(next(length), index) for index, length in enumerate(lengths)]
