@@ -7,7 +7,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -19,8 +19,15 @@ from sim.verilator.build import Status, build
 if TYPE_CHECKING:
     from sim.cpp import Harness
 
-__all__ = ["Tell", "add_config", "add_json", "add_latency", "add_seed", "check_file", "check_range", "fast_harness",
-           "integer", "measuring", "simulate_dma", "write_json"]
+__all__ = ["Row", "Subparsers", "Tell", "add_config", "add_json", "add_latency", "add_seed", "check_file",
+           "check_range", "fast_harness", "integer", "measuring", "simulate_dma", "write_json"]
+
+
+Row = dict[str, Any]
+"""What was measured, by name, as it becomes JSON."""
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""Where a design adds its own options to a verb."""
 
 
 class Tell(Protocol):

@@ -1,16 +1,21 @@
 """``dmace sim ace``: one collective on a cluster of accelerators in RTL, compared with the golden model bit by bit."""
 
+import argparse
 import zipfile
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
 from hw.ace.config import PRESETS
 from hw.ace.model.collective import results
-from hw.ace.model.numerics import numpy_type
+from hw.ace.model.numerics import Bits, numpy_type
 from hw.ace.model.varying import blocks_received
 from hw.ace.numerics.formats import FLOATS, DType, Reduction, growth, width
 from hw.ace.words import PARTED, REDUCING, ROOTED, Collective
@@ -18,7 +23,7 @@ from hw.errors import UserError
 from sim.ace.faults import HELP, counted, parse
 from sim.ace.varying import extents
 from sim.cli.terminal_ace import add_config, at_work, nodes
-from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
+from sim.terminal import Row, add_json, add_seed, check_file, check_range, integer, write_json
 
 __all__ = ["configure", "run"]
 
@@ -26,8 +31,8 @@ MOST_BYTES = 1 << 28
 LIMIT = 100_000_000
 
 
-def configure(parser):
-    def names(kinds):
+def configure(parser: argparse.ArgumentParser) -> None:
+    def names(kinds: Iterable[Enum]) -> list[str]:
         return [one.name.lower() for one in kinds]
 
     parser.add_argument("--collective", choices=names(Collective), default="all_reduce", metavar="NAME",
@@ -65,7 +70,7 @@ def configure(parser):
     add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     shape = nodes(args.nodes)
     ranks = int(np.prod(shape))
     collective, dtype = Collective[args.collective.upper()], DType[args.dtype.upper()]
@@ -116,6 +121,7 @@ def run(args):
                 **({} if barrier else {"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root,
                                        "extents": varying, "widen": args.widen, "ordered": args.ordered}))
     what = {"dtype": dtype, "op": op, "widen": args.widen, "ordered": args.ordered}
+    golden: Sequence[Bits | None]
     if varying:
         golden = [np.concatenate(row) for row in blocks_received(collective, shape, blocks, counts, **what)]
     else:
@@ -125,7 +131,7 @@ def run(args):
     if args.output:
         _write(args.output, dtype, inputs, outcome.outputs, golden)
     memories = outcome.statistics["memories"]
-    result = {
+    result: Row = {
         "config": args.config, "nodes": args.nodes, "collective": args.collective, "dtype": args.dtype, "op": args.op,
         "ordered": args.ordered, "count": count, "seed": args.seed, "cycles": outcome.cycles,
         "mismatches": len(wrong), "wrong_ranks": wrong, "memories": memories,
@@ -138,7 +144,7 @@ def run(args):
     return 1 if wrong else 0
 
 
-def _inputs(args, ranks, parts, dtype):
+def _inputs(args: argparse.Namespace, ranks: int, parts: int, dtype: DType) -> tuple[list[Bits], int]:
     """Each rank's send buffer as bits, and the count."""
     kind = np.dtype(f"u{width(dtype) // 8}")
     if args.input is None:
@@ -168,7 +174,7 @@ def _inputs(args, ranks, parts, dtype):
         return [one.astype(numpy_type(dtype)).view(kind) for one in found], count
 
 
-def _counts(args, ranks, collective):
+def _counts(args: argparse.Namespace, ranks: int, collective: Collective) -> list[int] | list[list[int]] | None:
     """What --counts says: a list, or a list for each rank; None without it."""
     if args.counts is None:
         return None
@@ -189,7 +195,7 @@ def _counts(args, ranks, collective):
         [counts[at:at + ranks] for at in range(0, wanted, ranks)]
 
 
-def _random(random, dtype, count):
+def _random(random: np.random.Generator, dtype: DType, count: int) -> Bits:
     """Elements as bits."""
     kind = np.dtype(f"u{width(dtype) // 8}")
     if dtype in (DType.INT32, DType.INT8):
@@ -197,12 +203,13 @@ def _random(random, dtype, count):
     return random.standard_normal(count, np.float32).astype(numpy_type(dtype)).view(kind)
 
 
-def _write(name, dtype, inputs, outputs, golden):
-    def numbers(bits):
-        values = bits.view(numpy_type(dtype))
+def _write(name: str, dtype: DType, inputs: Sequence[Bits], outputs: Sequence[Bits | None],
+           golden: Sequence[Bits | None]) -> None:
+    def numbers(bits: Bits) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = bits.view(numpy_type(dtype))
         return values.astype(np.float32) if dtype in FLOATS and dtype != DType.FP16 else values
 
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for prefix, rows in (("in", inputs), ("out", outputs), ("golden", golden)):
         for rank, row in enumerate(rows):
             if row is not None:
@@ -210,7 +217,7 @@ def _write(name, dtype, inputs, outputs, golden):
     np.savez(Path(name), **arrays)
 
 
-def _show(result, output, trace):
+def _show(result: Row, output: str | None, trace: str | None) -> None:
     console = Console()
     order = " in rank order" if result["ordered"] else ""
     table = Table(title=f"{result['collective']}{order} of {result['count']:,} {result['dtype']} on {result['nodes']} "

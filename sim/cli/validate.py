@@ -1,19 +1,20 @@
 """``dmace validate``: the system simulator beside closed forms, other simulators and the RTL."""
 
+import argparse
 from math import prod
 
 from rich.console import Console
 from rich.table import Table
 
 from hw.errors import UserError
-from sim.terminal import add_json, check_file, measuring, write_json
+from sim.terminal import Row, add_json, check_file, measuring, write_json
 from sim.validation.links import CHECKS, show, worst
 from sim.validation.rtl import MOST_RANKS, against_rtl
 
 __all__ = ["configure", "run"]
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = ("Compare the system simulator with closed forms, with results of ASTRA-sim 1.0 and SimGrid "
                           "3.32 that come with it, or with the RTL. Ends with status 1 if a difference is larger than "
                           "allowed.")
@@ -30,7 +31,7 @@ def configure(parser):
     add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     asked = [name for name in ("only", "check_rtl", "offload", "growth") if getattr(args, name) not in (None, False)]
     if len(asked) > 1:
         options = [f"--{name.replace('_', '-')}" for name in asked]
@@ -51,12 +52,12 @@ def run(args):
     if args.json != "-":
         console = Console()
         for name, rows in found.items():
-            show(rows, console, title="RTL and simulator." if name == "rtl" else CHECKS[name].__doc__.strip(),
+            show(rows, console, title="RTL and simulator." if name == "rtl" else (CHECKS[name].__doc__ or "").strip(),
                  every=args.every or name == "rtl")
     return int(any(abs(row["difference"]) > row["allowed"] for row in map(worst, found.values())))
 
 
-def _offload(args):
+def _offload(args: argparse.Namespace) -> int:
     from sim.validation import offload
 
     rows = list(offload.rows())
@@ -77,7 +78,7 @@ def _offload(args):
     return 0
 
 
-def _growth(args):
+def _growth(args: argparse.Namespace) -> int:
     from sim.validation import growth
 
     if not args.growth.lower().endswith(".png"):
@@ -101,13 +102,13 @@ def _growth(args):
     return 0
 
 
-def _rtl(cases):
+def _rtl(cases: str) -> list[Row]:
     from sim.validation import simulated
 
     return against_rtl([_case(case) for case in cases.split(",")] if cases else simulated.CASES)
 
 
-def _case(text):
+def _case(text: str) -> tuple[tuple[int, ...], int]:
     nodes, _, size = text.partition("/")
     sizes = nodes.split("x")
     if not size.isdecimal() or not 1 <= len(sizes) <= 3 or not all(one.isdecimal() and int(one) for one in sizes):
