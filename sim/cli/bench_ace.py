@@ -77,9 +77,9 @@ def run(args: argparse.Namespace) -> int:
                  "loss": list(loss.cases(bench, shape, size)) if args.loss else []}
         tell(doing, total=1 + sum(map(len, lists.values())))
         result: Row = {"config": args.config, "fsms": config.fsms, "slots": config.slots, "nodes": list(shape),
-                  "ranks": prod(shape), "bytes": size, "type": args.type, "ordered": args.ordered,
-                  "data_width": config.data_width, "link_rate": args.link_rate, "link_latency": args.latency,
-                  "memory_latency": MEMORY_LATENCY, "seed": args.seed, **throughput.measure(bench, shape, size)}
+                       "ranks": prod(shape), "bytes": size, "type": args.type, "ordered": args.ordered,
+                       "data_width": config.data_width, "link_rate": args.link_rate, "link_latency": args.latency,
+                       "memory_latency": MEMORY_LATENCY, "seed": args.seed, **throughput.measure(bench, shape, size)}
         for key, cases in lists.items():
             for doing, case in cases:
                 tell(doing)

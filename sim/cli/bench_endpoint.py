@@ -48,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
 
     config = PRESETS[args.config]
     around: Row = {"link_rate": args.link_rate, "link_latency": args.link_latency, "memory_latency": args.latency,
-              "seed": args.seed}
+                   "seed": args.seed}
     result: Row = {"config": args.config, "data_width": config.data_width, **around, "latency": [], "throughput": [],
-              "contention": []}
+                   "contention": []}
     with measuring(f"endpoint {args.config}") as (building, tell):
         around["library"] = library(config, status=building)
         tell("puts", total=2 * len(sizes) + len(WEIGHTS))

@@ -59,9 +59,9 @@ def run(args: argparse.Namespace) -> int:
             runs.append(experiment.run())
             tell(experiment.endpoint)
     result: Row = {"inputs": [experiment.inputs() for experiment in experiments],
-              "rows": [row(*pair) for pair in zip(experiments, runs, strict=True)],
-              "layers": {experiment.endpoint: [vars(times) for times in one.layers()]
-                         for experiment, one in zip(experiments, runs, strict=True)}}
+                   "rows": [row(*pair) for pair in zip(experiments, runs, strict=True)],
+                   "layers": {experiment.endpoint: [vars(times) for times in one.layers()]
+                              for experiment, one in zip(experiments, runs, strict=True)}}
     _compared(result["rows"])
     _write(args, experiments, runs, result)
     if args.json != "-":
