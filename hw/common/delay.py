@@ -1,5 +1,7 @@
 """Values of some cycles ago."""
 
+from typing import Any
+
 from amaranth import *
 
 from hw.common.table import Table
@@ -7,7 +9,7 @@ from hw.common.table import Table
 __all__ = ["delayed", "stored"]
 
 
-def delayed(m, value, cycles, *, name, reset_less=True):
+def delayed(m: Module, value: Any, cycles: int, *, name: str, reset_less: bool = True) -> Any:
     """``value`` of ``cycles`` cycles ago; without reset unless asked for, so that it can become shift-register LUTs."""
     for number in range(1, cycles + 1):
         later = Signal(value.shape(), name=f"{name}_{number}", reset_less=reset_less)
@@ -16,7 +18,7 @@ def delayed(m, value, cycles, *, name, reset_less=True):
     return value
 
 
-def stored(m, value, cycles, *, name):
+def stored(m: Module, value: Any, cycles: int, *, name: str) -> Any:
     """``value`` of ``cycles`` cycles ago, 2 at least, out of LUT RAM: for many bits and cycles on an FPGA whose LUTs
     cannot shift."""
     depth = 1 << (cycles - 1).bit_length()

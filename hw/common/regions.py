@@ -9,7 +9,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .layouts import Attributes
-from .sizes import ADDR_WIDTH, DOMAIN_WIDTH, OFFSET_WIDTH, PAGE_ID_WIDTH
+from .sizes import ADDR_WIDTH, DOMAIN_WIDTH, OFFSET_WIDTH, PAGE_ID_WIDTH, EngineSizes
 from .sweep import SweepSignature
 from .table import ram_of
 
@@ -51,7 +51,7 @@ class RegionTable(wiring.Component):
         Entries one cycle after their ids.
     """
 
-    def __init__(self, config, *, late_ram=False):
+    def __init__(self, config: EngineSizes, *, late_ram: bool = False) -> None:
         self.config, self.late_ram = config, late_ram
         super().__init__({
             "init": In(SweepSignature(config)),

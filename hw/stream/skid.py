@@ -7,6 +7,8 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.stream.shapes import ShapeLike
+
 __all__ = ["Skid"]
 
 
@@ -31,7 +33,7 @@ class Skid(wiring.Component):
     came in between.
     """
 
-    def __init__(self, shape):
+    def __init__(self, shape: ShapeLike) -> None:
         self.shape = shape
         super().__init__({
             "i": In(stream.Signature(shape)),
