@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.ace.config import PRESETS
+from hw.ace.model.arrays import Bits
 from hw.ace.model.collective import results
-from hw.ace.model.numerics import Bits, numpy_type
+from hw.ace.model.numerics import numpy_type
 from hw.ace.model.varying import blocks_received
 from hw.ace.numerics.formats import FLOATS, DType, Reduction, growth, width
 from hw.ace.words import PARTED, REDUCING, ROOTED, Collective
