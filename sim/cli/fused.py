@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     settings = parse_assignments(args.set)
     mine = {name.removeprefix("operation."): settings.pop(name) for name in list(settings)
             if name.startswith("operation.")}
-    per_slice = mine.pop("per_slice", 0.0)
+    per_slice = _per_slice(mine.pop("per_slice", 0.0))
     config = apply(DEFAULT.with_(shape=parse_nodes(args.nodes), links=_LINKS), settings)
     operation = _operation(args.operation, config, mine)
     orders = _orders(operation, config)
@@ -90,6 +90,12 @@ def _slices(text: str) -> list[int]:
         return list(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         raise UserError(f"--slices must be integers with commas between them, not {text!r}.") from None
+
+
+def _per_slice(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
+        raise UserError(f"operation.per_slice must be at least 0 and less than 1 second, not {value!r}.")
+    return value
 
 
 def _operation(name: str, config: MachineConfig, settings: dict[str, Any]) -> fused.Fused:
