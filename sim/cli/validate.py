@@ -2,14 +2,18 @@
 
 import argparse
 from math import prod
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from hw.errors import UserError
-from sim.terminal import Row, add_json, check_file, measuring, write_json
+from sim.terminal import add_json, check_file, measuring, write_json
 from sim.validation.links import CHECKS, show, worst
 from sim.validation.rtl import MOST_RANKS, against_rtl
+
+if TYPE_CHECKING:
+    from sim.validation.links import Row
 
 __all__ = ["configure", "run"]
 
@@ -69,9 +73,9 @@ def _offload(args: argparse.Namespace) -> int:
                      "conventional needs, GB/s", "ratio"):
             table.add_column(name, justify="left" if name == "nodes" else "right")
         for row in rows:
-            needs = [f"{row[key] / 1e9:.0f}" if row[key] else "not enough lanes"
-                     for key in ("ace_needs", "conventional_needs")]
-            shares = [f"{row[key]:.3f}" for key in ("ace_share", "twice_lanes_share", "compopt_share")]
+            needs = [f"{need / 1e9:.0f}" if need else "not enough lanes"
+                     for need in (row["ace_needs"], row["conventional_needs"])]
+            shares = [f"{share:.3f}" for share in (row["ace_share"], row["twice_lanes_share"], row["compopt_share"])]
             table.add_row(row["shape"], *shares, *needs,
                           f"{row['ratio']:.2f}" if row["ratio"] else "")
         Console().print(table)
@@ -102,7 +106,7 @@ def _growth(args: argparse.Namespace) -> int:
     return 0
 
 
-def _rtl(cases: str) -> list[Row]:
+def _rtl(cases: str) -> "list[Row]":
     from sim.validation import simulated
 
     return against_rtl([_case(case) for case in cases.split(",")] if cases else simulated.CASES)
