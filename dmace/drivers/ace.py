@@ -298,4 +298,5 @@ class AceDriver(RegisterDriver):
 @lru_cache(maxsize=4096)
 def _assembled(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, ...], coordinates: tuple[int, ...],
                both: bool, base: int, collectives: tuple[Collective | Ordered, ...]) -> Assembly:
-    return assemble(config, shape, dimensions, coordinates, both=both, base=base, collectives=collectives)
+    made: Assembly = assemble(config, shape, dimensions, coordinates, both=both, base=base, collectives=collectives)
+    return made

@@ -130,7 +130,7 @@ def _yosys() -> Check:
         class Probe(wiring.Component):
             o: wiring.Out(1)        # type: ignore[valid-type]  # Amaranth's way to declare a port
 
-            def elaborate(self, platform: None) -> Module:
+            def elaborate(self, platform: object) -> Module:
                 m = Module()
                 m.d.sync += self.o.eq(~self.o | Signal())
                 return m

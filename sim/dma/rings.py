@@ -47,7 +47,7 @@ class DescriptorRing:
 
     async def tell(self, **options: Any) -> bool:
         """Tell the engine of the tail; returns whether that was accepted."""
-        accepted = await self.bench.ring(self.queue, self.tail, **options)
+        accepted: bool = await self.bench.ring(self.queue, self.tail, **options)
         self._ends += [self.bench.model.queues[self.queue].posted] * (self.tail - len(self._ends))
         return accepted
 
