@@ -13,9 +13,9 @@ help:
 	@echo "make demo       install into .venv, simulate the DMA engine, build a small bitstream"
 	@echo "make demo-train learn handwritten digits on four ranks, gradients added up by the accelerators' RTL"
 	@echo "make demo-predict  predict ResNet-50 on 16 accelerators, with a report as HTML"
-	@echo "make test       check the style and run all tests (ARGS='-k name' for pytest)"
+	@echo "make test       check style and types, and run all tests (ARGS='-k name' for pytest)"
 	@echo "make fpga       build bitstreams, and hold their clocks against fpga/budgets.toml"
-	@echo "make lint       check the style only"
+	@echo "make lint       check style and types only"
 	@echo "make clean      remove what was built"
 	@echo "make distclean  remove .venv too"
 
@@ -37,6 +37,7 @@ demo-predict:
 lint:
 	@scripts/setup.sh dev
 	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m mypy
 
 test: lint
 	@$(PYTHON) -m pytest -n 2 --dist worksteal $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -46,7 +47,7 @@ fpga:
 	@$(PYTHON) -m fpga.check
 
 clean:
-	@rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find hw sim fpga tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean

@@ -10,9 +10,11 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from typing import Any, NoReturn, Protocol, cast
 
 from hw.errors import UserError
 
@@ -35,17 +37,25 @@ VERBS = {
 }
 
 
+class _Verb(Protocol):
+    """Module of a verb."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
 class _Parser(argparse.ArgumentParser):
     """Report a wrong option in one sentence, with the choices and the nearest of them."""
 
-    def __init__(self, **options):
+    def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
 
     @property
-    def _verb(self):
+    def _verb(self) -> str:
         return self.prog.removeprefix("dmace ")
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         wrong_choice = r"argument (\S+): invalid choice: (.*?) \(choose from (.*)\)$"
         if found := re.match(wrong_choice, message, re.DOTALL):
             name, value, listed = found.groups()
@@ -62,7 +72,7 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{self._verb}: {message}; see `{self.prog} --help`.")
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     """Run ``dmace`` with these arguments and return its exit status."""
     argv = sys.argv[1:] if argv is None else list(argv)
     try:
@@ -87,7 +97,7 @@ def main(argv=None):
                      "please report it with the traceback that DMACE_DEBUG=1 prints.", 70)
 
 
-def _dispatch(argv):
+def _dispatch(argv: Sequence[str]) -> int:
     if not argv or argv[0] in ("-h", "--help", "help"):
         print(_help())
         return 0
@@ -102,7 +112,7 @@ def _dispatch(argv):
                         f"the verbs are {', '.join(verbs)}.")
     name, summary = verbs[verb]
     try:
-        module = import_module(name)
+        module = cast(_Verb, import_module(name))
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("dmace", "hw", "sim", "fpga"):
             raise
@@ -113,12 +123,12 @@ def _dispatch(argv):
     return module.run(parser.parse_args(rest))
 
 
-def _available():
+def _available() -> dict[str, tuple[str, str]]:
     """The verbs whose module exists."""
     return {verb: entry for verb, entry in VERBS.items() if find_spec(entry[0]) is not None}
 
 
-def _help():
+def _help() -> str:
     rows = [f"  {verb:<10} {summary}" for verb, (_, summary) in _available().items()]
     return "\n".join([
         "usage: dmace VERB ...",
@@ -133,19 +143,19 @@ def _help():
     ])
 
 
-def _version():
+def _version() -> str:
     try:
         return version("dmace")
     except PackageNotFoundError:
         return "(not installed)"
 
 
-def _did_you_mean(word, known):
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
-def _fail(sentence, status):
+def _fail(sentence: str, status: int) -> int:
     try:
         print(f"dmace: {sentence}", file=sys.stderr, flush=True)
     except BrokenPipeError:

@@ -9,20 +9,26 @@ classes.
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import sqrt
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from hw.ace.config import PRESETS
+from hw.ace.config import PRESETS, AceConfig
 from hw.ace.model.collective import results
 from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
 from hw.errors import UserError
+
+if TYPE_CHECKING:
+    from sim.verilator.build import Status
 
 RANKS = 4
 BATCH = 64
@@ -31,19 +37,26 @@ TESTED = 360
 PIXELS, HIDDEN, CLASSES = 64, 32, 10
 SHAPES = ((PIXELS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,))
 
+Floats = npt.NDArray[np.float32]
+Add = Callable[[list[Floats]], list[Floats]]
+"""Makes of the ranks' buffers their sum as each rank has it."""
+
+Found = dict[str, tuple[Floats, list[Floats]]]
+"""By what makes the sums: losses, and weights of all ranks."""
+
 
 @dataclass(frozen=True)
 class Digits:
     """Images of pixels from 0 to 1, and what they show."""
 
-    images: np.ndarray
-    labels: np.ndarray
+    images: Floats
+    labels: npt.NDArray[np.int_]
 
-    def __getitem__(self, part):
+    def __getitem__(self, part: Any) -> "Digits":
         return Digits(self.images[part], self.labels[part])
 
 
-def load():
+def load() -> tuple[Digits, Digits]:
     """Digits to learn from and digits to be tested with."""
     try:
         from sklearn.datasets import load_digits
@@ -55,7 +68,7 @@ def load():
     return digits[TESTED:], digits[:TESTED]
 
 
-def initial():
+def initial() -> Floats:
     """Weights of all layers, one behind the other."""
     rng = np.random.default_rng(2)
     layers = [rng.standard_normal(shape) * sqrt(2 / shape[0]) if len(shape) == 2 else np.zeros(shape)
@@ -63,20 +76,20 @@ def initial():
     return np.concatenate([layer.reshape(-1) for layer in layers]).astype(np.float32)
 
 
-def layers(weights):
+def layers(weights: Floats) -> list[Floats]:
     """The arrays that weights, or a gradient, consist of."""
     ends = np.cumsum([np.prod(shape) for shape in SHAPES])
     return [part.reshape(shape) for part, shape in zip(np.split(weights, ends[:-1]), SHAPES, strict=True)]
 
 
-def forward(weights, images):
+def forward(weights: Floats, images: Floats) -> tuple[Floats, Floats]:
     """What the hidden layer and the last one make of images."""
     into, bias, out, out_bias = layers(weights)
     hidden = np.maximum(images @ into + bias, 0)
     return hidden, hidden @ out + out_bias
 
 
-def gradient(weights, digits):
+def gradient(weights: Floats, digits: Digits) -> Floats:
     """What digits add to the gradient of a batch's mean cross entropy, and behind it what to that itself."""
     hidden, found = forward(weights, digits.images)
     found -= found.max(axis=1, keepdims=True)
@@ -91,12 +104,13 @@ def gradient(weights, digits):
                            (hidden.T @ error).reshape(-1), error.sum(axis=0), loss])
 
 
-def accuracy(weights, digits):
+def accuracy(weights: Floats, digits: Digits) -> float:
     """Share of digits that are told right."""
     return float((forward(weights, digits.images)[1].argmax(axis=1) == digits.labels).mean())
 
 
-def train(digits, ranks, add, steps, tell):
+def train(digits: Digits, ranks: int, add: Add, steps: int,
+          tell: Callable[[float], object]) -> tuple[Floats, list[Floats]]:
     """Losses of all steps, as FP32, and the weights of each rank in the end.
 
     ``add`` takes a list of the ranks' buffers and returns their sum as each rank has it. ``tell`` is called after each
@@ -114,47 +128,48 @@ def train(digits, ranks, add, steps, tell):
     return np.array(losses), weights
 
 
-def golden(buffers):
+def golden(buffers: list[Floats]) -> list[Floats]:
     """Sums as the golden model has them."""
     bits = results(Collective.ALL_REDUCE, (RANKS,), [one.view(np.uint32) for one in buffers], dtype=DType.FP32,
                    count=len(buffers[0]))
-    return [one.view(np.float32) for one in bits]
+    return [one.view(np.float32) for one in bits if one is not None]
 
 
-def alone(buffers):
+def alone(buffers: list[Floats]) -> list[Floats]:
     """The sum of one."""
     return buffers
 
 
 @contextmanager
-def hardware(config, status):
+def hardware(config: AceConfig, status: "Status") -> Iterator[tuple[Add, list[int]]]:
     """``with`` sums as the RTL of ``RANKS`` accelerators on a ring makes them, and the list of cycles they took."""
     from sim.ace.cluster import Cluster
 
-    cycles = []
+    cycles: list[int] = []
     with Cluster(config, (RANKS,), status=status) as cluster:
-        def add(buffers):
+        def add(buffers: list[Floats]) -> list[Floats]:
             outcome = cluster.collective(Collective.ALL_REDUCE, buffers)
             cycles.append(outcome.cycles)
-            return outcome.outputs
+            return [one for one in outcome.outputs if one is not None]
 
         yield add, cycles
 
 
-def run(args, progress):
+def run(args: argparse.Namespace, progress: Progress) -> tuple[Found, list[int]]:
     """By what makes the sums: losses, and weights of all ranks; and the cycles of each step in RTL."""
     learned, _ = load()
-    found, task = {}, progress.add_task("", total=None, note="")
+    found: Found = {}
+    task = progress.add_task("", total=None, note="")
 
-    def go(name, ranks, add):
+    def go(name: str, ranks: int, add: Add) -> None:
         progress.reset(task, description=name, total=args.steps)
         found[name] = train(learned, ranks, add, args.steps,
                             lambda loss: progress.update(task, advance=1, note=f"loss {loss:.4f}"))
 
-    def building(what, done, total):
+    def building(what: str, done: int, total: int) -> None:
         progress.update(task, description="building", completed=done, total=total or None, note=what)
 
-    cycles = []
+    cycles: list[int] = []
     if not args.golden:
         with hardware(PRESETS[args.config], building) as (add, cycles):
             go("RTL", RANKS, add)
@@ -163,7 +178,7 @@ def run(args, progress):
     return found, cycles
 
 
-def show(found, cycles):
+def show(found: Found, cycles: Sequence[int]) -> bool:
     """Print what came of it; returns whether the ranks, and RTL and golden model, agree bit for bit."""
     console, (_, tested) = Console(), load()
     table = Table(title=f"{len(tested.labels)} digits that were not learned from")
@@ -189,7 +204,7 @@ def show(found, cycles):
     return True
 
 
-def draw(found, name):
+def draw(found: Found, name: str) -> None:
     """Write the losses as PNG."""
     from matplotlib.figure import Figure
 
@@ -204,7 +219,7 @@ def draw(found, name):
     figure.savefig(name, dpi=150, metadata={"Software": None})
 
 
-def main(argv=None):
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--golden", action="store_true", help="do without the RTL")
     parser.add_argument("--config", default="tiny", choices=list(PRESETS), help="preset (default: %(default)s)")

@@ -4,7 +4,9 @@ Amaranth gives an input that was never assigned its initial value, without a wor
 elaborated design, whatever connects its modules, and refuses it.
 """
 
-from amaranth.hdl import Instance, Value
+from collections.abc import Iterator
+
+from amaranth.hdl import Fragment, Instance, Value
 from amaranth.hdl._ast import SignalSet
 from amaranth.hdl._ir import IOBufferInstance
 from amaranth.hdl._mem import MemoryInstance
@@ -17,7 +19,7 @@ class UndrivenInput(Exception):
     """An input of a submodule is neither driven nor said to be tied off."""
 
 
-def check(fragment):
+def check(fragment: Fragment) -> None:
     """Raise :class:`UndrivenInput`, which names them, if inputs of submodules have no driver.
 
     An input that keeps its initial value on purpose is assigned it: ``part.unused.eq(part.unused.init)``, or
@@ -35,7 +37,7 @@ def check(fragment):
         raise UndrivenInput(f"Nobody drives {', '.join(missing)}.")
 
 
-def _collect(fragment, driven):
+def _collect(fragment: Fragment, driven: SignalSet) -> None:
     """Add the names of all signals that are assigned, or are an output of a memory or a foreign cell."""
     for statements in fragment.statements.values():
         for statement in statements:
@@ -53,7 +55,7 @@ def _collect(fragment, driven):
         _collect(inner, driven)
 
 
-def _undriven(fragment, driven, path):
+def _undriven(fragment: Fragment, driven: SignalSet, path: tuple[str, ...]) -> Iterator[str]:
     for index, (inner, name, _) in enumerate(fragment.subfragments):
         where = (*path, name or f"U${index}")
         for origin in inner.origins or ():

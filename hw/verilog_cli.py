@@ -1,17 +1,27 @@
 """``dmace verilog DESIGN``: the files that another project needs to integrate a design into its SoC."""
 
+import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hw.errors import UserError
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+
+    from hw.regs import RegisterMap
+
+    _Design = tuple[RegisterMap, Component, dict[str, str]]
 
 __all__ = ["component", "configure", "run", "write"]
 
 _PRESETS = ("tiny", "base", "wide")
 
 
-def _dma_engine(preset):
+def _dma_engine(preset: str) -> "_Design":
     """Register map, top, and C headers by name."""
     from hw.dma_engine import DmaEngine
     from hw.dma_engine.config import PRESETS
@@ -22,7 +32,7 @@ def _dma_engine(preset):
     return register_map(config), DmaEngine(config), {"dmace.h": c_header(config)}
 
 
-def _ace(preset):
+def _ace(preset: str) -> "_Design":
     """The same for the collectives accelerator, whose header includes that of the DMA engine."""
     from hw.ace.config import PRESETS
     from hw.ace.engine import AceEngine
@@ -36,7 +46,7 @@ def _ace(preset):
         "dmace_ace.h": c_header(config), "dmace.h": dma_header(DMA_PRESETS[preset])}
 
 
-def _endpoint(preset):
+def _endpoint(preset: str) -> "_Design":
     """Both on one memory port, with all registers in one map."""
     from hw.ace.header import c_header as ace_header
     from hw.dma_engine.header import c_header as dma_header
@@ -51,15 +61,15 @@ def _endpoint(preset):
         "dmace.h": dma_header(config.dma)}
 
 
-_DESIGNS = {"dma_engine": _dma_engine, "ace": _ace, "endpoint": _endpoint}
+_DESIGNS: "dict[str, Callable[[str], _Design]]" = {"dma_engine": _dma_engine, "ace": _ace, "endpoint": _endpoint}
 
 
-def component(design, preset):
+def component(design: str, preset: str) -> "Component":
     """The top of a design: ``dma_engine``, ``ace`` or ``endpoint``."""
     return _DESIGNS[design](preset)[1]
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("design", choices=tuple(_DESIGNS), metavar="DESIGN", help=f"one of {', '.join(_DESIGNS)}")
     parser.add_argument("--config", choices=_PRESETS, default="base", help="preset (default: base)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path,
@@ -68,7 +78,7 @@ def configure(parser):
                         help="omit the assertions, for tools that read only Verilog-2001")
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     folder = args.output or Path(f"{args.design}-{args.config}")
     if args.config == "wide":
         print(f"Making the Verilog of {args.design}, wide: up to a minute.", file=sys.stderr)
@@ -77,7 +87,7 @@ def run(args):
     return 0
 
 
-def write(design, preset, folder, *, assertions=True):
+def write(design: str, preset: str, folder: Path, *, assertions: bool = True) -> list[Path]:
     """Write a design of ``preset`` to ``folder`` and return the paths."""
     from hw import emit
     from hw.regs import to_json, to_markdown, to_systemrdl

@@ -17,9 +17,12 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 ROUNDS = 200
 SHOWN = 12
@@ -33,14 +36,15 @@ class Netlist:
     ``labels`` has one 64-bit label per cell, behind them one per bit of an input port, per memory and per constant.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         design = _flatten(path)
         (_, top), = design["modules"].items()
         cells = sorted((name, cell) for name, cell in top["cells"].items() if cell["type"] != "$scopeinfo")
         self.names = [name for name, _ in cells]
         self.types = [cell["type"] for _, cell in cells]
-        source, labels = {}, []
-        initial = {}
+        source: dict[int | str, tuple[int, int]] = {}
+        labels: list[int] = []
+        initial: dict[int | str, str] = {}
         for net in top["netnames"].values():
             if (value := net["attributes"].get("init")) is not None:
                 initial |= {bit: state for bit, state in zip(net["bits"], reversed(value), strict=False)
@@ -99,10 +103,11 @@ class Netlist:
                      for name, position, bit in self.outputs]
 
     @staticmethod
-    def _driver(bit, source, constants, undriven):
+    def _driver(bit: int | str, source: Mapping[int | str, tuple[int, int]], constants: Mapping[str, int],
+                undriven: int) -> tuple[int, int]:
         return (constants[bit], 0) if isinstance(bit, str) else source.get(bit, (undriven, 0))
 
-    def refine(self):
+    def refine(self) -> int:
         """One round: each cell's label takes in those of its drivers. Returns the number of different labels."""
         mixed = _mix(self.labels[self._drivers] ^ self._salts)
         sums = np.zeros(len(self.labels), dtype=np.uint64)
@@ -112,15 +117,15 @@ class Netlist:
         self.labels = np.where(driven, _mix(self._base ^ _mix(sums)), self._base)
         return len(np.unique(self.labels[:self.cells]))
 
-    def counts(self):
+    def counts(self) -> Counter[int]:
         return Counter(self.labels[:self.cells].tolist())
 
-    def ports(self):
+    def ports(self) -> dict[tuple[str, int], int]:
         """Label of each bit of an output port."""
         return {(name, position): int(self.labels[driver]) ^ salt for name, position, driver, salt in self._out}
 
 
-def compare(before, after):
+def compare(before: Netlist, after: Netlist) -> Iterator[str]:
     """Sentences that say how two netlists differ; none if they are the same circuit."""
     if before.cells != after.cells:
         types = Counter(before.types), Counter(after.types)
@@ -148,21 +153,22 @@ def compare(before, after):
             yield f"Output {bit[0]}[{bit[1]}] has another driver."
 
 
-def _flatten(path):
+def _flatten(path: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "flat.json"
         script = (f"read_verilog -sv {path}; hierarchy -auto-top; proc; flatten; opt_clean; write_json {made}")
         run = subprocess.run([sys.executable, "-c", _RUN, script], capture_output=True, text=True, check=False)
         if run.returncode:
             raise SystemExit(f"Yosys refused {path}: {(run.stderr or run.stdout)[-2000:]}")
-        return json.loads(made.read_text())
+        design: dict[str, Any] = json.loads(made.read_text())
+        return design
 
 
-def _hash(*parts):
+def _hash(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
-def _mix(values):
+def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """A bijection of 64-bit words that spreads every bit (the finaliser of MurmurHash3)."""
     values = values ^ (values >> np.uint64(33))
     values = values * np.uint64(0xFF51AFD7ED558CCD)
@@ -171,7 +177,7 @@ def _mix(values):
     return values ^ (values >> np.uint64(33))
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description="Tell whether two Verilog files describe the same circuit.")
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 sys.path.insert(0, str(DOCS.parent))
@@ -21,7 +22,7 @@ from hw.regs import to_markdown  # noqa: E402
 HEAD = "<!-- Written by scripts/generate_docs.py for the preset `base`; do not edit. -->\n\n"
 
 
-def pages():
+def pages() -> dict[str, str]:
     """File name -> text of every generated page."""
     return {
         "dma_engine_registers.md": HEAD + to_markdown(dma_registers.register_map(dma_config.BASE)),
@@ -32,11 +33,12 @@ def pages():
     }
 
 
-def _figures(name):
-    return json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8"))
+def _figures(name: str) -> dict[str, Any]:
+    figures: dict[str, Any] = json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8"))
+    return figures
 
 
-def stale():
+def stale() -> list[str]:
     """Names of the pages whose files differ from their text."""
     return [name for name, text in pages().items()
             if not (DOCS / name).is_file() or (DOCS / name).read_text(encoding="utf-8") != text]

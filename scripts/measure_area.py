@@ -24,7 +24,7 @@ from hw.dma_engine.config import PRESETS  # noqa: E402
 FIGURES = ROOT / "docs" / "area.json"
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--config", nargs="+", choices=list(PRESETS), default=list(PRESETS))
     parser.add_argument("--family", nargs="+", choices=list(FAMILIES), default=list(FAMILIES))

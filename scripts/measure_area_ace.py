@@ -12,18 +12,22 @@ large for Yosys.
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from amaranth.lib.wiring import Component  # noqa: E402
 
 from fpga.area import measure  # noqa: E402
 from fpga.gates import measure_gates  # noqa: E402
 from hw import emit  # noqa: E402
 from hw.ace.chunker import Chunker  # noqa: E402
 from hw.ace.communicators import Communicators  # noqa: E402
-from hw.ace.config import PRESETS  # noqa: E402
+from hw.ace.config import PRESETS, AceConfig  # noqa: E402
 from hw.ace.control import Control  # noqa: E402
 from hw.ace.decoder import Decoder  # noqa: E402
 from hw.ace.drain import Drain  # noqa: E402
@@ -46,7 +50,7 @@ from hw.common.regions import RegionTable  # noqa: E402
 
 FIGURES = ROOT / "docs" / "area_ace.json"
 
-BLOCKS = {
+BLOCKS: dict[str, Callable[[AceConfig], Component]] = {
     "receive": Receive, "drain": Drain, "fill": Fill, "link": LinkPort, "pool": FsmPool, "chunker": Chunker,
     "transmit": Transmit, "decoder": Decoder, "operations": Operations, "control": Control, "faults": Faults,
     "intake": Intake, "doorbell": Doorbell, "regions": RegionTable, "watchdog": Watchdog,
@@ -55,11 +59,11 @@ BLOCKS = {
     "communicators": lambda config: Communicators(config, shares=4),
 }
 
-TIMES = {"link": lambda config: config.ports, "transfers": lambda config: 2}
+TIMES: dict[str, Callable[[AceConfig], int]] = {"link": lambda config: config.ports, "transfers": lambda config: 2}
 """Blocks of which an accelerator has several."""
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--config", choices=list(PRESETS), default="tiny")
     which = parser.add_mutually_exclusive_group()
@@ -81,21 +85,21 @@ def main():
             "transistors": gates.transistors, "memory_bits": gates.memory_bits}})
 
 
-def _fpga(text, name):
+def _fpga(text: str, name: str) -> dict[str, Any]:
     area, depth = measure(text, top=name)
 
-    def cells(prefix):
+    def cells(prefix: str) -> int:
         return sum(count for cell, count in area.cells.items() if cell.startswith(prefix))
 
     return {"lut": area.lut, "flip_flop": area.flip_flop, "shift": cells("SRL"), "lut_ram": area.lut_ram,
             "block_ram": area.block_ram, "dsp": cells("DSP"), "levels": depth.levels, "yosys": version("pyosys")}
 
 
-def _figures():
+def _figures() -> dict[str, Any]:
     return json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.is_file() else {}
 
 
-def _note(preset, config, part, found):
+def _note(preset: str, config: AceConfig, part: str, found: dict[str, Any]) -> None:
     figures = _figures()
     own = figures.setdefault(preset, {"sram_bits": 8 * config.slots * config.chunk_bytes, "blocks": {}})
     own.setdefault(part, {}).update(found)

@@ -9,9 +9,12 @@ visible when their response does, so an engine that does not wait for responses 
 import heapq
 import logging
 import random
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from itertools import count
+from typing import Any
 
 import cocotb
+from cocotb.handle import LogicObject
 from cocotb.simulator import get_sim_time
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiResp
@@ -19,14 +22,27 @@ from cocotbext.axi.axi_channels import AxiBSource, AxiRSource
 from cocotbext.axi.axi_slave import AxiSlaveRead, AxiSlaveWrite
 from cocotbext.axi.sparse_memory import SparseMemory
 
-__all__ = ["STALLS", "Memory", "Stalls"]
+__all__ = ["STALLS", "Memory", "Stalls", "Writes"]
 
 PAGE_BYTES = 4096
 STALLS = ("none", "patterned", "random")
 """How a memory, or who posts, pauses: never; in short fixed cycles; at random, now and then for long."""
 
 
-def now():
+Pins = tuple[tuple[str, int], ...]
+"""Name and value of each pin of a channel."""
+
+Beat = tuple[Pins, bool]
+"""What a beat shows, and whether it is the last."""
+
+Effect = Callable[[], object]
+"""Called as the last beat of a response goes out."""
+
+Writes = Sequence[tuple[int, bytes]]
+"""Address and bytes of each beat of a burst."""
+
+
+def now() -> int:
     """Simulated time in steps."""
     high, low = get_sim_time()
     return high << 32 | low
@@ -49,7 +65,7 @@ class Stalls:
 
     PATTERNS = ((3, 1), (1, 2), (2, 2), (5, 3), (1, 1))
 
-    def __init__(self, clock, channels, kind, rng):
+    def __init__(self, clock: LogicObject, channels: Iterable[Any], kind: str, rng: random.Random | None) -> None:
         self.clock, self.channels, self.rng = clock, list(channels), rng
         if kind not in STALLS:
             raise ValueError(f"Stalls must be one of {', '.join(STALLS)}, not {kind!r}")
@@ -57,19 +73,21 @@ class Stalls:
             lengths = self._patterned if kind == "patterned" else self._random
             self._task = cocotb.start_soon(self._run([lengths(index) for index in range(len(self.channels))]))
 
-    def _patterned(self, index):
+    def _patterned(self, index: int) -> Iterator[int]:
         go, stop = self.PATTERNS[index % len(self.PATTERNS)]
         while True:
             yield go
             yield stop
 
-    def _random(self, index):
+    def _random(self, index: int) -> Iterator[int]:
+        rng = self.rng
+        assert rng is not None
         while True:
-            yield 1 + int(self.rng.expovariate(1 / 6))
-            short = self.rng.random() < 0.98
-            yield 1 + int(self.rng.expovariate(1 / 3)) if short else self.rng.randrange(20, 80)
+            yield 1 + int(rng.expovariate(1 / 6))
+            short = rng.random() < 0.98
+            yield 1 + int(rng.expovariate(1 / 3)) if short else rng.randrange(20, 80)
 
-    async def _run(self, lengths):
+    async def _run(self, lengths: Sequence[Iterator[int]]) -> None:
         cycle, due = 0, [(next(length), index) for index, length in enumerate(lengths)]
         heapq.heapify(due)
         edge = RisingEdge(self.clock)
@@ -89,17 +107,30 @@ class _Responder:
     A response is ``(due, number, identifier, beats, effect)``. Those of one identifier keep their order.
     """
 
-    def __init__(self, *args, memory, **kwargs):
+    # Of the source that it is mixed into.
+    clock: Any
+    bus: Any
+    valid: Any
+    ready: Any
+    pause: bool
+    active_event: Any
+
+    def __init__(self, *args: Any, memory: "Memory", **kwargs: Any) -> None:
         self.memory = memory
         self._number = count()
-        self._due = []              # heap of responses
-        self._latest = {}           # identifier -> when its latest response is due
-        self._blocked = {}          # identifier -> responses behind a withheld page, each with its page
-        self._active = []           # iterators of the bursts under way, and their identifiers
-        self._shown = {}
+        # Heap of responses.
+        self._due: list[tuple[int, int, int, Sequence[Beat], Effect | None]] = []
+        # Identifier -> when its latest response is due.
+        self._latest: dict[int, int] = {}
+        # Identifier -> responses behind a withheld page, each with its page.
+        self._blocked: dict[int, list[tuple[int, Sequence[Beat], Effect | None]]] = {}
+        # Iterators of the bursts under way, and their identifiers.
+        self._active: list[tuple[int, Iterator[Beat], Effect | None]] = []
+        self._shown: dict[str, int] = {}
         super().__init__(*args, **kwargs)
 
-    def respond(self, due, identifier, beats, page, effect=None):
+    def respond(self, due: int, identifier: int, beats: Sequence[Beat], page: int,
+                effect: Effect | None = None) -> None:
         """Take a response of one or several beats that concerns ``page``."""
         if identifier in self._blocked or page in self.memory.withheld:
             begun = min(self.memory.begun.get(page, 0), len(beats) - 1)
@@ -111,7 +142,7 @@ class _Responder:
         else:
             self._queue(due, identifier, beats, effect)
 
-    def release(self):
+    def release(self) -> None:
         """Let go what is not withheld any more."""
         for identifier, blocked in list(self._blocked.items()):
             while blocked and blocked[0][0] not in self.memory.withheld:
@@ -120,25 +151,25 @@ class _Responder:
             if not blocked:
                 del self._blocked[identifier]
 
-    def outstanding(self):
+    def outstanding(self) -> int:
         """Responses that have not gone out."""
         return len(self._due) + len(self._active) + sum(map(len, self._blocked.values()))
 
-    def _queue(self, due, identifier, beats, effect):
+    def _queue(self, due: int, identifier: int, beats: Sequence[Beat], effect: Effect | None) -> None:
         due = max(due, self._latest.get(identifier, 0))
         self._latest[identifier] = due
         heapq.heappush(self._due, (due, next(self._number), identifier, beats, effect))
         self.active_event.set()
 
-    def _next(self, time):
+    def _next(self, time: int) -> Pins | None:
         """The beat to show now, or None."""
         spread = self.memory.interleave
         while self._due and self._due[0][0] <= time and len(self._active) < spread:
             identifier = self._due[0][2]
             if any(identifier == other for other, _, _ in self._active):
                 break
-            _, _, _, beats, effect = heapq.heappop(self._due)
-            self._active.append((identifier, iter(beats), effect))
+            _, _, _, whole, effect = heapq.heappop(self._due)
+            self._active.append((identifier, iter(whole), effect))
         if not self._active:
             return None
         index = self.memory.rng.randrange(len(self._active)) if len(self._active) > 1 else 0
@@ -150,7 +181,7 @@ class _Responder:
                 effect()
         return beat
 
-    async def _run(self):
+    async def _run(self) -> None:
         edge = RisingEdge(self.clock)
         valid, ready = self.valid, self.ready
         step = self.memory.step
@@ -184,60 +215,64 @@ class _WriteResponder(_Responder, AxiBSource):
 class _Collector:
     """Stands for a response channel of cocotbext-axi's subordinate, which hands it beat after beat."""
 
-    def __init__(self, original, take):
+    def __init__(self, original: Any, take: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
         # The original must not drive the pins as well.
         original.assert_reset(True)
         self._transaction_obj = original._transaction_obj
         self.send = take
 
-    def clear(self):
+    def clear(self) -> None:
         pass
 
 
 class _ReadPort(AxiSlaveRead):
-    def __init__(self, bus, clock, memory):
+    def __init__(self, bus: Any, clock: LogicObject, memory: "Memory") -> None:
         self._memory = memory
         super().__init__(bus, clock)
         self.ar_channel.queue_occupancy_limit = -1
-        self._page, self._resp, self._beats, self._arrived = None, AxiResp.OKAY, [], None
-        self.r_channel = _Collector(self.r_channel, self._take)
+        self._page: int | None = None
+        self._resp = AxiResp.OKAY
+        self._beats: list[Beat] = []
+        self.r_channel: Any = _Collector(self.r_channel, self._take)
         self.responder = _ReadResponder(bus.r, clock, memory=memory)
         receive = self.ar_channel.recv
 
-        async def receive_address():
+        async def receive_address() -> Any:
             ar = await receive()
             memory.ask("read", "ar", ar)
             return ar
 
         self.ar_channel.recv = receive_address
 
-    async def _read(self, address, length):
+    async def _read(self, address: int, length: int) -> bytes:
         self._page = address & -PAGE_BYTES
         self._resp = self._memory.faults["read"].get(self._page, AxiResp.OKAY)
         # An error comes with data that must not get anywhere.
         return self._memory.store.read(address, length) if self._resp == AxiResp.OKAY else b"\xEE" * length
 
-    async def _take(self, r):
+    async def _take(self, r: Any) -> None:
         self._beats.append(((("rid", r.rid), ("rdata", r.rdata), ("rresp", int(self._resp)),
                              ("rlast", int(r.rlast))), r.rlast))
         if r.rlast:
+            assert self._page is not None
             self.responder.respond(self._memory.due("read"), r.rid, self._beats, self._page)
             self._beats = []
 
 
 class _WritePort(AxiSlaveWrite):
-    def __init__(self, bus, clock, memory):
+    def __init__(self, bus: Any, clock: LogicObject, memory: "Memory") -> None:
         self._memory = memory
         super().__init__(bus, clock)
         self.aw_channel.queue_occupancy_limit = -1
         self.w_channel.queue_occupancy_limit = 4
-        self._writes, self._address = [], None
-        self.b_channel = _Collector(self.b_channel, self._take)
+        self._writes: list[tuple[int, bytes]] = []
+        self._address: int | None = None
+        self.b_channel: Any = _Collector(self.b_channel, self._take)
         self.responder = _WriteResponder(bus.b, clock, memory=memory)
         # The address of a burst is wanted even if none of its strobes is set.
         receive = self.aw_channel.recv
 
-        async def receive_address():
+        async def receive_address() -> Any:
             aw = await receive()
             self._address = int(aw.awaddr)
             memory.ask("write", "aw", aw)
@@ -245,10 +280,11 @@ class _WritePort(AxiSlaveWrite):
 
         self.aw_channel.recv = receive_address
 
-    async def _write(self, address, data):
+    async def _write(self, address: int, data: bytes) -> None:
         self._writes.append((address, data))
 
-    async def _take(self, b):
+    async def _take(self, b: Any) -> None:
+        assert self._address is not None
         page, writes, self._writes = self._address & -PAGE_BYTES, self._writes, []
         resp = self._memory.faults["write"].get(page, AxiResp.OKAY)
         beat = (("bid", b.bid), ("bresp", int(resp)))
@@ -283,11 +319,14 @@ class Memory:
         Called with "read" or "write", the ID, the address and ``(AxCACHE, AxPROT, AxQOS)`` of each burst.
     """
 
-    def __init__(self, dut, *, period, latency=8, stalls="none", seed=0):
+    def __init__(self, dut: Any, *, period: int, latency: int | tuple[int, int] = 8, stalls: str = "none",
+                 seed: int = 0) -> None:
         self.store = SparseMemory(1 << 64)
-        self.faults = {"read": {}, "write": {}}
-        self.withheld, self.begun = set(), {}
-        self.written = self.asked = None
+        self.faults: dict[str, dict[int, AxiResp]] = {"read": {}, "write": {}}
+        self.withheld: set[int] = set()
+        self.begun: dict[int, int] = {}
+        self.written: Callable[[Writes], None] | None = None
+        self.asked: Callable[[str, int, int, tuple[int, ...]], None] | None = None
         self.step = period
         self.rng = random.Random(f"memory {seed}")
         read, write = (latency, latency) if isinstance(latency, int) else latency
@@ -301,54 +340,55 @@ class Memory:
         self.stalls = Stalls(dut.clk, (self.reads.ar_channel, self.reads.responder, self.writes.aw_channel,
                                        self.writes.w_channel, self.writes.responder), stalls, self.rng)
 
-    def due(self, kind):
+    def due(self, kind: str) -> int:
         """When a burst that has just been taken is to be answered."""
         latency = self._latency[kind]
         if self._jitter:
             latency = self.rng.randrange(2, 2 * latency + 1) if self.rng.random() < 0.95 else 8 * latency
         return now() + latency * self.step
 
-    def ask(self, kind, channel, transfer):
+    def ask(self, kind: str, channel: str, transfer: Any) -> None:
         if self.asked is not None:
             identifier, address, *attributes = (int(getattr(transfer, channel + field))
                                                 for field in ("id", "addr", "cache", "prot", "qos"))
             self.asked(kind, identifier, address, tuple(attributes))
 
-    def apply(self, writes):
+    def apply(self, writes: Writes) -> None:
         for address, data in writes:
             self.store.write(address, data)
         if self.written is not None:
             self.written(writes)
 
-    def fail_page(self, address, *, read=None, write=None):
+    def fail_page(self, address: int, *, read: str | None = None, write: str | None = None) -> None:
         """Answer reads or writes of the page that holds ``address`` with "SLVERR" or "DECERR"."""
         for kind, response in (("read", read), ("write", write)):
             if response is not None:
                 self.faults[kind][address & -PAGE_BYTES] = AxiResp[response]
 
-    def mend_page(self, address):
+    def mend_page(self, address: int) -> None:
         """Answer OKAY again."""
         for faults in self.faults.values():
             faults.pop(address & -PAGE_BYTES, None)
 
-    def withhold(self, address, *, begun=0):
+    def withhold(self, address: int, *, begun: int = 0) -> None:
         """Of each burst of the page that holds ``address`` answer only ``begun`` beats, until it is released."""
         self.withheld.add(address & -PAGE_BYTES)
         self.begun[address & -PAGE_BYTES] = begun
 
-    def release(self, address):
+    def release(self, address: int) -> None:
         self.withheld.discard(address & -PAGE_BYTES)
         self.begun.pop(address & -PAGE_BYTES, None)
         self.reads.responder.release()
         self.writes.responder.release()
 
-    def idle(self):
+    def idle(self) -> bool:
         """Whether every burst has been answered."""
         return not (self.reads.responder.outstanding() or self.writes.responder.outstanding())
 
-    def read(self, address, length):
+    def read(self, address: int, length: int) -> bytes:
         """Bytes through the backdoor."""
-        return self.store.read(address, length)
+        data: bytes = self.store.read(address, length)
+        return data
 
-    def write(self, address, data):
+    def write(self, address: int, data: bytes) -> None:
         self.store.write(address, data)

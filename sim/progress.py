@@ -5,14 +5,15 @@ Runs inside the simulator: imports nothing heavy, and costs nothing where nobody
 
 import json
 import os
+from typing import TextIO
 
 __all__ = ["report"]
 
 _CHANNEL = "DMACE_PROGRESS_FD"
-_stream = None
+_stream: TextIO | None = None
 
 
-def report(**fields):
+def report(**fields: object) -> None:
     """Tell the parent how far this test is: ``report(done=12, total=100, note="unaligned")``.
 
     The fields are free as long as JSON can carry them; the parent's ``progress`` callback of

@@ -1,23 +1,42 @@
 """Shared by the verbs that simulate: options, building and running with a progress bar, results as files."""
 
+import argparse
 import json
 import tempfile
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
-from sim.verilator.build import build
+from sim.verilator.build import Status, build
 
-__all__ = ["add_config", "add_json", "add_latency", "add_seed", "check_file", "check_range", "fast_harness", "integer",
-           "measuring", "simulate_dma", "write_json"]
+if TYPE_CHECKING:
+    from sim.cpp import Harness
+
+__all__ = ["Row", "Subparsers", "Tell", "add_config", "add_json", "add_latency", "add_seed", "check_file",
+           "check_range", "fast_harness", "integer", "measuring", "simulate_dma", "write_json"]
 
 
-def integer(text):
+Row = dict[str, Any]
+"""What was measured, by name, as it becomes JSON."""
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""Where a design adds its own options to a verb."""
+
+
+class Tell(Protocol):
+    """Shows a step of a measurement on its progress bar."""
+
+    def __call__(self, note: str, total: int | None = None, advance: int = 1) -> None: ...
+
+
+def integer(text: str) -> int:
     """Type of an option that takes an integer, decimal or with a prefix like ``0x``."""
     try:
         return int(text, 0)
@@ -25,38 +44,38 @@ def integer(text):
         raise ArgumentTypeError(f"{text!r} is not an integer") from None
 
 
-def check_range(name, value, low, high, where=""):
+def check_range(name: str, value: int, low: int, high: int, where: str = "") -> None:
     """Raise :class:`UserError` unless ``value`` is from ``low`` to ``high``."""
     if not low <= value <= high:
         raise UserError(f"{name} must be from {low:,} to {high:,}{where}, not {value:,}.")
 
 
-def check_file(option, name):
+def check_file(option: str, name: str | None) -> None:
     """Raise :class:`UserError` unless the folder of this file exists; ``None`` and ``-`` name no file."""
-    if name not in (None, "-") and not Path(name).resolve().parent.is_dir():
+    if name is not None and name != "-" and not Path(name).resolve().parent.is_dir():
         raise UserError(f"{option}: there is no folder {Path(name).resolve().parent}.")
 
 
-def add_config(parser, default):
+def add_config(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--config", default=default, choices=list(PRESETS), metavar="C",
                         help=f"preset of the engine: {', '.join(PRESETS)} (default: {default})")
 
 
-def add_seed(parser):
+def add_seed(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=integer, default=1, metavar="S", help="random seed (default: 1)")
 
 
-def add_latency(parser, default):
+def add_latency(parser: argparse.ArgumentParser, default: int) -> None:
     parser.add_argument("--latency", type=integer, default=default, metavar="CYCLES",
                         help=f"latency of the memory, for reads and for writes (default: {default})")
 
 
-def add_json(parser):
+def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE",
                         help="write the result as JSON, to standard output without FILE")
 
 
-def write_json(name, result):
+def write_json(name: str | None, result: object) -> None:
     """Write the result to the file of ``--json``."""
     text = json.dumps(result, indent=2)
     if name == "-":
@@ -66,7 +85,7 @@ def write_json(name, result):
 
 
 @contextmanager
-def measuring(name):
+def measuring(name: str) -> Iterator[tuple[Status, Tell]]:
     """``with`` a progress bar: ``building`` shows the status of a build, ``tell(note, total=None, advance=1)`` one
     of ``total`` steps."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
@@ -74,10 +93,10 @@ def measuring(name):
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(f"building {name}", total=None, note="")
 
-        def building(what, done, total):
+        def building(what: str, done: int, total: int) -> None:
             progress.update(task, completed=done, total=total or None, note=what)
 
-        def tell(note, total=None, advance=1):
+        def tell(note: str, total: int | None = None, advance: int = 1) -> None:
             if total is not None:
                 progress.reset(task, description=f"measuring {name}", total=total)
             progress.update(task, advance=advance, note=note)
@@ -86,7 +105,7 @@ def measuring(name):
 
 
 @contextmanager
-def fast_harness(name):
+def fast_harness(name: str) -> Iterator[tuple["Harness", Tell]]:
     """``with`` the fast harness of a preset, and the ``tell`` of :func:`measuring`."""
     from sim.cpp import build_harness
 
@@ -94,7 +113,7 @@ def fast_harness(name):
         yield build_harness(PRESETS[name], status=building), tell
 
 
-def simulate_dma(config, module, options, args):
+def simulate_dma(config: str, module: str, options: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     """Build the checked engine, run a cocotb module on it, and return the JSON that it writes.
 
     Parameters
@@ -122,13 +141,13 @@ def simulate_dma(config, module, options, args):
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"building {config}", total=None, note="")
 
-        def building(what, done, total):
+        def building(what: str, done: int, total: int) -> None:
             progress.update(task, completed=done, total=total or None, note=what)
 
         made = build(CheckedDma(PRESETS[config]), name=f"dma_{config}", waves=waves is not None, status=building)
         progress.update(task, description=f"simulating {config}", completed=0, total=None, note="")
 
-        def simulating(told):
+        def simulating(told: dict[str, Any]) -> None:
             note = f"{told.get('cycles', 0):,} cycles {told.get('note', '')}"
             progress.update(task, completed=told["done"], total=told["total"], note=note)
 

@@ -55,8 +55,8 @@ SHARED = {
     "hw.ace.numerics.formats": set(),
     "hw.ace.words": {"hw.ace.collectives", "hw.ace.config", "hw.ace.numerics.formats", "hw.common.words"},
     "hw.ace.registers": {"hw.ace.collectives", "hw.ace.config", "hw.ace.words", "hw.common.sizes", "hw.regs"},
-    "hw.ace.header": {"hw.ace.collectives", "hw.ace.numerics.formats", "hw.ace.registers", "hw.ace.words",
-                      "hw.common.c_header", "hw.common.words", "hw.regs"},
+    "hw.ace.header": {"hw.ace.collectives", "hw.ace.config", "hw.ace.numerics.formats", "hw.ace.registers",
+                      "hw.ace.words", "hw.common.c_header", "hw.common.words", "hw.regs"},
     "hw.ace.programs.program": {"hw.ace.config", "hw.ace.words"},
     "hw.ace.programs.rank_order": {"hw.ace.collectives", "hw.ace.programs.program", "hw.ace.words"},
     "hw.ace.programs.schedule": {"hw.ace.collectives", "hw.ace.config", "hw.ace.programs.program",
@@ -80,12 +80,17 @@ def _modules():
 
 
 @cache
-def _imports(name):
-    """Absolute names of all that a module imports, a module for each where it is one of ours."""
+def _imports(name, *, for_types=True):
+    """Absolute names of all that a module imports, a module for each where it is one of ours; ``for_types``: those
+    under ``if TYPE_CHECKING`` too."""
     path = _modules()[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    never_run = {id(node) for block in ast.walk(tree) if _is_type_checking(block) for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if not for_types and id(node) in never_run:
+            continue
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -96,8 +101,12 @@ def _imports(name):
     return frozenset(found)
 
 
-def _ours(name):
-    return {used for used in _imports(name) if used.partition(".")[0] in (*TOPS, "tests")}
+def _is_type_checking(node):
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _ours(name, *, for_types=True):
+    return {used for used in _imports(name, for_types=for_types) if used.partition(".")[0] in (*TOPS, "tests")}
 
 
 def _layer(name):
@@ -162,7 +171,7 @@ def test_no_cycles():
         if name in done or name not in _modules():
             return
         # A package's own face may be imported by nobody inside it.
-        for used in _ours(name):
+        for used in _ours(name, for_types=False):
             visit(used, [*path, name])
         done.add(name)
 

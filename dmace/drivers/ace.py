@@ -1,16 +1,17 @@
 """Register-level driver of the collectives accelerator: what a kernel driver does, over any bus."""
 
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dmace.drivers.ace_states import CommunicatorStatus, Fault, FsmState, LinkStatus, Pending, QueueState, SlotState
-from dmace.drivers.registers import Bus, RegisterDriver
-from hw.ace.config import DIMENSIONS
-from hw.ace.programs.schedule import ORDER, assemble
+from dmace.drivers.registers import Bus, Lock, RegisterDriver
+from hw.ace.config import DIMENSIONS, AceConfig
+from hw.ace.programs.schedule import ORDER, Assembly, assemble
 from hw.ace.registers import COUNTERS, LINK_COUNTERS, register_map
-from hw.ace.words import Collective, CommunicatorState, LinkCause, LinkState, Ordered, Stage, Status, Waits
+from hw.ace.words import Collective, CommandWord, CommunicatorState, LinkCause, LinkState, Ordered, Stage, Status, Waits
 from hw.common.sizes import PAGE_BYTES
 
 __all__ = ["WATCHDOG", "AceBus", "AceDriver", "Share", "root_code"]
@@ -25,7 +26,9 @@ step of training."""
 class AceBus(Bus, Protocol):
     """Registers, and stores of whole 16-byte words to the doorbell port."""
 
-    async def store(self, address: int, data: bytes) -> None: ...
+    @property
+    def store(self) -> Callable[..., Awaitable[None]]:
+        """Of an address and the bytes; options of :meth:`AceDriver.post` are handed on to it."""
 
 
 class Share(NamedTuple):
@@ -37,7 +40,7 @@ class Share(NamedTuple):
     slots: int
 
 
-def root_code(shape, root):
+def root_code(shape: Sequence[int], root: Sequence[int]) -> int:
     """The field ``root`` of a command, from the root's coordinates."""
     code = 0
     for size, coordinate in zip(shape, root, strict=True):
@@ -60,18 +63,21 @@ class AceDriver(RegisterDriver):
         Cycles that the first :meth:`define_communicator` sets the watchdog to; 0 for none.
     """
 
-    def __init__(self, bus, config, *, lock=nullcontext, watchdog=WATCHDOG):
+    def __init__(self, bus: AceBus, config: AceConfig, *, lock: Lock = nullcontext,
+                 watchdog: int | None = WATCHDOG) -> None:
         super().__init__(bus, register_map(config), lock=lock)
+        self.bus: AceBus = bus
         self.config = config
         self._watchdog = watchdog
         self._program_words = 0
-        self._entries = {}
+        self._entries: dict[int, dict[str, dict[str, int]]] = {}
 
-    async def check_identity(self):
+    async def check_identity(self) -> None:
         """Raise RuntimeError unless this is an accelerator that the driver knows, of the expected sizes."""
         await self._check_identity("SIZES", "FEATURES")
 
-    async def define_region(self, number, *, base, length, domain=0, readable=True, writable=True, valid=True):
+    async def define_region(self, number: int, *, base: int, length: int, domain: int = 0, readable: bool = True,
+                            writable: bool = True, valid: bool = True) -> None:
         """Write an entry of the region table."""
         if base % PAGE_BYTES:
             raise ValueError(f"Base of a region must be a multiple of {PAGE_BYTES}, not {base:#x}")
@@ -83,13 +89,15 @@ class AceDriver(RegisterDriver):
                              valid=int(valid))
             await self.write("REGION_COMMIT", region=number)
 
-    def _check_address(self, what, end):
+    def _check_address(self, what: str, end: int) -> None:
         if end > 1 << self.config.address_width:
             raise ValueError(f"{what} must be within the accelerator's {self.config.address_width} bits of address, "
                              f"not end at {end:#x}")
 
-    async def define_communicator(self, number, *, shape, coordinates, share, dimensions=None, domain=0, both=True,
-                                  collectives=ORDER, priority=0):
+    async def define_communicator(self, number: int, *, shape: Sequence[int], coordinates: Sequence[int], share: Share,
+                                  dimensions: Sequence[int] | None = None, domain: int = 0, both: bool = True,
+                                  collectives: Sequence[Collective | Ordered] = ORDER,
+                                  priority: int = 0) -> dict[Collective | Ordered, str]:
         """Write an entry of the communicator table with its programs, behind those that are there already.
 
         Parameters
@@ -151,22 +159,22 @@ class AceDriver(RegisterDriver):
         self._program_words += len(made.words)
         return made.left_out
 
-    async def _commit(self, number):
+    async def _commit(self, number: int) -> None:
         async with self._lock():
             for register, fields in self._entries[number].items():
                 await self.write(register, **fields)
             await self.write("COMMUNICATOR_COMMIT", communicator=number)
 
-    async def set_watchdog(self, cycles):
+    async def set_watchdog(self, cycles: int) -> None:
         """End communicators that have work and no progress for so many cycles; 0 for never."""
         await self.write("WATCHDOG", cycles=cycles)
         self._watchdog = None
 
-    async def revoke(self, number):
+    async def revoke(self, number: int) -> None:
         """End what is under way of a communicator on all its ranks; nothing happens if it is not open."""
         await self.write("COMMUNICATOR_REVOKE", communicator=number)
 
-    async def reopen(self, number):
+    async def reopen(self, number: int) -> None:
         """Open a communicator that was REVOKED on all ranks, with the next epoch. All ranks have to, before any of them
         posts. Raises RuntimeError if something of it is still under way."""
         state = (await self.communicator_state(number)).state
@@ -176,23 +184,23 @@ class AceDriver(RegisterDriver):
         mode["epoch"] = (mode["epoch"] + 1) % EPOCHS
         await self._commit(number)
 
-    async def communicator_state(self, number):
+    async def communicator_state(self, number: int) -> CommunicatorStatus:
         """:class:`CommunicatorStatus` of a communicator."""
         async with self._lock():
             await self.write("COMMUNICATOR_SELECT", communicator=number)
-            found = await self.read("COMMUNICATOR_STATE")
+            found: dict[str, Any] = await self.read("COMMUNICATOR_STATE")
         return CommunicatorStatus(**{**found, "state": CommunicatorState(found["state"])})
 
-    async def fault(self, number):
+    async def fault(self, number: int) -> Fault | None:
         """:class:`Fault` that ended a communicator, or None if it is open."""
         async with self._lock():
             await self.write("COMMUNICATOR_SELECT", communicator=number)
             if (await self.read("COMMUNICATOR_STATE"))["state"] <= CommunicatorState.OPEN:
                 return None
-            found = {**await self.read("FAULT"), **await self.read("FAULT_CHUNK")}
+            found: dict[str, Any] = {**await self.read("FAULT"), **await self.read("FAULT_CHUNK")}
         return Fault(number, **{**found, "status": Status(found["status"])})
 
-    async def define_extents(self, first, rows):
+    async def define_extents(self, first: int, rows: Iterable[tuple[tuple[int, int], tuple[int, int]]]) -> None:
         """Write rows of the extents table, from ``first`` on: ``((count, displacement), (count, displacement))`` of a
         rank's part of the send buffer and of the receive buffer."""
         async with self._lock():
@@ -202,7 +210,8 @@ class AceDriver(RegisterDriver):
                     await self.write(f"EXTENT_{side}_PLACE", displacement=displacement)
                 await self.write("EXTENT_COMMIT", row=number)
 
-    async def configure_queue(self, queue, *, domain=0, sc=None, enabled=True):
+    async def configure_queue(self, queue: int, *, domain: int = 0, sc: int | None = None,
+                              enabled: bool = True) -> None:
         """Give a queue its domain and the address of its completion word (None for no such word)."""
         self._check_address("A completion word", (sc or 0) + 8)
         async with self._lock():
@@ -210,15 +219,15 @@ class AceDriver(RegisterDriver):
             await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None), enabled=int(enabled))
             await self.write("QUEUE_COMMIT", queue=queue)
 
-    async def post(self, queue, command, **options):
+    async def post(self, queue: int, command: CommandWord, **options: Any) -> None:
         """Store a :class:`CommandWord` to a queue; options are for the bus."""
         await self.bus.store(queue * PAGE_BYTES, command.to_bytes(), **options)
 
-    async def clear(self, queue):
+    async def clear(self, queue: int) -> None:
         """Let a queue whose command failed go on."""
         await self.write("QUEUE_CLEAR", queue=queue)
 
-    async def queue_state(self, queue):
+    async def queue_state(self, queue: int) -> QueueState:
         """:class:`QueueState` of a queue. Its registers are read one after the other, COUNT last."""
         async with self._lock():
             await self.write("QUEUE_SELECT", queue=queue)
@@ -226,21 +235,21 @@ class AceDriver(RegisterDriver):
             count = (await self.read("QUEUE_COUNT"))["count"]
         return QueueState(Status(state["status"]), state["waiting"], state["active"], count)
 
-    async def fsm_state(self, fsm):
+    async def fsm_state(self, fsm: int) -> FsmState:
         """:class:`FsmState` of an FSM; of one at work, the two registers may be some cycles apart."""
         async with self._lock():
             await self.write("FSM_SELECT", fsm=fsm)
-            found = {**await self.read("FSM_STATE"), **await self.read("FSM_STEPS")}
+            found: dict[str, Any] = {**await self.read("FSM_STATE"), **await self.read("FSM_STEPS")}
         return FsmState(**{**found, "waits": Waits(found["waits"])})
 
-    async def slot_state(self, slot):
+    async def slot_state(self, slot: int) -> SlotState:
         """:class:`SlotState` of a slot."""
         async with self._lock():
             await self.write("SLOT_SELECT", slot=slot)
-            found = await self.read("SLOT_STATE")
+            found: dict[str, Any] = await self.read("SLOT_STATE")
         return SlotState(**{**found, "stage": Stage(found["stage"])})
 
-    async def pending(self):
+    async def pending(self) -> Pending:
         """:class:`Pending`: all that is under way, and what it waits for; registers are read one after the other."""
         fsms = {number: await self.fsm_state(number) for number in range(self.config.fsms)}
         slots = {number: await self.slot_state(number) for number in range(self.config.slots)}
@@ -256,19 +265,19 @@ class AceDriver(RegisterDriver):
             [fault for fault in faults if fault is not None],
             {port: state for port, state in links.items() if state.state == LinkState.DOWN or state.unacknowledged})
 
-    async def set_link_patience(self, *, timeout, tries):
+    async def set_link_patience(self, *, timeout: int, tries: int) -> None:
         """Cycles after which packets that were not acknowledged are sent again, and how often in a row at most."""
         await self.write("LINK_PATIENCE", timeout=timeout, tries=tries)
 
-    async def start_links(self, ports):
+    async def start_links(self, ports: Iterable[int]) -> None:
         """Bring the links at these ports up, when their other ends are started, too."""
         await self.write("LINK_START", ports=sum(1 << port for port in ports))
 
-    async def stop_links(self, ports):
+    async def stop_links(self, ports: Iterable[int]) -> None:
         """Take the links at these ports down."""
         await self.write("LINK_STOP", ports=sum(1 << port for port in ports))
 
-    async def link_state(self, port):
+    async def link_state(self, port: int) -> LinkStatus:
         """:class:`LinkStatus` of a port. Its registers are read one after the other."""
         async with self._lock():
             await self.write("LINK_SELECT", port=port)
@@ -277,7 +286,7 @@ class AceDriver(RegisterDriver):
         return LinkStatus(LinkState(state["state"]), LinkCause(state["cause"]), state["unacknowledged"],
                           state["credits"], **counts)
 
-    async def counters(self):
+    async def counters(self) -> dict[str, int]:
         """All counters, name -> value."""
         found = {}
         for name, _ in COUNTERS:
@@ -287,5 +296,7 @@ class AceDriver(RegisterDriver):
 
 
 @lru_cache(maxsize=4096)
-def _assembled(config, shape, dimensions, coordinates, both, base, collectives):
-    return assemble(config, shape, dimensions, coordinates, both=both, base=base, collectives=collectives)
+def _assembled(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, ...], coordinates: tuple[int, ...],
+               both: bool, base: int, collectives: tuple[Collective | Ordered, ...]) -> Assembly:
+    made: Assembly = assemble(config, shape, dimensions, coordinates, both=both, base=base, collectives=collectives)
+    return made

@@ -1,5 +1,6 @@
 """What the registers of the collectives accelerator tell of what is under way, as named tuples and as sentences."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hw.ace.config import DIMENSIONS
@@ -14,7 +15,7 @@ class QueueState(NamedTuple):
     status: Status
     waiting: int
     active: int
-    count: int
+    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
 
 
 class FsmState(NamedTuple):
@@ -32,10 +33,10 @@ class FsmState(NamedTuple):
     sent: int
     received: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.told({port: f"port {port}" for port in range(2 * DIMENSIONS)})
 
-    def told(self, neighbours):
+    def told(self, neighbours: Mapping[int, str]) -> str:
         """What it waits for, as text; ``neighbours``: port -> who is there."""
         waits = {
             Waits.NOTHING: "goes on", Waits.GRANT: f"waits for a GRANT from {neighbours[self.port]}",
@@ -76,7 +77,7 @@ class Fault(NamedTuple):
     step: int
     sequence: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = f"{self.status.name} at rank {self.rank} of communicator {self.communicator}"
         if self.status == Status.LINK_DOWN:
             text += f", port {self.port}"
@@ -104,14 +105,14 @@ class Pending(NamedTuple):
     """What is under way, by number: queues that hold or have commands, communicators, slots in use, FSMs with a chunk;
     the errors of communicators that ended; links that are down, or wait for an acknowledgement."""
 
-    queues: dict
-    communicators: dict
-    slots: dict
-    fsms: dict
-    faults: list
-    links: dict
+    queues: dict[int, QueueState]
+    communicators: dict[int, CommunicatorStatus]
+    slots: dict[int, SlotState]
+    fsms: dict[int, FsmState]
+    faults: list[Fault]
+    links: dict[int, LinkStatus]
 
-    def lines(self, neighbours=None):
+    def lines(self, neighbours: Mapping[int, str] | None = None) -> list[str]:
         """As sentences; ``neighbours``: port -> who is there."""
         where = {port: f" to {name}" for port, name in (neighbours or {}).items()}
         neighbours = neighbours or {port: f"port {port}" for port in range(2 * DIMENSIONS)}

@@ -7,9 +7,10 @@ The names and bits come from the register map. Nothing here knows about simulati
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from dmace.drivers.registers import RegisterDriver
+from dmace.drivers.registers import Bus, Lock, RegisterDriver
 from hw.common.sizes import PAGE_BYTES, SMALL_PAGE_BITS
-from hw.dma_engine.config import HISTOGRAM_BINS
+from hw.dma_engine.config import HISTOGRAM_BINS, DmaConfig
+from hw.dma_engine.descriptors import RingPlace
 from hw.dma_engine.registers import register_map
 from hw.dma_engine.words import Command, QueueMode, Status
 
@@ -26,7 +27,7 @@ class QueueState(NamedTuple):
     resetting: int
     waiting: int
     in_flight: int
-    count: int
+    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
     failed: int
     status: int
 
@@ -36,7 +37,7 @@ class LogRecord(NamedTuple):
 
     queue: int
     status: Status
-    count: int
+    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
 
 
 class QueueCounters(NamedTuple):
@@ -62,18 +63,19 @@ class DmaDriver(RegisterDriver):
         Held around sequences of accesses that belong together, where several tasks use the driver.
     """
 
-    def __init__(self, bus, config, *, lock=nullcontext):
+    def __init__(self, bus: Bus, config: DmaConfig, *, lock: Lock = nullcontext) -> None:
         super().__init__(bus, register_map(config), lock=lock)
         self.config = config
 
-    async def check_identity(self):
+    async def check_identity(self) -> None:
         """Raise RuntimeError unless this is an engine that the driver knows, of the expected sizes."""
         await self._check_identity("SIZES", "SIZES_2")
 
     # Tables
 
-    async def define_region(self, number, *, base, length, domain=0, readable=True, writable=True,
-                            valid=True, cache=0, prot=0, qos=0, paged=False, large=False, first_page=0):
+    async def define_region(self, number: int, *, base: int, length: int, domain: int = 0, readable: bool = True,
+                            writable: bool = True, valid: bool = True, cache: int = 0, prot: int = 0, qos: int = 0,
+                            paged: bool = False, large: bool = False, first_page: int = 0) -> None:
         """Write an entry of the region table; in a paged region, ``base`` does not count."""
         if base % PAGE_BYTES:
             raise ValueError(f"Base of a region must be a multiple of {PAGE_BYTES}, not {base:#x}")
@@ -86,7 +88,7 @@ class DmaDriver(RegisterDriver):
             await self.write("REGION_PAGES", paged=int(paged), large=int(large), first=first_page)
             await self.write("REGION_COMMIT", region=number)
 
-    async def define_page(self, number, frame):
+    async def define_page(self, number: int, frame: int | None) -> None:
         """Write an entry of the page table: the page's address, or None where there is no page."""
         if (frame or 0) % (1 << SMALL_PAGE_BITS):
             raise ValueError(f"Address of a page must be a multiple of {1 << SMALL_PAGE_BITS}, not {frame:#x}")
@@ -94,21 +96,22 @@ class DmaDriver(RegisterDriver):
             await self._write_pair("PAGE_FRAME", frame or 0)
             await self.write("PAGE_COMMIT", page=number, present=int(frame is not None))
 
-    async def quiesce(self):
+    async def quiesce(self) -> None:
         """Wait until everything has ended that was scheduled before now; nothing is kept from being scheduled."""
         await self.write("QUIESCE", start=1)
         while (await self.read("QUIESCE"))["busy"]:
             pass
 
-    async def define_connection(self, number, *, base, rc, domain=0, valid=True):
+    async def define_connection(self, number: int, *, base: int, rc: int, domain: int = 0, valid: bool = True) -> None:
         """Write an entry of the connection table: the region of segment 0, and the address of the RC array."""
         async with self._lock():
             await self._write_pair("CONNECTION_RC", rc)
             await self.write("CONNECTION_CONFIG", base=base, domain=domain, valid=int(valid))
             await self.write("CONNECTION_COMMIT", connection=number)
 
-    async def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, target=0, limit=0,
-                              priority=0, weight=0, ark=None, ring=None):
+    async def configure_queue(self, queue: int, *, domain: int = 0, sc: int | None = None, rc: int | None = None,
+                              skip_errors: bool = False, target: int = 0, limit: int = 0, priority: int = 0,
+                              weight: int = 0, ark: int | None = None, ring: RingPlace | None = None) -> None:
         """Give a queue its domain, the addresses of its completion words (None for no such word), its target, the most
         segments that it may have in flight (0 for its window), its class, its weight, and the ring that drives it, if
         one does, as a :class:`RingPlace`.
@@ -133,28 +136,28 @@ class DmaDriver(RegisterDriver):
             await self.write("QUEUE_LIMIT", segments=limit)
             await self.write("QUEUE_COMMIT", queue=queue)
 
-    async def limit_target(self, target, *, beats=0, slow=False):
+    async def limit_target(self, target: int, *, beats: int = 0, slow: bool = False) -> None:
         """Let a target's queues have that many beats in flight (0 for any number)."""
         await self.write(f"TARGET_LIMIT_{target}", beats=beats, slow=int(slow))
 
     # Queues
 
-    async def command(self, queue, command):
+    async def command(self, queue: int, command: int) -> None:
         await self.write("QUEUE_COMMAND", queue=queue, command=Command(command))
 
-    async def start(self, queue):
+    async def start(self, queue: int) -> None:
         await self.command(queue, Command.START)
 
-    async def pause(self, queue):
+    async def pause(self, queue: int) -> None:
         await self.command(queue, Command.PAUSE)
 
-    async def clear(self, queue):
+    async def clear(self, queue: int) -> None:
         await self.command(queue, Command.CLEAR)
 
-    async def reset(self, queue):
+    async def reset(self, queue: int) -> None:
         await self.command(queue, Command.RESET)
 
-    async def state(self, queue):
+    async def state(self, queue: int) -> QueueState:
         """:class:`QueueState` of a queue. Its registers are read one after the other, COUNT last."""
         async with self._lock():
             await self.write("QUEUE_SELECT", queue=queue)
@@ -163,7 +166,7 @@ class DmaDriver(RegisterDriver):
             fields |= await self.read("QUEUE_COUNT")
         return QueueState(**{name: fields[name] for name in QueueState._fields})
 
-    async def queue_counters(self, queue):
+    async def queue_counters(self, queue: int) -> QueueCounters:
         """:class:`QueueCounters` of a queue. No value is torn; of a queue at work, they may be some cycles apart."""
         async with self._lock():
             await self.write("QUEUE_SELECT", queue=queue)
@@ -175,7 +178,7 @@ class DmaDriver(RegisterDriver):
                       for name in QueueCounters._fields if name != "bytes"}
         return QueueCounters(bytes=high << 32 | low, **others)
 
-    async def histogram(self, queue):
+    async def histogram(self, queue: int) -> list[int]:
         """Samples of a queue's latency: element ``n`` counts those of ``2 ** n`` to less than ``2 ** (n + 1)`` cycles,
         the last one all longer ones too."""
         counts = []
@@ -188,13 +191,13 @@ class DmaDriver(RegisterDriver):
 
     # Errors and counters
 
-    async def set_watchdog(self, cycles):
+    async def set_watchdog(self, cycles: int) -> None:
         await self.write("WATCHDOG", cycles=cycles)
 
-    async def set_ablation(self, *, single_read=False, every_word=False):
+    async def set_ablation(self, *, single_read: bool = False, every_word: bool = False) -> None:
         await self.write("ABLATION", single_read=int(single_read), every_word=int(every_word))
 
-    async def pop_log(self):
+    async def pop_log(self) -> LogRecord | None:
         """The oldest entry of the error log as a :class:`LogRecord`, or None where it is empty."""
         async with self._lock():
             fields = await self.read("ERROR_LOG")
@@ -204,15 +207,15 @@ class DmaDriver(RegisterDriver):
             await self.write("ERROR_LOG_POP", pop=1)
         return LogRecord(fields["queue"], Status(fields["status"]), count)
 
-    async def lost(self):
+    async def lost(self) -> int:
         """Failures that did not enter the error log, as one of their queue was there."""
         return (await self.read("ERROR_LOG_LOST"))["count"]
 
-    async def moderate_interrupts(self, *, count=0, cycles=0):
+    async def moderate_interrupts(self, *, count: int = 0, cycles: int = 0) -> None:
         """Let ``count`` requests, or ``cycles`` after the first of them, share a completion interrupt."""
         await self.write("IRQ_MODERATION", count=count, cycles=cycles)
 
-    async def counters(self):
+    async def counters(self) -> dict[str, int]:
         """All free-running counters, name -> value."""
         names = [register.name for register in self.map.registers if register.name.startswith("COUNT_")]
         return {name.removeprefix("COUNT_").lower(): (await self.read(name))["value"] for name in names}

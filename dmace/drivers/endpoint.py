@@ -1,12 +1,15 @@
 """Register-level drivers of an endpoint: those of its two engines behind their windows, and its own."""
 
+from collections.abc import Iterable
 from contextlib import nullcontext
+from typing import Any
 
-from dmace.drivers.ace import AceDriver
+from dmace.drivers.ace import AceBus, AceDriver
 from dmace.drivers.dma import DmaDriver
-from dmace.drivers.registers import RegisterDriver
+from dmace.drivers.registers import Lock, RegisterDriver
 from hw.common.sizes import PAGE_BYTES
-from hw.endpoint.config import MANAGERS
+from hw.dma_engine.words import NativeWord
+from hw.endpoint.config import MANAGERS, EndpointConfig
 from hw.endpoint.registers import COUNTERS, WINDOWS, register_map
 
 __all__ = ["EndpointDriver", "Window"]
@@ -15,16 +18,16 @@ __all__ = ["EndpointDriver", "Window"]
 class Window:
     """A part of a bus: registers from ``offset`` on, doorbell pages from number ``page`` on."""
 
-    def __init__(self, bus, offset, page=0):
+    def __init__(self, bus: AceBus, offset: int, page: int = 0) -> None:
         self._bus, self._offset, self._page = bus, offset, page * PAGE_BYTES
 
-    async def write(self, offset, value):
+    async def write(self, offset: int, value: int) -> None:
         await self._bus.write(self._offset + offset, value)
 
-    async def read(self, offset):
+    async def read(self, offset: int) -> int:
         return await self._bus.read(self._offset + offset)
 
-    async def store(self, address, data, **options):
+    async def store(self, address: int, data: bytes, **options: Any) -> None:
         await self._bus.store(self._page + address, data, **options)
 
 
@@ -44,31 +47,33 @@ class EndpointDriver(RegisterDriver):
     ace : :class:`AceDriver`
     """
 
-    def __init__(self, bus, config, *, lock=nullcontext):
+    def __init__(self, bus: AceBus, config: EndpointConfig, *, lock: Lock = nullcontext) -> None:
         super().__init__(Window(bus, WINDOWS["ENDPOINT"]), register_map(config), lock=lock)
         self.config = config
         self._doorbells = bus
         self.dma = DmaDriver(Window(bus, WINDOWS["DMA"]), config.dma, lock=lock)
         self.ace = AceDriver(Window(bus, WINDOWS["ACE"], config.dma.queues), config.ace, lock=lock)
 
-    async def check_identity(self):
+    async def check_identity(self) -> None:
         """Raise RuntimeError unless this is an endpoint of the expected sizes, with such engines."""
         await self._check_identity("SIZES")
         await self.dma.check_identity()
         await self.ace.check_identity()
 
-    async def post(self, queue, word, **options):
+    async def post(self, queue: int, word: NativeWord, **options: Any) -> None:
         """Store a :class:`NativeWord` to a queue of the DMA engine; options are for the bus."""
         await self._doorbells.store(queue * PAGE_BYTES, word.to_bytes(), **options)
 
-    async def share_memory(self, *, read=None, write=None, window=0):
+    async def share_memory(self, *, read: dict[str, int] | None = None, write: dict[str, int] | None = None,
+                           window: int = 0) -> None:
         """Set weights, manager -> weight (1 where none is given), and the beats that may be in flight of reads."""
         readers = [field.name for field in self.map["READ_WEIGHT"].fields]
         await self.write("READ_WEIGHT", **dict.fromkeys(readers, 1) | (read or {}))
         await self.write("WRITE_WEIGHT", **dict.fromkeys(MANAGERS, 1) | (write or {}))
         await self.write("READ_WINDOW", beats=window)
 
-    async def define_export(self, number, *, base, length, ports, valid=True):
+    async def define_export(self, number: int, *, base: int, length: int, ports: Iterable[int],
+                            valid: bool = True) -> None:
         """Write an entry of the table of exported spans; ``ports``: numbers of those whose neighbours may write it."""
         if base % PAGE_BYTES:
             raise ValueError(f"Base of an exported span must be a multiple of {PAGE_BYTES}, not {base:#x}")
@@ -78,6 +83,6 @@ class EndpointDriver(RegisterDriver):
             await self.write("EXPORT_ACCESS", ports=sum(1 << port for port in ports), valid=int(valid))
             await self.write("EXPORT_COMMIT", export=number)
 
-    async def counters(self):
+    async def counters(self) -> dict[str, int]:
         """All free-running counters, name -> value."""
         return {name.lower(): (await self.read(f"COUNT_{name}"))["value"] for name, _ in COUNTERS}

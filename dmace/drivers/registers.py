@@ -3,12 +3,13 @@
 The names and bits come from a register map. Nothing here knows about simulation.
 """
 
-from contextlib import nullcontext
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, Protocol
 
-from hw.regs import REFUSED_WORD, REFUSED_WRITE
+from hw.regs import REFUSED_WORD, REFUSED_WRITE, RegisterMap
 
-__all__ = ["Bus", "RegisterDriver"]
+__all__ = ["Bus", "Lock", "RegisterDriver"]
 
 
 class Bus(Protocol):
@@ -17,6 +18,10 @@ class Bus(Protocol):
     async def read(self, offset: int) -> int: ...
 
     async def write(self, offset: int, value: int) -> None: ...
+
+
+Lock = Callable[[], AbstractAsyncContextManager[Any]]
+"""Makes what is held around sequences of accesses that belong together, where several tasks use a driver."""
 
 
 class RegisterDriver:
@@ -32,40 +37,41 @@ class RegisterDriver:
         Held around sequences of accesses that belong together, where several tasks use the driver.
     """
 
-    def __init__(self, bus, register_map, *, lock=nullcontext):
+    def __init__(self, bus: Bus, register_map: RegisterMap, *, lock: Lock = nullcontext) -> None:
         self.bus, self.map, self._lock = bus, register_map, lock
         self._named = {register.name: register for register in register_map.registers}
 
-    async def read(self, register):
+    async def read(self, register: str) -> dict[str, int]:
         """Fields of a register, by name."""
         described = self._named[register]
         return described.unpack(await self.bus.read(described.offset))
 
-    async def write(self, register, /, **fields):
+    async def write(self, register: str, /, **fields: int) -> None:
         """Write a register; fields that are not named become 0."""
         described = self._named[register]
         await self.bus.write(described.offset, described.pack(**fields))
 
-    async def _write_pair(self, name, value):
+    async def _write_pair(self, name: str, value: int) -> None:
         await self.write(f"{name}_LO", value=value & 0xFFFF_FFFF)
         await self.write(f"{name}_HI", value=value >> 32)
 
-    async def _check_identity(self, *sizes):
+    async def _check_identity(self, *sizes: str) -> None:
         """Raise RuntimeError unless ID, VERSION and the registers of sizes are as the map has them."""
         names = ("ID", "VERSION")
-        expected = [self.map[name].reset for name in names]
-        found = [(await self.read(name))["value"] for name in names]
-        if found != expected:
-            raise RuntimeError(f"ID and VERSION are {found[0]:#x} and {found[1]}, "
-                               f"not {expected[0]:#x} and {expected[1]}")
-        expected, found = {}, {}
+        known = [self.map[name].reset for name in names]
+        read = [(await self.read(name))["value"] for name in names]
+        if read != known:
+            raise RuntimeError(f"ID and VERSION are {read[0]:#x} and {read[1]}, "
+                               f"not {known[0]:#x} and {known[1]}")
+        expected: dict[str, int] = {}
+        found: dict[str, int] = {}
         for name in sizes:
             expected |= self.map[name].unpack(self.map[name].reset)
             found |= await self.read(name)
         if found != expected:
             raise RuntimeError(f"The engine's sizes are {found}, not {expected}")
 
-    async def refused_write(self):
+    async def refused_write(self) -> str | None:
         """The first write that was refused since the last call, as a sentence, or None; it is forgotten."""
         async with self._lock():
             fields = await self.read(REFUSED_WRITE)
@@ -76,13 +82,13 @@ class RegisterDriver:
         register = next(register for register in self.map.registers if register.offset == fields["offset"])
         return f"The write of {word:#x} to {register.name} was refused: {register.illegal(word)}"
 
-    async def enable_interrupts(self, **sources):
+    async def enable_interrupts(self, **sources: bool) -> None:
         """Let these sources, and no others, drive irq."""
         await self.write("IRQ_ENABLE", **{name: int(enable) for name, enable in sources.items()})
 
-    async def interrupts(self):
+    async def interrupts(self) -> dict[str, int]:
         return await self.read("IRQ_STATUS")
 
-    async def acknowledge(self, **sources):
+    async def acknowledge(self, **sources: bool) -> None:
         """Clear these sources."""
         await self.write("IRQ_STATUS", **{name: int(clear) for name, clear in sources.items()})

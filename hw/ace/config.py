@@ -155,8 +155,8 @@ class AceConfig:
     extent_rows: int = 512
     timing: AceTimingOptions = field(default_factory=AceTimingOptions)
 
-    def __post_init__(self):
-        def need(name, low, high):
+    def __post_init__(self) -> None:
+        def need(name: str, low: int, high: int) -> None:
             if not is_power_of_two(value := getattr(self, name), low, high):
                 raise ValueError(f"{name} must be a power of two from {low} to {high}, not {value!r}")
 
@@ -186,80 +186,80 @@ class AceConfig:
             raise ValueError(f"timing must be AceTimingOptions, not {self.timing!r}")
 
     @property
-    def beat_bytes(self):
+    def beat_bytes(self) -> int:
         return self.data_width // 8
 
     @property
-    def chunk_beats(self):
+    def chunk_beats(self) -> int:
         return self.chunk_bytes // self.beat_bytes
 
     @property
-    def sram_latency(self):
+    def sram_latency(self) -> int:
         """Cycles from a read of the SRAM to its data."""
         return 3 if self.timing.sram_output_register else 2
 
     @property
-    def packet_beats(self):
+    def packet_beats(self) -> int:
         return self.packet_bytes // self.beat_bytes
 
     @property
-    def message_packets(self):
+    def message_packets(self) -> int:
         return self.message_bytes // self.packet_bytes
 
     @property
-    def sram_beats(self):
+    def sram_beats(self) -> int:
         return self.slots * self.chunk_beats
 
     @property
-    def sram_bits(self):
+    def sram_bits(self) -> int:
         """Bits of the address of a beat in the SRAM."""
         return (self.sram_beats - 1).bit_length()
 
     @property
-    def chunk_beat_bits(self):
+    def chunk_beat_bits(self) -> int:
         """Bits of the number of a beat in a slot."""
         return (self.chunk_beats - 1).bit_length()
 
     @property
-    def link_window(self):
+    def link_window(self) -> int:
         """Packets that may wait for their acknowledgement on a link."""
         return min(self.replay_beats, 1 << LINK_SEQUENCE_WIDTH - 1)
 
     @property
-    def ports(self):
+    def ports(self) -> int:
         """Links: port ``2 * d`` is on the side of rising coordinates of dimension ``d``, ``2 * d + 1`` on the other."""
         return 2 * self.dimensions
 
     @property
-    def port_bits(self):
+    def port_bits(self) -> int:
         return (self.ports - 1).bit_length()
 
     @property
-    def fsm_bits(self):
+    def fsm_bits(self) -> int:
         return (self.fsms - 1).bit_length()
 
     @property
-    def slot_bits(self):
+    def slot_bits(self) -> int:
         return (self.slots - 1).bit_length()
 
     @property
-    def queue_bits(self):
+    def queue_bits(self) -> int:
         return (self.queues - 1).bit_length()
 
     @property
-    def region_bits(self):
+    def region_bits(self) -> int:
         return (self.regions - 1).bit_length()
 
     @property
-    def communicator_bits(self):
+    def communicator_bits(self) -> int:
         return (self.communicators - 1).bit_length()
 
     @property
-    def program_bits(self):
+    def program_bits(self) -> int:
         return (self.program_words - 1).bit_length()
 
     @property
-    def extent_bits(self):
+    def extent_bits(self) -> int:
         return (self.extent_rows - 1).bit_length()
 
     # What the doorbell port and the region table, which are the DMA engine's, ask of a configuration.
@@ -268,18 +268,18 @@ class AceConfig:
     """No queue is driven by a descriptor ring."""
 
     @property
-    def sweep_rows(self):
+    def sweep_rows(self) -> int:
         """Rows of the longest table that the sweep after reset clears."""
         return max(self.fsms << self.port_bits, self.communicators << DIRECTORY_WIDTH, self.slots, self.regions,
                    self.queues)
 
     @property
-    def doorbell_addr_width(self):
+    def doorbell_addr_width(self) -> int:
         """Bits of the doorbell port's address: one page per queue."""
         return 12 + self.queue_bits
 
     @property
-    def doorbell_id_width(self):
+    def doorbell_id_width(self) -> int:
         return 8
 
 

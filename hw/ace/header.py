@@ -10,6 +10,7 @@ from hw.common.words import field_positions
 from hw.regs import to_c_header
 
 from .collectives import Collective
+from .config import AceConfig
 from .numerics.formats import DType, Reduction
 from .registers import register_map
 from .words import COMMAND_FIELDS, CommandFlag, Status
@@ -27,7 +28,7 @@ _CODES = (
 )
 
 
-def c_header(config):
+def c_header(config: AceConfig) -> str:
     """Text of ``dmace_ace.h`` for an accelerator of these sizes."""
     tables = [
         to_c_header(register_map(config), PREFIX),
@@ -42,9 +43,9 @@ def c_header(config):
     return text
 
 
-def _packed():
+def _packed() -> str:
     """Statements that fill both halves of a word from a command's members."""
-    halves = {"lo": [], "hi": []}
+    halves: dict[str, list[str]] = {"lo": [], "hi": []}
     for name, (lsb, _) in field_positions(COMMAND_FIELDS).items():
         place = f"{PREFIX}_COMMAND_{name.upper()}"
         halves["hi" if lsb >= 64 else "lo"].append(f"((command->{name} & {place}_MASK) << {place}_SHIFT)")

@@ -4,7 +4,9 @@ Tables (regions, queues, communicators, programs) are written through a window, 
 the staging registers, then write the entry's number to the COMMIT register; the whole entry changes in one cycle.
 """
 
-from hw.common.sizes import DOMAIN_WIDTH
+from collections.abc import Sequence
+
+from hw.common.sizes import ADDR_WIDTH, DOMAIN_WIDTH
 from hw.common.sizes import OFFSET_WIDTH as REGION_WIDTH
 from hw.regs import (
     Access,
@@ -18,7 +20,7 @@ from hw.regs import (
 )
 
 from .collectives import DIRECTORY_WIDTH, RANK_ORDER
-from .config import ADDR_WIDTH, COUNT_WIDTH, DIMENSIONS, OFFSET_WIDTH, ROOT_WIDTH
+from .config import COUNT_WIDTH, DIMENSIONS, OFFSET_WIDTH, ROOT_WIDTH, AceConfig
 from .words import PROGRAM_WIDTH, CommunicatorState, LinkCause, LinkState, Stage, Status, Waits
 
 __all__ = ["ID_VALUE", "LINK_COUNTERS", "LINK_TIMEOUT", "LINK_TRIES", "VERSION", "register_map"]
@@ -33,7 +35,7 @@ _MAP_WIDTH = 12
 RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
 
-def _identity(config):
+def _identity(config: AceConfig) -> Sequence[Register]:
     return (
         Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII ACE.")], doc="Identifies this block."),
         Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
@@ -60,7 +62,7 @@ def _identity(config):
     )
 
 
-def _regions(config):
+def _regions(config: AceConfig) -> Sequence[Register]:
     return (
         *register_pair("REGION_BASE", ADDR_WIDTH, RW,
                        doc="First byte of the region; a multiple of 4096, lower bits are ignored"),
@@ -76,7 +78,7 @@ def _regions(config):
     )
 
 
-def _communicators(config):
+def _communicators(config: AceConfig) -> Sequence[Register]:
     sizes = [Field(f"size_{number}", 8, RW, doc=f"Ranks along dimension {number} of the communicator, less one.")
              for number in range(DIMENSIONS)]
     places = [Field(f"rank_{number}", 8, RW, doc=f"This endpoint's coordinate in dimension {number}.")
@@ -133,8 +135,8 @@ def _communicators(config):
     )
 
 
-def _extents(config):
-    def part(side, buffer):
+def _extents(config: AceConfig) -> Sequence[Register]:
+    def part(side: str, buffer: str) -> tuple[Register, ...]:
         return (
             Register(f"EXTENT_{side}_COUNT", [Field("count", COUNT_WIDTH, RW, doc="Elements.")],
                      doc=f"Length of a part of the {buffer} buffer."),
@@ -148,7 +150,7 @@ def _extents(config):
     )
 
 
-def _queues(config):
+def _queues(config: AceConfig) -> Sequence[Register]:
     return (
         *register_pair("QUEUE_SC", ADDR_WIDTH, RW, doc="Address of the completion word; a multiple of 8"),
         Register("QUEUE_CONFIG", [
@@ -172,7 +174,7 @@ def _queues(config):
     )
 
 
-def _features(config):
+def _features(config: AceConfig) -> Register:
     return Register("FEATURES", [
         constant_field("dimensions", 2, config.dimensions,
                        "Dimensions of the torus with ports; counters of others stay 0."),
@@ -190,7 +192,7 @@ LINK_TIMEOUT, LINK_TRIES = 4096, 8
 """Values after reset."""
 
 
-def _links(config):
+def _links(config: AceConfig) -> Sequence[Register]:
     ports = config.ports
     return (
         Register("LINK_PATIENCE", [
@@ -216,7 +218,7 @@ def _links(config):
     )
 
 
-def _link_counter(counter):
+def _link_counter(counter: tuple[str, str]) -> Register:
     name, doc = counter
     return Register(f"LINK_{name.upper()}", [Field("count", 16, RO, doc="Saturates.")],
                     doc=f"{doc}, at the selected port, since reset.")
@@ -247,7 +249,7 @@ COUNTERS = (
 """Name and meaning of each counter; all wrap, and only reset zeroes them."""
 
 
-def register_map(config):
+def register_map(config: AceConfig) -> RegisterMap:
     """The map of an accelerator with this configuration."""
     counters = [
         register

@@ -4,7 +4,7 @@ Plain Python: the golden model, the driver, the C header and the hardware share 
 """
 
 import enum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from hw.common.words import pack_fields, unpack_fields
 
@@ -193,17 +193,17 @@ class CommandWord(NamedTuple):
     src_offset: int
     dst_region: int
     dst_offset: int
-    count: int
+    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
 
-    def pack(self):
+    def pack(self) -> int:
         """128-bit integer. Raises ValueError when a field does not fit."""
         return pack_fields(self, COMMAND_FIELDS)
 
     @classmethod
-    def unpack(cls, word):
+    def unpack(cls, word: int) -> Self:
         return cls(*unpack_fields(word, COMMAND_FIELDS))
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         return self.pack().to_bytes(16, "little")
 
 
@@ -269,22 +269,83 @@ receiver combines it with what its places hold; else it is copied there.
 """
 
 
-def _word(name, fields, doc):
-    """Named tuple of one kind of program word."""
-    def pack(self):
-        return pack_fields(self, fields)
+class HeaderWord(NamedTuple):
+    """First word of a program: :data:`HEADER_FIELDS`."""
+
+    phases: int
+    fills: int
+    drains: int
+    split: int
+    shards: int
+    src_whole: int
+    dst_whole: int
+    piece: int
+
+    def pack(self) -> int:
+        return pack_fields(self, HEADER_FIELDS)
 
     @classmethod
-    def unpack(cls, word):
-        return cls(*unpack_fields(word, fields))
-
-    made = NamedTuple(name, [(field, int) for field, _ in fields])
-    made.pack, made.unpack, made.__doc__ = pack, unpack, doc
-    return made
+    def unpack(cls, word: int) -> Self:
+        return cls(*unpack_fields(word, HEADER_FIELDS))
 
 
-HeaderWord = _word("HeaderWord", HEADER_FIELDS, "First word of a program: :data:`HEADER_FIELDS`.")
-RoleWord = _word("RoleWord", ROLE_FIELDS, "Where the program of a role is: :data:`ROLE_FIELDS`.")
-TransferWord = _word("TransferWord", TRANSFER_FIELDS, "A fill or a drain: :data:`TRANSFER_FIELDS`.")
-PhaseWord = _word("PhaseWord", PHASE_FIELDS, "First word of a phase: :data:`PHASE_FIELDS`.")
-SendWord = _word("SendWord", SEND_FIELDS, "A send: :data:`SEND_FIELDS`.")
+class RoleWord(NamedTuple):
+    """Where the program of a role is: :data:`ROLE_FIELDS`."""
+
+    program: int
+
+    def pack(self) -> int:
+        return pack_fields(self, ROLE_FIELDS)
+
+    @classmethod
+    def unpack(cls, word: int) -> Self:
+        return cls(*unpack_fields(word, ROLE_FIELDS))
+
+
+class TransferWord(NamedTuple):
+    """A fill or a drain: :data:`TRANSFER_FIELDS`."""
+
+    position: int
+    shard: int
+    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
+
+    def pack(self) -> int:
+        return pack_fields(self, TRANSFER_FIELDS)
+
+    @classmethod
+    def unpack(cls, word: int) -> Self:
+        return cls(*unpack_fields(word, TRANSFER_FIELDS))
+
+
+class PhaseWord(NamedTuple):
+    """First word of a phase: :data:`PHASE_FIELDS`."""
+
+    port: int
+    span: int
+    sends: int
+    receives: int
+    granted: int
+
+    def pack(self) -> int:
+        return pack_fields(self, PHASE_FIELDS)
+
+    @classmethod
+    def unpack(cls, word: int) -> Self:
+        return cls(*unpack_fields(word, PHASE_FIELDS))
+
+
+class SendWord(NamedTuple):
+    """A send: :data:`SEND_FIELDS`."""
+
+    source: int
+    target: int
+    need: int
+    grants: int
+    reduce: int
+
+    def pack(self) -> int:
+        return pack_fields(self, SEND_FIELDS)
+
+    @classmethod
+    def unpack(cls, word: int) -> Self:
+        return cls(*unpack_fields(word, SEND_FIELDS))

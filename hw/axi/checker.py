@@ -68,8 +68,8 @@ class AxiChecker(BusRules):
 
     _ROWS = 16384
 
-    def __init__(self, signature, *, max_outstanding=1024, max_per_id=None,
-                 manager="assert", subordinate="assert", name="AXI4"):
+    def __init__(self, signature: AxiSignature, *, max_outstanding: int = 1024, max_per_id: int | None = None,
+                 manager: str | None = "assert", subordinate: str | None = "assert", name: str = "AXI4") -> None:
         if not isinstance(signature, AxiSignature):
             raise ValueError(f"AxiChecker signature must be an AxiSignature, not {signature!r}")
         if signature.id_width > 14:
@@ -322,8 +322,8 @@ class AxiLiteChecker(BusRules):
         If an argument is out of its range.
     """
 
-    def __init__(self, signature, *, max_outstanding=1024,
-                 manager="assert", subordinate="assert", name="AXI4-Lite"):
+    def __init__(self, signature: AxiLiteSignature, *, max_outstanding: int = 1024,
+                 manager: str | None = "assert", subordinate: str | None = "assert", name: str = "AXI4-Lite") -> None:
         if not isinstance(signature, AxiLiteSignature):
             raise ValueError(f"AxiLiteChecker signature must be an AxiLiteSignature, not {signature!r}")
         if not isinstance(max_outstanding, int) or max_outstanding < 1:

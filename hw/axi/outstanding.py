@@ -33,7 +33,7 @@ class Outstanding(wiring.Component):
         A response arrived in the cycle before while none was outstanding.
     """
 
-    def __init__(self, most):
+    def __init__(self, most: int) -> None:
         if not isinstance(most, int) or most < 1:
             raise ValueError(f"Outstanding answers must be a positive integer, not {most!r}")
         self.most = most

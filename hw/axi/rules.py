@@ -5,6 +5,8 @@ from amaranth.hdl import Assert, Assume, Format
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In
 
+from hw.stream.shapes import ShapeLike
+
 __all__ = ["BusRules", "Rows", "Table"]
 
 
@@ -20,7 +22,8 @@ class BusRules(wiring.Component):
         "r": ("subordinate", ("id", "data", "resp", "last")),
     }
 
-    def __init__(self, bus, members, *, name, manager, subordinate):
+    def __init__(self, bus: wiring.Signature, members: dict[str, wiring.Member], *, name: str, manager: str | None,
+                 subordinate: str | None) -> None:
         for side, mode in (("manager", manager), ("subordinate", subordinate)):
             if mode not in ("assert", "assume", None):
                 raise ValueError(
@@ -86,7 +89,7 @@ class BusRules(wiring.Component):
                               f"waited for {channel.upper()}READY", before, now)
 
     @property
-    def reset(self):
+    def reset(self) -> Value:
         """Reset of the domain that the bus is in; constant 0 where there is none."""
         return ResetSignal(allow_reset_less=True)
 
@@ -94,7 +97,7 @@ class BusRules(wiring.Component):
 class Rows:
     """A memory with one writer and asynchronous reads."""
 
-    def __init__(self, m, name, addr_width, shape):
+    def __init__(self, m: Module, name: str, addr_width: int, shape: ShapeLike) -> None:
         self.shape = shape
         self._memory = memory.Memory(shape=shape, depth=1 << addr_width, init=[])
         m.submodules[name] = self._memory
@@ -118,7 +121,7 @@ class Rows:
 class Table(Rows):
     """One row of counts for each ID. A row that was written before the last reset reads as zeros."""
 
-    def __init__(self, m, name, id_width, shape, epoch):
+    def __init__(self, m: Module, name: str, id_width: int, shape: ShapeLike, epoch: Value) -> None:
         super().__init__(m, name, id_width, shape)
         self._epoch = epoch
 

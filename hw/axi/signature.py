@@ -61,7 +61,7 @@ class AxiSignature(wiring.Signature):
         If a width is out of its range.
     """
 
-    def __init__(self, *, addr_width, data_width, id_width):
+    def __init__(self, *, addr_width: int, data_width: int, id_width: int) -> None:
         if not isinstance(addr_width, int) or not 12 <= addr_width <= 64:
             raise ValueError(f"AXI4 address width must be an integer from 12 to 64, not {addr_width!r}")
         if data_width not in (8, 16, 32, 64, 128, 256, 512, 1024):
@@ -72,7 +72,7 @@ class AxiSignature(wiring.Signature):
         self._data_width = data_width
         self._id_width = id_width
 
-        members = {}
+        members: dict[str, wiring.Member] = {}
         for channel in ("aw", "ar"):
             members |= {
                 f"{channel}id": Out(id_width),
@@ -106,25 +106,25 @@ class AxiSignature(wiring.Signature):
         super().__init__(members)
 
     @property
-    def addr_width(self):
+    def addr_width(self) -> int:
         """Width of addresses in bits."""
         return self._addr_width
 
     @property
-    def data_width(self):
+    def data_width(self) -> int:
         """Width of data in bits."""
         return self._data_width
 
     @property
-    def id_width(self):
+    def id_width(self) -> int:
         """Width of transaction identifiers in bits."""
         return self._id_width
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return (isinstance(other, AxiSignature) and self.addr_width == other.addr_width
                 and self.data_width == other.data_width and self.id_width == other.id_width)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (f"AxiSignature(addr_width={self.addr_width}, data_width={self.data_width}, "
                 f"id_width={self.id_width})")
 
@@ -158,7 +158,7 @@ class AxiLiteSignature(wiring.Signature):
         If a width is out of its range.
     """
 
-    def __init__(self, *, addr_width, data_width):
+    def __init__(self, *, addr_width: int, data_width: int) -> None:
         if not isinstance(addr_width, int) or not 1 <= addr_width <= 64:
             raise ValueError(f"AXI4-Lite address width must be an integer from 1 to 64, not {addr_width!r}")
         if data_width not in (32, 64):
@@ -188,18 +188,18 @@ class AxiLiteSignature(wiring.Signature):
         })
 
     @property
-    def addr_width(self):
+    def addr_width(self) -> int:
         """Width of addresses in bits."""
         return self._addr_width
 
     @property
-    def data_width(self):
+    def data_width(self) -> int:
         """Width of data in bits."""
         return self._data_width
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return (isinstance(other, AxiLiteSignature) and self.addr_width == other.addr_width
                 and self.data_width == other.data_width)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"AxiLiteSignature(addr_width={self.addr_width}, data_width={self.data_width})"

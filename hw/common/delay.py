@@ -1,5 +1,7 @@
 """Delay lines in flip-flops or LUT RAM."""
 
+from typing import Any
+
 from amaranth import *
 
 from hw.common.table import Table
@@ -7,7 +9,7 @@ from hw.common.table import Table
 __all__ = ["delayed", "stored"]
 
 
-def delayed(m, value, cycles, *, name, reset_less=True):
+def delayed(m: Module, value: Any, cycles: int, *, name: str, reset_less: bool = True) -> Any:
     """``value`` delayed by ``cycles`` cycles; without reset it can become shift-register LUTs."""
     for number in range(1, cycles + 1):
         later = Signal(value.shape(), name=f"{name}_{number}", reset_less=reset_less)
@@ -16,7 +18,7 @@ def delayed(m, value, cycles, *, name, reset_less=True):
     return value
 
 
-def stored(m, value, cycles, *, name):
+def stored(m: Module, value: Any, cycles: int, *, name: str) -> Any:
     """``value`` delayed by ``cycles`` cycles, at least 2, in LUT RAM, for FPGAs without shift-register LUTs."""
     depth = 1 << (cycles - 1).bit_length()
     m.submodules[f"{name}_rows"] = rows = Table(value.shape(), depth=depth, reads=1, init=None)

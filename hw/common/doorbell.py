@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature, Resp
 from hw.stream import Queue, Skid
 
+from .sizes import EngineSizes
 from .sweep import SweepSignature
 
 __all__ = ["WORD_BITS", "Doorbell", "is_extended", "store_layout", "tail_layout"]
@@ -18,17 +19,17 @@ __all__ = ["WORD_BITS", "Doorbell", "is_extended", "store_layout", "tail_layout"
 WORD_BITS = 128
 
 
-def is_extended(config, queue):
+def is_extended(config: EngineSizes, queue: Value) -> Value:
     """Whether a queue's number is one of an extended queue."""
     return (queue >> config.extended_bits) == 0
 
 
-def store_layout(config):
+def store_layout(config: EngineSizes) -> data.StructLayout:
     """A store to a queue's page; for each half whether some or all bytes are set, and whether it is not empty."""
     return data.StructLayout({"queue": config.queue_bits, "data": 128, "some": 2, "whole": 2, "words": 2})
 
 
-def tail_layout(config):
+def tail_layout(config: EngineSizes) -> data.StructLayout:
     """A doorbell of a descriptor ring; not ``whole`` if the store is not one of a tail."""
     return data.StructLayout({"ring": config.extended_bits, "tail": 32, "whole": 1})
 
@@ -57,7 +58,7 @@ class Doorbell(wiring.Component):
         A word of the store, or the tail, that is transferred in this cycle is refused.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EngineSizes) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -5,7 +5,7 @@ Latency: 2 cycles from giving a number back to its being offered.  Throughput: o
 
 from amaranth import *
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, Signature
 
 from hw.stream import Queue
 
@@ -36,7 +36,7 @@ class FreeList(wiring.Component):
     o : ``Out(stream.Signature(range(count)))``
     """
 
-    def __init__(self, count, *, init):
+    def __init__(self, count: int, *, init: Signature) -> None:
         self.count = count
         super().__init__({
             "init": In(init),

@@ -9,7 +9,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from .layouts import Attributes
-from .sizes import ADDR_WIDTH, DOMAIN_WIDTH, OFFSET_WIDTH, PAGE_ID_WIDTH
+from .sizes import ADDR_WIDTH, DOMAIN_WIDTH, OFFSET_WIDTH, PAGE_ID_WIDTH, EngineSizes
 from .sweep import SweepSignature
 from .table import ram_of
 
@@ -51,7 +51,7 @@ class RegionTable(wiring.Component):
         Entries, one cycle after their IDs.
     """
 
-    def __init__(self, config, *, lut_ram=False):
+    def __init__(self, config: EngineSizes, *, lut_ram: bool = False) -> None:
         self.config, self.lut_ram = config, lut_ram
         super().__init__({
             "init": In(SweepSignature(config)),

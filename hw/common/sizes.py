@@ -1,9 +1,11 @@
 """Widths that both engines, their models and their drivers share, and checks of a configuration's values."""
 
+from typing import Protocol, TypeGuard
+
 __all__ = [
     "ADDR_WIDTH", "COUNT_WIDTH", "DOMAIN_WIDTH", "FAILED_WIDTH", "FRAME_WIDTH", "LARGE_PAGE_BITS", "OFFSET_WIDTH",
-    "PAGE_BYTES", "PAGE_ID_WIDTH", "REGION_ID_WIDTH", "SMALL_PAGE_BITS", "WEIGHT_WIDTH", "is_integer",
-    "is_power_of_two",
+    "PAGE_BYTES", "PAGE_ID_WIDTH", "REGION_ID_WIDTH", "SMALL_PAGE_BITS", "WEIGHT_WIDTH", "EngineSizes",
+    "is_integer", "is_power_of_two",
 ]
 
 PAGE_BYTES = 4096
@@ -23,10 +25,38 @@ WEIGHT_WIDTH = 4
 """Bits of a weight of a deficit round robin; weight 0 counts as 1."""
 
 
-def is_integer(value, low, high):
+class EngineSizes(Protocol):
+    """What the blocks that both engines use need to know of an engine's configuration."""
+
+    @property
+    def doorbell_addr_width(self) -> int: ...
+
+    @property
+    def doorbell_id_width(self) -> int: ...
+
+    @property
+    def extended(self) -> int: ...
+
+    @property
+    def extended_bits(self) -> int: ...
+
+    @property
+    def queue_bits(self) -> int: ...
+
+    @property
+    def region_bits(self) -> int: ...
+
+    @property
+    def regions(self) -> int: ...
+
+    @property
+    def sweep_rows(self) -> int: ...
+
+
+def is_integer(value: object, low: int, high: int) -> TypeGuard[int]:
     """Whether ``value`` is an integer of that range; True and 1.0 are none."""
     return type(value) is int and low <= value <= high
 
 
-def is_power_of_two(value, low, high):
+def is_power_of_two(value: object, low: int, high: int) -> TypeGuard[int]:
     return is_integer(value, low, high) and value & (value - 1) == 0

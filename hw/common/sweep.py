@@ -8,6 +8,8 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
+from .sizes import EngineSizes
+
 __all__ = ["Sweep", "SweepSignature"]
 
 
@@ -27,7 +29,7 @@ class SweepSignature(wiring.Signature):
         A shorter table uses the low bits and is written more than once.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EngineSizes) -> None:
         super().__init__({"active": Out(1), "address": Out(range(config.sweep_rows))})
 
 
@@ -43,7 +45,7 @@ class Sweep(wiring.Component):
     init : ``Out(SweepSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EngineSizes) -> None:
         super().__init__({"init": Out(SweepSignature(config))})
 
     def elaborate(self, platform):

@@ -3,10 +3,13 @@
 Latency: reads 0 cycles, a write is seen in the next cycle.  Throughput: one write per cycle.
 """
 
+from typing import Any
+
 from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In
 
+from hw.stream.shapes import ShapeLike
 from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION
 
 __all__ = ["BLOCK_RAM", "Table", "ram_of"]
@@ -14,7 +17,7 @@ __all__ = ["BLOCK_RAM", "Table", "ram_of"]
 BLOCK_RAM = NO_COLLISION | {"ram_style": "block"}
 
 
-def ram_of(depth):
+def ram_of(depth: int) -> dict[str, str]:
     """Attributes of a memory with registered reads: LUT RAM up to ``LUT_RAM_DEPTH`` rows, else block RAM.
 
     On an ECP5 the clock-to-output delay of block RAM is 5.6 ns, of a flip-flop 0.5 ns (Project Trellis, speed grade 6).
@@ -51,12 +54,12 @@ class Table(wiring.Component):
         If the sweep does not reach the last row.
     """
 
-    def __init__(self, shape, *, depth, reads, init):
+    def __init__(self, shape: ShapeLike, *, depth: int, reads: int, init: wiring.Signature | None) -> None:
         self.shape = shape
         self.depth = depth
         self.reads = reads
         self._swept = init is not None
-        if self._swept and depth > 1 << len(init.create().address):
+        if init is not None and depth > 1 << len(init.create().address):
             raise ValueError(f"A table of {depth} rows is longer than the sweep after reset")
         super().__init__(({"init": In(init)} if self._swept else {}) | {
             "write": In(wiring.Signature({"en": wiring.Out(1), "addr": wiring.Out(range(depth)),
@@ -81,6 +84,6 @@ class Table(wiring.Component):
         return m
 
 
-def data_bits(value):
+def data_bits(value: Any) -> Value:
     """The bits of a value or a view."""
     return value.as_value() if isinstance(value, data.View) else Value.cast(value)

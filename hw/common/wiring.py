@@ -6,7 +6,7 @@ part: each must be connected, tied off or left open, exactly once.
 
 import re
 
-from amaranth.hdl import Shape, ShapeCastable, Value
+from amaranth.hdl import Module, Shape, ShapeCastable, Value
 from amaranth.lib import wiring
 
 __all__ = ["Wiring", "WiringError"]
@@ -30,10 +30,10 @@ class Wiring:
         The component that is being elaborated. Its own ports must be connected too, under the name ``self``.
     """
 
-    def __init__(self, m, owner):
+    def __init__(self, m: Module, owner: wiring.Component) -> None:
         self._m, self._owner = m, owner
         self._ports = {"self": dict(_leaves(owner))}
-        self._used = {}
+        self._used: dict[tuple[str | int, ...], str] = {}
 
     def add(self, **parts):
         """Add submodules under their names; returns the only one, or a tuple in order."""
@@ -103,7 +103,7 @@ class Wiring:
             raise WiringError(f"Not connected in {self._name}: {', '.join(sorted(missing))}.")
 
     @property
-    def _name(self):
+    def _name(self) -> str:
         return type(self._owner).__name__
 
     def _take(self, text):

@@ -1,25 +1,30 @@
 """Words in memory: their fields, and the completion word of both engines. Plain Python, shared with software."""
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
 
 from .sizes import COUNT_WIDTH, FAILED_WIDTH
 
-__all__ = ["COMPLETION_FIELDS", "CompletionWord", "field_positions", "pack_fields", "unpack_fields"]
+__all__ = ["COMPLETION_FIELDS", "CompletionWord", "FieldTable", "field_positions", "pack_fields", "unpack_fields"]
 
-COMPLETION_FIELDS = (("count", COUNT_WIDTH), ("failed", FAILED_WIDTH), ("status", 8))
+FieldTable = Sequence[tuple[str, int]]
+"""Name and width of each field of a word, from bit 0 up."""
+
+COMPLETION_FIELDS: FieldTable = (("count", COUNT_WIDTH), ("failed", FAILED_WIDTH), ("status", 8))
 """Fields of the 64-bit SC and RC words from bit 0 up."""
 
 
-def field_positions(fields):
+def field_positions(fields: FieldTable) -> dict[str, tuple[int, int]]:
     """Name -> (lsb, width) of packed fields."""
-    positions, lsb = {}, 0
+    positions: dict[str, tuple[int, int]] = {}
+    lsb = 0
     for name, width in fields:
         positions[name] = (lsb, width)
         lsb += width
     return positions
 
 
-def pack_fields(values, fields):
+def pack_fields(values: Iterable[int], fields: FieldTable) -> int:
     """Integer of packed fields; raises ValueError when one does not fit."""
     word = 0
     for (name, (lsb, width)), value in zip(field_positions(fields).items(), values, strict=True):
@@ -29,7 +34,7 @@ def pack_fields(values, fields):
     return word
 
 
-def unpack_fields(word, fields):
+def unpack_fields(word: int, fields: FieldTable) -> list[int]:
     """Values of packed fields, in their order."""
     return [(word >> lsb) & ((1 << width) - 1) for lsb, width in field_positions(fields).values()]
 
@@ -42,13 +47,13 @@ class CompletionWord(NamedTuple):
     the queue is cleared.
     """
 
-    count: int
+    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
     failed: int
     status: int
 
-    def pack(self):
+    def pack(self) -> int:
         return pack_fields(self, COMPLETION_FIELDS)
 
     @classmethod
-    def unpack(cls, word):
+    def unpack(cls, word: int) -> Self:
         return cls(*unpack_fields(word, COMPLETION_FIELDS))

@@ -10,12 +10,17 @@
 ``config``, ``words`` and ``registers`` are what software sees too; ``model`` is the golden model.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .config import PRESETS, DmaConfig
+
+if TYPE_CHECKING:
+    from .engine import DmaEngine
 
 __all__ = ["PRESETS", "DmaConfig", "DmaEngine"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # Late, so that words and model do without Amaranth.
     if name == "DmaEngine":
         from .engine import DmaEngine

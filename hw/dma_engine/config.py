@@ -92,11 +92,11 @@ class DmaConfig:
     doorbell_id_width: int = 4
     timing: DmaTimingOptions = field(default_factory=DmaTimingOptions)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not is_power_of_two(self.data_width, 64, 512):
             raise ValueError(f"Data width must be 64, 128, 256 or 512 bits, not {self.data_width!r}")
 
-        def need(name, low, high):
+        def need(name: str, low: int, high: int) -> None:
             if not is_power_of_two(value := getattr(self, name), low, high):
                 label = name.replace("_", " ").capitalize()
                 raise ValueError(f"{label} must be a power of two from {low} to {high}, not {value!r}")
@@ -122,102 +122,102 @@ class DmaConfig:
             raise ValueError(f"Timing must be DmaTimingOptions, not {self.timing!r}")
 
     @property
-    def sweep_rows(self):
+    def sweep_rows(self) -> int:
         """Rows of the longest table that the sweep after reset clears."""
         return max(self.queues * self.window, self.extended * self.extended_window, self.tags, self.buffer_beats,
                    self.regions, self.pages, self.connections)
 
     @property
-    def beat_bytes(self):
+    def beat_bytes(self) -> int:
         return self.data_width // 8
 
     @property
-    def lane_bits(self):
+    def lane_bits(self) -> int:
         """Bits of a byte position inside a beat."""
         return (self.beat_bytes - 1).bit_length()
 
     @property
-    def segment_bits(self):
+    def segment_bits(self) -> int:
         """Bits of a byte position inside a segment."""
         return (self.segment_bytes - 1).bit_length()
 
     @property
-    def segment_beats(self):
+    def segment_beats(self) -> int:
         return self.segment_bytes // self.beat_bytes
 
     @property
-    def segment_count_width(self):
+    def segment_count_width(self) -> int:
         """Bits of the number of a segment inside its request."""
         return REQUEST_LENGTH_WIDTH + 1 - self.segment_bits
 
     @property
-    def load_width(self):
+    def load_width(self) -> int:
         """Bits that count the destination beats of all segments in flight."""
         return (self.tags * self.segment_beats).bit_length() + 1
 
     @property
-    def beat_count_width(self):
+    def beat_count_width(self) -> int:
         """Bits that count the source beats of a segment, one more than its destination beats."""
         return (self.segment_beats + 1).bit_length()
 
     @property
-    def queue_bits(self):
+    def queue_bits(self) -> int:
         return (self.queues - 1).bit_length()
 
     @property
-    def window_bits(self):
+    def window_bits(self) -> int:
         return (self.window - 1).bit_length()
 
     @property
-    def extended_bits(self):
+    def extended_bits(self) -> int:
         return (self.extended - 1).bit_length()
 
     @property
-    def fetch_burst(self):
+    def fetch_burst(self) -> int:
         """Most descriptors in one burst."""
         return min(8, self.ring_depth // 2)
 
     @property
-    def descriptor_beats(self):
+    def descriptor_beats(self) -> int:
         return DESCRIPTOR_BYTES // self.beat_bytes
 
     @property
-    def place_bits(self):
+    def place_bits(self) -> int:
         """Bits of a place in the longer of the two windows."""
         return (self.extended_window - 1).bit_length()
 
     @property
-    def index_width(self):
+    def index_width(self) -> int:
         """Bits of a segment's index in its queue's window: the place, and above it the lap."""
         return self.place_bits + 1
 
     @property
-    def connection_bits(self):
+    def connection_bits(self) -> int:
         return (self.connections - 1).bit_length()
 
     @property
-    def region_bits(self):
+    def region_bits(self) -> int:
         return (self.regions - 1).bit_length()
 
     @property
-    def page_bits(self):
+    def page_bits(self) -> int:
         return (self.pages - 1).bit_length()
 
     @property
-    def tag_bits(self):
+    def tag_bits(self) -> int:
         return (self.tags - 1).bit_length()
 
     @property
-    def slot_bits(self):
+    def slot_bits(self) -> int:
         return (self.buffer_beats - 1).bit_length()
 
     @property
-    def axi_id_width(self):
+    def axi_id_width(self) -> int:
         """``m_axi`` ID bits: a data segment's tag, or with the top bit set, who wrote a word."""
         return max(self.tag_bits, self.queue_bits + 2) + 1
 
     @property
-    def doorbell_addr_width(self):
+    def doorbell_addr_width(self) -> int:
         """Bits of ``s_axi_db`` addresses: one 4 KiB page per queue."""
         return 12 + self.queue_bits
 

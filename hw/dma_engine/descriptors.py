@@ -5,7 +5,7 @@ Plain Python, as :mod:`words`.
 
 import enum
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from hw.common.sizes import OFFSET_WIDTH, PAGE_BYTES
 from hw.common.words import pack_fields, unpack_fields
@@ -75,7 +75,7 @@ class RingPlace:
     size: int
     records: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for what, address, entry_bytes in (("A descriptor ring", self.base, DESCRIPTOR_BYTES),
                                            ("Completion records", self.records or 0, RECORD_BYTES)):
             length = max(self.entries * entry_bytes, PAGE_BYTES)
@@ -84,7 +84,7 @@ class RingPlace:
                                  f"not {address:#x}")
 
     @property
-    def entries(self):
+    def entries(self) -> int:
         low, high = RING_SIZE_BITS
         return 1 << min(max(self.size, low), high)
 
@@ -99,23 +99,24 @@ class Descriptor(NamedTuple):
     kind: int
     flags: int
     tag: int
-    words: tuple
+    words: tuple[NativeWord, ...]
     rows: int = 0
     src_stride: int = 0
     dst_stride: int = 0
 
     @classmethod
-    def copies(cls, *words, flags=0, tag=0):
+    def copies(cls, *words: NativeWord, flags: int = 0, tag: int = 0) -> Self:
         """One to three native words."""
         return cls(DescriptorKind.LIST, int(flags), tag, words)
 
     @classmethod
-    def copy_2d(cls, *, src, dst, row_bytes, rows, src_stride, dst_stride, flags=0, tag=0):
+    def copy_2d(cls, *, src: tuple[int, int], dst: tuple[int, int], row_bytes: int, rows: int, src_stride: int,
+                dst_stride: int, flags: int = 0, tag: int = 0) -> Self:
         """``rows`` rows of ``row_bytes`` bytes, the first between two ``(region, offset)`` pairs."""
         row = NativeWord(Opcode.COPY, 0, src[0], dst[0], src[1], row_bytes, dst[1])
         return cls(DescriptorKind.COPY2D, int(flags), tag, (row,), rows, src_stride, dst_stride)
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         """64 bytes, little endian. Raises ValueError when a field does not fit."""
         count = len(self.words) if self.kind == DescriptorKind.LIST else 0
         if not len(self.words) <= LIST_WORDS:
@@ -146,11 +147,11 @@ class Record(NamedTuple):
     phase: int
     bytes: int
 
-    def pack(self):
+    def pack(self) -> int:
         return pack_fields(self, RECORD_FIELDS)
 
     @classmethod
-    def unpack(cls, record):
+    def unpack(cls, record: int) -> Self:
         return cls(*unpack_fields(record, RECORD_FIELDS))
 
 

@@ -11,6 +11,7 @@ from hw.common.sizes import PAGE_BYTES
 from hw.common.words import COMPLETION_FIELDS, field_positions
 from hw.regs import to_c_header
 
+from .config import DmaConfig
 from .descriptors import HEADER_FIELDS, LIST_WORDS, RECORD_FIELDS, DescriptorFlag, DescriptorKind
 from .registers import register_map
 from .words import ARK_FIELDS, NATIVE_FIELDS, Command, Opcode, QueueMode, RequestFlag, Status
@@ -30,7 +31,7 @@ _CODES = (
 )
 
 
-def c_header(config):
+def c_header(config: DmaConfig) -> str:
     """Text of ``dmace.h`` for an engine of these sizes."""
     tables = [
         to_c_header(register_map(config), PREFIX),
@@ -49,7 +50,7 @@ def c_header(config):
     return text
 
 
-def _sizes(config):
+def _sizes(config: DmaConfig) -> list[str]:
     return [
         "/* Doorbells: queue q accepts 16-byte stores anywhere in the page at q * PAGE. */",
         define("DOORBELL_PAGE", f"{PAGE_BYTES}u", "bytes"),
@@ -62,9 +63,9 @@ def _sizes(config):
     ]
 
 
-def _packed():
+def _packed() -> str:
     """Statements that fill both halves of a word from the parameters of ``dmace_copy_word``."""
-    halves = {"lo": [], "hi": []}
+    halves: dict[str, list[str]] = {"lo": [], "hi": []}
     for name, (lsb, _) in field_positions(NATIVE_FIELDS).items():
         value = f"{PREFIX}_OP_COPY" if name == "opcode" else name
         halves["hi" if lsb >= 64 else "lo"].append(
@@ -72,14 +73,14 @@ def _packed():
     return "\n".join(f"    word.{half} = " + "\n        | ".join(parts) + ";" for half, parts in halves.items())
 
 
-def _ark():
+def _ark() -> str:
     """Value of an ARK word, of the parameters of ``dmace_ark_word``."""
     return "\n        | ".join(f"(((uint64_t){name} & {PREFIX}_ARK_{name.upper()}_MASK)"
                               f" << {PREFIX}_ARK_{name.upper()}_SHIFT)"
                               for name, _ in ARK_FIELDS if name not in ("req", "reserved"))
 
 
-def _accessors():
+def _accessors() -> str:
     """A function for each field of a completion word."""
     return "\n\n".join(
         f"DMACE_FN uint{_c_width(width)}_t dmace_{name}(uint64_t completion)\n{{\n"
@@ -88,5 +89,5 @@ def _accessors():
         for name, width in COMPLETION_FIELDS)
 
 
-def _c_width(width):
+def _c_width(width: int) -> int:
     return next(size for size in (8, 16, 32, 64) if width <= size)

@@ -4,6 +4,8 @@ Tables (regions, queues) are written through a window: fill the staging register
 entry's number to the COMMIT register; the whole entry changes in one cycle.
 """
 
+from collections.abc import Sequence
+
 from hw.common.sizes import (
     ADDR_WIDTH,
     COUNT_WIDTH,
@@ -25,7 +27,7 @@ from hw.regs import (
     register_pair,
 )
 
-from .config import BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, MODERATION_WIDTH, TARGETS
+from .config import BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, MODERATION_WIDTH, TARGETS, DmaConfig
 from .words import Command, QueueMode, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
@@ -40,7 +42,7 @@ _MAP_WIDTH = 12
 RO, RW, W1C, PULSE = Access.RO, Access.RW, Access.W1C, Access.PULSE
 
 
-def _identity(config):
+def _identity(config: DmaConfig) -> Sequence[Register]:
     return (
         Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII DMAE.")], doc="Identifies this block."),
         Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
@@ -68,7 +70,7 @@ def _identity(config):
     )
 
 
-def _interrupts():
+def _interrupts() -> Sequence[Register]:
     sources = (
         ("error", "A request failed, or a word was refused; see the error log."),
         ("completion", "A request with the IRQ flag completed."),
@@ -86,7 +88,7 @@ def _interrupts():
     )
 
 
-def _regions(config):
+def _regions(config: DmaConfig) -> Sequence[Register]:
     return (
         *register_pair("REGION_BASE", ADDR_WIDTH, RW,
                        doc="First byte of the region; a multiple of 4096, lower bits are ignored"),
@@ -113,7 +115,7 @@ def _regions(config):
     )
 
 
-def _pages(config):
+def _pages(config: DmaConfig) -> Sequence[Register]:
     return (
         *register_pair("PAGE_FRAME", ADDR_WIDTH, RW,
                        doc="Address of a page; its lower 16 bits, or 21 for a large page, are ignored"),
@@ -130,7 +132,7 @@ def _pages(config):
     )
 
 
-def _connections(config):
+def _connections(config: DmaConfig) -> Sequence[Register]:
     return (
         *register_pair("CONNECTION_RC", ADDR_WIDTH, RW, doc="Address of the receiver's RC array; a multiple of 8"),
         Register("CONNECTION_CONFIG", [
@@ -143,7 +145,7 @@ def _connections(config):
     )
 
 
-def _queues(config):
+def _queues(config: DmaConfig) -> Sequence[Register]:
     return (
         *register_pair("QUEUE_SC", ADDR_WIDTH, RW, doc="Address of the send completion word; a multiple of 8"),
         *register_pair("QUEUE_RC", ADDR_WIDTH, RW, doc="Address of the receive completion word; a multiple of 8"),
@@ -221,7 +223,7 @@ def _queues(config):
     )
 
 
-def _targets(config):
+def _targets(config: DmaConfig) -> Sequence[Register]:
     return [Register(f"TARGET_LIMIT_{number}", [
         Field("beats", config.load_width, RW,
               doc="Maximum of beats in flight; at this number no queue of the target is scheduled. 0 for no limit."),
@@ -230,7 +232,7 @@ def _targets(config):
         for number in range(TARGETS)]
 
 
-def _errors(config):
+def _errors(config: DmaConfig) -> Sequence[Register]:
     return (
         Register("ERROR_LOG", [
             Field("status", 8, RO, enum=Status, doc="Cause of the failure."),
@@ -248,7 +250,7 @@ def _errors(config):
     )
 
 
-def _ablations():
+def _ablations() -> Sequence[Register]:
     return (
         Register("ABLATION", [
             Field("single_read", 1, RW, doc="One segment's read in flight: the next is issued after it has completed."),
@@ -274,7 +276,7 @@ COUNTERS = (
 """Name and meaning of each free-running 32-bit counter."""
 
 
-def register_map(config):
+def register_map(config: DmaConfig) -> RegisterMap:
     """Registers of an engine with this configuration."""
     value = Field("value", 32, RO, doc="Wraps; zeroed by rst only. Updated up to 17 cycles after the event.")
     counters = [Register(f"COUNT_{name}", [value], doc=doc) for name, doc in COUNTERS]

@@ -5,7 +5,7 @@ nothing else.
 """
 
 import enum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from hw.common.sizes import OFFSET_WIDTH, REGION_ID_WIDTH
 from hw.common.words import pack_fields, unpack_fields
@@ -164,24 +164,25 @@ class NativeWord(NamedTuple):
     dst_offset: int
 
     @classmethod
-    def copy(cls, *, src, dst, length, flags=RequestFlag.SC | RequestFlag.RC):
+    def copy(cls, *, src: tuple[int, int], dst: tuple[int, int], length: int,
+             flags: int = RequestFlag.SC | RequestFlag.RC) -> Self:
         """A copy of ``length`` bytes between ``(region, offset)`` pairs."""
         return cls(Opcode.COPY, int(flags), src[0], dst[0], src[1], length, dst[1])
 
     @classmethod
-    def signal(cls, *, dst, value, flags=0):
+    def signal(cls, *, dst: tuple[int, int], value: int, flags: int = 0) -> Self:
         """An 8-byte store of ``value`` (44 bits) at a ``(region, offset)`` pair."""
         return cls(Opcode.SIGNAL, int(flags), value >> OFFSET_WIDTH, dst[0], value % (1 << OFFSET_WIDTH), 8, dst[1])
 
-    def pack(self):
+    def pack(self) -> int:
         """128-bit integer. Raises ValueError when a field does not fit."""
         return pack_fields(self, NATIVE_FIELDS)
 
     @classmethod
-    def unpack(cls, word):
+    def unpack(cls, word: int) -> Self:
         return cls(*unpack_fields(word, NATIVE_FIELDS))
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         return self.pack().to_bytes(16, "little")
 
 
@@ -196,19 +197,19 @@ class ArkWord(NamedTuple):
     reserved: int = 0
 
     @classmethod
-    def send(cls, *, src, dst, connection, length):
+    def send(cls, *, src: int, dst: int, connection: int, length: int) -> Self:
         """Send ``length`` bytes of the own segment ``src`` to the segment ``dst`` of a connection."""
         return cls(0, dst, src, connection, length)
 
-    def pack(self):
+    def pack(self) -> int:
         """64-bit integer. Raises ValueError when a field does not fit."""
         return pack_fields(self, ARK_FIELDS)
 
     @classmethod
-    def unpack(cls, word):
+    def unpack(cls, word: int) -> Self:
         return cls(*unpack_fields(word, ARK_FIELDS))
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         return self.pack().to_bytes(8, "little")
 
 

@@ -44,7 +44,7 @@ class EndpointConfig:
     exports: int = 16
     puts: int = 64
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.dma, dma.DmaConfig) or not isinstance(self.ace, ace.AceConfig):
             raise TypeError(f"An endpoint needs a DmaConfig and an AceConfig, not {self.dma!r} and {self.ace!r}")
         if self.dma.data_width != self.ace.data_width:
@@ -62,47 +62,47 @@ class EndpointConfig:
                 raise ValueError(f"{name} must be a power of two from 2 to {high}, not {value!r}")
 
     @property
-    def data_width(self):
+    def data_width(self) -> int:
         return self.dma.data_width
 
     @property
-    def beat_bytes(self):
+    def beat_bytes(self) -> int:
         return self.dma.beat_bytes
 
     @property
-    def lane_bits(self):
+    def lane_bits(self) -> int:
         """Bits of a byte position inside a beat."""
         return self.dma.lane_bits
 
     @property
-    def export_bits(self):
+    def export_bits(self) -> int:
         return (self.exports - 1).bit_length()
 
     @property
-    def packet_beats(self):
+    def packet_beats(self) -> int:
         """Beats of the longest put packet's payload; the accelerator's are as long."""
         return self.ace.packet_beats
 
     @property
-    def ports(self):
+    def ports(self) -> int:
         return self.ace.ports
 
     @property
-    def source_id_width(self):
+    def source_id_width(self) -> int:
         """Bits of the longest ID of a manager."""
         return max(self.dma.axi_id_width, (self.ports - 1).bit_length())
 
     @property
-    def axi_id_width(self):
+    def axi_id_width(self) -> int:
         """``m_axi`` ID bits: the manager's number, and below it the manager's ID."""
         return MANAGER_BITS + self.source_id_width
 
     @property
-    def doorbell_id_width(self):
+    def doorbell_id_width(self) -> int:
         return min(self.dma.doorbell_id_width, self.ace.doorbell_id_width)
 
     @property
-    def doorbell_addr_width(self):
+    def doorbell_addr_width(self) -> int:
         """Bits of ``s_axi_db`` addresses: the DMA engine's pages, then the accelerator's."""
         return 12 + (self.dma.queues + self.ace.queues - 1).bit_length()
 
@@ -112,7 +112,7 @@ REMOTE_PORT_LSB, REMOTE_EXPORT_LSB, REMOTE_BIT = 60, 52, 63
 the own memory."""
 
 
-def remote_address(port, export, offset=0):
+def remote_address(port: int, export: int, offset: int = 0) -> int:
     """Address of a byte of span ``export`` of the neighbour at ``port``, as tables of regions and queues take it."""
     if not 0 <= offset < 1 << REMOTE_OFFSET_WIDTH:
         raise ValueError(f"A place in an exported span must be less than 2 ** {REMOTE_OFFSET_WIDTH}, not {offset:#x}")

@@ -2,7 +2,7 @@
 
 from hw.regs import to_c_header
 
-from .config import REMOTE_BIT, REMOTE_EXPORT_LSB, REMOTE_PORT_LSB
+from .config import REMOTE_BIT, REMOTE_EXPORT_LSB, REMOTE_PORT_LSB, EndpointConfig
 from .registers import WINDOWS, register_map
 
 __all__ = ["c_header"]
@@ -33,7 +33,7 @@ _TEXT = """\
 """
 
 
-def c_header(config):
+def c_header(config: EndpointConfig) -> str:
     """Text of ``dmace_endpoint.h`` for an endpoint of these sizes."""
     windows = ["/* Windows of s_axil. */", *(f"#define {PREFIX}_{'OWN' if name == 'ENDPOINT' else name}_REGISTERS "
                                              f"0x{offset:04x}u" for name, offset in WINDOWS.items())]

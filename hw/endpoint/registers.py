@@ -1,5 +1,6 @@
 """The endpoint's own registers, and the whole register space; they are its last window."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hw.ace.registers import register_map as ace_map
@@ -15,7 +16,7 @@ from hw.regs import (
     register_pair,
 )
 
-from .config import ADDR_WIDTH, MANAGERS, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH
+from .config import ADDR_WIDTH, MANAGERS, REMOTE_OFFSET_WIDTH, WEIGHT_WIDTH, EndpointConfig
 
 __all__ = ["COUNTERS", "WINDOWS", "register_map", "whole_map"]
 
@@ -45,7 +46,7 @@ COUNTERS = (
 """Name and meaning of each free-running 32-bit counter."""
 
 
-def _identity(config):
+def _identity(config: EndpointConfig) -> Sequence[Register]:
     return (
         Register("ID", [constant_field("value", 32, ID_VALUE, "ASCII ENDP.")], doc="Identifies this block."),
         Register("VERSION", [constant_field("value", 32, VERSION, "Version of this register map.")],
@@ -61,8 +62,8 @@ def _identity(config):
     )
 
 
-def _memory(config):
-    def weights(names):
+def _memory(config: EndpointConfig) -> Sequence[Register]:
+    def weights(names: Sequence[str]) -> list[Field]:
         return [Field(name, WEIGHT_WIDTH, RW, reset=1, doc=f"Weight of {_MANAGERS[name]}; 0 counts as 1.")
                 for name in names]
 
@@ -78,7 +79,7 @@ def _memory(config):
 _MANAGERS = {"dma": "the DMA engine", "ace": "the accelerator", "put": "neighbours' puts"}
 
 
-def _exports(config):
+def _exports(config: EndpointConfig) -> Sequence[Register]:
     return (
         *register_pair("EXPORT_BASE", ADDR_WIDTH, RW,
                        doc="First byte of the span; a multiple of 4096, lower bits are ignored"),
@@ -92,7 +93,7 @@ def _exports(config):
     )
 
 
-def _interrupts():
+def _interrupts() -> Sequence[Register]:
     return (
         Register("IRQ_STATUS", [
             Field("register", 1, W1C, doc="A register write was refused; see REFUSED_WRITE."),
@@ -102,7 +103,7 @@ def _interrupts():
     )
 
 
-def register_map(config):
+def register_map(config: EndpointConfig) -> RegisterMap:
     """Registers of the endpoint itself."""
     counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
                 for name, doc in COUNTERS]
@@ -112,7 +113,7 @@ def register_map(config):
                        doc="Registers that DMA engine and accelerator share.", addr_width=_MAP_WIDTH)
 
 
-def whole_map(config):
+def whole_map(config: EndpointConfig) -> RegisterMap:
     """All registers behind ``s_axil``, with the block's name as the prefix of theirs."""
     parts = {"DMA": dma_map(config.dma), "ACE": ace_map(config.ace), "ENDPOINT": register_map(config)}
     return RegisterMap("endpoint_space", [

@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi.signature import AxiLiteSignature, Resp
-from hw.regs.describe import REGISTER_WIDTH, Access, RegisterMap
+from hw.regs.describe import REGISTER_WIDTH, Access, Register, RegisterMap
 from hw.regs.refusal import REFUSED_WORD, REFUSED_WRITE
 
 __all__ = ["RegisterBank", "register_signature"]
@@ -21,7 +21,7 @@ _GROUP = 5
 """Address bits of the first of the two steps in which the read data is selected."""
 
 
-def register_signature(register):
+def register_signature(register: Register) -> wiring.Signature:
     """Hardware side of one register, as seen from the register bank.
 
     A member per field that is not constant: ``Out(width)`` for RW and PULSE; ``In(width)`` for RO; for W1C
@@ -91,7 +91,7 @@ class RegisterBank(wiring.Component):
     before is not taken. One write and one read per 2 cycles.
     """
 
-    def __init__(self, register_map):
+    def __init__(self, register_map: RegisterMap) -> None:
         if not isinstance(register_map, RegisterMap):
             raise TypeError(f"Register bank needs a RegisterMap, not {register_map!r}")
         self._register_map = register_map
@@ -107,7 +107,7 @@ class RegisterBank(wiring.Component):
           | ({"refused": Out(1)} if self._refuses else {}) | {"reading": Out(register_map.addr_width)})
 
     @property
-    def register_map(self):
+    def register_map(self) -> RegisterMap:
         """Registers held."""
         return self._register_map
 

@@ -9,13 +9,19 @@ bit follows the one before it, from bit 0.
 
 import keyword
 import re
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
 from itertools import pairwise
+from typing import Any
 
 __all__ = ["REGISTER_WIDTH", "Access", "Field", "Register", "RegisterMap", "constant_field", "register_pair"]
 
 REGISTER_WIDTH = 32
+
+UNPLACED: Any = None
+"""Bit of a field that no register holds yet, offset of a register that no map holds yet; both are filled in there.
+Nothing reads them before, so that their type is plain ``int``."""
 
 # Names that a register or a field cannot have, because the register bank uses them itself.
 _RESERVED_REGISTERS = {"bus", "elaborate", "metadata", "reading", "refused", "register_map", "signature"}
@@ -72,11 +78,11 @@ class Field:
     reset: int = 0
     doc: str
     enum: type[Enum] | None = None
-    lsb: int | None = None
+    lsb: int = UNPLACED
     legal: range | None = None
     constant: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_name("Field", self.name, _RESERVED_FIELDS)
         if not isinstance(self.width, int) or not 1 <= self.width <= REGISTER_WIDTH:
             raise ValueError(
@@ -101,7 +107,7 @@ class Field:
         if self.legal is not None:
             self._check_legal()
 
-    def _check_legal(self):
+    def _check_legal(self) -> None:
         if not isinstance(self.legal, range) or not self.legal or self.legal.step != 1:
             raise ValueError(f"Legal values of field {self.name!r} must be a range of steps of 1 that is not empty, "
                              f"not {self.legal!r}")
@@ -112,7 +118,7 @@ class Field:
         if self.access is Access.RW and self.reset not in self.legal:
             raise ValueError(f"Reset value of field {self.name!r} must be among its legal values, not {self.reset!r}")
 
-    def _check_enum(self):
+    def _check_enum(self) -> None:
         if not isinstance(self.enum, type) or not issubclass(self.enum, Enum):
             raise ValueError(f"Enum of field {self.name!r} must be an Enum class, not {self.enum!r}")
         for member in self.enum:
@@ -126,29 +132,29 @@ class Field:
                     f"{self.width} bits, not {member.value!r}")
 
     @property
-    def member(self):
+    def member(self) -> str:
         """Name of the field in the register bank: its name in lower case."""
         return self.name.lower()
 
     @property
-    def msb(self):
+    def msb(self) -> int:
         """Most significant bit in the register."""
         return self.lsb + self.width - 1
 
     @property
-    def mask(self):
+    def mask(self) -> int:
         """Bits of the register that belong to the field."""
         return ((1 << self.width) - 1) << self.lsb
 
     @property
-    def meaning(self):
+    def meaning(self) -> str:
         """``doc``, and the values that are legal."""
         if self.legal is None:
             return self.doc
         return f"{self.doc.rstrip()} From {self.legal[0]} to {self.legal[-1]}; a write of another value is refused."
 
     @property
-    def values(self):
+    def values(self) -> dict[str, int]:
         """Named values as a dict from name to integer, in order of value; empty without an enum."""
         if self.enum is None:
             return {}
@@ -172,12 +178,12 @@ class Register:
     """
 
     name: str
-    fields: tuple[Field, ...]
+    fields: Sequence[Field]
     _: KW_ONLY
     doc: str
-    offset: int | None = None
+    offset: int = UNPLACED
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_name("Register", self.name, _RESERVED_REGISTERS)
         _check_doc(f"register {self.name!r}", self.doc)
         if self.offset is not None and (not isinstance(self.offset, int) or self.offset < 0
@@ -189,9 +195,10 @@ class Register:
         self._check_members(placed)
         object.__setattr__(self, "fields", tuple(placed))
 
-    def _place(self):
+    def _place(self) -> list[Field]:
         """Give every field its bits."""
-        placed, lsb = [], 0
+        placed: list[Field] = []
+        lsb = 0
         for field in self.fields:
             if not isinstance(field, Field):
                 raise ValueError(f"Fields of register {self.name!r} must be Field objects, not {field!r}")
@@ -212,9 +219,9 @@ class Register:
                     f"{low.name!r} at bit {high.lsb}")
         return placed
 
-    def _check_members(self, fields):
+    def _check_members(self, fields: Iterable[Field]) -> None:
         """Refuse two fields that would be the same signal of the register bank."""
-        members = set()
+        members: set[str] = set()
         for field in fields:
             names = {field.member}
             if field.access is Access.W1C:
@@ -224,7 +231,7 @@ class Register:
                     f"Register {self.name!r} must not have two fields that use the name {name!r}")
             members |= names
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Field:
         """Field of that name, whatever the case."""
         for field in self.fields:
             if field.member == name.lower():
@@ -232,29 +239,29 @@ class Register:
         raise KeyError(f"Register {self.name!r} has no field {name!r}")
 
     @property
-    def member(self):
+    def member(self) -> str:
         """Name of the register in the register bank: its name in lower case."""
         return self.name.lower()
 
     @property
-    def reset(self):
+    def reset(self) -> int:
         """Value of the whole word after reset."""
         return sum(field.reset << field.lsb for field in self.fields)
 
-    def has(self, access):
+    def has(self, access: Access) -> bool:
         """Whether any field has that access."""
         return any(field.access is access for field in self.fields)
 
     @property
-    def limited(self):
+    def limited(self) -> bool:
         """Whether not every value may be written to every field."""
         return any(field.legal is not None for field in self.fields)
 
-    def end(self, field):
+    def end(self, field: Field) -> int:
         """Bit of the next field above ``field``, or the width of the register."""
         return min((other.lsb for other in self.fields if other.lsb > field.lsb), default=REGISTER_WIDTH)
 
-    def illegal(self, word):
+    def illegal(self, word: int) -> str | None:
         """Why a write of the whole ``word`` is refused, as a part of a sentence, or None."""
         for field in self.fields:
             value = word >> field.lsb & (1 << self.end(field) - field.lsb) - 1
@@ -262,7 +269,7 @@ class Register:
                 return f"{field.name} must be from {field.legal[0]} to {field.legal[-1]}, not {value}"
         return None
 
-    def pack(self, **values):
+    def pack(self, **values: int | Enum) -> int:
         """Word with these field values; fields not named are 0."""
         word = 0
         for name, value in values.items():
@@ -276,7 +283,7 @@ class Register:
             raise ValueError(f"Register {self.name!r} cannot be written so: {why}")
         return word
 
-    def unpack(self, word):
+    def unpack(self, word: int) -> dict[str, int]:
         """Field values of a word, as a dict from bank member name to integer."""
         return {field.member: (word & field.mask) >> field.lsb for field in self.fields}
 
@@ -298,19 +305,20 @@ class RegisterMap:
     """
 
     name: str
-    registers: tuple[Register, ...]
+    registers: Sequence[Register]
     _: KW_ONLY
     doc: str
     addr_width: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_name("Register map", self.name, ())
         _check_doc(f"register map {self.name!r}", self.doc)
         if not isinstance(self.addr_width, int) or not 2 <= self.addr_width <= 32:
             raise ValueError(
                 f"Address width of register map {self.name!r} must be an integer from 2 to 32, "
                 f"not {self.addr_width!r}")
-        placed, offset = [], 0
+        placed: list[Register] = []
+        offset = 0
         for register in self.registers:
             if not isinstance(register, Register):
                 raise ValueError(
@@ -325,10 +333,11 @@ class RegisterMap:
         self._check(placed)
         object.__setattr__(self, "registers", tuple(sorted(placed, key=lambda r: r.offset)))
 
-    def _check(self, registers):
+    def _check(self, registers: Sequence[Register]) -> None:
         if not registers:
             raise ValueError(f"Register map {self.name!r} must have at least one register")
-        names, offsets = set(), {}
+        names: set[str] = set()
+        offsets: dict[int, str] = {}
         for register in registers:
             if register.member in names:
                 raise ValueError(
@@ -341,7 +350,7 @@ class RegisterMap:
             names.add(register.member)
             offsets[register.offset] = register.name
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Register:
         """Register of that name, whatever the case."""
         for register in self.registers:
             if register.member == name.lower():
@@ -349,12 +358,13 @@ class RegisterMap:
         raise KeyError(f"Register map {self.name!r} has no register {name!r}")
 
 
-def constant_field(name, width, value, doc):
+def constant_field(name: str, width: int, value: int, doc: str) -> Field:
     """An RO field that always reads as ``value``, such as a version or a size."""
     return Field(name, width, Access.RO, reset=int(value), doc=doc, constant=True)
 
 
-def register_pair(name, width, access, *, doc, field="value", reset=0, offset=None):
+def register_pair(name: str, width: int, access: Access, *, doc: str, field: str = "value", reset: int = 0,
+                  offset: int = UNPLACED) -> tuple[Register, Register]:
     """Registers ``<name>_LO`` and ``<name>_HI`` that hold one value of 33 to 64 bits.
 
     The suffixes are ``_lo`` and ``_hi`` after a name that is not in capitals. Each register has one
@@ -380,21 +390,21 @@ def register_pair(name, width, access, *, doc, field="value", reset=0, offset=No
     return (
         Register(f"{name}_{lo}", [low], doc=f"{doc}, low word.", offset=offset),
         Register(f"{name}_{hi}", [high], doc=f"{doc}, high word.",
-                 offset=None if offset is None else offset + 4),
+                 offset=UNPLACED if offset is None else offset + 4),
     )
 
 
-def _is_identifier(name):
+def _is_identifier(name: object) -> bool:
     return isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is not None
 
 
-def _check_name(kind, name, reserved):
+def _check_name(kind: str, name: str, reserved: Container[str]) -> None:
     if not _is_identifier(name) or keyword.iskeyword(name.lower()):
         raise ValueError(f"{kind} name must be an identifier that starts with a letter, not {name!r}")
     if name.lower() in reserved:
         raise ValueError(f"{kind} name must not be {name!r}, which the register bank uses itself")
 
 
-def _check_doc(what, doc):
+def _check_doc(what: str, doc: object) -> None:
     if not isinstance(doc, str) or not doc.strip():
         raise ValueError(f"Documentation of {what} must be a non-empty string, not {doc!r}")

@@ -7,12 +7,12 @@ that generated files can be committed and compared.
 import json
 import re
 
-from hw.regs.describe import REGISTER_WIDTH, Access
+from hw.regs.describe import REGISTER_WIDTH, Access, Field, RegisterMap
 
 __all__ = ["to_c_header", "to_json", "to_markdown", "to_systemrdl"]
 
 
-def to_c_header(register_map, prefix):
+def to_c_header(register_map: RegisterMap, prefix: str) -> str:
     """Header with the offsets, masks, shifts and values of a map, for C11 and C++.
 
     With prefix ``DMACE_DMA``, all in capitals: ``DMACE_DMA_<REG>_OFFSET`` in bytes, ``_RESET``, and per
@@ -32,7 +32,7 @@ def to_c_header(register_map, prefix):
              f"#ifndef {guard}", f"#define {guard}"]
     names = {guard}
 
-    def define(*parts, value, doc=None):
+    def define(*parts: str, value: str, doc: str | None = None) -> None:
         name = "_".join((prefix, *parts)).upper()
         if name in names:
             raise ValueError(
@@ -53,7 +53,7 @@ def to_c_header(register_map, prefix):
     return "\n".join([*lines, "", f"#endif /* {guard} */", ""])
 
 
-def to_markdown(register_map):
+def to_markdown(register_map: RegisterMap) -> str:
     """Page with an overview of the registers and a table of the fields of each."""
     lines = [f"# Registers: {register_map.name}", "", _one_line(register_map.doc), "",
              "| offset | register | reset | purpose |", "|---|---|---|---|"]
@@ -75,7 +75,7 @@ def to_markdown(register_map):
     return "\n".join([*lines, ""])
 
 
-def to_systemrdl(register_map):
+def to_systemrdl(register_map: RegisterMap) -> str:
     """SystemRDL 2.0 source of the map, for generators of documents, headers and test benches."""
     lines = [f"addrmap {_rdl_name(register_map.name)} {{",
              f"    name = {_rdl_string(register_map.name)};",
@@ -90,7 +90,7 @@ def to_systemrdl(register_map):
     return "\n".join([*lines, "};", ""])
 
 
-def to_json(register_map):
+def to_json(register_map: RegisterMap) -> str:
     """The whole description, with offsets and bit numbers filled in, as JSON."""
     return json.dumps({
         "name": register_map.name,
@@ -140,7 +140,7 @@ _RDL_KEYWORDS = frozenset("""
 """.split())
 
 
-def _rdl_field(field):
+def _rdl_field(field: Field) -> list[str]:
     body = [f"desc = {_rdl_string(field.meaning)};"]
     if field.values:
         names = " ".join(f"{_rdl_name(n)} = {field.width}'d{v};" for n, v in field.values.items())
@@ -156,23 +156,23 @@ def _rdl_field(field):
     ]
 
 
-def _rdl_name(name):
+def _rdl_name(name: str) -> str:
     return f"\\{name}" if name in _RDL_KEYWORDS else name
 
 
-def _rdl_string(text):
+def _rdl_string(text: str) -> str:
     # Both preprocessors of SystemRDL, Perl and Verilog, look into strings.
     text = _one_line(text).replace("<%", "< %").replace("`", "'")
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _c_comment(text):
+def _c_comment(text: str) -> str:
     return _one_line(text).replace("/*", "/ *").replace("*/", "* /")
 
 
-def _md_cell(text):
+def _md_cell(text: str) -> str:
     return _one_line(text).replace("|", "\\|")
 
 
-def _one_line(text):
+def _one_line(text: str) -> str:
     return " ".join(text.split())

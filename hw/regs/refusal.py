@@ -1,6 +1,6 @@
 """Invalid numbers: fields with a legal range, and the registers that report a write outside it."""
 
-from hw.regs.describe import REGISTER_WIDTH, Access, Field, Register
+from hw.regs.describe import REGISTER_WIDTH, UNPLACED, Access, Field, Register
 
 __all__ = ["REFUSED_WORD", "REFUSED_WRITE", "number_field", "refusal_registers"]
 
@@ -9,12 +9,12 @@ REFUSED_WRITE, REFUSED_WORD = "REFUSED_WRITE", "REFUSED_WORD"
 """Registers that report a refused write, see :func:`refusal_registers`."""
 
 
-def number_field(name, count, access, *, doc, lsb=None):
+def number_field(name: str, count: int, access: Access, *, doc: str, lsb: int = UNPLACED) -> Field:
     """A field with a number less than ``count``: of a table row, a queue or a port."""
     return Field(name, max(1, (count - 1).bit_length()), access, doc=doc, lsb=lsb, legal=range(count))
 
 
-def refusal_registers(addr_width):
+def refusal_registers(addr_width: int) -> tuple[Register, Register]:
     """Registers that report the first write refused because of an illegal value.
 
     A map with such fields includes them (with a star), and the register bank drives them. A refused write sets

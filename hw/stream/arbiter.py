@@ -48,7 +48,7 @@ class RoundRobin(wiring.Component):
     _FEW = 4
     _GROUP = 8
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         if not isinstance(count, int) or count < 1:
             raise ValueError(f"RoundRobin count must be a positive integer, not {count!r}")
         self.count = count

@@ -5,6 +5,8 @@ from amaranth.hdl import Assert, Format
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
+from hw.stream.shapes import ShapeLike
+
 __all__ = ["StreamChecker"]
 
 
@@ -27,7 +29,7 @@ class StreamChecker(wiring.Component):
         The stream watched; :meth:`observe` connects them.
     """
 
-    def __init__(self, shape, *, name="stream"):
+    def __init__(self, shape: ShapeLike, *, name: str = "stream") -> None:
         self.shape = shape
         self.name = name
         super().__init__({
@@ -62,6 +64,6 @@ class StreamChecker(wiring.Component):
         return m
 
 
-def _literal(text):
+def _literal(text: str) -> str:
     """``text`` as it must stand in a format string."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -7,6 +7,8 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.stream.shapes import ShapeLike
+
 from .storage import check_ram, has_registered_read, make_storage, registered_output, show_registered
 
 __all__ = ["CommitQueue"]
@@ -43,7 +45,7 @@ class CommitQueue(wiring.Component):
         If ``depth`` is no power of two, or less than 2, or ``ram`` is no kind of memory.
     """
 
-    def __init__(self, shape, *, depth, ram=None, output_register=False):
+    def __init__(self, shape: ShapeLike, *, depth: int, ram: str | None = None, output_register: bool = False) -> None:
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
             raise ValueError(f"CommitQueue depth must be a power of two of at least 2, not {depth!r}")
         check_ram("CommitQueue", ram)
@@ -55,7 +57,7 @@ class CommitQueue(wiring.Component):
         })
 
     @property
-    def latency(self):
+    def latency(self) -> int:
         """Cycles from ``commit`` to the first cycle of an item on ``o`` of an empty queue."""
         return 1 + has_registered_read(self.depth, self.ram) + self.output_register
 

@@ -45,7 +45,7 @@ class CreditCounter(wiring.Component):
         If a number is out of its range.
     """
 
-    def __init__(self, limit, *, max_take, max_give=1, checks=False):
+    def __init__(self, limit: int, *, max_take: int, max_give: int = 1, checks: bool = False) -> None:
         if not isinstance(limit, int) or limit < 1:
             raise ValueError(f"CreditCounter limit must be a positive integer, not {limit!r}")
         for name, value in (("max_take", max_take), ("max_give", max_give)):

@@ -9,6 +9,8 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.stream.shapes import ShapeLike
+
 from .storage import LUT_RAM_DEPTH, check_ram, has_registered_read, make_storage, registered_output, show_registered
 
 __all__ = ["Queue"]
@@ -51,7 +53,8 @@ class Queue(wiring.Component):
 
     LUT_RAM_DEPTH = LUT_RAM_DEPTH
 
-    def __init__(self, shape, *, depth, ram=None, output_register=False, empty_bypass=False):
+    def __init__(self, shape: ShapeLike, *, depth: int, ram: str | None = None, output_register: bool = False,
+                 empty_bypass: bool = False) -> None:
         if not isinstance(depth, int) or depth < 2:
             raise ValueError(f"Queue depth must be an integer of at least 2, not {depth!r}")
         check_ram("Queue", ram)
@@ -69,12 +72,12 @@ class Queue(wiring.Component):
         })
 
     @property
-    def latency(self):
+    def latency(self) -> int:
         """Cycles from the transfer on ``i`` to the item's first cycle on ``o`` of an empty queue."""
         return 1 + (self._registered_read and not self.empty_bypass) * (1 + self.output_register)
 
     @property
-    def _registered_read(self):
+    def _registered_read(self) -> bool:
         return has_registered_read(self.depth, self.ram)
 
     def elaborate(self, platform):

@@ -7,6 +7,8 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.stream.shapes import ShapeLike
+
 from .storage import check_ram, has_registered_read, make_storage, registered_output, show_registered
 
 __all__ = ["ReplayQueue"]
@@ -46,7 +48,7 @@ class ReplayQueue(wiring.Component):
         If ``depth`` is no power of two, or less than 2, or ``ram`` is no kind of memory.
     """
 
-    def __init__(self, shape, *, depth, ram=None, output_register=False):
+    def __init__(self, shape: ShapeLike, *, depth: int, ram: str | None = None, output_register: bool = False) -> None:
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
             raise ValueError(f"ReplayQueue depth must be a power of two of at least 2, not {depth!r}")
         check_ram("ReplayQueue", ram)
@@ -59,7 +61,7 @@ class ReplayQueue(wiring.Component):
         })
 
     @property
-    def latency(self):
+    def latency(self) -> int:
         """Cycles from the transfer on ``i`` to the item's first cycle on ``o`` of an empty queue."""
         return 1 + has_registered_read(self.depth, self.ram) + self.output_register
 

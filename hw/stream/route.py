@@ -4,13 +4,15 @@ Latency: 0, all of these are combinational from ``i`` to ``o`` and back; put a :
 path gets too long.  Throughput: 1 transfer per cycle.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream.arbiter import RoundRobin
+from hw.stream.shapes import ShapeLike
 
 __all__ = ["Demux", "Fork", "Join", "Merge"]
 
@@ -38,7 +40,7 @@ class Fork(wiring.Component):
         If ``n`` is not a positive integer.
     """
 
-    def __init__(self, shape, n):
+    def __init__(self, shape: ShapeLike, n: int) -> None:
         _check_number("Fork", "outputs", n)
         self.shape = shape
         self.n = n
@@ -89,7 +91,7 @@ class Join(wiring.Component):
         If ``shapes`` is not a mapping, or empty.
     """
 
-    def __init__(self, shapes):
+    def __init__(self, shapes: Mapping[str, ShapeLike]) -> None:
         if not isinstance(shapes, Mapping) or not shapes:
             raise ValueError(f"Join shapes must be a mapping of at least one name to a shape, not {shapes!r}")
         self.shapes = dict(shapes)
@@ -143,7 +145,7 @@ class Merge(wiring.Component):
         If ``n`` is not a positive integer.
     """
 
-    def __init__(self, shape, n, *, registered_choice=False):
+    def __init__(self, shape: ShapeLike, n: int, *, registered_choice: bool = False) -> None:
         _check_number("Merge", "inputs", n)
         self.shape = shape
         self.n = n
@@ -221,7 +223,7 @@ class Demux(wiring.Component):
         If ``n`` is not a positive integer.
     """
 
-    def __init__(self, shape, n, *, select):
+    def __init__(self, shape: ShapeLike, n: int, *, select: Callable[[Any], Value]) -> None:
         _check_number("Demux", "outputs", n)
         if not callable(select):
             raise ValueError(f"Demux select must be a function of the payload, not {select!r}")
@@ -250,6 +252,6 @@ class Demux(wiring.Component):
         return m
 
 
-def _check_number(block, ends, n):
+def _check_number(block: str, ends: str, n: int) -> None:
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"{block} number of {ends} must be a positive integer, not {n!r}")

@@ -7,6 +7,8 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.stream.shapes import ShapeLike
+
 __all__ = ["Skid"]
 
 
@@ -28,7 +30,7 @@ class Skid(wiring.Component):
     The input sees a stall one cycle later; the spare entry holds the item that was accepted meanwhile.
     """
 
-    def __init__(self, shape):
+    def __init__(self, shape: ShapeLike) -> None:
         self.shape = shape
         super().__init__({
             "i": In(stream.Signature(shape)),

@@ -3,6 +3,8 @@
 from amaranth import *
 from amaranth.lib import memory, wiring
 
+from hw.stream.shapes import ShapeLike
+
 from .skid import Skid
 
 __all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "make_storage", "read_late",
@@ -21,18 +23,18 @@ NO_COLLISION = {"no_rw_check": 1}
 """Tells Yosys that no row is read and written in the same cycle: no bypass logic on an ECP5."""
 
 
-def check_ram(name, ram):
+def check_ram(name: str, ram: str | None) -> None:
     """Raise ValueError if ``ram`` is no kind of memory; ``name`` is the component's, for the message."""
     if ram not in _RAM_STYLE:
         raise ValueError(f'{name} memory must be "lut", "block" or None, not {ram!r}')
 
 
-def has_registered_read(depth, ram):
+def has_registered_read(depth: int, ram: str | None) -> bool:
     """Whether rows are read into a register, as block RAM needs, or directly."""
     return ram == "block" or (ram is None and depth > LUT_RAM_DEPTH)
 
 
-def make_storage(shape, depth, ram):
+def make_storage(shape: ShapeLike, depth: int, ram: str | None) -> memory.Memory:
     """Memory of ``depth`` rows that are never read and written in one cycle."""
     return memory.Memory(shape=shape, depth=depth, init=[],
                          attrs=_RAM_STYLE[ram] | (NO_COLLISION if has_registered_read(depth, ram) else {}))

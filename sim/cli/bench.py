@@ -1,12 +1,19 @@
 """``dmace bench``: performance of a design. This module measures the DMA engine in the C++ harness."""
 
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 
-from hw.dma_engine.config import PRESETS
+from hw.dma_engine.config import PRESETS, DmaConfig
 from hw.errors import UserError
 from sim.cli import bench_ace as ace
 from sim.cli import bench_endpoint as endpoint
-from sim.terminal import add_config, add_json, add_seed, check_file, fast_harness, integer, write_json
+from sim.terminal import Row, add_config, add_json, add_seed, check_file, fast_harness, integer, write_json
+
+if TYPE_CHECKING:
+    from sim.dma.bench import Group
 
 __all__ = ["configure", "run"]
 
@@ -14,7 +21,7 @@ SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, 1048576)
 LATENCIES = (100, 250, 500)
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
     dma = designs.add_parser("dma", help="the DMA engine", description="Measure bus utilisation, latencies and "
                              "fairness of the engine with a memory of a given latency; every byte is checked.")
@@ -36,11 +43,11 @@ def configure(parser):
     endpoint.configure(designs)
 
 
-def run(args):
-    return args.bench(args)
+def run(args: argparse.Namespace) -> int:
+    return int(args.bench(args))
 
 
-def _run_dma(args):
+def _run_dma(args: argparse.Namespace) -> int:
     config = PRESETS[args.config]
     queues = min(16, config.queues) if args.queues is None else args.queues
     latencies, sizes = _integers("--latency", args.latency), _integers("--sizes", args.sizes)
@@ -64,7 +71,7 @@ def _run_dma(args):
     return 0
 
 
-def _integers(name, given):
+def _integers(name: str, given: str) -> list[int]:
     """Integers of an option ``A,B,...``."""
     try:
         values = [int(part, 0) for part in given.split(",")]
@@ -75,7 +82,7 @@ def _integers(name, given):
     return values
 
 
-def _groups(args, known):
+def _groups(args: argparse.Namespace, known: Sequence[str]) -> tuple[str, ...]:
     """Groups of ``--only``, in the order of ``known``."""
     wanted = args.only.split(",")
     for name in wanted:
@@ -86,11 +93,12 @@ def _groups(args, known):
     return tuple(name for name in known if name in wanted)
 
 
-def _listed(values):
+def _listed(values: Iterable[object]) -> str:
     return ",".join(map(str, values))
 
 
-def _check(args, config, queues, latencies, sizes):
+def _check(args: argparse.Namespace, config: DmaConfig, queues: int, latencies: Iterable[int],
+           sizes: Iterable[int]) -> None:
     for latency in latencies:
         if not 2 <= latency <= 10_000:
             raise UserError(f"--latency must be from 2 to 10000 cycles, not {latency}.")
@@ -107,7 +115,7 @@ def _check(args, config, queues, latencies, sizes):
         raise UserError(f"--plot writes PNG, so its file must end in .png, not {args.plot!r}.")
 
 
-def _show(result, groups):
+def _show(result: Row, groups: "Iterable[Group]") -> None:
     console = Console()
     for group in groups:
         group.show(result, console)

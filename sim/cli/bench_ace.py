@@ -1,16 +1,17 @@
 """``dmace bench ace``: performance of the collectives accelerator, and its memory traffic."""
 
+import argparse
 from dataclasses import replace
 from math import prod
 
 from rich.console import Console
 
-from hw.ace.config import DIMENSIONS, MAX_RANKS, PRESETS
+from hw.ace.config import DIMENSIONS, MAX_RANKS, PRESETS, AceConfig
 from hw.ace.numerics.formats import DType
 from hw.ace.programs.schedule import assemble
 from hw.ace.words import Collective, Ordered
 from hw.errors import UserError
-from sim.terminal import add_json, add_seed, check_file, check_range, integer, measuring, write_json
+from sim.terminal import Row, Subparsers, add_json, add_seed, check_file, check_range, integer, measuring, write_json
 
 __all__ = ["configure", "run"]
 
@@ -18,7 +19,7 @@ LINK_RATE, LINK_LATENCY = 0.25, 100
 MOST_BYTES = 64 << 20
 
 
-def configure(designs):
+def configure(designs: Subparsers) -> None:
     ace = designs.add_parser("ace", help="the collectives accelerator", description="Measure all-reduces on a torus: "
                              "memory traffic, cycles relative to the links' bandwidth, and small all-reduces relative "
                              "to the links' latency. Every element is checked, and all counts against the models'.")
@@ -52,7 +53,7 @@ def configure(designs):
     ace.set_defaults(bench=run)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     config = _config(args)
     shape = _shape(args.nodes)
     size = _default_bytes(config, shape) if args.bytes is None else args.bytes
@@ -64,6 +65,7 @@ def run(args):
     from sim.ace.bench.runner import MEMORY_LATENCY
     from sim.ace.shared_library import build_library
 
+    doing = "all-reduce"
     with measuring(f"ace {args.config}") as (building, tell):
         many = sweep.largest(config)
         libraries = {one: build_library(one, status=building) for one in ([config, many] if args.sweep else [config])}
@@ -75,12 +77,11 @@ def run(args):
                  "urgent": list(urgent.cases(bench, shape)) if args.urgent else [],
                  "sweep": list(sweep.cases(wider, _default_bytes(config, (8,)))) if args.sweep else [],
                  "loss": list(loss.cases(bench, shape, size)) if args.loss else []}
-        doing = "all-reduce"
         tell(doing, total=1 + sum(map(len, lists.values())))
-        result = {"config": args.config, "fsms": config.fsms, "slots": config.slots, "nodes": list(shape),
-                  "ranks": prod(shape), "bytes": size, "type": args.type, "ordered": args.ordered,
-                  "data_width": config.data_width, "link_rate": args.link_rate, "link_latency": args.latency,
-                  "memory_latency": MEMORY_LATENCY, "seed": args.seed, **throughput.measure(bench, shape, size)}
+        result: Row = {"config": args.config, "fsms": config.fsms, "slots": config.slots, "nodes": list(shape),
+                       "ranks": prod(shape), "bytes": size, "type": args.type, "ordered": args.ordered,
+                       "data_width": config.data_width, "link_rate": args.link_rate, "link_latency": args.latency,
+                       "memory_latency": MEMORY_LATENCY, "seed": args.seed, **throughput.measure(bench, shape, size)}
         for key, cases in lists.items():
             for doing, case in cases:
                 tell(doing)
@@ -100,7 +101,7 @@ def run(args):
     return 0
 
 
-def _config(args):
+def _config(args: argparse.Namespace) -> AceConfig:
     """The preset, with the requested numbers of FSMs and slots."""
     config = PRESETS[args.config]
     if args.fsms is None and args.slots is None:
@@ -112,7 +113,7 @@ def _config(args):
         raise UserError(f"--fsms or --slots: {error}.") from error
 
 
-def _calibrate(args, config):
+def _calibrate(args: argparse.Namespace, config: AceConfig) -> int:
     check_file("--calibration", args.calibration)
     from sim.ace.bench import Bench
     from sim.ace.shared_library import build_library
@@ -131,7 +132,7 @@ def _calibrate(args, config):
     return 0
 
 
-def _shape(nodes):
+def _shape(nodes: str) -> tuple[int, ...]:
     parts = nodes.split("x")
     if not 1 <= len(parts) <= DIMENSIONS or not all(part.isdecimal() and int(part) for part in parts):
         raise UserError(f"--nodes must be 1 to {DIMENSIONS} sizes separated by x, like 4x2x2, not {nodes!r}.")
@@ -141,12 +142,12 @@ def _shape(nodes):
     return shape
 
 
-def _default_bytes(config, shape):
+def _default_bytes(config: AceConfig, shape: tuple[int, ...]) -> int:
     """Enough chunks for a steady state, fewer if many ranks make a simulation slow."""
     return config.chunk_bytes * max(16, min(64, 1024 // prod(shape)))
 
 
-def _check(args, config, shape, size):
+def _check(args: argparse.Namespace, config: AceConfig, shape: tuple[int, ...], size: int) -> None:
     check_range("--bytes", size, 64, MOST_BYTES)
     if size % 64:
         raise UserError(f"--bytes must be a multiple of 64, so that no beat is partial, not {size:,}.")

@@ -1,12 +1,14 @@
 """``dmace bench endpoint``: puts between neighbours, and the memory port that both engines share."""
 
+import argparse
+
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from hw.endpoint.config import PRESETS
 from hw.errors import UserError
-from sim.terminal import add_json, add_seed, check_file, check_range, integer, measuring, write_json
+from sim.terminal import Row, Subparsers, add_json, add_seed, check_file, check_range, integer, measuring, write_json
 
 __all__ = ["configure", "run"]
 
@@ -15,7 +17,7 @@ WEIGHTS = ((1, 1), (1, 3), (3, 1), (1, 15))
 MOST_BYTES = 1 << 23
 
 
-def configure(designs):
+def configure(designs: Subparsers) -> None:
     endpoint = designs.add_parser("endpoint", help="DMA engine and accelerator on one memory port, and puts",
                                   description="Measure puts between two neighbours, and the shares of DMA engine and "
                                   "accelerator at full use of one memory. Every byte that is put is checked.")
@@ -33,7 +35,7 @@ def configure(designs):
     endpoint.set_defaults(bench=run)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     sizes = _sizes(args.sizes)
     if not 0 < args.link_rate <= 1:
         raise UserError(f"--link-rate must be more than 0 and at most 1 beat per cycle, not {args.link_rate:g}.")
@@ -46,10 +48,10 @@ def run(args):
     from sim.endpoint.cluster import library
 
     config = PRESETS[args.config]
-    around = {"link_rate": args.link_rate, "link_latency": args.link_latency, "memory_latency": args.latency,
-              "seed": args.seed}
-    result = {"config": args.config, "data_width": config.data_width, **around, "latency": [], "throughput": [],
-              "contention": []}
+    around: Row = {"link_rate": args.link_rate, "link_latency": args.link_latency, "memory_latency": args.latency,
+                   "seed": args.seed}
+    result: Row = {"config": args.config, "data_width": config.data_width, **around, "latency": [], "throughput": [],
+                   "contention": []}
     with measuring(f"endpoint {args.config}") as (building, tell):
         around["library"] = library(config, status=building)
         tell("puts", total=2 * len(sizes) + len(WEIGHTS))
@@ -68,7 +70,7 @@ def run(args):
     return 0
 
 
-def _sizes(given):
+def _sizes(given: str) -> list[int]:
     try:
         sizes = [int(part, 0) for part in given.split(",")]
     except ValueError:
@@ -79,7 +81,7 @@ def _sizes(given):
     return sizes
 
 
-def _show(result):
+def _show(result: Row) -> None:
     console = Console()
     puts = Table(title=f"Puts between neighbours, endpoint {result['config']}", box=SIMPLE_HEAD, pad_edge=False,
                  collapse_padding=True,

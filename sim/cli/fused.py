@@ -1,6 +1,8 @@
 """``dmace fused``: computation fused with its communication, over the size and the order of slices."""
 
+import argparse
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -12,7 +14,7 @@ from sim.system.configuration import LinkConfig, MachineConfig, Npu
 from sim.system.experiment import parse_nodes
 from sim.system.puts import DMA_ENGINES
 from sim.system.settings import apply, parse_assignments
-from sim.terminal import add_json, check_file, measuring, write_json
+from sim.terminal import Row, add_json, check_file, measuring, write_json
 
 __all__ = ["PAPER", "configure", "run"]
 
@@ -20,12 +22,13 @@ PAPER = {"embedding": "31 % on average between nodes, 20 % inside a node", "gemm
          "gemv": "13 % on average, 22 % at most"}
 """Reductions that arXiv 2305.06942 reports on its machines, as its readers note them down."""
 
-DEFAULT = MachineConfig(shape=(2,), endpoint="ideal", links=LinkConfig(bytes_per_s=25e9, latency_s=700e-9),
+_LINKS = LinkConfig(bytes_per_s=25e9, latency_s=700e-9)
+DEFAULT = MachineConfig(shape=(2,), endpoint="ideal", links=_LINKS,
                         npu=Npu(memory_bytes_per_s=1.6e12, flops=181e12))
 """Links of 200 Gbit/s and 700 ns, memory of 1.6 TB/s, 181 TFLOPS of FP16: inputs, recalled from the paper's set-up."""
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--operation", default="embedding", choices=list(fused.OPERATIONS), help="embedding or gemm "
                         "with an all-to-all, gemv with an all-reduce (default: embedding)")
     parser.add_argument("--nodes", default="2", metavar="LxVxH", help="ranks along each dimension (default: 2)")
@@ -41,15 +44,15 @@ def configure(parser):
     add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     slices = _slices(args.slices)
     for option in ("json", "report"):
         check_file(f"--{option}", getattr(args, option))
     settings = parse_assignments(args.set)
     mine = {name.removeprefix("operation."): settings.pop(name) for name in list(settings)
             if name.startswith("operation.")}
-    per_slice = mine.pop("per_slice", 0.0)
-    config = apply(DEFAULT.with_(shape=parse_nodes(args.nodes), links=DEFAULT.links[0]), settings)
+    per_slice = _per_slice(mine.pop("per_slice", 0.0))
+    config = apply(DEFAULT.with_(shape=parse_nodes(args.nodes), links=_LINKS), settings)
     operation = _operation(args.operation, config, mine)
     orders = _orders(operation, config)
     rows = []
@@ -76,22 +79,28 @@ def run(args):
     return 0
 
 
-def _orders(operation, config):
+def _orders(operation: fused.Fused, config: MachineConfig) -> list[str]:
     if operation.collective == Collective.ALL_REDUCE:
         return [""]
     return [order for order in fused.ORDERS if order != "by-rank" or config.ranks <= fused.MOST_UNFOLDED]
 
 
-def _slices(text):
+def _slices(text: str) -> list[int]:
     try:
         return list(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         raise UserError(f"--slices must be integers separated by commas, not {text!r}.") from None
 
 
-def _operation(name, config, settings):
+def _per_slice(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
+        raise UserError(f"operation.per_slice must be at least 0 and less than 1 second, not {value!r}.")
+    return value
+
+
+def _operation(name: str, config: MachineConfig, settings: dict[str, Any]) -> fused.Fused:
     made = fused.OPERATIONS[name]
-    known = made.__kwdefaults__
+    known = made.__kwdefaults__ or {}
     for key, value in settings.items():
         if key not in known:
             raise UserError(f"there is no setting 'operation.{key}'; there are "
@@ -101,7 +110,7 @@ def _operation(name, config, settings):
     return made(config.npu, config.ranks, **settings)
 
 
-def _report(args, result):
+def _report(args: argparse.Namespace, result: Row) -> None:
     from sim.system.report import plots
     from sim.system.report.page import figure, page, section, table
 
@@ -113,7 +122,7 @@ def _report(args, result):
         section("All runs", table(rows))), encoding="utf-8")
 
 
-def _show(args, result):
+def _show(args: argparse.Namespace, result: Row) -> None:
     console = Console()
     table = Table(title=f"{result['operation']} on {args.nodes} ranks, {args.engine} requests\n"
                   f"not fused, {result['baseline']}: {result['unfused_seconds'] * 1e6:,.1f} us, of which compute is "

@@ -1,5 +1,6 @@
 """``dmace sim``: run data through a design in RTL simulation, and compare the result bit for bit."""
 
+import argparse
 from pathlib import Path
 
 from rich.console import Console
@@ -12,14 +13,24 @@ from sim.cli.simulate_ace import run as run_ace
 from sim.dma import gradients
 from sim.dma.timeline import MOST_SEGMENTS
 from sim.memory import STALLS
-from sim.terminal import add_config, add_json, add_latency, add_seed, check_range, integer, simulate_dma, write_json
+from sim.terminal import (
+    Row,
+    add_config,
+    add_json,
+    add_latency,
+    add_seed,
+    check_range,
+    integer,
+    simulate_dma,
+    write_json,
+)
 
 __all__ = ["configure", "run"]
 
 MOST_BYTES = 1 << 30
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
     dma = designs.add_parser("dma", help="the DMA engine", description="A simulated GPU moves a file "
                              "through the engine; the result is compared with the file and the model.")
@@ -43,7 +54,7 @@ def configure(parser):
     configure_ace(ace)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     if args.design == "ace":
         return run_ace(args)
     config = PRESETS[args.config]
@@ -68,7 +79,7 @@ def run(args):
     return 1 if result["mismatches"] or result["errors"] else 0
 
 
-def _input(name):
+def _input(name: str | None) -> tuple[Path, list[int] | None, str]:
     """Path of the file to move, its pieces if it has any, and its description."""
     if name is None:
         path, pieces = gradients.make()
@@ -91,7 +102,7 @@ def _input(name):
     return path, None, path.name
 
 
-def _show(result, note, trace, plot):
+def _show(result: Row, note: str, trace: str | None, plot: str | None) -> None:
     console = Console()
     table = Table(title=f"{note}\nthrough the DMA engine {result['config']}", title_justify="left")
     table.add_column("what")

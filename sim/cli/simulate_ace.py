@@ -1,15 +1,21 @@
 """``dmace sim ace``: one collective on a cluster of accelerators in RTL, compared bit for bit with the golden model."""
 
+import argparse
 import zipfile
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
 from hw.ace.collectives import Collective, those
 from hw.ace.config import PRESETS
+from hw.ace.model.arrays import Bits
 from hw.ace.model.collective import results
 from hw.ace.model.numerics import numpy_type
 from hw.ace.model.varying import blocks_received
@@ -18,7 +24,7 @@ from hw.errors import UserError
 from sim.ace.faults import HELP, counted, parse
 from sim.ace.varying import extents
 from sim.cli.terminal_ace import add_config, at_work, nodes
-from sim.terminal import add_json, add_seed, check_file, check_range, integer, write_json
+from sim.terminal import Row, add_json, add_seed, check_file, check_range, integer, write_json
 
 __all__ = ["configure", "run"]
 
@@ -31,8 +37,8 @@ def _all(rule):
     return ", ".join(one.name.lower() for one in those(rule))
 
 
-def configure(parser):
-    def names(kinds):
+def configure(parser: argparse.ArgumentParser) -> None:
+    def names(kinds: Iterable[Enum]) -> list[str]:
         return [one.name.lower() for one in kinds]
 
     parser.add_argument("--collective", choices=names(Collective), default="all_reduce", metavar="NAME",
@@ -73,7 +79,7 @@ def configure(parser):
     add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     shape = nodes(args.nodes)
     ranks = int(np.prod(shape))
     collective, dtype = Collective[args.collective.upper()], DType[args.dtype.upper()]
@@ -123,6 +129,7 @@ def run(args):
                 **({"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root, "extents": varying,
                     "widen": args.widen, "ordered": args.ordered} if moves_data else {}))
     what = {"dtype": dtype, "op": op, "widen": args.widen, "ordered": args.ordered}
+    golden: Sequence[Bits | None]
     if varying:
         golden = [np.concatenate(row) for row in blocks_received(collective, shape, blocks, counts, **what)]
     else:
@@ -132,7 +139,7 @@ def run(args):
     if args.output:
         _write(args.output, dtype, inputs, outcome.outputs, golden)
     memories = outcome.statistics["memories"]
-    result = {
+    result: Row = {
         "config": args.config, "nodes": args.nodes, "collective": args.collective, "dtype": args.dtype, "op": args.op,
         "ordered": args.ordered, "count": count, "seed": args.seed, "cycles": outcome.cycles,
         "mismatches": len(wrong), "wrong_ranks": wrong, "memories": memories,
@@ -145,7 +152,7 @@ def run(args):
     return 1 if wrong else 0
 
 
-def _inputs(args, ranks, parts, dtype):
+def _inputs(args: argparse.Namespace, ranks: int, parts: int, dtype: DType) -> tuple[list[Bits], int]:
     """Each rank's send buffer as bits, and the count."""
     kind = np.dtype(f"u{dtype.info.bytes}")
     if args.input is None:
@@ -175,7 +182,7 @@ def _inputs(args, ranks, parts, dtype):
         return [one.astype(numpy_type(dtype)).view(kind) for one in found], count
 
 
-def _counts(args, ranks, collective):
+def _counts(args: argparse.Namespace, ranks: int, collective: Collective) -> list[int] | list[list[int]] | None:
     """Counts of ``--counts``: a list, or a list for each rank; None without the option."""
     if args.counts is None:
         return None
@@ -196,7 +203,7 @@ def _counts(args, ranks, collective):
     return [counts[at:at + ranks] for at in range(0, wanted, ranks)] if pairwise else counts
 
 
-def _random(random, dtype, count):
+def _random(random: np.random.Generator, dtype: DType, count: int) -> Bits:
     """Elements as bits."""
     kind = np.dtype(f"u{dtype.info.bytes}")
     if not dtype.info.is_float:
@@ -204,12 +211,13 @@ def _random(random, dtype, count):
     return random.standard_normal(count, np.float32).astype(numpy_type(dtype)).view(kind)
 
 
-def _write(name, dtype, inputs, outputs, golden):
-    def numbers(bits):
-        values = bits.view(numpy_type(dtype))
+def _write(name: str, dtype: DType, inputs: Sequence[Bits], outputs: Sequence[Bits | None],
+           golden: Sequence[Bits | None]) -> None:
+    def numbers(bits: Bits) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = bits.view(numpy_type(dtype))
         return values if hasattr(np, dtype.info.numpy) else values.astype(np.float32)
 
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for prefix, rows in (("in", inputs), ("out", outputs), ("golden", golden)):
         for rank, row in enumerate(rows):
             if row is not None:
@@ -217,7 +225,7 @@ def _write(name, dtype, inputs, outputs, golden):
     np.savez(Path(name), **arrays)
 
 
-def _show(result, output, trace):
+def _show(result: Row, output: str | None, trace: str | None) -> None:
     console = Console()
     order = " in rank order" if result["ordered"] else ""
     table = Table(title=f"{result['collective']}{order} of {result['count']:,} {result['dtype']} on {result['nodes']} "

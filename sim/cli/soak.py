@@ -1,10 +1,13 @@
 """``dmace soak``: thousands of random copies in the C++ harness, every byte checked; queues with reassigned memory."""
 
+import argparse
+
 from rich.console import Console
 from rich.table import Table
 
 from hw.dma_engine.config import PRESETS
 from sim.terminal import (
+    Row,
     add_config,
     add_json,
     add_seed,
@@ -22,7 +25,7 @@ _PIECE = 100
 """Runs between two updates of the progress bar."""
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     designs = parser.add_subparsers(dest="design", required=True, metavar="DESIGN")
     dma = designs.add_parser("dma", help="the DMA engine", description="Copy random lengths between random bytes, one "
                              "at a time and back to back, and check every byte.")
@@ -46,11 +49,11 @@ def configure(parser):
     add_json(handover)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     return _run_handover(args) if args.design == "handover" else _run_copies(args)
 
 
-def _run_copies(args):
+def _run_copies(args: argparse.Namespace) -> int:
     for name, most in (("single", 10_000_000), ("together", 10_000_000), ("rounds", 1_000_000)):
         check_range(f"--{name}", getattr(args, name), 1, most)
     check_range("--seed", args.seed, 0, (1 << 52) - 1)
@@ -58,7 +61,8 @@ def _run_copies(args):
     # Imported here, so that a wrong option is reported at once.
     from sim.dma.soak import runs
 
-    rows, soaks = [], runs(PRESETS[args.config], args.single, args.together)
+    rows: list[Row] = []
+    soaks = runs(PRESETS[args.config], args.single, args.together)
     with fast_harness(args.config) as (harness, tell):
         for seed in range(args.seed, args.seed + args.rounds):
             for soak in soaks:
@@ -71,13 +75,13 @@ def _run_copies(args):
     return 0
 
 
-def _run_handover(args):
+def _run_handover(args: argparse.Namespace) -> int:
     check_range("--runs", args.runs, 1, 10_000_000)
     check_range("--seed", args.seed, 0, (1 << 52) - 1)
     check_file("--json", args.json)
     from sim.dma.handover import build_handover, run_handover
 
-    result = {"config": args.config, "seed": args.seed, "runs": 0, "findings": []}
+    result: Row = {"config": args.config, "seed": args.seed, "runs": 0, "findings": []}
     with measuring(args.config) as (building, tell):
         program = build_handover(PRESETS[args.config], status=building)
         pieces = -(-args.runs // _PIECE)
@@ -98,7 +102,7 @@ def _run_handover(args):
     return 1 if result["findings"] else 0
 
 
-def _show(result):
+def _show(result: Row) -> None:
     table = Table(title=f"DMA engine {result['config']}: random copies")
     for name in ("run", "seed", "requests", "bytes", "wrong bytes", "cycles"):
         table.add_column(name, justify="left" if name == "run" else "right")

@@ -1,8 +1,10 @@
 """``dmace sweep``: training predicted for every combination of values, on all cores or on many machines."""
 
+import argparse
 import csv
 import re
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +12,7 @@ from rich.table import Table
 from hw.errors import UserError
 from sim.system.speedups import speedups, summary
 from sim.system.sweep import Store, experiments_of, read_spec, run_all
-from sim.terminal import check_file, check_range, integer, measuring
+from sim.terminal import Row, check_file, check_range, integer, measuring
 
 __all__ = ["configure", "run"]
 
@@ -18,7 +20,7 @@ SHOWN = 40
 FIGURES = ("step_seconds", "exposed_seconds", "network_bytes_per_s", "link_utilisation")
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", metavar="SPEC.toml", help="common settings, and varied ones (docs/training.md)")
     parser.add_argument("--results", metavar="DIR", help="folder of the results, from which an interrupted sweep "
                         "resumes (default: SPEC.results)")
@@ -34,7 +36,7 @@ def configure(parser):
     parser.add_argument("--dry-run", action="store_true", help="list the runs without running them")
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     _check(args)
     pairs = experiments_of(read_spec(args.spec))
     for experiment, _ in pairs:
@@ -51,7 +53,7 @@ def run(args):
         tell("", len(keyed), 0)
         counted = [0]
 
-        def progress(done, total):
+        def progress(done: int, total: int) -> None:
             tell(f"{done:,} of {total:,}", advance=done - counted[0])
             counted[0] = done
 
@@ -68,7 +70,7 @@ def run(args):
     return 1 if failed else 0
 
 
-def _check(args):
+def _check(args: argparse.Namespace) -> None:
     if args.workers is not None:
         check_range("--workers", args.workers, 1, 1024)
     if args.serial and (args.scheduler or args.workers):
@@ -90,7 +92,7 @@ def _check(args):
         _arrow()
 
 
-def _arrow():
+def _arrow() -> Any:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -100,7 +102,7 @@ def _arrow():
     return pyarrow
 
 
-def _write(args, rows, varied):
+def _write(args: argparse.Namespace, rows: list[Row], varied: list[str]) -> None:
     if not rows:
         return
     columns = list(dict.fromkeys(name for one in rows for name in one))
@@ -127,13 +129,13 @@ def _write(args, rows, varied):
         _report(args, rows, varied)
 
 
-def _report(args, rows, varied):
+def _report(args: argparse.Namespace, rows: list[Row], varied: list[str]) -> None:
     from sim.system.report import plots
     from sim.system.report.page import figure, page, section, table
 
     sections = []
     for name in varied:
-        values = {one.get(name) for one in rows} - {None}
+        values: set[Any] = {one.get(name) for one in rows} - {None}
         if len(values) < 2 or not all(isinstance(value, int | float) for value in values):
             continue
         mine = [one for one in rows if one.get(name) is not None]
@@ -150,7 +152,7 @@ def _report(args, rows, varied):
                                            section("All runs", table(shown))), encoding="utf-8")
 
 
-def _show_speedups(console, rows, varied):
+def _show_speedups(console: Console, rows: list[Row], varied: list[str]) -> None:
     """ACE compared with the other endpoints of the sweep: means over the nodes."""
     found = speedups(rows, varied)
     by = [name for name in varied if name not in ("endpoint", "nodes")]
@@ -165,7 +167,7 @@ def _show_speedups(console, rows, varied):
     console.print(table)
 
 
-def _show(console, args, rows, varied, stored):
+def _show(console: Console, args: argparse.Namespace, rows: list[Row], varied: list[str], stored: int) -> None:
     table = Table(title=f"{Path(args.spec).name}: {len(rows):,} runs, {stored:,} of them stored before",
                   title_justify="left")
     for column in (*varied, "time\nus", "exposed\nus", "network\nGB/s", "links\nbusy"):

@@ -1,8 +1,11 @@
 """Shared by the verbs that run a cluster: options, and the library with a progress bar."""
 
+import argparse
 import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -10,15 +13,21 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from hw.ace.config import DIMENSIONS, MAX_RANKS, PRESETS
 from hw.errors import UserError
 
-__all__ = ["add_config", "at_work", "nodes"]
+if TYPE_CHECKING:
+    from sim.ace.shared_library import Library
+
+__all__ = ["TellCycles", "add_config", "at_work", "nodes"]
+
+TellCycles = Callable[[int, int | None, str], None]
+"""Takes what is done, out of how much, and a note."""
 
 
-def add_config(parser, default="tiny"):
+def add_config(parser: argparse.ArgumentParser, default: str = "tiny") -> None:
     parser.add_argument("--config", default=default, choices=list(PRESETS), metavar="C",
                         help=f"preset of the accelerator: {', '.join(PRESETS)} (default: {default})")
 
 
-def nodes(text):
+def nodes(text: str) -> tuple[int, ...]:
     """``4x2x2`` as a tuple. Raises :class:`UserError` for anything that is not a torus."""
     if not re.fullmatch(r"\d+(x\d+)*", text):
         raise UserError(f"--nodes must be sizes of dimensions such as 4 or 4x2x2, not {text!r}.")
@@ -31,7 +40,7 @@ def nodes(text):
 
 
 @contextmanager
-def at_work(config):
+def at_work(config: str) -> Iterator[tuple["Library", TellCycles]]:
     """``with`` the library of a preset, and ``tell(done, total, note)``."""
     from sim.ace.shared_library import build_library
 
@@ -41,10 +50,10 @@ def at_work(config):
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"building {config}", total=None, note="")
 
-        def building(what, done, total):
+        def building(what: str, done: int, total: int) -> None:
             progress.update(task, completed=done, total=total or None, note=what)
 
-        def tell(done, total, note):
+        def tell(done: int, total: int | None, note: str) -> None:
             progress.update(task, description=f"simulating {config}", completed=done, total=total, note=note)
 
         yield build_library(PRESETS[config], status=building), tell

@@ -1,7 +1,10 @@
 """``dmace train``: the time of an iteration on a cluster, and its exposed communication."""
 
+import argparse
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -11,15 +14,16 @@ from sim.system.configuration import ENDPOINTS
 from sim.system.experiment import Experiment, parse_nodes, row
 from sim.system.settings import flatten, parse_assignments
 from sim.system.speedups import BASELINES
+from sim.system.training import Run
 from sim.system.workloads import NAMES
-from sim.terminal import add_json, check_file, integer, measuring, write_json
+from sim.terminal import Row, add_json, check_file, integer, measuring, write_json
 from sim.validation.links import show
 from sim.validation.rtl import MOST_RANKS, against_rtl, sizes_of
 
 __all__ = ["configure", "run"]
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workload", metavar="W", help=f"{', '.join(NAMES)}, a file FILE.csv (columns: "
                         "docs/training.md), or Chakra traces: FILE.et, or chakra:PREFIX for PREFIX.0.et, ... "
                         "(default: resnet50)")
@@ -43,7 +47,7 @@ def configure(parser):
     add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     experiments = _experiments(args)
     if args.check_rtl:
         return _check_rtl(args, experiments[0])
@@ -54,10 +58,10 @@ def run(args):
             tell(experiment.endpoint, advance=0)
             runs.append(experiment.run())
             tell(experiment.endpoint)
-    result = {"inputs": [experiment.inputs() for experiment in experiments],
-              "rows": [row(*pair) for pair in zip(experiments, runs, strict=True)],
-              "layers": {experiment.endpoint: [vars(times) for times in one.layers()]
-                         for experiment, one in zip(experiments, runs, strict=True)}}
+    result: Row = {"inputs": [experiment.inputs() for experiment in experiments],
+                   "rows": [row(*pair) for pair in zip(experiments, runs, strict=True)],
+                   "layers": {experiment.endpoint: [vars(times) for times in one.layers()]
+                              for experiment, one in zip(experiments, runs, strict=True)}}
     _compared(result["rows"])
     _write(args, experiments, runs, result)
     if args.json != "-":
@@ -65,7 +69,7 @@ def run(args):
     return 0
 
 
-def _check_rtl(args, experiment):
+def _check_rtl(args: argparse.Namespace, experiment: Experiment) -> int:
     for option in ("report", "trace", "chakra", "layers", "inputs"):
         if getattr(args, option):
             raise UserError(f"--check-rtl shows cycles of all-reduces only; leave out --{option}.")
@@ -81,7 +85,7 @@ def _check_rtl(args, experiment):
     return int(any(abs(one["difference"]) > one["allowed"] for one in found))
 
 
-def _experiments(args):
+def _experiments(args: argparse.Namespace) -> list[Experiment]:
     for option in ("json", "report", "trace", "chakra"):
         check_file(f"--{option}", getattr(args, option))
     if args.report and not args.report.lower().endswith((".html", ".htm")):
@@ -102,7 +106,7 @@ def _experiments(args):
     return experiments
 
 
-def _settings(texts, endpoint, chosen):
+def _settings(texts: list[str] | None, endpoint: str, chosen: Sequence[str]) -> dict[str, Any]:
     """Settings of one endpoint: ``endpoint.NAME`` for all, and ``ace.NAME`` and the like for one of them."""
     made = {}
     for name, value in parse_assignments(texts).items():
@@ -117,7 +121,7 @@ def _settings(texts, endpoint, chosen):
     return made
 
 
-def _compared(rows):
+def _compared(rows: list[Row]) -> None:
     """Add to each row its speed-up over the best baseline of the run, and its share of ideal's speed."""
     best = min((one["step_seconds"] for one in rows if one["endpoint"] in BASELINES), default=None)
     ideal = next((one["step_seconds"] for one in rows if one["endpoint"] == "ideal"), None)
@@ -126,23 +130,24 @@ def _compared(rows):
         one["share_of_ideal"] = ideal and ideal / one["step_seconds"]
 
 
-def _write(args, experiments, runs, result):
+def _write(args: argparse.Namespace, experiments: Sequence[Experiment], runs: Sequence[Run], result: Row) -> None:
     write_json(args.json, result)
     if args.chakra:
         from sim.system import chakra
 
         chakra.write(runs[0].graph, args.chakra, experiments[0].shape, experiments[0].processor())
     if args.trace:
-        from sim.system.timeline import write
+        from sim.system import timeline
 
-        write(args.trace, {experiment.endpoint: one for experiment, one in zip(experiments, runs, strict=True)})
+        timeline.write(args.trace, {experiment.endpoint: one
+                                    for experiment, one in zip(experiments, runs, strict=True)})
     if args.report:
-        from sim.system.report import write
+        from sim.system import report
 
-        write(Path(args.report), experiments, runs, result)
+        report.write(Path(args.report), experiments, runs, result)
 
 
-def _show(args, experiments, runs, result):
+def _show(args: argparse.Namespace, experiments: Sequence[Experiment], runs: Sequence[Run], result: Row) -> None:
     console = Console()
     first = runs[0].graph
     table = Table(title=f"{first.name}\non {args.nodes} ranks, mean of {first.steps} iterations", title_justify="left")
@@ -173,7 +178,7 @@ def _show(args, experiments, runs, result):
             console.print(f"{what}: {name}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _show_layers(console, experiments, runs):
+def _show_layers(console: Console, experiments: Sequence[Experiment], runs: Sequence[Run]) -> None:
     for experiment, one in zip(experiments, runs, strict=True):
         table = Table(title=f"layers, {experiment.endpoint}: us of an iteration", title_justify="left")
         for column in ("layer", "forward", "input\ngrad", "weight\ngrad", "collec-\ntives", "exposed"):
@@ -184,7 +189,7 @@ def _show_layers(console, experiments, runs):
         console.print(table)
 
 
-def _show_inputs(console, experiments):
+def _show_inputs(console: Console, experiments: Sequence[Experiment]) -> None:
     table = Table(title="inputs", title_justify="left")
     table.add_column("--set", no_wrap=True)
     table.add_column("value")
@@ -199,14 +204,14 @@ def _show_inputs(console, experiments):
     console.print(f"Workload: {experiments[0].graph().source}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _number(value):
+def _number(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def unit_of(seconds):
+def unit_of(seconds: float) -> tuple[str, float]:
     """Name of the unit in which this time is 1 to 1000, and its number per second."""
     return next(((unit, factor) for unit, factor in (("s", 1), ("ms", 1e3)) if seconds * factor >= 1), ("us", 1e6))
 
 
-def ratio(value):
+def ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"

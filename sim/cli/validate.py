@@ -1,6 +1,8 @@
 """``dmace validate``: the system simulator compared with closed forms, other simulators and the RTL."""
 
+import argparse
 from math import prod
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -10,10 +12,13 @@ from sim.terminal import add_json, check_file, measuring, write_json
 from sim.validation.links import CHECKS, show, worst
 from sim.validation.rtl import MOST_RANKS, against_rtl
 
+if TYPE_CHECKING:
+    from sim.validation.links import Row
+
 __all__ = ["configure", "run"]
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = ("Compare the system simulator with closed forms, with stored results of ASTRA-sim 1.0 and "
                           "SimGrid 3.32, or with the RTL. Ends with status 1 if a difference exceeds its limit.")
     parser.add_argument("--only", metavar="CHECK,...", help=f"checks: {', '.join(CHECKS)} (default: all)")
@@ -29,7 +34,7 @@ def configure(parser):
     add_json(parser)
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     asked = [name for name in ("only", "check_rtl", "offload", "growth") if getattr(args, name) not in (None, False)]
     if len(asked) > 1:
         options = [f"--{name.replace('_', '-')}" for name in asked]
@@ -50,12 +55,12 @@ def run(args):
     if args.json != "-":
         console = Console()
         for name, rows in found.items():
-            show(rows, console, title="RTL and simulator." if name == "rtl" else CHECKS[name].__doc__.strip(),
+            show(rows, console, title="RTL and simulator." if name == "rtl" else (CHECKS[name].__doc__ or "").strip(),
                  every=args.every or name == "rtl")
     return int(any(abs(row["difference"]) > row["allowed"] for row in map(worst, found.values())))
 
 
-def _offload(args):
+def _offload(args: argparse.Namespace) -> int:
     from sim.validation import offload
 
     rows = list(offload.rows())
@@ -67,16 +72,16 @@ def _offload(args):
                      "conventional needs, GB/s", "ratio"):
             table.add_column(name, justify="left" if name == "nodes" else "right")
         for row in rows:
-            needs = [f"{row[key] / 1e9:.0f}" if row[key] else "not enough lanes"
-                     for key in ("ace_needs", "conventional_needs")]
-            shares = [f"{row[key]:.3f}" for key in ("ace_share", "twice_lanes_share", "compopt_share")]
+            needs = [f"{need / 1e9:.0f}" if need else "not enough lanes"
+                     for need in (row["ace_needs"], row["conventional_needs"])]
+            shares = [f"{share:.3f}" for share in (row["ace_share"], row["twice_lanes_share"], row["compopt_share"])]
             table.add_row(row["shape"], *shares, *needs,
                           f"{row['ratio']:.2f}" if row["ratio"] else "")
         Console().print(table)
     return 0
 
 
-def _growth(args):
+def _growth(args: argparse.Namespace) -> int:
     from sim.validation import growth
 
     if not args.growth.lower().endswith(".png"):
@@ -100,13 +105,13 @@ def _growth(args):
     return 0
 
 
-def _rtl(cases):
+def _rtl(cases: str) -> "list[Row]":
     from sim.validation import simulated
 
     return against_rtl([_case(case) for case in cases.split(",")] if cases else simulated.CASES)
 
 
-def _case(text):
+def _case(text: str) -> tuple[tuple[int, ...], int]:
     nodes, _, size = text.partition("/")
     sizes = nodes.split("x")
     if not size.isdecimal() or not 1 <= len(sizes) <= 3 or not all(one.isdecimal() and int(one) for one in sizes):

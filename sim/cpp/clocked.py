@@ -14,7 +14,7 @@ class ClockedInputs(wiring.Component):
     the edge. As Amaranth writes a reset into the logic in front of each flip-flop, that would be most of a design.
     """
 
-    def __init__(self, component):
+    def __init__(self, component: wiring.Component) -> None:
         self._component = component
         super().__init__(component.signature)
 

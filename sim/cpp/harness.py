@@ -9,13 +9,16 @@
 import json
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.header import c_header
 from hw.dma_engine.registers import register_map
 from hw.errors import UserError
+from sim.verilator.build import Status
 from sim.verilator.program import Program, build_program
 
 __all__ = ["Flow", "Harness", "HarnessFailed", "Target", "build_harness"]
@@ -113,11 +116,13 @@ class Flow:
 class Harness:
     """A harness of one engine, ready to run."""
 
-    config: object
+    config: DmaConfig
     program: Program
 
-    def run(self, flows: Sequence[Flow], targets: Sequence[Target] = (Target(),), *, warmup=0, window=0,
-            limit=1_000_000, seed=1, out_of_order=False, jitter=0, stall=0.0, plant=0, registers=None, timeout=600):
+    def run(self, flows: Sequence[Flow], targets: Sequence[Target] = (Target(),), *, warmup: int = 0, window: int = 0,
+            limit: int = 1_000_000, seed: int = 1, out_of_order: bool = False, jitter: int = 0, stall: float = 0.0,
+            plant: int = 0, registers: Mapping[str, Mapping[str, int]] | None = None,
+            timeout: float = 600) -> dict[str, Any]:
         """Run and return what was measured; with the same arguments, the same numbers but for seconds.
 
         First ``warmup`` cycles, then ``window`` cycles that are measured, then until the flows that end have ended.
@@ -161,7 +166,7 @@ class Harness:
             raise HarnessFailed(f"The fast harness was stopped after {timeout} s without an end.") from None
         if done.returncode:
             raise HarnessFailed(f"The fast harness stopped: {_reason(done)}")
-        result = json.loads(done.stdout)
+        result: dict[str, Any] = json.loads(done.stdout)
         if result["errors"]:
             first, *more = result["errors"]
             also = f" And {len(more)} more of that kind." if more else ""
@@ -170,7 +175,8 @@ class Harness:
         return result
 
 
-def build_harness(config, *, checked=False, status: Callable[[str, int, int], None] | None = None):
+def build_harness(config: DmaConfig, *, checked: bool = False,
+                  status: Status | None = None) -> Harness:
     """Build the harness around ``DmaEngine(config)`` unless that was done before, and return a :class:`Harness`.
 
     Parameters
@@ -196,7 +202,7 @@ def build_harness(config, *, checked=False, status: Callable[[str, int, int], No
     return Harness(config, made)
 
 
-def _reason(done):
+def _reason(done: subprocess.CompletedProcess[str]) -> str:
     """One sentence of a program that did not come to its end."""
     text = f"{done.stdout}\n{done.stderr}"
     if found := re.search(r"(.*)\n?.*\[(\d+)\] %Error: (\S+): Assertion failed", text):

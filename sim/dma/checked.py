@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import connect, flipped
 
 from hw.axi import AxiChecker, AxiLiteChecker
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.engine import DmaEngine
 
 __all__ = ["CheckedDma"]
@@ -19,7 +20,7 @@ class CheckedDma(wiring.Component):
         The engine's sizes.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         self._engine = DmaEngine(config)
         super().__init__(self._engine.signature)

@@ -8,12 +8,14 @@ regions anywhere above 4 GiB.
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cocotb
 
 from hw.common.sizes import PAGE_BYTES
+from hw.common.words import CompletionWord
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.words import Command, NativeWord
 from sim.dma.lives import Lives
@@ -35,8 +37,8 @@ class Message(NamedTuple):
 
     position: int
     length: int
-    source: tuple
-    destination: tuple
+    source: tuple[int, int]
+    destination: tuple[int, int]
 
 
 class Mover:
@@ -56,18 +58,20 @@ class Mover:
         How many to use.
     """
 
-    def __init__(self, bench, data, *, pieces, message, queues):
+    def __init__(self, bench: DmaTestbench, data: bytes, *, pieces: Sequence[int], message: int, queues: int) -> None:
         self.bench, self.data, self.queues = bench, data, queues
-        self.messages = []
+        self.messages: list[Message] = []
         self._split(pieces, message)
-        self.posted_at = {}             # (queue, number) -> cycle of its post
-        self.latencies = []
-        self._seen = {}                 # queue -> requests whose RC has been seen
+        # (queue, number) -> cycle of its post.
+        self.posted_at: dict[tuple[int, int], int] = {}
+        self.latencies: list[int] = []
+        # Queue -> requests whose RC has been seen.
+        self._seen: dict[int, int] = {}
         self._told = 0.0
         self._moved = 0
         self.cycles = 0
 
-    def _split(self, pieces, most):
+    def _split(self, pieces: Sequence[int], most: int) -> None:
         """Messages, dealt to pairs of regions in turn; offsets in them are odd."""
         rng = self.bench.rng
         self.pairs = min(PAIRS, self.bench.config.regions // 2)
@@ -87,9 +91,10 @@ class Mover:
             position += piece
         self.region_bytes = [end + GUARD_BYTES for pair in ends for end in pair]
 
-    async def lay_out(self):
+    async def lay_out(self) -> None:
         """Regions, the file's bytes in the sources, guard bytes in the destinations, queues."""
-        bench, rng, bases = self.bench, self.bench.rng, []
+        bench, rng = self.bench, self.bench.rng
+        bases: list[int] = []
         # Each region in a span of its own, above 4 GiB.
         spans = rng.sample(range(1, 1 << 24), len(self.region_bytes) + self.queues)
         for number, length in enumerate(self.region_bytes):
@@ -109,10 +114,10 @@ class Mover:
             await bench.configure_queue(queue, domain=1, sc=word, rc=word + PAGE_BYTES)
             await bench.command(queue, Command.START)
 
-    def _bytes(self, message):
+    def _bytes(self, message: Message) -> bytes:
         return self.data[message.position:message.position + message.length]
 
-    async def run(self):
+    async def run(self) -> None:
         """Move everything, then compare."""
         await self.lay_out()
         self.bench.on_word = self._word
@@ -125,7 +130,7 @@ class Mover:
         self._compare()
         await self.bench.finish()
 
-    async def _block(self, queue):
+    async def _block(self, queue: int) -> None:
         """A block of the GPU: post as long as the queue has room, then poll."""
         bench, poller = self.bench, self.bench.poller
         mine = self.messages[queue::self.queues]
@@ -150,7 +155,7 @@ class Mover:
                 bench.mismatch(f"queue {queue} does not go on: {state}.")
                 return
 
-    def _word(self, queue, kind, word):
+    def _word(self, queue: int, kind: str, word: CompletionWord) -> None:
         """A thread sees a new completion word."""
         if kind != "rc":
             return
@@ -164,7 +169,7 @@ class Mover:
             self._told = time.monotonic()
             report(done=self._moved, total=len(self.data), cycles=self.bench.cycle, note="")
 
-    def _compare(self):
+    def _compare(self) -> None:
         """The destinations hold the file."""
         for number, message in enumerate(self.messages):
             region, offset = message.destination
@@ -174,7 +179,7 @@ class Mover:
 
 
 @cocotb.test()
-async def copy(dut):
+async def copy(dut: Any) -> None:
     """Run as ``$DMACE_RUN`` says, and write the result where it says."""
     options = json.loads(os.environ["DMACE_RUN"])
     data = Path(options["input"]).read_bytes()
@@ -185,9 +190,9 @@ async def copy(dut):
                   queues=options["queues"])
     await bench.start()
     await mover.run()
-    if options["trace"]:
+    if options["trace"] and recorder:
         recorder.write(options["trace"])
-    if options["plot"]:
+    if options["plot"] and recorder:
         draw(Lives(recorder.events, bench.config.queue_bits), options["plot"])
     latencies = mover.latencies or [0]
     result = {

@@ -1,6 +1,8 @@
 """The GPU's side in cocotb: stores to doorbells, and words in memory that threads poll."""
 
 import logging
+import random
+from typing import Any, cast
 
 from cocotb.triggers import Event, Lock
 from cocotbext.axi import AxiBus, AxiMaster, AxiResp
@@ -8,14 +10,14 @@ from cocotbext.axi.axi_master import AxiWriteRespCmd
 
 from hw.common.sizes import PAGE_BYTES
 from hw.common.words import CompletionWord
-from sim.memory import Stalls
+from sim.memory import Stalls, Writes
 
 __all__ = ["Doorbells", "Poller", "slots"]
 
 SLOT_BYTES = 16
 
 
-def slots(address, data, size=4):
+def slots(address: int, data: bytes, size: int = 4) -> list[tuple[bytes, int]]:
     """What a burst of ``2**size``-byte beats stores: ``(bytes of a 16-byte slot, strobes)`` of each beat."""
     beat = 1 << size
     found, position = [], 0
@@ -42,7 +44,7 @@ class Doorbells:
         For random stalls.
     """
 
-    def __init__(self, dut, *, stalls="none", rng=None):
+    def __init__(self, dut: Any, *, stalls: str = "none", rng: random.Random | None = None) -> None:
         logging.getLogger(f"cocotb.{dut._name}.s_axi_db").setLevel(logging.ERROR)
         self.master = AxiMaster(AxiBus.from_prefix(dut, "s_axi_db", bus_separator="__"), dut.clk)
         write = self.master.write_if
@@ -51,13 +53,13 @@ class Doorbells:
         self._stale, self._send = 0, write.w_channel.send
         write.w_channel.send = self._send_beat
 
-    async def _send_beat(self, w):
+    async def _send_beat(self, w: Any) -> None:
         """Bytes without a strobe are what the beat before left there."""
         kept = sum(0xFF << 8 * lane for lane in range(SLOT_BYTES) if not w.wstrb >> lane & 1)
         w.wdata = self._stale = w.wdata & ~kept | self._stale & kept
         await self._send(w)
 
-    async def store(self, queue, data, *, offset=0, size=4):
+    async def store(self, queue: int, data: bytes, *, offset: int = 0, size: int = 4) -> bool:
         """Store bytes to a queue's page in one burst; returns whether they were accepted."""
         async with self._alone:
             self._stores += 1
@@ -66,9 +68,9 @@ class Doorbells:
         finally:
             self._stores -= 1
             self._quiet.set()
-        return written.resp == AxiResp.OKAY
+        return bool(written.resp == AxiResp.OKAY)
 
-    async def store_nothing(self, queue):
+    async def store_nothing(self, queue: int) -> bool:
         """A store without any strobe, which a bridge may make of a masked one.
 
         Its beat goes past the manager's own order of bursts, so no other store is under way meanwhile.
@@ -79,8 +81,8 @@ class Doorbells:
                 await self._quiet.wait()
             return await self._store_nothing(queue)
 
-    async def _store_nothing(self, queue):
-        write, event = self.master.write_if, Event()
+    async def _store_nothing(self, queue: int) -> bool:
+        write, event = self.master.write_if, cast(Any, Event())
         identifier, address = write.id_count - 1, queue * PAGE_BYTES
         aw, w = write.aw_channel._transaction_obj(), write.w_channel._transaction_obj()
         aw.awid, aw.awaddr, aw.awlen, aw.awsize, aw.awburst, aw.awcache = identifier, address, 0, 4, 1, 0b0011
@@ -92,7 +94,7 @@ class Doorbells:
         write.tag_context_manager.start_cmd(
             identifier, AxiWriteRespCmd(address, 0, 4, 1, 0, [1], event))
         await event.wait()
-        return event.data.resp == AxiResp.OKAY
+        return bool(event.data.resp == AxiResp.OKAY)
 
 
 class Poller:
@@ -102,12 +104,12 @@ class Poller:
     sees every value, as a thread that polls all the time would.
     """
 
-    def __init__(self):
-        self._places = {}
-        self._seen = {}
-        self._changed = {}
+    def __init__(self) -> None:
+        self._places: dict[int, tuple[int, str]] = {}
+        self._seen: dict[tuple[int, str], CompletionWord] = {}
+        self._changed: dict[int, Event] = {}
 
-    def watch(self, queue, kind, address):
+    def watch(self, queue: int, kind: str, address: int | None) -> None:
         """Look at the word ("sc" or "rc") of a queue at an address from now on, not at all if it is None."""
         for place, what in list(self._places.items()):
             if what == (queue, kind):
@@ -115,12 +117,12 @@ class Poller:
         if address is not None:
             self._places[address] = queue, kind
 
-    def forget(self, queue):
+    def forget(self, queue: int) -> None:
         """Start anew after RESET."""
         for kind in ("sc", "rc"):
             self._seen.pop((queue, kind), None)
 
-    def take(self, writes):
+    def take(self, writes: Writes) -> list[tuple[int, str, CompletionWord]]:
         """``(queue, kind, CompletionWord)`` of the writes that are to words."""
         found = []
         for address, data in writes:
@@ -132,16 +134,16 @@ class Poller:
                 self.changed(what[0]).set()
         return found
 
-    def changed(self, queue):
+    def changed(self, queue: int) -> Event:
         """Event that is set when a word of the queue is written."""
         if queue not in self._changed:
             self._changed[queue] = Event()
         return self._changed[queue]
 
-    def seen(self, queue, kind):
+    def seen(self, queue: int, kind: str) -> CompletionWord:
         """Latest :class:`CompletionWord`, all zero before the first."""
         return self._seen.get((queue, kind), CompletionWord(0, 0, 0))
 
-    def count(self, queue):
+    def count(self, queue: int) -> int:
         """Requests of the queue that either word says have ended."""
         return max(self.seen(queue, kind).count for kind in ("sc", "rc"))

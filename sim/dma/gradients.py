@@ -18,7 +18,7 @@ SCALE = 64
 SEED = 50
 
 
-def layers():
+def layers() -> list[tuple[str, int]]:
     """``(name, bytes of its gradient)`` of each layer, unscaled."""
     path = Path(__file__).resolve().parents[2] / "examples" / "resnet50_layers.csv"
     try:
@@ -29,7 +29,7 @@ def layers():
     return [(row["layer"], int(row["weight_gradient_bytes"])) for row in csv.DictReader(lines)]
 
 
-def make():
+def make() -> tuple[Path, list[int]]:
     """The file, made if it is not there: its path, and the bytes of its header and of each layer's buffer."""
     floats = [max(1, size // (4 * SCALE)) for _, size in layers()]
     path = build_root() / "examples" / f"resnet50_gradients_{SCALE}.npy"

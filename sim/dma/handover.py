@@ -15,11 +15,14 @@ must say when memory owes it no more answers, and what comes late after ``rst`` 
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.header import c_header
 from sim.cpp.clocked import ClockedInputs
 from sim.cpp.harness import HarnessFailed
-from sim.verilator.program import build_program
+from sim.verilator.build import Status
+from sim.verilator.program import Program, build_program
 
 __all__ = ["build_handover", "run_handover"]
 
@@ -27,7 +30,7 @@ _CPP = Path(__file__).parents[1] / "cpp"
 _SOURCES = ("withholding.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
 
 
-def build_handover(config, *, status=None):
+def build_handover(config: DmaConfig, *, status: Status | None = None) -> Program:
     """Build the program for ``DmaEngine(config)``, which must have 4 queues or more; see :func:`build_program`.
 
     The design's own assertions stop it.
@@ -40,7 +43,7 @@ def build_handover(config, *, status=None):
                          checked=True, status=status)
 
 
-def run_handover(program, *, seed, runs, timeout=3600):
+def run_handover(program: Program, *, seed: int, runs: int, timeout: float = 3600) -> dict[str, Any]:
     """Run with the seeds from ``seed`` on, up to the first with a finding.
 
     The result counts ``runs``, ``lives``, ``requests``, ``resets``, those that left something in flight (``given_up``)
@@ -61,4 +64,5 @@ def run_handover(program, *, seed, runs, timeout=3600):
         # Verilator's assertions speak on the standard output.
         said = done.stderr.strip() or done.stdout.strip() or f"status {done.returncode}"
         raise HarnessFailed(f"The handover program stopped: {said}")
-    return json.loads(done.stdout)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result

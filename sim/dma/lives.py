@@ -1,6 +1,7 @@
 """The life of each segment, put together from the engine's events."""
 
 from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ class Event(NamedTuple):
 
     cycle: int
     kind: str
-    fields: dict
+    fields: dict[str, int]
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Segment:
     number: int
     queue: int
     index: int
-    at: dict = field(default_factory=dict)
+    at: dict[str, int] = field(default_factory=dict)
     tag: int | None = None
     bytes: int = 0
     status: int = 0
@@ -73,18 +74,24 @@ class Lives:
         Cycle, segments in flight, slots of the buffer reserved; where either changed.
     """
 
-    def __init__(self, events, queue_bits):
+    def __init__(self, events: Sequence[Event], queue_bits: int) -> None:
         self.queue_bits = queue_bits
-        self.segments, self.requests, self.words, self.marks, self.levels = [], [], [], [], []
-        self.stalls = {kind: [] for kind in STALLS}
+        self.segments: list[Segment] = []
+        self.requests: list[Span] = []
+        self.words: list[Span] = []
+        self.marks: list[Event] = []
+        self.levels: list[tuple[int, int, int]] = []
+        self.stalls: dict[str, list[list[int]]] = {kind: [] for kind in STALLS}
         self.last = events[-1].cycle if events else 0
-        self._placed, self._tagged = {}, {}
-        self._open_requests, self._open_words = defaultdict(deque), defaultdict(deque)
+        self._placed: dict[tuple[int, int], Segment] = {}
+        self._tagged: dict[int, Segment] = {}
+        self._open_requests: defaultdict[int, deque[Span]] = defaultdict(deque)
+        self._open_words: defaultdict[int, deque[Span]] = defaultdict(deque)
         self._flying = self._slots = 0
         for event in events:
             self._take(event)
 
-    def _take(self, event):
+    def _take(self, event: Event) -> None:
         cycle, kind, fields = event
         if kind == "posted":
             self._open(self.requests, self._open_requests, fields["queue"], cycle)
@@ -107,7 +114,7 @@ class Lives:
         else:
             self._take_segment(cycle, kind, fields)
 
-    def _take_segment(self, cycle, kind, fields):
+    def _take_segment(self, cycle: int, kind: str, fields: dict[str, int]) -> None:
         if kind == "scheduled":
             segment = Segment(len(self.segments), fields["queue"], fields["index"])
             self.segments.append(segment)
@@ -126,21 +133,21 @@ class Lives:
             del self._tagged[fields["tag"]]
             self._level(cycle, flying=-1)
 
-    def _open(self, spans, open_, what, cycle):
+    def _open(self, spans: list[Span], open_: dict[int, deque[Span]], what: int, cycle: int) -> None:
         spans.append(Span(what, cycle))
         open_[what].append(spans[-1])
 
-    def _close(self, open_, what, cycle):
+    def _close(self, open_: dict[int, deque[Span]], what: int, cycle: int) -> None:
         if open_[what]:
             open_[what].popleft().end = cycle
 
-    def _level(self, cycle, *, flying=0, slots=0):
+    def _level(self, cycle: int, *, flying: int = 0, slots: int = 0) -> None:
         self._flying, self._slots = self._flying + flying, self._slots + slots
         if self.levels and self.levels[-1][0] == cycle:
             self.levels.pop()
         self.levels.append((cycle, self._flying, self._slots))
 
-    def stages(self, segment):
+    def stages(self, segment: Segment) -> Iterator[tuple[str, int, int]]:
         """``(stage, begin, end)`` of a segment, as far as it got; a rejected one goes from check to retire."""
         for stage, begin, end in STAGES:
             if "rejected" in segment.at:

@@ -1,7 +1,12 @@
 """Software's side of a descriptor ring: what a thread that fills one keeps track of."""
 
+from typing import TYPE_CHECKING, Any
+
 from hw.dma_engine.config import DESCRIPTOR_BYTES
-from hw.dma_engine.descriptors import RECORD_BYTES, Record
+from hw.dma_engine.descriptors import RECORD_BYTES, Descriptor, Record, RingPlace
+
+if TYPE_CHECKING:
+    from sim.dma.testbench import DmaTestbench
 
 __all__ = ["DescriptorRing"]
 
@@ -17,41 +22,43 @@ class DescriptorRing:
         As the queue was configured with.
     """
 
-    def __init__(self, bench, queue, place):
+    def __init__(self, bench: "DmaTestbench", queue: int, place: RingPlace) -> None:
         self.bench, self.queue, self.place = bench, queue, place
         self.restart()
 
-    def restart(self):
+    def restart(self) -> None:
         """After RESET."""
         self.tail = 0
-        self._ends = []         # of each descriptor, the queue's requests up to its last
+        # Of each descriptor, the queue's requests up to its last.
+        self._ends: list[int] = []
         self._read = 0
 
-    def free(self, ended):
+    def free(self, ended: int) -> int:
         """Descriptors that may be written when so many requests of the queue have ended."""
         busy = sum(1 for end in self._ends[-self.place.entries:] if end > ended)
         return self.place.entries - busy
 
-    def write(self, *descriptors):
+    def write(self, *descriptors: Descriptor | bytes) -> None:
         """Put descriptors (or 64 bytes each) behind the tail, which the engine is not told of yet."""
         for descriptor in descriptors:
             data = descriptor if isinstance(descriptor, bytes) else descriptor.to_bytes()
             self.bench.fill(self.place.base + self.tail % self.place.entries * DESCRIPTOR_BYTES, data)
             self.tail += 1
 
-    async def tell(self, **options):
+    async def tell(self, **options: Any) -> bool:
         """Tell the engine of the tail; returns whether that was accepted."""
-        accepted = await self.bench.ring(self.queue, self.tail, **options)
+        accepted: bool = await self.bench.ring(self.queue, self.tail, **options)
         self._ends += [self.bench.model.queues[self.queue].posted] * (self.tail - len(self._ends))
         return accepted
 
-    async def post(self, *descriptors, **options):
+    async def post(self, *descriptors: Descriptor | bytes, **options: Any) -> bool:
         self.write(*descriptors)
         return await self.tell(**options)
 
-    def records(self):
+    def records(self) -> list[Record]:
         """New records in memory, in order."""
-        found = []
+        assert self.place.records is not None
+        found: list[Record] = []
         while True:
             address = self.place.records + self._read % self.place.entries * RECORD_BYTES
             record = Record.unpack(int.from_bytes(self.bench.memory.read(address, RECORD_BYTES), "little"))

@@ -4,8 +4,10 @@ Under the fast harness, with addresses that use all 64 bits; every byte is check
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-from sim.cpp import Flow, Target
+from hw.dma_engine.config import DmaConfig
+from sim.cpp import Flow, Harness, Target
 
 __all__ = ["Soak", "runs"]
 
@@ -20,9 +22,9 @@ class Soak:
     name: str
     flow: Flow
     target: Target
-    options: dict
+    options: dict[str, Any]
 
-    def run(self, harness, seed):
+    def run(self, harness: Harness, seed: int) -> dict[str, Any]:
         """Its row of the result. Raises :class:`sim.cpp.HarnessFailed` where anything is wrong."""
         result = harness.run([self.flow], [self.target], seed=seed, limit=200_000_000, timeout=3600, **self.options)
         checked = result["checked"]
@@ -30,7 +32,7 @@ class Soak:
                 "wrong_bytes": checked["wrong_bytes"], "cycles": result["cycles"], "seconds": result["seconds"]}
 
 
-def runs(config, single, together):
+def runs(config: DmaConfig, single: int, together: int) -> tuple[Soak, ...]:
     """Runs with ``single`` requests one at a time, and ``together`` back to back."""
     quick, slow = Target(read_latency=20, write_latency=20), Target(read_latency=100, write_latency=100)
     # Some queue's words are more than can wait; a thread posts as many as it knows to fit.

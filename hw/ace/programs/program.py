@@ -5,7 +5,7 @@ Schedule -> Program -> words, for the memory of :mod:`~.programs`. Plain Python.
 
 from dataclasses import dataclass
 
-from hw.ace.config import COLUMN_BYTES
+from hw.ace.config import COLUMN_BYTES, AceConfig
 from hw.ace.words import HeaderWord, PhaseWord, SendWord, TransferWord
 
 __all__ = ["Phase", "Program", "encode"]
@@ -36,14 +36,15 @@ class Program:
     phases: tuple[Phase, ...] = ()
 
 
-def encode(program, config):
+def encode(program: Program, config: AceConfig) -> list[int]:
     """48-bit words of a program. Raises ValueError when it does not fit a slot, or a number its field."""
     piece = config.chunk_bytes // program.places // COLUMN_BYTES
     if not piece:
         raise ValueError(f"{program.places} places of {COLUMN_BYTES} bytes do not fit a slot of "
                          f"{config.chunk_bytes} bytes")
-    words = [HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,
-                        program.src_whole, program.dst_whole, piece), *program.fills, *program.drains]
+    words: list[HeaderWord | TransferWord | PhaseWord | SendWord] = [
+        HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,
+                   program.src_whole, program.dst_whole, piece), *program.fills, *program.drains]
     for phase in program.phases:
         words += [PhaseWord(phase.port, phase.span, len(phase.sends), phase.receives, phase.granted), *phase.sends]
     try:

@@ -1,5 +1,6 @@
 """ARK mode in the golden model: 8-byte words to requests, and the flags that tell of their ends."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,10 +32,11 @@ class ArkRequest(NamedTuple):
     word: NativeWord | None
     fault: Status | None
     #: Addresses of its RC flag and its SC flag, in the order in which they are set.
-    flags: tuple = ()
+    flags: tuple[int, ...] = ()
 
 
-def ark_requests(store, strobes, ark, domain, connections):
+def ark_requests(store: int, strobes: int, ark: ArkQueue, domain: int,
+                 connections: Mapping[int, Connection]) -> list[ArkRequest]:
     """Requests of a 16-byte store to the page of a queue in ARK mode."""
     found = []
     for half in range(2):
@@ -44,7 +46,7 @@ def ark_requests(store, strobes, ark, domain, connections):
     return found
 
 
-def _request(stored, whole, ark, domain, connections):
+def _request(stored: int, whole: bool, ark: ArkQueue, domain: int, connections: Mapping[int, Connection]) -> ArkRequest:
     word = ArkWord.unpack(stored)
     if not whole or word.req or word.reserved:
         return ArkRequest(None, Status.MALFORMED)

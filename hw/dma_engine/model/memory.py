@@ -1,6 +1,9 @@
 """The golden model's memory: sparse bytes, each defined or undefined."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
+import numpy.typing as npt
 
 from hw.common.sizes import PAGE_BYTES
 
@@ -10,11 +13,11 @@ __all__ = ["Memory"]
 class Memory:
     """Sparse bytes at 64-bit addresses, each defined or undefined. What was never written reads as 0."""
 
-    def __init__(self):
-        self._data = {}
-        self._undefined = {}
+    def __init__(self) -> None:
+        self._data: dict[int, bytearray] = {}
+        self._undefined: dict[int, npt.NDArray[np.bool_]] = {}
 
-    def _spans(self, address, length):
+    def _spans(self, address: int, length: int) -> Iterator[tuple[int, int, int, int]]:
         """``(page, first byte in it, bytes, position in the whole)`` of each page that a range touches."""
         position = 0
         while position < length:
@@ -23,14 +26,14 @@ class Memory:
             yield address + position - first, first, size, position
             position += size
 
-    def read(self, address, length):
+    def read(self, address: int, length: int) -> bytes:
         data = bytearray(length)
         for page, first, size, position in self._spans(address, length):
             if page in self._data:
                 data[position:position + size] = self._data[page][first:first + size]
         return bytes(data)
 
-    def undefined(self, address, length):
+    def undefined(self, address: int, length: int) -> npt.NDArray[np.bool_] | None:
         """Which bytes of a range are undefined, as a NumPy array of bool, or None where all are defined."""
         if not self._undefined:
             return None
@@ -40,7 +43,7 @@ class Memory:
                 mask[position:position + size] = self._undefined[page][first:first + size]
         return mask if mask.any() else None
 
-    def gather(self, pieces):
+    def gather(self, pieces: Sequence[tuple[int, int]]) -> tuple[bytes, npt.NDArray[np.bool_] | None]:
         """Bytes of ``(address, length)`` pieces, one behind the other, and which of them are undefined."""
         data = b"".join(self.read(*piece) for piece in pieces)
         masks = [self.undefined(*piece) for piece in pieces]
@@ -49,7 +52,7 @@ class Memory:
         return data, np.concatenate([np.zeros(length, dtype=bool) if mask is None else mask
                                      for mask, (_, length) in zip(masks, pieces, strict=True)])
 
-    def write(self, address, data, undefined=None):
+    def write(self, address: int, data: bytes, undefined: npt.NDArray[np.bool_] | None = None) -> None:
         """Store bytes; those that ``undefined`` marks become undefined, the others defined."""
         for page, first, size, position in self._spans(address, len(data)):
             if page not in self._data:
@@ -63,15 +66,15 @@ class Memory:
                 if not self._undefined[page].any():
                     del self._undefined[page]
 
-    def forget(self, address, length):
+    def forget(self, address: int, length: int) -> None:
         """Make a range undefined."""
         self.write(address, self.read(address, length), np.ones(length, dtype=bool))
 
-    def pages(self):
+    def pages(self) -> list[int]:
         """Addresses of all pages that were ever written."""
         return sorted(self._data)
 
-    def differences(self, address, data):
+    def differences(self, address: int, data: bytes) -> list[int]:
         """Addresses of the bytes in which ``data``, found at ``address``, is wrong."""
         expected = np.frombuffer(self.read(address, len(data)), dtype=np.uint8)
         wrong = expected != np.frombuffer(bytes(data), dtype=np.uint8)

@@ -1,8 +1,12 @@
 """The golden model's regions: where their bytes are."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Region"]
+__all__ = ["Piece", "Region"]
+
+Piece = tuple[int | None, int]
+"""Address and bytes of a part of a range; no address where the page is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,20 +27,20 @@ class Region:
     first_page: int = 0
 
     @property
-    def attributes(self):
+    def attributes(self) -> tuple[int, int, int]:
         """AxCACHE, AxPROT and AxQOS of the region's bursts; Allocate needs Modifiable."""
         return (self.cache if self.cache & 2 else self.cache & 3), self.prot, self.qos
 
     @property
-    def page_bytes(self):
+    def page_bytes(self) -> int:
         return 2 << 20 if self.large else 64 << 10
 
-    def pieces(self, pages, offset, length):
+    def pieces(self, pages: Mapping[int, int], offset: int, length: int) -> list[Piece]:
         """Where the bytes of a range are, in their order: ``(address, bytes)``, and an address of None where the page
         is missing. ``pages`` has the address of each page that is present, by its number in the page table."""
         if not self.paged:
             return [(self.base + offset, length)]
-        found = []
+        found: list[Piece] = []
         while length:
             number, place = divmod(offset, self.page_bytes)
             size = min(length, self.page_bytes - place)
@@ -45,7 +49,7 @@ class Region:
             offset, length = offset + size, length - size
         return found
 
-    def covers(self, pages, address):
+    def covers(self, pages: Mapping[int, int], address: int) -> bool:
         """Whether one of the region's bytes is at ``address``."""
         return any(start is not None and start <= address < start + size
                    for start, size in self.pieces(pages, 0, self.length))

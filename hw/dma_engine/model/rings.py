@@ -3,11 +3,14 @@
 A descriptor is read when its ring is told of it; software leaves it alone until one of its requests has ended.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from hw.dma_engine.descriptors import RingPlace
 from hw.dma_engine.words import NativeWord, Opcode, Status
+
+from .memory import Memory
 
 __all__ = ["Ring", "RingWord", "expand"]
 
@@ -24,6 +27,10 @@ class RingWord(NamedTuple):
     end: bool
 
 
+Stored = tuple[int, bytes]
+"""An address, and the bytes stored there."""
+
+
 @dataclass
 class Ring:
     """State of one descriptor ring."""
@@ -36,9 +43,9 @@ class Ring:
     bytes: int = 0
     written: int = 0
     #: ``(address, 8 bytes)`` of the latest record, None before the first.
-    latest: tuple | None = None
+    latest: Stored | None = None
 
-    def advance_to(self, tail, memory, faulty):
+    def advance_to(self, tail: int, memory: Memory, faulty: Callable[[int], bool]) -> list[list[RingWord]] | None:
         """Requests that a doorbell makes, a list per descriptor, or None if the tail is not possible.
 
         ``faulty`` tells whether reads of an address fail.
@@ -46,14 +53,15 @@ class Ring:
         numbers = self._told(tail)
         if numbers is None:
             return None
-        found, records = [], self.place.records is not None
+        found: list[list[RingWord]] = []
+        records = self.place.records is not None
         for number in numbers:
             address = self.place.base + number % self.place.entries * DESCRIPTOR_BYTES
             found.append([RingWord(None, Status.RING_FETCH, 0, records)] if faulty(address)
                          else expand(memory.read(address, DESCRIPTOR_BYTES), records))
         return found
 
-    def _told(self, tail):
+    def _told(self, tail: int) -> range | None:
         ahead = (tail - self.tail) % POINTERS
         if ahead > self.place.entries:
             # Behind: an older doorbell comes late.
@@ -62,7 +70,7 @@ class Ring:
         self.tail = (self.tail + ahead) % POINTERS
         return numbers
 
-    def end(self, status, length, ring_word):
+    def end(self, status: Status, length: int, ring_word: RingWord) -> Stored | None:
         """Add a request's end; ``(address, 8 bytes)`` of the record if it completes one."""
         if self.status is Status.OK:
             self.status = status
@@ -72,17 +80,18 @@ class Ring:
             return None
         first_lap = self.written // self.place.entries % 2 == 0
         value = ring_word.tag | self.status << 16 | first_lap << 23 | self.bytes % (1 << 40) << 24
+        assert self.place.records is not None
         self.latest = self.place.records + self.written % self.place.entries * 8, value.to_bytes(8, "little")
         self.status, self.bytes, self.written = Status.OK, 0, self.written + 1
         return self.latest
 
 
-def expand(data, records):
+def expand(data: bytes, records: bool) -> list[RingWord]:
     """Requests of a descriptor of 64 bytes, in order; ``records`` tells whether the ring has records."""
     head, tag = int.from_bytes(data[0:2], "little"), int.from_bytes(data[2:4], "little")
     kind, flags, count = head & 15, head >> 4 & 255, head >> 12
     wants_record = bool(flags & 16)
-    found = None
+    found: list[NativeWord | None] | None = None
     if not (any(data[4:16]) or flags & 0xE0 or (wants_record and not records)):
         if kind == 1 and count in (1, 2, 3):
             found = [NativeWord.unpack(int.from_bytes(data[16 + 16 * index:32 + 16 * index], "little"))
@@ -101,7 +110,7 @@ def expand(data, records):
     return requests
 
 
-def _rows(data):
+def _rows(data: bytes) -> list[NativeWord | None] | None:
     """Rows of a 2-D copy, None for one that begins or has begun before or behind what an offset can say."""
     row = NativeWord.unpack(int.from_bytes(data[16:32], "little"))
     strides = [int.from_bytes(data[at:at + 8], "little", signed=True) for at in (32, 40)]
@@ -112,7 +121,8 @@ def _rows(data):
         return None
     if row.length == 0:
         return [row]
-    source, destination, found = row.src_offset, row.dst_offset, []
+    found: list[NativeWord | None] = []
+    source, destination = row.src_offset, row.dst_offset
     for _ in range(rows):
         inside = 0 <= source < 1 << 36 and 0 <= destination < 1 << 36
         found.append(row._replace(src_offset=source, dst_offset=destination) if inside else None)

@@ -8,7 +8,13 @@ one at a time  one queue whose thread posts a request when it has seen SC of the
 =============  ========================================================================================
 """
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from rich.console import Console
 from rich.table import Table
+
+from .runner import Bench, Case, Row
 
 __all__ = ["VARIANTS", "cases", "show"]
 
@@ -21,15 +27,15 @@ VARIANTS = {
 }
 
 
-def cases(bench, sizes, latencies):
+def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Iterator[Case]:
     for latency in latencies:
         for size in sizes:
             for variant in VARIANTS:
                 yield "ablations", f"{variant}, {size} B, latency {latency}", (
-                    lambda variant=variant, size=size, latency=latency: _point(bench, variant, size, latency))
+                    partial(_point, bench, variant, size, latency))
 
 
-def _point(bench, variant, size, latency):
+def _point(bench: Bench, variant: str, size: int, latency: int) -> Row:
     registers = {"every word": {"ABLATION": {"every_word": 1}}, "one read": {"ABLATION": {"single_read": 1}}}
     if variant == "one at a time":
         queues, flow, warmup = 1, bench.flow(size), 0
@@ -45,11 +51,12 @@ def _point(bench, variant, size, latency):
             "bus_share": bench.share(result["window"]), "requests_per_cycle": bench.rate(result["window"], size)}
 
 
-def show(result, console):
+def show(result: Row, console: Console) -> None:
     table = Table(title="Share of the bus with one part of the pipelining taken away")
     for name in ("latency", "size", *VARIANTS):
         table.add_column(name, justify="right")
-    shares, before = {}, None
+    shares: dict[tuple[int, int], dict[str, float]] = {}
+    before = None
     for row in result["ablations"]:
         shares.setdefault((row["latency"], row["size"]), {})[row["variant"]] = row["bus_share"]
     for (latency, size), share in shares.items():

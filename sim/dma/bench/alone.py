@@ -4,25 +4,30 @@ A queue has as many segments between issue and retirement as its window holds: n
 trip of the memory, 2L and some cycles of the engine's.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
+from rich.console import Console
 from rich.table import Table
+
+from .runner import Bench, Case, Row
 
 __all__ = ["cases", "show"]
 
 KINDS = ("plain", "extended")
 
 
-def cases(bench, sizes, latencies):
+def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Iterator[Case]:
     kinds = KINDS if bench.config.extended < bench.config.queues else KINDS[1:]
     for latency in latencies:
         for kind in kinds:
             for size in sizes:
                 yield "alone", f"one {kind} queue, {size} B, latency {latency}", (
-                    lambda kind=kind, size=size, latency=latency: _point(bench, kind, size, latency))
+                    partial(_point, bench, kind, size, latency))
 
 
-def _point(bench, kind, size, latency):
+def _point(bench: Bench, kind: str, size: int, latency: int) -> Row:
     """One queue that is kept full of native words."""
     config = bench.config
     window = config.window if kind == "plain" else config.extended_window
@@ -34,7 +39,7 @@ def _point(bench, kind, size, latency):
             "requests_per_cycle": bench.rate(measured, size)}
 
 
-def show(result, console):
+def show(result: Row, console: Console) -> None:
     table = Table(title="One queue alone, kept full")
     for name in ("latency", "queue", "window", "size", "bus share", "requests/cycle"):
         table.add_column(name, justify="right")

@@ -3,5 +3,5 @@
 __all__ = ["cycles"]
 
 
-def cycles(value):
+def cycles(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"

@@ -1,6 +1,13 @@
 """What one queue that misbehaves takes from the others."""
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from rich.console import Console
+
 from sim.cpp import Flow
+
+from .runner import Bench, Case, Row
 
 __all__ = ["KINDS", "cases", "show"]
 
@@ -8,12 +15,12 @@ KINDS = {1: "beyond its region", 2: "malformed words", 3: "never started"}
 """How the queue misbehaves, as :class:`sim.cpp.Flow` numbers it."""
 
 
-def cases(bench, sizes, latencies):
+def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Iterator[Case]:
     for kind in KINDS:
-        yield "misbehaving", f"a queue with {KINDS[kind]}", lambda kind=kind: beside(bench, latencies[-1], kind)
+        yield "misbehaving", f"a queue with {KINDS[kind]}", partial(beside, bench, latencies[-1], kind)
 
 
-def beside(bench, latency, kind, size=1024):
+def beside(bench: Bench, latency: int, kind: int, size: int = 1024) -> Row:
     """Row of the other queues' payload on W while one queue posts nothing but bad words, and while it does not."""
     others = bench.full(size, latency, max(2, bench.queues - 1))
     last = bench.config.queues - 1
@@ -26,7 +33,7 @@ def beside(bench, latency, kind, size=1024):
             "beside": shares[1], "bad_words_per_cycle": round(window["misbehaved"] / window["cycles"], 3)}
 
 
-def show(result, console):
+def show(result: Row, console: Console) -> None:
     for row in result["misbehaving"]:
         console.print(f"Beside a queue with {row['kind']}, {row['bad_words_per_cycle']:.2f} words per cycle: "
                       f"{row['beside']:.3f} of W, without it {row['alone']:.3f}.", highlight=False)

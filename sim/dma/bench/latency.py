@@ -1,8 +1,13 @@
 """Cycles of one request: alone, behind a large one, and under load."""
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from rich.console import Console
 from rich.table import Table
 
 from .format import cycles
+from .runner import Bench, Case, Row
 
 __all__ = ["cases", "show"]
 
@@ -11,18 +16,16 @@ _LOADS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 _LOAD_BYTES = 1024
 
 
-def cases(bench, sizes, latencies):
+def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Iterator[Case]:
     for latency in latencies:
-        yield "single_by_latency", f"one request, latency {latency}", lambda latency=latency: _single(bench, latency)
+        yield "single_by_latency", f"one request, latency {latency}", partial(_single, bench, latency)
         for large in _LARGE:
-            yield "behind", f"64 B behind {large} B, latency {latency}", lambda latency=latency, large=large: _behind(
-                bench, latency, large)
+            yield "behind", f"64 B behind {large} B, latency {latency}", partial(_behind, bench, latency, large)
         for share in _LOADS:
-            yield "load", f"load {share}, latency {latency}", lambda latency=latency, share=share: _load(
-                bench, latency, share)
+            yield "load", f"load {share}, latency {latency}", partial(_load, bench, latency, share)
 
 
-def _single(bench, latency, size=64):
+def _single(bench: Bench, latency: int, size: int = 64) -> Row:
     """One request in an idle engine. Cycles start with the doorbell's W handshake."""
     request, = bench.run([bench.flow(size, requests=1)], latency)["requests"]
     return {
@@ -36,7 +39,7 @@ def _single(bench, latency, size=64):
     }
 
 
-def _behind(bench, latency, large, small=64):
+def _behind(bench: Bench, latency: int, large: int, small: int = 64) -> Row:
     """A small request right behind a large one on another queue; and one among queues full of large ones."""
     result = bench.run([bench.flow(large, requests=1), bench.flow(small, first=1, requests=1, start=1)], latency)
     alone = next(request for request in result["requests"] if request["queue"] == 1)
@@ -49,7 +52,7 @@ def _behind(bench, latency, large, small=64):
             "seen_among": among["to_seen"]}
 
 
-def _load(bench, latency, share, size=_LOAD_BYTES):
+def _load(bench: Bench, latency: int, share: float, size: int = _LOAD_BYTES) -> Row:
     """Latency where requests come evenly and ask for ``share`` of the bus."""
     flow = bench.flow(size, count=bench.queues, depth=bench.config.queue_depth,
                       rate=share * bench.config.beat_bytes / size)
@@ -58,7 +61,7 @@ def _load(bench, latency, share, size=_LOAD_BYTES):
             **result["latency"]}
 
 
-def show(result, console):
+def show(result: Row, console: Console) -> None:
     table = Table(title="One 64 B request, cycles")
     for name in ("latency", "doorbell to AR", "to data done", "beyond memory", "done to RC", "done to SC"):
         table.add_column(name, justify="right")

@@ -3,10 +3,17 @@
 ``draw`` writes three: FILE (beside what other open engines reach), FILE-ablation and FILE-latency.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .ablation import VARIANTS
 from .peers import PEER_ADDED, PEER_BEHIND, PEER_LATENCIES, PEER_SHARES, PEER_SIZES
+from .runner import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["draw", "names"]
 
@@ -14,13 +21,13 @@ _MARKERS = "s^DvP*"
 _STYLES = {"all": "o-", "every word": "s--", "one read": "^-.", "one at a time": "v:"}
 
 
-def names(path):
+def names(path: str | Path) -> list[Path]:
     """Files that :func:`draw` writes."""
     path = Path(path)
     return [path, *(path.with_name(f"{path.stem}-{what}{path.suffix}") for what in ("ablation", "latency"))]
 
 
-def draw(result, path):
+def draw(result: Row, path: str | Path) -> list[Path]:
     """Write the plots of a result of :func:`sim.dma.bench.measure` as PNG, and return their paths."""
     import matplotlib
 
@@ -32,7 +39,7 @@ def draw(result, path):
     return names(path)
 
 
-def _panels(result, rows):
+def _panels(result: Row, rows: Sequence[Row]) -> "tuple[Figure, list[tuple[Axes, int, list[Row]]]]":
     """A figure with a panel per latency, shares over bytes; ``(figure, [(axis, latency, rows)])``."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, FuncFormatter
@@ -56,9 +63,9 @@ def _panels(result, rows):
                     for axis, latency in zip(axes, latencies, strict=True)]
 
 
-def _finish(figure, axes, title):
+def _finish(figure: "Figure", axes: "Sequence[Axes]", title: str) -> "Figure":
     """Title, and one legend for all panels below them."""
-    labels = {}
+    labels: dict[Any, Any] = {}
     for axis in axes:
         labels |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     figure.suptitle(title, fontsize=10)
@@ -67,7 +74,7 @@ def _finish(figure, axes, title):
     return figure
 
 
-def _shares(result):
+def _shares(result: Row) -> "Figure":
     figure, panels = _panels(result, result["results"])
     for axis, latency, rows in panels:
         sizes = [row["size"] for row in rows]
@@ -91,7 +98,7 @@ def _shares(result):
                    "(others: 512 bit, aligned, no completion words)")
 
 
-def _ablations(result):
+def _ablations(result: Row) -> "Figure":
     figure, panels = _panels(result, result["ablations"])
     for axis, latency, rows in panels:
         for variant, meaning in VARIANTS.items():
@@ -103,7 +110,7 @@ def _ablations(result):
                    "with one part of the pipelining taken away")
 
 
-def _latencies(result):
+def _latencies(result: Row) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
@@ -152,7 +159,7 @@ def _latencies(result):
     return figure
 
 
-def _bars(axis, bars):
+def _bars(axis: "Axes", bars: Sequence[tuple[str, int, str]]) -> None:
     names, values, colors = zip(*bars, strict=True)
     drawn = axis.barh(range(len(bars)), values, color=colors)
     axis.bar_label(drawn, [f"{value:,}" for value in values], fontsize=7, padding=2)
@@ -161,15 +168,15 @@ def _bars(axis, bars):
     axis.invert_yaxis()
 
 
-def _engine(result):
+def _engine(result: Row) -> str:
     return f"dmace {result.get('config', '')}".rstrip()
 
 
-def _shift(result):
+def _shift(result: Row) -> str:
     return ", unaligned" if result["source_shift"] or result["destination_shift"] else ""
 
 
-def _bytes(size):
+def _bytes(size: float) -> str:
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:g} {name}"

@@ -4,11 +4,16 @@ A descriptor costs a beat on R of its own (in ``wide``): with one word in each h
 three quarters.
 """
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from rich.console import Console
 from rich.table import Table
 
 from sim.cpp import Flow
 
 from .format import cycles
+from .runner import Bench, Case, Row
 
 __all__ = ["cases", "show"]
 
@@ -17,18 +22,17 @@ BELL = 8
 """Descriptors told of by one doorbell."""
 
 
-def cases(bench, sizes, latencies):
+def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Iterator[Case]:
     del sizes
     rings = sorted({1, bench.config.extended})
     for latency in latencies:
         for count in rings:
             for words, records in ((1, 0), (3, 0), (1, 1), (3, 1)):
                 yield ("rings", f"{count} rings, {words} words a descriptor, latency {latency}",
-                       lambda count=count, words=words, records=records, latency=latency: _point(
-                           bench, count, words, records, latency))
+                       partial(_point, bench, count, words, records, latency))
 
 
-def _point(bench, count, words, records, latency):
+def _point(bench: Bench, count: int, words: int, records: int, latency: int) -> Row:
     depth = 2 * bench.config.extended_window + bench.config.ring_depth * words
     flow = Flow(size=SIZE, count=count, ring=words, records=records, depth=depth, burst=BELL * words)
     result = bench.run([flow], latency, warmup=bench.steady(latency), window=12000)
@@ -40,7 +44,7 @@ def _point(bench, count, words, records, latency):
     }
 
 
-def show(result, console):
+def show(result: Row, console: Console) -> None:
     table = Table(title=f"{SIZE} B copies by descriptor ring, {BELL} descriptors a doorbell")
     for name in ("latency", "rings", "words a descriptor", "records", "bus share", "R share", "record after"):
         table.add_column(name, justify="right")

@@ -4,9 +4,18 @@ The memory answers L cycles after AR and L cycles after the last W beat, never p
 peers in ``peers.py``. Every run checks every byte.
 """
 
-from sim.cpp import Flow, Target
+from collections.abc import Callable, Sequence
+from typing import Any
 
-__all__ = ["UNALIGNED", "Bench"]
+from sim.cpp import Flow, Harness, Target
+
+__all__ = ["UNALIGNED", "Bench", "Case", "Row"]
+
+Row = dict[str, Any]
+"""What was measured, by name, as it becomes JSON."""
+
+Case = tuple[str, str, Callable[[], Row]]
+"""Name of a list of rows, what to say meanwhile, and what makes the row."""
 
 #: Bytes beyond alignment of source and destination.
 UNALIGNED = (3, 17)
@@ -32,26 +41,26 @@ class Bench:
         Simulated so far, and how long that took.
     """
 
-    def __init__(self, harness, *, queues, seed=1, shifts=(0, 0)):
+    def __init__(self, harness: Harness, *, queues: int, seed: int = 1, shifts: tuple[int, int] = (0, 0)) -> None:
         self.harness, self.config, self.queues, self.seed = harness, harness.config, queues, seed
         self.shifts = tuple(shift % self.config.beat_bytes for shift in shifts)
         self.cycles, self.seconds = 0, 0.0
 
-    def run(self, flows, latency, **options):
+    def run(self, flows: Sequence[Flow], latency: int, **options: Any) -> Row:
         """What the harness measured, with a memory of this latency."""
         return self.run_on(flows, [Target(read_latency=latency, write_latency=latency)], **options)
 
-    def run_on(self, flows, targets, **options):
+    def run_on(self, flows: Sequence[Flow], targets: Sequence[Target], **options: Any) -> Row:
         """What the harness measured, with these memories."""
         result = self.harness.run(flows, targets, seed=self.seed, **options)
         self.cycles += result["cycles"]
         self.seconds += result["seconds"]
         return result
 
-    def flow(self, size, **options):
+    def flow(self, size: int, **options: Any) -> Flow:
         return Flow(size=size, source_shift=self.shifts[0], destination_shift=self.shifts[1], **options)
 
-    def full(self, size, latency, count, window=None):
+    def full(self, size: int, latency: int, count: int, window: int | None = None) -> Flow:
         """Requests enough that no queue ever runs empty, in the engine and on the way; its window may be another."""
         config = self.config
         window = window or config.window
@@ -61,18 +70,18 @@ class Bench:
         depth = waiting + min(8 * window, in_flight + unseen)
         return self.flow(size, count=count, waiting=waiting, depth=depth)
 
-    def steady(self, latency):
+    def steady(self, latency: int) -> int:
         """Cycles after which full queues have come to a steady state."""
         return 6 * latency + 3000
 
-    def beats(self, size):
+    def beats(self, size: int) -> int:
         """W beats of a request."""
         return -(-(self.shifts[1] + size) // self.config.beat_bytes)
 
-    def share(self, window):
+    def share(self, window: Row) -> float:
         """Payload's share of W."""
-        return round(window["payload_bytes"] / window["cycles"] / self.config.beat_bytes, 4)
+        return float(round(window["payload_bytes"] / window["cycles"] / self.config.beat_bytes, 4))
 
-    def rate(self, window, size):
+    def rate(self, window: Row, size: int) -> float:
         """Requests per cycle."""
-        return round(window["payload_bytes"] / size / window["cycles"], 5)
+        return float(round(window["payload_bytes"] / size / window["cycles"], 5))

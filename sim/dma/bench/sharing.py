@@ -1,10 +1,15 @@
 """Memories of unequal speed behind one engine, and queues of unequal weight."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
+from rich.console import Console
 from rich.table import Table
 
 from sim.cpp import Target
+
+from .runner import Bench, Case, Row
 
 __all__ = ["cases", "show"]
 
@@ -16,15 +21,15 @@ _LIMIT = 128
 _WEIGHTS = (1, 2, 4)
 
 
-def cases(bench, sizes, latencies):
+def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Iterator[Case]:
     for size in _SIZES:
         for limit in (0, _LIMIT):
             note = f"two memories, {size} B, {f'limit {limit}' if limit else 'no limit'}"
-            yield "targets", note, lambda size=size, limit=limit: _targets(bench, size, limit)
+            yield "targets", note, partial(_targets, bench, size, limit)
     yield "weights", "weights", lambda: _weights(bench, 1024, latencies[0])
 
 
-def _targets(bench, size, limit):
+def _targets(bench: Bench, size: int, limit: int) -> Row:
     """Queues full of copies in a fast memory, and as many in one with a tenth of its speed and 1/20 of the bus."""
     count = min(bench.queues, bench.config.queues // 2)
     fast, slow = bench.full(size, 100, count), bench.full(size, 1000, count)
@@ -38,7 +43,7 @@ def _targets(bench, size, limit):
             "slow_share": round(moved / window["cycles"] / bench.config.beat_bytes, 4)}
 
 
-def _weights(bench, size, latency):
+def _weights(bench: Bench, size: int, latency: int) -> Row:
     """Bytes of full queues over what their weights promise, the most and the least."""
     flows = [replace(bench.full(size, latency, 1), first=queue, weight=weight)
              for queue, weight in enumerate(_WEIGHTS)]
@@ -49,7 +54,7 @@ def _weights(bench, size, latency):
             "least": round(min(each) / mean, 4), "most": round(max(each) / mean, 4)}
 
 
-def show(result, console):
+def show(result: Row, console: Console) -> None:
     table = Table(title="A fast memory, and one of 1/10 of the speed and 1/20 of the bus; both have full queues")
     for name in ("size", "TARGET_LIMIT", "bus share", "R share", "of it slow"):
         table.add_column(name, justify="right")

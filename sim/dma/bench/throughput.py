@@ -1,20 +1,24 @@
 """Share of the bus over the size of requests."""
 
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from rich.console import Console
 from rich.table import Table
 
 from .format import cycles
+from .runner import Bench, Case, Row
 
 __all__ = ["cases", "show"]
 
 
-def cases(bench, sizes, latencies):
+def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Iterator[Case]:
     for latency in latencies:
         for size in sizes:
-            yield "results", f"{size} B, latency {latency}", lambda size=size, latency=latency: _point(
-                bench, size, latency)
+            yield "results", f"{size} B, latency {latency}", partial(_point, bench, size, latency)
 
 
-def _point(bench, size, latency):
+def _point(bench: Bench, size: int, latency: int) -> Row:
     """Requests of one size, on queues that are kept full, and on queues of threads.
 
     Threads post only what they know to fit, because they have seen SC; that is bounded by words per queue times
@@ -36,13 +40,13 @@ def _point(bench, size, latency):
     }
 
 
-def _thread_depth(bench, size, latency):
+def _thread_depth(bench: Bench, size: int, latency: int) -> int:
     """Words that threads keep posted per queue: enough for the round trip if the queue holds as many."""
     there_and_back = 2 * (3 * latency + 200)
     return min(bench.config.queue_depth, 1 + -(-there_and_back // (bench.queues * bench.beats(size))))
 
 
-def show(result, console):
+def show(result: Row, console: Console) -> None:
     shift = f", {result['source_shift']} and {result['destination_shift']} bytes off" if result["source_shift"] else ""
     table = Table(title=f"DMA engine {result['config']}, {result['data_width']} bit, {result['queues']} queues{shift}",
                   caption="Queues full, with the longest cycles from a request's end to AW of the word that tells; and "

@@ -1,0 +1,8 @@
+"""What the components here take as the shape of a payload."""
+
+from amaranth.hdl import Shape, ShapeCastable
+
+__all__ = ["ShapeLike"]
+
+ShapeLike = Shape | ShapeCastable | int | range | type
+"""A layout, a number of bits, a range of numbers, or a class of Amaranth's ``Struct`` or ``Enum``."""
