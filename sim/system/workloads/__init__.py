@@ -8,7 +8,9 @@
 """
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from hw.errors import UserError
 
@@ -22,13 +24,13 @@ __all__ = ["GROUPS", "MADE", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Pr
 
 TABLES = Path(__file__).parent / "tables"
 
-MADE = {"gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
+MADE: dict[str, Callable[..., Workload]] = {"gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
 """Name -> function that makes the workload."""
 
 NAMES = (*sorted(path.stem for path in TABLES.glob("*.csv")), *MADE)
 
 
-def load(name, **settings):
+def load(name: str, **settings: Any) -> Workload:
     """A :class:`Workload` by name, or of a file that ends in ``.csv``.
 
     Parameters
