@@ -3,7 +3,7 @@ repeat."""
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -67,10 +67,10 @@ class Experiment:
     def processor(self) -> Processor:
         """:class:`Processor`: the machine's, with ``processor.efficiency``."""
         npu = self.config().npu
-        mine: dict[str, Any] = self._for("processor.")
+        mine = self._for("processor.")
         if unknown := set(mine) - {"efficiency"}:
             raise UserError(f"there is no setting 'processor.{min(unknown)}'; there is processor.efficiency.")
-        return replace(Processor(flops=npu.flops, memory=npu.memory_bytes_per_s), **mine)
+        return by_name.apply(Processor(flops=npu.flops, memory=npu.memory_bytes_per_s), mine)
 
     def graph(self) -> Graph:
         """:class:`Graph` of all steps."""
@@ -83,7 +83,7 @@ class Experiment:
             return chakra.read(self.workload.removeprefix("chakra:"))
         return unroll(load(self.workload, **mine), self.steps, overlap=self.config().kind.overlap)
 
-    def _for(self, prefix: str) -> dict[str, Any]:
+    def _for(self, prefix: str) -> dict[str, by_name.Setting]:
         return {name.removeprefix(prefix): value for name, value in self.settings.items() if name.startswith(prefix)}
 
     def check(self) -> None:

@@ -6,7 +6,7 @@ A name is a path through the fields of a configuration; a number in it is a plac
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from hw.errors import UserError
 
@@ -102,9 +102,8 @@ def _set(config: Any, path: list[str], value: Setting, name: str) -> Any:
     old = getattr(config, here)
     if rest:
         return replace(config, **{here: _set(old, rest, value, name)})
-    accepted: dict[type, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}
-    kinds = accepted.get(type(old), (int, float, str, type(None)))
-    wrong = not isinstance(value, (*kinds, type(None))) or (isinstance(value, bool) and bool not in kinds)
-    if wrong or (value is None and type(old) in (bool, str)):
+    annotation = next(field.type for field in fields(config) if field.name == here)
+    kinds = get_args(annotation) or (annotation,)
+    if type(value) not in ((*kinds, int) if float in kinds else kinds):
         raise UserError(f"{name} must be like {old!r}, not {value!r}.")
     return replace(config, **{here: value})
