@@ -1,8 +1,11 @@
 """``dmace fpga``: bitstreams by open tools, and what they take."""
 
+import argparse
 import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -19,10 +22,17 @@ from .package import write as write_package
 from .placing import SEEDS
 from .targets import TARGETS
 
+if TYPE_CHECKING:
+    from sim.verilator.build import Status
+
+    from .build import Made
+
 __all__ = ["configure", "run"]
 
+_Result = TypeVar("_Result")
 
-def configure(parser):
+
+def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="make a bitstream", description="Make a bitstream by Yosys, nextpnr and "
                                "ecppack, and report its area and its clock.")
@@ -52,7 +62,7 @@ def configure(parser):
     actions.add_parser("targets", help="list the boards")
 
 
-def _add_design(parser):
+def _add_design(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="ulx3s-85f", choices=tuple(TARGETS), metavar="T",
                         help=f"board: {', '.join(TARGETS)} (default: ulx3s-85f)")
     parser.add_argument("--design", default="dma", choices=DESIGNS, metavar="D",
@@ -63,13 +73,13 @@ def _add_design(parser):
     parser.add_argument("--mhz", type=float, metavar="F", help="clock of the engine (default: the target's)")
 
 
-def _add_seeds(parser):
+def _add_seeds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=integer, nargs="+", default=SEEDS, metavar="S", help="of the placements, as "
                         "many at a time as there are cores; the fastest is kept "
                         f"(default: {' '.join(map(str, SEEDS))})")
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     if args.action == "targets":
         return _list()
     if args.action == "package":
@@ -98,7 +108,7 @@ def run(args):
 
 
 @contextmanager
-def _written(folder):
+def _written(folder: Path) -> Iterator[None]:
     """Say in a sentence what hinders writing to ``folder``."""
     try:
         yield
@@ -106,7 +116,7 @@ def _written(folder):
         raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
 
 
-def _build(args):
+def _build(args: argparse.Namespace) -> "Made":
     from .build import board_config, build
 
     for seed in args.seeds:
@@ -119,14 +129,14 @@ def _build(args):
                           lambda status: build(args.target, config, seeds=tuple(args.seeds), status=status))
 
 
-def _with_progress(title, job):
-    """Run ``job(status)`` with what it is at on the terminal, or a line for each stage where there is none."""
+def _with_progress(title: str, job: "Callable[[Status], _Result]") -> _Result:
+    """Run ``job(status)`` and show its progress on the terminal, or print a line for each stage without one."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress:
-        task, told = progress.add_task(title, total=None), [None]
+        task, told = progress.add_task(title, total=None), [""]
 
-        def status(what, done, total):
+        def status(what: str, done: int, total: int) -> None:
             progress.update(task, description=f"{done}/{total} {what}")
             stage = what.partition(",")[0].partition(":")[0]
             if not console.is_terminal and stage != told[0]:
@@ -136,7 +146,7 @@ def _with_progress(title, job):
         return job(status)
 
 
-def _paths(args):
+def _paths(args: argparse.Namespace) -> int:
     from .build import board_config, synthesise
     from .paths import WIRE_NS, longest, ways
 
@@ -155,8 +165,10 @@ def _paths(args):
     if args.json != "-":
         table = Table(title=f"Ways of more than {args.over:g} ns in {args.design} {args.config} for {args.target}, "
                       f"{WIRE_NS:g} ns for each wire", title_justify="left")
-        for name, justify in (("ns", "right"), ("ends", "right"), ("from", "left"), ("to", "left")):
-            table.add_column(name, justify=justify)
+        for name in ("ns", "ends"):
+            table.add_column(name, justify="right")
+        for name in ("from", "to"):
+            table.add_column(name)
         for start, end, ns, count in rows:
             table.add_row(f"{ns:.1f}", f"{count:,}", start, end)
         Console().print(table)
@@ -165,13 +177,14 @@ def _paths(args):
     return 0
 
 
-def show(made):
-    """Print what a build gave."""
+def show(made: "Made") -> None:
+    """Print the report of a build."""
     report, console = made.report, Console()
     table = Table(title=f"{report['design']} {report['preset']} on {report['target']} ({report['part']})",
                   title_justify="left")
-    for name, justify in (("what", "left"), ("used", "right"), ("of", "right"), ("share", "right")):
-        table.add_column(name, justify=justify)
+    table.add_column("what")
+    for name in ("used", "of", "share"):
+        table.add_column(name, justify="right")
     for kind, used in report["used"].items():
         of = report["available"][kind]
         table.add_row(kind, f"{used:,}", f"{of:,}", f"{100 * used / of:.0f} %")
@@ -192,14 +205,14 @@ def show(made):
                       "ask for less by --mhz, or try other --seeds.", highlight=False)
 
 
-def _package(args):
+def _package(args: argparse.Namespace) -> int:
     for path in write_package(args.target, args.output or Path(args.target), design=args.design):
         print(path)
     print(NOT_RUN)
     return 0
 
 
-def _load(args, made):
+def _load(args: argparse.Namespace, made: "Made") -> int:
     from . import tools
 
     if not made.report["met"]:
@@ -211,7 +224,7 @@ def _load(args, made):
     return 0
 
 
-def _list():
+def _list() -> int:
     table = Table()
     for name in ("target", "board", "part", "oscillator", "designs"):
         table.add_column(name)
