@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -155,23 +156,24 @@ def _serial() -> Iterator[_Each]:
 @contextmanager
 def _dask(scheduler: str | None, workers: int | None) -> Iterator[_Each]:
     try:
-        from distributed import Client, LocalCluster, as_completed
+        distributed: Any = import_module("distributed")
     except ModuleNotFoundError:
         raise UserError("a sweep on several cores or machines needs the Python package distributed; run "
                         "`pip install -e '.[sweep]'` in the checkout, or use --serial.") from None
     cluster = None
     try:
         if scheduler is None:
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
+            cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True,
+                                               dashboard_address=None)
         try:
-            client = Client(cluster or scheduler, timeout="10s", set_as_default=False)
+            client = distributed.Client(cluster or scheduler, timeout="10s", set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise UserError(f"there is no Dask scheduler at {scheduler}: {error}.") from None
         with client:
             def each(experiments: Mapping[str, Experiment]) -> Iterator[tuple[str, Result]]:
                 futures = {client.submit(run_one, experiment, key=f"dmace-{key}", pure=False): key
                            for key, experiment in experiments.items()}
-                for future in as_completed(futures, loop=client.loop):
+                for future in distributed.as_completed(futures, loop=client.loop):
                     if future.status == "finished":
                         yield futures[future], future.result()
                     else:
