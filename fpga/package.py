@@ -8,6 +8,7 @@ the cards' constraints: do that before building.
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hw import emit
 from hw.errors import UserError
@@ -88,7 +89,7 @@ def write(card_name: str, folder: str | Path, *, design: str = "dma") -> list[Pa
     card, (module, _) = CARDS[card_name], DESIGNS[design]
     engine = component(module, card.preset)
     text = emit.verilog(engine, name=module, assertions=False)
-    pins = {"module": module, "config": card.preset, **emit.pins(engine, text=text)}
+    pins: dict[str, Any] = {"module": module, "config": card.preset, **emit.pins(engine, text=text)}
     # What an observer sees stays open.
     shown = {**pins, "pins": [pin for pin in pins["pins"] if not pin["name"].startswith("events__")]}
     name = f"dmace_{module}"
