@@ -1,4 +1,4 @@
-"""What a build needs of an FPGA family: from pins and a design to a bitstream."""
+"""The interface of an FPGA family's tools: from a design and its pins to a bitstream."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

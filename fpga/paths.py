@@ -17,7 +17,7 @@ from .yosys_json import Bits, Cell
 __all__ = ["WIRE_NS", "Way", "longest", "ways"]
 
 _Arrival = tuple[float, str | None]
-"""When a bit is there, in ns, and the cell where its path starts: None for constants and pins."""
+"""Arrival time of a bit in ns, and the cell where its path starts: None for constants and pins."""
 
 WIRE_NS = 1.0
 """Of a wire, as on the critical path of a placed DMA engine: 10.8 ns for 11 of them."""

@@ -274,7 +274,7 @@ def _selftest_ace(board: Board, rng: random.Random, elements: int, tell: Callabl
 
 
 class Row(TypedDict):
-    """Copies of one size."""
+    """Measured copies of one size."""
 
     bytes: int
     requests: int

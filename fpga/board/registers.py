@@ -12,7 +12,7 @@ VERSION = 1
 
 
 class _Design(Protocol):
-    """What is described: a :class:`fpga.board.core.BoardConfig`."""
+    """The fields of a :class:`fpga.board.core.BoardConfig` that the registers show."""
 
     @property
     def kind_number(self) -> int: ...

@@ -59,7 +59,7 @@ class Placement:
 
 
 class _Memories(Protocol):
-    """What buffers need of :class:`Endpoints`."""
+    """The memories of :class:`Endpoints`."""
 
     def write_memory(self, rank: int, address: int, data: Bytes) -> None: ...
 

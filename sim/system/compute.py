@@ -12,7 +12,7 @@ __all__ = ["Compute", "seconds_beside"]
 
 
 class _Machine(Protocol):
-    """What computing needs of the machine that it is a part of."""
+    """The part of the machine that its processors use."""
 
     config: MachineConfig
     kernel: Kernel

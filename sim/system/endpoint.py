@@ -24,7 +24,7 @@ _DIMENSION = _PORT + 6                                          # order of decis
 
 
 class _Machine(Protocol):
-    """What an endpoint needs of the machine that it is a part of."""
+    """The part of the machine that its endpoints use."""
 
     kernel: Kernel
     config: MachineConfig

@@ -1,4 +1,4 @@
-"""What the machine returns for each request: when it began and when it ended."""
+"""Handles of requests to a machine: when each began and ended."""
 
 from dataclasses import dataclass, field
 

@@ -18,7 +18,7 @@ C = Collective
 
 
 class _Machine(Protocol):
-    """What an operation needs of the machine that it was issued on."""
+    """The part of the machine that operations use."""
 
     config: MachineConfig
 

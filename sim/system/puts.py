@@ -50,7 +50,7 @@ FIRST = 1 << 40
 
 
 class _Machine(Protocol):
-    """What puts need of the machine that they are issued on."""
+    """The part of the machine that puts use."""
 
     config: MachineConfig
     kernel: Kernel

@@ -46,7 +46,7 @@ class Statistics(TypedDict, total=False):
 
 
 class _Machine(Protocol):
-    """What is read of a machine."""
+    """The part of the machine that is summarised."""
 
     config: MachineConfig
     endpoints: list[Endpoint]

@@ -15,7 +15,7 @@ CHUNK_BYTES = 64 << 10
 
 
 class Row(TypedDict):
-    """What one simulation cost."""
+    """The cost of one simulation."""
 
     workload: str
     endpoint: str
