@@ -10,11 +10,15 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal, overload
 
 from hw.errors import UserError
+
+from .yosys_json import Cell, Module
 
 __all__ = ["FAMILIES", "Area", "Depth", "Family", "measure"]
 
@@ -30,8 +34,8 @@ class Family:
     command: str
     lut: str
     flip_flop: str
-    lut_ram: dict
-    block_ram: dict
+    lut_ram: dict[str, int]
+    block_ram: dict[str, float]
     latch: str = r"\$_?S?DLATCH.*|\$a?d?latch.*|LD[CP]E.*"
 
 
@@ -60,8 +64,8 @@ class Area:
     flip_flop: int
     block_ram: float
     latch: int
-    cells: dict
-    memories: dict
+    cells: dict[str, int]
+    memories: dict[str, Counter[str]]
     """Memory -> Counter of the cells it is made of; ``"flip-flops"`` where it became registers."""
 
 
@@ -73,11 +77,21 @@ class Depth:
     """
 
     levels: int
-    paths: dict
-    """Names along the longest way to each of the worst endpoints, from its start."""
+    paths: dict[str, list[str]]
+    """Names along the longest path to each of the worst endpoints, from its start."""
 
 
-def measure(text, *, family="xcup", top, depth=True):
+@overload
+def measure(text: str, *, family: str = ..., top: str, depth: Literal[True] = ...) -> tuple[Area, Depth]:
+    ...
+
+
+@overload
+def measure(text: str, *, family: str = ..., top: str, depth: bool) -> tuple[Area, Depth | None]:
+    ...
+
+
+def measure(text: str, *, family: str = "xcup", top: str, depth: bool = True) -> tuple[Area, Depth | None]:
     """Synthesise Verilog text and return ``(area, depth)``; ``depth`` is ``None`` unless asked for.
 
     Parameters
@@ -95,8 +109,8 @@ def measure(text, *, family="xcup", top, depth=True):
         If Yosys is missing, or finds a combinational loop, a net with two drivers, or anything else wrong.
     """
     target = FAMILIES[family]
-    with tempfile.TemporaryDirectory(prefix="dmace-area-") as folder:
-        folder = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="dmace-area-") as name:
+        folder = Path(name)
         (folder / "design.v").write_text(text, encoding="utf-8")
         script = [
             "read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "check -assert",
@@ -108,7 +122,8 @@ def measure(text, *, family="xcup", top, depth=True):
         if depth:
             script += ["design -load mapped_memories", "synth -lut 6 -run fine:check", f"json -o depth.json {top}"]
         run_yosys(script, folder)
-        netlists = {path.stem: json.loads(path.read_text())["modules"][top] for path in folder.glob("*.json")}
+        netlists: dict[str, Module] = {
+            path.stem: json.loads(path.read_text())["modules"][top] for path in folder.glob("*.json")}
     area = _area(target, netlists["area"], netlists["memories"])
     return area, _depth(netlists["depth"]) if depth else None
 
@@ -122,7 +137,7 @@ for line in sys.stdin.read().splitlines():
 """
 
 
-def run_yosys(script, folder):
+def run_yosys(script: Sequence[str], folder: Path) -> None:
     if find_spec("pyosys") is None:
         raise UserError("Yosys is not installed; `pip install pyosys==0.70` brings it.")
     done = subprocess.run([sys.executable, "-c", _CHILD], input="\n".join(script), cwd=folder, capture_output=True,
@@ -133,13 +148,13 @@ def run_yosys(script, folder):
         raise UserError(f"Yosys failed: {' '.join(said[-4:])}")
 
 
-def _area(target, netlist, mapped):
+def _area(target: Family, netlist: Module, mapped: Module) -> Area:
     cells = Counter(cell["type"] for cell in netlist["cells"].values() if cell["type"] != "$scopeinfo")
     known = target.lut_ram | target.block_ram
     strange = [name for name in cells if re.match(r"(RAM|TRELLIS_DPR|DP16|PDPW)", name) and name not in known]
     if strange:
         raise NotImplementedError(f"Memory cells {', '.join(strange)} are not counted")
-    memories = {}
+    memories: dict[str, Counter[str]] = {}
     for name, cell in mapped["cells"].items():
         if cell["type"] in known:
             # Cells of a memory are called MEMORY.PORT.NUMBER, by column or row.
@@ -150,7 +165,7 @@ def _area(target, netlist, mapped):
             continue
         memories.setdefault(memory, Counter())[kind] += 1
 
-    def total(pattern):
+    def total(pattern: str) -> int:
         return sum(count for name, count in cells.items() if re.fullmatch(pattern, name))
 
     return Area(
@@ -163,9 +178,10 @@ def _area(target, netlist, mapped):
 _CLOCKS = ("C", "CLK", "WCLK", "CLKA", "CLKB", "CLKARDCLK", "CLKBWRCLK")
 
 
-def _depth(netlist, *, worst=10):
+def _depth(netlist: Module, *, worst: int = 10) -> Depth:
     names = _net_names(netlist)
-    ways, ends = {}, []                         # net -> nets it depends on; (net, name of the endpoint)
+    ways: dict[int, list[int]] = {}             # net -> nets it depends on
+    ends: list[tuple[int, str]] = []            # net, name of the endpoint
     for name, cell in netlist["cells"].items():
         inputs, outputs = _nets(cell, "input"), _nets(cell, "output")
         if cell["type"] == "$lut":
@@ -183,13 +199,13 @@ def _depth(netlist, *, worst=10):
                 ways |= {bit: reads for bit in bits if isinstance(bit, int)}
         end = name if cell["type"].startswith("RAM") else min((names[bit] for bit in outputs), default=name)
         ends += [(bit, end) for bit in inputs]
-    for name, port in netlist["ports"].items():
-        if port["direction"] == "output":
-            ends += [(bit, name) for bit in port["bits"] if isinstance(bit, int)]
+    for name, pins in netlist["ports"].items():
+        if pins["direction"] == "output":
+            ends += [(bit, name) for bit in pins["bits"] if isinstance(bit, int)]
 
-    levels = {}
-    for end, _ in ends:
-        stack = [end]
+    levels: dict[int, int] = {}
+    for last, _ in ends:
+        stack = [last]
         while stack:
             net = stack[-1]
             missing = [before for before in ways.get(net, ()) if before not in levels]
@@ -199,7 +215,7 @@ def _depth(netlist, *, worst=10):
             stack.pop()
             levels[net] = 1 + max((levels[before] for before in ways[net]), default=0) if net in ways else 0
 
-    paths = {}
+    paths: dict[str, list[str]] = {}
     for net, end in sorted(ends, key=lambda item: (-levels[item[0]], item[1])):
         end = re.sub(r"\[\d+\]$|(\.\d+)+$", "", end)
         if end not in paths and len(paths) < worst:
@@ -207,26 +223,28 @@ def _depth(netlist, *, worst=10):
     return Depth(levels=max((levels[net] for net, _ in ends), default=0), paths=paths)
 
 
-def _path(net, ways, levels, names):
+def _path(net: int, ways: dict[int, list[int]], levels: dict[int, int], names: dict[int, str]) -> list[str]:
     path = [net]
     while ways.get(path[0]):
         path.insert(0, max(ways[path[0]], key=levels.__getitem__))
     return [names[step] for step in path if not names[step].startswith("$")]
 
 
-def _nets(cell, direction):
+def _nets(cell: Cell, direction: str) -> list[int]:
     return [bit for port, bits in cell["connections"].items()
             if cell["port_directions"].get(port) == direction and port not in _CLOCKS
             for bit in bits if isinstance(bit, int)]
 
 
-def _net_names(netlist):
+def _net_names(netlist: Module) -> dict[int, str]:
     """Net -> the shortest of its names, those of the source before Yosys's own."""
-    best = {}
+    best: dict[int, tuple[tuple[bool, int, str], str]] = {}
     for name, net in netlist["netnames"].items():
         hidden = name.startswith("$") or "$auto" in name
         for index, bit in enumerate(net["bits"]):
             rank = (hidden, len(name), name)
+            if isinstance(bit, str):
+                continue
             if bit not in best or rank < best[bit][0]:
                 best[bit] = rank, (f"{name}[{index}]" if len(net["bits"]) > 1 else name)
     return {bit: ("$" if rank[0] else "") + name.lstrip("$") for bit, (rank, name) in best.items()}

@@ -3,22 +3,25 @@
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from .area import Area, Depth
 
 __all__ = ["area_excess", "clock_budget"]
 
 
 @cache
-def _budgets():
+def _budgets() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("budgets.toml").read_text(encoding="utf-8"))
 
 
-def area_excess(design, preset, family, area, depth=None):
-    """Sentences about what an :class:`fpga.area.Area`, and a depth if given, take beyond their budget; None where there
-    is no budget."""
+def area_excess(design: str, preset: str, family: str, area: Area, depth: Depth | None = None) -> list[str] | None:
+    """A sentence for each figure of an area, and of a depth if given, that is over its budget; None if there is no
+    budget."""
     limits = _budgets().get(design, {}).get(preset, {}).get(family)
     if limits is None:
         return None
-    taken = {"lut": area.lut, "lut_with_ram": area.lut + area.lut_ram, "flip_flop": area.flip_flop,
+    taken: dict[str, float] = {"lut": area.lut, "lut_with_ram": area.lut + area.lut_ram, "flip_flop": area.flip_flop,
              "block_ram": area.block_ram}
     if depth is not None:
         taken["levels"] = depth.levels
@@ -26,6 +29,7 @@ def area_excess(design, preset, family, area, depth=None):
             for kind, limit in limits.items() if kind in taken and taken[kind] > limit]
 
 
-def clock_budget(target, design):
+def clock_budget(target: str, design: str) -> float | None:
     """MHz that a board must reach, None where none is promised."""
-    return _budgets()["board"].get(target, {}).get(design)
+    budget: float | None = _budgets()["board"].get(target, {}).get(design)
+    return budget

@@ -6,8 +6,10 @@ A build is kept under ``build/fpga/NAME-HASH``; the hash covers Verilog, pins, o
 import json
 import re
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hw import emit
 from hw.errors import UserError
@@ -15,12 +17,16 @@ from sim.verilator.build import digest, once, quiet
 from sim.verilator.toolchain import build_root
 
 from . import tools
+from .board.core import BoardConfig
 from .board.twin import TWIN
 from .floorplan import read_placement
 from .netlist import netlist
 from .placing import SEEDS, place
 from .targets import TARGETS
 from .timing import read_report
+
+if TYPE_CHECKING:
+    from sim.verilator.build import Status
 
 __all__ = ["Made", "board_config", "board_text", "build", "implement", "synthesise"]
 
@@ -30,17 +36,17 @@ class Made:
     """What a build gave: its folder, the files in it that are wanted, the bitstream first, and the report."""
 
     folder: Path
-    results: tuple
-    report: dict
+    results: tuple[str, ...]
+    report: dict[str, Any]
     reused: bool
     seconds: float
 
     @property
-    def bitstream(self):
+    def bitstream(self) -> Path:
         return self.folder / self.results[0]
 
 
-def board_config(target, design, preset="tiny", *, mhz=None):
+def board_config(target: str, design: str, preset: str = "tiny", *, mhz: float | None = None) -> BoardConfig:
     """:class:`BoardConfig` of a design on a target. Raises :class:`UserError` where there is none."""
     if target not in TARGETS:
         raise UserError(f"There is no target {target!r}; the targets are {', '.join(TARGETS)}.")
@@ -58,7 +64,7 @@ def board_config(target, design, preset="tiny", *, mhz=None):
         raise UserError(f"--mhz: {error}.") from None
 
 
-def build(target, config, *, seeds=SEEDS, status=quiet):
+def build(target: str, config: BoardConfig, *, seeds: Sequence[int] = SEEDS, status: "Status" = quiet) -> Made:
     """Make a bitstream unless that was done before, and return :class:`Made`.
 
     Parameters
@@ -82,7 +88,7 @@ def build(target, config, *, seeds=SEEDS, status=quiet):
     return replace(made, report={**asdict(config), **made.report})
 
 
-def board_text(target, config):
+def board_text(target: str, config: BoardConfig) -> tuple[str, int]:
     """Verilog of a design on a target, and the clock of its engines, in Hz."""
     board = TARGETS[target]
     top, clock_hz = board.flow.top(config, board.pins())
@@ -92,7 +98,7 @@ def board_text(target, config):
     return text, clock_hz
 
 
-def synthesise(target, config, *, status=quiet):
+def synthesise(target: str, config: BoardConfig, *, status: "Status" = quiet) -> Path:
     """Folder of a design's netlist, as :func:`build` has it placed."""
     status("writing Verilog", 0, 2)
     text, _ = board_text(target, config)
@@ -100,11 +106,12 @@ def synthesise(target, config, *, status=quiet):
                    status=lambda what: status(what, 1, 2))
 
 
-def _name(target, config):
+def _name(target: str, config: BoardConfig) -> str:
     return f"{target}-{config.design}-{config.preset}"
 
 
-def implement(text, target, *, name, clock_hz, seeds=(1,), status=quiet):
+def implement(text: str, target: str, *, name: str, clock_hz: int, seeds: Sequence[int] = (1,),
+              status: "Status" = quiet) -> Made:
     """Verilog of a module ``board`` with the target's pins as its ports to :class:`Made`; its clock should reach
     ``clock_hz``."""
     board = TARGETS[target]
@@ -114,7 +121,7 @@ def implement(text, target, *, name, clock_hz, seeds=(1,), status=quiet):
     key = digest(text, constraints, list(options.values()), *(tool.version for tool in (yosys, nextpnr, packer)))
     folder = build_root() / "fpga" / f"{name}-{key}"
 
-    def make():
+    def make() -> None:
         (folder / flow.constraints).write_text(constraints, encoding="utf-8")
         synthesised = netlist(text, name=name, synthesis=flow.synthesis, status=lambda what: status(what, 1, 4))
         shutil.copy(synthesised / "board.json", folder / "board.json")
@@ -136,9 +143,9 @@ def implement(text, target, *, name, clock_hz, seeds=(1,), status=quiet):
     return Made(folder, flow.results, report, reused, seconds)
 
 
-def _progress(status):
-    """What nextpnr is at, from its log."""
-    def line(text):
+def _progress(status: "Status") -> Callable[[str], None]:
+    """Tells which step nextpnr has reached, from the lines of its log."""
+    def line(text: str) -> None:
         for pattern, what in ((r"Info: Packing (.*)", "packing {}"),
                               (r"Info:\s+at iteration #(\d+), type ALL", "placing, round {}"),
                               (r"Info:\s+at iteration #(\d+): temp", "refining the placement, round {}"),
@@ -150,7 +157,7 @@ def _progress(status):
     return line
 
 
-def copy_results(made, folder):
+def copy_results(made: Made, folder: Path) -> list[Path]:
     """Copy bitstream, SVF and report to ``folder``; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     return [Path(shutil.copy(made.folder / name, folder / name)) for name in made.results]

@@ -11,7 +11,7 @@ from .targets import TARGETS
 __all__ = ["main"]
 
 
-def main():
+def main() -> int:
     """Exit status: 1 where a build failed or missed its clock."""
     wrong = 0
     for target, board in TARGETS.items():
@@ -19,9 +19,9 @@ def main():
             budget = clock_budget(target, design)
             if budget is None:
                 continue
-            stage = [None]
+            stage = [""]
 
-            def status(what, done, total, stage=stage):
+            def status(what: str, done: int, total: int, stage: list[str] = stage) -> None:
                 if what.partition(",")[0] != stage[0]:
                     stage[0] = what.partition(",")[0]
                     print(f"  {done}/{total} {stage[0]}", flush=True)

@@ -1,8 +1,11 @@
 """``dmace fpga``: bitstreams by open tools, with their area and clock."""
 
+import argparse
 import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -19,10 +22,17 @@ from .package import write as write_package
 from .placing import SEEDS
 from .targets import TARGETS
 
+if TYPE_CHECKING:
+    from sim.verilator.build import Status
+
+    from .build import Made
+
 __all__ = ["configure", "run"]
 
+_Result = TypeVar("_Result")
 
-def configure(parser):
+
+def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="build a bitstream", description="Build a bitstream with Yosys, nextpnr "
                                "and ecppack, and report its area and its clock.")
@@ -53,7 +63,7 @@ def configure(parser):
     actions.add_parser("targets", help="list the boards")
 
 
-def _add_design(parser):
+def _add_design(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="ulx3s-85f", choices=tuple(TARGETS), metavar="T",
                         help=f"board: {', '.join(TARGETS)} (default: ulx3s-85f)")
     parser.add_argument("--design", default="dma", choices=DESIGNS, metavar="D",
@@ -64,13 +74,13 @@ def _add_design(parser):
     parser.add_argument("--mhz", type=float, metavar="F", help="clock of the engine in MHz (default: the target's)")
 
 
-def _add_seeds(parser):
+def _add_seeds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=integer, nargs="+", default=SEEDS, metavar="S", help="seeds of the placements, "
                         "run on all cores at a time; the fastest is kept "
                         f"(default: {' '.join(map(str, SEEDS))})")
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     if args.action == "targets":
         return _list()
     if args.action == "package":
@@ -99,7 +109,7 @@ def run(args):
 
 
 @contextmanager
-def _written(folder):
+def _written(folder: Path) -> Iterator[None]:
     """Report a failed write to ``folder`` in a sentence."""
     try:
         yield
@@ -107,7 +117,7 @@ def _written(folder):
         raise UserError(f"Cannot write to {folder}: {error.strerror}.") from error
 
 
-def _build(args):
+def _build(args: argparse.Namespace) -> "Made":
     from .build import board_config, build
 
     for seed in args.seeds:
@@ -120,14 +130,14 @@ def _build(args):
                           lambda status: build(args.target, config, seeds=tuple(args.seeds), status=status))
 
 
-def _with_progress(title, job):
+def _with_progress(title: str, job: "Callable[[Status], _Result]") -> _Result:
     """Run ``job(status)`` with its progress on the terminal, or with a line per stage without a terminal."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress:
-        task, told = progress.add_task(title, total=None), [None]
+        task, told = progress.add_task(title, total=None), [""]
 
-        def status(what, done, total):
+        def status(what: str, done: int, total: int) -> None:
             progress.update(task, description=f"{done}/{total} {what}")
             stage = what.partition(",")[0].partition(":")[0]
             if not console.is_terminal and stage != told[0]:
@@ -137,7 +147,7 @@ def _with_progress(title, job):
         return job(status)
 
 
-def _paths(args):
+def _paths(args: argparse.Namespace) -> int:
     from .build import board_config, synthesise
     from .paths import WIRE_NS, longest, ways
 
@@ -156,8 +166,10 @@ def _paths(args):
     if args.json != "-":
         table = Table(title=f"Timing paths of more than {args.over:g} ns in {args.design} {args.config} for "
                       f"{args.target}, {WIRE_NS:g} ns for each net", title_justify="left")
-        for name, justify in (("ns", "right"), ("endpoints", "right"), ("from", "left"), ("to", "left")):
-            table.add_column(name, justify=justify)
+        for name in ("ns", "endpoints"):
+            table.add_column(name, justify="right")
+        for name in ("from", "to"):
+            table.add_column(name)
         for start, end, ns, count in rows:
             table.add_row(f"{ns:.1f}", f"{count:,}", start, end)
         Console().print(table)
@@ -166,13 +178,14 @@ def _paths(args):
     return 0
 
 
-def show(made):
+def show(made: "Made") -> None:
     """Print the results of a build."""
     report, console = made.report, Console()
     table = Table(title=f"{report['design']} {report['preset']} on {report['target']} ({report['part']})",
                   title_justify="left")
-    for name, justify in (("resource", "left"), ("used", "right"), ("of", "right"), ("share", "right")):
-        table.add_column(name, justify=justify)
+    table.add_column("resource")
+    for name in ("used", "of", "share"):
+        table.add_column(name, justify="right")
     for kind, used in report["used"].items():
         of = report["available"][kind]
         table.add_row(kind, f"{used:,}", f"{of:,}", f"{100 * used / of:.0f} %")
@@ -193,14 +206,14 @@ def show(made):
                       "request a lower --mhz, or try other --seeds.", highlight=False)
 
 
-def _package(args):
+def _package(args: argparse.Namespace) -> int:
     for path in write_package(args.target, args.output or Path(args.target), design=args.design):
         print(path)
     print(NOT_RUN)
     return 0
 
 
-def _load(args, made):
+def _load(args: argparse.Namespace, made: "Made") -> int:
     from . import tools
 
     if not made.report["met"]:
@@ -212,7 +225,7 @@ def _load(args, made):
     return 0
 
 
-def _list():
+def _list() -> int:
     table = Table()
     for name in ("target", "board", "part", "oscillator", "designs"):
         table.add_column(name)

@@ -5,6 +5,8 @@ rises, and the way into LUT RAM or a carry chain takes no time, so that it would
 logic is mapped, a box with what is missing stands behind each of their outputs.
 """
 
+from collections.abc import Mapping
+
 __all__ = ["BOXED", "BOXES", "LUTS", "OPAQUE", "UNBOXED"]
 
 _WIRE_PS = 1000
@@ -28,12 +30,16 @@ _SUM_PS = _WIRE_PS + 300
 """The way to the slice, and of the 0.85 ns from there to a sum what Yosys's library has not."""
 
 
-def _block_ram():
+_Ports = Mapping[str, int]
+"""Name -> width."""
+
+
+def _block_ram() -> tuple[str, dict[str, object], _Ports, _Ports]:
     inputs = [f"{bus}{side}{bit}" for side in "AB" for bus, width in (("DI", 18), ("AD", 14)) for bit in range(width)]
     inputs += [f"{pin}{side}{number}" for side in "AB" for pin, number in (
         ("CE", ""), ("OCE", ""), ("CLK", ""), ("WE", ""), ("CS", 0), ("CS", 1), ("CS", 2), ("RST", ""))]
     # With what they are where nothing is said (Lattice FPGA-TN-02204).
-    parameters = {
+    parameters: dict[str, object] = {
         **{f"{name}_{side}": value for side in "AB" for name, value in (
             ("DATA_WIDTH", 18), ("REGMODE", '"NOREG"'), ("CSDECODE", '"0b000"'), ("WRITEMODE", '"NORMAL"'))},
         "CLKAMUX": '"CLKA"', "CLKBMUX": '"CLKB"', "GSR": '"ENABLED"',
@@ -42,7 +48,7 @@ def _block_ram():
     return "DP16KD", parameters, dict.fromkeys(inputs, 1), {f"DO{side}{bit}": 1 for side in "AB" for bit in range(18)}
 
 
-_CELLS = (
+_CELLS: tuple[tuple[int, str, Mapping[str, object], _Ports, _Ports, _Ports], ...] = (
     (_BLOCK_RAM_PS, *_block_ram(), {}),
     (_LUT_RAM_PS, "TRELLIS_DPR16X4", {"WCKMUX": '"WCK"', "WREMUX": '"WRE"', "INITVAL": "64'd0"},
      {"DI": 4, "WAD": 4, "WRE": 1, "WCK": 1, "RAD": 4}, {"DO": 4}, {}),
@@ -52,21 +58,21 @@ _CELLS = (
 """ps, name, parameters, inputs, outputs with a box behind them, outputs without: a carry goes on at once."""
 
 
-def _box(ps):
+def _box(ps: int) -> str:
     return f"LATE_{ps}"
 
 
-def _port(direction, name, width):
+def _port(direction: str, name: str, width: int) -> str:
     return f"  {direction} {f'[{width - 1}:0] ' if width > 1 else ''}{name};"
 
 
-def _boxed(ps, cell, parameters, inputs, late, early):
+def _boxed(ps: int, cell: str, parameters: Mapping[str, object], inputs: _Ports, late: _Ports, early: _Ports) -> str:
     ports = [*inputs, *late, *early]
     return "\n".join([
         f"module {cell}({', '.join(ports)});",
         *(f"  parameter {name} = {value};" for name, value in parameters.items()),
         *(_port("input", name, width) for name, width in inputs.items()),
-        *(_port("output", name, width) for name, width in (late | early).items()),
+        *(_port("output", name, width) for name, width in (*late.items(), *early.items())),
         *(_port("wire", f"{name}_", width) for name, width in late.items()),
         f"  {cell} #(" + ", ".join(f".{name}({name})" for name in parameters) + ") _TECHMAP_REPLACE_ (",
         "    " + ", ".join(f".{name}({name}_)" if name in late else f".{name}({name})" for name in ports) + ");",

@@ -3,7 +3,10 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from .yosys_json import Module
 
 __all__ = ["draw", "read_placement"]
 
@@ -13,14 +16,19 @@ _SHOWN = 14
 _OTHER = "all else"
 
 
-def read_placement(path, site):
+Placement = dict[str, list[list[int]]]
+"""Block -> ``[x, y, cells]`` of each of its sites."""
+
+
+def read_placement(path: str | Path, site: Callable[[str], tuple[int, int] | None]) -> Placement:
     """Sites of each block, from the JSON that nextpnr's ``--write`` makes; ``site`` is a flow's.
 
     Returns ``{block: [[x, y, cells], ...]}``. A block is a submodule of an engine, named with the engine's number where
     there are several, or another part of the board.
     """
+    top: Module
     (top,) = json.loads(Path(path).read_text(encoding="utf-8"))["modules"].values()
-    found = {}
+    found: dict[str, Counter[tuple[int, int]]] = {}
     for name, cell in top["cells"].items():
         place = site(cell.get("attributes", {}).get("NEXTPNR_BEL", ""))
         if place:
@@ -28,7 +36,7 @@ def read_placement(path, site):
     return {block: [[x, y, count] for (x, y), count in sorted(sites.items())] for block, sites in found.items()}
 
 
-def _block(name):
+def _block(name: str) -> str:
     parts = re.sub(r"^core\.", "", name.replace("\\", "")).split(".")
     if re.fullmatch(r"engine\d+", parts[0]):
         # Some blocks have a number that synthesis gave them.
@@ -36,7 +44,7 @@ def _block(name):
     return re.sub(r"\d+$", "", parts[0]) if len(parts) > 1 and re.fullmatch(r"[a-z]+\d*", parts[0]) else _OTHER
 
 
-def draw(placement, path, *, title):
+def draw(placement: Mapping[str, Sequence[Sequence[int]]], path: str | Path, *, title: str) -> None:
     """Write a picture of :func:`read_placement`'s result as PNG."""
     import matplotlib
     import numpy as np
@@ -48,13 +56,13 @@ def draw(placement, path, *, title):
     blocks = sorted(sizes, key=lambda block: -sizes[block])
     single = len({block.partition(".")[0] for block in blocks if re.match(r"engine\d", block)}) == 1
     shown = [block for block in blocks if block != _OTHER][:_SHOWN]
-    palette = matplotlib.colormaps["tab20"].colors
+    palette = [matplotlib.colormaps["tab20"](number)[:3] for number in range(20)]
     colours = {block: palette[number % len(palette)] for number, block in enumerate(shown)}
     # A pixel for each site, of the block that has most there.
-    most = {}
+    most: dict[tuple[int, int], tuple[int, str]] = {}
     for block, sites in placement.items():
         for x, y, count in sites:
-            if count > most.get((x, y), (0, None))[0]:
+            if count > most.get((x, y), (0, ""))[0]:
                 most[x, y] = count, block
     picture = np.ones((max(y for _, y in most) + 1, max(x for x, _ in most) + 1, 3))
     for (x, y), (_, block) in most.items():

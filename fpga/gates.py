@@ -13,6 +13,7 @@ from pathlib import Path
 from hw.errors import UserError
 
 from .area import run_yosys
+from .yosys_json import Module
 
 __all__ = ["SRAM_TRANSISTORS", "Gates", "measure_gates"]
 
@@ -28,7 +29,7 @@ class Gates:
     memory_bits: int
 
 
-def measure_gates(text, *, top):
+def measure_gates(text: str, *, top: str) -> Gates:
     """Synthesise Verilog text to gates.
 
     Parameters
@@ -43,8 +44,8 @@ def measure_gates(text, *, top):
     UserError
         If Yosys is missing, finds anything wrong, or leaves cells whose transistors it does not know.
     """
-    with tempfile.TemporaryDirectory(prefix="dmace-gates-") as folder:
-        folder = Path(folder)
+    with tempfile.TemporaryDirectory(prefix="dmace-gates-") as name:
+        folder = Path(name)
         (folder / "design.v").write_text(text, encoding="utf-8")
         run_yosys([
             "read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "attrmap -remove init",
@@ -53,11 +54,11 @@ def measure_gates(text, *, top):
             # Not before: what leads to memories and comes from them is to stay.
             "opt_clean", "delete t:$mem_v2 t:$scopeinfo", "tee -q -o gates.txt stat -tech cmos",
         ], folder)
-        cells = json.loads((folder / "memories.json").read_text())["modules"][top]["cells"].values()
+        netlist: Module = json.loads((folder / "memories.json").read_text())["modules"][top]
         said = (folder / "gates.txt").read_text()
     found = re.search(r"number of transistors:\s+(\d+)(\+?)", said)
     if not found or found[2]:
         raise UserError(f"Yosys cannot tell the transistors of {top}: {' '.join(said.split())[-300:]}")
     return Gates(transistors=int(found[1]), memory_bits=sum(
         int(cell["parameters"]["SIZE"], 2) * int(cell["parameters"]["WIDTH"], 2)
-        for cell in cells if cell["type"] == "$mem_v2"))
+        for cell in netlist["cells"].values() if cell["type"] == "$mem_v2"))

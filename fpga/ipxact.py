@@ -6,7 +6,10 @@ the version that Vivado reads.
 """
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 __all__ = ["BUSES", "component_xml", "links", "wrapper"]
 
@@ -16,22 +19,25 @@ _XILINX = "http://www.xilinx.com"
 BUSES = {"m_axi": "master", "s_axi_db": "slave", "s_axil": "slave"}
 """AXI interfaces of the cores, and their sides."""
 
+Pins = Mapping[str, Any]
+"""Contents of a ``pins.json``."""
+
 _LINK = re.compile(r"([tr]x)__(\d+)__(payload|valid|ready)")
 
 
-def outer_name(pin):
+def outer_name(pin: str) -> str:
     """Name of a pin on the wrapper."""
     if link := _LINK.fullmatch(pin):
         return f"{link[1]}_{link[2]}_t{link[3].replace('payload', 'data')}"
     return {"clk": "aclk", "rst": "aresetn"}.get(pin, pin.replace("__", "_"))
 
 
-def links(pins):
+def links(pins: Pins) -> list[str]:
     """Names of the links' AXI4-Stream interfaces, like ``tx_0``."""
     return list(dict.fromkeys(f"{link[1]}_{link[2]}" for pin in pins["pins"] if (link := _LINK.fullmatch(pin["name"]))))
 
 
-def wrapper(pins, *, name):
+def wrapper(pins: Pins, *, name: str) -> str:
     """Verilog of the module ``name`` around the module of a ``pins.json``."""
     ports = [f"    {pin['direction']} wire {_range(pin)}{outer_name(pin['name'])}" for pin in pins["pins"]]
     bound = [f"        .{pin['name']}({'~aresetn' if pin['name'] == 'rst' else outer_name(pin['name'])})"
@@ -44,11 +50,11 @@ def wrapper(pins, *, name):
             + "\n    );\nendmodule\n`default_nettype wire\n")
 
 
-def _range(pin):
+def _range(pin: Mapping[str, Any]) -> str:
     return f"[{pin['width'] - 1}:0] " if pin["width"] > 1 else ""
 
 
-def component_xml(pins, *, name, version, files):
+def component_xml(pins: Pins, *, name: str, version: str, files: Iterable[str]) -> str:
     """IP-XACT text of the wrapper ``name``; ``files`` are Verilog files beside it."""
     ElementTree.register_namespace("spirit", _SPIRIT)
     ElementTree.register_namespace("xilinx", _XILINX)
@@ -102,23 +108,23 @@ def component_xml(pins, *, name, version, files):
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _bus(interfaces, pins, bus, side):
+def _bus(interfaces: Element, pins: Pins, bus: str, side: str) -> None:
     interface = _add(interfaces, "busInterface")
     _add(interface, "name", bus)
     for tag, kind in (("busType", "aximm"), ("abstractionType", "aximm_rtl")):
         _vlnv(interface, tag, "interface", kind)
-    kind = _add(interface, side)
+    role = _add(interface, side)
     if side == "master":
-        _add(kind, "addressSpaceRef").set(_tag("addressSpaceRef"), "m_axi")
+        _add(role, "addressSpaceRef").set(_tag("addressSpaceRef"), "m_axi")
     else:
-        _add(kind, "memoryMapRef").set(_tag("memoryMapRef"), bus)
+        _add(role, "memoryMapRef").set(_tag("memoryMapRef"), bus)
     maps = _add(interface, "portMaps")
     for pin in pins["pins"]:
         if pin["name"].startswith(f"{bus}__"):
             _port_map(maps, pin["name"].partition("__")[2].upper(), outer_name(pin["name"]))
 
 
-def _stream(interfaces, link):
+def _stream(interfaces: Element, link: str) -> None:
     interface = _add(interfaces, "busInterface")
     _add(interface, "name", link)
     for tag, kind in (("busType", "axis"), ("abstractionType", "axis_rtl")):
@@ -129,7 +135,8 @@ def _stream(interfaces, link):
         _port_map(maps, signal.upper(), f"{link}_{signal}")
 
 
-def _single(interfaces, port, kind, logical, parameters, side="slave"):
+def _single(interfaces: Element, port: str, kind: str, logical: str, parameters: Mapping[str, str],
+            side: str = "slave") -> None:
     interface = _add(interfaces, "busInterface")
     _add(interface, "name", port)
     _vlnv(interface, "busType", "signal", kind)
@@ -143,7 +150,7 @@ def _single(interfaces, port, kind, logical, parameters, side="slave"):
         _add(parameter, "value", value)
 
 
-def _memory_maps(root, pins):
+def _memory_maps(root: Element, pins: Pins) -> None:
     maps = _add(root, "memoryMaps")
     for bus in ("s_axi_db", "s_axil"):
         width = next((pin["width"] for pin in pins["pins"] if pin["name"] == f"{bus}__awaddr"), None)
@@ -158,23 +165,23 @@ def _memory_maps(root, pins):
             _add(block, tag, text)
 
 
-def _port_map(maps, logical, physical):
+def _port_map(maps: Element, logical: str, physical: str) -> None:
     entry = _add(maps, "portMap")
     _add(_add(entry, "logicalPort"), "name", logical)
     _add(_add(entry, "physicalPort"), "name", physical)
 
 
-def _vlnv(parent, tag, library, name):
+def _vlnv(parent: Element, tag: str, library: str, name: str) -> None:
     made = _add(parent, tag)
     for key, value in (("vendor", "xilinx.com"), ("library", library), ("name", name), ("version", "1.0")):
         made.set(_tag(key), value)
 
 
-def _add(parent, tag, text=None):
+def _add(parent: Element, tag: str, text: str | None = None) -> Element:
     made = ElementTree.SubElement(parent, _tag(tag))
     made.text = text
     return made
 
 
-def _tag(name):
+def _tag(name: str) -> str:
     return f"{{{_SPIRIT}}}{name}"

@@ -4,6 +4,7 @@ A netlist is kept under ``build/fpga/NAME-netlist-HASH``; the hash covers the Ve
 """
 
 import re
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,7 +37,8 @@ _MAP_LUTS = [
 """What stands for that label of ``synth_ecp5``."""
 
 
-def netlist(text, *, name, synthesis="synth_ecp5", status=lambda what: None):
+def netlist(text: str, *, name: str, synthesis: str = "synth_ecp5",
+            status: Callable[[str], object] = lambda what: None) -> Path:
     """Synthesise Verilog of a module ``board``, unless that was done before.
 
     Returns the folder, with ``board.json`` for nextpnr and ``netlist.v`` for simulation, and ``yosys.log``.
@@ -53,15 +55,15 @@ def netlist(text, *, name, synthesis="synth_ecp5", status=lambda what: None):
     return folder
 
 
-def models():
+def models() -> list[Path]:
     """Verilog files with a model of each cell of an ECP5's netlist: Yosys's own, and :data:`CELLS`."""
-    if (package := find_spec("pyosys")) is None:
+    if (package := find_spec("pyosys")) is None or package.origin is None:
         raise UserError("Yosys's models of the cells are in the package pyosys; `pip install pyosys==0.70` brings it.")
     library = Path(package.origin).parent / "share" / "lattice"
     return [CELLS, library / "common_sim.vh", library / "ccu2c_sim.vh"]
 
 
-def _steps(synthesis):
+def _steps(synthesis: str) -> Iterator[str]:
     """Commands from Verilog to cells."""
     for label, after in zip(_LABELS, (*_LABELS[1:], ""), strict=True):
         if (synthesis, label) == ("synth_ecp5", "map_luts"):
@@ -70,7 +72,7 @@ def _steps(synthesis):
             yield f"{synthesis} -top board -run {label}:{after}"
 
 
-def _synthesise(text, folder, yosys, synthesis, status):
+def _synthesise(text: str, folder: Path, yosys: tools.Tool, synthesis: str, status: Callable[[str], object]) -> None:
     (folder / "board.v").write_text(text, encoding="utf-8")
     for name, rule in (("boxes.v", BOXES), ("boxed.v", BOXED), ("unboxed.v", UNBOXED), ("luts.txt", LUTS)):
         (folder / name).write_text(rule, encoding="utf-8")
@@ -84,7 +86,7 @@ def _synthesise(text, folder, yosys, synthesis, status):
         "write_json board.json",
         "write_verilog -noattr netlist.v", ""]), encoding="utf-8")
 
-    def line(text):
+    def line(text: str) -> None:
         if found := re.search(r"synth_\w+ .*-run (\w+):|-- .*\babc9 -lut", text):
             status(f"synthesising, {(found[1] or 'map_luts').replace('_', ' ')}")
 

@@ -8,12 +8,13 @@ the cards' constraints: do that before building.
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hw import emit
 from hw.errors import UserError
 from hw.verilog_cli import component
 
-from .ipxact import component_xml, links, wrapper
+from .ipxact import Pins, component_xml, links, wrapper
 
 __all__ = ["CARDS", "DESIGNS", "Card", "write"]
 
@@ -30,22 +31,25 @@ class Card:
     part: str
     preset: str
     bridge: str
-    options: dict
-    ports: dict
-    pins: tuple
+    options: dict[str, str]
+    ports: dict[str, str | None]
+    pins: tuple[str, str, str, str]
     source: str
 
 
 #: What the bridge calls its clock, resets and buses.
-_XDMA = {"clock": "sys_clk", "gt_clock": "sys_clk_gt", "reset": "sys_rst_n", "aclk": "axi_aclk",
-         "aresetn": "axi_aresetn", "to_memory": "S_AXI_B", "from_host": "M_AXI_B", "mgt": "pcie_mgt",
-         "irq": "usr_irq_req"}
-_PCIE3 = {"clock": "refclk", "gt_clock": "sys_clk_gt", "reset": "sys_rst_n", "aclk": "axi_aclk",
-          "aresetn": "axi_aresetn", "to_memory": "S_AXI", "from_host": "M_AXI", "mgt": "pcie_7x_mgt",
-          "irq": "intx_msi_request"}
-_PCIE2 = {"clock": "REFCLK", "gt_clock": None, "reset": "axi_aresetn", "aclk": "axi_aclk_out",
-          "aresetn": "axi_aresetn", "to_memory": "S_AXI", "from_host": "M_AXI", "mgt": "pcie_7x_mgt",
-          "irq": "INTX_MSI_Request"}
+_XDMA: dict[str, str | None] = {
+    "clock": "sys_clk", "gt_clock": "sys_clk_gt", "reset": "sys_rst_n", "aclk": "axi_aclk",
+    "aresetn": "axi_aresetn", "to_memory": "S_AXI_B", "from_host": "M_AXI_B", "mgt": "pcie_mgt",
+    "irq": "usr_irq_req"}
+_PCIE3: dict[str, str | None] = {
+    "clock": "refclk", "gt_clock": "sys_clk_gt", "reset": "sys_rst_n", "aclk": "axi_aclk",
+    "aresetn": "axi_aresetn", "to_memory": "S_AXI", "from_host": "M_AXI", "mgt": "pcie_7x_mgt",
+    "irq": "intx_msi_request"}
+_PCIE2: dict[str, str | None] = {
+    "clock": "REFCLK", "gt_clock": None, "reset": "axi_aresetn", "aclk": "axi_aclk_out",
+    "aresetn": "axi_aresetn", "to_memory": "S_AXI", "from_host": "M_AXI", "mgt": "pcie_7x_mgt",
+    "irq": "INTX_MSI_Request"}
 
 CARDS = {
     "alveo-u250": Card(
@@ -77,7 +81,7 @@ DESIGNS = {"dma": ("dma_engine", "DMA engine"), "ace": ("ace", "collectives acce
 """Cores: their modules' names, and what they are called."""
 
 
-def write(card_name, folder, *, design="dma"):
+def write(card_name: str, folder: str | Path, *, design: str = "dma") -> list[Path]:
     """Write the project of the card to ``folder``; returns the paths.
 
     Raises :class:`UserError` where the folder cannot be written.
@@ -85,7 +89,7 @@ def write(card_name, folder, *, design="dma"):
     card, (module, _) = CARDS[card_name], DESIGNS[design]
     engine = component(module, card.preset)
     text = emit.verilog(engine, name=module, assertions=False)
-    pins = {"module": module, "config": card.preset, **emit.pins(engine, text=text)}
+    pins: dict[str, Any] = {"module": module, "config": card.preset, **emit.pins(engine, text=text)}
     # What an observer sees stays open.
     shown = {**pins, "pins": [pin for pin in pins["pins"] if not pin["name"].startswith("events__")]}
     name = f"dmace_{module}"
@@ -108,7 +112,7 @@ def write(card_name, folder, *, design="dma"):
     return [folder / path for path in files]
 
 
-def build_tcl(card_name, design, pins):
+def build_tcl(card_name: str, design: str, pins: Pins) -> str:
     """Tcl that makes project and bitstream: ``vivado -mode batch -source build.tcl``."""
     card, (module, title) = CARDS[card_name], DESIGNS[design]
     ports, options = card.ports, " ".join(f"CONFIG.{key} {{{value}}}" for key, value in card.options.items())
@@ -181,7 +185,7 @@ report_utilization -file [file join $here utilization.rpt]
 """
 
 
-def xdc(card):
+def xdc(card: Card) -> str:
     """Constraints of the card: reference clock and reset of PCIe."""
     positive, negative, reset, standard = card.pins
     return (f"# Written by dmace fpga package. Pins: {card.source}.\n"
@@ -192,7 +196,7 @@ def xdc(card):
             "set_false_path -from [get_ports pcie_perst_n]\n")
 
 
-def _readme(card_name, design):
+def _readme(card_name: str, design: str) -> str:
     card, (_, title) = CARDS[card_name], DESIGNS[design]
     return f"""# dmace on {card.title}
 

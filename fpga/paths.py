@@ -6,13 +6,18 @@ the figures tell which ways are long and how many, and nextpnr tells how long th
 
 import json
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hw.errors import UserError
 
 from .timing import source_name
+from .yosys_json import Bits, Cell
 
 __all__ = ["WIRE_NS", "Way", "longest", "ways"]
+
+_Arrival = tuple[float, str | None]
+"""Arrival time of a bit in ns, and the cell where its path starts: None for constants and pins."""
 
 WIRE_NS = 1.0
 """Of a wire, as on the critical path of a placed DMA engine: 10.8 ns for 11 of them."""
@@ -42,14 +47,16 @@ class Way:
     end: str
 
 
-def ways(netlist):
+def ways(netlist: str) -> list[Way]:
     """List of :class:`Way`, the longest first, of Yosys's JSON text of a module ``board``.
 
     Raises :class:`UserError` where a way comes back to itself without a register.
     """
-    cells = {name: cell for name, cell in json.loads(netlist)["modules"]["board"]["cells"].items()
-             if cell["type"] != "$scopeinfo"}
-    arrivals, found = _arrivals(cells), []
+    cells: dict[str, Cell] = {
+        name: cell for name, cell in json.loads(netlist)["modules"]["board"]["cells"].items()
+        if cell["type"] != "$scopeinfo"}
+    arrivals = _arrivals(cells)
+    found: list[Way] = []
     for name, cell in cells.items():
         if cell["type"] not in _ENDS:
             continue
@@ -60,9 +67,9 @@ def ways(netlist):
     return sorted(found, key=lambda way: -way.ns)
 
 
-def longest(found, *, over):
+def longest(found: Iterable[Way], *, over: float) -> list[tuple[str, str, float, int]]:
     """Ways of more than ``over`` ns as ``(from, to, ns, count)`` by blocks of the source, the longest first."""
-    groups = defaultdict(list)
+    groups: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for way in found:
         if way.ns <= over:
             break
@@ -70,11 +77,12 @@ def longest(found, *, over):
     return [(start, end, round(numbers[0], 2), len(numbers)) for (start, end), numbers in groups.items()]
 
 
-def _arrivals(cells):
-    """Bit -> when it is there, in ns, and the cell it comes from: None for constants and pins."""
+def _arrivals(cells: Mapping[str, Cell]) -> defaultdict[int | str, _Arrival]:
+    """:data:`_Arrival` of each bit."""
     drivers = {bit: name for name, cell in cells.items() for port, bits in cell["connections"].items()
                if cell["port_directions"][port] == "output" for bit in bits if not isinstance(bit, str)}
-    arrivals, done = defaultdict(lambda: (0.0, None)), set()
+    arrivals: defaultdict[int | str, _Arrival] = defaultdict(lambda: (0.0, None))
+    done: set[str] = set()
     for name, cell in cells.items():
         if cell["type"] in _STARTS:
             done.add(name)
@@ -82,7 +90,8 @@ def _arrivals(cells):
                          if cell["port_directions"][port] == "output" for bit in cell["connections"][port]}
     # Depth first, without recursion: a carry chain is longer than Python's stack.
     for name in cells:
-        waiting, asked = [] if name in done else [name], set()
+        waiting = [] if name in done else [name]
+        asked: set[str] = set()
         while waiting:
             one = waiting[-1]
             behind = {drivers[bit] for bit in _asked(cells[one]) if bit in drivers} - done
@@ -99,16 +108,16 @@ def _arrivals(cells):
     return arrivals
 
 
-def _through(cell, arrivals):
+def _through(cell: Cell, arrivals: defaultdict[int | str, _Arrival]) -> dict[int | str, _Arrival]:
     """When the outputs of a cell are there."""
     ports, kind = cell["connections"], cell["type"]
     if kind == "CCU2C":
         into, start = max((arrivals[bit] for port, bits in _inputs(cell) if port != "CIN" for bit in bits), key=_when)
         into += WIRE_NS + _CARRY_IN_NS
         carry, before = max((arrivals[bit] for bit in ports.get("CIN", ())), key=_when, default=(0.0, None))
-        out = {}
+        out: dict[int | str, _Arrival] = {}
         for port, more in (("COUT", _CARRY_NS), ("S0", _SUM_NS), ("S1", _SUM_NS)):
-            there = (carry + more, before) if before is not None and carry + more > into else (into, start)
+            there: _Arrival = (carry + more, before) if before is not None and carry + more > into else (into, start)
             out |= dict.fromkeys(ports.get(port, ()), there)
         return out
     ns, start = max((arrivals[bit] for bit in _asked(cell)), key=_when, default=(0.0, None))
@@ -117,21 +126,21 @@ def _through(cell, arrivals):
             for bit in bits}
 
 
-def _asked(cell):
+def _asked(cell: Cell) -> Bits:
     """Bits that its outputs depend on within a cycle."""
     if cell["type"] == "EHXPLLL":
         return []
     return [bit for port, bits in _inputs(cell) if port == "RAD" or cell["type"] != "TRELLIS_DPR16X4" for bit in bits]
 
 
-def _inputs(cell):
+def _inputs(cell: Cell) -> list[tuple[str, Bits]]:
     return [(port, bits) for port, bits in cell["connections"].items() if cell["port_directions"][port] == "input"]
 
 
-def _when(arrival):
+def _when(arrival: _Arrival) -> float:
     return arrival[0] if arrival[1] is not None else -1.0
 
 
-def _block(cell):
+def _block(cell: str) -> str:
     """The block that a cell is in: at most three names, as ``engine0.legalizer.segments``."""
     return ".".join(name for name in source_name(cell).split(".")[:3] if not name.startswith("$"))

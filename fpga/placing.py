@@ -5,7 +5,9 @@ From seed to seed a design's clock differs by a twentieth and more.
 
 import os
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from hw.errors import UserError
 
@@ -18,7 +20,8 @@ SEEDS = (1, 3)
 """Of a board's placements, unless told otherwise: of 1, 2 and 3 those with which the ring is fastest."""
 
 
-def place(nextpnr, folder, options, *, needs, clock_hz, line):
+def place(nextpnr: tools.Tool, folder: Path, options: Mapping[int, Sequence[str]], *, needs: Sequence[str],
+          clock_hz: float, line: Callable[[str], object]) -> dict[int, float | None]:
     """Place and route with each of ``options``, and move what came of the fastest to ``folder``.
 
     Parameters
@@ -46,26 +49,27 @@ def place(nextpnr, folder, options, *, needs, clock_hz, line):
     """
     folders = {seed: folder / f"seed_{seed}" for seed in options}
     first = next(iter(options))
-    failures = []
+    failures: list[UserError] = []
 
-    def one(seed):
+    def one(seed: int) -> float | None:
         folders[seed].mkdir(exist_ok=True)
         for name in needs:
             shutil.copy(folder / name, folders[seed] / name)
         try:
             tools.run(nextpnr, [*options[seed], "--json", "board.json", "--report", "timing.json", "--write",
                                 "placed.json", "--timing-allow-fail"], folder=folders[seed],
-                      log=folders[seed] / "nextpnr.log", **({"line": line} if seed == first else {}))
+                      log=folders[seed] / "nextpnr.log", line=line if seed == first else lambda text: None)
         except UserError as error:
             failures.append(error)
             return None
-        return read_report(folders[seed] / "timing.json", wanted_hz=clock_hz)["mhz"]
+        mhz: float = read_report(folders[seed] / "timing.json", wanted_hz=clock_hz)["mhz"]
+        return mhz
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         reached = dict(zip(options, pool.map(one, options), strict=True))
     if len(failures) == len(options):
         raise failures[0]
-    best = max((seed for seed in reached if reached[seed]), key=lambda seed: (reached[seed], -seed))
+    best = max((seed for seed, mhz in reached.items() if mhz), key=lambda seed: (reached[seed], -seed))
     for file in folders[best].iterdir():
         if file.name not in needs:
             file.replace(folder / file.name)

@@ -3,6 +3,9 @@
 The presets' figures are in ``docs/area.json``, written by ``scripts/measure_area.py``.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 __all__ = ["page"]
 
 #: Engine; LUT, flip-flops, LUT-RAM and RAMB36 on UltraScale+; levels of LUT6; LUT4 and flip-flops on ECP5.
@@ -65,7 +68,7 @@ options it measures all. `scripts/generate_docs.py` writes this page. `wide` tak
 """
 
 
-def page(figures):
+def page(figures: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     """Markdown of ``{config: {family: figures}}``."""
     rows = [f"| dmace {name} | {_cells(families.get('xcup'), levels=True)} | {_cells(families.get('ecp5'))} |"
             for name, families in figures.items()]
@@ -77,7 +80,7 @@ def page(figures):
             + "\n".join(peers) + "\n" + _SOURCES)
 
 
-def _cells(row, *, levels=False):
+def _cells(row: Mapping[str, Any] | None, *, levels: bool = False) -> str:
     if row is None:
         return " | ".join([""] * (5 if levels else 4))
     cells = [f"{row['lut']:,}", f"{row['flip_flop']:,}", f"{row['lut_ram']:,}", f"{row['block_ram']:g}"]

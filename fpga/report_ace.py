@@ -3,6 +3,9 @@
 The figures are in ``docs/area_ace.json``, written by ``scripts/measure_area_ace.py``.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from .gates import SRAM_TRANSISTORS
 
 __all__ = ["section"]
@@ -53,14 +56,14 @@ against budgets; the budgets of the blocks of `tiny` are in `fpga/budgets.toml`;
 """
 
 
-def section(figures):
+def section(figures: Mapping[str, Mapping[str, Any]]) -> str:
     """Markdown of ``{config: {"sram_bits": ..., "blocks": {name: figures}, "whole": figures}}``."""
     return (_HEAD + "".join(_preset(name, found) for name, found in figures.items())
             + _SPLIT.format(sram=SRAM_TRANSISTORS) + "\n".join(_split(*item) for item in figures.items()) + "\n"
             + _SPLIT_TAIL + _TAIL)
 
 
-def _preset(config, found):
+def _preset(config: str, found: Mapping[str, Any]) -> str:
     blocks = sorted(found["blocks"].items(), key=lambda item: -item[1]["count"] * item[1]["lut"])
     rows = {name if row["count"] == 1 else f"{name}, {row['count']} times": {
         **{column: row["count"] * row[column] for column in (*_COLUMNS, "transistors", "memory_bits")},
@@ -76,12 +79,12 @@ def _preset(config, found):
             + (_WHOLE.format(config=config, **whole) if whole else ""))
 
 
-def _row(name, figures):
+def _row(name: str, figures: Mapping[str, Any]) -> str:
     return (f"| {name} | {' | '.join(f'{figures[column]:,g}' for column in _COLUMNS)} | {figures['levels'] or ''} | "
             f"{figures['transistors'] / 1000:,.0f} | {figures['memory_bits'] / 1024:,.1f} |")
 
 
-def _split(config, found):
+def _split(config: str, found: Mapping[str, Any]) -> str:
     rows = found["blocks"]
     logic = sum(row["count"] * row["transistors"] for row in rows.values())
     memory = SRAM_TRANSISTORS * sum(row["count"] * row["memory_bits"] for row in rows.values())

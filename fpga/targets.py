@@ -6,29 +6,16 @@ Pins come from ``amaranth-boards`` (BSD licence), which follows the vendors' own
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from hw.errors import UserError
 
 from .board.core import BoardConfig
 from .ecp5 import Ecp5Flow
+from .flow import Flow, Pin
 from .gowin import GowinFlow
 
 __all__ = ["TARGETS", "Pin", "Target"]
-
-
-@dataclass(frozen=True)
-class Pin:
-    """A pin of the part: site, what it is called in the design, and its attributes."""
-
-    name: str
-    site: str
-    inverted: bool
-    attributes: dict
-
-    @property
-    def settings(self):
-        """Its attributes as constraint files have them, like ``IO_TYPE=LVCMOS33 PULL_MODE=UP``."""
-        return " ".join(f"{name}={value}" for name, value in sorted(self.attributes.items()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,29 +44,30 @@ class Target:
     module: str
     platform: str
     clock: str
-    lights: tuple
-    designs: dict
+    lights: tuple[tuple[str, int, str | None], ...]
+    designs: dict[str, BoardConfig]
     loader: str
     family: str = "ecp5"
 
-    def _platform(self):
+    def _platform(self) -> Any:
         if find_spec("amaranth_boards") is None:
             raise UserError("The boards' pins are in the package amaranth-boards; "
                             "`pip install -e .[fpga]` brings it, and the tools.")
         return getattr(import_module(f"amaranth_boards.{self.module}"), self.platform)()
 
     @property
-    def flow(self):
+    def flow(self) -> Flow:
         """How a bitstream is made: :class:`~fpga.ecp5.Ecp5Flow` or :class:`~fpga.gowin.GowinFlow`."""
-        return (GowinFlow if self.family == "gowin" else Ecp5Flow)(self._platform(), self.clock_hz)
+        kind = GowinFlow if self.family == "gowin" else Ecp5Flow
+        return kind(self._platform(), self.clock_hz)
 
     @property
-    def clock_hz(self):
+    def clock_hz(self) -> int:
         """Of the oscillator."""
         resource = _resource(self._platform(), self.clock)
         return int(resource.clock.frequency)
 
-    def pins(self):
+    def pins(self) -> list[Pin]:
         """List of :class:`Pin`: ``clk``, ``rx``, ``tx``, ``idle``, ``busy``, ``error``."""
         platform = self._platform()
         found = [_pin("clk", _resource(platform, self.clock), None),
@@ -89,11 +77,11 @@ class Target:
         return found
 
 
-def _resource(platform, name, number=0):
+def _resource(platform: Any, name: str, number: int = 0) -> Any:
     return platform.resources[name, number]
 
 
-def _pin(name, resource, part):
+def _pin(name: str, resource: Any, part: str | None) -> Pin:
     """The one pin of a resource, or of its subsignal ``part``, with the attributes of both."""
     attributes, ios = dict(resource.attrs), resource.ios[0]
     if part is not None:
@@ -103,23 +91,23 @@ def _pin(name, resource, part):
     return Pin(name, ios.names[0], ios.invert, attributes)
 
 
-def _leds(*numbers):
+def _leds(*numbers: int) -> tuple[tuple[str, int, str | None], ...]:
     return tuple(("led", number, None) for number in numbers)
 
 
-def _dma(mhz, memory):
+def _dma(mhz: float, memory: int) -> BoardConfig:
     return BoardConfig(design="dma", memory=memory, clock_hz=int(mhz * 1e6))
 
 
-def _probe(mhz, memory):
+def _probe(mhz: float, memory: int) -> BoardConfig:
     return BoardConfig(design="probe", memory=memory, clock_hz=int(mhz * 1e6))
 
 
-def _ace(mhz, memory):
+def _ace(mhz: float, memory: int) -> BoardConfig:
     return BoardConfig(design="ace", endpoints=2, memory=memory, clock_hz=int(mhz * 1e6))
 
 
-def _endpoint(mhz, memory):
+def _endpoint(mhz: float, memory: int) -> BoardConfig:
     return BoardConfig(design="endpoint", memory=memory, clock_hz=int(mhz * 1e6))
 
 

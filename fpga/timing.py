@@ -2,6 +2,9 @@
 
 import json
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 __all__ = ["read_report", "summary"]
 
@@ -13,7 +16,7 @@ _CELL = re.compile(r"[._](?:LUT[1-4]|PFUMX|L6MUX21|CCU2C|TRELLIS_FF|TRELLIS_DPR1
                    r"DFF[A-Z]*|ALU|MUX2_LUT\d)(?:[_\d].*|$)")
 
 
-def read_report(path, *, wanted_hz):
+def read_report(path: Path, *, wanted_hz: float) -> dict[str, Any]:
     """Figures of nextpnr's JSON: ``mhz``, ``wanted_mhz``, ``used`` and ``available`` by kind, ``critical`` as a list of
     ``(name, ns)``, and the ns that are ``logic`` and ``routing`` on this path."""
     found = json.loads(path.read_text(encoding="utf-8"))
@@ -22,7 +25,8 @@ def read_report(path, *, wanted_hz):
     ways = [way["path"] for way in found["critical_paths"]
             if way["from"] == way["to"] == f"posedge {clock}"]
     steps = ways[0] if ways else []
-    named, spent = [], 0.0
+    named: list[tuple[str, float]] = []
+    spent = 0.0
     for step in steps:
         spent += step["delay"]
         name = source_name(step.get("net") or step["to"]["cell"])
@@ -41,14 +45,14 @@ def read_report(path, *, wanted_hz):
     }
 
 
-def source_name(name):
+def source_name(name: str) -> str:
     """A net's or cell's name without what synthesis has added to it."""
     name = re.sub(r"^core\.", "", name.replace("\\", ""))
     shorter = _CELL.split(name, maxsplit=1)[0]
     return re.sub(r"\$\d+|\[\d+\]$", "", shorter) or name
 
 
-def summary(report):
+def summary(report: Mapping[str, Any]) -> list[str]:
     """Lines for people: rate, parts, and the critical path."""
     lines = [f"{report['mhz']:.1f} MHz reached, {report['wanted_mhz']:.1f} MHz asked for"]
     for kind, used in report["used"].items():

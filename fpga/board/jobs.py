@@ -1,26 +1,32 @@
 """What a host does with a board: copies, the self-test, the benchmark, and collectives."""
 
 import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dmace.drivers.ace import AceDriver, Share
 from dmace.drivers.dma import DmaDriver
 from dmace.drivers.endpoint import EndpointDriver
+from hw.ace.config import AceConfig
 from hw.ace.model.numerics import element_type
 from hw.ace.numerics.formats import Reduction
 from hw.ace.words import Collective, CommandFlag, CommandWord
 from hw.common.sizes import PAGE_BYTES
 from hw.common.words import CompletionWord
-from hw.dma_engine.config import DESCRIPTOR_BYTES
+from hw.dma_engine.config import DESCRIPTOR_BYTES, DmaConfig
 from hw.dma_engine.descriptors import Descriptor, RingPlace
 from hw.dma_engine.words import NativeWord, RequestFlag, Status
-from hw.endpoint.config import remote_address
+from hw.endpoint.config import EndpointConfig, remote_address
 
-from .host import BoardError, EngineBus, wait
+from .host import Board, BoardError, EngineBus, wait
 from .protocol import Space
 
-__all__ = ["Accelerators", "Engine", "bench", "selftest"]
+__all__ = ["Accelerators", "Engine", "Row", "bench", "selftest"]
+
+_Number = TypeVar("_Number", np.int32, np.float32)
 
 PATIENCE = 200
 """How often a completion word is looked at before a request counts as lost."""
@@ -37,19 +43,23 @@ class Engine:
     board : :class:`Board`
     """
 
-    def __init__(self, board):
-        if board.config.design not in ("dma", "endpoint"):
-            raise BoardError(f"The board's design is {board.config.design}, which has no DMA engine.")
+    def __init__(self, board: Board) -> None:
         self.board, self.bus, config = board, EngineBus(board, Space.REGISTERS, 0), board.config.engine_config
-        self.endpoint = EndpointDriver(self.bus, config) if board.config.design == "endpoint" else None
-        self.driver = self.endpoint.dma if self.endpoint else DmaDriver(self.bus, config)
+        self.endpoint: EndpointDriver | None = None
+        if isinstance(config, EndpointConfig):
+            self.endpoint = EndpointDriver(self.bus, config)
+            self.driver = self.endpoint.dma
+        elif isinstance(config, DmaConfig):
+            self.driver = DmaDriver(self.bus, config)
+        else:
+            raise BoardError(f"The board's design is {board.config.design}, which has no DMA engine.")
         wait((self.endpoint or self.driver).check_identity())
         self.words = board.config.memory - PAGE_BYTES
         wait(self.driver.define_region(0, base=0, length=board.config.memory))
-        self._posted = {}
+        self._posted: dict[int, int] = {}
         self._start(0)
 
-    def _start(self, queue, *, rc_base=0, **options):
+    def _start(self, queue: int, *, rc_base: int = 0, **options: Any) -> None:
         wait(self.driver.reset(queue))
         while wait(self.driver.state(queue)).resetting:
             pass
@@ -60,25 +70,27 @@ class Engine:
         self.bus.flush()
         self._posted[queue] = 0
 
-    def copy(self, src, dst, length):
+    def copy(self, src: int, dst: int, length: int) -> Status:
         """Copy within the memory; returns the :class:`Status`."""
         return self._post(0, NativeWord.copy(src=(0, src), dst=(0, dst), length=length))
 
-    def put(self, src, dst, length):
+    def put(self, src: int, dst: int, length: int) -> Status:
         """Copy to the neighbour's memory, over the links, with the completion word there too; the only endpoint is its
         own neighbour. Returns the :class:`Status`."""
         if _PUTS not in self._posted:
+            if self.endpoint is None:
+                raise BoardError(f"The board's design is {self.board.config.design}, which has no puts.")
             wait(self.endpoint.define_export(0, base=0, length=self.board.config.memory, ports=(1,)))
             wait(self.driver.define_region(1, base=remote_address(0, 0), length=self.board.config.memory))
             self._start(_PUTS, rc_base=remote_address(0, 0))
         return self._post(_PUTS, NativeWord.copy(src=(0, src), dst=(1, dst), length=length))
 
-    def _post(self, queue, word):
-        wait(self.driver.bus.store(PAGE_BYTES * queue, word.to_bytes()))
+    def _post(self, queue: int, word: NativeWord) -> Status:
+        wait(self.bus.store(PAGE_BYTES * queue, word.to_bytes()))
         self._posted[queue] += 1
         return self._result(queue, self._posted[queue])
 
-    def _result(self, queue, count):
+    def _result(self, queue: int, count: int) -> Status:
         for _ in range(PATIENCE):
             found = CompletionWord.unpack(
                 int.from_bytes(self.board.read_memory(0, self.words + 16 * queue + 8, 8), "little"))
@@ -88,7 +100,7 @@ class Engine:
                 return Status.OK
         raise BoardError(f"Request {count} of queue {queue} has not ended.")
 
-    def recover(self):
+    def recover(self) -> None:
         """Let queue 0 go on after an error."""
         wait(self.driver.clear(0))
         while wait(self.driver.pop_log()):
@@ -96,14 +108,14 @@ class Engine:
         wait(self.driver.acknowledge(error=True))
         self.bus.flush()
 
-    def ring(self, words):
+    def ring(self, words: Sequence[NativeWord]) -> int:
         """Have a queue copy by these native words, at most 3 * 64, from a ring; returns the cycles it took."""
         size = 6
         descriptors = [Descriptor.copies(*words[n:n + 3]) for n in range(0, len(words), 3)]
         base = self.words - max(PAGE_BYTES, DESCRIPTOR_BYTES << size)
         self.board.write_memory(0, base, b"".join(one.to_bytes() for one in descriptors))
         self._start(_RING, ring=RingPlace(base=base, size=size))
-        wait(self.driver.bus.store(PAGE_BYTES * _RING, len(descriptors).to_bytes(8, "little")))
+        wait(self.bus.store(PAGE_BYTES * _RING, len(descriptors).to_bytes(8, "little")))
         status = self._result(_RING, len(words))
         if status != Status.OK:
             raise BoardError(f"A copy of the ring ended with {status.name}.")
@@ -120,16 +132,18 @@ class Accelerators:
         Which are wanted; each takes a while to load.
     """
 
-    def __init__(self, board, *, collectives=(Collective.ALL_REDUCE,)):
-        if board.config.design not in ("ace", "endpoint"):
-            raise BoardError(f"The board's design is {board.config.design}, which has no collectives accelerators.")
+    def __init__(self, board: Board, *, collectives: Sequence[Collective] = (Collective.ALL_REDUCE,)) -> None:
         self.board, config = board, board.config.engine_config
         self.ranks = board.config.endpoints
         self.words = board.config.memory - PAGE_BYTES // 2
         self.posted = 0
         buses = [EngineBus(board, Space.REGISTERS, rank) for rank in range(self.ranks)]
-        self.drivers = [EndpointDriver(bus, config).ace if board.config.design == "endpoint" else AceDriver(bus, config)
-                        for bus in buses]
+        if isinstance(config, EndpointConfig):
+            self.drivers = [EndpointDriver(bus, config).ace for bus in buses]
+        elif isinstance(config, AceConfig):
+            self.drivers = [AceDriver(bus, config) for bus in buses]
+        else:
+            raise BoardError(f"The board's design is {board.config.design}, which has no collectives accelerators.")
         for rank, (bus, driver) in enumerate(zip(buses, self.drivers, strict=True)):
             wait(driver.check_identity())
             wait(driver.define_region(0, base=0, length=board.config.memory))
@@ -139,7 +153,7 @@ class Accelerators:
                                             share=Share(0, driver.config.fsms, 0, driver.config.slots)))
             bus.flush()
 
-    def all_reduce(self, inputs):
+    def all_reduce(self, inputs: Sequence[npt.NDArray[_Number]]) -> tuple[list[npt.NDArray[_Number]], int]:
         """Sum of arrays, one for each rank; returns each rank's array and the cycles it took."""
         if (dtype := element_type(inputs[0].dtype)) is None:
             raise BoardError(f"The accelerator has no element type for arrays of {inputs[0].dtype}.")
@@ -158,7 +172,7 @@ class Accelerators:
         return [np.frombuffer(self.board.read_memory(rank, target, size), inputs[0].dtype)
                 for rank in range(self.ranks)], cycles
 
-    def _result(self, rank):
+    def _result(self, rank: int) -> None:
         for _ in range(PATIENCE):
             found = CompletionWord.unpack(int.from_bytes(self.board.read_memory(rank, self.words, 8), "little"))
             if found.status:
@@ -168,7 +182,8 @@ class Accelerators:
         raise BoardError(f"The collective has not ended on rank {rank}.")
 
 
-def selftest(board, *, seed=1, copies=8, elements=512, tell=lambda sentence: None):
+def selftest(board: Board, *, seed: int = 1, copies: int = 8, elements: int = 512,
+             tell: Callable[[str], object] = lambda sentence: None) -> list[str]:
     """Try what is on the board; returns a list of sentences about what is wrong.
 
     Parameters
@@ -181,7 +196,7 @@ def selftest(board, *, seed=1, copies=8, elements=512, tell=lambda sentence: Non
         Receives a sentence about each step.
     """
     rng = random.Random(seed)
-    wrong = []
+    wrong: list[str] = []
     for endpoint in range(board.config.endpoints):
         data = rng.randbytes(64)
         offset = rng.randrange(0, 1024)
@@ -201,7 +216,7 @@ def selftest(board, *, seed=1, copies=8, elements=512, tell=lambda sentence: Non
     return wrong
 
 
-def _selftest_dma(engine, rng, copies, tell):
+def _selftest_dma(engine: Engine, rng: random.Random, copies: int, tell: Callable[[str], object]) -> list[str]:
     board, span = engine.board, 1024
     source = rng.randbytes(span)
     board.write_memory(0, 0, source)
@@ -218,7 +233,7 @@ def _selftest_dma(engine, rng, copies, tell):
     return wrong
 
 
-def _selftest_puts(engine, rng, puts, tell):
+def _selftest_puts(engine: Engine, rng: random.Random, puts: int, tell: Callable[[str], object]) -> list[str]:
     source = engine.board.read_memory(0, 0, 1024)
     wrong = _copies(engine.put, "Put", engine.board, source, rng, puts)
     if not wrong:
@@ -226,9 +241,11 @@ def _selftest_puts(engine, rng, puts, tell):
     return wrong
 
 
-def _copies(copy, name, board, source, rng, copies):
-    """Have random parts of ``source``, which lies at address 0, copied to behind it; list of what is wrong."""
-    wrong, span = [], len(source)
+def _copies(copy: Callable[[int, int, int], Status], name: str, board: Board, source: bytes, rng: random.Random,
+            copies: int) -> list[str]:
+    """Copy random parts of ``source``, which is at address 0, to addresses behind it; a sentence for each mismatch."""
+    wrong: list[str] = []
+    span = len(source)
     for number in range(copies):
         length = (1, 8, span // 2)[number] if number < 3 else rng.randrange(1, span // 2)
         src, dst = rng.randrange(span - length + 1), span + rng.randrange(span - length + 1)
@@ -245,11 +262,11 @@ def _copies(copy, name, board, source, rng, copies):
     return wrong
 
 
-def _selftest_ace(board, rng, elements, tell):
+def _selftest_ace(board: Board, rng: random.Random, elements: int, tell: Callable[[str], object]) -> list[str]:
     numbers = np.random.default_rng(rng.randrange(1 << 32))
     inputs = [numbers.integers(-1 << 20, 1 << 20, elements, dtype=np.int32) for _ in range(board.config.endpoints)]
     results, cycles = Accelerators(board).all_reduce(inputs)
-    expected = sum(inputs)
+    expected = np.sum(inputs, axis=0, dtype=np.int32)
     wrong = [f"The sum on rank {rank} is wrong from element {np.flatnonzero(result != expected)[0]} on."
              for rank, result in enumerate(results) if not np.array_equal(result, expected)]
     if not wrong:
@@ -258,11 +275,21 @@ def _selftest_ace(board, rng, elements, tell):
     return wrong
 
 
-def bench(board, *, sizes=(16, 64, 256, 1024), requests=48):
-    """Copies of each size from a descriptor ring, aligned; list of dicts with bytes, cycles and rate."""
+class Row(TypedDict):
+    """Measured copies of one size."""
+
+    bytes: int
+    requests: int
+    cycles: int
+    bytes_per_cycle: float
+    mb_per_s: float
+
+
+def bench(board: Board, *, sizes: Sequence[int] = (16, 64, 256, 1024), requests: int = 48) -> list[Row]:
+    """Copies of each size from a descriptor ring, aligned."""
     engine = Engine(board)
     room = (engine.words - 2 * PAGE_BYTES) // 2
-    rows = []
+    rows: list[Row] = []
     for size in sizes:
         places = max(1, min(requests, room // size))
         words = [NativeWord.copy(src=(0, n % places * size), dst=(0, room + n % places * size), length=size,

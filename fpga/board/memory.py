@@ -8,7 +8,7 @@ from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In
 
-from hw.axi import Resp
+from hw.axi import AxiSignature, Resp
 from hw.stream import Queue, Skid
 
 from .bus import WordSignature
@@ -36,7 +36,7 @@ class AxiMemory(wiring.Component):
         From the host.
     """
 
-    def __init__(self, signature, *, size):
+    def __init__(self, signature: AxiSignature, *, size: int) -> None:
         if not isinstance(size, int) or size < 4096 or size & (size - 1):
             raise ValueError(f"Bytes of a memory must be a power of two of at least 4096, not {size!r}")
         self.size = size

@@ -23,6 +23,7 @@ board forget that sequence.
 import enum
 import struct
 from binascii import crc_hqx
+from collections.abc import Sequence
 from typing import NamedTuple
 
 __all__ = ["MAX_WORDS", "REQUEST_SYNC", "RESPONSE_SYNC", "Operation", "Response", "Space", "Status", "parse_response",
@@ -68,22 +69,23 @@ class Response(NamedTuple):
 
     sequence: int
     status: int
-    words: tuple
+    words: tuple[int, ...]
 
 
-def request(sequence, operation, address=0, *, words=(), count=None):
+def request(sequence: int, operation: Operation, address: int = 0, *, words: Sequence[int] = (),
+            count: int | None = None) -> bytes:
     """Bytes of a request frame. ``count`` is that of a READ; that of a WRITE follows from ``words``."""
     count = len(words) if count is None else count
     body = struct.pack("<BBBI", sequence, operation, count, address) + struct.pack(f"<{len(words)}I", *words)
     return bytes([REQUEST_SYNC]) + body + struct.pack(">H", crc_hqx(body, 0xFFFF))
 
 
-def response_length(header):
+def response_length(header: bytes) -> int:
     """Bytes of a whole response whose first four are ``header``."""
     return HEADER_BYTES + 4 * header[3] + CRC_BYTES
 
 
-def parse_response(frame):
+def parse_response(frame: bytes) -> Response | None:
     """:class:`Response` of a whole frame, None where it is damaged."""
     body, crc = frame[1:-CRC_BYTES], frame[-CRC_BYTES:]
     if frame[0] != RESPONSE_SYNC or crc_hqx(body, 0xFFFF) != int.from_bytes(crc, "big"):

@@ -1,5 +1,7 @@
 """The board's own registers."""
 
+from typing import Protocol
+
 from hw.regs import Access, Field, Register, RegisterMap, constant_field
 
 __all__ = ["ADDR_WIDTH", "ID", "VERSION", "register_map"]
@@ -9,12 +11,31 @@ ID = int.from_bytes(b"DBRD", "big")
 VERSION = 1
 
 
-def register_map(design):
+class _Design(Protocol):
+    """The fields of a :class:`fpga.board.core.BoardConfig` that the registers show."""
+
+    @property
+    def kind_number(self) -> int: ...
+
+    @property
+    def preset_number(self) -> int: ...
+
+    @property
+    def endpoints(self) -> int: ...
+
+    @property
+    def memory(self) -> int: ...
+
+    @property
+    def clock_hz(self) -> int: ...
+
+
+def register_map(design: _Design) -> RegisterMap:
     """:class:`RegisterMap` of a board with this :class:`fpga.board.core.BoardConfig`."""
-    def fixed(name, value, doc):
+    def fixed(name: str, value: int, doc: str) -> Register:
         return Register(name, [constant_field("value", 32, value, doc)], doc=doc)
 
-    def shown(name, doc):
+    def shown(name: str, doc: str) -> Register:
         return Register(name, [Field("value", 32, Access.RO, doc=doc)], doc=doc)
 
     return RegisterMap("board", [

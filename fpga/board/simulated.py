@@ -2,6 +2,8 @@
 
 import logging
 import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import cocotb
 from cocotb.clock import Clock
@@ -9,9 +11,12 @@ from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, SimTimeoutError, with_timeout
 from cocotbext.uart import UartSink, UartSource
 
+from .core import BoardConfig
 from .host import Board
 
 __all__ = ["run"]
+
+_Result = TypeVar("_Result")
 
 # What cocotbext-uart uses of cocotb is on its way out; the version of cocotb is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
@@ -27,23 +32,23 @@ class SimulatedLine:
     baud : int
     """
 
-    def __init__(self, dut, baud):
+    def __init__(self, dut: Any, baud: int) -> None:
         for name in ("rx", "tx"):
             logging.getLogger(f"cocotb.{getattr(dut, name)._path}").setLevel(logging.ERROR)
         self.source, self.sink = UartSource(dut.rx, baud=baud, bits=8), UartSink(dut.tx, baud=baud, bits=8)
         self.patience = 200 * 10**9 // baud
         #: Called with each frame to send; what it returns is sent.
-        self.spoil = None
+        self.spoil: Callable[[bytes], bytes] | None = None
 
     @resume
-    async def write(self, data):
+    async def write(self, data: bytes) -> None:
         if self.spoil is not None:
             data = self.spoil(data)
         await self.source.write(data)
         await self.source.wait()
 
     @resume
-    async def read(self, count):
+    async def read(self, count: int) -> bytes:
         while self.sink.count() < count:
             self.sink.sync.clear()
             try:
@@ -53,7 +58,8 @@ class SimulatedLine:
         return bytes(self.sink.read_nowait(min(count, self.sink.count())))
 
 
-async def run(dut, config, job, *, reset=False):
+async def run(dut: Any, config: BoardConfig, job: Callable[[Board, SimulatedLine], _Result], *,
+              reset: bool = False) -> _Result:
     """Run ``job(board, line)`` in a thread, with the board opened; returns what it returns.
 
     Parameters
@@ -74,21 +80,19 @@ async def run(dut, config, job, *, reset=False):
     await ClockCycles(dut.clk, 600)
 
     @bridge
-    def host():
+    def host() -> _Result:
         return job(Board(line).open(), line)
 
     return await host()
 
 
-def plain(test):
+def plain(test: Callable[[Board, SimulatedLine], object]) -> Any:
     """A cocotb test of a function ``test(board, line)``, over the board that ``$DMACE_BOARD`` tells."""
     import json
     import os
 
-    from .core import BoardConfig
-
     @cocotb.test(name=test.__name__)
-    async def body(dut):
+    async def body(dut: Any) -> None:
         await run(dut, BoardConfig(**json.loads(os.environ["DMACE_BOARD"])), test)
 
     return body

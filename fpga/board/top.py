@@ -1,13 +1,15 @@
 """The part of a board's design that belongs to its FPGA: PLL, reset and pins around a :class:`BoardCore`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer, ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from .core import BoardCore
+from .core import BoardConfig, BoardCore
 
 __all__ = ["Ecp5Pll", "Ecp5Top", "PlainTop"]
 
@@ -26,13 +28,13 @@ class Ecp5Pll:
     output: int
 
     @property
-    def output_hz(self):
+    def output_hz(self) -> int:
         return self.input_hz * self.feedback // self.reference
 
     @classmethod
-    def find(cls, input_hz, output_hz):
+    def find(cls, input_hz: int, output_hz: int) -> Self:
         """Dividers that come closest to ``output_hz`` without going beyond it. Raises ValueError where none do."""
-        best = None
+        best: tuple[float, Self] | None = None
         for reference in range(1, 129):
             if input_hz / reference < 3_125_000:
                 break
@@ -77,7 +79,7 @@ class Ecp5Top(wiring.Component):
         Of :class:`BoardCore`.
     """
 
-    def __init__(self, config, *, clock_hz, inverted=()):
+    def __init__(self, config: BoardConfig, *, clock_hz: int, inverted: Iterable[str] = ()) -> None:
         self.core, self.inverted = BoardCore(config), frozenset(inverted)
         self.pll = Ecp5Pll.find(clock_hz, config.clock_hz)
         self.waits = config.twins or config.design == "endpoint"
@@ -113,7 +115,7 @@ class PlainTop(wiring.Component):
     Parameters and members are those of :class:`Ecp5Top`; of engines there is one at most.
     """
 
-    def __init__(self, config, *, inverted=()):
+    def __init__(self, config: BoardConfig, *, inverted: Iterable[str] = ()) -> None:
         if config.twins:
             raise ValueError(f"Twins have no reset, and the oscillator's clock runs before all flip-flops do: "
                              f"endpoints must be 1, not {config.endpoints!r}")

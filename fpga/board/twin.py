@@ -18,10 +18,10 @@ class Twin(wiring.Component):
         The component's; it is in the ``sync`` domain alone, and has no reset.
     """
 
-    def __init__(self, signature):
+    def __init__(self, signature: wiring.Signature) -> None:
         super().__init__(dict(signature.members.items()))
 
-    def elaborate(self, platform):
+    def elaborate(self, platform: object) -> Instance:
         ports = {f"{'i' if member.flow == wiring.In else 'o'}_{'__'.join(map(str, path))}": value
                  for path, member, value in self.signature.flatten(self)}
         return Instance(TWIN, i_clk=ClockSignal(), **ports)

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["UartReceiver", "UartTransmitter"]
 
 
-def _check(divisor):
+def _check(divisor: int) -> None:
     if not isinstance(divisor, int) or divisor < 4:
         raise ValueError(f"Cycles of a bit must be an integer of at least 4, not {divisor!r}")
 
@@ -36,7 +36,7 @@ class UartReceiver(wiring.Component):
         For one cycle: a byte had no stop bit and was dropped.
     """
 
-    def __init__(self, divisor):
+    def __init__(self, divisor: int) -> None:
         _check(divisor)
         self.divisor = divisor
         super().__init__({"rx": In(1), "valid": Out(1), "data": Out(8), "broken": Out(1)})
@@ -85,7 +85,7 @@ class UartTransmitter(wiring.Component):
         The line; a register.
     """
 
-    def __init__(self, divisor):
+    def __init__(self, divisor: int) -> None:
         _check(divisor)
         self.divisor = divisor
         super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})

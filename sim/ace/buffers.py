@@ -1,9 +1,11 @@
 """Send and receive buffers in the memories of endpoints, with guards around them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from hw.common.sizes import PAGE_BYTES
 from hw.errors import UserError
@@ -13,8 +15,11 @@ __all__ = ["BEFORE", "REGIONS", "Buffers", "Place", "Placement"]
 
 _SEND, _RECEIVE = 0, 1
 
-REGIONS = {_SEND: {"base": 1 << 32, "length": 1 << 32, "writable": False},
-           _RECEIVE: {"base": 2 << 32, "length": 1 << 32}}
+Bytes = npt.NDArray[np.uint8]
+
+REGIONS: dict[int, dict[str, Any]] = {
+    _SEND: {"base": 1 << 32, "length": 1 << 32, "writable": False},
+    _RECEIVE: {"base": 2 << 32, "length": 1 << 32}}
 """Number -> what :meth:`AceDriver.define_region` is told. Collectives in place use the second alone."""
 
 _GUARD = np.full(64, 0xA5, np.uint8)
@@ -29,8 +34,9 @@ class Place(NamedTuple):
     offset: int
 
     @property
-    def address(self):
-        return REGIONS[self.region]["base"] + self.offset
+    def address(self) -> int:
+        base: int = REGIONS[self.region]["base"]
+        return base + self.offset
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class _Image:
     """What was in memory from a place on."""
 
     place: Place
-    data: np.ndarray
+    data: Bytes
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,15 @@ class Placement:
     src: Place
     dst: Place
     written: int | None
-    images: tuple
+    images: tuple[_Image, ...]
+
+
+class _Memories(Protocol):
+    """The memories of :class:`Endpoints`."""
+
+    def write_memory(self, rank: int, address: int, data: Bytes) -> None: ...
+
+    def read_memory(self, rank: int, address: int, count: int) -> Bytes: ...
 
 
 class Buffers:
@@ -59,11 +73,12 @@ class Buffers:
     endpoints : :class:`Endpoints`
     """
 
-    def __init__(self, endpoints):
+    def __init__(self, endpoints: _Memories) -> None:
         self._endpoints = endpoints
-        self._ends = {}
+        self._ends: dict[tuple[int, int], int] = {}
 
-    def place(self, rank, data, *, received, writes, skews, in_place):
+    def place(self, rank: int, data: Bytes, *, received: int, writes: bool, skews: Sequence[int],
+              in_place: Sequence[int] | None) -> Placement:
         """Fill a rank's buffers and return their :class:`Placement`.
 
         Parameters
@@ -92,7 +107,7 @@ class Buffers:
         src, dst = (Place(_RECEIVE, image.place.offset + len(_GUARD) + offset) for offset in in_place)
         return Placement(src, dst, written, (image,))
 
-    def _put(self, rank, region, data, skew):
+    def _put(self, rank: int, region: int, data: Bytes, skew: int) -> _Image:
         offset = self._ends.get((rank, region), 0) + PAGE_BYTES + skew - len(_GUARD)
         image = _Image(Place(region, offset), np.concatenate([_GUARD, data, _GUARD]))
         end = offset + len(image.data)
@@ -102,7 +117,7 @@ class Buffers:
         self._endpoints.write_memory(rank, image.place.address, image.data)
         return image
 
-    def result(self, rank, placement):
+    def result(self, rank: int, placement: Placement) -> Bytes | None:
         """Bytes of the receive buffer, or None. Raises :class:`ClusterFailed` where anything else has changed."""
         for image in placement.images:
             start = image.place.address
@@ -117,6 +132,6 @@ class Buffers:
             return None
         return self._endpoints.read_memory(rank, placement.dst.address, placement.written)
 
-    def free(self):
+    def free(self) -> None:
         """Begin from the start again; what was placed before does not count any more."""
         self._ends = {}

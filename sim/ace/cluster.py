@@ -7,27 +7,31 @@
         outcome.outputs[0], outcome.cycles
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dmace.drivers.ace import AceDriver, root_code
-from hw.ace.collectives import Collective
-from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES
+from dmace.drivers.ace_states import LinkStatus
+from hw.ace.collectives import Collective, Ordered
+from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES, AceConfig
 from hw.ace.link.state import TIMEOUT_WIDTH
 from hw.ace.model.numerics import element_type
 from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import CommandFlag, CommandWord, Status
 from hw.common.words import COMPLETION_FIELDS, CompletionWord, field_positions
 from hw.errors import UserError
-from sim.ace.buffers import REGIONS, Buffers
+from sim.ace.buffers import REGIONS, Buffers, Placement
 from sim.ace.communicators import Communicator, default_communicators
-from sim.ace.endpoints import Endpoints, Reason
+from sim.ace.endpoints import Endpoints, Link, Reason, Statistics
 from sim.ace.faults import Faults
 from sim.ace.shared_library import ClusterFailed
+from sim.ace.varying import Extent, Extents
 
 __all__ = ["Cluster", "CollectiveFailed", "Outcome", "Pending"]
 
@@ -42,7 +46,7 @@ TRIES = 16
 class CollectiveFailed(ClusterFailed):
     """A collective ended with an error; ``statuses`` has each rank's :class:`Status`, None where it did not end."""
 
-    def __init__(self, message, statuses):
+    def __init__(self, message: str, statuses: list[Status | None]) -> None:
         super().__init__(message)
         self.statuses = statuses
 
@@ -61,12 +65,12 @@ class Outcome:
         As :meth:`Endpoints.statistics`, of the time from the posting until all was waited for.
     """
 
-    outputs: list
-    ended: list
-    statistics: dict
+    outputs: list[npt.NDArray[Any] | None]
+    ended: list[int]
+    statistics: Statistics
 
     @property
-    def cycles(self):
+    def cycles(self) -> int:
         return max(self.ended)
 
 
@@ -78,10 +82,10 @@ class Pending:
     queue: int
     number: int
     posted: int
-    element: np.dtype
-    placements: list
-    before: dict
-    commands: list
+    element: np.dtype[Any]
+    placements: list[Placement]
+    before: Statistics
+    commands: list[CommandWord]
 
 
 class Cluster(Endpoints):
@@ -106,8 +110,8 @@ class Cluster(Endpoints):
         By communicator: collective, or Ordered, -> why there is no program for it.
     """
 
-    def __init__(self, config, shape, *, communicators: Sequence[Communicator] | None = None, both=True,
-                 faults: Faults | None = None, **options):
+    def __init__(self, config: AceConfig, shape: Sequence[int], *, communicators: Sequence[Communicator] | None = None,
+                 both: bool = True, faults: Faults | None = None, **options: Any) -> None:
         super().__init__(config, shape, **options)
         self.both = both
         self.communicators = list(default_communicators(config, self.shape) if communicators is None
@@ -123,7 +127,7 @@ class Cluster(Endpoints):
             self.write_memory(rank, _WORDS, bytes(_WORD_PITCH * config.queues))
         self.left_out = self.do(*(self._set_up(rank, both) for rank in range(self.size)))[0]
 
-    async def _set_up(self, rank, both):
+    async def _set_up(self, rank: int, both: bool) -> list[dict[Collective | Ordered, str]]:
         driver, place = self.drivers[rank], self.coordinates(rank)
         await driver.check_identity()
         await driver.set_link_patience(timeout=self._timeout, tries=TRIES)
@@ -131,7 +135,7 @@ class Cluster(Endpoints):
             await driver.define_region(number, **region)
         for queue in range(self.config.queues):
             await driver.configure_queue(queue, sc=_WORDS + _WORD_PITCH * queue)
-        left_out = []
+        left_out: list[dict[Collective | Ordered, str]] = []
         for number, communicator in enumerate(self.communicators):
             left_out.append(await driver.define_communicator(
                 number, shape=self.communicator_shape(number), dimensions=communicator.dimensions,
@@ -141,15 +145,15 @@ class Cluster(Endpoints):
 
     # Communicators
 
-    def communicator_shape(self, communicator):
+    def communicator_shape(self, communicator: int) -> tuple[int, ...]:
         return tuple(self.shape[dimension] for dimension in self.communicators[communicator].dimensions)
 
-    def groups(self, communicator=0):
+    def groups(self, communicator: int = 0) -> list[list[int]]:
         """Lists of ranks that work together, each in the order of their ranks in the communicator."""
         inside = self.communicators[communicator].dimensions
         outside = [dimension for dimension in range(len(self.shape)) if dimension not in inside]
 
-        def ranks(fixed):
+        def ranks(fixed: tuple[int, ...]) -> Iterator[int]:
             for moving in product(*(range(self.shape[dimension]) for dimension in inside)):
                 place = dict(zip((*outside, *inside), (*fixed, *moving), strict=True))
                 yield int(np.ravel_multi_index([place[dimension] for dimension in range(len(self.shape))], self.shape))
@@ -158,7 +162,9 @@ class Cluster(Endpoints):
 
     # Collectives
 
-    def collective(self, collective, inputs=None, *, limit=1_000_000, progress=None, **options):
+    def collective(self, collective: Collective, inputs: Sequence[npt.NDArray[Any]] | None = None, *,
+                   limit: int = 1_000_000, progress: Callable[[int], object] | None = None,
+                   **options: Any) -> Outcome:
         """Post a collective on all ranks, wait until it has ended everywhere, and return its :class:`Outcome`.
 
         Parameters
@@ -181,9 +187,12 @@ class Cluster(Endpoints):
         outcome, = self.wait(self.submit(collective, inputs, **options), limit=limit, progress=progress)
         return outcome
 
-    def submit(self, collective, inputs=None, *, count=None, dtype=None, op=Reduction.SUM, root=None, widen=False,
-               ordered=False, extents=None, communicator=0, queue=0, src_skew=0, dst_skew=0, in_place=False, delay=0,
-               flags=CommandFlag.SC, post=True):
+    def submit(self, collective: Collective, inputs: Sequence[npt.NDArray[Any]] | None = None, *,
+               count: int | None = None, dtype: DType | None = None, op: Reduction = Reduction.SUM,
+               root: int | Sequence[int] | None = None, widen: bool = False, ordered: bool = False,
+               extents: Extents | None = None, communicator: int = 0, queue: int = 0,
+               src_skew: int | Sequence[int] = 0, dst_skew: int | Sequence[int] = 0, in_place: bool = False,
+               delay: int | Sequence[int] = 0, flags: CommandFlag = CommandFlag.SC, post: bool = True) -> Pending:
         """Fill buffers and post a collective on all ranks; it begins with :meth:`wait`. Returns a :class:`Pending`.
 
         Parameters
@@ -221,20 +230,23 @@ class Cluster(Endpoints):
                             f"{' in rank order' if ordered else ''}: {why}.")
         if not info.moves_data:
             inputs, dtype, count = [np.zeros(0, np.uint8)] * self.size, DType.INT8, 0
+        if inputs is None:
+            raise UserError(f"{collective.name} needs an array for each rank.")
         inputs = [np.ascontiguousarray(one) for one in inputs]
         dtype = _dtype(inputs[0].dtype) if dtype is None else dtype
         blocks = info.sent(1, ranks)
         count = extents.count if extents else len(inputs[0]) // blocks if count is None else count
         _check(collective, inputs, dtype, count, info.sent(count, ranks), self.size, root, in_place, extents)
-        root = np.unravel_index(root, shape) if isinstance(root, int) else root
-        code = 0 if root is None else root_code(shape, map(int, root))
+        place_of_root = [int(at) for at in (np.unravel_index(root, shape) if isinstance(root, int) else root or ())]
+        code = root_code(shape, place_of_root) if place_of_root else 0
         if extents:
             code = self._define_extents(extents, self.groups(communicator)) // EXTENT_ALIGNMENT
             flags |= CommandFlag.VARYING
         flags |= CommandFlag.ORDERED if ordered else 0
         size, received = dtype.info.bytes, info.received(count, ranks)
-        at_root = None if root is None else np.ravel_multi_index(root, shape)
-        placements, commands = [None] * self.size, [None] * self.size
+        at_root = np.ravel_multi_index(place_of_root, shape) if place_of_root else None
+        placements: list[Any] = [None] * self.size
+        commands: list[Any] = [None] * self.size
         pending = Pending(collective, queue, self._posted[queue] + 1, self.cycle, inputs[0].dtype, placements,
                           self.statistics(), commands)
         for local, rank in (pair for group in self.groups(communicator) for pair in enumerate(group)):
@@ -254,7 +266,7 @@ class Cluster(Endpoints):
         self._waiting += 1
         return pending
 
-    def _define_extents(self, extents, groups):
+    def _define_extents(self, extents: Extents, groups: Sequence[Sequence[int]]) -> int:
         """Write all ranks' extents, and return the first row."""
         first = self._extent_rows
         rows = -(-len(groups[0]) // EXTENT_ALIGNMENT) * EXTENT_ALIGNMENT
@@ -266,7 +278,8 @@ class Cluster(Endpoints):
                   for group in groups for local, rank in enumerate(group)))
         return first
 
-    def wait(self, *pendings, limit=1_000_000, progress: Callable[[int], None] | None = None):
+    def wait(self, *pendings: Pending, limit: int = 1_000_000,
+             progress: Callable[[int], object] | None = None) -> list[Outcome]:
         """Wait until collectives have ended everywhere; a list of each one's :class:`Outcome`. Raises as
         :meth:`collective`."""
         self.forget_watches()
@@ -284,28 +297,28 @@ class Cluster(Endpoints):
             raise ClusterFailed(f"{names} had not ended everywhere after {limit:,} cycles.\n{self.waits()}")
         after, outcomes = self.statistics(), []
         for pending, watches in zip(pendings, numbers, strict=True):
-            ended = [self.watch_met(rank, number) - pending.posted for rank, number in enumerate(watches)]
+            ended = [self.met(rank, number) - pending.posted for rank, number in enumerate(watches)]
             outcomes.append(Outcome([self._output(pending, rank) for rank in range(self.size)], ended,
                                     _since(pending.before, after)))
         return outcomes
 
-    def completion(self, rank, queue=0):
+    def completion(self, rank: int, queue: int = 0) -> CompletionWord:
         """The :class:`CompletionWord` in memory."""
         word = self.read_memory(rank, _WORDS + _WORD_PITCH * queue, 8)
         return CompletionWord.unpack(int.from_bytes(word.tobytes(), "little"))
 
-    def clear(self, queue=0):
-        """Let a queue go on on all ranks where its command failed."""
+    def clear(self, queue: int = 0) -> None:
+        """Clear a queue on all ranks where its command failed."""
         self.do(*(self.drivers[rank].clear(queue) for rank in range(self.size)
                   if self.completion(rank, queue).status != Status.OK))
 
-    def forget_pending(self):
+    def forget_pending(self) -> None:
         """No collective is waited for any more; all queues are empty."""
         self.forget_watches()
         self._waiting = 0
         self._buffers.free()
 
-    def _check_status(self, pending):
+    def _check_status(self, pending: Pending) -> None:
         words = [self.completion(rank, pending.queue) for rank in range(self.size)]
         if not any(word.status for word in words):
             return
@@ -316,20 +329,20 @@ class Cluster(Endpoints):
         more = f" and it did not end at ranks {', '.join(map(str, others))}" if others else ""
         raise CollectiveFailed(f"{pending.collective.name} failed: {', '.join(failed)}{more}.", statuses)
 
-    def _output(self, pending, rank):
+    def _output(self, pending: Pending, rank: int) -> npt.NDArray[Any] | None:
         found = self._buffers.result(rank, pending.placements[rank])
         return None if found is None else found.view(pending.element)
 
-    def link_states(self):
-        """:class:`dmace.drivers.ace_states.LinkStatus` of each rank's ports."""
-        async def states(driver):
+    def link_states(self) -> list[list[LinkStatus]]:
+        """States of each rank's ports."""
+        async def states(driver: AceDriver) -> list[LinkStatus]:
             return [await driver.link_state(port) for port in range(self.config.ports)]
 
         return self.do(*map(states, self.drivers))
 
-    def waits(self):
+    def waits(self) -> str:
         """What each rank waits for, as lines of text."""
-        lines = []
+        lines: list[str] = []
         for rank, pending in enumerate(self.do(*(driver.pending() for driver in self.drivers))):
             neighbours = {port: f"rank {self.neighbour(rank, port)}" for port in range(self.config.ports)}
             lines += [f"  rank {rank}, {line}" for line in pending.lines(neighbours)]
@@ -338,17 +351,17 @@ class Cluster(Endpoints):
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         return "\n".join([*lines[:_SHOWN], *more]) or "  Nothing is under way."
 
-    def neighbour(self, rank, port):
-        """Who is at a port of a rank."""
+    def neighbour(self, rank: int, port: int) -> int:
+        """The rank at the other end of a port's link."""
         place = list(self.coordinates(rank))
         if port // 2 < len(place):
             place[port // 2] = (place[port // 2] + (-1 if port % 2 else 1)) % self.shape[port // 2]
         return int(np.ravel_multi_index(place, self.shape))
 
 
-def _patience(config, links, faults):
+def _patience(config: AceConfig, links: Sequence[Link], faults: Faults | None) -> int:
     """Cycles without progress on a link that mean that something was lost."""
-    def way(link):
+    def way(link: Link) -> float:
         stalls = (1 - link.stall) ** 2
         packet = (config.packet_bytes + WIRE_HEADER_BYTES) / (link.bytes_per_cycle or config.beat_bytes) / stalls
         return link.latency + 4 * packet + 100 / stalls
@@ -357,22 +370,23 @@ def _patience(config, links, faults):
     return min((1 << TIMEOUT_WIDTH) - 1, int(2 * max(map(way, links)) + late) + 300)
 
 
-def _dtype(element):
+def _dtype(element: np.dtype[Any]) -> DType:
     if (dtype := element_type(element)) is None:
         raise UserError(f"Arrays of {element} do not tell which DType they are.")
     return dtype
 
 
-def _of(option, rank):
+def _of(option: int | Sequence[int], rank: int) -> int:
     return option if isinstance(option, int) else int(option[rank])
 
 
-def _length(parts):
+def _length(parts: Sequence[Extent]) -> int:
     """Elements of a buffer that has these parts."""
     return max((count + displacement for count, displacement in parts if count), default=0)
 
 
-def _check(collective, inputs, dtype, count, sent, ranks, root, in_place, extents):
+def _check(collective: Collective, inputs: Sequence[npt.NDArray[Any]], dtype: DType, count: int, sent: int,
+           ranks: int, root: object, in_place: bool, extents: Extents | None) -> None:
     info = collective.info
     if len(inputs) != ranks:
         raise UserError(f"There must be an array for each of {ranks} ranks, not {len(inputs)}.")
@@ -393,10 +407,11 @@ def _check(collective, inputs, dtype, count, sent, ranks, root, in_place, extent
         raise UserError(f"{collective.name} cannot be done in place.")
 
 
-def _since(before, after):
-    """Statistics of the time between; what says where a link is stays as it is."""
-    def rows(name):
-        for old, new in zip(before[name], after[name], strict=True):
-            yield {key: value if key in ("rank", "port", "to") else value - old[key] for key, value in new.items()}
+def _since(before: Statistics, after: Statistics) -> Statistics:
+    """Statistics of the time between; the numbers that tell which link it is stay as they are."""
+    def rows(old: list[dict[str, int]], new: list[dict[str, int]]) -> list[dict[str, int]]:
+        return [{key: value if key in ("rank", "port", "to") else value - was[key] for key, value in now.items()}
+                for was, now in zip(old, new, strict=True)]
 
-    return {"cycle": after["cycle"] - before["cycle"], **{name: list(rows(name)) for name in ("memories", "links")}}
+    return {"cycle": after["cycle"] - before["cycle"], "memories": rows(before["memories"], after["memories"]),
+            "links": rows(before["links"], after["links"])}

@@ -1,8 +1,10 @@
 """Communicators of a cluster, and those that it has unless told otherwise."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dmace.drivers.ace import Share
+from hw.ace.config import AceConfig
 
 __all__ = ["Communicator", "default_communicators"]
 
@@ -17,7 +19,7 @@ class Communicator:
     priority: int = 0
 
 
-def default_communicators(config, shape):
+def default_communicators(config: AceConfig, shape: Sequence[int]) -> list[Communicator]:
     """The whole torus with half of all FSMs and slots, and a communicator for each dimension, as far as the rest goes;
     of a single ring, one that has all."""
     rings = [dimension for dimension, size in enumerate(shape) if size > 1]

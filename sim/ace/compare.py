@@ -6,23 +6,25 @@ chance; so are the pauses on every channel. Several collectives are under way at
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from math import prod
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hw.ace.collectives import Collective
-from hw.ace.config import EXTENT_ALIGNMENT
+from hw.ace.config import EXTENT_ALIGNMENT, AceConfig
 from hw.ace.model.collective import results
 from hw.ace.model.varying import blocks_received
 from hw.ace.numerics.formats import DType, growth, reductions, types, width
 from hw.ace.registers import LINK_COUNTERS
 from sim.ace.buffers import BEFORE
-from sim.ace.cluster import Cluster, CollectiveFailed
+from sim.ace.cluster import Cluster, CollectiveFailed, Pending
 from sim.ace.endpoints import Link, Memory
 from sim.ace.faults import Faults, counted
-from sim.ace.shared_library import ClusterFailed
+from sim.ace.shared_library import ClusterFailed, Library
 from sim.ace.varying import extents, placed, scattered, skewed
 
 __all__ = ["SHAPES", "compare"]
@@ -40,8 +42,15 @@ MOST_QUEUES, MOST_OF_A_QUEUE = 3, 2
 """Of collectives under way at a time."""
 
 
-def compare(config, *, collectives, seed, stalls=True, faults=False, library=None, shapes=SHAPES,
-            tell: Callable[[int, int, str], None] | None = None):
+_Counts = dict[str, Counter[str]]
+
+_Made = tuple[str, dict[str, Any], Sequence[npt.NDArray[Any] | None]]
+"""A sentence, options of :meth:`Cluster.submit`, and each rank's right buffer."""
+
+
+def compare(config: AceConfig, *, collectives: int, seed: int, stalls: bool = True, faults: bool = False,
+            library: Library | None = None, shapes: Sequence[tuple[int, ...]] = SHAPES,
+            tell: Callable[[int, int, str], object] | None = None) -> dict[str, Any]:
     """Run so many collectives and say what was different.
 
     Parameters
@@ -66,8 +75,10 @@ def compare(config, *, collectives, seed, stalls=True, faults=False, library=Non
     """
     rng = random.Random(seed)
     found = {"collectives": 0, "mismatches": 0, "hangs": 0, "cycles": 0}
-    counts = {name: Counter() for name in ("kinds", "types", "operations", "shapes")}
-    sentences, done_to, told = [], Counter(), Counter()
+    counts: _Counts = {name: Counter() for name in ("kinds", "types", "operations", "shapes")}
+    sentences: list[str] = []
+    done_to: Counter[str] = Counter()
+    told: Counter[str] = Counter()
     for number in range(-(-collectives // PER_CLUSTER)):
         shape = shapes[number % len(shapes)]
         with Cluster(config, shape, library=library, seed=rng.getrandbits(32), both=rng.random() < 0.8,
@@ -97,12 +108,12 @@ def compare(config, *, collectives, seed, stalls=True, faults=False, library=Non
             "first_mismatches": sentences[:MOST_SENTENCES]}
 
 
-def _surroundings(rng, shape, stalls):
-    def link():
+def _surroundings(rng: random.Random, shape: tuple[int, ...], stalls: bool) -> dict[str, Any]:
+    def link() -> Link:
         return Link(latency=rng.choice((1, 5, 20, 100)), bytes_per_cycle=rng.choice((0, 0, 2.5, 6)),
                     stall=rng.choice((0, 0.1, 0.5)) if stalls else 0)
 
-    def memory():
+    def memory() -> Memory:
         return Memory(read_latency=rng.choice((2, 30, 200)), write_latency=rng.choice((2, 30, 200)),
                       jitter=rng.choice((0, 20)), read_rate=rng.choice((0, 0, 0.5)),
                       stall=rng.choice((0, 0.1, 0.5)) if stalls else 0)
@@ -111,18 +122,17 @@ def _surroundings(rng, shape, stalls):
     return {"link": [link() for _ in shape], "memory": [memory() for _ in range(ranks)]}
 
 
-def _round(cluster, rng, counts, found, sentences, shape):
+def _round(cluster: Cluster, rng: random.Random, counts: _Counts, found: dict[str, int], sentences: list[str],
+           shape: tuple[int, ...]) -> int:
     """One to three collectives at a time, each on a queue of its own, all on one communicator or on several."""
-    expected, pendings = [], []
+    expected: list[tuple[str, Sequence[npt.NDArray[Any] | None]]] = []
+    pendings: list[Pending] = []
     queues = rng.sample(range(cluster.config.queues), rng.randint(1, min(MOST_QUEUES, cluster.config.queues)))
     numbers = rng.sample(range(len(cluster.communicators)), min(len(queues), len(cluster.communicators)))
     # Commands of one communicator must come in the same order on all ranks: they share a queue.
     for queue, communicator in zip(queues, numbers, strict=False):
         for _ in range(rng.choice((1, 1, MOST_OF_A_QUEUE))):
-            made = _one(cluster, rng, communicator, counts)
-            if made is None:
-                continue
-            what, options, want = made
+            what, options, want = _one(cluster, rng, communicator, counts)
             delays = [rng.choice((0, 0, rng.randrange(300))) for _ in range(cluster.size)]
             pendings.append(cluster.submit(**options, communicator=communicator, queue=queue, delay=delays))
             expected.append((what, want))
@@ -132,15 +142,15 @@ def _round(cluster, rng, counts, found, sentences, shape):
     for (what, want), outcome in zip(expected, cluster.wait(*pendings, limit=LIMIT), strict=True):
         found["collectives"] += 1
         wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, want, strict=True))
-                 if (got is None) != (right is None) or (got is not None and not np.array_equal(got, right))]
+                 if (got is not right if got is None or right is None else not np.array_equal(got, right))]
         if wrong:
             found["mismatches"] += 1
             sentences.append(f"On {_name(shape)}: {what} is wrong at ranks {', '.join(map(str, wrong[:8]))}.")
     return len(pendings)
 
 
-def _one(cluster, rng, communicator, counts):
-    """``(sentence, options of submit, each rank's right buffer)``, or None where there is no program for it."""
+def _one(cluster: Cluster, rng: random.Random, communicator: int, counts: _Counts) -> _Made:
+    """A random collective."""
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
     collective = rng.choice([one for one in Collective if one not in cluster.left_out[communicator]])
@@ -160,7 +170,7 @@ def _one(cluster, rng, communicator, counts):
     root = tuple(rng.randrange(size) for size in inner) if info.rooted else None
     ordered = collective.info.reduces and rng.random() < 0.4 and \
         collective.in_rank_order not in cluster.left_out[communicator]
-    want = [None] * cluster.size
+    want: list[npt.NDArray[Any] | None] = [None] * cluster.size
     for group in cluster.groups(communicator):
         made = results(collective, inner, [inputs[rank] for rank in group], dtype=dtype, count=count, op=op, root=root,
                        widen=widen, both=cluster.both, ordered=ordered)
@@ -179,7 +189,8 @@ def _one(cluster, rng, communicator, counts):
     return what, options, want
 
 
-def _varying(cluster, rng, communicator, counts, collective):
+def _varying(cluster: Cluster, rng: random.Random, communicator: int, counts: _Counts,
+             collective: Collective) -> _Made:
     """The same as :func:`_one` of parts of different lengths, in any places."""
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
@@ -188,12 +199,13 @@ def _varying(cluster, rng, communicator, counts, collective):
     ordered = collective.info.reduces and rng.random() < 0.4 and \
         collective.in_rank_order not in cluster.left_out[communicator]
     most = rng.choice((1, 20, 300, 3000 // ranks + 1))
-    lengths = [skewed(rng, ranks, most) for _ in range(ranks)] if collective.info.pairwise else \
+    lengths: list[Any] = [skewed(rng, ranks, most) for _ in range(ranks)] if collective.info.pairwise else \
         skewed(rng, ranks, most)
     parts = extents(collective, lengths, scattered(rng))
     bits, kind = np.random.default_rng(rng.getrandbits(32)), np.dtype(f"u{width(dtype) // 8}")
     before = np.full(kind.itemsize, BEFORE, np.uint8).view(kind)[0]
-    inputs, want = [None] * cluster.size, [None] * cluster.size
+    inputs: list[npt.NDArray[Any] | None] = [None] * cluster.size
+    want: list[npt.NDArray[Any] | None] = [None] * cluster.size
     for group in cluster.groups(communicator):
         blocks = [[_elements(bits, kind, count, dtype) for count, _ in row] for row in parts.send]
         made = blocks_received(collective, inner, blocks, lengths, dtype=dtype, op=op, widen=widen, both=cluster.both,
@@ -210,12 +222,12 @@ def _varying(cluster, rng, communicator, counts, collective):
     return what, options, want
 
 
-def _elements(bits, kind, count, dtype):
+def _elements(bits: np.random.Generator, kind: np.dtype[Any], count: int, dtype: DType) -> npt.NDArray[Any]:
     """Any bits: half of the time numbers near each other, whose sums round and cancel."""
     if dtype == DType.FP32 and bits.random() < 0.5:
         return bits.standard_normal(count, np.float32).view(kind)
     return bits.integers(0, 1 << 8 * kind.itemsize, count, dtype=np.uint64).astype(kind)
 
 
-def _name(shape):
+def _name(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))

@@ -7,19 +7,22 @@ the one that was hit gives the golden model's bits again as soon as it is opened
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hw.ace.collectives import Collective, those
+from hw.ace.config import AceConfig
 from hw.ace.model.collective import results
 from hw.ace.numerics.formats import DType, width
 from hw.ace.words import Status
-from sim.ace.cluster import Cluster, CollectiveFailed
+from sim.ace.cluster import Cluster, CollectiveFailed, Pending
 from sim.ace.endpoints import Link, Memory
 from sim.ace.faults import Cut, Faults
 from sim.ace.recovery import recover, revoke
-from sim.ace.shared_library import ClusterFailed
+from sim.ace.shared_library import ClusterFailed, Library
 
 __all__ = ["CAUSES", "SHAPES", "compare_errors"]
 
@@ -43,8 +46,13 @@ _ALL = those(lambda info: info.moves_data and not info.rooted)
 _DATA = those(lambda info: info.moves_data)
 
 
-def compare_errors(config, *, errors, seed, causes=CAUSES, library=None, shapes=SHAPES,
-                   tell: Callable[[int, int, str], None] | None = None):
+_Submitted = tuple[Pending, str, Sequence[npt.NDArray[Any] | None]]
+"""A collective that is pending, its name, and each rank's right buffer."""
+
+
+def compare_errors(config: AceConfig, *, errors: int, seed: int, causes: Sequence[Status] = CAUSES,
+                   library: Library | None = None, shapes: Sequence[tuple[int, ...]] = SHAPES,
+                   tell: Callable[[int, int, str], object] | None = None) -> dict[str, Any]:
     """Stop so many collectives and say what was not as it should be.
 
     Parameters
@@ -67,8 +75,8 @@ def compare_errors(config, *, errors, seed, causes=CAUSES, library=None, shapes=
     """
     rng = random.Random(seed)
     found = {"errors": 0, "mismatches": 0, "hangs": 0, "cycles": 0, "longest": 0}
-    counts = {"causes": Counter(), "shapes": Counter()}
-    sentences = []
+    counts: dict[str, Counter[str]] = {"causes": Counter(), "shapes": Counter()}
+    sentences: list[str] = []
     while found["errors"] < errors:
         shape = shapes[found["errors"] // PER_CLUSTER % len(shapes)]
         link = Link(latency=rng.choice((1, 10, 50)), bytes_per_cycle=rng.choice((0, 3)), stall=rng.choice((0, 0.2)))
@@ -98,7 +106,7 @@ def compare_errors(config, *, errors, seed, causes=CAUSES, library=None, shapes=
             "first_mismatches": sentences[:MOST_SENTENCES]}
 
 
-def _one(cluster, rng, cause):
+def _one(cluster: Cluster, rng: random.Random, cause: Status) -> tuple[list[str], int]:
     """Sentences, and cycles until the communicator could be opened again."""
     whose, queue = rng.randrange(len(cluster.communicators)), rng.randrange(cluster.config.queues)
     others = [number for number in range(len(cluster.communicators)) if number != whose]
@@ -143,14 +151,15 @@ def _one(cluster, rng, cause):
     return wrong, cycles
 
 
-def _rings(cluster, communicator):
+def _rings(cluster: Cluster, communicator: int) -> list[int]:
     """Dimensions in which its ranks have links."""
     return [dimension for dimension in cluster.communicators[communicator].dimensions
             if cluster.shape[dimension] > 1]
 
 
-def _submit(cluster, rng, communicator, queue, *, longest, kinds=_DATA):
-    """A random collective: what is pending, its name, and each rank's right buffer."""
+def _submit(cluster: Cluster, rng: random.Random, communicator: int, queue: int, *, longest: int,
+            kinds: Sequence[Collective] = _DATA) -> _Submitted:
+    """Post a random collective."""
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
     collective = rng.choice([kind for kind in kinds if kind not in cluster.left_out[communicator]])
@@ -161,7 +170,7 @@ def _submit(cluster, rng, communicator, queue, *, longest, kinds=_DATA):
     bits, kind = np.random.default_rng(rng.getrandbits(32)), np.dtype(f"u{width(dtype) // 8}")
     inputs = [bits.integers(0, 1 << 8 * kind.itemsize, many, dtype=np.uint64).astype(kind)
               for _ in range(cluster.size)]
-    want = [None] * cluster.size
+    want: list[npt.NDArray[Any] | None] = [None] * cluster.size
     for group in cluster.groups(communicator):
         made = results(collective, inner, [inputs[rank] for rank in group], dtype=dtype, count=count, root=root,
                        both=cluster.both)
@@ -172,8 +181,8 @@ def _submit(cluster, rng, communicator, queue, *, longest, kinds=_DATA):
     return pending, f"{collective.name} of {count} {dtype.name} of communicator {communicator}", want
 
 
-def _check(cluster, pending, what, want):
+def _check(cluster: Cluster, pending: Pending, what: str, want: Sequence[npt.NDArray[Any] | None]) -> list[str]:
     outcome, = cluster.wait(pending, limit=LIMIT)
     wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, want, strict=True))
-             if (got is None) != (right is None) or (got is not None and not np.array_equal(got, right))]
+             if (got is not right if got is None or right is None else not np.array_equal(got, right))]
     return [f"{what} is wrong at ranks {', '.join(map(str, wrong[:8]))}."] if wrong else []

@@ -9,22 +9,36 @@
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from math import prod
+from typing import Any, Self, TypedDict, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from hw.ace.config import DIMENSIONS, MAX_RANKS
+from dmace.drivers.ace import AceBus
+from hw.ace.config import DIMENSIONS, MAX_RANKS, AceConfig
 from hw.errors import UserError
 from sim.ace import log as logs
-from sim.ace.shared_library import ClusterFailed, LinkParameters, MemoryParameters, Parameters, build_library
+from sim.ace.faults import Faults
+from sim.ace.shared_library import ClusterFailed, Library, LinkParameters, MemoryParameters, Parameters, build_library
 
-__all__ = ["Endpoints", "Link", "Memory", "Reason"]
+__all__ = ["Endpoints", "Link", "Memory", "Reason", "Statistics"]
+
+_Result = TypeVar("_Result")
 
 _NEVER = (1 << 64) - 1
+
+
+class Statistics(TypedDict):
+    """Counts of each memory, by rank, and of each link, by rank and port at which it begins."""
+
+    cycle: int
+    memories: list[dict[str, int]]
+    links: list[dict[str, int]]
 
 
 class Reason(IntEnum):
@@ -102,10 +116,10 @@ class Endpoints:
         Receives ``(what, done, total)`` as the library is built.
     """
 
-    def __init__(self, config, shape, *, link: Link | Sequence[Link] = Link(),
-                 memory: Memory | Sequence[Memory] = Memory(), seed=1, threads=1, library=None,
-                 status: Callable[[str, int, int], None] | None = None):
-        self._handle = None
+    def __init__(self, config: AceConfig, shape: Sequence[int], *, link: Link | Sequence[Link] = Link(),
+                 memory: Memory | Sequence[Memory] = Memory(), seed: int = 1, threads: int = 1,
+                 library: Library | None = None, status: Callable[[str, int, int], None] | None = None) -> None:
+        self._handle: Any = None
         self.config, self.shape = config, _shape(shape, config.ports // 2)
         links = [link] * len(self.shape) if isinstance(link, Link) else list(link)
         memories = [memory] * self.size if isinstance(memory, Memory) else list(memory)
@@ -118,16 +132,16 @@ class Endpoints:
         self._handle = self._library.create(
             parameters, (MemoryParameters * self.size)(*(MemoryParameters(**asdict(one)) for one in memories)))
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Give the memory back; nothing else can be done from then on."""
         if self._handle is not None:
             self._library.destroy(self._handle)
@@ -136,37 +150,37 @@ class Endpoints:
     # Ranks
 
     @property
-    def size(self):
+    def size(self) -> int:
         return prod(self.shape)
 
-    def coordinates(self, rank):
+    def coordinates(self, rank: int) -> tuple[int, ...]:
         """Of a rank, in each dimension."""
         return tuple(int(place) for place in np.unravel_index(rank, self.shape))
 
     # Memory
 
-    def write_memory(self, rank, address, data):
+    def write_memory(self, rank: int, address: int, data: bytes | npt.NDArray[Any]) -> None:
         """Store bytes or an array. Memory exists from then on, in pages of 64 KiB; the rest of a new one is 0."""
-        data = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data)
-        self._library.store(self._handle, rank, address, data.ctypes.data, data.nbytes)
+        array = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data)
+        self._library.store(self._handle, rank, address, array.ctypes.data, array.nbytes)
 
-    def read_memory(self, rank, address, count):
+    def read_memory(self, rank: int, address: int, count: int) -> npt.NDArray[np.uint8]:
         """``count`` bytes as an array."""
         data = np.empty(count, np.uint8)
         self._library.load(self._handle, rank, address, data.ctypes.data, count)
         return data
 
-    def fail_read(self, rank, number=1):
+    def fail_read(self, rank: int, number: int = 1) -> None:
         """Let the memory answer the ``number``-th read burst from now on with an error."""
         self._library.fail_burst(self._handle, rank, 0, number)
 
-    def fail_write(self, rank, number=1):
+    def fail_write(self, rank: int, number: int = 1) -> None:
         """The same of a write burst, of which nothing is stored."""
         self._library.fail_burst(self._handle, rank, 1, number)
 
     # Links
 
-    def set_faults(self, faults):
+    def set_faults(self, faults: Faults) -> None:
         """Let links do :class:`sim.ace.faults.Faults` to packets from now on; cycles of cuts count from now."""
         faults.check(self.shape)
         self._library.faults(self._handle, faults.loss, faults.corrupt, faults.dup, faults.delay, faults.delay_cycles,
@@ -177,16 +191,17 @@ class Endpoints:
 
     # Registers
 
-    def bus(self, rank):
+    def bus(self, rank: int) -> AceBus:
         """The :class:`dmace.drivers.ace.AceBus` of an endpoint."""
         return _EndpointBus(self._library, self._handle, rank)
 
-    def do(self, *coroutines):
+    def do(self, *coroutines: Coroutine[Any, Any, _Result]) -> list[_Result]:
         """Run coroutines that use buses, all at the same time, and return their results in a list."""
-        results, waiting = [None] * len(coroutines), list(enumerate(coroutines))
+        results: list[Any] = [None] * len(coroutines)
+        waiting = list(enumerate(coroutines))
         try:
             while waiting:
-                still = []
+                still: list[tuple[int, Coroutine[Any, Any, _Result]]] = []
                 for number, coroutine in waiting:
                     try:
                         coroutine.send(None)
@@ -200,46 +215,56 @@ class Endpoints:
                 coroutine.close()
         return results
 
-    def _settle(self, limit=1_000_000):
+    def _settle(self, limit: int = 1_000_000) -> None:
         if not self._library.settle(self._handle, limit):
             raise ClusterFailed(f"A register access was not answered within {limit:,} cycles.")
 
     # Time
 
     @property
-    def cycle(self):
+    def cycle(self) -> int:
         """Cycles since reset."""
-        return self._library.cycle(self._handle)
+        cycle: int = self._library.cycle(self._handle)
+        return cycle
 
-    def watch(self, rank, address, count, *, failed=0):
+    def watch(self, rank: int, address: int, count: int, *, failed: int = 0) -> int:
         """Wait for a word of 8 bytes too: until its lower half is at least ``count``, modulo 2 ** 32, or one of the
         bits ``failed`` is set. Returns the number of the watch."""
-        return self._library.watch(self._handle, rank, address, count, failed)
+        number: int = self._library.watch(self._handle, rank, address, count, failed)
+        return number
 
-    def watch_met(self, rank, number):
+    def watch_met(self, rank: int, number: int) -> int | None:
         """Cycle in which the endpoint's watch of that number was met, or None."""
-        met = self._library.watch_met(self._handle, rank, number)
+        met: int = self._library.watch_met(self._handle, rank, number)
         return None if met == _NEVER else met
 
-    def keep_bytes(self, rank, number, address, count):
+    def met(self, rank: int, number: int) -> int:
+        """As :meth:`watch_met`, of a watch that has been met."""
+        cycle = self.watch_met(rank, number)
+        if cycle is None:
+            raise ClusterFailed(f"Watch {number} of rank {rank} was not met.")
+        return cycle
+
+    def keep_bytes(self, rank: int, number: int, address: int, count: int) -> None:
         """Of a watch that is not met: keep these bytes as they are in the very cycle in which it will be."""
         self._library.watch_bytes(self._handle, rank, number, address, count)
 
-    def kept_bytes(self, rank, number, count):
+    def kept_bytes(self, rank: int, number: int, count: int) -> npt.NDArray[np.uint8]:
         """What :meth:`keep_bytes` asked for, as an array; empty where the watch was not met."""
         data = np.zeros(count, np.uint8)
         return data[:self._library.watched_bytes(self._handle, rank, number, data.ctypes.data)]
 
-    def forget_watches(self):
+    def forget_watches(self) -> None:
         self._library.forget_watches(self._handle)
 
-    def interrupted(self, rank):
+    def interrupted(self, rank: int) -> int | None:
         """Cycle in which ``irq`` rose; None while it is low."""
-        cycle = self._library.interrupted(self._handle, rank)
+        cycle: int = self._library.interrupted(self._handle, rank)
         return None if cycle == _NEVER else cycle
 
-    def run(self, cycles, *, until_interrupt=False, progress: Callable[[int], None] | None = None):
-        """Go on for so many cycles, or until all watches are met, if there are any, and some cycles more.
+    def run(self, cycles: int, *, until_interrupt: bool = False,
+            progress: Callable[[int], object] | None = None) -> Reason:
+        """Simulate ``cycles`` cycles or, if there are watches, until some cycles after all of them are met.
 
         Parameters
         ----------
@@ -263,12 +288,13 @@ class Endpoints:
             if reason != Reason.LIMIT or self.cycle == end:
                 return reason
 
-    def statistics(self):
-        """Counts since reset: ``memories`` by rank, ``links`` by rank and port at which they begin."""
-        return json.loads(self._library.statistics(self._handle))
+    def statistics(self) -> Statistics:
+        """Counts since reset."""
+        counts: Statistics = json.loads(self._library.statistics(self._handle))
+        return counts
 
     @contextmanager
-    def log(self):
+    def log(self) -> Iterator[logs.Log]:
         """A :class:`sim.ace.log.Log` of the packets and bursts that begin inside; it is filled when that ends."""
         self._library.log(self._handle, 1)
         log = logs.Log(self.cycle)
@@ -282,29 +308,30 @@ class Endpoints:
 
 
 class _EndpointBus:
-    def __init__(self, library, handle, rank):
+    def __init__(self, library: Library, handle: object, rank: int) -> None:
         self._library, self._at = library, (handle, rank)
 
-    async def write(self, offset, value):
+    async def write(self, offset: int, value: int) -> None:
         self._library.write_register(*self._at, offset, value)
 
-    async def read(self, offset):
+    async def read(self, offset: int) -> int:
         self._library.read_register(*self._at, offset)
         await _Answered()
-        return self._library.take_value(*self._at)
+        value: int = self._library.take_value(*self._at)
+        return value
 
-    async def store(self, address, data, *, delay=0):
+    async def store(self, address: int, data: bytes, *, delay: int = 0) -> None:
         """Not before ``delay`` cycles from now, and after all earlier stores."""
         self._library.doorbell(*self._at, delay, address, data)
 
 
 class _Answered:
-    def __await__(self):
+    def __await__(self) -> Generator[None, None, None]:
         yield
 
 
-def _shape(shape, dimensions):
-    shape = tuple(shape)
+def _shape(sizes: Sequence[int], dimensions: int) -> tuple[int, ...]:
+    shape = tuple(sizes)
     if not 1 <= len(shape) <= dimensions or not all(isinstance(size, int) and size >= 1 for size in shape) \
             or prod(shape) > MAX_RANKS:
         raise UserError(f"A torus must have 1 to {dimensions} dimensions and 1 to {MAX_RANKS} ranks, "
@@ -312,7 +339,7 @@ def _shape(shape, dimensions):
     return shape
 
 
-def _check(shape, links, memories, threads):
+def _check(shape: tuple[int, ...], links: Sequence[Link], memories: Sequence[Memory], threads: int) -> None:
     if len(links) != len(shape):
         raise UserError(f"A torus of {len(shape)} dimensions must have as many kinds of links, not {len(links)}.")
     if len(memories) != prod(shape):
@@ -322,7 +349,8 @@ def _check(shape, links, memories, threads):
             raise UserError(f"The latency of a link must be from 1 to 100,000 cycles, not {link.latency}.")
         if link.bytes_per_cycle < 0:
             raise UserError(f"The bandwidth of a link must not be negative, but is {link.bytes_per_cycle}.")
-    for part in (*links, *memories):
+    parts: list[Link | Memory] = [*links, *memories]
+    for part in parts:
         if not 0 <= part.stall < 1:
             raise UserError(f"The probability of a pause must be at least 0 and less than 1, not {part.stall}.")
     if threads < 1:

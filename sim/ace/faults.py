@@ -2,7 +2,9 @@
 
 import random
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,7 +26,6 @@ LONGEST = 1_000_000
 _RATES = ("loss", "corrupt", "dup", "delay", "late", "reorder")
 _TIMED = {"delay": "A delay", "late": "The delay of a late copy", "reorder": "The delay of a reordered packet"}
 """Those with cycles, and what these are called."""
-
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Faults:
     reorder_cycles: int = 200
     cuts: tuple[Cut, ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in _RATES:
             if not 0 <= getattr(self, name) <= 0.5:
                 raise UserError(f"A share of packets must be from 0 to 0.5, but {name} is {getattr(self, name):g}.")
@@ -64,7 +65,7 @@ class Faults:
             if not 1 <= (cycles := getattr(self, f"{name}_cycles")) <= LONGEST:
                 raise UserError(f"{what} must be from 1 to {LONGEST:,} cycles, not {cycles:,}.")
 
-    def check(self, shape):
+    def check(self, shape: Sequence[int]) -> None:
         """Raise :class:`UserError` if a cut is at no link of such a torus."""
         for cut in self.cuts:
             ranks = int(np.prod(shape))
@@ -75,9 +76,9 @@ class Faults:
                                 f"{'x'.join(map(str, shape))}, so none can be down.")
 
     @classmethod
-    def random(cls, rng: random.Random, shape):
+    def random(cls, rng: random.Random, shape: Sequence[int]) -> Self:
         """Some of every kind, up to 3 of 100 packets, and now and then a link that is cut for a while."""
-        def rate():
+        def rate() -> float:
             return rng.choice((0, 1e-3, 1e-2, 3e-2))
 
         ports = [port for port in range(2 * len(shape)) if shape[port // 2] > 1]
@@ -89,14 +90,15 @@ class Faults:
                    reorder_cycles=rng.choice((10, 300)), cuts=cuts)
 
 
-def counted(statistics):
+def counted(statistics: Mapping[str, Any]) -> dict[str, int]:
     """Packets to which each fault was done, over all links, of :meth:`sim.ace.endpoints.Endpoints.statistics`."""
     return {name: sum(link[name] for link in statistics["links"]) for name in FAULT_COUNTS}
 
 
-def parse(text):
+def parse(text: str) -> Faults:
     """:class:`Faults` from text as :data:`HELP` has it."""
-    found, cuts = {}, []
+    found: dict[str, Any] = {}
+    cuts: list[Cut] = []
     for part in text.split(","):
         name, _, value = part.strip().partition("=")
         if name == "down":
@@ -118,7 +120,7 @@ def parse(text):
     return Faults(**found, cuts=tuple(cuts))
 
 
-def _cut(value):
+def _cut(value: str) -> Cut:
     match = re.fullmatch(r"(\d+):([+-])(\d+)@(\d+)(?:-(\d+))?", value)
     if not match:
         raise UserError(f"--faults: down must be like 3:+0@5000 or 3:-1@5000-9000, not {value!r}.")

@@ -11,11 +11,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from amaranth.lib.wiring import Component
 
 from hw.ace.numerics.alu import Lane
-from hw.ace.numerics.formats import check_types
+from hw.ace.numerics.formats import DType, Op, check_types
 from hw.errors import UserError
 from sim.verilator.program import Program, build_program
 
@@ -28,7 +31,7 @@ class LanesFailed(UserError):
     status = 1
 
 
-def control(op, a_type, b_type=None, o_type=None):
+def control(op: Op, a_type: DType, b_type: DType | None = None, o_type: DType | None = None) -> int:
     """Control word of a record; ``b_type`` and ``o_type`` are as ``a_type`` unless given."""
     b_type, o_type = a_type if b_type is None else b_type, a_type if o_type is None else o_type
     check_types(a_type, b_type, o_type)
@@ -42,7 +45,8 @@ class Lanes:
     program: Program
     latency: int
 
-    def run(self, a, b, controls):
+    def run(self, a: npt.NDArray[np.uint32], b: npt.NDArray[np.uint32],
+            controls: int | npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
         """Words that the lane makes of ``a`` and ``b``, one pair each cycle.
 
         Parameters
@@ -66,13 +70,14 @@ class Lanes:
                                   text=True, check=False)
             if done.returncode:
                 raise LanesFailed(f"The harness of the lane ended with status {done.returncode}. {done.stderr}".strip())
-            results = np.fromfile(made, "<u4")
+            results: npt.NDArray[np.uint32] = np.fromfile(made, "<u4")
         if len(results) != len(records):
             raise LanesFailed(f"The harness of the lane gave {len(results)} words for {len(records)}")
         return results
 
 
-def build_lanes(component=None, *, status: Callable[[str, int, int], None] | None = None):
+def build_lanes(component: Component | None = None, *,
+                status: Callable[[str, int, int], None] | None = None) -> Lanes:
     """Build the harness around a :class:`Lane` unless that was done before, and return a :class:`Lanes`.
 
     Parameters
@@ -82,6 +87,6 @@ def build_lanes(component=None, *, status: Callable[[str, int, int], None] | Non
     status : callable or None
         Receives ``(what, done, total)`` as the build goes on.
     """
-    component = Lane() if component is None else component
+    lane: Any = Lane() if component is None else component
     main = Path(__file__).with_name("lanes.cpp")
-    return Lanes(build_program(component, name="ace_lane", main=main, status=status), component.LATENCY)
+    return Lanes(build_program(lane, name="ace_lane", main=main, status=status), lane.LATENCY)

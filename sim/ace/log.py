@@ -1,8 +1,10 @@
 """What :meth:`Endpoints.log` gives: the packets and the bursts of a while, as they passed the pins."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hw.ace.config import AceConfig
 from hw.ace.layouts import PacketKind, packet_layout
 
 __all__ = ["Burst", "Log", "Packet", "packets"]
@@ -45,15 +47,15 @@ class Log:
     """Packets that began from cycle ``begin`` on, in order of their ends of links; bursts that began then and ended."""
 
     begin: int
-    packets: list = field(default_factory=list)
-    bursts: list = field(default_factory=list)
+    packets: list[Packet] = field(default_factory=list)
+    bursts: list[Burst] = field(default_factory=list)
 
 
-def packets(config, rows):
+def packets(config: AceConfig, rows: Iterable[Sequence[int]]) -> list[Packet]:
     """A :class:`Packet` of each row that ends with the bits of a header."""
     places = [(name, place.offset, (1 << place.width) - 1) for name, place in packet_layout(config)
               if name in Packet._fields]
-    made = []
+    made: list[Packet] = []
     for rank, port, came, begin, end, header in rows:
         fields = {name: header >> lsb & mask for name, lsb, mask in places}
         made.append(Packet(rank, port, bool(came), begin, end, PacketKind(fields.pop("kind")), **fields))

@@ -1,6 +1,11 @@
 """What software does after an error: all ranks' communicator opened again, and their queues cleared."""
 
+from collections.abc import Sequence
+
+from dmace.drivers.ace import AceDriver
+from dmace.drivers.ace_states import Fault
 from hw.ace.words import CommunicatorState, Status
+from sim.ace.cluster import Cluster
 from sim.ace.shared_library import ClusterFailed
 
 __all__ = ["recover", "revoke"]
@@ -9,12 +14,13 @@ LIMIT = 200_000
 """Cycles in which every rank that is reached ends."""
 
 
-def revoke(cluster, communicator=0, rank=0):
+def revoke(cluster: Cluster, communicator: int = 0, rank: int = 0) -> None:
     """Let one rank's software end what its communicator does, on all ranks."""
     cluster.do(cluster.drivers[rank].revoke(communicator))
 
 
-def recover(cluster, communicator=0, *, ranks=None, limit=LIMIT):
+def recover(cluster: Cluster, communicator: int = 0, *, ranks: Sequence[int] | None = None,
+            limit: int = LIMIT) -> list[Fault]:
     """Wait until a communicator is REVOKED, clear all queues, open it again, and forget what was pending.
 
     Parameters
@@ -47,7 +53,8 @@ def recover(cluster, communicator=0, *, ranks=None, limit=LIMIT):
             raise ClusterFailed(f"Communicator {communicator} is {found.state.name}, not REVOKED, at rank {rank} after "
                                 f"{limit:,} cycles.\n{cluster.waits()}")
         cluster.run(64)
-    faults = cluster.do(*(driver.fault(communicator) for driver in drivers))
+    found_faults = cluster.do(*(driver.fault(communicator) for driver in drivers))
+    faults = [fault for fault in found_faults if fault is not None]     # all: none of them is open
     while not _published(cluster, cluster.do(*(_cleared(driver, cluster.config.queues) for driver in cluster.drivers))):
         if cluster.cycle >= end:
             raise ClusterFailed(f"Queues still hold commands {limit:,} cycles after an error.\n{cluster.waits()}")
@@ -57,17 +64,18 @@ def recover(cluster, communicator=0, *, ranks=None, limit=LIMIT):
     return faults
 
 
-def _published(cluster, cleared):
-    """Whether all queues are idle, and memory holds the completion words of just that: none of before, which would
-    still come, with the error in it."""
+def _published(cluster: Cluster, cleared: Sequence[list[int] | None]) -> bool:
+    """Whether all queues are idle and memory holds their latest completion words: no earlier word, with the error in
+    it, is still to come."""
     return all(counts is not None and all(
         (word := cluster.completion(rank, queue)).status == Status.OK and word.count == count
         for queue, count in enumerate(counts)) for rank, counts in enumerate(cleared))
 
 
-async def _cleared(driver, queues):
-    """Let queues go on that are held: how many commands each has counted, or None if one has something to do."""
-    idle, counts = True, []
+async def _cleared(driver: AceDriver, queues: int) -> list[int] | None:
+    """Clear queues that are held. Returns the number of commands that each has counted, or None if one is busy."""
+    idle = True
+    counts: list[int] = []
     for queue in range(queues):
         state = await driver.queue_state(queue)
         if state.status != Status.OK:

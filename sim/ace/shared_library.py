@@ -4,17 +4,22 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from amaranth.hdl import Shape
+from amaranth.lib.wiring import Component
 
-from hw.ace.config import DIMENSIONS, WIRE_HEADER_BYTES
+from hw.ace.config import DIMENSIONS, WIRE_HEADER_BYTES, AceConfig
 from hw.ace.layouts import PAYLOAD_KINDS, link_layout
 from hw.errors import UserError
 from sim.cpp.clocked import ClockedInputs
-from sim.verilator.program import build_program
+from sim.verilator.program import Program, build_program
 
-__all__ = ["ClusterFailed", "LinkParameters", "MemoryParameters", "Parameters", "build_library"]
+__all__ = ["ClusterFailed", "Library", "LinkParameters", "MemoryParameters", "Parameters", "build_library"]
+
+_Status = Callable[[str, int, int], None]
 
 _HERE = Path(__file__).parent
 _SOURCES = (*(_HERE / name for name in ("cluster.h", "endpoint.h", "faults.h", "link.h", "workers.h")),
@@ -52,7 +57,7 @@ class Parameters(ctypes.Structure):
 
 
 # Function -> result and arguments; a result of less than 0 is an error.
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "create": (_Handle, ctypes.POINTER(Parameters), ctypes.POINTER(MemoryParameters)),
     "destroy": (None, _Handle),
     "error": (_Text,),
@@ -86,7 +91,11 @@ _FUNCTIONS = {
 class Library:
     """The functions of ``cluster.cpp`` without their prefix; they raise :class:`ClusterFailed`."""
 
-    def __init__(self, program):
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            """One of ``_FUNCTIONS``."""
+
+    def __init__(self, program: Program) -> None:
         self.program = program
         loaded = ctypes.CDLL(str(program.path))
         for name, (result, *arguments) in _FUNCTIONS.items():
@@ -94,16 +103,16 @@ class Library:
             function.restype, function.argtypes = result, arguments
             setattr(self, name, self._checked(function))
 
-    def rows(self, name, handle, columns):
-        """What ``packets`` or ``bursts`` tells, as an array."""
+    def rows(self, name: str, handle: object, columns: int) -> npt.NDArray[np.uint64]:
+        """The result of ``packets`` or ``bursts``, as an array."""
         numbers = ctypes.POINTER(ctypes.c_uint64)()
         count = getattr(self, name)(handle, ctypes.byref(numbers))
         if not count:
             return np.empty((0, columns), np.uint64)
         return np.ctypeslib.as_array(numbers, (count,)).copy().reshape(-1, columns)
 
-    def _checked(self, function):
-        def call(*arguments):
+    def _checked(self, function: Any) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
             result = function(*arguments)
             if result is None if function.restype is _Handle else isinstance(result, int) and result < 0:
                 raise ClusterFailed(self.error().decode())
@@ -112,8 +121,8 @@ class Library:
         return call
 
 
-def build_library(config, *, component=None, checked=False,
-                  status: Callable[[str, int, int], None] | None = None):
+def build_library(config: AceConfig, *, component: Component | None = None, checked: bool = False,
+                  status: _Status | None = None) -> Library:
     """Build a cluster of ``AceEngine(config)`` unless that was done before, and return a :class:`Library`.
 
     That of an accelerator is described once per process.
@@ -134,10 +143,10 @@ def build_library(config, *, component=None, checked=False,
     return _build(config, component, checked, status)
 
 
-_engines = {}
+_engines: dict[tuple[AceConfig, bool], Library] = {}
 
 
-def _build_engine(config, checked, status):
+def _build_engine(config: AceConfig, checked: bool, status: _Status | None) -> Library:
     # Imported here: a stub in its place has no need of it.
     from hw.ace.engine import AceEngine
 
@@ -147,7 +156,7 @@ def _build_engine(config, checked, status):
     return _engines[key]
 
 
-def _build(config, component, checked, status):
+def _build(config: AceConfig, component: Component, checked: bool, status: _Status | None) -> Library:
     made = build_program(ClockedInputs(component), name="ace_cluster_checked" if checked else "ace_cluster",
                          main=_HERE / "cluster.cpp", sources=_SOURCES,
                          generated={"beat.h": _beat_header(config, component)}, includes=(_HERE.parent / "cpp",),
@@ -156,11 +165,11 @@ def _build(config, component, checked, status):
 
 
 @cache
-def _load(program):
+def _load(program: Program) -> Library:
     return Library(program)
 
 
-def _beat_header(config, component):
+def _beat_header(config: AceConfig, component: Component) -> str:
     """``beat.h``: sizes, and where the link model finds what it looks at in a beat."""
     layout = link_layout(config)
     whole, crc, header = _place(layout, "header"), _place(layout, "crc"), _place(layout, "header", "packet")
@@ -178,7 +187,7 @@ def _beat_header(config, component):
     return "".join(f"#define ACE_{name} {value}\n" for name, value in values.items())
 
 
-def _place(layout, *path):
+def _place(layout: Any, *path: str) -> range:
     """Bits of a field of a field, as a range."""
     start = 0
     for name in path:

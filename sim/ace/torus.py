@@ -7,7 +7,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import connect, flipped
 
-from hw.ace.config import DIMENSIONS
+from hw.ace.config import DIMENSIONS, AceConfig
 from hw.ace.engine import AceEngine
 from hw.ace.layouts import link_layout
 from hw.axi import AxiChecker, AxiLiteChecker
@@ -30,7 +30,7 @@ class CheckedTorus(wiring.Component):
     s_axil, s_axi_db, m_axi, irq : arrays, one of each endpoint's
     """
 
-    def __init__(self, config, shape):
+    def __init__(self, config: AceConfig, shape: tuple[int, ...]) -> None:
         self.config = config
         self.shape = (*shape, *(1,) * (DIMENSIONS - len(shape)))
         self._engines = [AceEngine(config) for _ in product(*map(range, self.shape))]

@@ -10,12 +10,17 @@ A cycle is a microsecond in the file, and 0 is where the log begins.
 
 import json
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from hw.ace.config import DIMENSIONS, SEQUENCE_WIDTH
+from dmace.drivers.ace import Share
+from hw.ace.config import DIMENSIONS, SEQUENCE_WIDTH, AceConfig
 from hw.ace.layouts import PacketKind
+from sim.ace.cluster import Cluster
+from sim.ace.log import Log, Packet
 
 __all__ = ["Phase", "chrome", "phases", "traced"]
 
@@ -24,7 +29,7 @@ MEMORY, PORTS, FSMS = 0, 1, 1 + 2 * DIMENSIONS
 
 
 @contextmanager
-def traced(cluster, path):
+def traced(cluster: Cluster, path: str | Path) -> Iterator[None]:
     """Write a trace of what a :class:`sim.ace.cluster.Cluster` does meanwhile, also if that fails."""
     try:
         with cluster.log() as log:
@@ -34,14 +39,15 @@ def traced(cluster, path):
         Path(path).write_text(json.dumps(made) + "\n", encoding="utf-8")
 
 
-def chrome(log, config, shares):
+def chrome(log: Log, config: AceConfig, shares: Sequence[Share]) -> dict[str, Any]:
     """Trace events of Chrome for a :class:`sim.ace.log.Log`: an object for JSON.
 
     ``shares``: the :class:`dmace.drivers.ace.Share` of each communicator.
     """
-    timed, threads = [], set()
+    timed: list[dict[str, Any]] = []
+    threads: set[tuple[int, int]] = set()
 
-    def add(rank, thread, name, begin, end, arguments):
+    def add(rank: int, thread: int, name: str, begin: int, end: int, arguments: dict[str, Any]) -> None:
         threads.add((rank, thread))
         timed.append({"ph": "X", "pid": rank + 1, "tid": thread, "ts": begin - log.begin, "dur": end - begin,
                       "name": name, "args": arguments})
@@ -84,15 +90,15 @@ class Phase:
     received: int = 0
 
 
-def phases(packets, shares):
+def phases(packets: Iterable[Packet], shares: Sequence[Share]) -> list[Phase]:
     """Every :class:`Phase`, those of an FSM one after the other."""
-    groups = defaultdict(list)
+    groups: defaultdict[tuple[int, int], list[Packet]] = defaultdict(list)
     for packet in packets:
         if packet.kind != PacketKind.CREDIT:
             groups[packet.rank, packet.communicator].append(packet)
-    made = []
+    made: list[Phase] = []
     for (rank, communicator), group in sorted(groups.items()):
-        fsms = defaultdict(list)
+        fsms: defaultdict[int, list[Phase]] = defaultdict(list)
         for _, phase in sorted(_phases(rank, shares[communicator], group).items()):
             fsms[phase.fsm].append(phase)
         for found in fsms.values():
@@ -103,9 +109,10 @@ def phases(packets, shares):
     return made
 
 
-def _phases(rank, share, packets):
+def _phases(rank: int, share: Share, packets: Iterable[Packet]) -> dict[tuple[int, int], Phase]:
     """(number, phase) -> :class:`Phase`, of one communicator; numbers do not wrap as sequences do."""
-    found, number = {}, None
+    found: dict[tuple[int, int], Phase] = {}
+    number: int | None = None
     for packet in sorted(packets, key=lambda packet: packet.begin):
         half = 1 << SEQUENCE_WIDTH - 1
         number = packet.sequence if number is None else number + (packet.sequence - number + half) % (2 * half) - half
@@ -124,7 +131,7 @@ def _phases(rank, share, packets):
     return found
 
 
-def _packet(packet, beat_bytes):
+def _packet(packet: Packet, beat_bytes: int) -> tuple[str, int, int, dict[str, Any]]:
     """Name, begin, end and arguments of a packet's slice."""
     chunk = f"chunk {packet.sequence} phase {packet.phase}"
     arguments = {"communicator": packet.communicator}
@@ -137,5 +144,5 @@ def _packet(packet, beat_bytes):
     return name, packet.begin, packet.end + 1, arguments
 
 
-def _name(kind, rank, thread, name):
+def _name(kind: str, rank: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "pid": rank + 1, "tid": thread, "name": kind, "args": {"name": name}}

@@ -1,9 +1,13 @@
 """Buffers whose parts are of different lengths: extents of each rank, and blocks put in their places."""
 
+import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 __all__ = ["Extent", "Extents", "extents", "placed", "scattered", "skewed"]
 
@@ -19,18 +23,19 @@ class Extents:
     receive: list[list[Extent]]
 
     @property
-    def count(self):
+    def count(self) -> int:
         """The largest count, as the command has it."""
         return max(count for side in (self.send, self.receive) for parts in side for count, _ in parts)
 
-    def rows(self, rank):
+    def rows(self, rank: int) -> list[tuple[Extent, Extent]]:
         """Extents of the send and receive buffer, for each row of a rank's table; a buffer of one part has one."""
         send, receive = self.send[rank], self.receive[rank]
         length = max(len(send), len(receive))
         return list(zip(*(parts + [(0, 0)] * (length - len(parts)) for parts in (send, receive)), strict=True))
 
 
-def extents(collective, counts, displacements=None):
+def extents(collective: Collective, counts: Any,
+            displacements: Callable[[list[int]], Iterable[int]] | None = None) -> Extents:
     """:class:`Extents` of a collective.
 
     Parameters
@@ -44,8 +49,8 @@ def extents(collective, counts, displacements=None):
     """
     place = displacements or (lambda parts: [0, *accumulate(parts)][:-1])
 
-    def row(parts):
-        parts = [int(part) for part in parts]
+    def row(lengths: Iterable[int]) -> list[Extent]:
+        parts = [int(part) for part in lengths]
         return list(zip(parts, map(int, place(parts)), strict=True))
 
     info = collective.info
@@ -55,7 +60,8 @@ def extents(collective, counts, displacements=None):
     return Extents(many if info.sends_blocks else own, many if info.receives_blocks else own)
 
 
-def placed(blocks, parts, filler, *, length=None):
+def placed(blocks: Sequence[npt.NDArray[Any]], parts: Sequence[Extent], filler: Any, *,
+           length: int | None = None) -> npt.NDArray[Any]:
     """An array that has the blocks in their places, and ``filler`` in all others."""
     length = max((count + place for count, place in parts if count), default=0) if length is None else length
     made = np.full(length, filler)
@@ -65,9 +71,9 @@ def placed(blocks, parts, filler, *, length=None):
     return made
 
 
-def scattered(rng):
+def scattered(rng: random.Random) -> Callable[[list[int]], list[int]]:
     """For :func:`extents`: parts in any order with gaps between them, by a ``random.Random``."""
-    def place(counts):
+    def place(counts: list[int]) -> list[int]:
         places, at = [0] * len(counts), 0
         for part in rng.sample(range(len(counts)), len(counts)):
             at += rng.choice((0, 0, rng.randrange(30)))
@@ -78,7 +84,7 @@ def scattered(rng):
     return place
 
 
-def skewed(rng, ranks, most):
+def skewed(rng: random.Random, ranks: int, most: int) -> list[int]:
     """Counts of some ranks' parts: often 0, often all with one rank."""
     kind = rng.randrange(4)
     if kind == 0:

@@ -3,14 +3,19 @@
 Each byte that is put is compared, and shares are those of the endpoint's own counters.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from dmace.drivers.ace import AceBus
 from hw.ace.config import WIRE_HEADER_BYTES
 from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
+from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.descriptors import Descriptor, RingPlace
 from hw.dma_engine.words import NativeWord, RequestFlag
-from hw.endpoint.config import remote_address
+from hw.endpoint.config import EndpointConfig, remote_address
 from sim.ace.endpoints import Link, Memory, Reason
 from sim.ace.shared_library import ClusterFailed
 from sim.endpoint.cluster import EndpointCluster
@@ -21,7 +26,8 @@ _SOURCE, _TARGET, _WORDS, _RING = 0x10_0000, 0x8000_0000, 0x5000, 0x8000
 _MOST = 1 << 24
 
 
-def _pair(config, link_latency, link_rate, memory_latency, seed, **options):
+def _pair(config: EndpointConfig, link_latency: int, link_rate: float, memory_latency: int, seed: int,
+          **options: Any) -> EndpointCluster:
     """Two neighbours; rank 0 may put to rank 1."""
     link = Link(latency=link_latency, bytes_per_cycle=link_rate * config.beat_bytes)
     memory = Memory(read_latency=memory_latency, write_latency=memory_latency)
@@ -35,7 +41,13 @@ def _pair(config, link_latency, link_rate, memory_latency, seed, **options):
     return cluster
 
 
-def latency(config, size, *, link_latency=100, link_rate=1.0, memory_latency=100, seed=1, **options):
+async def _ring(bus: AceBus, queue: int) -> None:
+    """Tell a queue that its descriptor ring has one descriptor."""
+    await bus.store(PAGE_BYTES * queue, (1).to_bytes(16, "little"))
+
+
+def latency(config: EndpointConfig, size: int, *, link_latency: int = 100, link_rate: float = 1.0,
+            memory_latency: int = 100, seed: int = 1, **options: Any) -> dict[str, int]:
     """One put of ``size`` bytes, a multiple of 8, between two idle neighbours.
 
     Returns
@@ -61,8 +73,8 @@ def latency(config, size, *, link_latency=100, link_rate=1.0, memory_latency=100
             raise ClusterFailed(f"A put of {size} bytes had not ended.")
         if not np.array_equal(cluster.read_memory(1, _TARGET, size), data):
             raise ClusterFailed(f"A put of {size} bytes brought others.")
-        there, word = (cluster.watch_met(1, watch) - begin for watch in watches)
-        here = cluster.watch_met(0, sent) - begin
+        there, word = (cluster.met(1, watch) - begin for watch in watches)
+        here = cluster.met(0, sent) - begin
     packets = -(-size // config.ace.packet_bytes)
     rate = link_rate * config.beat_bytes
     data_bound = 2 * memory_latency + link_latency + (size + packets * WIRE_HEADER_BYTES) / rate
@@ -72,7 +84,8 @@ def latency(config, size, *, link_latency=100, link_rate=1.0, memory_latency=100
             "rc_bound": round(answered + word_bound), "sc": here, "sc_bound": round(answered + memory_latency)}
 
 
-def throughput(config, size, *, total=None, link_latency=100, link_rate=1.0, memory_latency=100, seed=1, **options):
+def throughput(config: EndpointConfig, size: int, *, total: int | None = None, link_latency: int = 100,
+               link_rate: float = 1.0, memory_latency: int = 100, seed: int = 1, **options: Any) -> dict[str, float]:
     """Puts of ``size`` bytes one behind the other, from a descriptor ring, ``total`` bytes in all; by default as many
     as make start and end little beside the rest.
 
@@ -95,7 +108,7 @@ def throughput(config, size, *, total=None, link_latency=100, link_rate=1.0, mem
         cluster.write_memory(0, _RING, descriptor.to_bytes())
         cluster.start_queue(0, 0, ring=RingPlace(base=_RING, size=3))
         begin = cluster.cycle
-        cluster.do(cluster.whole_bus(0).store(0, (1).to_bytes(16, "little")))
+        cluster.do(_ring(cluster.whole_bus(0), 0))
         end, = cluster.wait_requests((0, 0, rows), limit=1_000_000 + 20 * rows * size)
         if not np.array_equal(cluster.read_memory(1, _TARGET, rows * size), data):
             raise ClusterFailed(f"Puts of {size} bytes brought others.")
@@ -106,7 +119,8 @@ def throughput(config, size, *, total=None, link_latency=100, link_rate=1.0, mem
             "most": round(packet / (packet + WIRE_HEADER_BYTES), 4), "waited": link["waited"]}
 
 
-def contention(config, weights, *, cycles=6000, copy_bytes=4096, memory_latency=60, seed=1, **options):
+def contention(config: EndpointConfig, weights: Sequence[int], *, cycles: int = 6000, copy_bytes: int = 4096,
+               memory_latency: int = 60, seed: int = 1, **options: Any) -> dict[str, Any]:
     """An endpoint whose DMA engine copies and whose accelerator reads and writes, each as much as it can.
 
     Parameters
@@ -140,7 +154,7 @@ def contention(config, weights, *, cycles=6000, copy_bytes=4096, memory_latency=
         count = (cycles + 4000) * config.beat_bytes // 4
         pending = cluster.submit(Collective.ALL_REDUCE, [np.ones(count, np.uint32)], dtype=DType.INT32)
         bus = cluster.whole_bus(0)
-        cluster.do(*(bus.store(4096 * queue, (1).to_bytes(16, "little")) for queue in range(2)))
+        cluster.do(*(_ring(bus, queue) for queue in range(2)))
         cluster.forget_watches()
         cluster.run(1500)       # until both are at full use
         before, begin = cluster.do(endpoint.counters())[0], cluster.cycle

@@ -9,15 +9,20 @@
         cluster.wait_requests((0, 1, 1))
 """
 
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
+from dmace.drivers.ace import AceBus
+from dmace.drivers.dma import DmaDriver
 from dmace.drivers.endpoint import EndpointDriver, Window
 from hw.common.words import CompletionWord
-from hw.dma_engine.words import Command
+from hw.dma_engine.words import Command, NativeWord
+from hw.endpoint.config import EndpointConfig
 from hw.endpoint.registers import WINDOWS
 from sim.ace.cluster import Cluster
 from sim.ace.endpoints import Reason
-from sim.ace.shared_library import ClusterFailed, build_library
+from sim.ace.shared_library import ClusterFailed, Library, build_library
 
 __all__ = ["EndpointCluster", "library"]
 
@@ -26,7 +31,8 @@ _FAILED = 0xFF << 56
 
 
 @cache
-def library(config, *, checked=False, status=None):
+def library(config: EndpointConfig, *, checked: bool = False,
+            status: Callable[[str, int, int], None] | None = None) -> Library:
     """A cluster's library of endpoints of these sizes, described once per process."""
     from hw.endpoint.engine import Endpoint
 
@@ -49,7 +55,7 @@ class EndpointCluster(Cluster):
         By rank.
     """
 
-    def __init__(self, config, shape, **options):
+    def __init__(self, config: EndpointConfig, shape: Sequence[int], **options: Any) -> None:
         self.whole = config
         options.setdefault("library", library(config, status=options.get("status")))
         super().__init__(config.ace, shape, **options)
@@ -61,42 +67,43 @@ class EndpointCluster(Cluster):
         for rank in range(self.size):
             self.write_memory(rank, _WORDS, bytes(_PITCH * config.dma.queues))
 
-    def whole_bus(self, rank):
+    def whole_bus(self, rank: int) -> AceBus:
         return super().bus(rank)
 
-    def bus(self, rank):
+    def bus(self, rank: int) -> AceBus:
         """The accelerator's part of an endpoint's bus."""
         return Window(super().bus(rank), WINDOWS["ACE"], self.whole.dma.queues)
 
     # Requests
 
     @staticmethod
-    def word_address(queue):
-        """Where a queue's SC word is."""
+    def word_address(queue: int) -> int:
+        """Address of a queue's SC word."""
         return _WORDS + _PITCH * queue
 
-    def start_queue(self, rank, queue, *, rc=None, **options):
+    def start_queue(self, rank: int, queue: int, *, rc: int | None = None, **options: Any) -> None:
         """Configure a queue of a DMA engine, with an SC word, and start it; options of
         :meth:`DmaDriver.configure_queue`."""
-        async def start(driver):
+        async def start(driver: DmaDriver) -> None:
             await driver.configure_queue(queue, sc=self.word_address(queue), rc=rc, **options)
             await driver.command(queue, Command.START)
 
         self.do(start(self.endpoints[rank].dma))
 
-    def post(self, rank, queue, *words, delay=0):
+    def post(self, rank: int, queue: int, *words: NativeWord, delay: int = 0) -> None:
         """Store requests to a queue's doorbell, one after the other, ``delay`` cycles from now at the earliest."""
-        async def store():
+        async def store() -> None:
             for word in words:
                 await self.endpoints[rank].post(queue, word, delay=delay)
 
         self.do(store())
 
-    def request_word(self, rank, queue):
+    def request_word(self, rank: int, queue: int) -> CompletionWord:
         """The queue's SC word in memory."""
-        return CompletionWord.unpack(int.from_bytes(self.read_memory(rank, self.word_address(queue), 8), "little"))
+        word = self.read_memory(rank, self.word_address(queue), 8)
+        return CompletionWord.unpack(int.from_bytes(word.tobytes(), "little"))
 
-    def wait_requests(self, *ends, limit=200_000):
+    def wait_requests(self, *ends: tuple[int, int, int], limit: int = 200_000) -> list[int]:
         """Wait until queues have counted so many requests, or one has failed: ``(rank, queue, count)`` each.
 
         Returns the cycles in which that could be seen.
@@ -105,4 +112,4 @@ class EndpointCluster(Cluster):
         numbers = [self.watch(rank, self.word_address(queue), count, failed=_FAILED) for rank, queue, count in ends]
         if self.run(limit) != Reason.DONE:
             raise ClusterFailed(f"Requests had not ended after {limit:,} cycles.")
-        return [self.watch_met(rank, number) for (rank, _, _), number in zip(ends, numbers, strict=True)]
+        return [self.met(rank, number) for (rank, _, _), number in zip(ends, numbers, strict=True)]

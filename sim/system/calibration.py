@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any, Self
 
 from hw.errors import UserError
 
@@ -61,10 +62,10 @@ class Calibration:
     turn_cycles: float
     end_cycles: float
     queue_packets: int = 2
-    measured: dict = field(default_factory=dict, compare=False, hash=False)
+    measured: dict[str, Any] = field(default_factory=dict, compare=False, hash=False)
 
     @classmethod
-    def load(cls, path=DEFAULT):
+    def load(cls, path: str | Path = DEFAULT) -> Self:
         """Read a file that ``dmace bench ace --calibration`` wrote; by default the simulator's own."""
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -76,9 +77,9 @@ class Calibration:
         return cls(**values)
 
     @property
-    def cycles(self):
+    def cycles(self) -> dict[str, float]:
         """All constants by name."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "measured"}
 
-    def save(self, path):
+    def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")

@@ -1,6 +1,19 @@
 """A chunk of a collective at a rank, on its way through the phases of its route."""
 
+from typing import Protocol
+
+from .operation import Operation
+from .port import Taken
+from .routes import Grain, Route
+
 __all__ = ["Chunk"]
+
+
+class _Owner(Protocol):
+    """The endpoint that moves the chunk."""
+
+    def take(self, chunk: "Chunk") -> Taken:
+        ...
 
 
 class Chunk:
@@ -8,7 +21,7 @@ class Chunk:
     Attributes
     ----------
     operation, index
-        Whose, and which: the same numbers on all ranks.
+        The collective that it belongs to, and its number there: the same on all ranks.
     key : tuple
         Of age: smaller ones go first.
     turn : int
@@ -40,12 +53,15 @@ class Chunk:
         "turn",
     )
 
-    def __init__(self, endpoint, operation, index, route, key, number):
+    def __init__(self, endpoint: _Owner, operation: Operation, index: int, route: Route, key: tuple[float, ...],
+                 number: int) -> None:
         self.endpoint, self.operation, self.index, self.route = endpoint, operation, index, route
         self.key, self.number, self.turn = key, number, number
-        self.fsm, self.leg, self.sent, self.came, self.granted, self.safe = 0, -1, 0, 0, None, 0
-        self.grains, self.inside, self.offered = (), False, False
+        self.fsm, self.leg, self.sent, self.came, self.safe = 0, -1, 0, 0, 0
+        self.granted: int | None = None
+        self.grains: tuple[Grain, ...] = ()
+        self.inside, self.offered = False, False
 
-    def take(self):
+    def take(self) -> Taken:
         """The next grain, for a port: it has been chosen."""
         return self.endpoint.take(self)

@@ -1,21 +1,31 @@
 """Computing on a rank beside communication that takes cores and memory bandwidth."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
-from .kernel import picoseconds
+from .configuration import MachineConfig
+from .kernel import Kernel, picoseconds
 
 __all__ = ["Compute", "seconds_beside"]
 
 
-def seconds_beside(config, seconds_alone, memory_bytes, *, communicating=True):
+class _Machine(Protocol):
+    """The part of the machine that its processors use."""
+
+    config: MachineConfig
+    kernel: Kernel
+
+
+def seconds_beside(config: MachineConfig, seconds_alone: float, memory_bytes: float, *,
+                   communicating: bool = True) -> float:
     """Seconds that a computation takes beside the endpoint's share of cores and memory.
 
     Its arithmetic is slower by the cores that are taken; its memory accesses by the bandwidth. The slower one counts.
     An endpoint without overlap takes nothing while others compute.
     """
-    kind, npu = config.endpoint, config.npu
+    kind, npu = config.kind, config.npu
     if not kind.overlap or not (communicating or config.sharing == "reserved"):
         return max(seconds_alone, memory_bytes / npu.memory_bytes_per_s)
     left = npu.memory_bytes_per_s - (kind.memory_bytes_per_s or 0)
@@ -25,14 +35,14 @@ def seconds_beside(config, seconds_alone, memory_bytes, *, communicating=True):
 @dataclass
 class _Job:
     seconds: float
-    memory_bytes: int
-    ended: Any
+    memory_bytes: float
+    ended: Callable[[int], object]
     left: float = 1.0
-    """Share that is not done."""
+    """Share that remains."""
     since: int = 0
     begin: int = 0
     ticks: float = 0.0
-    """Of the whole of it, at the speed of now."""
+    """Picoseconds of the whole job at the present speed."""
 
 
 class Compute:
@@ -44,46 +54,48 @@ class Compute:
         Picoseconds.
     """
 
-    def __init__(self, machine, endpoint):
-        self._machine, self._rank, self.busy = machine, endpoint.rank, 0
-        self._waiting, self._job, self._communicating, self._version = deque(), None, False, 0
+    def __init__(self, machine: _Machine, rank: int) -> None:
+        self._machine, self._rank, self.busy = machine, rank, 0
+        self._waiting: deque[_Job] = deque()
+        self._job: _Job | None = None
+        self._communicating, self._version = False, 0
 
-    def run(self, seconds, memory_bytes, ended):
+    def run(self, seconds: float, memory_bytes: float, ended: Callable[[int], object]) -> None:
         self._waiting.append(_Job(seconds, memory_bytes, ended))
         if self._job is None:
             self._next()
 
-    def communicating(self, whether):
+    def communicating(self, whether: bool) -> None:
         """A collective is under way on the rank, or none is any more."""
         self._communicating = whether
         if self._machine.config.sharing == "demand" and self._job is not None:
-            self._progress()
-            self._plan()
+            self._progress(self._job)
+            self._plan(self._job)
 
-    def _next(self):
+    def _next(self) -> None:
         job = self._job = self._waiting.popleft()
         job.since = job.begin = self._machine.kernel.now
-        self._plan()
+        self._plan(job)
 
-    def _plan(self):
-        """Tell the kernel when the job will have ended, if nothing changes."""
-        job = self._job
+    def _plan(self, job: _Job) -> None:
+        """Schedule the end of the job, as it is if nothing changes."""
         job.ticks = picoseconds(seconds_beside(self._machine.config, job.seconds, job.memory_bytes,
                                                communicating=self._communicating))
         self._version += 1
         kernel = self._machine.kernel
         kernel.at(kernel.now + round(job.left * job.ticks), self._ended, self._version)
 
-    def _progress(self):
-        job, now = self._job, self._machine.kernel.now
+    def _progress(self, job: _Job) -> None:
+        now = self._machine.kernel.now
         if job.ticks:
             job.left = max(0.0, job.left - (now - job.since) / job.ticks)
         job.since = now
 
-    def _ended(self, version):
+    def _ended(self, version: int) -> None:
         if version != self._version:
             return
         job, self._job = self._job, None
+        assert job is not None
         self.busy += self._machine.kernel.now - job.begin
         if self._waiting:
             self._next()

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, field, fields, replace
 from math import prod
+from typing import Any
 
 from hw.ace.config import DIMENSIONS
 from hw.errors import UserError
@@ -63,7 +64,7 @@ class Npu:
     flops: float = 120e12
     memory_latency_s: float = 400e-9
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
             if not 0 < value < float("inf") and not (one.name == "memory_latency_s" and value == 0):
@@ -107,7 +108,7 @@ class EndpointKind:
     receive_bytes: int | None = None
     per_dimension: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.engine not in ("sram", "memory", "ideal"):
             raise UserError(f"The engine of an endpoint must be sram, memory or ideal, not {self.engine!r}.")
         for name in ("memory_bytes_per_s", "sram_bytes", "fsms", "receive_bytes", "per_dimension"):
@@ -127,7 +128,7 @@ ENDPOINTS = {kind.name: kind for kind in (
 inputs, printed with each result."""
 
 
-def _default_links():
+def _default_links() -> tuple[LinkConfig, ...]:
     clock = Npu().clock_hz
     between = LinkConfig(bytes_per_s=25 * GB, latency_s=500 / clock)
     return (LinkConfig(bytes_per_s=200 * GB, latency_s=90 / clock), between, between)
@@ -208,8 +209,8 @@ class MachineConfig:
     calibration: Calibration | None = None
     fold: bool = True
 
-    def __post_init__(self):
-        def put(name, value):
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
         if not isinstance(self.endpoint, EndpointKind):
@@ -226,7 +227,7 @@ class MachineConfig:
         if len(links) < len(self.shape):
             raise UserError(f"There must be links for each of {len(self.shape)} dimensions, not for {len(links)}.")
         put("links", links[:len(self.shape)])
-        for link in self.links:
+        for link in self.dimension_links:
             if not link.bytes_per_s > 0 or not link.latency_s >= 0:
                 raise UserError(f"A link must have a bandwidth above 0 and a latency of 0 or more, not {link!r}.")
         for name, choices in (("order", ORDERS), ("algorithm", ALGORITHMS), ("turns", TURNS),
@@ -237,35 +238,47 @@ class MachineConfig:
                           ("header_bytes", 0)):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < low:
                 raise UserError(f"{name} must be an integer of at least {low}, not {getattr(self, name)!r}.")
-        kind = self.endpoint
+        kind = self.kind
         if kind.overlap and not (kind.sms < self.npu.sms and
                                  (kind.memory_bytes_per_s or 0) < self.npu.memory_bytes_per_s):
             raise UserError(f"The endpoint {kind.name} must leave some of {self.npu.sms} cores and of "
                             f"{self.npu.memory_bytes_per_s:g} bytes/s of memory bandwidth to compute, not take "
                             f"{kind.sms} and {kind.memory_bytes_per_s:g}.")
-        if self.endpoint.per_dimension is not None and not self.fold:
+        if kind.per_dimension is not None and not self.fold:
             raise UserError("per_dimension of an endpoint needs a machine with fold=True: ranks could wait for each "
                             "other.")
         if not self.clock_hz > 0:
             raise UserError(f"clock_hz must be more than 0, not {self.clock_hz!r}.")
-        if self.endpoint.engine == "sram" and self.slots is not None and self.slots < 1:
-            raise UserError(f"SRAM of {self.endpoint.sram_bytes:,} bytes has no room for a chunk of "
+        if kind.engine == "sram" and self.slots is not None and self.slots < 1:
+            raise UserError(f"SRAM of {kind.sram_bytes:,} bytes has no room for a chunk of "
                             f"{self.chunk_bytes:,} bytes.")
 
     @property
-    def ranks(self):
+    def ranks(self) -> int:
         return prod(self.shape)
 
     @property
-    def slots(self):
-        """Chunks that are in the SRAM at a time, or None for any number."""
-        room = self.endpoint.sram_bytes
-        return None if room is None else room // self.chunk_bytes
+    def kind(self) -> EndpointKind:
+        """``endpoint``, of which the constructor has looked up the name."""
+        assert isinstance(self.endpoint, EndpointKind)
+        return self.endpoint
 
-    def with_(self, **changes):
+    @property
+    def dimension_links(self) -> tuple[LinkConfig, ...]:
+        """``links``, of which the constructor has made one for each dimension."""
+        assert isinstance(self.links, tuple)
+        return self.links
+
+    @property
+    def slots(self) -> int | None:
+        """Chunks that are in the SRAM at a time, or None for any number."""
+        size = self.kind.sram_bytes
+        return None if size is None else size // self.chunk_bytes
+
+    def with_(self, **changes: Any) -> "MachineConfig":
         """A copy with other values."""
         return replace(self, **changes)
 
-    def inputs(self):
+    def inputs(self) -> dict[str, Any]:
         """All values, as plain data: what a result is printed with and stored by."""
         return asdict(replace(self, calibration=self.calibration or Calibration.load()))

@@ -5,11 +5,17 @@ follow from its number, as in the accelerator. Endpoints without SRAM have no sl
 read from memory before it is sent and written to memory when it has come.
 """
 
+from typing import Protocol
+
+from .calibration import Calibration
 from .chunk import Chunk
-from .kernel import Server
+from .configuration import MachineConfig
+from .kernel import Kernel, Server
 from .memory import Reads
+from .operation import Operation
 from .picker import Picker
-from .port import Port
+from .port import Port, Taken
+from .routes import Grain, Leg
 
 __all__ = ["Endpoint"]
 
@@ -17,14 +23,30 @@ _FILL, _RUN, _DRAIN, _READ, _RECEIVE, _PICK, _PORT = range(7)
 _DIMENSION = _PORT + 6                                          # order of decisions
 
 
+class _Machine(Protocol):
+    """The part of the machine that its endpoints use."""
+
+    kernel: Kernel
+    config: MachineConfig
+    calibration: Calibration
+    memory_latency: int
+    """Picoseconds."""
+    agreed: list[tuple[Operation, int]]
+    """Chunks in the order in which all ranks begin them: operations, and numbers of chunks."""
+
+    def communicating(self, rank: int, whether: bool) -> None:
+        ...
+
+    def next_operation(self, operations: list[Operation]) -> Operation:
+        ...
+
+
 class Endpoint:
     """One rank's engine.
 
     Parameters
     ----------
-    machine
-        With ``kernel``, ``config``, ``calibration``, ``agreed`` (the list of chunks in the order in which ranks begin
-        them).
+    machine : Machine
     rank : int
 
     Attributes
@@ -35,10 +57,12 @@ class Endpoint:
         Picoseconds in which a collective was under way here.
     """
 
-    def __init__(self, machine, rank):
+    neighbours: list["Endpoint"]
+
+    def __init__(self, machine: _Machine, rank: int) -> None:
         self.machine, self.rank = machine, rank
         self.kernel, self.config = kernel, config = machine.kernel, machine.config
-        self.kind, npu = config.endpoint, config.npu
+        self.kind, npu = config.kind, config.npu
         self.cycles = machine.calibration
         self._cycle = 1e12 / config.clock_hz
         self.sram, self.ideal = self.kind.engine == "sram", self.kind.engine == "ideal"
@@ -55,8 +79,8 @@ class Endpoint:
         depth = machine.calibration.queue_packets if config.whole_packets else 1
         self.ports = [Port(kernel, config, link, key=self._key(_PORT + side + 2 * dimension), depth=depth,
                            delay=wait["transmit_cycles"], reader=self.reader, picker=picker)
-                      for dimension, link in enumerate(config.links) for side in range(2)]
-        limits = [self.kind.memory_bytes_per_s, None if self.ideal else npu.bus_bytes_per_s]
+                      for dimension, link in enumerate(config.dimension_links) for side in range(2)]
+        limits: list[float | None] = [self.kind.memory_bytes_per_s, None if self.ideal else npu.bus_bytes_per_s]
         if self.kind.engine == "memory":
             limits.append(self.kind.sms * npu.sm_bytes * npu.clock_hz)
         elif self.sram:
@@ -66,25 +90,31 @@ class Endpoint:
         self.reads, self.writes = Reads(kernel, rate, key=self._key(_READ)), Server(kernel, rate)
         self._stored = self.cycles.beat_cycles * self._cycle / config.beat_bytes if self.sram else 0
         self.latency = machine.memory_latency if self.sram else 0
-        self._tasks = []                       # operations with chunks that have not begun
+        self._tasks: list[Operation] = []      # operations with chunks that have not begun
         self._agreed = 0                       # how far this rank is in the machine's list
-        self._chunks, self._early, self._grants = {}, {}, {}
+        self._chunks: dict[tuple[int, int], Chunk] = {}         # by operation and index
+        self._early: dict[tuple[int, int, int], int] = {}       # grains that came before the phase was entered
+        self._grants: dict[tuple[int, int, int], int] = {}      # and GRANTs: by operation, index and leg
         self._begun = self._run = 0            # chunks that have got a slot, and an FSM
-        self._slots, self._fsms = {}, set()
-        self._queues = [[] for _ in config.shape]   # chunks that wait for a phase, where only so many may be in one
+        self._slots: dict[int, Chunk] = {}
+        self._fsms: set[int] = set()
+        # By dimension, chunks that wait for a phase, where the number of chunks in one is limited, and chunks in one.
+        self._queues: list[list[tuple[tuple[float, ...], Chunk]]] = [[] for _ in config.shape]
         self._inside = [0] * len(config.shape)
-        self._filled, self._arrived, self._finished_chunks = {}, [], []
+        self._filled: dict[int, Chunk] = {}
+        self._arrived: list[tuple[int, int, int, int, int]] = []
+        self._finished_chunks: list[tuple[int, Chunk]] = []
         self._under_way, self._since, self.active = 0, 0, 0
 
-    def _ticks(self, cycles):
+    def _ticks(self, cycles: float) -> int:
         return round(cycles * self._cycle)
 
-    def _key(self, resource):
+    def _key(self, resource: int) -> int:
         return resource << 16 | self.rank
 
     # -- Collectives
 
-    def begin(self, operation):
+    def begin(self, operation: Operation) -> None:
         """The rank's command is here."""
         if not self._under_way:
             self._since = self.kernel.now
@@ -92,18 +122,18 @@ class Endpoint:
         self._under_way += 1
         self.kernel.at(self.kernel.now + self._wait["start_cycles"], self._begin, operation)
 
-    def _begin(self, operation):
+    def _begin(self, operation: Operation) -> None:
         if not operation.chunks:
             self._finish(operation)
             return
         self._tasks.append(operation)
         self.kernel.decide(self._key(_FILL), self._fill)
 
-    def _finish(self, operation):
+    def _finish(self, operation: Operation) -> None:
         end = self.kernel.now + self._wait["end_cycles"] + self.latency
         self.kernel.at(end, self._finished, operation)
 
-    def _finished(self, operation):
+    def _finished(self, operation: Operation) -> None:
         self._under_way -= 1
         if not self._under_way:
             self.active += self.kernel.now - self._since
@@ -112,8 +142,8 @@ class Endpoint:
 
     # -- Chunks begin
 
-    def _fill(self):
-        """Begin as many chunks as there is room for, in the order on which all ranks agree."""
+    def _fill(self) -> None:
+        """Begin as many chunks as there are free slots for, in the order on which all ranks agree."""
         slots, agreed, wait = self.config.slots if self.sram else None, self.machine.agreed, self._wait
         while True:
             while self._agreed < len(agreed) and self.rank not in agreed[self._agreed][0].members:
@@ -146,11 +176,11 @@ class Endpoint:
             read = self.fills.serve(operation.moved(index, route.fills), least=wait["chunk_cycles"])
             self.kernel.at(read + wait["fill_cycles"] + (self.latency if route.fills else 0), self._is_filled, chunk)
 
-    def _is_filled(self, chunk):
+    def _is_filled(self, chunk: Chunk) -> None:
         self._filled[chunk.number] = chunk
         self.kernel.decide(self._key(_RUN), self._turn)
 
-    def _turn(self):
+    def _turn(self) -> None:
         """Filled chunks get their FSMs, one after the other."""
         fsms = self.kind.fsms
         while (chunk := self._filled.get(self._run)) is not None:
@@ -165,7 +195,7 @@ class Endpoint:
 
     # -- Phases
 
-    def _enter(self, chunk):
+    def _enter(self, chunk: Chunk) -> None:
         chunk.leg += 1
         if chunk.leg == len(chunk.route.legs):
             self._through(chunk)
@@ -177,16 +207,17 @@ class Endpoint:
         self._queues[leg.port // 2].append((chunk.key, chunk))
         self.kernel.decide(self._key(_DIMENSION + leg.port // 2), lambda: self._admit(leg.port // 2))
 
-    def _admit(self, dimension):
-        """Chunks may begin their phases in a dimension, as many as there may be, in the order of their collectives."""
-        queue = self._queues[dimension]
+    def _admit(self, dimension: int) -> None:
+        """Begin phases in a dimension, up to the limit of the endpoint's kind, in the order of their collectives."""
+        queue, limit = self._queues[dimension], self.kind.per_dimension
+        assert limit is not None
         queue.sort()
-        while queue and self._inside[dimension] < self.kind.per_dimension:
+        while queue and self._inside[dimension] < limit:
             self._inside[dimension] += 1
             chunk = queue.pop(0)[1]
             self._begin_leg(chunk, chunk.route.legs[chunk.leg])
 
-    def _begin_leg(self, chunk, leg):
+    def _begin_leg(self, chunk: Chunk, leg: Leg) -> None:
         place = (chunk.operation.number, chunk.index, chunk.leg)
         chunk.grains, chunk.sent, chunk.inside = leg.grains, 0, True
         chunk.came = self._early.pop(place, 0)
@@ -196,15 +227,15 @@ class Endpoint:
             self._grant(chunk, leg)
         self._go_on(chunk, leg)
 
-    def _grant(self, chunk, leg):
+    def _grant(self, chunk: Chunk, leg: Leg) -> None:
         upstream = self.neighbours[leg.port ^ 1]
         self.ports[leg.port ^ 1].signal(upstream.grant_comes, (
             chunk.operation.number, chunk.index, chunk.leg, chunk.safe))
 
-    def grant_comes(self, *grant):
-        self.kernel.at(self.kernel.now + self._wait["grant_cycles"], self._granted, *grant)
+    def grant_comes(self, number: int, index: int, leg: int, granted: int) -> None:
+        self.kernel.at(self.kernel.now + self._wait["grant_cycles"], self._granted, number, index, leg, granted)
 
-    def _granted(self, number, index, leg, granted):
+    def _granted(self, number: int, index: int, leg: int, granted: int) -> None:
         chunk = self._chunks.get((number, index))
         if chunk is not None and chunk.inside and chunk.leg == leg:
             chunk.granted = granted
@@ -212,8 +243,8 @@ class Endpoint:
         else:
             self._grants[number, index, leg] = granted
 
-    def _go_on(self, chunk, leg):
-        """Offer the next grain if it may go; else see whether the phase is over."""
+    def _go_on(self, chunk: Chunk, leg: Leg) -> None:
+        """Offer the next grain if it may go; after the last one, end the phase once all has been received."""
         grains, sent = leg.grains, chunk.sent
         if sent == len(grains):
             if chunk.came == leg.comes and chunk.inside and not chunk.offered:
@@ -234,7 +265,7 @@ class Endpoint:
         else:
             self.reads.request(chunk.key, grain.size * (2 if grain.reduce else 1), self.ports[leg.port].offer, chunk)
 
-    def take(self, chunk):
+    def take(self, chunk: Chunk) -> Taken:
         """A port has chosen the chunk: its next grain, and where it goes."""
         leg = chunk.route.legs[chunk.leg]
         grain = leg.grains[chunk.sent]
@@ -247,20 +278,20 @@ class Endpoint:
         peer = self.neighbours[leg.port]
         return grain.size, grain.packets, peer.comes, (chunk.operation.number, chunk.index, chunk.leg, grain, leg.port)
 
-    def _may_offer(self, chunk):
+    def _may_offer(self, chunk: Chunk) -> None:
         chunk.offered = False
         self._go_on(chunk, chunk.route.legs[chunk.leg])
 
-    def comes(self, number, index, leg, grain, port):
-        """A grain's last byte is here."""
+    def comes(self, number: int, index: int, leg: int, grain: Grain, port: int) -> None:
+        """The last byte of a grain has arrived."""
         if self.ideal:
             self._landed(number, index, leg)
             return
         self._arrived.append((number, index, leg, grain.size, port))
         self.kernel.decide(self._key(_RECEIVE), self._receive)
 
-    def _receive(self):
-        """Those that have come at the same time, the oldest first."""
+    def _receive(self) -> None:
+        """Receive the grains that have arrived at this time, the oldest first."""
         server, wait = self.lanes if self.sram else self.writes, self._wait["receive_cycles"]
         self._arrived.sort()
         for number, index, leg, size, port in self._arrived:
@@ -271,7 +302,7 @@ class Endpoint:
             self.kernel.at(ready + wait + round(stored), self._landed, number, index, leg)
         self._arrived.clear()
 
-    def _landed(self, number, index, leg):
+    def _landed(self, number: int, index: int, leg: int) -> None:
         chunk = self._chunks.get((number, index))
         if chunk is None or chunk.leg != leg or not chunk.inside:
             place = (number, index, leg)
@@ -282,7 +313,7 @@ class Endpoint:
 
     # -- Chunks end
 
-    def _through(self, chunk):
+    def _through(self, chunk: Chunk) -> None:
         if self.kind.fsms is not None:
             self._fsms.discard(chunk.fsm)
             self.kernel.decide(self._key(_RUN), self._turn)
@@ -292,7 +323,7 @@ class Endpoint:
         self._finished_chunks.append((chunk.number, chunk))
         self.kernel.decide(self._key(_DRAIN), self._drain)
 
-    def _drain(self):
+    def _drain(self) -> None:
         self._finished_chunks.sort()
         for _, chunk in self._finished_chunks:
             written = self.drains.serve(chunk.operation.moved(chunk.index, chunk.route.drains))
@@ -300,7 +331,7 @@ class Endpoint:
                            self._ended, chunk)
         self._finished_chunks.clear()
 
-    def _ended(self, chunk):
+    def _ended(self, chunk: Chunk) -> None:
         operation = chunk.operation
         del self._chunks[operation.number, chunk.index]
         if self.sram and self.config.slots is not None:

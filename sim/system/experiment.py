@@ -3,16 +3,19 @@ repeat."""
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from hw.errors import UserError
 
 from . import settings as by_name
-from .graph import unroll
-from .training import dimensions_of, train
+from .calibration import Calibration
+from .configuration import MachineConfig
+from .graph import Graph, unroll
+from .training import Run, dimensions_of, train
 from .workloads import Processor, load
 
 __all__ = ["Experiment", "parse_nodes", "row"]
@@ -20,7 +23,7 @@ __all__ = ["Experiment", "parse_nodes", "row"]
 _PREFIXES = ("workload.", "processor.")
 
 
-def parse_nodes(text):
+def parse_nodes(text: object) -> tuple[int, ...]:
     """Shape of ``4x4x4``."""
     parts = str(text).lower().split("x")
     if not all(part.isascii() and part.isdecimal() for part in parts):
@@ -49,30 +52,27 @@ class Experiment:
     shape: tuple[int, ...]
     endpoint: str = "ace"
     steps: int = 2
-    settings: dict = field(default_factory=dict)
+    settings: dict[str, by_name.Setting] = field(default_factory=dict)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.steps, int) or not 1 <= self.steps <= 1000:
             raise UserError(f"steps must be from 1 to 1,000, not {self.steps}.")
 
-    def config(self):
+    def config(self) -> MachineConfig:
         """:class:`MachineConfig`."""
-        from .calibration import Calibration
-        from .configuration import MachineConfig
-
         mine = {name: value for name, value in self.settings.items() if not name.startswith(_PREFIXES)}
         config = MachineConfig(shape=self.shape, endpoint=self.endpoint, calibration=Calibration.load())
         return by_name.apply(config, mine)
 
-    def processor(self):
+    def processor(self) -> Processor:
         """:class:`Processor`: the machine's, with ``processor.efficiency``."""
         npu = self.config().npu
         mine = self._for("processor.")
         if unknown := set(mine) - {"efficiency"}:
             raise UserError(f"there is no setting 'processor.{min(unknown)}'; there is processor.efficiency.")
-        return replace(Processor(flops=npu.flops, memory=npu.memory_bytes_per_s), **mine)
+        return by_name.apply(Processor(flops=npu.flops, memory=npu.memory_bytes_per_s), mine)
 
-    def graph(self):
+    def graph(self) -> Graph:
         """:class:`Graph` of all steps."""
         mine = self._for("workload.")
         if self.workload.endswith(".et") or self.workload.startswith("chakra:"):
@@ -81,42 +81,41 @@ class Experiment:
             if mine:
                 raise UserError(f"a trace has no settings, so not workload.{min(mine)} either.")
             return chakra.read(self.workload.removeprefix("chakra:"))
-        return unroll(load(self.workload, **mine), self.steps, overlap=self.config().endpoint.overlap)
+        return unroll(load(self.workload, **mine), self.steps, overlap=self.config().kind.overlap)
 
-    def _for(self, prefix):
+    def _for(self, prefix: str) -> dict[str, by_name.Setting]:
         return {name.removeprefix(prefix): value for name, value in self.settings.items() if name.startswith(prefix)}
 
-    def check(self):
+    def check(self) -> None:
         """Raise :class:`UserError` if this cannot be run."""
         graph, shape = self.graph(), self.config().shape
         self.processor()
         for group in {node.exchange.group for node in graph.nodes if node.exchange}:
             dimensions_of(group, shape, graph.model_parallel)
 
-    def run(self):
+    def run(self) -> Run:
         """:class:`Run`."""
         from .machine import Machine
 
         return train(self.graph(), Machine(self.config()), processor=self.processor())
 
-    def inputs(self):
+    def inputs(self) -> dict[str, Any]:
         """All that the result depends on, as plain data."""
         graph = self.graph()
         return {"workload": self.workload, "source": graph.source, "nodes": "x".join(map(str, self.shape)),
                 "endpoint": self.endpoint, "steps": graph.steps, "settings": dict(sorted(self.settings.items())),
                 "processor": vars(self.processor()), "machine": self.config().inputs()}
 
-    def key(self):
-        """Hash of the inputs, of the workload's nodes and of the simulator's source: what a stored result is found
-        by."""
+    def key(self) -> str:
+        """Hash of the inputs, of the workload's nodes and of the simulator's source: the key of a stored result."""
         nodes = repr(self.graph())
         text = json.dumps(self.inputs(), sort_keys=True, default=repr) + nodes + _source()
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 @cache
-def _source():
-    """Hash of the simulator, as a result by another version is another result."""
+def _source() -> str:
+    """Hash of the simulator, because another version may give another result."""
     here = Path(__file__).parent
     programs = here.parents[1] / "hw" / "ace" / "programs"
     paths = [*sorted(here.rglob("*.py")), *sorted(here.rglob("*.json")), *sorted(programs.rglob("*.py"))]
@@ -126,11 +125,11 @@ def _source():
     return digest.hexdigest()
 
 
-def row(experiment, run):
+def row(experiment: Experiment, run: Run) -> dict[str, Any]:
     """Headline figures of a run, as a flat dict: seconds, bytes and shares."""
     statistics = run.statistics
     dimensions = statistics.get("dimensions", [])
-    made = {
+    made: dict[str, Any] = {
         "workload": experiment.workload, "nodes": "x".join(map(str, experiment.shape)), "ranks": prod(experiment.shape),
         "endpoint": experiment.endpoint, "steps": run.graph.steps, "step_seconds": run.step, "seconds": run.seconds,
         "compute_seconds": run.computed, "compute_alone_seconds": run.alone, "exposed_seconds": run.exposed,

@@ -11,6 +11,7 @@ GEMV + all-reduce         a token's tensor-parallel layer: memory-bound, a small
 ========================  =======================================================================
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -18,6 +19,7 @@ from math import prod
 from hw.ace.words import Collective
 from hw.errors import UserError
 
+from .configuration import MachineConfig, Npu
 from .machine import Machine
 from .puts import DMA_ENGINES
 
@@ -53,7 +55,8 @@ class Fused:
     collective: Collective
 
 
-def embedding(npu, ranks, *, batch=1024, tables=64, width=92, pooling=70, element=4):
+def embedding(npu: Npu, ranks: int, *, batch: int = 1024, tables: int = 64, width: int = 92, pooling: int = 70,
+              element: int = 4) -> Fused:
     """Pooled embeddings of ``batch`` samples for ``tables`` tables of a rank; defaults of width and pooling are from
     memory of the paper's DLRM. ``npu``: :class:`Npu`."""
     rows = batch * tables * pooling
@@ -62,14 +65,15 @@ def embedding(npu, ranks, *, batch=1024, tables=64, width=92, pooling=70, elemen
                  collective=Collective.ALL_TO_ALL)
 
 
-def gemm(npu, ranks, *, tokens=4096, width=4096, hidden=14336, element=2):
+def gemm(npu: Npu, ranks: int, *, tokens: int = 4096, width: int = 4096, hidden: int = 14336,
+         element: int = 2) -> Fused:
     """Second matrix of an expert: ``tokens`` of ``hidden`` to ``width``, which go back to the ranks they came from."""
     return Fused(name="GEMM + all-to-all", arithmetic=2 * tokens * width * hidden / npu.flops,
                  memory_bytes=element * (tokens * (width + hidden) + width * hidden),
                  output_bytes=tokens * width * element, collective=Collective.ALL_TO_ALL)
 
 
-def gemv(npu, ranks, *, width=8192, hidden=28672, tokens=8, element=2):
+def gemv(npu: Npu, ranks: int, *, width: int = 8192, hidden: int = 28672, tokens: int = 8, element: int = 2) -> Fused:
     """Second matrix of a layer that ``ranks`` share, for ``tokens`` tokens: each has ``hidden / ranks`` of its rows."""
     mine = -(-hidden // ranks)
     return Fused(name="GEMV + all-reduce", arithmetic=2 * tokens * width * mine / npu.flops,
@@ -77,7 +81,7 @@ def gemv(npu, ranks, *, width=8192, hidden=28672, tokens=8, element=2):
                  collective=Collective.ALL_REDUCE)
 
 
-OPERATIONS: dict[str, Callable] = {"embedding": embedding, "gemm": gemm, "gemv": gemv}
+OPERATIONS: dict[str, Callable[..., Fused]] = {"embedding": embedding, "gemm": gemm, "gemv": gemv}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +105,8 @@ class FusedRun:
     slice_bytes: int
 
 
-def run(operation, config, *, slices=None, order=None, engine="hardware", per_slice=0.0):
+def run(operation: Fused, config: MachineConfig, *, slices: int | None = None, order: str | None = None,
+        engine: str = "hardware", per_slice: float = 0.0) -> FusedRun:
     """:class:`FusedRun` of an operation on an idle machine.
 
     Parameters
@@ -129,21 +134,35 @@ def run(operation, config, *, slices=None, order=None, engine="hardware", per_sl
     if order == "by-rank" and ranks > MOST_UNFOLDED:
         raise UserError(f"slices in the order of ranks are simulated on at most {MOST_UNFOLDED} ranks, not on {ranks}.")
     machine = Machine(config.with_(fold=order != "by-rank" or operation.collective != Collective.ALL_TO_ALL))
-    kind = _AllToAll if operation.collective == Collective.ALL_TO_ALL else _AllReduce
+    kind: type[_Slices] = _AllToAll if operation.collective == Collective.ALL_TO_ALL else _AllReduce
     return kind(operation, machine, slices, order, engine, per_slice).run()
 
 
-class _Slices:
+class _Slices(ABC):
     """Computes a rank's slices one after the other, and sends each when it may."""
 
-    def __init__(self, operation, machine, slices, order, engine, per_slice):
+    def __init__(self, operation: Fused, machine: Machine, slices: int | None, order: str, engine: str,
+                 per_slice: float) -> None:
         self.operation, self.machine, self.order, self.engine = operation, machine, order, engine
         self.fused, self.slices, self.per_slice = slices is not None, slices or 1, per_slice
         self.ranks = prod(machine.config.shape)
         self.done = dict.fromkeys(range(len(machine.endpoints)), 0.0)
         self.computed = dict(self.done)
 
-    def run(self):
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes of a slice."""
+
+    @abstractmethod
+    def plan(self, rank: int) -> list[int]:
+        """The target of each slice of a rank, in the order of computation."""
+
+    @abstractmethod
+    def send(self, rank: int, target: int) -> None:
+        """Send a slice."""
+
+    def run(self) -> FusedRun:
         for rank in self.done:
             self.compute(rank, self.plan(rank), 0)
         self.machine.run()
@@ -151,7 +170,7 @@ class _Slices:
         return FusedRun(seconds=last, computed=max(self.computed.values()), skew=(last - first) / last,
                         slice_bytes=self.size)
 
-    def compute(self, rank, plan, number):
+    def compute(self, rank: int, plan: list[int], number: int) -> None:
         if number == len(plan):
             self.computed[rank] = self.machine.now
             self.had(rank, self.machine.now)
@@ -161,7 +180,7 @@ class _Slices:
             return
         share = 1 / len(plan)
 
-        def computed(_):
+        def computed(_: float) -> None:
             if self.fused:
                 self.send(rank, plan[number])
             self.compute(rank, plan, number + 1)
@@ -170,18 +189,17 @@ class _Slices:
         self.machine.compute(seconds, memory_bytes=self.operation.memory_bytes * share,
                              rank=None if self.machine.config.fold else rank, done=computed)
 
-    def had(self, rank, time):
+    def had(self, rank: int, time: float) -> None:
         self.done[rank] = max(self.done[rank], time)
 
 
 class _AllToAll(_Slices):
     @property
-    def size(self):
-        """Bytes of a slice."""
+    def size(self) -> int:
         return -(-self.operation.output_bytes // self.ranks // self.slices)
 
-    def plan(self, rank):
-        """For whom each slice is: places relative to the rank, or ranks."""
+    def plan(self, rank: int) -> list[int]:
+        """Targets are ranks if the order is ``by-rank``, else offsets from the rank."""
         if self.order == "by-rank":
             return [target for target in range(self.ranks) for _ in range(self.slices)]
         # In turns, so that all links are busy; a rank's own slices in one piece.
@@ -189,7 +207,7 @@ class _AllToAll(_Slices):
         own = [0] * self.slices
         return remote + own if self.order == "remote-first" else own + remote
 
-    def send(self, rank, target):
+    def send(self, rank: int, target: int) -> None:
         source = rank
         if self.machine.config.fold:
             source = 0
@@ -203,16 +221,17 @@ class _AllToAll(_Slices):
 
 class _AllReduce(_Slices):
     @property
-    def size(self):
+    def size(self) -> int:
         return -(-self.operation.output_bytes // self.slices)
 
-    def plan(self, rank):
-        return [None] * self.slices
+    def plan(self, rank: int) -> list[int]:
+        """An all-reduce has no target: each stands for all ranks."""
+        return [0] * self.slices
 
-    def send(self, rank, target):
+    def send(self, rank: int, target: int) -> None:
         costs, machine = DMA_ENGINES[self.engine], self.machine
 
-        def issue():
+        def issue() -> None:
             machine.issue(Collective.ALL_REDUCE, self.size, done=lambda time: self.had(rank, time + costs.complete_s))
 
         machine.at(machine.now + costs.post_s, issue)

@@ -5,9 +5,11 @@ begin when what they need has ended, and run beside the processor.
 """
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-from .workloads import Exchange, Work, Workload
+from .workloads import Exchange, Layer, Work, Workload
 
 __all__ = ["URGENT", "Graph", "Kind", "Node", "unroll"]
 
@@ -60,7 +62,7 @@ class Node:
     priority: int = 0
 
     @property
-    def needs(self):
+    def needs(self) -> tuple[int, ...]:
         """Numbers of all nodes that must have ended."""
         return self.after if self.previous is None else (self.previous, *self.after)
 
@@ -75,13 +77,13 @@ class Graph:
     model_parallel: int = 1
     source: str = ""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes):
             if node.number != number or any(not 0 <= need < number for need in node.needs):
                 raise ValueError(f"Node {node.number} at place {number} needs {node.needs}, which must be earlier ones")
 
 
-def unroll(workload: Workload, steps=2, *, overlap=True):
+def unroll(workload: Workload, steps: int = 2, *, overlap: bool = True) -> Graph:
     """:class:`Graph` of ``steps`` iterations of a workload.
 
     Forward passes go up the layers. The exchange of a forward pass holds the next compute, or the layer that it names.
@@ -101,43 +103,46 @@ def unroll(workload: Workload, steps=2, *, overlap=True):
 
 
 class _Unrolling:
-    def __init__(self, workload, overlap):
+    def __init__(self, workload: Workload, overlap: bool) -> None:
         self.layers, self.backward, self.overlap = workload.layers, workload.backward, overlap
-        self.nodes, self.last, self.step = [], None, 0
-        # What holds the next compute, and what holds the next forward pass of a layer.
-        self.held, self.gates = set(), {}
+        self.nodes: list[Node] = []
+        self.last: int | None = None
+        self.step = 0
+        # Nodes that must end before the next compute, and before the next forward pass of a layer.
+        self.held: set[int] = set()
+        self.gates: dict[str, set[int]] = {}
 
-    def run(self, steps):
+    def run(self, steps: int) -> list[Node]:
         for self.step in range(steps):
             for layer in self.layers:
                 self.forward(layer)
-            late = []
+            late: list[tuple[Layer, Exchange]] = []
             for layer in reversed(self.layers):
                 late += self.backwards(layer)
             for layer, exchange in late:
                 self.reduce(layer, exchange)
         return self.nodes
 
-    def add(self, kind, layer, part, after, **more):
+    def add(self, kind: Kind, layer: Layer, part: str, after: Iterable[int], **more: Any) -> int:
         number = len(self.nodes)
         self.nodes.append(Node(number=number, kind=kind, step=self.step, layer=layer.name, part=part,
                                after=tuple(sorted(set(after))), **more))
         return number
 
-    def compute(self, layer, part):
-        work = getattr(layer, part).work
+    def compute(self, layer: Layer, part: str) -> None:
+        work = layer[part].work
         if work == Work() or work.seconds == 0:
             return
-        held = self.held - {self.last}
+        held = {number for number in self.held if number != self.last}
         self.last = self.add(Kind.COMPUTE, layer, part, held, previous=self.last, work=work)
         self.held = set()
 
-    def exchange(self, layer, part, exchange, priority=0):
-        # What still holds the next compute holds what would come after it too.
+    def exchange(self, layer: Layer, part: str, exchange: Exchange, priority: int = 0) -> int:
+        # Nodes that hold the next compute also hold all that comes after it.
         after = self.held | ({self.last} if self.last is not None else set())
         return self.add(Kind.COLLECTIVE, layer, part, after, exchange=exchange, priority=priority)
 
-    def forward(self, layer):
+    def forward(self, layer: Layer) -> None:
         self.held |= self.gates.pop(layer.name, set())
         self.compute(layer, "forward")
         one = layer.forward
@@ -148,13 +153,14 @@ class _Unrolling:
             else:
                 self.held.add(number)
 
-    def backwards(self, layer):
-        """Exchanges of weight gradients that are to come later."""
+    def backwards(self, layer: Layer) -> list[tuple[Layer, Exchange]]:
+        """Add a layer's backward passes, and return the exchanges of weight gradients that are to be added later."""
         self.held |= self.gates.pop(layer.name, set())
-        late, asked = [], []
+        late: list[tuple[Layer, Exchange]] = []
+        asked: list[int] = []
         for part in ("weight_grad", "input_grad") if self.backward == "weight-first" else ("input_grad", "weight_grad"):
             self.compute(layer, part)
-            one = getattr(layer, part)
+            one = layer[part]
             if part == "weight_grad" and one.exchange:
                 if self.overlap:
                     self.reduce(layer, one.exchange)
@@ -170,7 +176,7 @@ class _Unrolling:
         self.held |= set(asked)
         return late
 
-    def reduce(self, layer, exchange):
+    def reduce(self, layer: Layer, exchange: Exchange) -> None:
         number = self.exchange(layer, "weight_grad", exchange)
         if layer.update:
             number = self.add(Kind.DELAY, layer, "update", (number,), work=Work(seconds=layer.update))

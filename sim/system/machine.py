@@ -8,45 +8,30 @@
     machine.statistics()
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import product
 
 import numpy as np
 
 from hw.ace.collectives import Collective
+from hw.ace.programs.program import Program
 from hw.errors import UserError
 
 from .calibration import Calibration
 from .compute import Compute
 from .configuration import MachineConfig
 from .endpoint import Endpoint
+from .handle import Handle
 from .kernel import SECOND, Kernel, picoseconds
 from .operation import Operation
 from .puts import Puts
-from .routes import program, route
-from .statistics import summary
+from .routes import Route, program, route
+from .statistics import Statistics, summary
 
 __all__ = ["Handle", "Machine"]
 
-
-@dataclass
-class Handle:
-    """Something that was asked for.
-
-    Attributes
-    ----------
-    tag : str
-        As given.
-    begin, end : float
-        Seconds; ``end`` is None until it is over everywhere.
-    ends : dict
-        Rank -> seconds, of those that are through. A folded machine has rank 0 only.
-    """
-
-    tag: str
-    begin: float
-    end: float | None = None
-    ends: dict = None
+Done = Callable[[float], object]
+"""Receives a time in seconds."""
 
 
 class Machine:
@@ -62,14 +47,17 @@ class Machine:
         collective, computation and put that ends, with ``what`` of ``collective``, ``compute``, ``put``.
     """
 
-    def __init__(self, config: MachineConfig):
-        self.config, self.log = config, None
+    def __init__(self, config: MachineConfig) -> None:
+        self.config = config
+        self.log: list[tuple[str, int, float, float, str]] | None = None
         self.kernel = Kernel()
         self.calibration = config.calibration or Calibration.load()
         self.memory_latency = picoseconds(config.npu.memory_latency_s)
-        self.agreed = []
-        self._routes, self._programs = {}, {}
-        self._issued, self._open = 0, set()
+        self.agreed: list[tuple[Operation, int]] = []
+        self._routes: dict[tuple[int, int], Route] = {}
+        self._programs: dict[tuple[Collective, tuple[int, ...], tuple[int, ...], tuple[int, ...], bool], Program] = {}
+        self._issued = 0
+        self._open: set[Operation] = set()
         self.endpoints = [Endpoint(self, rank) for rank in range(1 if config.fold else config.ranks)]
         for endpoint in self.endpoints:
             endpoint.neighbours = [self.endpoints[self.neighbour(endpoint.rank, port)]
@@ -77,36 +65,36 @@ class Machine:
         for endpoint in self.endpoints:
             for number, port in enumerate(endpoint.ports):
                 port.peer = endpoint.neighbours[number].ports[number ^ 1]
-        self.computes = [Compute(self, endpoint) for endpoint in self.endpoints]
+        self.computes = [Compute(self, endpoint.rank) for endpoint in self.endpoints]
         self._puts = Puts(self)
 
     # -- Places
 
-    def place(self, rank, dimensions):
+    def place(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
         """Coordinates of a rank in these dimensions."""
         place = np.unravel_index(rank, self.config.shape)
         return tuple(int(place[dimension]) for dimension in dimensions)
 
-    def neighbour(self, rank, port):
+    def neighbour(self, rank: int, port: int) -> int:
         """Rank at the other end of a port's link: port ``2 d`` is on the side of rising coordinates of dimension d."""
         if self.config.fold:
             return 0
-        place = list(np.unravel_index(rank, self.config.shape))
+        place = [int(at) for at in np.unravel_index(rank, self.config.shape)]
         place[port // 2] = (place[port // 2] + (-1 if port % 2 else 1)) % self.config.shape[port // 2]
         return int(np.ravel_multi_index(place, self.config.shape))
 
     # -- Time
 
     @property
-    def now(self):
+    def now(self) -> float:
         """Seconds."""
         return self.kernel.now / SECOND
 
-    def at(self, time, callback):
+    def at(self, time: float, callback: Callable[[], object]) -> None:
         """Call ``callback()`` at a time in seconds, or now if that is past."""
         self.kernel.at(max(picoseconds(time), self.kernel.now), callback)
 
-    def run(self, until=None):
+    def run(self, until: float | None = None) -> None:
         """Run until nothing is left to do, or to a time in seconds.
 
         Raises
@@ -122,8 +110,9 @@ class Machine:
 
     # -- Requests
 
-    def issue(self, collective, size, *, dimensions=None, priority=0, ranks=None, root=None, delays=None, tag="",
-              done=None):
+    def issue(self, collective: Collective | str, size: int, *, dimensions: Iterable[int] | None = None,
+              priority: int = 0, ranks: Iterable[int] | None = None, root: Sequence[int] | None = None,
+              delays: Mapping[int, float] | None = None, tag: str = "", done: Done | None = None) -> Handle:
         """Begin a collective on all ranks.
 
         Parameters
@@ -159,25 +148,26 @@ class Machine:
                "priority-lifo": (-priority, -number)}[self.config.order]
         handle = self.handle(tag)
 
-        def ended(rank, last):
+        def ended(rank: int, last: bool) -> None:
             if last:
                 self._open.discard(operation)
             self.over(handle, "collective", rank, tag or collective.name, done, last)
 
-        root = tuple(root or (0,) * len(dimensions)) if collective.info.rooted else None
-        operation = Operation(self, number, key, collective, size, dimensions, members, root, ended)
+        at = tuple(root or (0,) * len(dimensions)) if collective.info.rooted else None
+        operation = Operation(self, number, key, collective, size, dimensions, members, at, ended)
         self._open.add(operation)
         for rank in members:
             delay = picoseconds((delays or {}).get(rank, 0))
             self.kernel.at(self.kernel.now + delay, self.endpoints[rank].begin, operation)
         return handle
 
-    def compute(self, seconds_alone, *, memory_bytes=0, rank=None, tag="", done=None):
+    def compute(self, seconds_alone: float, *, memory_bytes: float = 0, rank: int | None = None, tag: str = "",
+                done: Done | None = None) -> Handle:
         """Compute on a rank, or on all, for what takes so many seconds with all cores and the whole memory.
 
         Parameters
         ----------
-        memory_bytes : int
+        memory_bytes : float
             That it reads: it takes at least as long as the memory, less what communication has, needs for them.
         done : callable, optional
             Receives the time in seconds when it has ended on the last rank.
@@ -187,7 +177,8 @@ class Machine:
                             f"{seconds_alone!r} and {memory_bytes!r}.")
         return self._compute_on(self._which(rank), seconds_alone, memory_bytes, tag, done)
 
-    def put(self, source, target, size, *, engine="hardware", tag="", done=None):
+    def put(self, source: int, target: int, size: int, *, engine: str = "hardware", tag: str = "",
+            done: Done | None = None) -> Handle:
         """Move bytes from one rank's memory to another's, or within one (``source == target``), by a DMA request.
 
         Parameters
@@ -201,16 +192,16 @@ class Machine:
         """
         return self._puts.put(source, target, size, engine, tag, done)
 
-    def statistics(self):
+    def statistics(self) -> Statistics:
         """What was carried and how busy it was: see :func:`.statistics.summary`."""
         return summary(self)
 
     # -- For endpoints
 
-    def handle(self, tag):
-        return Handle(tag, self.now, None, {})
+    def handle(self, tag: str) -> Handle:
+        return Handle(tag, self.now)
 
-    def over(self, handle, what, rank, name, done, last=True):
+    def over(self, handle: Handle, what: str, rank: int, name: str, done: Done | None, last: bool = True) -> None:
         """Something is over on a rank, or on the last one."""
         handle.ends[rank] = self.now
         if self.log is not None:
@@ -220,15 +211,16 @@ class Machine:
             if done is not None:
                 done(self.now)
 
-    def communicating(self, rank, whether):
+    def communicating(self, rank: int, whether: bool) -> None:
         """A collective is under way on a rank, or none is any more."""
         self.computes[rank].communicating(whether)
 
-    def next_operation(self, operations):
-        """Whose chunk begins next."""
+    def next_operation(self, operations: list[Operation]) -> Operation:
+        """The operation whose chunk begins next."""
         return min(operations, key=lambda operation: operation.key)
 
-    def program(self, collective, shape, dimensions, place, up):
+    def program(self, collective: Collective, shape: tuple[int, ...], dimensions: tuple[int, ...],
+                place: tuple[int, ...], up: bool) -> Program:
         key = collective, shape, dimensions, place, up
         if key not in self._programs:
             role = place if collective.info.rooted else None
@@ -236,7 +228,7 @@ class Machine:
                                           (0,) * len(shape) if role else place, up=up, role=role)
         return self._programs[key]
 
-    def route(self, made, piece):
+    def route(self, made: Program, piece: int) -> Route:
         key = id(made), piece
         if key not in self._routes:
             self._routes[key] = route(self.config, made, piece)
@@ -244,7 +236,9 @@ class Machine:
 
     # -- Checks
 
-    def _check(self, collective, size, dimensions, ranks, root, delays):
+    def _check(self, collective: Collective | str, size: int, dimensions: Iterable[int] | None,
+               ranks: Iterable[int] | None, root: Sequence[int] | None,
+               delays: Mapping[int, float] | None) -> tuple[Collective, tuple[int, ...]]:
         names = {one.name: one for one in Collective}
         if not isinstance(collective, Collective):
             if str(collective) not in names:
@@ -265,7 +259,7 @@ class Machine:
                             "fold=False.")
         return collective, dimensions
 
-    def _members(self, dimensions, ranks):
+    def _members(self, dimensions: tuple[int, ...], ranks: Iterable[int] | None) -> Collection[int]:
         if self.config.fold:
             return (0,)
         if ranks is None:
@@ -273,7 +267,7 @@ class Machine:
         members = sorted(set(ranks))
         chosen = set(members)
         for rank in members:
-            place = list(np.unravel_index(rank, self.config.shape))
+            place = [int(at) for at in np.unravel_index(rank, self.config.shape)]
             for inside in product(*(range(self.config.shape[dimension]) for dimension in dimensions)):
                 for dimension, at in zip(dimensions, inside, strict=True):
                     place[dimension] = at
@@ -281,7 +275,7 @@ class Machine:
                     raise UserError(f"Rank {rank} cannot take part without rank {other}, which is of its group.")
         return members
 
-    def _which(self, rank):
+    def _which(self, rank: int | None) -> Iterable[int]:
         if rank is None:
             return range(len(self.endpoints))
         if self.config.fold:
@@ -290,10 +284,11 @@ class Machine:
             raise UserError(f"There are ranks 0 to {self.config.ranks - 1}, not {rank!r}.")
         return [rank]
 
-    def _compute_on(self, ranks, seconds, memory_bytes, tag, done):
+    def _compute_on(self, ranks: Iterable[int], seconds: float, memory_bytes: float, tag: str,
+                    done: Done | None) -> Handle:
         handle, left = self.handle(tag), set(ranks)
 
-        def ended(rank):
+        def ended(rank: int) -> None:
             left.discard(rank)
             self.over(handle, "compute", rank, tag, done, not left)
 

@@ -1,13 +1,34 @@
 """A collective that was issued: how it is cut into chunks, and how far each rank is."""
 
+from collections.abc import Callable, Collection, Iterable
 from math import prod
+from typing import Protocol
 
+from hw.ace.collectives import Collective
 from hw.ace.config import COLUMN_BYTES
+from hw.ace.programs.program import Program
 from hw.ace.programs.schedule import role_of
 
-from .routes import piece_bytes
+from .configuration import MachineConfig
+from .routes import Route, piece_bytes
 
 __all__ = ["Operation"]
+
+
+class _Machine(Protocol):
+    """The part of the machine that operations use."""
+
+    config: MachineConfig
+
+    def place(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
+        ...
+
+    def program(self, collective: Collective, shape: tuple[int, ...], dimensions: tuple[int, ...],
+                place: tuple[int, ...], up: bool) -> Program:
+        ...
+
+    def route(self, made: Program, piece: int) -> Route:
+        ...
 
 
 class Operation:
@@ -17,8 +38,8 @@ class Operation:
     number : int
         In the order of issue.
     key : tuple
-        Of age at ports: what goes first has the smaller one.
-    members : container of int
+        Age at ports: what goes first has the smaller one.
+    members : collection of int
         Ranks that take part.
     chunks : int
         Of each rank.
@@ -26,52 +47,55 @@ class Operation:
         Chunks, by rank.
     """
 
-    def __init__(self, machine, number, key, collective, size, dimensions, members, root, ended):
+    def __init__(self, machine: _Machine, number: int, key: tuple[float, ...], collective: Collective, size: int,
+                 dimensions: tuple[int, ...], members: Collection[int], root: tuple[int, ...] | None,
+                 ended: Callable[[int, bool], object]) -> None:
         self.machine, self.number, self.key = machine, number, key
         self.collective, self.size, self.dimensions, self.members = collective, size, dimensions, members
         self.shape = tuple(machine.config.shape[dimension] for dimension in dimensions)
         self.root = root
         self.begun, self.ended = dict.fromkeys(members, 0), dict.fromkeys(members, 0)
         self._left, self._told = len(members), ended
-        self._programs = {}
+        self._programs: dict[tuple[tuple[int, ...], bool], Program] = {}
         self._split = False
         self._pieces = self._cut()
         self.chunks = len(self._pieces)
 
-    def finished(self, rank):
+    def finished(self, rank: int) -> None:
         self._left -= 1
         self._told(rank, self._left == 0)
 
-    def route(self, rank, index):
+    def route(self, rank: int, index: int) -> Route:
         """The :class:`Route` of a chunk."""
         up, piece, _ = self._pieces[index]
         return self.machine.route(self._program(rank, up), piece)
 
-    def moved(self, index, places):
-        """Bytes of a chunk between memory and so many places: less than all where the last shards are short."""
+    def moved(self, index: int, places: int) -> int:
+        """Bytes of a chunk between memory and ``places`` places: less than all where the last shards are short."""
         _, piece, whole = self._pieces[index]
         return min(places * piece, whole) if self._split else places * piece
 
-    def _program(self, rank, up):
+    def _program(self, rank: int, up: bool) -> Program:
         place = self.machine.place(rank, self.dimensions)
         if self.collective.info.rooted:
+            assert self.root is not None
             place = tuple(role_of(self.collective, at, root, size, up=up)
                           for at, root, size in zip(place, self.root, self.shape, strict=True))
         if (place, up) not in self._programs:
             self._programs[place, up] = self.machine.program(self.collective, self.shape, self.dimensions, place, up)
         return self._programs[place, up]
 
-    def _cut(self):
-        """``(up, piece, whole)`` of each chunk: columns of the upper and the lower half in turns, as the accelerator
-        cuts; ``whole`` is what of the buffer is in all of its shards."""
+    def _cut(self) -> list[tuple[bool, int, int]]:
+        """``(up, piece, whole)`` of each chunk, with columns of the upper and the lower half in turns, as the
+        accelerator cuts them; ``whole`` is the number of bytes of the buffer in all of its shards."""
         config, first = self.machine.config, next(iter(self.members))
         if not self.size and self.collective.info.moves_data:
             return []
-        if prod(self.shape) == 1 and config.endpoint.engine != "sram":
+        if prod(self.shape) == 1 and config.kind.engine != "sram":
             return []
         made = self._program(first, True)
         longest = piece_bytes(config, made)
-        exact = config.endpoint.engine != "sram"
+        exact = config.kind.engine != "sram"
         if not self.collective.info.moves_data:
             return [(True, min(longest, config.packet_bytes), 0)]
         step = 1 if exact else COLUMN_BYTES
@@ -92,7 +116,7 @@ class Operation:
         return pieces
 
 
-def _inside(size, shard, shards, column, piece):
+def _inside(size: int, shard: int, shards: int, column: int, piece: int) -> int:
     """Bytes of columns ``column`` to ``column + piece`` of all shards that are in a buffer of ``size`` bytes."""
     full = min(shards, max(0, (size - column - piece) // shard + 1))
     left = min(piece, max(0, size - full * shard - column)) if full < shards else 0

@@ -1,5 +1,8 @@
 """Choice of the next packet of an endpoint, for all of its ports, as the accelerator makes it."""
 
+from .kernel import Kernel, Server
+from .port import Port, Sender
+
 __all__ = ["Picker"]
 
 AHEAD = 2
@@ -24,20 +27,21 @@ class Picker:
         Of a message.
     """
 
-    def __init__(self, kernel, key, reader, *, delay, packets):
+    def __init__(self, kernel: Kernel, key: int, reader: Server, *, delay: int, packets: int) -> None:
         self._kernel, self._key, self._reader, self._delay, self._packets = kernel, key, reader, delay, packets
-        self._ready = []
-        self._last, self._left, self._waiting = None, 0, 0
+        self._ready: list[tuple[Sender, Port]] = []
+        self._last: Sender | None = None
+        self._left, self._waiting = 0, 0
 
-    def offer(self, port, sender):
+    def offer(self, port: Port, sender: Sender) -> None:
         self._ready.append((sender, port))
         self.wake()
 
-    def wake(self):
+    def wake(self) -> None:
         """Something has come that may change the choice."""
         self._kernel.decide(self._key, self._choose)
 
-    def _choose(self):
+    def _choose(self) -> None:
         while self._waiting < AHEAD:
             open_ = [entry for entry in self._ready if entry[1].has_room]
             if not open_:
@@ -47,8 +51,9 @@ class Picker:
                 chosen, self._left = min(open_, key=lambda entry: entry[0].turn), self._packets
             self._left -= 1
             self._ready.remove(chosen)
-            self._last, port = chosen
-            payload, packets, arrived, arguments = self._last.take()
+            sender, port = chosen
+            self._last = sender
+            payload, packets, arrived, arguments = sender.take()
             begin = max(self._kernel.now, self._reader.free)
             self._reader.serve(payload)
             if begin > self._kernel.now:
@@ -56,6 +61,6 @@ class Picker:
                 self._kernel.at(begin, self._begun)
             port.put((begin + self._delay, payload, packets, arrived, arguments))
 
-    def _begun(self):
+    def _begun(self) -> None:
         self._waiting -= 1
         self.wake()

@@ -1,12 +1,47 @@
 """One direction of a link, and the queue of what is to go over it."""
 
 from collections import deque
+from collections.abc import Callable
 from heapq import heappop, heappush
 from math import ceil
+from typing import Any, Protocol
 
-from .kernel import picoseconds, ticks_per_byte
+from .configuration import LinkConfig, MachineConfig
+from .kernel import Kernel, Server, picoseconds, ticks_per_byte
 
-__all__ = ["Port"]
+__all__ = ["Port", "Queued", "Sender", "Taken"]
+
+Taken = tuple[int, int, Callable[..., object], tuple[Any, ...]]
+"""A grain that was chosen: ``(payload, packets, arrived, arguments)``; ``arrived(*arguments)`` is called at the other
+end of the link."""
+
+Queued = tuple[int, int, int, Callable[..., object], tuple[Any, ...]]
+"""A grain that waits for the link: the time from which it may leave, then as :data:`Taken`."""
+
+
+class Sender(Protocol):
+    """Offers grains to a port. ``key`` and ``turn`` order senders by age: the oldest has the smallest."""
+
+    @property
+    def key(self) -> tuple[float, ...]:
+        ...
+
+    @property
+    def turn(self) -> int:
+        ...
+
+    def take(self) -> Taken:
+        """Its next grain, which the port has chosen."""
+
+
+class _Chooser(Protocol):
+    """A :class:`~.picker.Picker`."""
+
+    def offer(self, port: "Port", sender: Sender) -> None:
+        ...
+
+    def wake(self) -> None:
+        ...
 
 
 class Port:
@@ -24,24 +59,27 @@ class Port:
         Picoseconds.
     """
 
-    def __init__(self, kernel, config, link, *, key, depth, delay, reader, picker):
+    peer: "Port"
+    """At the other end of the link; the machine sets it."""
+
+    def __init__(self, kernel: Kernel, config: MachineConfig, link: LinkConfig, *, key: int, depth: int, delay: int,
+                 reader: Server, picker: _Chooser | None) -> None:
         self._kernel, self._key, self._depth, self._delay, self._reader = kernel, key, depth, delay, reader
         self._header, self._per_byte = config.header_bytes, ticks_per_byte(link.bytes_per_s)
         self._latency = picoseconds(link.latency_s)
         self._picker = picker
-        self._ready = []                       # heap of (key, number, sender)
+        self._ready: list[tuple[tuple[float, ...], int, Sender]] = []   # heap of (key, number, sender)
         self._number = 0
-        self._queue, self._signals = deque(), []
+        self._queue: deque[Queued] = deque()
+        self._signals: list[tuple[tuple[Any, ...], Callable[..., object]]] = []
         self._busy = False
         self._woken = -1
         self._credit, self._longest = config.receive_buffer_bytes, config.packet_bytes
         self._quarter, self._untold = (config.receive_buffer_bytes or 0) // 4, 0
-        self.peer = None
         self.payload_bytes = self.wire_bytes = self.packets = self.busy = 0
 
-    def offer(self, sender):
-        """``sender`` has a grain that may go: it has ``key``, ``turn`` (both smaller for those who are older), and
-        ``take()`` that gives ``(payload, packets, arrived, arguments)``."""
+    def offer(self, sender: Sender) -> None:
+        """``sender`` has a grain that may go."""
         if self._picker is not None:
             self._picker.offer(self, sender)
             return
@@ -50,20 +88,20 @@ class Port:
         self._kernel.decide(self._key, self._choose)
 
     @property
-    def has_room(self):
+    def has_room(self) -> bool:
         return len(self._queue) < self._depth
 
-    def put(self, entry):
-        """The picker has chosen: ``(time, payload, packets, arrived, arguments)``."""
+    def put(self, entry: Queued) -> None:
+        """The picker has chosen."""
         self._queue.append(entry)
         self._kernel.decide(self._key, self._choose)
 
-    def signal(self, arrived, arguments):
+    def signal(self, arrived: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         """Send a packet without payload."""
         heappush(self._signals, (arguments, arrived))
         self._kernel.decide(self._key, self._choose)
 
-    def _choose(self):
+    def _choose(self) -> None:
         queue, now, reader = self._queue, self._kernel.now, self._reader
         while self._ready and len(queue) < self._depth:
             payload, packets, arrived, arguments = heappop(self._ready)[2].take()
@@ -73,7 +111,9 @@ class Port:
         if not self._busy:
             self._begin(now)
 
-    def _begin(self, now):
+    def _begin(self, now: int) -> None:
+        arrived: Callable[..., object] | None
+        arguments: tuple[Any, ...]
         open_ = self._credit is None or self._credit >= self._longest
         if self._signals and open_:
             arguments, arrived = heappop(self._signals)
@@ -105,18 +145,19 @@ class Port:
                 self._kernel.at(now + ticks + self._latency, self.peer.credited, self._untold)
                 self._untold = 0
 
-    def freed(self, size):
-        """So much has left the receive buffer on this side: the neighbour is told with the next packet, or, where none
-        may begin, by one of its own once it is a quarter of the buffer."""
+    def freed(self, size: int) -> None:
+        """``size`` bytes have left the receive buffer on this side. The next packet returns the credit to the
+        neighbour; if none may begin, a packet of its own does so once it is a quarter of the buffer."""
         if self._credit is not None:
             self._untold += size
             self._kernel.decide(self._key, self._choose)
 
-    def credited(self, size):
-        """The neighbour tells that so much has left its receive buffer."""
+    def credited(self, size: int) -> None:
+        """The neighbour returns credit for ``size`` bytes that have left its receive buffer."""
+        assert self._credit is not None
         self._credit += size
         self._kernel.decide(self._key, self._choose)
 
-    def _ended(self):
+    def _ended(self) -> None:
         self._busy = False
         self._kernel.decide(self._key, self._choose)

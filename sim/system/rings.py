@@ -1,5 +1,6 @@
 """Other algorithms than the accelerator's: programs by which other simulators' rules are those of a configuration."""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 
 from hw.ace.programs.program import Phase, Program
@@ -10,8 +11,12 @@ __all__ = ["symbolic"]
 
 C = Collective
 
+_Rings = Sequence[tuple[int, int]]
+"""Ranks, and the port where each sends, of each ring."""
 
-def symbolic(algorithm, collective, shape, dimensions, *, up):
+
+def symbolic(algorithm: str, collective: Collective, shape: Sequence[int], dimensions: Sequence[int], *,
+             up: bool) -> Program:
     """A program with the places of :func:`hw.ace.programs.schedule.plan`, of which only sizes and needs mean anything.
 
     ``five-phase``: reduce-scatter in all dimensions but the last one of more than one rank, all-reduce there,
@@ -20,8 +25,9 @@ def symbolic(algorithm, collective, shape, dimensions, *, up):
     """
     ranks = prod(shape)
     rings = [(size, 2 * dimension + (not up)) for size, dimension in zip(shape, dimensions, strict=True) if size > 1]
-    makers = {C.ALL_REDUCE: _ALL_REDUCES[algorithm], C.REDUCE_SCATTER: _scatters, C.ALL_GATHER: _gathers,
-              C.ALL_TO_ALL: _exchanges}
+    makers: dict[Collective, Callable[[_Rings, int], Iterable[Phase]]] = {
+        C.ALL_REDUCE: _ALL_REDUCES[algorithm], C.REDUCE_SCATTER: _scatters, C.ALL_GATHER: _gathers,
+        C.ALL_TO_ALL: _exchanges}
     if collective not in makers:
         raise UserError(f"{collective.name} has no algorithm but the accelerator's own.")
     one, every = (TransferWord(0, 0, 1),), (TransferWord(0, 0, ranks),)
@@ -30,41 +36,41 @@ def symbolic(algorithm, collective, shape, dimensions, *, up):
                    drains=one if collective == C.REDUCE_SCATTER else every)
 
 
-def _pass(size, port, span, *, scatter, gather):
+def _pass(size: int, port: int, span: int, *, scatter: bool, gather: bool) -> Phase:
     """``scatter`` and ``gather``: whether the ring does that round."""
     steps = [1] * (size - 1) * scatter + [0] * (size - 1) * gather
     return _phase(port, span, [SendWord(0, 0, step, 0, reduce) for step, reduce in enumerate(steps)])
 
 
-def _phase(port, span, sends):
+def _phase(port: int, span: int, sends: Sequence[SendWord]) -> Phase:
     return Phase(port=port, span=span, sends=tuple(sends), receives=len(sends), granted=len(sends))
 
 
-def _scatters(rings, places):
+def _scatters(rings: _Rings, places: int) -> Iterator[Phase]:
     for size, port in rings:
         places //= size
         yield _pass(size, port, places, scatter=True, gather=False)
 
 
-def _gathers(rings, places):
+def _gathers(rings: _Rings, places: int) -> list[Phase]:
     return [_pass(size, port, span, scatter=False, gather=True)
             for (size, port), span in reversed(list(zip(rings, _spans(rings, places), strict=True)))]
 
 
-def _spans(rings, places):
+def _spans(rings: _Rings, places: int) -> Iterator[int]:
     for size, _ in rings:
         places //= size
         yield places
 
 
-def _five_phase(rings, places):
+def _five_phase(rings: _Rings, places: int) -> list[Phase]:
     *outer, (size, port) = rings
     last = places // prod(size for size, _ in outer)
     return [*_scatters(outer, places), _pass(size, port, last // size, scatter=True, gather=True),
             *_gathers(outer, places)]
 
 
-def _hierarchical(rings, places):
+def _hierarchical(rings: _Rings, places: int) -> list[Phase]:
     if len(rings) == 1:
         return _five_phase(rings, places)
     (first, port), *others = rings
@@ -74,14 +80,16 @@ def _hierarchical(rings, places):
             _pass(first, port, span, scatter=False, gather=True)]
 
 
-def _flat(rings, places):
+def _flat(rings: _Rings, places: int) -> list[Phase]:
     return [_pass(size, port, places // size, scatter=True, gather=True) for size, port in rings]
 
 
-def _exchanges(rings, places):
-    """Blocks go on until they are where they should be: step ``k`` sends on what has come ``k - 1`` hops."""
+def _exchanges(rings: _Rings, places: int) -> Iterator[Phase]:
+    """Each block is forwarded until it is at its destination: step ``k`` forwards blocks that have come ``k - 1``
+    hops."""
     for size, port in rings:
-        sends, before = [], 0
+        sends: list[SendWord] = []
+        before = 0
         for step in range(1, size):
             begin = len(sends)
             sends += [SendWord(0, 0, before + block + 1 if step > 1 else 0, 0, 0) for block in range(size - step)]

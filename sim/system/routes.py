@@ -3,14 +3,17 @@
 A *grain* is a run of bytes on a link at a time: a packet, or several packets of a message.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from hw.ace.config import COLUMN_BYTES
+from hw.ace.programs.program import Phase, Program
 from hw.ace.programs.schedule import plan
+from hw.ace.words import Collective, SendWord
 from hw.errors import UserError
 
-from .configuration import MAX_RANKS
+from .configuration import MAX_RANKS, MachineConfig
 from .rings import symbolic
 
 __all__ = ["Grain", "Leg", "Route", "piece_bytes", "program", "route"]
@@ -64,7 +67,8 @@ class Route:
     legs: tuple[Leg, ...]
 
 
-def program(config, collective, shape, dimensions, coordinates, *, up, role=None):
+def program(config: MachineConfig, collective: Collective, shape: tuple[int, ...], dimensions: tuple[int, ...],
+            coordinates: tuple[int, ...], *, up: bool, role: tuple[int, ...] | None = None) -> Program:
     """Program of a rank: :func:`hw.ace.programs.schedule.plan` makes it or, for other algorithms,
     :func:`.rings.symbolic`."""
     if config.algorithm == "hierarchical" and not config.blocking:
@@ -72,10 +76,10 @@ def program(config, collective, shape, dimensions, coordinates, *, up, role=None
     return symbolic(config.algorithm, collective, shape, dimensions, up=up)
 
 
-def piece_bytes(config, made):
+def piece_bytes(config: MachineConfig, made: Program) -> int:
     """Bytes of a chunk in each place."""
     piece = config.chunk_bytes // made.places
-    if config.endpoint.engine != "sram":
+    if config.kind.engine != "sram":
         return max(1, piece)
     if piece < COLUMN_BYTES:
         raise UserError(f"{made.places} places of {COLUMN_BYTES} bytes do not fit a chunk of {config.chunk_bytes:,} "
@@ -83,18 +87,19 @@ def piece_bytes(config, made):
     return piece // COLUMN_BYTES * COLUMN_BYTES
 
 
-def route(config, made, piece):
+def route(config: MachineConfig, made: Program, piece: int) -> Route:
     """The :class:`Route` of a program for a chunk with ``piece`` bytes in each place."""
     legs = tuple(_leg(config, phase, piece) for phase in made.phases)
     return Route(sum(run.count for run in made.fills), sum(run.count for run in made.drains), legs)
 
 
-def _leg(config, phase, piece):
+def _leg(config: MachineConfig, phase: Phase, piece: int) -> Leg:
     size = phase.span * piece
     sends = phase.sends
     groups = [[send] for send in range(len(sends))] if config.whole_packets or config.blocking else _steps(sends)
     limit = config.packet_bytes if config.whole_packets else config.message_bytes
-    grains, ends = [], []                     # ends: bytes sent up to the end of each grain
+    cut: list[tuple[int, int, int]] = []      # first byte, end, and last send of each grain
+    ends: list[int] = []                      # bytes sent up to the end of each grain
     for group in groups:
         first, total = group[0] * size, len(group) * size
         parts = -(-total // limit)
@@ -102,9 +107,10 @@ def _leg(config, phase, piece):
             [total * part // parts for part in range(parts + 1)]
         for low, high in pairwise(cuts):
             ends.append(first + high)
-            grains.append((first + low, first + high, group[-1]))
-    made, had = [], 0
-    for number, (low, high, last) in enumerate(grains):
+            cut.append((first + low, first + high, group[-1]))
+    made: list[Grain] = []
+    had = 0
+    for number, (low, high, last) in enumerate(cut):
         send = min((high - 1) // size, len(sends) - 1) if size else last
         bytes_needed = _needed(config, sends, size, send, high, last)
         while had < len(ends) and (0 if not had else ends[had - 1]) < bytes_needed:
@@ -120,17 +126,18 @@ def _leg(config, phase, piece):
     return Leg(phase.port, tuple(made), comes, granted)
 
 
-def _needed(config, sends, size, send, high, last):
-    """Bytes that must have come before the grain that ends at byte ``high`` may go."""
+def _needed(config: MachineConfig, sends: Sequence[SendWord], size: int, send: int, high: int, last: int) -> int:
+    """Bytes that must have been received before the grain that ends at byte ``high`` may be sent."""
     if not config.cut_through:
         return sends[last].need * size
     need = sends[send].need
     return (need - 1) * size + min(high - send * size, size) if need else 0
 
 
-def _steps(sends):
-    """Groups of sends, one after the other, that need nothing of each other: the steps of the ring."""
-    groups, first = [], 0
+def _steps(sends: Sequence[SendWord]) -> list[list[int]]:
+    """Groups of consecutive sends that do not depend on each other: the steps of the ring."""
+    groups: list[list[int]] = []
+    first = 0
     for number, send in enumerate(sends):
         if number and send.need > first:
             first = number
@@ -140,8 +147,8 @@ def _steps(sends):
     return groups
 
 
-def _packets(config, low, high, size):
-    """Packets between two byte positions; none goes across the end of a send's ``size`` bytes."""
+def _packets(config: MachineConfig, low: int, high: int, size: int) -> int:
+    """Packets between two byte positions; no packet crosses the end of a send's ``size`` bytes."""
     count = 0
     while low < high:
         end = min(high, (low // size + 1) * size)
@@ -150,8 +157,8 @@ def _packets(config, low, high, size):
     return count
 
 
-def _count(config, receives, size):
-    """Grains of so many receives that are not like this rank's own sends: those of a chain."""
+def _count(config: MachineConfig, receives: int, size: int) -> int:
+    """Grains of ``receives`` receives that differ from this rank's own sends: those of a chain."""
     limit = config.packet_bytes if config.whole_packets else config.message_bytes
     return receives * -(-size // limit)
 

@@ -4,31 +4,39 @@ All of them have endpoints that take no time, links without headers, one ring of
 directions, and steps that begin when the whole of the step before has come.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from hw.ace.words import Collective
 
 from .configuration import ENDPOINTS, LinkConfig, MachineConfig
 
-__all__ = ["GIB", "astra", "block", "closed_form", "plain", "simgrid"]
+__all__ = ["GIB", "Links", "astra", "block", "closed_form", "plain", "simgrid"]
 
 GIB = 1 << 30
 C = Collective
 
 _UNLIMITED = 1 << 60
 
+Links = Sequence[tuple[float, float]]
+"""``(bytes_per_s, latency_s)`` for each dimension."""
 
-def plain(shape, links, *, chunks=1, size=None, **rules):
-    """A machine of that kind. ``links``: ``(bytes_per_s, latency_s)`` for each dimension; ``chunks`` of a buffer of
-    ``size`` bytes."""
+
+def plain(shape: tuple[int, ...], links: Links, *, chunks: int = 1, size: int | None = None,
+          **rules: Any) -> MachineConfig:
+    """A machine of that kind, which works on a buffer of ``size`` bytes in ``chunks`` chunks."""
+    if chunks > 1 and size is None:
+        raise ValueError("More than one chunk needs the size of the buffer")
     return MachineConfig(
         shape=shape, endpoint=rules.pop("endpoint", ENDPOINTS["ideal"]), header_bytes=0, both=False, cut_through=False,
         message_bytes=_UNLIMITED, packet_bytes=_UNLIMITED, order=rules.pop("order", "fifo"),
         links=tuple(LinkConfig(bytes_per_s=rate, latency_s=latency) for rate, latency in links),
-        chunk_bytes=-(-size // chunks) if chunks > 1 else _UNLIMITED, **rules)
+        chunk_bytes=_UNLIMITED if size is None or chunks == 1 else -(-size // chunks), **rules)
 
 
-def astra(shape, links, *, chunks=1, size=None, optimised=True):
+def astra(shape: tuple[int, ...], links: Links, *, chunks: int = 1, size: int | None = None,
+          optimised: bool = True) -> MachineConfig:
     """ASTRA-sim 1.0, analytical: five phases (or a whole all-reduce in each dimension), chunks one after the other, an
     all-to-all's blocks too."""
     one = replace(ENDPOINTS["ideal"], fsms=1)
@@ -36,18 +44,19 @@ def astra(shape, links, *, chunks=1, size=None, optimised=True):
                  blocking=True, algorithm="five-phase" if optimised else "flat")
 
 
-def simgrid(shape, links, *, algorithm="hierarchical"):
+def simgrid(shape: tuple[int, ...], links: Links, *, algorithm: str = "hierarchical") -> MachineConfig:
     """SimGrid 3.32, a fluid model: chunks that begin together share each link evenly, so they stay together, as if they
     were one."""
     return plain(shape, links, algorithm=algorithm)
 
 
-def block(collective, size, ranks):
+def block(collective: Collective, size: int, ranks: int) -> int:
     """Bytes as :meth:`Machine.issue` takes them, of a whole vector of ``size``."""
     return size // ranks if collective.info.varying else size
 
 
-def closed_form(collective, shape, size, links, *, algorithm="hierarchical", serial_blocks=False):
+def closed_form(collective: Collective, shape: tuple[int, ...], size: int, links: Links, *,
+                algorithm: str = "hierarchical", serial_blocks: bool = False) -> float:
     """Seconds of a collective of whole steps in one chunk, no two dimensions at once.
 
     Parameters
@@ -61,7 +70,7 @@ def closed_form(collective, shape, size, links, *, algorithm="hierarchical", ser
     """
     rings = [(n, *link) for n, link in zip(shape, links, strict=True) if n > 1]
 
-    def passes(count, n, part, rate, latency):
+    def passes(count: int, n: int, part: float, rate: float, latency: float) -> float:
         return count * (n - 1) * (part / n / rate + latency)
 
     if collective == C.ALL_TO_ALL:
@@ -72,7 +81,7 @@ def closed_form(collective, shape, size, links, *, algorithm="hierarchical", ser
     if collective == C.ALL_REDUCE and algorithm == "hierarchical" and len(rings) > 1:
         (n, rate, latency), *others = rings
         return passes(2, n, size, rate, latency) + sum(passes(2, m, size / n, *link) for m, *link in others)
-    total, part = 0.0, size
+    total, part = 0.0, float(size)
     for n, rate, latency in rings:
         total += passes(2 if collective == C.ALL_REDUCE else 1, n, part, rate, latency)
         part /= n

@@ -4,19 +4,28 @@ A name is a path through the fields of a configuration; a number in it is a plac
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, get_args
 
 from hw.errors import UserError
 
-__all__ = ["apply", "flatten", "names", "parse_assignments", "quantity"]
+__all__ = ["Setting", "apply", "flatten", "names", "parse_assignments", "quantity"]
 
-_PREFIXES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30,
-             "Ti": 2**40, "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12}
+Setting = bool | int | float | str | None
+"""Value of a setting."""
+
+# A frozen dataclass of settings, or a tuple of such.
+_Config = TypeVar("_Config")
+
+_PREFIXES: dict[str, int | float] = {
+    "": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
+    "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12}
 _QUANTITY = re.compile(r"([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
                        r"(Ki|Mi|Gi|Ti|[kKMGTmunp])?(B/s|B|Hz|s|FLOPS)?")
 
 
-def quantity(text):
+def quantity(text: Setting) -> Setting:
     """A number of ``64``, ``64KiB``, ``25GB/s``, ``402ns`` or ``1.245GHz``, in units without a prefix.
 
     An integer where nothing is behind the point; None for ``none``, a bool for ``true`` and ``false``, else the text.
@@ -42,7 +51,7 @@ def quantity(text):
     return int(value) if value == int(value) and abs(value) >= 1 and abs(value) < 1e15 else value
 
 
-def parse_assignments(texts, option="--set"):
+def parse_assignments(texts: Iterable[str] | None, option: str = "--set") -> dict[str, Setting]:
     """Dict of ``NAME=VALUE`` texts."""
     made = {}
     for text in texts or ():
@@ -53,19 +62,19 @@ def parse_assignments(texts, option="--set"):
     return made
 
 
-def flatten(config):
+def flatten(config: object) -> dict[str, Setting]:
     """Name -> value of all that :func:`apply` can change in a configuration."""
-    def value(at, path):
+    def value(at: Any, path: str) -> Any:
         for part in path.split("."):
             at = at[int(part)] if isinstance(at, tuple) else getattr(at, part)
         return at
     return {name: value(config, name) for name in names(config)}
 
 
-def names(config, prefix=""):
+def names(config: Any, prefix: str = "") -> list[str]:
     """Names of :func:`flatten`: all numbers and texts, but not what something is called."""
-    found = []
-    items = enumerate(config) if isinstance(config, tuple) else (
+    found: list[str] = []
+    items: Iterable[tuple[int | str, Any]] = enumerate(config) if isinstance(config, tuple) else (
         (field.name, getattr(config, field.name)) for field in fields(config))
     for name, value in items:
         if is_dataclass(value) or (isinstance(value, tuple) and value and all(map(is_dataclass, value))):
@@ -75,7 +84,7 @@ def names(config, prefix=""):
     return found
 
 
-def apply(config, settings):
+def apply(config: _Config, settings: Mapping[str, Setting]) -> _Config:
     """A copy of a configuration with these values: a dict of names and values."""
     for name, value in settings.items():
         known = names(config)
@@ -85,7 +94,7 @@ def apply(config, settings):
     return config
 
 
-def _set(config, path, value, name):
+def _set(config: Any, path: list[str], value: Setting, name: str) -> Any:
     here, *rest = path
     if isinstance(config, tuple):
         number = int(here)
@@ -93,8 +102,8 @@ def _set(config, path, value, name):
     old = getattr(config, here)
     if rest:
         return replace(config, **{here: _set(old, rest, value, name)})
-    kinds = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}.get(type(old), (int, float, str, type(None)))
-    wrong = not isinstance(value, (*kinds, type(None))) or (isinstance(value, bool) and bool not in kinds)
-    if wrong or (value is None and type(old) in (bool, str)):
+    annotation = next(field.type for field in fields(config) if field.name == here)
+    kinds = get_args(annotation) or (annotation,)
+    if type(value) not in ((*kinds, int) if float in kinds else kinds):
         raise UserError(f"{name} must be like {old!r}, not {value!r}.")
     return replace(config, **{here: value})

@@ -1,6 +1,8 @@
 """Endpoints against each other: rows of runs that differ in nothing else, side by side."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
+from typing import Any
 
 from .configuration import ENDPOINTS
 
@@ -10,7 +12,10 @@ BASELINES = ("noovl", "commopt", "compopt")
 """Endpoints without an accelerator, as the ACE paper has them."""
 
 
-def speedups(rows, varied):
+_Row = Mapping[str, Any]
+
+
+def speedups(rows: Iterable[_Row], varied: Sequence[str]) -> list[dict[str, Any]]:
     """A dict for each row of ``ace`` that has a baseline beside it.
 
     Parameters
@@ -28,10 +33,10 @@ def speedups(rows, varied):
         in which a collective is under way than with the best baseline; ``network_same_memory``, than with ``compopt``.
     """
     common = [name for name in varied if name != "endpoint" and name.partition(".")[0] not in ENDPOINTS]
-    groups = {}
+    groups: dict[tuple[Any, ...], list[_Row]] = {}
     for one in rows:
         groups.setdefault(tuple(one.get(name) for name in common), []).append(one)
-    made = []
+    made: list[dict[str, Any]] = []
     for group in groups.values():
         best = min((one for one in group if one["endpoint"] in BASELINES), key=lambda one: one["step_seconds"],
                    default=None)
@@ -48,20 +53,21 @@ def speedups(rows, varied):
     return made
 
 
-def _ratio(one, other):
+def _ratio(one: _Row, other: _Row | None) -> float | None:
     if other is None or not other["network_bytes_per_s"]:
         return None
-    return one["network_bytes_per_s"] / other["network_bytes_per_s"]
+    ratio: float = one["network_bytes_per_s"] / other["network_bytes_per_s"]
+    return ratio
 
 
-def summary(rows, by):
+def summary(rows: Iterable[_Row], by: Sequence[str]) -> list[dict[str, Any]]:
     """Rows of :func:`speedups` put together by the values of some names: geometric means, and the greatest speed-up."""
-    groups = {}
+    groups: dict[tuple[Any, ...], list[_Row]] = {}
     for one in rows:
         groups.setdefault(tuple(one.get(name) for name in by), []).append(one)
-    made = []
+    made: list[dict[str, Any]] = []
     for values, group in groups.items():
-        means = {}
+        means: dict[str, float | None] = {}
         for name in ("speedup", "of_ideal", "network", "network_same_memory"):
             found = [one[name] for one in group if one[name]]
             means[name] = geometric_mean(found) if found else None

@@ -7,24 +7,33 @@ was, and sweeps that overlap share what they have in common.
 import json
 import os
 import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from hw.errors import UserError
 
 from .configuration import ENDPOINTS
 from .experiment import Experiment, parse_nodes, row
-from .settings import quantity
+from .settings import Setting, quantity
 
 __all__ = ["Store", "experiments_of", "read_spec", "run_all", "run_one"]
+
+Result = dict[str, Any]
+"""``row`` and ``inputs``, or ``error``: see :func:`run_one`."""
+
+_Each = Callable[[Mapping[str, Experiment]], Iterator[tuple[str, Result]]]
+"""Runs experiments, and yields key and result of each that has ended."""
 
 _FIXED = {"workload": "resnet50", "nodes": "4x4x4", "endpoint": "ace", "steps": 2}
 MOST_RUNS = 100_000
 
 
-def read_spec(path):
+def read_spec(path: str | Path) -> dict[str, Any]:
     """Contents of a TOML file::
 
         workload = "resnet50"            # or nodes, endpoint, steps: what is the same for all
@@ -54,15 +63,15 @@ def read_spec(path):
     return spec
 
 
-def _flat(table, prefix=""):
-    """A table in a table is a name with a point."""
-    made = {}
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of nested tables, each with the names of its tables before its own: ``outer.inner``."""
+    made: dict[str, Any] = {}
     for name, value in table.items():
         made |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return made
 
 
-def experiments_of(spec):
+def experiments_of(spec: Mapping[str, Any]) -> list[tuple[Experiment, dict[str, Setting]]]:
     """``(experiment, varied)`` of each combination of a spec, each experiment once; ``varied`` has the values by
     name."""
     names, lists = list(spec["vary"]), list(spec["vary"].values())
@@ -71,10 +80,10 @@ def experiments_of(spec):
         total *= len(values)
     if total > MOST_RUNS:
         raise UserError(f"a sweep can have {MOST_RUNS:,} combinations, not {total:,}.")
-    found = {}
+    found: dict[str, tuple[Experiment, dict[str, Setting]]] = {}
     for values in product(*lists):
         varied = {name: quantity(value) for name, value in zip(names, values, strict=True)}
-        fixed = {**_FIXED, **{name: spec[name] for name in _FIXED if name in spec}}
+        fixed: dict[str, Any] = {**_FIXED, **{name: spec[name] for name in _FIXED if name in spec}}
         settings = {name: quantity(value) for name, value in spec["settings"].items()}
         for name, value in varied.items():
             if name in _FIXED:
@@ -83,7 +92,7 @@ def experiments_of(spec):
                 settings[name] = value
         if fixed["endpoint"] not in ENDPOINTS:
             raise UserError(f"endpoint must be one of {', '.join(ENDPOINTS)}, not {fixed['endpoint']!r}.")
-        mine = {}
+        mine: dict[str, Setting] = {}
         for name, value in settings.items():
             first, _, rest = name.partition(".")
             if first in ENDPOINTS:
@@ -109,14 +118,15 @@ class Store:
 
     folder: Path
 
-    def get(self, key):
-        """The result of a key, or None; a file that is damaged counts as none."""
+    def get(self, key: str) -> Result | None:
+        """The result of a key, or None if there is none or its file is damaged."""
         try:
-            return json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
+            result: Result = json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
         except (FileNotFoundError, json.JSONDecodeError):
             return None
+        return result
 
-    def put(self, key, result):
+    def put(self, key: str, result: Result) -> None:
         """Store a result, all of it or nothing."""
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f".{key}.{os.getpid()}"
@@ -124,44 +134,46 @@ class Store:
         part.replace(self.folder / f"{key}.json")
 
 
-def run_one(experiment):
+def run_one(experiment: Experiment) -> Result:
     """The result of an experiment, as plain data: ``row``, or ``error`` as a sentence."""
     try:
         result = {"row": row(experiment, experiment.run()), "inputs": experiment.inputs()}
     except UserError as error:
         return {"error": str(error)}
     # As it is when it comes from the store.
-    return json.loads(json.dumps(result, default=repr))
+    stored: Result = json.loads(json.dumps(result, default=repr))
+    return stored
 
 
 @contextmanager
-def _serial():
-    def each(experiments):
+def _serial() -> Iterator[_Each]:
+    def each(experiments: Mapping[str, Experiment]) -> Iterator[tuple[str, Result]]:
         for key, experiment in experiments.items():
             yield key, run_one(experiment)
     yield each
 
 
 @contextmanager
-def _dask(scheduler, workers):
+def _dask(scheduler: str | None, workers: int | None) -> Iterator[_Each]:
     try:
-        from distributed import Client, LocalCluster, as_completed
+        distributed: Any = import_module("distributed")
     except ModuleNotFoundError:
         raise UserError("a sweep on several cores or machines needs the Python package distributed; run "
                         "`pip install -e '.[sweep]'` in the checkout, or use --serial.") from None
     cluster = None
     try:
         if scheduler is None:
-            cluster = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None)
+            cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True,
+                                               dashboard_address=None)
         try:
-            client = Client(cluster or scheduler, timeout="10s", set_as_default=False)
+            client = distributed.Client(cluster or scheduler, timeout="10s", set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise UserError(f"there is no Dask scheduler at {scheduler}: {error}.") from None
         with client:
-            def each(experiments):
+            def each(experiments: Mapping[str, Experiment]) -> Iterator[tuple[str, Result]]:
                 futures = {client.submit(run_one, experiment, key=f"dmace-{key}", pure=False): key
                            for key, experiment in experiments.items()}
-                for future in as_completed(futures, loop=client.loop):
+                for future in distributed.as_completed(futures, loop=client.loop):
                     if future.status == "finished":
                         yield futures[future], future.result()
                     else:
@@ -172,7 +184,9 @@ def _dask(scheduler, workers):
             cluster.close()
 
 
-def run_all(experiments, store, *, scheduler=None, workers=None, serial=False, progress=lambda done, total: None):
+def run_all(experiments: Mapping[str, Experiment], store: Store, *, scheduler: str | None = None,
+            workers: int | None = None, serial: bool = False,
+            progress: Callable[[int, int], object] = lambda done, total: None) -> dict[str, Result]:
     """Results of experiments by key: those that are stored, and the others run now. Errors are not stored.
 
     Parameters

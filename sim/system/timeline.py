@@ -4,35 +4,38 @@ The processor is a thread; collectives are asynchronous slices, so that those in
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from .graph import Kind
+from .training import Run
 
 __all__ = ["chrome", "write"]
 
 PROCESSOR, WAITING = 1, 2
 
 
-def chrome(runs):
+def chrome(runs: Mapping[str, Run]) -> dict[str, Any]:
     """Trace events of Chrome for runs by name, an object for JSON. Times are in microseconds."""
     events = []
     for number, (name, run) in enumerate(runs.items(), 1):
         events += [_name("process_name", number, 0, name), _name("thread_name", number, PROCESSOR, "compute"),
                    _name("thread_name", number, WAITING, "waiting for")]
-        timed = []
+        timed: list[dict[str, Any]] = []
         for span in run.spans:
             node, begin, end = span.node, span.begin * 1e6, span.end * 1e6
             label = f"{node.layer} {node.part}".strip()
             if node.kind == Kind.COMPUTE:
-                timed.append({"ph": "X", "pid": number, "tid": PROCESSOR, "name": label, "ts": begin, "dur": end -
-                begin,
+                timed.append({"ph": "X", "pid": number, "tid": PROCESSOR, "name": label, "ts": begin,
+                              "dur": end - begin,
                               "args": {"step": node.step, "memory_bytes": node.work.memory_bytes}})
                 if span.culprit is not None:
                     culprit = run.spans[span.culprit].node
                     waited = span.waited * 1e6
                     timed.append({"ph": "X", "pid": number, "tid": WAITING, "ts": begin - waited, "dur": waited,
                                   "name": f"{culprit.layer} {culprit.part}".strip(), "args": {}})
-            elif node.kind == Kind.COLLECTIVE:
+            elif node.exchange is not None:
                 common = {"pid": number, "tid": 0, "cat": "collective", "id": node.number,
                           "name": f"{label}: {node.exchange.collective.name.lower()}"}
                 arguments = {"bytes": node.exchange.bytes, "group": node.exchange.group, "step": node.step}
@@ -41,10 +44,10 @@ def chrome(runs):
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
-def _name(what, process, thread, name):
+def _name(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def write(path, runs):
+def write(path: str | Path, runs: Mapping[str, Run]) -> None:
     """Write the trace of runs by name."""
     Path(path).write_text(json.dumps(chrome(runs)) + "\n", encoding="utf-8")

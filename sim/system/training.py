@@ -14,7 +14,9 @@ from math import prod
 from hw.errors import UserError
 
 from .graph import Graph, Kind, Node
-from .workloads import Processor
+from .machine import Machine
+from .statistics import Statistics
+from .workloads import Exchange, Processor
 
 __all__ = ["LayerTimes", "Run", "Span", "count_bytes", "dimensions_of", "train"]
 
@@ -31,7 +33,7 @@ class Span:
     """The node that ended last of those that it waited for."""
 
     @property
-    def seconds(self):
+    def seconds(self) -> float:
         return self.end - self.begin
 
 
@@ -73,20 +75,20 @@ class Run:
     seconds: float
     computed: float
     alone: float
-    statistics: dict = field(default_factory=dict)
+    statistics: Statistics = field(default_factory=Statistics)
 
     @property
-    def step(self):
+    def step(self) -> float:
         """Seconds of an iteration, as a mean."""
         return self.seconds / self.graph.steps
 
     @property
-    def exposed(self):
+    def exposed(self) -> float:
         """Seconds for which nothing was computed: communication that was waited for."""
         return self.seconds - self.computed
 
     @property
-    def communicating(self):
+    def communicating(self) -> float:
         """Seconds for which a collective had begun and not ended."""
         busy, until = 0.0, float("-inf")
         for span in sorted((span for span in self.spans if span.node.kind == Kind.COLLECTIVE), key=lambda s: s.begin):
@@ -94,9 +96,9 @@ class Run:
             until = max(until, span.end)
         return busy
 
-    def layers(self):
+    def layers(self) -> list[LayerTimes]:
         """:class:`LayerTimes` of each layer, in the order of their first nodes."""
-        times = defaultdict(lambda: defaultdict(float))
+        times: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for span in self.spans:
             mine = times[span.node.layer]
             if span.node.kind == Kind.COMPUTE:
@@ -112,7 +114,7 @@ class Run:
         return [LayerTimes(layer, *(mine[name] / self.graph.steps for name in names)) for layer, mine in times.items()]
 
 
-def dimensions_of(group, shape, model_parallel):
+def dimensions_of(group: str, shape: tuple[int, ...], model_parallel: int) -> tuple[int, ...]:
     """Dimensions of the torus along which a group communicates; none for a group of one rank.
 
     Parameters
@@ -135,7 +137,7 @@ def dimensions_of(group, shape, model_parallel):
     return tuple(number for number in range(first, last) if shape[number] > 1)
 
 
-def count_bytes(exchange, ranks):
+def count_bytes(exchange: Exchange, ranks: int) -> int:
     """Bytes of an exchange as NCCL counts them: of what a rank gets from a reduce-scatter, of what it has for each rank
     in an all-to-all, rounded up; of the whole buffer otherwise."""
     if exchange.collective.info.sends_blocks:
@@ -143,7 +145,7 @@ def count_bytes(exchange, ranks):
     return exchange.bytes
 
 
-def train(graph, machine, *, processor=None):
+def train(graph: Graph, machine: Machine, *, processor: Processor | None = None) -> Run:
     """Run a :class:`Graph` on a machine that has not run yet, and return a :class:`Run`.
 
     Parameters
@@ -159,16 +161,17 @@ def train(graph, machine, *, processor=None):
 
 
 class _Training:
-    def __init__(self, graph, machine, processor):
+    def __init__(self, graph: Graph, machine: Machine, processor: Processor) -> None:
         self.graph, self.machine, self.processor = graph, machine, processor
         self.missing = [len(set(node.needs)) for node in graph.nodes]
-        self.users = defaultdict(list)
+        self.users: defaultdict[int, list[int]] = defaultdict(list)
         for node in graph.nodes:
             for need in set(node.needs):
                 self.users[need].append(node.number)
-        self.begin, self.end = {}, {}
+        self.begin: dict[int, float] = {}
+        self.end: dict[int, float] = {}
 
-    def run(self):
+    def run(self) -> Run:
         for node in self.graph.nodes:
             if not node.needs:
                 self.start(node)
@@ -183,7 +186,7 @@ class _Training:
                    alone=sum(span.node.work.alone(self.processor) for span in computed),
                    statistics=self.machine.statistics())
 
-    def start(self, node):
+    def start(self, node: Node) -> None:
         self.begin[node.number] = self.machine.now
         done = partial(self.ended, node)
         tag = f"{node.layer} {node.part} {node.step}"
@@ -194,6 +197,7 @@ class _Training:
             time = self.machine.now + node.work.alone(self.processor)
             self.machine.at(time, partial(done, time))
         else:
+            assert node.exchange is not None
             shape = self.machine.config.shape
             dimensions = dimensions_of(node.exchange.group, shape, self.graph.model_parallel)
             if not dimensions:
@@ -203,14 +207,14 @@ class _Training:
             self.machine.issue(node.exchange.collective, count, dimensions=dimensions, priority=node.priority, tag=tag,
                                done=done)
 
-    def ended(self, node, time):
+    def ended(self, node: Node, time: float) -> None:
         self.end[node.number] = time
         for number in self.users[node.number]:
             self.missing[number] -= 1
             if not self.missing[number]:
                 self.start(self.graph.nodes[number])
 
-    def span(self, node):
+    def span(self, node: Node) -> Span:
         begin, end = self.begin[node.number], self.end[node.number]
         if node.kind != Kind.COMPUTE or not node.after:
             return Span(node, begin, end)

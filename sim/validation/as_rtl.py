@@ -1,6 +1,7 @@
 """The machine that the RTL's simulation is: the accelerator at a nominal clock, links and memory in cycles."""
 
-from hw.ace.config import WIRE_HEADER_BYTES
+from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
+from hw.ace.words import Collective
 from sim.system.calibration import Calibration
 from sim.system.configuration import EndpointKind, LinkConfig, MachineConfig, Npu
 from sim.system.machine import Machine
@@ -10,7 +11,9 @@ __all__ = ["CLOCK_HZ", "as_rtl", "cycles"]
 CLOCK_HZ = 1e9
 
 
-def as_rtl(accelerator, shape, *, link_rate, link_latency, memory_latency, both=True, fold=True, calibration=None):
+def as_rtl(accelerator: AceConfig, shape: tuple[int, ...], *, link_rate: float, link_latency: int,
+           memory_latency: int, both: bool = True, fold: bool = True,
+           calibration: Calibration | None = None) -> MachineConfig:
     """A :class:`MachineConfig` for an ``AceConfig`` before links of ``link_rate`` beats per cycle.
 
     Latencies are in cycles.
@@ -29,7 +32,7 @@ def as_rtl(accelerator, shape, *, link_rate, link_latency, memory_latency, both=
         npu=Npu(memory_latency_s=memory_latency / CLOCK_HZ, bus_bytes_per_s=accelerator.beat_bytes * CLOCK_HZ))
 
 
-def cycles(config, collective, size):
+def cycles(config: MachineConfig, collective: Collective, size: int) -> float:
     """Cycles from the doorbells until the last rank can see the end."""
     machine = Machine(config)
     machine.issue(collective, size)

@@ -5,8 +5,10 @@ the latest or the earliest; endpoints take no time.
 """
 
 import csv
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 
 from sim.system.configuration import ENDPOINTS
 from sim.system.graph import unroll
@@ -23,7 +25,7 @@ LINKS = [(2 * 200 * GIB, 72e-9), (2 * 25 * GIB, 402e-9), (2 * 25 * GIB, 402e-9)]
 ORDERS = {"LIFO": "priority-lifo", "FIFO": "priority"}
 
 
-def rows(path):
+def rows(path: str | Path) -> Iterator[tuple[str, float, float]]:
     """``(what, our seconds, ASTRA-sim's seconds)`` for the total and the compute of each row of a file of one chunk."""
     with open(path, encoding="utf-8", newline="") as file:
         given = [row for row in csv.DictReader(file) if row["chunks"] == "1"]

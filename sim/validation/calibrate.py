@@ -3,14 +3,17 @@
 Each is the shortest time that was seen, so what had to wait for a busy link does not count.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from dmace.drivers.ace import Share
 from hw.ace.config import WIRE_HEADER_BYTES
 from hw.ace.layouts import PacketKind
 from hw.ace.words import Collective
-from sim.ace.bench.runner import MEMORY_LATENCY
+from sim.ace.bench.runner import MEMORY_LATENCY, Bench
 from sim.ace.communicators import Communicator
+from sim.ace.log import Burst, Packet
 from sim.system.calibration import Calibration
 
 __all__ = ["measure"]
@@ -21,7 +24,10 @@ TRANSMIT_CYCLES, SEND_CYCLES, QUEUE_PACKETS = 7, 8, 2
 """By the contracts of ``pool``, ``transmit`` and ``fsm``: on links is seen only what they come to with others."""
 
 
-def measure(bench, command=""):
+_Wanted = Callable[[Packet], bool]
+
+
+def measure(bench: Bench, command: str = "") -> Calibration:
     """A :class:`Calibration` of the accelerator of a :class:`Bench`; ``command`` tells how it was made."""
     config = bench.config
     one = _Run(bench, RING, RING[0] * 64)
@@ -59,18 +65,19 @@ def measure(bench, command=""):
                   "memory_latency": MEMORY_LATENCY, "header_bytes": WIRE_HEADER_BYTES})
 
 
-def _came(kind):
+def _came(kind: PacketKind) -> _Wanted:
     return lambda packet: packet.came and packet.kind == kind
 
 
-def _left(kind):
+def _left(kind: PacketKind) -> _Wanted:
     return lambda packet: not packet.came and packet.kind == kind
 
 
 class _Run:
     """The log of one all-reduce, of rank 0."""
 
-    def __init__(self, bench, shape, size, *, fsms=None, slots=None):
+    def __init__(self, bench: Bench, shape: tuple[int, ...], size: int, *, fsms: int | None = None,
+                 slots: int | None = None) -> None:
         config = bench.config
         self.fsms = fsms or config.fsms
         whole = Communicator(tuple(range(len(shape))), Share(0, self.fsms, 0, slots or config.slots))
@@ -82,31 +89,31 @@ class _Run:
         self._packets = sorted((packet for packet in log.packets if packet.rank == 0), key=lambda one: one.begin)
         self._bursts = sorted((burst for burst in log.bursts if burst.rank == 0), key=lambda one: one.begin)
 
-    def of(self, wanted):
+    def of(self, wanted: _Wanted) -> list[Packet]:
         return [packet for packet in self._packets if wanted(packet)]
 
-    def first(self, wanted):
+    def first(self, wanted: _Wanted) -> Packet:
         return self.of(wanted)[0]
 
-    def bursts(self, *, write):
+    def bursts(self, *, write: bool) -> list[Burst]:
         return [burst for burst in self._bursts if burst.write == write]
 
-    def shortest(self, cause, effect):
+    def shortest(self, cause: _Wanted, effect: _Wanted) -> int:
         """Cycles from the end of a packet to the begin of the next that it can have caused, of the same chunk."""
-        times = []
+        times: list[int] = []
         for came in self.of(cause):
             after = [packet.begin for packet in self.of(effect)
                      if packet.begin > came.end and packet.sequence == came.sequence]
             times += [min(after) - came.end - 1] if after else []
         return min(times)
 
-    def turn_around(self):
+    def turn_around(self) -> int:
         """Cycles from the last packet of a chunk to the GRANT of the next one of its FSM."""
         last = {packet.sequence: packet.end + 1 for packet in self.of(_came(PacketKind.DATA))}
         grants = {packet.sequence: packet.begin for packet in self.of(_left(PacketKind.GRANT))}
         return min(grants[number] - last[number - self.fsms] for number in grants if number >= self.fsms)
 
-    def between_fills(self):
+    def between_fills(self) -> int:
         """Cycles between the first reads of two chunks of a beat for each rank."""
         reads = self.bursts(write=False)
         return reads[len(reads) // 2].begin - reads[0].begin

@@ -2,23 +2,40 @@
 
 import resource
 import time
+from collections.abc import Iterator, Sequence
 from math import prod
 from multiprocessing import get_context
+from pathlib import Path
+from typing import TypedDict
 
-__all__ = ["SHAPES", "draw", "measure"]
+__all__ = ["SHAPES", "Row", "draw", "measure"]
 
 SHAPES = ((4, 2, 2), (4, 4, 2), (4, 4, 4), (4, 8, 4), (8, 8, 4), (8, 8, 8), (16, 8, 8))
 CHUNK_BYTES = 64 << 10
 
 
-def measure(shapes=SHAPES, *, workload="resnet50", endpoint="ace"):
+class Row(TypedDict):
+    """The cost of one simulation."""
+
+    workload: str
+    endpoint: str
+    shape: str
+    ranks: int
+    chunk_bytes: int
+    simulated_seconds: float
+    core_seconds: float
+    peak_bytes: int
+
+
+def measure(shapes: Sequence[tuple[int, ...]] = SHAPES, *, workload: str = "resnet50",
+            endpoint: str = "ace") -> Iterator[Row]:
     """A row for each shape, each in a process of its own."""
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         for shape in shapes:
             yield pool.apply(_one, (shape, workload, endpoint))
 
 
-def _one(shape, workload, endpoint):
+def _one(shape: tuple[int, ...], workload: str, endpoint: str) -> Row:
     from sim.system.experiment import Experiment
 
     experiment = Experiment(workload=workload, shape=shape, endpoint=endpoint, steps=1,
@@ -30,7 +47,7 @@ def _one(shape, workload, endpoint):
             "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
-def draw(rows, path):
+def draw(rows: Sequence[Row], path: str | Path) -> None:
     """Write a plot of the rows as PNG."""
     import matplotlib
 
@@ -39,9 +56,10 @@ def draw(rows, path):
 
     figure = Figure(figsize=(9, 3.5), layout="constrained")
     ranks = [row["ranks"] for row in rows]
-    for axis, key, scale, label in zip(figure.subplots(1, 2), ("core_seconds", "peak_bytes"), (1, 1 << 20),
-                                       ("seconds of a core", "MiB at most"), strict=True):
-        axis.plot(ranks, [row[key] / scale for row in rows], "o-")
+    drawn = (([row["core_seconds"] for row in rows], "seconds of a core"),
+             ([row["peak_bytes"] / (1 << 20) for row in rows], "MiB at most"))
+    for axis, (values, label) in zip(figure.subplots(1, 2), drawn, strict=True):
+        axis.plot(ranks, values, "o-")
         axis.set_xscale("log", base=2)
         axis.set_xticks(ranks, [str(one) for one in ranks])
         axis.set_ylim(bottom=0)

@@ -3,10 +3,12 @@
 The rate is that of a large all-reduce alone, beside an endpoint that only the links hold up.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypedDict
 
 from hw.ace.words import Collective
-from sim.system.configuration import ENDPOINTS, MachineConfig, Npu
+from sim.system.configuration import ENDPOINTS, EndpointKind, MachineConfig, Npu
 from sim.system.machine import Machine
 
 __all__ = ["SHAPES", "memory_needed", "rows", "share_of_ideal"]
@@ -16,19 +18,34 @@ SIZE = 64 << 20
 MEMORY = 128e9
 NEEDED = 0.9
 NPU = Npu(memory_bytes_per_s=1e14, bus_bytes_per_s=1e14, sms=10**6)
-"""One in which nothing is the limit but what communication is given."""
+"""One in which only the share of communication is a limit."""
 
 
-def share_of_ideal(shape, kind, *, size=SIZE, **changes):
+class Row(TypedDict):
+    """The comparison of a shape: see :func:`rows`."""
+
+    shape: str
+    bytes: int
+    memory_bytes_per_s: float
+    ace_share: float
+    twice_lanes_share: float
+    compopt_share: float
+    ace_needs: float | None
+    conventional_needs: float | None
+    ratio: float | None
+
+
+def share_of_ideal(shape: tuple[int, ...], kind: EndpointKind, *, size: int = SIZE, **changes: Any) -> float:
     """Network rate over that of the ideal endpoint."""
     return _seconds(shape, ENDPOINTS["ideal"], size, changes) / _seconds(shape, kind, size, changes)
 
 
-def memory_needed(shape, kind, *, share=NEEDED, size=SIZE, **changes):
-    """Bytes per second of memory with which an endpoint comes to a share of the ideal one's rate, or None."""
+def memory_needed(shape: tuple[int, ...], kind: EndpointKind, *, share: float = NEEDED, size: int = SIZE,
+                  **changes: Any) -> float | None:
+    """Bytes per second of memory with which an endpoint reaches a share of the ideal one's rate, or None."""
     ideal = _seconds(shape, ENDPOINTS["ideal"], size, changes)
 
-    def enough(rate):
+    def enough(rate: float) -> bool:
         return ideal / _seconds(shape, replace(kind, memory_bytes_per_s=rate), size, changes) >= share
 
     low, high = 2e10, 2e12
@@ -40,24 +57,23 @@ def memory_needed(shape, kind, *, share=NEEDED, size=SIZE, **changes):
     return high
 
 
-def rows(shapes=SHAPES, size=SIZE):
+def rows(shapes: Sequence[tuple[int, ...]] = SHAPES, size: int = SIZE) -> Iterator[Row]:
     """A row for each shape: shares of the ideal rate at 128 GB/s, and memory needed for 90 % of it, of both kinds; and
     the accelerator's share with lanes for twice as many bytes per cycle."""
     ace, compopt = ENDPOINTS["ace"], ENDPOINTS["compopt"]
     conventional = replace(compopt, sms=NPU.sms - 1)
+    twice_lanes = replace(ace, memory_bytes_per_s=MEMORY, receive_bytes=2 * (ace.receive_bytes or 0))
     for shape in shapes:
-        needs = [memory_needed(shape, kind, size=size // 2) for kind in (ace, conventional)]
+        mine, theirs = (memory_needed(shape, kind, size=size // 2) for kind in (ace, conventional))
         yield {"shape": "x".join(map(str, shape)), "bytes": size, "memory_bytes_per_s": MEMORY,
                "ace_share": share_of_ideal(shape, replace(ace, memory_bytes_per_s=MEMORY), size=size),
-               "twice_lanes_share": share_of_ideal(shape, replace(
-                   ace, memory_bytes_per_s=MEMORY, receive_bytes=2 * ace.receive_bytes), size=size),
+               "twice_lanes_share": share_of_ideal(shape, twice_lanes, size=size),
                "compopt_share": share_of_ideal(shape, compopt, size=size),
-               "ace_needs": needs[0], "conventional_needs": needs[1],
-               "ratio": needs[1] / needs[0] if all(needs) else None}
+               "ace_needs": mine, "conventional_needs": theirs, "ratio": theirs / mine if theirs and mine else None}
 
 
-def _seconds(shape, kind, size, changes):
-    machine = Machine(MachineConfig(shape=shape, endpoint=kind, **{"npu": NPU} | changes))
+def _seconds(shape: tuple[int, ...], kind: EndpointKind, size: int, changes: Mapping[str, Any]) -> float:
+    machine = Machine(MachineConfig(shape=shape, endpoint=kind, **{"npu": NPU, **changes}))
     machine.issue(Collective.ALL_REDUCE, size)
     machine.run()
     return machine.now

@@ -1,9 +1,13 @@
 """The same all-reduces in the accelerator's RTL and in the simulator: cycles of both."""
 
+from collections.abc import Sequence
+
 from hw.ace.words import Collective
 from hw.errors import UserError
-from sim.system.graph import Kind
+from sim.system.graph import Graph
 from sim.terminal import measuring
+
+from .links import Row
 
 __all__ = ["MOST_RANKS", "against_rtl", "sizes_of"]
 
@@ -14,8 +18,8 @@ LARGEST = 64 << 10
 """Bytes of a workload's all-reduces that are simulated in RTL; longer ones are cut there."""
 
 
-def against_rtl(cases):
-    """A row as those of :mod:`.validation`, in cycles, for each ``(shape, bytes)``; of the preset ``tiny``."""
+def against_rtl(cases: Sequence[tuple[tuple[int, ...], int]]) -> list[Row]:
+    """A row of :mod:`.simulated` for each ``(shape, bytes)``, of the preset ``tiny``."""
     # Imported here: the RTL's simulation is not needed otherwise.
     from hw.ace.config import TINY
     from sim.ace.bench import Bench
@@ -25,14 +29,14 @@ def against_rtl(cases):
     with measuring("ace tiny") as (building, tell):
         bench = Bench(TINY, build_library(TINY, status=building), link_rate=0.25, link_latency=100)
         tell("all-reduces", total=len(cases))
-        rows = []
+        rows: list[Row] = []
         for shape, size in cases:
             rows.append(simulated.compare(bench, shape, size))
             tell(rows[-1]["what"])
     return rows
 
 
-def sizes_of(graph):
+def sizes_of(graph: Graph) -> list[int]:
     """Bytes of the shortest, a middle and the longest all-reduce over all ranks of a :class:`Graph`, in whole words,
     cut at :data:`LARGEST`.
 
@@ -41,7 +45,7 @@ def sizes_of(graph):
     UserError
         If it has none.
     """
-    sizes = sorted(node.exchange.bytes for node in graph.nodes if node.kind == Kind.COLLECTIVE
+    sizes = sorted(node.exchange.bytes for node in graph.nodes if node.exchange is not None
                    and node.exchange.collective == Collective.ALL_REDUCE and node.exchange.group == "all")
     if not sizes:
         raise UserError(f"{graph.name} has no all-reduce over all ranks to compare with the RTL.")

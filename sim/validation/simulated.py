@@ -1,8 +1,11 @@
 """All-reduces in RTL and in the system simulator: cycles of both."""
 
 from hw.ace.words import Collective
-from sim.ace.bench.runner import MEMORY_LATENCY
+from sim.ace.bench.runner import MEMORY_LATENCY, Bench
+from sim.system.calibration import Calibration
 from sim.validation.as_rtl import as_rtl, cycles
+
+from .links import Row
 
 __all__ = ["ALLOWED", "CASES", "compare"]
 
@@ -13,8 +16,8 @@ CASES = tuple((shape, size) for size in (64 << 10, 256 << 10, 1 << 20) for shape
 ALLOWED = 0.02
 
 
-def compare(bench, shape, size, *, calibration=None):
-    """A row as those of :mod:`sim.validation.links`, in cycles, of a :class:`sim.ace.bench.runner.Bench`."""
+def compare(bench: Bench, shape: tuple[int, ...], size: int, *, calibration: Calibration | None = None) -> Row:
+    """The same all-reduce in the simulator and on a bench."""
     machine = as_rtl(bench.config, shape, link_rate=bench.link_rate, link_latency=bench.link_latency,
                      memory_latency=MEMORY_LATENCY, calibration=calibration)
     ours, theirs = cycles(machine, Collective.ALL_REDUCE, size), bench.run(shape, size)["cycles"]

@@ -58,6 +58,9 @@ def test_apply():
     ("name", "that", r"there is no setting 'name'; there are .*"),
     ("shape", 3, r"there is no setting 'shape'; there are .*"),
     ("inner.rate", "fast", r"inner\.rate must be like 1\.5, not 'fast'\."),
+    ("inner.rate", None, r"inner\.rate must be like 1\.5, not None\."),
+    ("inner.limit", "many", r"inner\.limit must be like None, not 'many'\."),
+    ("inner.limit", 1.5, r"inner\.limit must be like None, not 1\.5\."),
 ])
 def test_wrong_values(name, value, sentence):
     with pytest.raises(UserError) as caught:

@@ -150,6 +150,9 @@ def test_bad_files(tmp_path, text, sentence):
     ("resnet50", {"batch": 3}, r"the workload resnet50 is a table and has no settings, so not batch either\."),
     ("gnmt", {"heads": 3}, r"the workload gnmt has no setting 'heads'; it has batch, .*\."),
     ("gnmt", {"batch": 0}, r"batch of the workload gnmt must be 1 or more, not 0\."),
+    ("gnmt", {"batch": "many"}, r"batch of the workload gnmt must be like 128, not 'many'\."),
+    ("gnmt", {"batch": 1.5}, r"batch of the workload gnmt must be like 128, not 1\.5\."),
+    ("gnmt", {"batch": None}, r"batch of the workload gnmt must be like 128, not None\."),
     ("gnmt", {"resident": 3}, r"resident of the workload gnmt must be like False, not 3\."),
 ])
 def test_bad_names(name, settings, sentence):

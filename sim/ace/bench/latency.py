@@ -1,9 +1,15 @@
 """Small all-reduces: cycles beside the latency of the links that they cross one after the other."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
 import numpy as np
+from rich.console import Console
 from rich.table import Table
 
-from hw.ace.config import WIRE_HEADER_BYTES
+from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
+from sim.ace.bench.runner import Bench
 from sim.ace.bench.traffic import hops
 
 __all__ = ["RINGS", "SIZES", "cases", "fit", "show"]
@@ -12,19 +18,21 @@ SIZES = (64, 256, 1024, 4096)
 RINGS = ((2,), (4,), (8,))
 
 
-def cases(bench, shape, sizes=SIZES):
+def cases(bench: Bench, shape: tuple[int, ...],
+          sizes: Sequence[int] = SIZES) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """``(note, case)`` for rings and for ``shape``; ``case()`` is a row."""
     for one in dict.fromkeys((*RINGS, tuple(shape))):
         for size in sizes:
-            yield f"{size} B, {'x'.join(map(str, one))}", lambda one=one, size=size: _point(bench, one, size)
+            yield f"{size} B, {'x'.join(map(str, one))}", partial(_point, bench, one, size)
 
 
-def _point(bench, shape, size):
+def _point(bench: Bench, shape: tuple[int, ...], size: int) -> dict[str, Any]:
     return {"nodes": list(shape), "bytes": size, "hops": hops(shape),
             "bound_cycles": hops(shape) * bench.link_latency, "cycles": bench.run(shape, size)["cycles"]}
 
 
-def fit(config, rows, link_rate, link_latency):
+def fit(config: AceConfig, rows: Sequence[Mapping[str, Any]], link_rate: float,
+        link_latency: int) -> dict[str, float]:
     """Cycles of the shortest message over the hops of the rings, as a line.
 
     ``packet_cycles`` is what one packet with 64 bytes takes on the link, ``fixed_per_hop`` what is left of a hop's
@@ -32,19 +40,19 @@ def fit(config, rows, link_rate, link_latency):
     """
     size = min(row["bytes"] for row in rows)
     points = [(row["hops"], row["cycles"]) for row in rows if row["bytes"] == size and tuple(row["nodes"]) in RINGS]
-    per_hop, start_up = np.polyfit(*zip(*points, strict=True), 1)
+    per_hop, start_up = np.polyfit([hop for hop, _ in points], [cycles for _, cycles in points], 1)
     packet = (size + WIRE_HEADER_BYTES) / (link_rate * config.beat_bytes)
     return {"bytes": size, "cycles_per_hop": round(float(per_hop), 1), "start_up": round(float(start_up), 1),
             "link_latency": link_latency, "packet_cycles": round(packet, 1),
             "fixed_per_hop": round(float(per_hop) - link_latency - packet, 1)}
 
 
-def show(result, console):
+def show(result: Mapping[str, Any], console: Console) -> None:
     table = Table(title="Small all-reduces, cycles", caption="bound: the latencies of the links alone")
     sizes = list(dict.fromkeys(row["bytes"] for row in result["latency"]))
     for name in ("ranks", "hops", "bound", *(f"{size:,} B" for size in sizes)):
         table.add_column(name, justify="right")
-    by_shape = {}
+    by_shape: dict[tuple[int, ...], list[dict[str, Any]]] = {}
     for row in result["latency"]:
         by_shape.setdefault(tuple(row["nodes"]), []).append(row)
     for shape, rows in by_shape.items():

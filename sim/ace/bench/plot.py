@@ -4,29 +4,39 @@
 FILE-loss.
 """
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["draw", "names"]
 
 _MARKERS = "os^Dv"
 
+_Measured = Mapping[str, Any]
+"""Result of ``dmace bench ace``."""
 
-def names(path, *, swept, lost=False):
+
+def names(path: str | Path, *, swept: bool, lost: bool = False) -> list[Path]:
     """Files that :func:`draw` writes."""
     path = Path(path)
     return [path, *(path.with_name(f"{path.stem}-{name}{path.suffix}")
                     for name, there in (("sweep", swept), ("loss", lost)) if there)]
 
 
-def draw(result, path):
+def draw(result: _Measured, path: str | Path) -> list[Path]:
     """Write the plots of a result of ``dmace bench ace`` as PNG, and return their paths."""
     import matplotlib
 
     matplotlib.use("Agg")
     made = names(path, swept="sweep" in result, lost="loss" in result)
-    drawings = [_one, *([_sweep] if "sweep" in result else []), *([_loss] if "loss" in result else [])]
+    drawings: list[Callable[[_Measured], Figure]] = [
+        _one, *([_sweep] if "sweep" in result else []), *([_loss] if "loss" in result else [])]
     for drawing, name in zip(drawings, made, strict=True):
         figure = drawing(result)
         figure.savefig(name, dpi=150, metadata={"Software": None})
@@ -34,11 +44,11 @@ def draw(result, path):
     return made
 
 
-def _nodes(shape):
+def _nodes(shape: Sequence[int]) -> str:
     return f"ring of {shape[0]}" if len(shape) == 1 else "x".join(map(str, shape))
 
 
-def _one(result):
+def _one(result: _Measured) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -64,7 +74,7 @@ def _one(result):
     time.set_title("share of time in which links carry data", fontsize=9)
     time.legend(fontsize=8)
 
-    by_shape = {}
+    by_shape: dict[tuple[int, ...], list[dict[str, Any]]] = {}
     for row in result["latency"]:
         by_shape.setdefault(tuple(row["nodes"]), []).append(row)
     for index, (shape, rows) in enumerate(by_shape.items()):
@@ -84,7 +94,7 @@ def _one(result):
     return _finish(figure, (busy, time, small), result)
 
 
-def _sweep(result):
+def _sweep(result: _Measured) -> "Figure":
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -109,7 +119,7 @@ def _sweep(result):
     return _finish(figure, axes, result)
 
 
-def _loss(result):
+def _loss(result: _Measured) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")
@@ -126,7 +136,7 @@ def _loss(result):
     return _finish(figure, (axis,), result)
 
 
-def _finish(figure, axes, result):
+def _finish(figure: "Figure", axes: "Iterable[Axes]", result: _Measured) -> "Figure":
     for axis in axes:
         axis.grid(alpha=0.3)
         axis.set_axisbelow(True)

@@ -1,12 +1,15 @@
 """All-reduces on a cluster of their own, checked and counted."""
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from math import prod
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from dmace.drivers.ace import Share
-from hw.ace.config import WIRE_HEADER_BYTES
+from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
 from hw.ace.model import collective as model
 from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
@@ -15,14 +18,25 @@ from sim.ace.bench.traffic import bound, hops
 from sim.ace.cluster import Cluster
 from sim.ace.communicators import Communicator
 from sim.ace.endpoints import Link, Memory
-from sim.ace.shared_library import ClusterFailed
+from sim.ace.faults import Faults
+from sim.ace.shared_library import ClusterFailed, Library
 
-__all__ = ["MEMORY_LATENCY", "Bench", "differences"]
+__all__ = ["MEMORY_LATENCY", "Bench", "Found", "differences"]
 
 MEMORY_LATENCY = 100
 
 _WORD_BYTES = 8
 """Of the completion word, which the memory counts and ``COUNT_WRITE_BYTES`` does not."""
+
+
+class Found(TypedDict):
+    """Result of :meth:`Bench.run`."""
+
+    cycles: int
+    counters: list[dict[str, int]]
+    memories: list[dict[str, int]]
+    links: list[dict[str, int]]
+    timeline: NotRequired[list[list[float]]]
 
 
 class Bench:
@@ -50,20 +64,22 @@ class Bench:
         Simulated so far.
     """
 
-    def __init__(self, config, library, *, link_rate, link_latency, dtype=DType.FP32, ordered=False, seed=1,
-                 tell=lambda cycle: None):
+    def __init__(self, config: AceConfig, library: Library, *, link_rate: float, link_latency: int,
+                 dtype: DType = DType.FP32, ordered: bool = False, seed: int = 1,
+                 tell: Callable[[int], object] = lambda cycle: None) -> None:
         self.config, self._built = config, library
         self.link_rate, self.link_latency = link_rate, link_latency
         self.dtype, self.ordered, self.seed, self.tell = dtype, ordered, seed, tell
         self.cycles = 0
 
-    def run(self, shape, size, *, fsms=None, slots=None, faults=None, timeline=False):
-        """All-reduce ``size`` bytes per rank with so many FSMs and slots, by default all there are, and links that do
-        :class:`sim.ace.faults.Faults` to packets.
+    def run(self, shape: Sequence[int], size: int, *, fsms: int | None = None, slots: int | None = None,
+            faults: Faults | None = None, timeline: bool = False) -> Found:
+        """All-reduce ``size`` bytes per rank with ``fsms`` FSMs and ``slots`` slots, by default all, over links with
+        ``faults``.
 
         Returns
         -------
-        dict
+        Found
             ``cycles`` from the doorbells until the last rank has seen the end; ``counters``, a dict for each rank;
             ``memories`` and ``links`` of :meth:`Endpoints.statistics`; with ``timeline``, what :func:`.timeline.busy`
             gives.
@@ -84,53 +100,57 @@ class Bench:
             counters = cluster.do(*(driver.counters() for driver in cluster.drivers))
             self.cycles += cluster.cycle
         self.check_results(shape, inputs, outcome.outputs)
-        found = {"cycles": outcome.cycles, "counters": counters, "memories": outcome.statistics["memories"],
+        found: Found = {"cycles": outcome.cycles, "counters": counters, "memories": outcome.statistics["memories"],
                  "links": outcome.statistics["links"]}
-        if timeline:
+        if log is not None:
             found["timeline"] = busy(config, shape, log.packets, self.link_rate, log.begin, outcome.cycles)
         # What is sent again is counted by links alone.
         if not faults and (wrong := differences(config, found)):
             raise ClusterFailed(wrong[0])
         return found
 
-    def cluster(self, shape, communicators, *, faults=None):
+    def cluster(self, shape: Sequence[int], communicators: Sequence[Communicator], *,
+                faults: Faults | None = None) -> Cluster:
         """A cluster of its own."""
         link = Link(latency=self.link_latency, bytes_per_cycle=self.link_rate * self.config.beat_bytes)
         memory = Memory(read_latency=MEMORY_LATENCY, write_latency=MEMORY_LATENCY)
         return Cluster(self.config, shape, communicators=communicators, link=link, memory=memory, seed=self.seed,
                        library=self._built, faults=faults)
 
-    def inputs(self, ranks, size):
+    def inputs(self, ranks: int, size: int) -> list[npt.NDArray[np.uint32]]:
         """An array of ``size`` bytes for each rank."""
         rng = np.random.default_rng(self.seed)
         if not self.dtype.info.is_float:
             return [rng.integers(0, 1 << 32, size // 4, np.uint32) for _ in range(ranks)]
         return [rng.standard_normal(size // 4, np.float32).view(np.uint32) for _ in range(ranks)]
 
-    def _limit(self, shape, size):
+    def _limit(self, shape: Sequence[int], size: int) -> int:
         """Cycles that one FSM with chunks one after the other would not need."""
         chunks = 2 + size // self.config.chunk_bytes
         waits = chunks * (hops(shape) + 2) * (2 * self.link_latency + 1000)
         return 100_000 + waits + int(10 * sum(self.bound(shape, size)))
 
-    def bound(self, shape, size):
+    def bound(self, shape: Sequence[int], size: int) -> list[float]:
         """Cycles that the links of each dimension need."""
         return bound(self.config, shape, size, self.link_rate, ordered=self.ordered)
 
-    def check_results(self, shape, inputs, outputs):
+    def check_results(self, shape: Sequence[int], inputs: Sequence[npt.NDArray[np.uint32]],
+                      outputs: Sequence[npt.NDArray[Any] | None]) -> None:
         """Raises :class:`ClusterFailed` if they are not the model's."""
         expected = model.results(Collective.ALL_REDUCE, shape, inputs, dtype=self.dtype, count=len(inputs[0]),
                                  ordered=self.ordered)
         for rank, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
+            if found is None or wanted is None:
+                raise ClusterFailed(f"Rank {rank} has no result.")
             if not np.array_equal(found, wanted):
                 element = int(np.flatnonzero(found != wanted)[0])
                 raise ClusterFailed(f"Element {element} of rank {rank} is {found[element]:#010x}, "
                                     f"but the model has {wanted[element]:#010x}.")
 
 
-def differences(config, found):
+def differences(config: AceConfig, found: Mapping[str, Any] | Found) -> list[str]:
     """Sentences on what the accelerator's counters and those of memories and links do not agree on."""
-    sentences = []
+    sentences: list[str] = []
     payloads = {(link["rank"], link["port"]): link["payload_bytes"] for link in found["links"]}
     headers = sum(link["header_bytes"] for link in found["links"])
     packets = sum(link[kind] for link in found["links"] for kind in ("credits", "data", "grants", "others"))

@@ -1,22 +1,27 @@
 """A large all-reduce: how often memory is read, how near to the links' bandwidth, and what is busy how long."""
 
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
-from hw.ace.config import WIRE_HEADER_BYTES
+from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
+from sim.ace.bench.runner import Bench, Found
 from sim.ace.bench.traffic import conventional_ratio
 
 __all__ = ["measure", "show", "summary"]
 
 
-def measure(bench, shape, size):
+def measure(bench: Bench, shape: Sequence[int], size: int) -> dict[str, Any]:
     """Everything that is counted of one all-reduce, as ``--json`` has it."""
     return summary(bench.config, shape, size, bench.bound(shape, size),
                    bench.run(shape, size, timeline=True))
 
 
-def summary(config, shape, size, bounds, found):
+def summary(config: AceConfig, shape: Sequence[int], size: int, bounds: Sequence[float],
+            found: Found) -> dict[str, Any]:
     """The same of what :meth:`Bench.run` found."""
     ranks, cycles, beat = prod(shape), found["cycles"], config.beat_bytes
     total = {name: sum(counters[name] for counters in found["counters"]) for name in found["counters"][0]}
@@ -26,7 +31,7 @@ def summary(config, shape, size, bounds, found):
     conventional = (2 * total["reduced_beats"] + total["copied_beats"]) * beat
     data_header = WIRE_HEADER_BYTES * data
 
-    def busy(count):
+    def busy(count: float) -> float:
         return round(count / ranks / cycles, 4)
 
     return {
@@ -69,7 +74,7 @@ def summary(config, shape, size, bounds, found):
     }
 
 
-def show(result, console):
+def show(result: Mapping[str, Any], console: Console) -> None:
     ratio, closed = result["memory_read_ratio"], result["memory_read_ratio_closed_form"]
     console.print(f"Memory is read {ratio:.2f} times less than by an endpoint with partial sums in memory "
                   f"(closed form {closed:.2f}): {result['read_per_byte']:.2f} bytes read and "

@@ -1,9 +1,12 @@
 """What each dimension's links are busy with over the time of a collective, from the packets that left."""
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
-from hw.ace.config import WIRE_HEADER_BYTES
+from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
 from hw.ace.layouts import PacketKind
+from sim.ace.log import Packet
 
 __all__ = ["PARTS", "busy"]
 
@@ -11,7 +14,8 @@ PARTS = 60
 """Into how many the time is cut."""
 
 
-def busy(config, shape, packets, link_rate, begin, cycles, *, parts=PARTS):
+def busy(config: AceConfig, shape: Sequence[int], packets: Iterable[Packet], link_rate: float, begin: int,
+         cycles: int, *, parts: int = PARTS) -> list[list[float]]:
     """Share of each part of the time that a dimension's links carry data, as a list for each dimension.
 
     A packet is carried from when it leaves on; what reaches beyond the end of a part counts in the later ones.
@@ -22,7 +26,7 @@ def busy(config, shape, packets, link_rate, begin, cycles, *, parts=PARTS):
             for one in packets if one.kind == PacketKind.DATA and not one.came]
     dimension, start, size = np.array(sent, np.int64).reshape(-1, 3).T
     edges = np.linspace(0, cycles, parts + 1)
-    shares = []
+    shares: list[list[float]] = []
     for number, ranks in enumerate(shape):
         mine = dimension == number
         first, takes = start[mine], size[mine] / rate

@@ -4,12 +4,14 @@ The first dimension of more than one rank scatters, and at last gathers, the who
 one all-reduces a rank's own part of it.
 """
 
-from hw.ace.config import WIRE_HEADER_BYTES
+from collections.abc import Sequence
+
+from hw.ace.config import WIRE_HEADER_BYTES, AceConfig
 
 __all__ = ["bound", "conventional_ratio", "hops", "one_way"]
 
 
-def one_way(shape, size, *, ordered=False):
+def one_way(shape: Sequence[int], size: int, *, ordered: bool = False) -> list[float]:
     """Bytes of payload that each direction of a rank's links has to carry, by dimension. In rank order, each direction
     of those within the line carries all there is."""
     if ordered:
@@ -19,18 +21,19 @@ def one_way(shape, size, *, ordered=False):
             for dimension, ranks in enumerate(shape)]
 
 
-def bound(config, shape, size, link_rate, *, ordered=False):
+def bound(config: AceConfig, shape: Sequence[int], size: int, link_rate: float, *,
+          ordered: bool = False) -> list[float]:
     """Cycles that the links of each dimension need, with packets as long as they may be."""
     share = config.packet_bytes / (config.packet_bytes + WIRE_HEADER_BYTES)
     return [carried / (link_rate * config.beat_bytes * share) for carried in one_way(shape, size, ordered=ordered)]
 
 
-def hops(shape):
+def hops(shape: Sequence[int]) -> int:
     """Times that something has to cross a link, one after the other: all there is for a short message."""
     return sum(2 * (ranks - 1) for ranks in shape)
 
 
-def conventional_ratio(shape):
+def conventional_ratio(shape: Sequence[int]) -> float:
     """Bytes that an endpoint reads that keeps partial sums in memory, over those of the buffer.
 
     It reads two for each that it sends in a reduce-scatter, own and partial sum, and one in an all-gather.

@@ -1,11 +1,16 @@
 """A small all-reduce beside a large one: alone, of equal priority, and of a higher one."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
+from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from dmace.drivers.ace import Share
 from hw.ace.words import Collective
+from sim.ace.bench.runner import Bench
 from sim.ace.communicators import Communicator
 
 __all__ = ["BESIDE", "LARGE", "SIZES", "cases", "show"]
@@ -22,15 +27,19 @@ _WHEN = 20_000
 """Cycles after the large one began: all of its chunks are under way."""
 
 
-def cases(bench, shape, sizes=SIZES, large=LARGE):
+def cases(bench: Bench, shape: tuple[int, ...], sizes: Sequence[int] = SIZES,
+          large: int = LARGE) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """``(note, case)``; ``case()`` is a row."""
     for size in sizes:
         for name in BESIDE:
-            yield f"{size} B, {name}", lambda size=size, name=name: {
-                "bytes": size, "beside": name, "large": large, "cycles": _cycles(bench, shape, size, name, large)}
+            yield f"{size} B, {name}", partial(_point, bench, shape, size, name, large)
 
 
-def _cycles(bench, shape, size, name, large):
+def _point(bench: Bench, shape: tuple[int, ...], size: int, name: str, large: int) -> dict[str, Any]:
+    return {"bytes": size, "beside": name, "large": large, "cycles": _cycles(bench, shape, size, name, large)}
+
+
+def _cycles(bench: Bench, shape: tuple[int, ...], size: int, name: str, large: int) -> int:
     """From the doorbells until the last rank has seen the end. Each of the two has half of FSMs and slots."""
     config, whole = bench.config, tuple(range(len(shape)))
     fsms, slots = config.fsms // 2, config.slots // 2
@@ -48,7 +57,7 @@ def _cycles(bench, shape, size, name, large):
     return outcome.cycles
 
 
-def show(result, console):
+def show(result: Mapping[str, Any], console: Console) -> None:
     rows = result["urgent"]
     table = Table(title=f"A small all-reduce beside one of {rows[0]['large']:,} B, cycles")
     table.add_column("bytes", justify="right")

@@ -1,7 +1,9 @@
 """Chakra traces as a graph."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.message import DecodeError
 from google.protobuf.proto import parse_length_prefixed
@@ -11,12 +13,13 @@ from hw.errors import UserError
 from sim.system.graph import Graph, Kind, Node
 from sim.system.workloads import GROUPS, Exchange, Work
 
+from . import schema
 from .schema import CollectiveType, GlobalMetadata, NodeProto, NodeType
 
 __all__ = ["read"]
 
 
-def read(name):
+def read(name: str | Path) -> Graph:
     """:class:`Graph` of a trace ``FILE.et``, or of traces ``NAME.0.et``, ``NAME.1.et``, ..., which must be alike.
 
     A collective's group is ``comm_group``, where that is one of ours; else ``involved_dim`` must have all dimensions
@@ -34,9 +37,10 @@ def read(name):
             raise UserError(f"the trace {one} is not like {paths[0]}; only steps that all ranks do alike can be run.")
     metadata, nodes = _messages(paths[0])
     attributes = _attributes(metadata)
-    order, graph = _sorted(nodes, paths[0]), []
+    order = _sorted(nodes, paths[0])
+    graph: list[Node] = []
     numbers = {node.id: number for number, node in enumerate(order)}
-    previous = None
+    previous: int | None = None
     for node in order:
         made = _node(node, numbers, paths[0])
         if made.kind == Kind.COMPUTE:
@@ -50,18 +54,18 @@ def read(name):
                  source=attributes.get("source", f"Chakra trace {paths[0].name}"))
 
 
-def _ranks(prefix):
+def _ranks(prefix: Path) -> list[Path]:
     paths = sorted(prefix.parent.glob(f"{prefix.name}.*.et"))
     if not paths:
         raise UserError(f"there is no trace {prefix}.0.et.")
     return paths
 
 
-def _messages(path):
+def _messages(path: Path) -> tuple[schema.Attributed, list[schema.Node]]:
     with path.open("rb") as file:
         try:
             metadata = parse_length_prefixed(GlobalMetadata, file)
-            nodes = []
+            nodes: list[schema.Node] = []
             while (node := parse_length_prefixed(NodeProto, file)) is not None:
                 nodes.append(node)
         except (DecodeError, ValueError) as error:
@@ -71,12 +75,13 @@ def _messages(path):
     return metadata, nodes
 
 
-def _sorted(nodes, path):
+def _sorted(nodes: Sequence[schema.Node], path: Path) -> list[schema.Node]:
     """Nodes in the order of the file, but each after those that it needs."""
     known = {node.id: node for node in nodes}
     if len(known) != len(nodes):
         raise UserError(f"{path} has two nodes of one id.")
-    order, state = [], {}
+    order: list[schema.Node] = []
+    state: dict[int, str] = {}
     for first in nodes:
         stack = [first]
         while stack:
@@ -100,15 +105,16 @@ def _sorted(nodes, path):
     return order
 
 
-def _node(node, numbers, path):
+def _node(node: schema.Node, numbers: Mapping[int, int], path: Path) -> Node:
     attributes = _attributes(node)
-    common = {"number": numbers[node.id], "layer": str(attributes.get("layer", node.name)),
-              "part": str(attributes.get("part", "")), "step": _whole(attributes, "step", 0),
-              "after": tuple(sorted({numbers[need] for need in (*node.ctrl_deps, *node.data_deps)}))}
+    common: dict[str, Any] = {
+        "number": numbers[node.id], "layer": str(attributes.get("layer", node.name)),
+        "part": str(attributes.get("part", "")), "step": _whole(attributes, "step", 0),
+        "after": tuple(sorted({numbers[need] for need in (*node.ctrl_deps, *node.data_deps)}))}
     where = f"{path}: node {node.id}"
     try:
         if node.type == NodeType.COMM_COLL:
-            return Node(kind=Kind.COLLECTIVE, exchange=_exchange(attributes, where),
+            return Node(kind=Kind.COLLECTIVE, exchange=_exchange(attributes),
                         priority=_whole(attributes, "comm_priority", 0), **common)
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
@@ -117,6 +123,7 @@ def _node(node, numbers, path):
     if node.type != NodeType.COMP:
         kind = NodeType(node.type).name if node.type in set(NodeType) else str(node.type)
         raise UserError(f"{where} is of type {kind}; only COMP and COMM_COLL can be run.")
+    seconds: float | None
     if "duration_ns" in attributes:
         seconds = float(attributes["duration_ns"]) / 1e9
     else:
@@ -127,7 +134,7 @@ def _node(node, numbers, path):
     return Node(kind=Kind.DELAY if attributes.get("is_cpu_op") else Kind.COMPUTE, work=work, **common)
 
 
-def _exchange(attributes, where):
+def _exchange(attributes: Mapping[str, Any]) -> Exchange:
     kind = _whole(attributes, "comm_type", -1)
     names = {one.value: one.name for one in CollectiveType} | {CollectiveType.REDUCE_SCATTER_BLOCK: "REDUCE_SCATTER"}
     if names.get(kind) not in Collective.__members__:
@@ -138,16 +145,16 @@ def _exchange(attributes, where):
     return Exchange(collective=Collective[names[kind]], bytes=_whole(attributes, "comm_size", 0), group=group)
 
 
-def _attributes(message):
-    made = {}
+def _attributes(message: schema.Attributed) -> dict[str, Any]:
+    made: dict[str, Any] = {}
     for attribute in message.attr:
         which = attribute.WhichOneof("value")
-        value = getattr(attribute, which) if which else None
+        value: Any = getattr(attribute, which) if which else None
         made[attribute.name] = list(value.values) if which == "bool_list" else value
     return made
 
 
-def _whole(attributes, name, default):
+def _whole(attributes: Mapping[str, Any], name: str, default: int) -> int:
     value = attributes.get(name, default)
     if not isinstance(value, int):
         raise UserError(f"{name} must be an integer, not {value!r}.")

@@ -6,10 +6,13 @@ read.
 """
 
 import enum
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-__all__ = ["VERSION", "AttributeProto", "CollectiveType", "GlobalMetadata", "NodeProto", "NodeType"]
+__all__ = ["VERSION", "Attribute", "AttributeProto", "Attributed", "CollectiveType", "GlobalMetadata", "Node",
+           "NodeProto", "NodeType"]
 
 VERSION = "0.0.4"
 _PACKAGE = "ChakraProtoMsg"
@@ -38,7 +41,33 @@ class CollectiveType(enum.IntEnum):
     BARRIER = 9
 
 
-_MESSAGES = {
+class Attribute(Protocol):
+    """An ``AttributeProto``; ``WhichOneof("value")`` names the field that is set."""
+
+    name: str
+
+    def WhichOneof(self, group: str, /) -> str | None:
+        ...
+
+
+class Attributed(Protocol):
+    """A message with attributes."""
+
+    attr: Iterable[Attribute]
+
+
+class Node(Attributed, Protocol):
+    """A ``NodeProto``."""
+
+    id: int
+    name: str
+    type: int
+    ctrl_deps: list[int]
+    data_deps: list[int]
+    duration_micros: int
+
+
+_MESSAGES: dict[str, list[tuple[Any, ...]]] = {
     "BoolList": [("values", 1, "bool", "repeated")],
     "AttributeProto": [
         ("name", 1, "string"), ("doc_string", 2, "string"), ("double_val", 3, "double", "value"),
@@ -60,7 +89,7 @@ _MESSAGES = {
 """Fields: name, number, type, and ``repeated`` or the ``oneof`` that they are in."""
 
 
-def _classes():
+def _classes() -> list[Any]:
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="et_def_subset.proto", package=_PACKAGE, syntax="proto3")
     for name, fields in _MESSAGES.items():

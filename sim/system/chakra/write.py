@@ -1,18 +1,21 @@
 """A graph as Chakra traces."""
 
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.proto import serialize_length_prefixed
 
-from sim.system.graph import Kind
+from sim.system.graph import Graph, Kind, Node
+from sim.system.workloads import Processor
 
 from .schema import VERSION, AttributeProto, CollectiveType, GlobalMetadata, NodeProto, NodeType
 
 __all__ = ["write"]
 
 
-def write(graph, prefix, shape, processor):
+def write(graph: Graph, prefix: str | Path, shape: Sequence[int], processor: Processor) -> list[Path]:
     """Write ``PREFIX.RANK.et`` for each rank, and return the paths.
 
     Parameters
@@ -22,7 +25,7 @@ def write(graph, prefix, shape, processor):
     shape : tuple of int
         Ranks along each dimension.
     processor : Processor
-        Whose roofline says how long a node computes.
+        Its roofline tells how long a node computes.
     """
     metadata = GlobalMetadata(version=VERSION, attr=[
         _attribute("schema", string_val=f"symmetric, {graph.steps} steps"),
@@ -37,18 +40,17 @@ def write(graph, prefix, shape, processor):
     return paths
 
 
-def _attribute(name, **value):
+def _attribute(name: str, **value: bool | int | float | str) -> Any:
     return AttributeProto(name=name, **value)
 
 
-def _node(node, processor):
+def _node(node: Node, processor: Processor) -> Any:
     made = NodeProto(id=node.number, name=f"{node.layer or 'node'}.{node.part or node.kind.value}.{node.step}",
                      data_deps=node.after, ctrl_deps=[] if node.previous is None else [node.previous])
     attributes = [_attribute("layer", string_val=node.layer), _attribute("part", string_val=node.part),
                   _attribute("step", int64_val=node.step), _attribute("is_cpu_op", bool_val=node.kind == Kind.DELAY)]
-    if node.kind == Kind.COLLECTIVE:
+    if (exchange := node.exchange) is not None:
         made.type = NodeType.COMM_COLL
-        exchange = node.exchange
         attributes += [_attribute("comm_type", int64_val=CollectiveType[exchange.collective.name]),
                        _attribute("comm_size", int64_val=exchange.bytes),
                        _attribute("comm_priority", int32_val=node.priority),

@@ -1,8 +1,13 @@
 """The page of a report."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
+from typing import Any
 
+from sim.system.experiment import Experiment
 from sim.system.settings import flatten
+from sim.system.training import Run
 
 from . import plots
 
@@ -18,7 +23,7 @@ figcaption { color: #555; } details { margin: 1em 0; } summary { cursor: pointer
 """
 
 
-def table(rows):
+def table(rows: Sequence[Mapping[str, object]]) -> str:
     """HTML of a list of dicts of equal keys."""
     if not rows:
         return ""
@@ -28,17 +33,17 @@ def table(rows):
     return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>\n"
 
 
-def section(title, *parts):
+def section(title: str, *parts: str) -> str:
     return f"<section><h2>{escape(title)}</h2>\n{''.join(parts)}</section>\n"
 
 
-def page(title, *sections):
+def page(title: str, *sections: str) -> str:
     """A whole page."""
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>\n'
             f"<style>{_STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n{''.join(sections)}</body></html>\n")
 
 
-def write(path, experiments, runs, result):
+def write(path: Path, experiments: Sequence[Experiment], runs: Sequence[Run], result: Mapping[str, Any]) -> None:
     """Write the report of ``dmace train``.
 
     Parameters
@@ -80,22 +85,22 @@ def write(path, experiments, runs, result):
     path.write_text(page(f"{runs[0].graph.name} on {shape} ranks", *sections), encoding="utf-8")
 
 
-def figure(svg, caption):
+def figure(svg: str, caption: str) -> str:
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>\n"
 
 
-def _layers(run):
+def _layers(run: Run) -> list[dict[str, object]]:
     return [{"layer": one.layer} | {f"{name.replace('_', ' ')}, us": getattr(one, name) * 1e6 for name in (
         "forward", "input_grad", "weight_grad", "exchange", "exposed")} for one in run.layers()]
 
 
-def _inputs(experiments):
+def _inputs(experiments: Iterable[Experiment]) -> list[dict[str, object]]:
     flat = {experiment.endpoint: flatten(experiment.config()) for experiment in experiments}
     names = dict.fromkeys(name for values in flat.values() for name in values)
     return [{"input": name} | {endpoint: values.get(name) for endpoint, values in flat.items()} for name in names]
 
 
-def _text(value):
+def _text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):

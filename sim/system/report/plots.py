@@ -1,20 +1,27 @@
 """Plots of training predictions, as SVG texts."""
 
 import io
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sim.system.configuration import ENDPOINTS
 from sim.system.graph import Kind
+from sim.system.training import Run, Span
 
 __all__ = ["curves", "iterations", "layers", "links", "over_ranks", "svg", "timeline"]
 
 COLOURS = {"forward": "#4477aa", "input_grad": "#66ccee", "weight_grad": "#228833", "update": "#bbbbbb"}
 MOST_LANES, MOST_LAYERS = 24, 20
 
+_Rows = Sequence[Mapping[str, Any]]
+"""As :func:`sim.system.experiment.row` makes them."""
 
-def svg(figure):
+
+def svg(figure: Figure) -> str:
     """The figure, to be put into HTML: text stays text, and the same figure gives the same bytes."""
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dmace"}):
         out = io.StringIO()
@@ -23,7 +30,7 @@ def svg(figure):
     return text[text.index("<svg"):]
 
 
-def _axes(height, width=9.0):
+def _axes(height: float, width: float = 9.0) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height))
     axes = figure.subplots()
     for side in ("top", "right"):
@@ -31,12 +38,12 @@ def _axes(height, width=9.0):
     return figure, axes
 
 
-def _legend(axes, columns):
+def _legend(axes: Axes, columns: int) -> None:
     """Above the plot, where no data are."""
     axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize="small")
 
 
-def iterations(rows):
+def iterations(rows: _Rows) -> str:
     """Bars: compute alone, what it is slowed by, and exposed communication of each endpoint."""
     figure, axes = _axes(0.6 + 0.45 * len(rows))
     names = [row["endpoint"] for row in rows]
@@ -54,7 +61,7 @@ def iterations(rows):
     return svg(figure)
 
 
-def links(rows):
+def links(rows: _Rows) -> str:
     """Bars: utilisation of each dimension's links."""
     figure, axes = _axes(2.4)
     dimensions = sorted(int(name.rpartition("_")[2]) for name in rows[0] if name.startswith("link_utilisation_"))
@@ -69,12 +76,13 @@ def links(rows):
     return svg(figure)
 
 
-def timeline(run):
+def timeline(run: Run) -> str:
     """The last iteration: compute by pass, and below it collectives, those in flight together below each other."""
     last = max(node.step for node in run.graph.nodes)
     spans = [span for span in run.spans if span.node.step == last]
     origin = min(span.begin for span in spans)
-    lanes, ends = [], []
+    lanes: list[tuple[int, Span]] = []
+    ends: list[float] = []
     for span in sorted((span for span in spans if span.node.kind == Kind.COLLECTIVE), key=lambda span: span.begin):
         lane = next((number for number, end in enumerate(ends) if end <= span.begin), len(ends))
         if lane == len(ends):
@@ -101,10 +109,10 @@ def timeline(run):
     return svg(figure)
 
 
-def layers(runs):
+def layers(runs: Mapping[str, Run]) -> str:
     """Bars: exposed communication by layer, the worst layers of all runs by name."""
     times = {name: {one.layer: one.exposed for one in run.layers()} for name, run in runs.items()}
-    worst = {}
+    worst: dict[str, float] = {}
     for mine in times.values():
         for layer, seconds in mine.items():
             worst[layer] = max(worst.get(layer, 0.0), seconds)
@@ -121,10 +129,11 @@ def layers(runs):
     return svg(figure)
 
 
-def curves(rows, x, y, by, *, xlabel=None, ylabel=None, log=False):
+def curves(rows: _Rows, x: str, y: str, by: Sequence[str], *, xlabel: str | None = None, ylabel: str | None = None,
+           log: bool = False) -> str:
     """Lines of ``y`` over ``x``, one for each combination of values of the columns ``by``."""
     figure, axes = _axes(3.4, 7.0)
-    groups = {}
+    groups: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(str(row.get(name)) for name in by), []).append((row[x], row[y]))
     for name, points in groups.items():
@@ -141,13 +150,13 @@ def curves(rows, x, y, by, *, xlabel=None, ylabel=None, log=False):
     return svg(figure)
 
 
-def over_ranks(rows, varied):
+def over_ranks(rows: _Rows, varied: Sequence[str]) -> Figure | None:
     """Figure: iteration time over Ideal's, against the number of ranks; a line for each endpoint, a panel for each
     combination of the other values. None where there is no Ideal, or one number of ranks only."""
     panels = [name for name in varied if name not in ("endpoint", "nodes") and name.partition(".")[0] not in ENDPOINTS]
     ideal = {tuple(one.get(name) for name in (*panels, "nodes")): one["step_seconds"] for one in rows
              if one["endpoint"] == "ideal"}
-    lines = {}
+    lines: dict[tuple[Any, ...], dict[str, list[tuple[int, float]]]] = {}
     for one in rows:
         key = tuple(one.get(name) for name in panels)
         own = [f"{one[name]} {name.partition('.')[2]}" for name in varied

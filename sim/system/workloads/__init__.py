@@ -8,9 +8,11 @@
 """
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 from hw.errors import UserError
+from sim.system.settings import Setting
 
 from . import csv_file
 from .dlrm import dlrm
@@ -22,13 +24,13 @@ __all__ = ["GROUPS", "MADE", "NAMES", "TABLES", "Exchange", "Layer", "Pass", "Pr
 
 TABLES = Path(__file__).parent / "tables"
 
-MADE = {"gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
+MADE: dict[str, Callable[..., Workload]] = {"gnmt": gnmt, "resnet50-shapes": resnet50, "dlrm-shapes": dlrm}
 """Name -> function that makes the workload."""
 
 NAMES = (*sorted(path.stem for path in TABLES.glob("*.csv")), *MADE)
 
 
-def load(name, **settings):
+def load(name: str, **settings: Setting) -> Workload:
     """A :class:`Workload` by name, or of a file that ends in ``.csv``.
 
     Parameters
@@ -42,9 +44,10 @@ def load(name, **settings):
         for key, value in settings.items():
             if key not in known:
                 raise UserError(f"the workload {name} has no setting {key!r}; it has {', '.join(known)}.")
-            if isinstance(known[key].default, bool) != isinstance(value, bool) or not 0 <= value < 1 << 20:
+            boolean = isinstance(known[key].default, bool)
+            if not isinstance(value, int) or isinstance(value, bool) != boolean or not 0 <= value < 1 << 20:
                 raise UserError(f"{key} of the workload {name} must be like {known[key].default}, not {value!r}.")
-            if not isinstance(value, bool) and value < 1:
+            if not boolean and value < 1:
                 raise UserError(f"{key} of the workload {name} must be 1 or more, not {value}.")
         return MADE[name](**settings)
     if settings:

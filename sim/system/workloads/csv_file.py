@@ -21,12 +21,14 @@ nothing, and so is an empty field.
 """
 
 import csv
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hw.ace.words import Collective
 from hw.errors import UserError
 
-from .layer import PASSES, Exchange, Layer, Pass, Work, Workload
+from .layer import BACKWARD, PASSES, Exchange, Layer, Pass, Work, Workload
 
 __all__ = ["read", "write"]
 
@@ -35,7 +37,7 @@ COLUMNS = ("layer", *(f"{name}_{part}" for name in PASSES for part in _PARTS), "
 _KEYS = ("name", "source", "model_parallel", "backward")
 
 
-def read(path):
+def read(path: str | Path) -> Workload:
     """:class:`Workload` of a file. Raises :class:`UserError` that names the file, the line and the rule."""
     path = Path(path)
     try:
@@ -44,7 +46,8 @@ def read(path):
         raise UserError(f"there is no workload file {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"the workload {path} cannot be read: {error}.") from None
-    said, rows = {"name": path.stem}, []
+    said = {"name": path.stem}
+    rows: list[tuple[int, str]] = []
     for number, line in enumerate(lines, 1):
         if line.startswith("#"):
             key, colon, value = line[1:].partition(":")
@@ -68,24 +71,25 @@ def read(path):
             layers.append(_layer(dict(zip(columns, (field.strip() for field in fields), strict=True))))
         except UserError as error:
             raise UserError(f"{path}, line {number}: {error}") from None
-    said["model_parallel"] = int(_number(said, "model_parallel", 1, whole=True))
-    return Workload(layers=tuple(layers), **said)
+    return Workload(layers=tuple(layers), name=said["name"], source=said.get("source", ""),
+                    model_parallel=int(_number(said, "model_parallel", 1, whole=True)),
+                    backward=said.get("backward", BACKWARD[0]))
 
 
-def _layer(row):
+def _layer(row: Mapping[str, str]) -> Layer:
     if not row["layer"]:
         raise UserError("a layer must have a name.")
     return Layer(name=row["layer"], update=_number(row, "update_ns") / 1e9,
                  **{name: _pass(row, name) for name in PASSES})
 
 
-def _pass(row, name):
-    work = {"flops": int(_number(row, f"{name}_flops", whole=True)),
-            "memory_bytes": int(_number(row, f"{name}_memory_bytes", whole=True))}
+def _pass(row: Mapping[str, str], name: str) -> Pass:
+    work = Work(flops=int(_number(row, f"{name}_flops", whole=True)),
+                memory_bytes=int(_number(row, f"{name}_memory_bytes", whole=True)))
     if row.get(f"{name}_ns"):
-        if work["flops"]:
+        if work.flops:
             raise UserError(f"{name} has both {name}_ns and {name}_flops; give one.")
-        work["seconds"] = _number(row, f"{name}_ns") / 1e9
+        work = replace(work, seconds=_number(row, f"{name}_ns") / 1e9)
     exchange, kind = None, row.get(f"{name}_collective", "").lower()
     if kind:
         known = {one.name.lower(): one for one in Collective}
@@ -95,10 +99,10 @@ def _pass(row, name):
                             group=row.get(f"{name}_group") or "all")
     elif _number(row, f"{name}_bytes"):
         raise UserError(f"{name}_bytes needs a {name}_collective.")
-    return Pass(work=Work(**work), exchange=exchange, other=row.get(f"{name}_layer", ""))
+    return Pass(work=work, exchange=exchange, other=row.get(f"{name}_layer", ""))
 
 
-def _number(row, column, default=0, *, whole=False):
+def _number(row: Mapping[str, str], column: str, default: int = 0, *, whole: bool = False) -> float:
     text = str(row.get(column) or default)
     try:
         value = int(text) if whole else float(text)
@@ -109,11 +113,11 @@ def _number(row, column, default=0, *, whole=False):
     return value
 
 
-def write(workload, path):
+def write(workload: Workload, path: str | Path) -> None:
     """Write a workload, with those columns only that have something; :func:`read` gives an equal one back."""
     rows = []
     for layer in workload.layers:
-        row = {"layer": layer.name, "update_ns": _written(layer.update * 1e9)}
+        row: dict[str, str | int] = {"layer": layer.name, "update_ns": _written(layer.update * 1e9)}
         for name, one in layer.passes():
             work, exchange = one.work, one.exchange
             row |= {f"{name}_ns": "" if work.seconds is None else _written(work.seconds * 1e9) or "0",
@@ -132,7 +136,7 @@ def write(workload, path):
         writer.writerows(rows)
 
 
-def _written(value):
+def _written(value: float) -> str:
     """A number with as many digits as it needs."""
     text = f"{value:.12g}"
     return "" if text == "0" else text

@@ -19,7 +19,7 @@ DENSE, WIDTH, TABLES = 13, 128, 26
 BOTTOM, TOP = (512, 256, WIDTH), (1024, 1024, 512, 256, 1)
 
 
-def dlrm(*, batch=512, element=2):
+def dlrm(*, batch: int = 512, element: int = 2) -> Workload:
     """A training step.
 
     Parameters
@@ -38,7 +38,7 @@ def dlrm(*, batch=512, element=2):
                     # Rows are read, changed and written back.
                     weight_grad=Pass(work=Work(memory_bytes=3 * looked_up)))]
 
-    def perceptron(name, sizes):
+    def perceptron(name: str, sizes: tuple[int, ...]) -> None:
         for number, (inputs, outputs) in enumerate(pairwise(sizes), 1):
             layers.append(shapes.layer(f"{name}_{number}", shapes.dense(batch, inputs, outputs, element),
                                        (inputs + 1) * outputs, element))

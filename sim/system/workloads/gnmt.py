@@ -6,14 +6,15 @@ input; an attention of one hidden layer of 1024; word pieces from a vocabulary o
 """
 
 from . import shapes
-from .layer import Work, Workload
+from .layer import Layer, Work, Workload
 
 __all__ = ["gnmt"]
 
 HIDDEN, LAYERS, VOCABULARY = 1024, 8, 32_000
 
 
-def gnmt(*, batch=128, source_tokens=25, target_tokens=25, element=2, resident=False):
+def gnmt(*, batch: int = 128, source_tokens: int = 25, target_tokens: int = 25, element: int = 2,
+         resident: bool = False) -> Workload:
     """A training step.
 
     Parameters
@@ -27,13 +28,14 @@ def gnmt(*, batch=128, source_tokens=25, target_tokens=25, element=2, resident=F
     resident : bool
         Recurrent weights stay on the chip between steps.
     """
-    h, layers = HIDDEN, []
+    h = HIDDEN
+    layers: list[Layer] = []
 
-    def lstm(name, steps, inputs):
+    def lstm(name: str, steps: int, inputs: int) -> None:
         layers.append(shapes.layer(name, shapes.lstm(batch, steps, inputs, h, element, resident=resident),
                                    4 * h * (inputs + h + 1), element))
 
-    def table(name, tokens):
+    def table(name: str, tokens: int) -> None:
         layers.append(shapes.layer(name, shapes.embedding(batch * tokens, h, VOCABULARY, element), VOCABULARY * h,
                                    element, first=True))
 
@@ -55,11 +57,12 @@ def gnmt(*, batch=128, source_tokens=25, target_tokens=25, element=2, resident=F
         f"{8 * element}-bit elements, recurrent weights {'resident' if resident else 're-read at each step'}"))
 
 
-def _attention(batch, source, target, element):
-    """Works: keys and queries through a matrix each; for each target token a score and a sum over all source tokens,
-    whose keys and values are read again."""
+def _attention(batch: int, source: int, target: int, element: int) -> shapes.Works:
+    """Keys and queries through a matrix each; for each target token a score and a sum over all source tokens, whose
+    keys and values are read again."""
     keys = shapes.dense(batch * source, HIDDEN, HIDDEN, element, activation=False)
     queries = shapes.dense(batch * target, HIDDEN, HIDDEN, element, activation=False)
     pairs = batch * source * target * HIDDEN
     over = Work(flops=4 * pairs, memory_bytes=2 * element * pairs)
-    return tuple(shapes.total(*works, over) for works in zip(keys, queries, strict=True))
+    forward, input_grad, weight_grad = (shapes.total(*works, over) for works in zip(keys, queries, strict=True))
+    return forward, input_grad, weight_grad

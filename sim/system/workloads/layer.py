@@ -35,7 +35,7 @@ class Processor:
     efficiency: float = 1.0
     memory: float = 900e9
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, value in (("flops", self.flops), ("memory", self.memory)):
             if not 0 < value < float("inf"):
                 raise UserError(f"the processor's {name} must be above 0, not {value!r}.")
@@ -61,13 +61,13 @@ class Work:
     flops: int = 0
     memory_bytes: int = 0
 
-    def alone(self, processor):
+    def alone(self, processor: Processor) -> float:
         """Seconds when nothing disturbs it: the slower of arithmetic and memory."""
         if self.seconds is not None:
             return self.seconds
         return max(self.flops / (processor.flops * processor.efficiency), self.memory_bytes / processor.memory)
 
-    def arithmetic(self, processor):
+    def arithmetic(self, processor: Processor) -> float:
         """Seconds with a memory that is never waited for; all of it where the traffic is not known."""
         if self.seconds is not None:
             return self.seconds
@@ -91,7 +91,7 @@ class Exchange:
     bytes: int
     group: str = "all"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.bytes < 1:
             raise UserError(f"an exchange must have 1 byte or more, not {self.bytes}.")
         if self.group not in GROUPS:
@@ -136,9 +136,14 @@ class Layer:
     weight_grad: Pass = field(default_factory=Pass)
     update: float = 0.0
 
-    def passes(self):
+    def __getitem__(self, name: str) -> Pass:
+        """The pass of a name in :data:`PASSES`."""
+        found: Pass = getattr(self, name)
+        return found
+
+    def passes(self) -> list[tuple[str, Pass]]:
         """Name and :class:`Pass` of each."""
-        return [(name, getattr(self, name)) for name in PASSES]
+        return [(name, self[name]) for name in PASSES]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +167,7 @@ class Workload:
     model_parallel: int = 1
     backward: str = "weight-first"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.layers:
             raise UserError(f"the workload {self.name} has no layers.")
         if self.model_parallel < 0:
@@ -170,7 +175,7 @@ class Workload:
         if self.backward not in BACKWARD:
             raise UserError(f"the workload {self.name}: backward must be one of {', '.join(BACKWARD)}, "
                             f"not {self.backward!r}.")
-        numbers = {}
+        numbers: dict[str, int] = {}
         for number, layer in enumerate(self.layers):
             if numbers.setdefault(layer.name, number) != number:
                 raise UserError(f"the workload {self.name} has two layers {layer.name!r}.")
@@ -185,22 +190,23 @@ class Workload:
                     raise UserError(f"the workload {self.name}: {name} of {layer.name} cannot name {one.other}; only a "
                                     "forward pass and an input gradient can, and only a later layer.")
 
-    def bytes(self, collective=None, name=None):
+    def bytes(self, collective: Collective | None = None, name: str | None = None) -> int:
         """Bytes of all exchanges, or of those of a collective or a pass."""
         return sum(one.exchange.bytes for layer in self.layers for which, one in layer.passes()
                    if one.exchange and collective in (None, one.exchange.collective) and name in (None, which))
 
-    def seconds(self, processor, name=None):
+    def seconds(self, processor: Processor, name: str | None = None) -> float:
         """Compute of a step when nothing disturbs it, or of one pass."""
         return sum(one.work.alone(processor) for layer in self.layers for which, one in layer.passes()
                    if name in (None, which))
 
-    def scaled(self, factor):
+    def scaled(self, factor: float) -> "Workload":
         """The same with compute ``factor`` times as fast."""
-        def faster(one):
+        def faster(one: Pass) -> Pass:
             work = one.work
             return replace(one, work=Work(seconds=None if work.seconds is None else work.seconds / factor,
                                           flops=round(work.flops / factor),
                                           memory_bytes=round(work.memory_bytes / factor)))
         return replace(self, layers=tuple(
-            replace(layer, **{name: faster(one) for name, one in layer.passes()}) for layer in self.layers))
+            replace(layer, forward=faster(layer.forward), input_grad=faster(layer.input_grad),
+                    weight_grad=faster(layer.weight_grad)) for layer in self.layers))

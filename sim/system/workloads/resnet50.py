@@ -5,7 +5,7 @@ convolution, as in the implementations that are measured today.
 """
 
 from . import shapes
-from .layer import Workload
+from .layer import Layer, Workload
 
 __all__ = ["resnet50"]
 
@@ -13,7 +13,7 @@ STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 """Width and blocks."""
 
 
-def resnet50(*, batch=32, element=2):
+def resnet50(*, batch: int = 32, element: int = 2) -> Workload:
     """A training step on images of 224 x 224.
 
     Parameters
@@ -23,10 +23,11 @@ def resnet50(*, batch=32, element=2):
     element : int
         Bytes of weights, activations and gradients: 2 is FP16.
     """
-    layers = []
+    layers: list[Layer] = []
 
-    def convolution(name, size, inputs, outputs, kernel, stride=1, **more):
-        works = shapes.convolution(batch, size, inputs, outputs, kernel, stride, element, **more)
+    def convolution(name: str, size: int, inputs: int, outputs: int, kernel: int, stride: int = 1, *,
+                    shortcut: bool = False) -> None:
+        works = shapes.convolution(batch, size, inputs, outputs, kernel, stride, element, shortcut=shortcut)
         # Two numbers of batch normalisation for each output.
         layers.append(shapes.layer(name, works, inputs * outputs * kernel * kernel + 2 * outputs, element,
                                    first=not layers))

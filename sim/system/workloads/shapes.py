@@ -8,22 +8,23 @@ from hw.ace.words import Collective
 
 from .layer import Exchange, Layer, Pass, Work
 
-__all__ = ["convolution", "dense", "embedding", "gradients", "layer", "lstm", "total"]
+__all__ = ["Works", "convolution", "dense", "embedding", "gradients", "layer", "lstm", "total"]
 
-_MATRIX = ("forward", "input_grad", "weight_grad")
+Works = tuple[Work, Work, Work]
+"""Work of a layer's forward pass, and of its two gradients: input and weight."""
 
 
-def total(*works):
+def total(*works: Work) -> Work:
     """Kernels of a pass, one after the other, as one work."""
     return Work(flops=sum(work.flops for work in works), memory_bytes=sum(work.memory_bytes for work in works))
 
 
-def gradients(parameters, element):
-    """All-reduce of the gradients of so many parameters, of ``element`` bytes each."""
+def gradients(parameters: int, element: int) -> Exchange:
+    """All-reduce of the gradients of ``parameters`` parameters, of ``element`` bytes each."""
     return Exchange(collective=Collective.ALL_REDUCE, bytes=parameters * element)
 
 
-def layer(name, works, parameters, element, *, first=False):
+def layer(name: str, works: Works, parameters: int, element: int, *, first: bool = False) -> Layer:
     """Data-parallel layer with the works of its three passes. ``first``: nobody needs its input gradient."""
     forward, input_grad, weight_grad = works
     exchange = gradients(parameters, element) if parameters else None
@@ -31,7 +32,7 @@ def layer(name, works, parameters, element, *, first=False):
                  weight_grad=Pass(work=weight_grad, exchange=exchange))
 
 
-def dense(rows, inputs, outputs, element, *, activation=True):
+def dense(rows: int, inputs: int, outputs: int, element: int, *, activation: bool = True) -> Works:
     """Works of ``rows`` vectors through a matrix and a bias; the activation reads and writes the outputs once more."""
     product = Work(flops=2 * rows * inputs * outputs,
                    memory_bytes=element * (rows * inputs + inputs * outputs + rows * outputs))
@@ -39,7 +40,8 @@ def dense(rows, inputs, outputs, element, *, activation=True):
     return total(product, more), total(product, more), product
 
 
-def convolution(batch, size, inputs, outputs, kernel, stride, element, *, shortcut=False):
+def convolution(batch: int, size: int, inputs: int, outputs: int, kernel: int, stride: int, element: int, *,
+                shortcut: bool = False) -> Works:
     """Works of a square convolution with batch normalisation and ReLU.
 
     An implicit matrix product, so that inputs are read once. Statistics come out of the product; normalisation and ReLU
@@ -55,7 +57,7 @@ def convolution(batch, size, inputs, outputs, kernel, stride, element, *, shortc
             total(product, Work(memory_bytes=5 * norm)), product)
 
 
-def lstm(batch, steps, inputs, hidden, element, *, resident=False):
+def lstm(batch: int, steps: int, inputs: int, hidden: int, element: int, *, resident: bool = False) -> Works:
     """Works of an LSTM layer over ``steps`` tokens.
 
     The inputs of all steps are one product. The recurrent product of a step waits for the step before and reads its
@@ -71,7 +73,7 @@ def lstm(batch, steps, inputs, hidden, element, *, resident=False):
     return total(entering, recurrent, pointwise), total(entering, recurrent, pointwise), total(entering, at_once)
 
 
-def embedding(rows, width, vocabulary, element):
+def embedding(rows: int, width: int, vocabulary: int, element: int) -> Works:
     """Works of a table that ``rows`` tokens look up; the gradient is a table of its own, as wide and as long."""
     looked_up = Work(memory_bytes=2 * element * rows * width)
     return looked_up, Work(), Work(memory_bytes=element * (rows * width + vocabulary * width))
