@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hw.ace.collectives import Collective
+
 __all__ = ["Extent", "Extents", "extents", "placed", "scattered", "skewed"]
 
 Extent = tuple[int, int]
