@@ -11,11 +11,13 @@ __all__ = ["AceTimingOptions"]
 class AceTimingOptions(TimingOptions):
     """Cuts of a collectives accelerator's critical paths, each independent of the others.
 
+    With all of them a hop takes four cycles more: two in the SRAM, one in the replay buffer, one in the receive buffer.
+
     Parameters
     ----------
     sram_output_register : bool
-        From the SRAM's block RAM to the multiplexer of its reader. One cycle for each read of the SRAM, so two for each
-        hop of a reduction: one to add, one to send.
+        From the SRAM's block RAM to the multiplexer of its reader. One cycle for each read of the SRAM; two for each
+        hop, which reads when a packet is received and when it is sent.
     replay_output_register : bool
         From the replay buffer's block RAM to the choice of a packet and its CRC. One cycle for each packet on a link;
         none where the buffer is LUT RAM.
