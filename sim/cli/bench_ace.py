@@ -68,14 +68,14 @@ def run(args: argparse.Namespace) -> int:
     doing = "all-reduce"
     with measuring(f"ace {args.config}") as (building, tell):
         many = sweep.largest(config)
-        libraries = {one: build_library(one, status=building) for one in ([config, many] if args.sweep else [config])}
-        bench, wider = (Bench(one, libraries.get(one), link_rate=args.link_rate, link_latency=args.latency,
-                              dtype=DType[args.type.upper()], seed=args.seed, ordered=args.ordered,
+        benches = {one: Bench(one, build_library(one, status=building), link_rate=args.link_rate,
+                              link_latency=args.latency, dtype=DType[args.type.upper()], seed=args.seed, ordered=args.ordered,
                               tell=lambda cycle: tell(f"{doing}: {cycle:,} cycles", advance=0))
-                        for one in (config, many))
+                   for one in ([config, many] if args.sweep else [config])}
+        bench = benches[config]
         lists = {"latency": list(latency.cases(bench, shape)),
                  "urgent": list(urgent.cases(bench, shape)) if args.urgent else [],
-                 "sweep": list(sweep.cases(wider, _default_bytes(config, (8,)))) if args.sweep else [],
+                 "sweep": list(sweep.cases(benches[many], _default_bytes(config, (8,)))) if args.sweep else [],
                  "loss": list(loss.cases(bench, shape, size)) if args.loss else []}
         tell(doing, total=1 + sum(map(len, lists.values())))
         result: Row = {"config": args.config, "fsms": config.fsms, "slots": config.slots, "nodes": list(shape),
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         for part in (throughput, latency, *([urgent] if args.urgent else []), *([sweep] if args.sweep else []),
                      *([loss] if args.loss else [])):
             part.show(result, console)
-        console.print(f"{bench.cycles + wider.cycles:,} cycles simulated.", highlight=False)
+        console.print(f"{sum(one.cycles for one in benches.values()):,} cycles simulated.", highlight=False)
     return 0
 
 

