@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
-from sim.verilator.build import build
+from sim.verilator.build import Design, build
 
 __all__ = ["add_config", "add_json", "add_latency", "add_seed", "check_file", "check_range", "fast_harness", "integer",
            "measuring", "simulate_dma", "write_json"]
@@ -126,7 +126,8 @@ def simulate_dma(config, module, options, args):
         def building(what, done, total):
             progress.update(task, completed=done, total=total or None, note=what)
 
-        made = build(CheckedDma(PRESETS[config]), name=f"dma_{config}", waves=waves is not None, status=building)
+        made = build(Design(CheckedDma, PRESETS[config]), name=f"dma_{config}", waves=waves is not None,
+                     status=building)
         progress.update(task, description=f"simulating {config}", completed=0, total=None, note="")
 
         def simulating(told):

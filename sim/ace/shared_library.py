@@ -12,6 +12,7 @@ from hw.ace.config import DIMENSIONS, WIRE_HEADER_BYTES
 from hw.ace.layouts import PAYLOAD_KINDS, link_layout
 from hw.errors import UserError
 from sim.cpp.clocked import ClockedInputs
+from sim.verilator.design import Design, component_of
 from sim.verilator.program import build_program
 
 __all__ = ["ClusterFailed", "LinkParameters", "MemoryParameters", "Parameters", "build_library"]
@@ -122,7 +123,7 @@ def build_library(config, *, component=None, checked=False,
     ----------
     config : :class:`AceConfig`
         The endpoint's sizes.
-    component : :class:`amaranth.lib.wiring.Component`
+    component : :class:`amaranth.lib.wiring.Component` or :class:`~sim.verilator.design.Design`
         An endpoint with the same ports instead.
     checked : bool
         With the assertions of the design, which end the run; slower.
@@ -143,16 +144,20 @@ def _build_engine(config, checked, status):
 
     key = config, checked
     if key not in _engines:
-        _engines[key] = _build(config, AceEngine(config), checked, status)
+        _engines[key] = _build(config, Design(AceEngine, config), checked, status)
     return _engines[key]
 
 
 def _build(config, component, checked, status):
-    made = build_program(ClockedInputs(component), name="ace_cluster_checked" if checked else "ace_cluster",
+    made = build_program(_clocked(component), name="ace_cluster_checked" if checked else "ace_cluster",
                          main=_HERE / "cluster.cpp", sources=_SOURCES,
-                         generated={"beat.h": _beat_header(config, component)}, includes=(_HERE.parent / "cpp",),
-                         checked=checked, shared=True, status=status)
+                         generated={"beat.h": _beat_header(config, component_of(component))},
+                         includes=(_HERE.parent / "cpp",), checked=checked, shared=True, status=status)
     return _load(made)
+
+
+def _clocked(component):
+    return Design(ClockedInputs, component) if isinstance(component, Design) else ClockedInputs(component)
 
 
 @cache

@@ -19,6 +19,7 @@ from pathlib import Path
 from hw.dma_engine.header import c_header
 from sim.cpp.clocked import ClockedInputs
 from sim.cpp.harness import HarnessFailed
+from sim.verilator.design import Design
 from sim.verilator.program import build_program
 
 __all__ = ["build_handover", "run_handover"]
@@ -34,7 +35,7 @@ def build_handover(config, *, status=None):
     """
     from hw.dma_engine.engine import DmaEngine
 
-    return build_program(ClockedInputs(DmaEngine(config)), name="handover", main=_CPP / "handover.cpp",
+    return build_program(Design(ClockedInputs, Design(DmaEngine, config)), name="handover", main=_CPP / "handover.cpp",
                          sources=[_CPP / source for source in _SOURCES], generated={"dmace.h": c_header(config)},
                          defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},
                          checked=True, status=status)
