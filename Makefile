@@ -40,7 +40,7 @@ lint:
 	@$(PYTHON) -m mypy
 
 test: lint
-	@$(PYTHON) -m pytest -n 2 --dist worksteal $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(PYTHON) -m pytest -n 2 --dist worksteal --durations=10 --durations-min=1 $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 fpga:
 	@scripts/setup.sh fpga

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from hw import emit
 from hw.errors import UserError
-from sim.verilator.build import digest, once, quiet
+from sim.verilator.build import quiet
+from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root
 
 from . import tools

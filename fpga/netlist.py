@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hw.errors import UserError
-from sim.verilator.build import digest, once
+from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root
 
 from . import tools

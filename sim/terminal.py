@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 from hw.dma_engine.config import PRESETS
 from hw.errors import UserError
-from sim.verilator.build import Status, build
+from sim.verilator.build import Design, Status, build
 
 if TYPE_CHECKING:
     from sim.cpp import Harness
@@ -144,7 +144,8 @@ def simulate_dma(config: str, module: str, options: dict[str, Any], args: argpar
         def building(what: str, done: int, total: int) -> None:
             progress.update(task, completed=done, total=total or None, note=what)
 
-        made = build(CheckedDma(PRESETS[config]), name=f"dma_{config}", waves=waves is not None, status=building)
+        made = build(Design(CheckedDma, PRESETS[config]), name=f"dma_{config}", waves=waves is not None,
+                     status=building)
         progress.update(task, description=f"simulating {config}", completed=0, total=None, note="")
 
         def simulating(told: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ A test that simulates takes the fixture ``simulate``, or ``seed`` and ``waves`` 
 The seed is one for the whole session, so that a failure repeats with the ``--seed`` that is printed with it.
 """
 
+import os
 import random
 import re
 
@@ -21,6 +22,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "soak: runs long; only with --soak")
+    if not config.getoption("--soak"):
+        os.environ.setdefault("DMACE_QUICK_BUILDS", "1")
     seed = config.getoption("--seed")
     # The workers of pytest-xdist must agree on one.
     shared = getattr(config, "workerinput", {}).get("seed")
@@ -85,11 +88,12 @@ def simulate(request, seed, waves):
     ``name`` of the top module defaults to the class name of the component in snake_case; all else is handed
     to :meth:`sim.verilator.build.Build.run`.
     """
-    from sim.verilator.build import build
+    from sim.verilator.build import Design, build
 
     def run(component, *, name=None, module=None, **options):
         if name is None:
-            name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(component).__name__).lower()
+            kind = component.kind if isinstance(component, Design) else type(component)
+            name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
         made = build(component, name=name, waves=waves)
         result = made.run(module or request.module.__name__, **{"seed": seed, **options})
         if result.waves:

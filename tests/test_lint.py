@@ -14,6 +14,7 @@ from hw.endpoint import config as endpoint_config
 from hw.endpoint.doorbells import DoorbellSplit
 from hw.endpoint.memory_port import MemoryPort
 from hw.endpoint.puts import Puts
+from sim.verilator.design import Design, verilog_of
 from sim.verilator.toolchain import find_verilator
 
 ENDPOINT = (DoorbellSplit, MemoryPort, Puts)
@@ -37,7 +38,7 @@ def _lint(folder, source, *, waivers=True):
     ("tiny", True), ("base", False),
     *(pytest.param(preset, False, marks=pytest.mark.soak) for preset in ("tiny", "wide"))])
 def test_dma_engine_is_clean(tmp_path, preset, assertions):
-    text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine", assertions=assertions)
+    text = verilog_of(Design(DmaEngine, PRESETS[preset]), name="dma_engine", assertions=assertions)
     (tmp_path / "dma_engine.v").write_text(text)
     assert _lint(tmp_path, "dma_engine.v") == []
 
@@ -80,7 +81,7 @@ def test_waivers_hide_no_fault(tmp_path, fault):
 @pytest.mark.rtl
 @pytest.mark.parametrize("preset", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
 def test_every_waiver_is_needed(tmp_path, preset):
-    text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine")
+    text = verilog_of(Design(DmaEngine, PRESETS[preset]), name="dma_engine")
     (tmp_path / "dma_engine.v").write_text(text)
     found = _lint(tmp_path, "dma_engine.v", waivers=False)
     seen = {re.match(r"%Warning-([A-Z]+)", line)[1] for line in found}

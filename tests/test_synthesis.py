@@ -7,13 +7,13 @@ import pytest
 
 from fpga.area import FAMILIES, Area, measure
 from fpga.budgets import area_excess
-from hw import emit
 from hw.common.regions import RegionEntry
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.engine import DmaEngine
 from hw.dma_engine.layouts import NativeLayout, segment_layout, write_beat_layout
 from hw.errors import UserError
 from hw.stream.storage import LUT_RAM_DEPTH
+from sim.verilator.design import Design, verilog_of
 
 pytestmark = pytest.mark.synth
 
@@ -47,7 +47,7 @@ def _block_memories(config):
 
 @pytest.mark.parametrize("preset, family", RUNS)
 def test_dma_engine(preset, family, capsys):
-    text = emit.verilog(DmaEngine(PRESETS[preset]), name="dma_engine", assertions=False)
+    text = verilog_of(Design(DmaEngine, PRESETS[preset]), name="dma_engine", assertions=False)
     # Levels are of 6-input LUTs, whatever the family: once is enough.
     area, depth = measure(text, family=family, top="dma_engine", depth=family == "xcup")
     with capsys.disabled():

@@ -15,6 +15,7 @@ from hw.ace.config import DIMENSIONS, WIRE_HEADER_BYTES, AceConfig
 from hw.ace.layouts import PAYLOAD_KINDS, link_layout
 from hw.errors import UserError
 from sim.cpp.clocked import ClockedInputs
+from sim.verilator.design import Design, component_of
 from sim.verilator.program import Program, build_program
 
 __all__ = ["ClusterFailed", "Library", "LinkParameters", "MemoryParameters", "Parameters", "build_library"]
@@ -131,7 +132,7 @@ def build_library(config: AceConfig, *, component: Component | None = None, chec
     ----------
     config : :class:`AceConfig`
         The endpoint's sizes.
-    component : :class:`amaranth.lib.wiring.Component`
+    component : :class:`amaranth.lib.wiring.Component` or :class:`~sim.verilator.design.Design`
         An endpoint with the same ports instead.
     checked : bool
         With the assertions of the design, which end the run; slower.
@@ -152,16 +153,20 @@ def _build_engine(config: AceConfig, checked: bool, status: _Status | None) -> L
 
     key = config, checked
     if key not in _engines:
-        _engines[key] = _build(config, AceEngine(config), checked, status)
+        _engines[key] = _build(config, Design(AceEngine, config), checked, status)
     return _engines[key]
 
 
 def _build(config: AceConfig, component: Component, checked: bool, status: _Status | None) -> Library:
-    made = build_program(ClockedInputs(component), name="ace_cluster_checked" if checked else "ace_cluster",
+    made = build_program(_clocked(component), name="ace_cluster_checked" if checked else "ace_cluster",
                          main=_HERE / "cluster.cpp", sources=_SOURCES,
-                         generated={"beat.h": _beat_header(config, component)}, includes=(_HERE.parent / "cpp",),
-                         checked=checked, shared=True, status=status)
+                         generated={"beat.h": _beat_header(config, component_of(component))},
+                         includes=(_HERE.parent / "cpp",), checked=checked, shared=True, status=status)
     return _load(made)
+
+
+def _clocked(component):
+    return Design(ClockedInputs, component) if isinstance(component, Design) else ClockedInputs(component)
 
 
 @cache

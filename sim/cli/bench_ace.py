@@ -69,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
     with measuring(f"ace {args.config}") as (building, tell):
         many = sweep.largest(config)
         benches = {one: Bench(one, build_library(one, status=building), link_rate=args.link_rate,
-                              link_latency=args.latency, dtype=DType[args.type.upper()], seed=args.seed, ordered=args.ordered,
+                              link_latency=args.latency, dtype=DType[args.type.upper()], seed=args.seed,
+                              ordered=args.ordered,
                               tell=lambda cycle: tell(f"{doing}: {cycle:,} cycles", advance=0))
                    for one in ([config, many] if args.sweep else [config])}
         bench = benches[config]

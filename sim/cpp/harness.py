@@ -19,6 +19,7 @@ from hw.dma_engine.header import c_header
 from hw.dma_engine.registers import register_map
 from hw.errors import UserError
 from sim.verilator.build import Status
+from sim.verilator.design import Design
 from sim.verilator.program import Program, build_program
 
 __all__ = ["Flow", "Harness", "HarnessFailed", "Target", "build_harness"]
@@ -194,7 +195,7 @@ def build_harness(config: DmaConfig, *, checked: bool = False,
     from sim.dma.checked import CheckedDma
 
     here = Path(__file__).parent
-    made = build_program(ClockedInputs((CheckedDma if checked else DmaEngine)(config)),
+    made = build_program(Design(ClockedInputs, Design(CheckedDma if checked else DmaEngine, config)),
                          name="fast_checked" if checked else "fast", main=here / "main.cpp",
                          sources=[here / source for source in _SOURCES], generated={"dmace.h": c_header(config)},
                          defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},

@@ -22,6 +22,7 @@ from hw.dma_engine.header import c_header
 from sim.cpp.clocked import ClockedInputs
 from sim.cpp.harness import HarnessFailed
 from sim.verilator.build import Status
+from sim.verilator.design import Design
 from sim.verilator.program import Program, build_program
 
 __all__ = ["build_handover", "run_handover"]
@@ -37,7 +38,7 @@ def build_handover(config: DmaConfig, *, status: Status | None = None) -> Progra
     """
     from hw.dma_engine.engine import DmaEngine
 
-    return build_program(ClockedInputs(DmaEngine(config)), name="handover", main=_CPP / "handover.cpp",
+    return build_program(Design(ClockedInputs, Design(DmaEngine, config)), name="handover", main=_CPP / "handover.cpp",
                          sources=[_CPP / source for source in _SOURCES], generated={"dmace.h": c_header(config)},
                          defines={"DMACE_DATA_BYTES": config.beat_bytes, "DMACE_ID_BITS": config.axi_id_width},
                          checked=True, status=status)

@@ -23,6 +23,7 @@ from hw.endpoint.registers import WINDOWS
 from sim.ace.cluster import Cluster
 from sim.ace.endpoints import Reason
 from sim.ace.shared_library import ClusterFailed, Library, build_library
+from sim.verilator.design import Design
 
 __all__ = ["EndpointCluster", "library"]
 
@@ -36,7 +37,7 @@ def library(config: EndpointConfig, *, checked: bool = False,
     """A cluster's library of endpoints of these sizes, described once per process."""
     from hw.endpoint.engine import Endpoint
 
-    return build_library(config.ace, component=Endpoint(config), checked=checked, status=status)
+    return build_library(config.ace, component=Design(Endpoint, config), checked=checked, status=status)
 
 
 class EndpointCluster(Cluster):

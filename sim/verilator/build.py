@@ -11,13 +11,11 @@ for each other, and a build that was interrupted is done again. Only the ports o
 to cocotb: Verilator then removes the rest of the names, which doubles its speed.
 """
 
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
@@ -28,12 +26,14 @@ from amaranth.lib.wiring import Component
 from cocotb_tools import config as cocotb_config
 from filelock import FileLock
 
-from hw import emit
 from hw.errors import UserError
+from sim.verilator.design import Design, verilog_of
 from sim.verilator.simulator import Build, Result, SimulationFailed, TestResult
-from sim.verilator.toolchain import build_root, find_compiler, find_verilator
+from sim.verilator.store import digest, once
+from sim.verilator.toolchain import build_root, find_compiler, find_verilator, quick_builds
 
-__all__ = ["Build", "BuildFailed", "Result", "SimulationFailed", "Status", "TestResult", "build", "build_text"]
+__all__ = ["Build", "BuildFailed", "Design", "Result", "SimulationFailed", "Status", "TestResult", "build",
+           "build_text"]
 
 Status = Callable[[str, int, int], None]
 """Receives ``(what, done, total)`` as a build goes on."""
@@ -45,10 +45,12 @@ _VERILATOR_OPTIONS = (
     "--assert", "-Wno-fatal", *_OPTIMISE, "--x-assign", "fast", "--x-initial", "fast",
     "--output-split", "60000", "--output-split-cfuncs", "60000",
 )
+# Verilator 5.48 fails on a netlist of LUTs with an internal error (V3DfgRegularize: Mismatched vertices).
+_NETLIST_OPTIONS = ("-fno-dfg",)
 # A bus wider than 256 bits is left out of a trace unless asked for.
 _WAVES_OPTIONS = ("--trace-structs", "--trace-max-width", "4096")
 _COMPILE_OPTIONS = ("-std=gnu++17", "-w")
-_FAST, _SLOW, _RUNTIME = "-O1", "-O0", "-O2"
+_FAST, _UNOPTIMISED, _RUNTIME = "-O1", "-O0", "-O2"
 
 
 class BuildFailed(UserError):
@@ -57,14 +59,14 @@ class BuildFailed(UserError):
     status = 1
 
 
-def build(component: Component, *, name: str, waves: bool = False,
+def build(component: Component | Design, *, name: str, waves: bool = False,
           status: Status | None = None) -> Build:
     """Build ``component`` unless that was done before, and return a :class:`Build`.
 
     Parameters
     ----------
-    component : :class:`amaranth.lib.wiring.Component`
-        The design.
+    component : :class:`amaranth.lib.wiring.Component` or :class:`~sim.verilator.design.Design`
+        The design; as a :class:`Design`, it is emitted as Verilog only once.
     name : str
         Name of the top module, which cocotb's log shows.
     waves : bool
@@ -80,10 +82,10 @@ def build(component: Component, *, name: str, waves: bool = False,
     ToolMissing
         If there is no Verilator or no compiler.
     """
-    return build_text(emit.verilog(component, name=name), name=name, waves=waves, status=status)
+    return build_text(verilog_of(component, name=name), name=name, waves=waves, status=status)
 
 
-def build_text(text: str, *, name: str, cells: Sequence[Path] = (), waves: bool = False,
+def build_text(text: str, *, name: str, cells: Sequence[Path] = (), netlist=False, waves: bool = False,
                status: Status | None = None) -> Build:
     """As :func:`build`, of Verilog whose top module is ``name``.
 
@@ -91,45 +93,30 @@ def build_text(text: str, *, name: str, cells: Sequence[Path] = (), waves: bool 
     ----------
     cells : sequence of :class:`Path`
         Verilog files with the modules that ``text`` lacks.
+    netlist : bool
+        ``text`` is of the cells of an FPGA, which takes other options of Verilator.
     """
     verilator, compiler = find_verilator(), find_compiler()
     trace = waves_format() if waves else None
-    key = digest(text, name, verilator.version, str(verilator.root), compiler.version, _VERILATOR_OPTIONS,
-                 _WAVES_OPTIONS, _COMPILE_OPTIONS, _FAST, _SLOW, _RUNTIME, trace, package_version("cocotb"),
+    verilating = (*_VERILATOR_OPTIONS, *(_NETLIST_OPTIONS if netlist else ()))
+    # Python takes most of the time of a cocotb test, so that the simulator need not be fast.
+    fast = _UNOPTIMISED if quick_builds() else _FAST
+    key = digest(text, name, verilator.version, str(verilator.root), compiler.version, verilating,
+                 _WAVES_OPTIONS, _COMPILE_OPTIONS, fast, _UNOPTIMISED, _RUNTIME, trace, package_version("cocotb"),
                  str(cocotb_config.libs_dir), [path.read_text(encoding="utf-8") for path in cells])
     folder = build_root() / "sim" / f"{name}-{key}"
-    reused, seconds = once(folder, lambda: _verilate(folder, text, cells, name=name, trace=trace,
-                                                     status=status or quiet), product="simulator", name=name)
+    reused, seconds = once(folder, lambda: _verilate(folder, text, cells, name=name, verilating=verilating, fast=fast,
+                                                     trace=trace, status=status or quiet),
+                           product="simulator", name=name)
     return Build(name, folder, trace, reused=reused, seconds=seconds)
-
-
-def once(folder: Path, make: Callable[[], object], *, product: str, name: str) -> tuple[bool, float]:
-    """Call ``make()`` to fill ``folder`` unless that was done before; return whether it was, and its seconds.
-
-    A folder counts as filled when ``product`` is in it and ``make`` came to its end.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    stamp = folder / "complete.json"
-    with FileLock(folder.with_name(f".{folder.name}.lock")):
-        if stamp.is_file() and (folder / product).is_file():
-            return True, json.loads(stamp.read_text())["seconds"]
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        started = time.monotonic()
-        make()
-        seconds = round(time.monotonic() - started, 1)
-        # The stamp comes last and at once: without it the folder counts as never built.
-        new = folder / "complete.json.new"
-        new.write_text(json.dumps({"name": name, "seconds": seconds}))
-        new.replace(stamp)
-    return False, seconds
 
 
 def quiet(what: str, done: int, total: int) -> None:
     """Tells nobody."""
 
 
-def _verilate(folder: Path, text: str, cells: Sequence[Path], *, name: str, trace: str | None, status: Status) -> None:
+def _verilate(folder: Path, text: str, cells: Sequence[Path], *, name: str, verilating: Sequence[str], fast: str,
+              trace: str | None, status: Status) -> None:
     """Verilog to ``folder/simulator``."""
     verilator = find_verilator()
     (folder / f"{name}.v").write_text(text)
@@ -137,13 +124,13 @@ def _verilate(folder: Path, text: str, cells: Sequence[Path], *, name: str, trac
     status("verilate", 0, 1)
     tracing = (f"--trace-{trace}", *_WAVES_OPTIONS) if trace else ()
     # Relative names, so that messages about the design say `queue.v:12`.
-    execute([verilator.path, *_VERILATOR_OPTIONS, *tracing, "--top-module", name, "-Mdir", "cpp",
+    execute([verilator.path, *verilating, *tracing, "--top-module", name, "-Mdir", "cpp",
              "ports.vlt", *cells, f"{name}.v"], env=verilator.env(), folder=folder, log=folder / "verilator.log")
     main = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
     libs = cocotb_config.libs_dir
     libraries = (f"-L{libs}", f"-Wl,-rpath,{libs}", "-lcocotbvpi_verilator",
                  *(("-lz", "-llz4") if trace == "fst" else ()))
-    link(folder, main=(main, _FAST), libraries=libraries, product="simulator", status=status,
+    link(folder, main=(main, fast), libraries=libraries, product="simulator", status=status, fast=fast,
          options=(f"-DVM_TRACE={int(bool(trace))}",
                   *(f"-DVM_TRACE_{kind}={int(trace == kind.lower())}" for kind in ("FST", "VCD", "SAIF"))))
 
@@ -174,16 +161,14 @@ def link(folder: Path, *, main: tuple[Path, str], product: str, status: Status, 
                "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", *options]
     sources = json.loads((folder / "cpp" / "Vtop.json").read_text())["sources"]
     runtime = _runtime(sources["global"], options, status=status)
-    objects = []
-    for level, group in ((fast, "classes_fast"), (fast, "support_fast"), (_SLOW, "classes_slow"),
-                         (_SLOW, "support_slow")):
-        objects += [(Path(source), level) for source in sources.get(group, ())]
-    objects.append(main)
+    # A main program with options of its own is compiled alone.
+    alone = bool(main_options) or main[1] != fast
+    jobs = [(source, level, ()) for source, level in _units(folder, sources, fast, () if alone else (main[0],))]
+    jobs += [(*main, main_options)] if alone else []
     # The longest first: the last one to end is then short.
-    objects.sort(key=lambda item: -item[0].stat().st_size)
-    own = {main[0]: main_options}
-    jobs = [(source, [*options, *own.get(source, ()), level, "-I", str(folder / "cpp")], folder / f"{source.stem}.o")
-            for source, level in objects]
+    jobs.sort(key=lambda job: -_size(job[0]))
+    jobs = [(source, [*options, *own, level, "-I", str(folder / "cpp")], folder / f"{source.stem}.o")
+            for source, level, own in jobs]
     _compile(jobs, log=folder / "compile.log", status=status)
 
     status("link", 0, 1)
@@ -192,6 +177,29 @@ def link(folder: Path, *, main: tuple[Path, str], product: str, status: Status, 
     for job in jobs:
         job[2].unlink()
     status("link", 1, 1)
+
+
+_SMALL = 100_000
+"""Bytes of C++. Smaller sources are compiled together: most of their time is Verilator's headers."""
+
+
+def _units(folder, sources, fast, further):
+    """Yield ``(source, level)``: Verilator's large sources, and one that includes the small ones and ``further``."""
+    small = []
+    for level, group in ((fast, "classes_fast"), (fast, "support_fast"),
+                         (_UNOPTIMISED, "classes_slow"), (_UNOPTIMISED, "support_slow")):
+        for source in map(Path, sources.get(group, ())):
+            if _size(source) < _SMALL:
+                small.append(source)
+            else:
+                yield source, level
+    together = folder / "small.cpp"
+    together.write_text("".join(f'#include "{source}"\n' for source in (*small, *further)), encoding="utf-8")
+    yield together, fast
+
+
+def _size(source):
+    return source.stat().st_size
 
 
 def _runtime(sources: Sequence[str], options: Sequence[str], *, status: Status) -> list[Path]:
@@ -255,8 +263,3 @@ def waves_format() -> str:
         command = [*find_compiler().command, str(source), "-o", str(source.with_suffix("")), "-lz", "-llz4"]
         probe = subprocess.run(command, capture_output=True, check=False)
     return "fst" if probe.returncode == 0 else "vcd"
-
-
-def digest(*parts: object) -> str:
-    """Short name of everything that a build depends on."""
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

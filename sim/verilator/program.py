@@ -15,17 +15,19 @@ from pathlib import Path
 
 from amaranth.lib.wiring import Component
 
-from hw import emit
-from sim.verilator.build import Status, digest, execute, link, once, quiet
-from sim.verilator.toolchain import build_root, find_compiler, find_verilator
+from sim.verilator.build import Status, execute, link, quiet
+from sim.verilator.design import verilog_of
+from sim.verilator.store import digest, once
+from sim.verilator.toolchain import build_root, find_compiler, find_verilator, quick_builds
 
 __all__ = ["Program", "build_program"]
 
 _VERILATOR_OPTIONS = ("--cc", "--prefix", "Vtop", "--make", "json", "--no-timing", "-Wno-fatal", "-O3",
                       "--x-assign", "fast", "--x-initial", "fast", "--output-split", "60000",
                       "--output-split-cfuncs", "60000")
-# With -O1, or without Verilator's tables, a DMA engine `wide` takes a fifth to a half longer.
-_FAST, _FAST_CHECKED, _MAIN = "-O2", "-O0", "-O2"
+# With -O1, or without Verilator's tables, a DMA engine `wide` takes a fifth to a half longer to simulate. Its build
+# takes half as long.
+_FAST, _FAST_QUICK, _FAST_CHECKED, _MAIN = "-O2", "-O1", "-O0", "-O2"
 # Two libraries in one process have classes of the same names.
 _SHARED_OPTIONS = ("-fPIC", "-fvisibility=hidden")
 
@@ -51,8 +53,8 @@ def build_program(component: Component, *, name: str, main: Path, sources: Seque
 
     Parameters
     ----------
-    component : :class:`amaranth.lib.wiring.Component`
-        The design.
+    component : :class:`amaranth.lib.wiring.Component` or :class:`~sim.verilator.design.Design`
+        The design; as a :class:`Design`, it is emitted as Verilog only once.
     name : str
         Name of the top module and of the build.
     main : :class:`Path`
@@ -81,12 +83,13 @@ def build_program(component: Component, *, name: str, main: Path, sources: Seque
     """
     status, generated = status or quiet, generated or {}
     status("describe", 0, 1)
-    text = emit.verilog(component, name=name, assertions=checked)
+    text = verilog_of(component, name=name, assertions=checked)
     verilator = find_verilator()
-    verilating = [*_VERILATOR_OPTIONS, "--assert" if checked else "--no-assert"]
+    quick = checked or quick_builds()
+    verilating = [*_VERILATOR_OPTIONS, *(("-fno-table",) if quick else ()), "--assert" if checked else "--no-assert"]
     macros = [f"-D{macro}={value}" for macro, value in (defines or {}).items()]
     options = ["-DVM_TRACE=0", *(_SHARED_OPTIONS if shared else ())]
-    fast = _FAST_CHECKED if checked else _FAST
+    fast = _FAST_CHECKED if checked else _FAST_QUICK if quick else _FAST
     included = [(source.name, source.read_text(encoding="utf-8")) for source in (main, *sources)]
     key = digest(text, included, sorted(generated.items()), verilating, macros, options, fast, _MAIN,
                  verilator.version, str(verilator.root), find_compiler().version)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hw.errors import UserError
 
-__all__ = ["Compiler", "ToolMissing", "Verilator", "build_root", "find_compiler", "find_verilator"]
+__all__ = ["Compiler", "ToolMissing", "Verilator", "build_root", "find_compiler", "find_verilator", "quick_builds"]
 
 #: cocotb 2 refuses older ones.
 _OLDEST_VERILATOR = (5, 36)
@@ -101,6 +101,14 @@ def build_root() -> Path:
         return checkout / "build"
     cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache_home) / "dmace"
+
+
+def quick_builds():
+    """Whether ``$DMACE_QUICK_BUILDS`` is set: simulators are then built in a third of the time, and run slower.
+
+    The test suite sets it. Most of its simulations are shorter than an optimised build.
+    """
+    return bool(os.environ.get("DMACE_QUICK_BUILDS"))
 
 
 def _output(command: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> str:

@@ -12,6 +12,7 @@ from hw.ace.words import Collective
 from sim.ace.cluster import Cluster
 from sim.ace.endpoints import Link, Memory
 from sim.ace.shared_library import build_library
+from sim.verilator.design import Design
 
 pytestmark = pytest.mark.rtl
 
@@ -24,7 +25,7 @@ RANKS = 2
 
 @cache
 def _library(first):
-    return build_library(LITTLE, component=AceEngine(LITTLE, first_chunk=first))
+    return build_library(LITTLE, component=Design(AceEngine, LITTLE, first_chunk=first))
 
 
 def _cluster(first):

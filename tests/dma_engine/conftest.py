@@ -12,8 +12,8 @@ from tests.dma_engine.bench import environment
 def _built(name, waves):
     # Making the Verilog takes longer than many of the tests.
     from sim.dma.checked import CheckedDma
-    from sim.verilator.build import build
-    return build(CheckedDma(PRESETS[name]), name=f"dma_{name}", waves=waves)
+    from sim.verilator.build import Design, build
+    return build(Design(CheckedDma, PRESETS[name]), name=f"dma_{name}", waves=waves)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from cocotb.triggers import ClockCycles
 from hw.dma_engine.config import TINY
 from hw.dma_engine.words import Command, NativeWord, RequestFlag
 from sim.dma.testbench import DmaTestbench
+from sim.verilator.design import Design
 
 pytestmark = pytest.mark.rtl
 
@@ -18,7 +19,7 @@ SOURCE, DESTINATION, WORDS = 0x7_1234_5000, 0xABCD_0000_9000, 0x9_8765_4000
 
 def test_smoke(simulate):
     from sim.dma.checked import CheckedDma
-    simulate(CheckedDma(TINY), name="dma_tiny")
+    simulate(Design(CheckedDma, TINY), name="dma_tiny")
 
 
 async def _bench(dut, seed):

@@ -7,6 +7,7 @@ faster than on a board, five cycles for a bit, which is the one thing that diffe
 import json
 import os
 from dataclasses import asdict, replace
+from functools import cache
 
 import pytest
 
@@ -100,6 +101,7 @@ def probe_holds(board, line):
         board.read_words(0x1000_0000, 1)
 
 
+@cache
 def board_of(design, *, target="ulx3s-85f", synthesised=False):
     """A simulator of a board's top, and the environment of its tests."""
     config = TARGETS[target].designs[design]
@@ -109,7 +111,7 @@ def board_of(design, *, target="ulx3s-85f", synthesised=False):
     if not synthesised:
         return build_text(text, name="board", cells=[CELLS]), env
     made = netlist(text, name=f"{design}-test")
-    return build_text((made / "netlist.v").read_text(encoding="utf-8"), name="board", cells=models()), env
+    return build_text((made / "netlist.v").read_text(encoding="utf-8"), name="board", cells=models(), netlist=True), env
 
 
 @pytest.mark.parametrize("name", ["host_moves_bytes", "line_is_not_trusted", "ring_is_measured"])
