@@ -182,6 +182,10 @@ class BoardCore(wiring.Component):
             m.submodules[f"memory{number}"] = store = AxiMemory(port, size=config.memory)
             targets[Space.MEMORY, number] = store.host
             if engine is None:
+                # Only the host uses the memory of a probe.
+                inputs = [Value.cast(value) for _, member, value in store.bus.signature.flatten(store.bus)
+                          if member.flow is In]
+                m.d.comb += [value.eq(value.init) for value in inputs]
                 continue
             engines.append(engine)
             m.submodules[f"engine{number}"] = engine

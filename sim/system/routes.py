@@ -72,7 +72,8 @@ def program(config: MachineConfig, collective: Collective, shape: tuple[int, ...
     """Program of a rank: :func:`hw.ace.programs.schedule.plan` makes it or, for other algorithms,
     :func:`.rings.symbolic`."""
     if config.algorithm == "hierarchical" and not config.blocking:
-        return plan(collective, shape, dimensions, coordinates, up=up, role=role, max_ranks=MAX_RANKS)
+        made: Program = plan(collective, shape, dimensions, coordinates, up=up, role=role, max_ranks=MAX_RANKS)
+        return made
     return symbolic(config.algorithm, collective, shape, dimensions, up=up)
 
 
