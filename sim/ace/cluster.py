@@ -16,7 +16,7 @@ import numpy as np
 
 from dmace.drivers.ace import AceDriver, Share, root_code
 from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES
-from hw.ace.link.state import TIMEOUT_WIDTH
+from hw.ace.link.session import TIMEOUT_WIDTH
 from hw.ace.model.numerics import numpy_type
 from hw.ace.numerics.formats import DType, Reduction, width
 from hw.ace.words import PARTED, REDUCING, ROOTED, Collective, CommandFlag, CommandWord, Ordered, Status

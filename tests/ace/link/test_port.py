@@ -28,7 +28,8 @@ from hw.ace.layouts import (
     link_layout,
     packet_layout,
 )
-from hw.ace.link.port import LINK_COUNTS, LinkPort, link_status_layout
+from hw.ace.link.port import LinkPort
+from hw.ace.link.status import LINK_COUNTS, link_status_layout
 from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unpack
 
 pytestmark = pytest.mark.rtl
@@ -164,7 +165,8 @@ class _Way:
         self.numbers = self.ack = 0
 
     def status(self):
-        fields = unpack(link_status_layout(self.config), int(getattr(self.dut, f"status__{self.start}").value))
+        status = int(getattr(self.dut, f"management__{self.start}__status").value)
+        fields = unpack(link_status_layout(self.config), status)
         return {**fields, "state": LinkState(fields["state"]), "cause": LinkCause(fields["cause"])}
 
     # What is done in a cycle
@@ -309,10 +311,10 @@ class _Way:
 
 async def _ways(dut, *, latency=1, stalls="none", faults=Faults(), tries=TRIES, up=True):
     for number in range(2):
-        getattr(dut, f"timeout__{number}").value = TIMEOUT + 10 * latency
-        getattr(dut, f"tries__{number}").value = tries
+        getattr(dut, f"management__{number}__settings__timeout").value = TIMEOUT + 10 * latency
+        getattr(dut, f"management__{number}__settings__tries").value = tries
         for name in ("start", "stop"):
-            getattr(dut, f"{name}__{number}").value = 0
+            getattr(dut, f"management__{number}__settings__{name}").value = 0
     dut.resets.value = 0
     await reset(dut)
     ways = [_Way(dut, start, latency=latency, stalls=stalls, faults=faults) for start in range(2)]
@@ -412,7 +414,7 @@ async def stuck_receiver(dut):
 async def _start(dut, ways, ports):
     for name, value in (("start", 1), ("start", 0)):
         for port in ports:
-            getattr(dut, f"{name}__{port}").value = value
+            getattr(dut, f"management__{port}__settings__{name}").value = value
         await _wait(dut, ways, 1)
 
 
@@ -503,9 +505,9 @@ async def copies_of_an_earlier_session(dut):
         way.some(150)
     await _finish(dut, ways)
     await _copies(dut, ways)
-    dut.stop__0.value = 1
+    dut.management__0__settings__stop.value = 1
     await _wait(dut, ways, 1)
-    dut.stop__0.value = 0
+    dut.management__0__settings__stop.value = 0
     await _run(dut, ways, lambda: ways[1].status()["state"] == LinkState.DOWN)
     assert [way.status()["cause"] for way in ways] == [LinkCause.SOFTWARE, LinkCause.PEER]
     for way in ways:
