@@ -17,32 +17,25 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.stream import RoundRobin
 
-from .communicators import own, share_layout
+from .chunk_status import ChunkCountLookup, ChunkerCounts, ChunkFailed, SlotLookup, name_layout
+from .communicators import CommunicatorWrite, ShareRead, own
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
-from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, done_layout, widens
-from .mover_queue import MoverQueue, mover_signature
+from .fsm import FsmsBusy
+from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, widens
+from .mover_queue import MoverDone, MoverQueue, MoverStatus
 from .numerics.convert_byte import is_byte, known
-from .operations import ROWS, operation_layout
+from .operations import ROWS, ChunkEnded, ChunkIssued, OperationRead, OperationsToCut, operation_layout, row_width
 from .priority import RANK_WIDTH, PriorityQueue, above, foremost
 from .programs.store import ProgramRead
-from .standing import standing_layout
-from .transfers import job_layout
+from .standing import ActivitySignature, StandingSignature
+from .transfers import TransferJobs
+from .watchdog import ProgressSignature
 from .words import Stage, Status
 
-__all__ = ["Chunker", "name_layout", "slot_layout"]
+__all__ = ["Chunker"]
 
 _ROW_BITS = (ROWS - 1).bit_length()
 """Of a communicator's row."""
-
-
-def name_layout(config):
-    """What a chunk is called."""
-    return data.StructLayout({"communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH})
-
-
-def slot_layout(config):
-    """What software may know of a slot."""
-    return data.StructLayout({"stage": 3, "name": name_layout(config)})
 
 
 class Chunker(wiring.Component):
@@ -57,68 +50,46 @@ class Chunker(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    begun : ``In(communicators)``, row_number : ``In(communicators)``
-        Communicators with a collective to be cut, and in which of their rows.
-    row : ``Out``, operation : ``In(operation_layout)``
-        The row of the chunk that is being cut.
-    drain_row : ``Out``, drain_operation : ``In(operation_layout)``
-        The row of the chunk that is to be drained.
-    issued : ``Out(1)``, issued_row, issued_last : ``Out``
-    ended : ``Out(1)``, ended_row, ended_status : ``Out``
-    cut_share, start_share : ``Out(communicator)``, ``In(share_layout)``
-    restart : ``In(1)``, restart_number : ``In``
-        Count a communicator's chunks from ``first`` again; none of them is under way.
-    standing : ``In(standing_layout)``
+    to_cut : ``In(OperationsToCut)``, cutting : ``Out(ActivitySignature)``
+        Collectives to be cut; the communicator of which a chunk is being cut.
+    operation, drain_operation : ``Out(OperationRead)``
+        Of the chunk that is being cut; of the one that is to be drained.
+    issued : ``Out(ChunkIssued)``, ended : ``Out(ChunkEnded)``
+    cut_share, start_share : ``Out(ShareRead)``
+    restart : ``In(CommunicatorWrite)``
+        Count the communicator's chunks from ``first`` again.
+    standing : ``In(StandingSignature)``
         Of one that is stopped, nothing is cut; what was cut goes through its FSM without phases, and is not written.
-    cutting : ``Out(communicators)``
-        The communicator of which a chunk is being cut.
-    program : ``Out(ProgramRead)``, program_data : ``In``
-    fills, drains : ``Out(stream.Signature(job_layout))``
-    filled, drained : ``In``; ``valid``, ``payload``: done_layout
-    chunks : ``Out(stream.Signature(chunk_layout))``, busy : ``In(fsms)``
+    program : ``Out(ProgramRead)``
+    fills, drains : ``Out(TransferJobs)``, filled, drained : ``In(MoverDone)``
+    chunks : ``Out(stream.Signature(chunk_layout))``, busy : ``In(FsmsBusy)``
     through : ``In(stream.Signature(slot))``
         Slots whose FSM has finished.
-    movers : ``Out(mover_signature).array(2)``
+    movers : ``Out(MoverStatus).array(2)``
         Fill and drain. Communicators whose next chunk is to be cut wait for fill, too.
-    stop_fill, stop_drain : ``Out(1)``
-        What is left of the latest job is not to be moved.
-    progress : ``Out(communicators)``
-        A chunk of these was cut, filled or drained.
-    active : ``Out(1)``
-        A slot is in use.
-    unread, unwritten : ``Out``; ``valid``, ``payload``: name_layout
-        The memory answered a read, or a write, of this chunk with an error.
-    select : ``In``, slot : ``Out(slot_layout)``
-    count_select : ``In``, count : ``Out``
-        A communicator's chunks that were cut.
+    progress : ``Out(ProgressSignature)``
+        A chunk was cut, filled or drained.
+    unread, unwritten : ``Out(ChunkFailed)``
+    slot : ``In(SlotLookup)``, count : ``In(ChunkCountLookup)``, counts : ``Out(ChunkerCounts)``
     """
 
     def __init__(self, config, *, first=0):
         self.config, self.first = config, first
-        self.row_bits = row = config.communicator_bits + _ROW_BITS
-        share = wiring.Signature({"number": Out(config.communicator_bits), "share": In(share_layout(config))})
-        done = wiring.Signature({"valid": Out(1), "payload": Out(done_layout(config))})
-        failure = wiring.Signature({"valid": Out(1), "payload": Out(name_layout(config))})
+        self.row_bits = row_width(config)
         super().__init__({
-            "init": In(SweepSignature(config)),
-            "begun": In(config.communicators), "row_number": In(config.communicators),
-            "row": Out(row), "operation": In(operation_layout(config)),
-            "drain_row": Out(row), "drain_operation": In(operation_layout(config)),
-            "issued": Out(1), "issued_row": Out(row), "issued_last": Out(1),
-            "ended": Out(1), "ended_row": Out(row), "ended_status": Out(8),
-            "cut_share": Out(share), "start_share": Out(share),
-            "restart": In(1), "restart_number": In(config.communicator_bits),
-            "program": Out(ProgramRead(config)), "program_data": In(HeaderLayout.size),
-            "fills": Out(stream.Signature(job_layout(config))), "drains": Out(stream.Signature(job_layout(config))),
-            "filled": In(done), "drained": In(done),
-            "chunks": Out(stream.Signature(chunk_layout(config))), "busy": In(config.fsms),
+            "init": In(SweepSignature(config)), "standing": In(StandingSignature(config)),
+            "to_cut": In(OperationsToCut(config)), "cutting": Out(ActivitySignature(config)),
+            "operation": Out(OperationRead(config)), "drain_operation": Out(OperationRead(config)),
+            "issued": Out(ChunkIssued(config)), "ended": Out(ChunkEnded(config)),
+            "cut_share": Out(ShareRead(config)), "start_share": Out(ShareRead(config)),
+            "restart": In(CommunicatorWrite(config)), "program": Out(ProgramRead(config)),
+            "fills": Out(TransferJobs(config)), "drains": Out(TransferJobs(config)),
+            "filled": In(MoverDone(config)), "drained": In(MoverDone(config)),
+            "chunks": Out(stream.Signature(chunk_layout(config))), "busy": In(FsmsBusy(config)),
             "through": In(stream.Signature(config.slot_bits)),
-            "movers": Out(mover_signature(config)).array(2), "stop_fill": Out(1), "stop_drain": Out(1),
-            "active": Out(1), "progress": Out(config.communicators),
-            "standing": In(standing_layout(config)), "cutting": Out(config.communicators),
-            "unread": Out(failure), "unwritten": Out(failure),
-            "select": In(config.slot_bits), "slot": Out(slot_layout(config)),
-            "count_select": In(config.communicator_bits), "count": Out(SEQUENCE_WIDTH),
+            "movers": Out(MoverStatus(config)).array(2), "progress": Out(ProgressSignature(config)),
+            "unread": Out(ChunkFailed(config)), "unwritten": Out(ChunkFailed(config)),
+            "slot": In(SlotLookup(config)), "count": In(ChunkCountLookup(config)), "counts": Out(ChunkerCounts()),
         })
 
     def elaborate(self, platform):
@@ -137,7 +108,7 @@ class Chunker(wiring.Component):
         m.submodules.names = names = Table(name_layout(config), depth=config.slots, reads=4, init=None)
         taken, filling, full, unread, draining = (
             Signal(config.slots, name=name) for name in ("taken", "filling", "full", "unread", "draining"))
-        m.d.comb += self.active.eq(taken.any())
+        m.d.comb += self.counts.active_cycles.eq(taken.any())
         queues = m.submodules.fill_queue, m.submodules.drain_queue = MoverQueue(config), MoverQueue(config)
         ready = self._cut(m, taken, filling, starts, ends, owners, names, queues[0])
         self._start(m, full, unread, starts, names.read[0])
@@ -145,11 +116,11 @@ class Chunker(wiring.Component):
         # One slot after the other: whose chunk is to be moved there?
         place, owner = owners.read[2].addr, 1 << owners.read[2].data[_ROW_BITS:]
         m.d.sync += place.eq(place + 1)
-        for queue, mover, stop, done, moving, more in zip(
-                queues, self.movers, (self.stop_fill, self.stop_drain), (self.filled, self.drained),
+        for queue, mover, jobs, done, moving, more in zip(
+                queues, self.movers, (self.fills, self.drains), (self.filled, self.drained),
                 (filling, draining), (ready, 0), strict=True):
             wiring.connect(m, queue.mover, wiring.flipped(mover))
-            m.d.comb += [queue.stopped.eq(self.standing.stopped), queue.moved.eq(done.valid), stop.eq(queue.stop),
+            m.d.comb += [queue.stopped.eq(self.standing.stopped), queue.moved.eq(done.valid), jobs.stop.eq(queue.stop),
                          queue.waiting.eq(Mux(moving.bit_select(place, 1), owner, 0) | more)]
 
         # -- What has come, what is over.
@@ -158,19 +129,20 @@ class Chunker(wiring.Component):
                                      (self.drained, self.unwritten, names.read[2])):
             m.d.comb += [read.addr.eq(event.payload.slot), failure.valid.eq(event.valid & event.payload.error),
                          failure.payload.eq(read.data)]
-        m.d.sync += self.progress.eq(
+        m.d.sync += self.progress.communicators.eq(
             Mux(self.filled.valid, 1 << self.unread.payload.communicator, 0)
             | Mux(self.drained.valid, 1 << self.unwritten.payload.communicator, 0)
-            | Mux(self.issued, self.cutting, 0))
-        stage = Signal(Stage)
+            | Mux(self.issued.valid, self.cutting.communicators, 0))
+        stage, shown = Signal(Stage), self.slot.slot
         m.d.comb += [
-            names.read[3].addr.eq(self.select), self.slot.name.eq(names.read[3].data), self.slot.stage.eq(stage),
-            stage.eq(Mux(~taken.bit_select(self.select, 1), Stage.FREE, Mux(
-                filling.bit_select(self.select, 1), Stage.FILLING, Mux(
-                    full.bit_select(self.select, 1), Stage.FILLED, Mux(
-                        draining.bit_select(self.select, 1), Stage.DRAINING, Stage.LINKS))))),
-            owners.read[0].addr.eq(number), self.ended.eq(self.drained.valid), self.ended_row.eq(owners.read[0].data),
-            self.ended_status.eq(Mux(unread.bit_select(number, 1), Status.READ_ERROR, Mux(
+            names.read[3].addr.eq(shown), self.slot.state.name.eq(names.read[3].data), self.slot.state.stage.eq(stage),
+            stage.eq(Mux(~taken.bit_select(shown, 1), Stage.FREE, Mux(
+                filling.bit_select(shown, 1), Stage.FILLING, Mux(
+                    full.bit_select(shown, 1), Stage.FILLED, Mux(
+                        draining.bit_select(shown, 1), Stage.DRAINING, Stage.LINKS))))),
+            owners.read[0].addr.eq(number), self.ended.valid.eq(self.drained.valid),
+            self.ended.payload.row.eq(owners.read[0].data),
+            self.ended.payload.status.eq(Mux(unread.bit_select(number, 1), Status.READ_ERROR, Mux(
                 self.drained.payload.error, Status.WRITE_ERROR, Status.OK))),
         ]
         for slot in range(config.slots):
@@ -183,7 +155,7 @@ class Chunker(wiring.Component):
     def _cut(self, m, taken, filling, starts, ends, owners, names, queue):
         """One chunk after the other, of each communicator in turn; those of higher priority first."""
         config, init = self.config, SweepSignature(self.config)
-        number = Signal(config.communicator_bits)
+        number, row = Signal(config.communicator_bits), Signal(self.row_bits)
         m.submodules.sequences = sequences = Table(
             SEQUENCE_WIDTH, depth=config.communicators, reads=2, init=init)
         columns_layout = data.StructLayout({"up": LENGTH_WIDTH, "down": LENGTH_WIDTH})
@@ -195,7 +167,7 @@ class Chunker(wiring.Component):
         slot = Signal(config.slot_bits)
         m.d.comb += [
             self.cut_share.number.eq(number), sequences.read[0].addr.eq(number), columns.read[0].addr.eq(number),
-            self.row.eq(Cat(self.row_number.bit_select(number, 1), number)),
+            row.eq(Cat(self.to_cut.row.bit_select(number, 1), number)), self.operation.row.eq(row),
         ]
         operation = Signal(operation_layout(config), reset_less=True)
         now = Signal(columns_layout, reset_less=True)       # first columns that are left, of each half
@@ -228,10 +200,10 @@ class Chunker(wiring.Component):
         ranks = [Signal(RANK_WIDTH, name=f"rank_{index}") for index in range(config.communicators)]
         m.d.sync += [rank.eq(above(self.standing.priorities[index])) for index, rank in enumerate(ranks)]
         ready = Signal(config.communicators)
-        m.d.sync += ready.eq(self.begun & ~self.standing.stopped & ~blocked)
+        m.d.sync += ready.eq(self.to_cut.begun & ~self.standing.stopped & ~blocked)
         m.d.comb += [
             turn.requests.eq(foremost(m, ready, ranks, name="first")),
-            sequences.read[1].addr.eq(self.count_select), self.count.eq(sequences.read[1].data),
+            sequences.read[1].addr.eq(self.count.communicator), self.count.chunks.eq(sequences.read[1].data),
         ]
         with m.FSM() as fsm:
             with m.State("CHOOSE"):
@@ -240,14 +212,14 @@ class Chunker(wiring.Component):
                 with m.If(turn.valid):
                     m.next = "LOOK"
             with m.State("LOOK"):
-                m.d.sync += [operation.eq(self.operation), sequence.eq(sequences.read[0].data),
+                m.d.sync += [operation.eq(self.operation.operation), sequence.eq(sequences.read[0].data),
                              now.eq(columns.read[0].data)]
                 mine = Signal(config.slot_bits)
                 m.d.comb += mine.eq(own(self.cut_share.share, sequences.read[0].data)[1])
                 with m.If(taken.bit_select(mine, 1)):
                     m.d.sync += blocked.bit_select(number, 1).eq(1)
                     m.next = "CHOOSE"
-                with m.Elif(self.begun.bit_select(number, 1) & ~self.standing.stopped.bit_select(number, 1)):
+                with m.Elif(self.to_cut.begun.bit_select(number, 1) & ~self.standing.stopped.bit_select(number, 1)):
                     m.next = "COLUMNS"
                 with m.Else():
                     m.next = "CHOOSE"
@@ -270,19 +242,19 @@ class Chunker(wiring.Component):
                 with m.If(self.program.ready):
                     m.next = "HEADER"
             with m.State("HEADER"):
-                m.d.sync += header.eq(self.program_data)
+                m.d.sync += header.eq(self.program.word)
                 with m.If(goes_down):
                     m.d.sync += now.down.eq(now.down + piece)
                 with m.Else():
                     m.d.sync += now.up.eq(now.up + piece)
                 m.next = "STORE"
             with m.State("STORE"):
-                m.d.comb += [slot.eq(own(self.cut_share.share, sequence)[1]), self.fills.valid.eq(~self.restart),
+                m.d.comb += [slot.eq(own(self.cut_share.share, sequence)[1]), self.fills.valid.eq(~self.restart.valid),
                              last.eq(~up_left & ~down_left)]
-                with m.If(self.fills.ready & ~self.restart):
+                with m.If(self.fills.ready & ~self.restart.valid):
                     m.d.comb += [
                         starts.write.en.eq(1), ends.write.en.eq(1), owners.write.en.eq(1), names.write.en.eq(1),
-                        sequences.write.en.eq(1), columns.write.en.eq(1), self.issued.eq(1),
+                        sequences.write.en.eq(1), columns.write.en.eq(1), self.issued.valid.eq(1),
                     ]
                     m.d.sync += [downward.bit_select(number, 1).eq(~goes_down), fresh.bit_select(number, 1).eq(last)]
                     for place in range(config.slots):
@@ -291,20 +263,21 @@ class Chunker(wiring.Component):
                     m.next = "CHOOSE"
         with m.If(self.drained.valid):
             m.d.sync += blocked.bit_select(self.unwritten.payload.communicator, 1).eq(0)
-        with m.If(self.restart):
-            m.d.sync += [blocked.eq(0), fresh.bit_select(self.restart_number, 1).eq(1)]
-        m.d.comb += [self.cutting.eq(Mux(fsm.ongoing("CHOOSE") | fsm.ongoing("LOOK"), 0, 1 << number)),
-                     queue.begins.eq(Mux(self.issued, self.cutting, 0))]
+        with m.If(self.restart.valid):
+            m.d.sync += [blocked.eq(0), fresh.bit_select(self.restart.number, 1).eq(1)]
+        cutting = self.cutting.communicators
+        m.d.comb += [cutting.eq(Mux(fsm.ongoing("CHOOSE") | fsm.ongoing("LOOK"), 0, 1 << number)),
+                     queue.begins.eq(Mux(self.issued.valid, cutting, 0))]
 
         m.d.comb += [
-            self.issued_row.eq(self.row), self.issued_last.eq(last),
+            self.issued.payload.row.eq(row), self.issued.payload.last.eq(last),
             *(table.write.addr.eq(slot) for table in (starts, ends, owners, names)),
-            owners.write.data.eq(self.row),
+            owners.write.data.eq(row),
             names.write.data.communicator.eq(number), names.write.data.sequence.eq(sequence),
             starts.write.data.arithmetic.eq(operation.arithmetic),
             starts.write.data.piece_beats.eq(beats), starts.write.data.phases.eq(header.phases),
             starts.write.data.program.eq(program + 1 + header.fills + header.drains),
-            ends.write.data.row.eq(self.row), ends.write.data.column.eq(column),
+            ends.write.data.row.eq(row), ends.write.data.column.eq(column),
             ends.write.data.piece_bytes.eq(piece), ends.write.data.piece_beats.eq(beats),
             ends.write.data.list.eq(program + 1 + header.fills), ends.write.data.runs.eq(header.drains),
             sequences.write.addr.eq(number), sequences.write.data.eq(sequence + 1),
@@ -315,8 +288,8 @@ class Chunker(wiring.Component):
         return ready
 
     def _restart(self, m, write):
-        with m.If(self.restart):
-            m.d.comb += [write.en.eq(1), write.addr.eq(self.restart_number), write.data.eq(self.first)]
+        with m.If(self.restart.valid):
+            m.d.comb += [write.en.eq(1), write.addr.eq(self.restart.number), write.data.eq(self.first)]
 
     def _start(self, m, full, unread, starts, name):
         """A filled slot goes to its FSM when that is free, in the order of its communicator.
@@ -340,7 +313,7 @@ class Chunker(wiring.Component):
             stopped.eq(self.standing.stopped.bit_select(number, 1)),
             # Entries that are no communicators look at slot 0 too.
             ready.eq(full.bit_select(slot, 1) & (stopped | ~unread.bit_select(slot, 1))
-                     & ~self.busy.bit_select(fsm, 1) & (name.data.communicator == number)),
+                     & ~self.busy.fsms.bit_select(fsm, 1) & (name.data.communicator == number)),
             started.write.addr.eq(number), started.write.data.eq(sequence + 1),
             self.chunks.payload.eq(chunk),
         ]
@@ -351,7 +324,7 @@ class Chunker(wiring.Component):
                     chunk.slot.eq(slot), chunk.arithmetic.eq(row.arithmetic), chunk.piece_beats.eq(row.piece_beats),
                     chunk.program.eq(row.program), chunk.phases.eq(Mux(stopped, 0, row.phases)),
                 ]
-                with m.If(ready & ~self.init.active & ~self.restart):
+                with m.If(ready & ~self.init.active & ~self.restart.valid):
                     m.d.comb += started.write.en.eq(1)
                     for place in range(config.slots):
                         with m.If(slot == place):
@@ -370,7 +343,7 @@ class Chunker(wiring.Component):
         config = self.config
         through, slot = Signal(), Signal(config.slot_bits)
         m.submodules.waiting = waiting = PriorityQueue(config.slot_bits, depth=config.slots)
-        row, operation, job = ends.read[0].data, self.drain_operation, self.drains.payload
+        row, operation, job = ends.read[0].data, self.drain_operation.operation, self.drains.payload
         looked, stopped = Signal(), Signal()
         domain = "sync" if config.timing.registered_drain_requests else "comb"
         m.d[domain] += [through.eq(self.through.valid), slot.eq(self.through.payload)]
@@ -380,7 +353,7 @@ class Chunker(wiring.Component):
             waiting.i.payload.item.eq(slot), waiting.i.valid.eq(through),
             # Each slot is there once at most, and each line has room for all: it is never full.
             self.through.ready.eq(1),
-            ends.read[0].addr.eq(waiting.o.payload), self.drain_row.eq(row.row),
+            ends.read[0].addr.eq(waiting.o.payload), self.drain_operation.row.eq(row.row),
             job.list.eq(row.list), job.runs.eq(Mux(stopped, 0, row.runs)), job.base.eq(operation.dst_base),
             job.shard_bytes.eq(operation.shard_bytes), job.column.eq(row.column), job.limit.eq(operation.dst_limit),
             job.piece_bytes.eq(row.piece_bytes), job.piece_beats.eq(row.piece_beats),

@@ -1,6 +1,6 @@
 """The communicator table: shape, place in it, and which FSMs and slots are a communicator's own.
 
-Registers -> Communicators -> intake, chunker, FSM pool.  Latency: 0.  Throughput: one look-up per port and cycle.
+Registers -> Communicators -> decoder, chunker, FSM pool.  Latency: 0.  Throughput: one look-up per port and cycle.
 """
 
 from amaranth import *
@@ -11,7 +11,13 @@ from hw.common.sizes import DOMAIN_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
-__all__ = ["Communicators", "own", "shape_layout", "share_layout"]
+__all__ = [
+    "EPOCH_WIDTH", "PRIORITY_WIDTH", "CommunicatorWrite", "Communicators", "ShapeRead", "ShareRead", "mode_layout",
+    "own", "shape_layout", "share_layout",
+]
+
+EPOCH_WIDTH = 4
+PRIORITY_WIDTH = 2
 
 _COORDINATE = 7
 """Bits of a coordinate, and of a size less one."""
@@ -35,6 +41,48 @@ def shape_layout(config):
     })
 
 
+def mode_layout(config):
+    """Of an entry of the communicator table: ``ports`` that its programs use, ``rank`` of this endpoint in it."""
+    return data.StructLayout({
+        "valid": 1, "epoch": EPOCH_WIDTH, "priority": PRIORITY_WIDTH, "ports": config.ports, "rank": 8})
+
+
+class CommunicatorWrite(wiring.Signature):
+    """Write of one entry of the communicator table, from the registers to every stage that keeps a part of it.
+
+    The registers assert ``valid`` for one cycle per write; the new entry counts from the next cycle on. There is no
+    back-pressure. Software writes an entry only while the communicator has no work in flight.
+
+    Members
+    -------
+    valid : ``Out(1)``
+    number : ``Out(communicator)``
+        Entry to write.
+    share : ``Out(share_layout)``, shape : ``Out(shape_layout)``, mode : ``Out(mode_layout)``
+        The entry.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "valid": Out(1), "number": Out(config.communicator_bits), "share": Out(share_layout(config)),
+            "shape": Out(shape_layout(config)), "mode": Out(mode_layout(config)),
+        })
+
+
+class ShareRead(wiring.Signature):
+    """Read port of a communicator's share. The reader drives ``number``; ``share`` follows in the same cycle."""
+
+    def __init__(self, config):
+        super().__init__({"number": Out(config.communicator_bits), "share": In(share_layout(config))})
+
+
+class ShapeRead(wiring.Signature):
+    """Read port of a communicator's shape. The reader drives ``number``; ``shape`` follows in the same cycle."""
+
+    def __init__(self, config):
+        super().__init__({"number": Out(config.communicator_bits), "shape": In(shape_layout(config))})
+
+
 class Communicators(wiring.Component):
     """Keep the table; after reset no entry is valid.
 
@@ -47,34 +95,30 @@ class Communicators(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    write : ``In(1)``, number, share, shape : ``In``
-    share_reads : array of ``In``; ``number`` in, ``share`` out
-    shape_number : ``In``, shape_read : ``Out(shape_layout)``
+    write : ``In(CommunicatorWrite)``
+    shares : ``In(ShareRead).array(shares)``
+    shape : ``In(ShapeRead)``
     """
 
     def __init__(self, config, *, shares):
         self.config = config
-        number = config.communicator_bits
         super().__init__({
-            "init": In(SweepSignature(config)),
-            "write": In(1), "number": In(number), "share": In(share_layout(config)), "shape": In(shape_layout(config)),
-            "share_reads": In(wiring.Signature({
-                "number": Out(number), "share": In(share_layout(config))})).array(shares),
-            "shape_number": In(number), "shape_read": Out(shape_layout(config)),
+            "init": In(SweepSignature(config)), "write": In(CommunicatorWrite(config)),
+            "shares": In(ShareRead(config)).array(shares), "shape": In(ShapeRead(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
-        config, init = self.config, SweepSignature(self.config)
+        config, init, write = self.config, SweepSignature(self.config), self.write
         m.submodules.shares = shares = Table(share_layout(config), depth=config.communicators,
-                                             reads=len(self.share_reads), init=init)
+                                             reads=len(self.shares), init=init)
         m.submodules.shapes = shapes = Table(shape_layout(config), depth=config.communicators, reads=1, init=init)
-        for table, row in ((shares, self.share), (shapes, self.shape)):
+        for table, row in ((shares, write.share), (shapes, write.shape)):
             wiring.connect(m, wiring.flipped(self.init), table.init)
-            m.d.comb += [table.write.en.eq(self.write), table.write.addr.eq(self.number), table.write.data.eq(row)]
-        for read, port in zip(shares.read, self.share_reads, strict=True):
+            m.d.comb += [table.write.en.eq(write.valid), table.write.addr.eq(write.number), table.write.data.eq(row)]
+        for read, port in zip(shares.read, self.shares, strict=True):
             m.d.comb += [read.addr.eq(port.number), port.share.eq(read.data)]
-        m.d.comb += [shapes.read[0].addr.eq(self.shape_number), self.shape_read.eq(shapes.read[0].data)]
+        m.d.comb += [shapes.read[0].addr.eq(self.shape.number), self.shape.shape.eq(shapes.read[0].data)]
         return m
 
 

@@ -17,18 +17,18 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
 from .collectives import DIRECTORY_WIDTH, Collective, those
-from .communicators import shape_layout
+from .communicators import ShapeRead, shape_layout
 from .config import COLUMN_BYTES, COUNT_WIDTH, EXTENT_ALIGNMENT, LENGTH_WIDTH, ROOT_WIDTH
 from .extents import ExtentRead
-from .intake import waiting_layout
+from .intake import DecodingQueues, QueueWrite, waiting_layout
 from .layouts import HeaderLayout, widens
 from .numerics.formats import BYTE_FLOATS, DType, Op, Reduction, one_of, reductions, types
 from .operations import verdict_layout
 from .programs.store import ProgramRead
-from .standing import standing_layout
+from .standing import ActivitySignature, StandingSignature
 from .words import CommandFlag, Status
 
-__all__ = ["Decoder", "directory_layout"]
+__all__ = ["Decoder", "DirectoryWrite", "RegionRead", "RegionWrite", "directory_layout"]
 
 _COLUMN_BITS = (COLUMN_BYTES - 1).bit_length()
 _UNITS = COUNT_WIDTH + 2 - _COLUMN_BITS + 1
@@ -38,6 +38,31 @@ _UNITS = COUNT_WIDTH + 2 - _COLUMN_BITS + 1
 def directory_layout(config):
     """Where a collective's programs are, or their tables of roles."""
     return data.StructLayout({"plus": config.program_bits, "minus": config.program_bits, "both": 1, "valid": 1})
+
+
+class DirectoryWrite(wiring.Signature):
+    """Write of one entry of the directory, from the registers: in the cycle of ``valid``, without back-pressure.
+
+    ``number``: collective from bit 0, rank order at bit 3, communicator from bit 4.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "number": Out(DIRECTORY_WIDTH + config.communicator_bits),
+                          "entry": Out(directory_layout(config))})
+
+
+class RegionRead(wiring.Signature):
+    """Read port of the region table. The reader drives ``region``; ``entry`` is that of the region one cycle later."""
+
+    def __init__(self, config):
+        super().__init__({"region": Out(config.region_bits), "entry": In(RegionEntry)})
+
+
+class RegionWrite(wiring.Signature):
+    """Write of one region, from the registers: in the cycle of ``valid``, without back-pressure."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "region": Out(config.region_bits), "entry": Out(RegionEntry)})
 
 
 class Decoder(wiring.Component):
@@ -51,19 +76,16 @@ class Decoder(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     i : ``In(stream.Signature(waiting_layout))``
-    directory_write : ``In(1)``, directory_number, directory_entry : ``In``
-        Number: collective from bit 0, rank order at bit 3, communicator from bit 4.
-    domain_write : ``In(1)``, domain_queue, domain : ``In``
-    shape_number : ``Out``, shape : ``In(shape_layout)``
-    program : ``Out(ProgramRead)``, program_data : ``In``
-    src_id, dst_id : ``Out``, src, dst : ``In(RegionEntry)``
-        Regions, one cycle later.
+    directory : ``In(DirectoryWrite)``, configure : ``In(QueueWrite)``
+    shape : ``Out(ShapeRead)``, program : ``Out(ProgramRead)``
+    src, dst : ``Out(RegionRead)``
     send_extents, receive_extents : ``Out(ExtentRead)``
+        Only if the accelerator is ``varying``.
     o : ``Out(stream.Signature(verdict_layout))``
-    standing : ``In(standing_layout)``
+    standing : ``In(StandingSignature)``
         A command for a communicator that is stopped has its status.
-    pending : ``Out(queues)``, looking : ``Out(communicators)``
-        The queue whose command is being looked at, and the communicator that it names.
+    pending : ``Out(DecodingQueues)``, looking : ``Out(ActivitySignature)``
+        The queue whose command is being decoded, and the communicator that it names.
     """
 
     def __init__(self, config):
@@ -71,16 +93,13 @@ class Decoder(wiring.Component):
         super().__init__({
             "init": In(SweepSignature(config)),
             "i": In(stream.Signature(waiting_layout(config))),
-            "directory_write": In(1), "directory_number": In(DIRECTORY_WIDTH + config.communicator_bits),
-            "directory_entry": In(directory_layout(config)),
-            "domain_write": In(1), "domain_queue": In(config.queue_bits), "domain": In(DOMAIN_WIDTH),
-            "shape_number": Out(config.communicator_bits), "shape": In(shape_layout(config)),
-            "program": Out(ProgramRead(config)), "program_data": In(HeaderLayout.size),
-            "src_id": Out(config.region_bits), "src": In(RegionEntry),
-            "dst_id": Out(config.region_bits), "dst": In(RegionEntry),
-            "send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config)),
-            "o": Out(stream.Signature(verdict_layout(config))), "pending": Out(config.queues),
-            "looking": Out(config.communicators), "standing": In(standing_layout(config)),
+            "directory": In(DirectoryWrite(config)), "configure": In(QueueWrite(config)),
+            "shape": Out(ShapeRead(config)), "program": Out(ProgramRead(config)),
+            "src": Out(RegionRead(config)), "dst": Out(RegionRead(config)),
+            **({"send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config))}
+               if config.varying else {}),
+            "o": Out(stream.Signature(verdict_layout(config))), "standing": In(StandingSignature(config)),
+            "pending": Out(DecodingQueues(config)), "looking": Out(ActivitySignature(config)),
         })
 
     def elaborate(self, platform):
@@ -102,15 +121,15 @@ class Decoder(wiring.Component):
         ordered, asks_varying = ((word.flags & flag).any() for flag in (CommandFlag.ORDERED, CommandFlag.VARYING))
         varying = asks_varying if config.varying else C(0, 1)
         m.d.comb += [
-            directory.write.en.eq(self.directory_write), directory.write.addr.eq(self.directory_number),
-            directory.write.data.eq(self.directory_entry),
-            domains.write.en.eq(self.domain_write), domains.write.addr.eq(self.domain_queue),
-            domains.write.data.eq(self.domain),
+            directory.write.en.eq(self.directory.valid), directory.write.addr.eq(self.directory.number),
+            directory.write.data.eq(self.directory.entry),
+            domains.write.en.eq(self.configure.valid), domains.write.addr.eq(self.configure.queue),
+            domains.write.data.eq(self.configure.domain),
             directory.read[0].addr.eq(Cat(
                 word.collective[:DIRECTORY_WIDTH - 1], ordered, word.communicator[:config.communicator_bits])),
             domains.read[0].addr.eq(command.queue),
-            self.shape_number.eq(word.communicator), self.src_id.eq(word.src_region),
-            self.dst_id.eq(word.dst_region),
+            self.shape.number.eq(word.communicator), self.src.region.eq(word.src_region),
+            self.dst.region.eq(word.dst_region),
         ]
         number = word.communicator[:config.communicator_bits]
         reducing, rooted, barrier = (Signal(name=name) for name in ("reducing", "rooted", "barrier"))
@@ -140,7 +159,7 @@ class Decoder(wiring.Component):
         halfway, half = Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True)
         bases, rooms = {}, {}                                       # where a buffer begins; bytes to its region's end
         for side in ("src", "dst"):
-            region, offset = getattr(self, side), word[f"{side}_offset"] << size
+            region, offset = getattr(self, side).entry, word[f"{side}_offset"] << size
             bases[side] = Signal(config.address_width, name=f"{side}_base", reset_less=True)
             rooms[side] = Signal(signed(max(len(region.length), len(offset)) + 1), name=f"{side}_room", reset_less=True)
             m.d.sync += [bases[side].eq(Cat(Const(0, 12), region.base_page) + offset),
@@ -150,7 +169,7 @@ class Decoder(wiring.Component):
         uses = {"src": header.fills != 0, "dst": header.drains != 0}
         some = Signal()
         checked = {side: Signal(name=f"{side}_checked", init=1) for side in limits}
-        extents = {"src": self.send_extents, "dst": self.receive_extents}
+        extents = {"src": self.send_extents, "dst": self.receive_extents} if config.varying else {}
         first_row = word.root << (EXTENT_ALIGNMENT - 1).bit_length()
         row, rows_left = Signal(config.extent_bits), Signal(8)
         beyond, empty = Signal(), Signal()
@@ -172,7 +191,7 @@ class Decoder(wiring.Component):
                 with m.If(self.i.valid & ~self.init.active):
                     m.next = "TABLES"
             with m.State("TABLES"):
-                m.d.sync += [entry.eq(directory.read[0].data), shape.eq(self.shape)]
+                m.d.sync += [entry.eq(directory.read[0].data), shape.eq(self.shape.shape)]
                 m.next = "ROOT" if config.timing.registered_root else "FORM"
             if config.timing.registered_root:
                 with m.State("ROOT"):
@@ -206,14 +225,14 @@ class Decoder(wiring.Component):
                     with m.If(self.program.ready):
                         m.next = f"ROLE_{name}_WORD"
                 with m.State(f"ROLE_{name}_WORD"):
-                    m.d.sync += entry[field].eq(self.program_data)
+                    m.d.sync += entry[field].eq(self.program.word)
                     m.next = after
             with m.State("HEADER"):
                 m.d.comb += [self.program.valid.eq(1), self.program.address.eq(entry.plus)]
                 with m.If(self.program.ready):
                     m.next = "HEADER_WORD"
             with m.State("HEADER_WORD"):
-                m.d.sync += [header.eq(self.program_data), rest.eq(0), steps.eq(_UNITS),
+                m.d.sync += [header.eq(self.program.word), rest.eq(0), steps.eq(_UNITS),
                              quotient.eq((length + (COLUMN_BYTES - 1))[_COLUMN_BITS:])]
                 m.next = "SHARD"
             with m.State("SHARD"):
@@ -257,7 +276,7 @@ class Decoder(wiring.Component):
                 if config.varying:
                     with m.If(varying & some):
                         m.next = "SRC_ROWS"
-            for side, port in extents.items() if config.varying else ():
+            for side, port in extents.items():
                 with m.State(f"{side.upper()}_ROWS"):
                     m.d.sync += [row.eq(first_row), rows_left.eq(Mux(header[f"{side}_whole"], shape.ranks, 1)),
                                  checked["src"].eq(side == "src"), checked["dst"].eq(side == "dst")]
@@ -282,7 +301,7 @@ class Decoder(wiring.Component):
             with m.State("BOUNDS"):
                 with m.If(~barrier & some & (status == Status.OK)):
                     for side in ("dst", "src"):  # the later assignment wins: sources are judged first
-                        region = getattr(self, side)
+                        region = getattr(self, side).entry
                         right = region.readable if side == "src" else region.writable
                         named = word[f"{side}_region"][config.region_bits:].any()
                         bad = {name: Status[f"{side.upper()}_{name}"] for name in (
@@ -307,8 +326,8 @@ class Decoder(wiring.Component):
                     m.next = "IDLE"
 
         m.d.comb += [
-            self.pending.eq(Mux(fsm.ongoing("IDLE"), 0, 1 << command.queue)),
-            self.looking.eq(Mux(fsm.ongoing("IDLE"), 0, 1 << number)),
+            self.pending.queues.eq(Mux(fsm.ongoing("IDLE"), 0, 1 << command.queue)),
+            self.looking.communicators.eq(Mux(fsm.ongoing("IDLE"), 0, 1 << number)),
             some.eq(word.count != 0),
             verdict.queue.eq(command.queue), verdict.flags.eq(word.flags),
             verdict.communicator.eq(word.communicator), verdict.status.eq(status),

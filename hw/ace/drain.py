@@ -9,21 +9,23 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import Outstanding, Resp
+from hw.axi import Outstanding
 from hw.axi.lanes import rotate_up
 from hw.common.delay import delayed
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
-from .layouts import done_layout, move_layout, widens
+from .layouts import move_layout, widens
+from .memory_port import MemoryWrite
+from .mover_queue import MoverDone
 from .numerics.convert_byte import is_byte, known
 from .numerics.divide import DIVISOR_WIDTH, Divide
 from .numerics.formats import TYPE_WIDTH, DType
 from .numerics.narrow_beats import NarrowBeats, kind_layout
-from .operations import word_layout
+from .operations import CompletionWords
 from .sram import SramReadSignature
 
-__all__ = ["Drain", "reads_under_way"]
+__all__ = ["Drain", "DrainCounts", "reads_under_way"]
 
 WORD_BYTES = 8
 
@@ -51,6 +53,14 @@ def reads_under_way(config):
     return 1 << (way + SLACK - 1).bit_length()
 
 
+class DrainCounts(wiring.Signature):
+    """What Drain counts, each of the cycle before: ``write_bytes`` of the move that was taken, else 0; ``chunks``, a
+    chunk has ended; ``unexpected``, a response was dropped that nothing had asked for."""
+
+    def __init__(self, config):
+        super().__init__({"write_bytes": Out(range(config.chunk_bytes + 1)), "chunks": Out(1), "unexpected": Out(1)})
+
+
 class Drain(wiring.Component):
     """Read moves in order from the SRAM, rotate the beats, join each with the one before, and write them to memory.
 
@@ -66,19 +76,12 @@ class Drain(wiring.Component):
     Members
     -------
     i : ``In(stream.Signature(move_layout))``
-    words : ``In(stream.Signature(word_layout))``
-        Taken between bursts, before moves.
-    word_done : ``Out(1)``, word_error : ``Out(1)``, word_queue : ``Out``
-        The response to the oldest completion word came in the cycle before; it was an error; whose it is.
-    read : ``Out(SramReadSignature)``
-    awaddr, awlen, awvalid, awready, wdata, wstrb, wlast, wvalid, wready, bresp, bvalid, bready
-        AW, W and B of ``m_axi``, of a single ID; AWSIZE is that of a beat.
-    done_valid : ``Out(1)``, done : ``Out(done_layout)``
+    words : ``In(CompletionWords)``
+        Taken between bursts, before moves. Responses are of the cycle before.
+    read : ``Out(SramReadSignature)``, memory : ``Out(MemoryWrite)``
+    done : ``Out(MoverDone)``
         The last response to a chunk's moves came in the cycle before.
-    count : ``Out(range(chunk_bytes + 1))``
-        Bytes of the move that was taken in the cycle before, else 0.
-    stray : ``Out(1)``
-        A response was dropped in the cycle before: nothing had asked for it.
+    counts : ``Out(DrainCounts)``
     """
 
     def __init__(self, config, *, writes=WRITES):
@@ -86,14 +89,8 @@ class Drain(wiring.Component):
         self.writes = writes
         super().__init__({
             "i": In(stream.Signature(move_layout(config))),
-            "words": In(stream.Signature(word_layout(config))),
-            "word_done": Out(1), "word_error": Out(1), "word_queue": Out(config.queue_bits),
-            "read": Out(SramReadSignature(config)),
-            "awaddr": Out(config.address_width), "awlen": Out(8), "awvalid": Out(1), "awready": In(1),
-            "wdata": Out(config.data_width), "wstrb": Out(config.beat_bytes), "wlast": Out(1), "wvalid": Out(1),
-            "wready": In(1), "bresp": In(Resp), "bvalid": In(1), "bready": Out(1),
-            "done_valid": Out(1), "done": Out(done_layout(config)),
-            "count": Out(range(config.chunk_bytes + 1)), "stray": Out(1),
+            "words": In(CompletionWords(config)), "read": Out(SramReadSignature(config)),
+            "memory": Out(MemoryWrite(config)), "done": Out(MoverDone(config)), "counts": Out(DrainCounts(config)),
         })
 
     def elaborate(self, platform):
@@ -122,7 +119,7 @@ class Drain(wiring.Component):
             *(moves.i.payload[name].eq(move[name]) for name in ("widen", "dtype", "divide")),
             moves.i.valid.eq(self.i.valid & bursts.i.ready & (move.bytes != 0)),
             self.i.ready.eq(moves.i.ready & bursts.i.ready),
-            self.count.eq(bursts.count),
+            self.counts.write_bytes.eq(bursts.count),
         ]
         beats = self._read(m, moves.o)
         writing, texts, answers = self._issue(m, bursts.o)
@@ -179,7 +176,7 @@ class Drain(wiring.Component):
 
     def _issue(self, m, bursts):
         """One burst after the other to AW, to those whose data is to come, and to those whose response is."""
-        burst, word = bursts.payload, self.words.payload
+        burst, word, memory = bursts.payload, self.words.payload, self.memory
         m.submodules.writing = writing = Queue(self._writing, depth=BURSTS)
         m.submodules.texts = texts = Queue(8 * WORD_BYTES, depth=BURSTS)
         m.submodules.answers = answers = Queue(
@@ -190,7 +187,7 @@ class Drain(wiring.Component):
         m.d.comb += [
             first.eq(self.words.valid),
             empty.eq(burst.empty & ~first),
-            free.eq(answers.i.ready & (empty | ((~self.awvalid | self.awready) & writing.i.ready & texts.i.ready))),
+            free.eq(answers.i.ready & (empty | ((~memory.awvalid | memory.awready) & writing.i.ready & texts.i.ready))),
             go.eq(free & (first | bursts.valid)),
             self.words.ready.eq(free), bursts.ready.eq(free & ~first),
             answers.i.valid.eq(go), writing.i.valid.eq(go & ~empty), texts.i.valid.eq(go & first),
@@ -201,11 +198,11 @@ class Drain(wiring.Component):
         self._asks = go & ~empty
         with m.If(self._asks):
             m.d.sync += [
-                self.awvalid.eq(1), self.awaddr.eq(Mux(first, word.address, burst.address)),
-                self.awlen.eq(Mux(first, 0, burst.len)),
+                self.memory.awvalid.eq(1), self.memory.awaddr.eq(Mux(first, word.address, burst.address)),
+                self.memory.awlen.eq(Mux(first, 0, burst.len)),
             ]
-        with m.Elif(self.awready):
-            m.d.sync += self.awvalid.eq(0)
+        with m.Elif(self.memory.awready):
+            m.d.sync += self.memory.awvalid.eq(0)
 
         entry = writing.i.payload
         m.d.comb += [entry[name].eq(burst[name]) for name in ("len", "first", "last", "extra", "lane", "end_lane")]
@@ -262,8 +259,8 @@ class Drain(wiring.Component):
             out.i.payload.data.eq(Mux(is_word, word.replicate(lanes // WORD_BYTES), Cat(
                 Mux(below[lane], before.word_select(lane, 8), now.word_select(lane, 8)) for lane in range(lanes)))),
             out.i.payload.strb.eq(strobes), out.i.payload.last.eq(last),
-            self.wvalid.eq(out.o.valid), out.o.ready.eq(self.wready), self.wdata.eq(out.o.payload.data),
-            self.wstrb.eq(out.o.payload.strb), self.wlast.eq(out.o.payload.last),
+            self.memory.wvalid.eq(out.o.valid), out.o.ready.eq(self.memory.wready),
+            *(getattr(self.memory, f"w{name}").eq(out.o.payload[name]) for name in ("data", "strb", "last")),
         ]
 
     def _respond(self, m, answers):
@@ -272,18 +269,18 @@ class Drain(wiring.Component):
         failed, error = Signal(), Signal()
         m.submodules.outstanding = outstanding = Outstanding(self.writes)
         m.d.comb += [
-            outstanding.asked.eq(self._asks), outstanding.answered.eq(self.bvalid & self.bready),
-            self.stray.eq(outstanding.stray),
-            self.bready.eq((answers.valid & ~answer.empty) | ~outstanding.owed),
-            answers.ready.eq(answer.empty | self.bvalid),
-            error.eq(failed | (self.bresp.as_value()[1] & ~answer.empty)),
+            outstanding.asked.eq(self._asks), outstanding.answered.eq(self.memory.bvalid & self.memory.bready),
+            self.counts.unexpected.eq(outstanding.stray), self.counts.chunks.eq(self.done.valid),
+            self.memory.bready.eq((answers.valid & ~answer.empty) | ~outstanding.owed),
+            answers.ready.eq(answer.empty | self.memory.bvalid),
+            error.eq(failed | (self.memory.bresp.as_value()[1] & ~answer.empty)),
         ]
         taken = answers.valid & answers.ready
         with m.If(taken & ~answer.word):
             m.d.sync += failed.eq(error & ~answer.ends)
         m.d.sync += [
-            self.word_done.eq(taken & answer.word), self.word_queue.eq(answer.owner),
-            self.word_error.eq(taken & answer.word & self.bresp.as_value()[1]),
-            self.done_valid.eq(taken & ~answer.word & answer.ends),
-            self.done.slot.eq(answer.owner), self.done.error.eq(error),
+            self.words.done.eq(taken & answer.word), self.words.queue.eq(answer.owner),
+            self.words.failed.eq(taken & answer.word & self.memory.bresp.as_value()[1]),
+            self.done.valid.eq(taken & ~answer.word & answer.ends),
+            self.done.payload.slot.eq(answer.owner), self.done.payload.error.eq(error),
         ]

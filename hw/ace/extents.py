@@ -11,17 +11,32 @@ from amaranth.lib.wiring import In, Out
 
 from .config import COUNT_WIDTH, OFFSET_WIDTH
 
-__all__ = ["ExtentLayout", "ExtentRead", "Extents"]
+__all__ = ["ExtentLayout", "ExtentRead", "ExtentWrite", "Extents"]
 
 ExtentLayout = data.StructLayout({"count": COUNT_WIDTH, "displacement": OFFSET_WIDTH})
 """A part of a buffer: ``count`` elements from the one of number ``displacement`` on."""
 
 
-def ExtentRead(config):
-    """One client: while ``valid``, it asks for ``row``; ``extent`` is that of the row that was ready in the cycle
-    before."""
-    return wiring.Signature({"valid": Out(1), "ready": In(1), "row": Out(config.extent_bits),
-                             "extent": In(ExtentLayout)})
+class ExtentRead(wiring.Signature):
+    """Read port of one half of the extents table.
+
+    The reader holds ``valid`` and ``row`` until ``ready``; ``extent`` is that of the row in the next cycle, for one
+    cycle. Two readers share each half, of which the first is never stalled.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "ready": In(1), "row": Out(config.extent_bits), "extent": In(ExtentLayout)})
+
+
+class ExtentWrite(wiring.Signature):
+    """Write of one row of both halves, from the registers: in the cycle of ``valid``, without back-pressure.
+
+    Software does not write a row that a collective uses.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "row": Out(config.extent_bits), "send": Out(ExtentLayout),
+                          "receive": Out(ExtentLayout)})
 
 
 class Extents(wiring.Component):
@@ -33,31 +48,29 @@ class Extents(wiring.Component):
 
     Members
     -------
-    write : ``In(1)``, write_row, write_send, write_receive : ``In``
-        Not while a collective uses the row.
-    sends, receives : arrays of 2 ``In(ExtentRead)``
+    write : ``In(ExtentWrite)``
+    sends, receives : ``In(ExtentRead).array(2)``
         The first goes first.
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "write": In(1), "write_row": In(config.extent_bits),
-            "write_send": In(ExtentLayout), "write_receive": In(ExtentLayout),
+            "write": In(ExtentWrite(config)),
             "sends": In(ExtentRead(config)).array(2), "receives": In(ExtentRead(config)).array(2),
         })
 
     def elaborate(self, platform):
         m = Module()
-        for name, clients, row in (("send", self.sends, self.write_send),
-                                   ("receive", self.receives, self.write_receive)):
+        for name, clients in (("send", self.sends), ("receive", self.receives)):
             m.submodules[name] = rows = memory.Memory(
                 shape=ExtentLayout.size, depth=self.config.extent_rows, init=[],
                 attrs={"ram_style": "block", "no_rw_check": 1})
             write, read = rows.write_port(), rows.read_port()
             first, second = clients
             m.d.comb += [
-                write.en.eq(self.write), write.addr.eq(self.write_row), write.data.eq(row),
+                write.en.eq(self.write.valid), write.addr.eq(self.write.row),
+                write.data.eq(getattr(self.write, name)),
                 read.en.eq(first.valid | second.valid), read.addr.eq(Mux(first.valid, first.row, second.row)),
                 first.ready.eq(1), second.ready.eq(~first.valid),
                 first.extent.eq(read.data), second.extent.eq(read.data),

@@ -8,21 +8,56 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.event import EventSignature
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
+from .chunk_status import ChunkFailed
+from .communicators import EPOCH_WIDTH, CommunicatorWrite
 from .config import SEQUENCE_WIDTH
-from .fsm import state_layout
-from .layouts import RecordLayout, abort_layout
-from .standing import EPOCH_WIDTH, mode_layout, standing_layout
+from .fsm import FsmLookup, state_layout
+from .layouts import RecordLayout
+from .operations import WorkSignature
+from .receive import AbortReceived
+from .standing import ActivitySignature, CommunicatorEnd, StandingSignature
+from .watchdog import LateSignature
 from .words import Status
 
-__all__ = ["Faults", "failure_layout"]
+__all__ = ["AbortSend", "Faults", "RecordLookup", "Revoke"]
 
 
-def failure_layout(config):
-    """A chunk of which a read or a write was answered with an error."""
-    return data.StructLayout({"communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH})
+class Revoke(EventSignature):
+    """Software ends a communicator; ``payload`` is its number. Driven by the registers."""
+
+    def __init__(self, config):
+        super().__init__(config.communicator_bits)
+
+
+class RecordLookup(wiring.Signature):
+    """Debug look-up: the registers drive ``communicator``; ``record``, of why it ended, follows in the same cycle."""
+
+    def __init__(self, config):
+        super().__init__({"communicator": Out(config.communicator_bits), "record": In(RecordLayout)})
+
+
+class AbortSend(wiring.Signature):
+    """An ABORT to be sent at several ports.
+
+    Faults drives ``valid``, a bit for each port, and holds the rest until every port has taken the packet. Transmit
+    drives ``taken``: ports that take theirs in this cycle. A port whose packet is not taken is stalled, others not.
+
+    Members
+    -------
+    valid : ``Out(ports)``, taken : ``In(ports)``
+    communicator : ``Out``, epoch : ``Out(EPOCH_WIDTH)``, record : ``Out(RecordLayout)``
+        The same for all ports.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "valid": Out(config.ports), "taken": In(config.ports), "communicator": Out(config.communicator_bits),
+            "epoch": Out(EPOCH_WIDTH), "record": Out(RecordLayout),
+        })
 
 
 class Faults(wiring.Component):
@@ -38,53 +73,40 @@ class Faults(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    write : ``In(1)``, number, mode : ``In``
-        An entry of the communicator table is written: its causes are forgotten.
-    standing : ``In(standing_layout)``
-    work : ``In(communicators)``
-        Communicators with a collective that is not over.
+    write : ``In(CommunicatorWrite)``
+        The entry's causes are forgotten.
+    standing : ``In(StandingSignature)``, work : ``In(WorkSignature)``
     down : ``In(ports)``
         Links that are down.
-    unread, unwritten : ``In``; ``valid``, ``payload``: failure_layout
-    revoke : ``In(1)``, revoke_number : ``In``
-        By software.
-    late : ``In(communicators)``
-    aborts : ``In``; ``valid``, ``payload``: abort_layout
-        An ABORT packet of the present epoch.
-    end : ``Out(1)``, end_number, end_status : ``Out``
-        Ends a communicator.
-    untold : ``Out(communicators)``
+    unread, unwritten : ``In(ChunkFailed)``, revoke : ``In(Revoke)``, late : ``In(LateSignature)``
+    aborts : ``In(AbortReceived)``
+        Causes.
+    end : ``Out(CommunicatorEnd)``
+    reporting : ``Out(ActivitySignature)``
         Ended, and their ABORTs are still here.
-    tell : ``Out``; ``valid``, ``communicator``, ``epoch``, ``record``; told : ``In(ports)``
-        An ABORT for each port of ``valid``; ports that take it in this cycle.
-    select : ``Out``, state : ``In(state_layout)``
-        One FSM after the other, in every other cycle; else that of ``asked``.
-    asked : ``In``, answer : ``Out(state_layout)``
+    abort : ``Out(AbortSend)``
+    fsm : ``Out(FsmLookup)``
+        One FSM after the other, in every other cycle; else that of ``shown``.
+    shown : ``In(FsmLookup)``
         The FSM that software looks at, 2 cycles ago.
-    record_select : ``In``, record : ``Out(RecordLayout)``
+    record : ``In(RecordLookup)``
     """
 
     def __init__(self, config):
         self.config = config
-        number = config.communicator_bits
-        failure = In(wiring.Signature({"valid": Out(1), "payload": Out(failure_layout(config))}))
         super().__init__({
-            "init": In(SweepSignature(config)),
-            "write": In(1), "number": In(number), "mode": In(mode_layout(config)),
-            "standing": In(standing_layout(config)), "work": In(config.communicators), "down": In(config.ports),
-            "unread": failure, "unwritten": failure,
-            "revoke": In(1), "revoke_number": In(number), "late": In(config.communicators),
-            "aborts": In(wiring.Signature({"valid": Out(1), "payload": Out(abort_layout())})),
-            "end": Out(1), "end_number": Out(number), "end_status": Out(8), "untold": Out(config.communicators),
-            "tell": Out(tell_signature(config)), "told": In(config.ports),
-            "select": Out(config.fsm_bits), "state": In(state_layout(config)),
-            "asked": In(config.fsm_bits), "answer": Out(state_layout(config)),
-            "record_select": In(number), "record": Out(RecordLayout),
+            "init": In(SweepSignature(config)), "write": In(CommunicatorWrite(config)),
+            "standing": In(StandingSignature(config)), "work": In(WorkSignature(config)),
+            "down": In(config.ports), "unread": In(ChunkFailed(config)), "unwritten": In(ChunkFailed(config)),
+            "revoke": In(Revoke(config)), "late": In(LateSignature(config)), "aborts": In(AbortReceived()),
+            "end": Out(CommunicatorEnd(config)), "reporting": Out(ActivitySignature(config)),
+            "abort": Out(AbortSend(config)),
+            "fsm": Out(FsmLookup(config)), "shown": In(FsmLookup(config)), "record": In(RecordLookup(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
-        config, standing = self.config, self.standing
+        config, standing, write, reporting = self.config, self.standing, self.write, self.reporting.communicators
         number = Signal(config.communicator_bits)
         m.submodules.records = records = Table(
             RecordLayout, depth=config.communicators, reads=2, init=SweepSignature(config))
@@ -93,23 +115,23 @@ class Faults(wiring.Component):
         unread, unread_chunk = self._failures(m, self.unread, number, name="unread")
         unwritten, unwritten_chunk = self._failures(m, self.unwritten, number, name="unwritten")
         revoked = Signal(config.communicators)
-        with m.If(self.write):
-            m.d.sync += revoked.bit_select(self.number, 1).eq(0)
-        with m.If(self.revoke):
-            m.d.sync += revoked.bit_select(self.revoke_number, 1).eq(1)
+        with m.If(write.valid):
+            m.d.sync += revoked.bit_select(write.number, 1).eq(0)
+        with m.If(self.revoke.valid):
+            m.d.sync += revoked.bit_select(self.revoke.payload, 1).eq(1)
         m.d.comb += [
-            ranks.write.en.eq(self.write), ranks.write.addr.eq(self.number), ranks.write.data.eq(self.mode.rank),
+            ranks.write.en.eq(write.valid), ranks.write.addr.eq(write.number), ranks.write.data.eq(write.mode.rank),
             ranks.read[0].addr.eq(number), records.read[0].addr.eq(number),
-            records.read[1].addr.eq(self.record_select), self.record.eq(records.read[1].data),
+            records.read[1].addr.eq(self.record.communicator), self.record.record.eq(records.read[1].data),
         ]
 
         # -- The pool shows an FSM to software in one cycle, and in the next one to the search.
         turn, fsm = Signal(), Signal(config.fsm_bits)
         seen = Signal(state_layout(config), reset_less=True)
-        m.d.sync += [turn.eq(~turn), seen.eq(self.state)]
-        m.d.comb += self.select.eq(Mux(turn, fsm, self.asked))
+        m.d.sync += [turn.eq(~turn), seen.eq(self.fsm.state)]
+        m.d.comb += self.fsm.fsm.eq(Mux(turn, fsm, self.shown.fsm))
         with m.If(~turn):
-            m.d.sync += self.answer.eq(self.state)
+            m.d.sync += self.shown.state.eq(self.fsm.state)
 
         # -- One communicator after the other.
         record, cause = Signal(RecordLayout), Signal(8)
@@ -124,23 +146,23 @@ class Faults(wiring.Component):
             down.eq(self.down & standing.ports[number]),
             mine.eq(seen.busy & (seen.communicator == number)),
             matches.eq(seen.port[1:] == record.port[1:]), older.eq(seen.sequence - record.sequence),
-            self.tell.valid.eq(left), self.tell.communicator.eq(number), self.tell.record.eq(record),
-            self.tell.epoch.eq(standing.epochs[number]),
+            self.abort.valid.eq(left), self.abort.communicator.eq(number), self.abort.record.eq(record),
+            self.abort.epoch.eq(standing.epochs[number]),
         ]
         with m.FSM():
             with m.State("LOOK"):
                 m.d.sync += cause.eq(Mux(closed, Status.OK, Mux(unread.bit_select(number, 1), Status.READ_ERROR, Mux(
                     unwritten.bit_select(number, 1), Status.WRITE_ERROR, Mux(
-                        down.any() & self.work.bit_select(number, 1), Status.LINK_DOWN, Mux(
+                        down.any() & self.work.communicators.bit_select(number, 1), Status.LINK_DOWN, Mux(
                             revoked.bit_select(number, 1), Status.REVOKED, Mux(
-                                self.late.bit_select(number, 1), Status.TIMEOUT, Status.OK)))))))
+                                self.late.communicators.bit_select(number, 1), Status.TIMEOUT, Status.OK)))))))
                 for index in reversed(range(config.ports)):
                     with m.If(down[index]):
                         m.d.sync += port.eq(index)
                 m.next = "JUDGE"
             with m.State("JUDGE"):
                 m.d.sync += [fsm.eq(0), found.eq(0), matched.eq(0)]
-                with m.If(self.untold.bit_select(number, 1)):
+                with m.If(reporting.bit_select(number, 1)):
                     m.d.sync += [record.eq(records.read[0].data), left.eq(standing.ports[number] & ~self.down)]
                     m.next = "TELL"
                 with m.Elif((cause != Status.OK) & ~closed):
@@ -180,22 +202,22 @@ class Faults(wiring.Component):
                     m.d.comb += writes.eq(~closed)
                     m.next = "LOOK"
             with m.State("TELL"):
-                m.d.sync += left.eq(left & ~self.told)
+                m.d.sync += left.eq(left & ~self.abort.taken)
                 with m.If(left == 0):
-                    m.d.sync += self.untold.bit_select(number, 1).eq(0)
+                    m.d.sync += reporting.bit_select(number, 1).eq(0)
                     m.next = "LOOK"
 
         # -- An ABORT cannot wait.
-        came = self.aborts.payload
+        came, end = self.aborts.payload, self.end.payload
         m.d.comb += [
-            self.end_number.eq(Mux(self.aborts.valid, came.communicator, number)),
-            self.end.eq(Mux(self.aborts.valid, ~standing.closed.bit_select(self.end_number, 1), writes)),
-            records.write.en.eq(self.end), records.write.addr.eq(self.end_number),
+            end.communicator.eq(Mux(self.aborts.valid, came.communicator, number)),
+            self.end.valid.eq(Mux(self.aborts.valid, ~standing.closed.bit_select(end.communicator, 1), writes)),
+            records.write.en.eq(self.end.valid), records.write.addr.eq(end.communicator),
             records.write.data.eq(Mux(self.aborts.valid, came.record, record)),
-            self.end_status.eq(data.View(RecordLayout, records.write.data).status),
+            end.status.eq(data.View(RecordLayout, records.write.data).status),
         ]
-        with m.If(self.end):
-            m.d.sync += self.untold.bit_select(self.end_number, 1).eq(1)
+        with m.If(self.end.valid):
+            m.d.sync += reporting.bit_select(end.communicator, 1).eq(1)
         return m
 
     def _failures(self, m, event, number, *, name):
@@ -208,15 +230,8 @@ class Faults(wiring.Component):
             chunks.write.en.eq(event.valid & ~failed.bit_select(whose, 1)), chunks.write.addr.eq(whose),
             chunks.write.data.eq(event.payload.sequence), chunks.read[0].addr.eq(number),
         ]
-        with m.If(self.write):
-            m.d.sync += failed.bit_select(self.number, 1).eq(0)
+        with m.If(self.write.valid):
+            m.d.sync += failed.bit_select(self.write.number, 1).eq(0)
         with m.If(event.valid):
             m.d.sync += failed.bit_select(whose, 1).eq(1)
         return failed, chunks.read[0].data
-
-
-def tell_signature(config):
-    """ABORTs for each port of ``valid``, with the same payload."""
-    return wiring.Signature({
-        "valid": Out(config.ports), "communicator": Out(config.communicator_bits), "epoch": Out(EPOCH_WIDTH),
-        "record": Out(RecordLayout)})

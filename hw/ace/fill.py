@@ -9,24 +9,34 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import Outstanding, Resp
+from hw.axi import Outstanding
 from hw.axi.lanes import rotate_up
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
-from .layouts import done_layout, move_layout, widens
+from .layouts import move_layout, widens
+from .memory_port import MemoryRead
+from .mover_queue import MoverDone
 from .numerics.convert_byte import is_byte, known
 from .numerics.formats import TYPE_WIDTH
 from .numerics.widen_beats import WidenBeats, filled_layout
 from .sram import SramWriteSignature
 
-__all__ = ["Fill"]
+__all__ = ["Fill", "FillCounts"]
 
 READS = 512
 """Beats that are kept in flight: as many as come in the time that a slow memory takes."""
 
 PLACES = 4
 """Beats that may wait for the SRAM in LUT RAM, so that no path runs from its arbiter to the stages before."""
+
+
+class FillCounts(wiring.Signature):
+    """What Fill counts, each of the cycle before: ``read_bytes`` of the move that was taken, else 0; ``unexpected``, a
+    beat of R was dropped that nothing had asked for."""
+
+    def __init__(self, config):
+        super().__init__({"read_bytes": Out(range(config.chunk_bytes + 1)), "unexpected": Out(1)})
 
 
 class Fill(wiring.Component):
@@ -46,15 +56,11 @@ class Fill(wiring.Component):
     Members
     -------
     i : ``In(stream.Signature(move_layout))``
-    araddr, arlen, arvalid, arready, rdata, rresp, rvalid, rready
-        AR and R of ``m_axi``, of a single ID; ARSIZE is that of a beat.
+    memory : ``Out(MemoryRead)``
     write : ``Out(SramWriteSignature)``
-    done_valid : ``Out(1)``, done : ``Out(done_layout)``
+    done : ``Out(MoverDone)``
         A chunk's last beat was written in the cycle before.
-    count : ``Out(range(chunk_bytes + 1))``
-        Bytes of the move that was taken in the cycle before, else 0.
-    stray : ``Out(1)``
-        A beat of R was dropped in the cycle before: nothing had asked for it.
+    counts : ``Out(FillCounts)``
 
     Raises
     ------
@@ -70,11 +76,8 @@ class Fill(wiring.Component):
         self.reads = reads
         super().__init__({
             "i": In(stream.Signature(move_layout(config))),
-            "araddr": Out(config.address_width), "arlen": Out(8), "arvalid": Out(1), "arready": In(1),
-            "rdata": In(config.data_width), "rresp": In(Resp), "rvalid": In(1), "rready": Out(1),
-            "write": Out(SramWriteSignature(config)),
-            "done_valid": Out(1), "done": Out(done_layout(config)),
-            "count": Out(range(config.chunk_bytes + 1)), "stray": Out(1),
+            "memory": Out(MemoryRead(config)), "write": Out(SramWriteSignature(config)),
+            "done": Out(MoverDone(config)), "counts": Out(FillCounts(config)),
         })
 
     def elaborate(self, platform):
@@ -83,7 +86,7 @@ class Fill(wiring.Component):
         lane_bits = (config.beat_bytes - 1).bit_length()
         m.submodules.bursts = bursts = Bursts(config)
         wiring.connect(m, wiring.flipped(self.i), bursts.i)
-        m.d.comb += self.count.eq(bursts.count)
+        m.d.comb += self.counts.read_bytes.eq(bursts.count)
 
         read = data.StructLayout({
             "len": range(self.burst_beats), "first": 1, "last": 1, "empty": 1,
@@ -110,7 +113,7 @@ class Fill(wiring.Component):
             m.d.comb += fits.eq(credit.available > burst.len)
         m.d.comb += [
             credit.take.eq(burst.len + 1),
-            free.eq((~self.arvalid | self.arready) & fits),
+            free.eq((~self.memory.arvalid | self.memory.arready) & fits),
             waiting.valid.eq(bursts.valid & (burst.empty | free)),
             bursts.ready.eq(waiting.ready & (burst.empty | free)),
             reads.eq(bursts.valid & bursts.ready & ~burst.empty),
@@ -119,17 +122,18 @@ class Fill(wiring.Component):
         m.submodules.outstanding = outstanding = Outstanding(self.reads)
         self._owed = outstanding.owed
         m.d.comb += [
-            outstanding.asked.eq(Mux(reads, burst.len + 1, 0)), outstanding.answered.eq(self.rvalid),
-            self.stray.eq(outstanding.stray),
+            outstanding.asked.eq(Mux(reads, burst.len + 1, 0)), outstanding.answered.eq(self.memory.rvalid),
+            self.counts.unexpected.eq(outstanding.stray),
         ]
         m.d.comb += [entry[name].eq(burst[name]) for name in (
             "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends", "quarter", "widen",
             "dtype")]
         m.d.comb += [entry.shift.eq(-burst.lane), entry.opposite.eq(burst.lane - 1)]
         with m.If(reads):
-            m.d.sync += [self.arvalid.eq(1), self.araddr.eq(burst.address), self.arlen.eq(burst.len)]
-        with m.Elif(self.arready):
-            m.d.sync += self.arvalid.eq(0)
+            m.d.sync += [self.memory.arvalid.eq(1), self.memory.araddr.eq(burst.address),
+                         self.memory.arlen.eq(burst.len)]
+        with m.Elif(self.memory.arready):
+            m.d.sync += self.memory.arvalid.eq(0)
 
     def _rotate(self, m, waiting):
         """Each beat of R with the burst it belongs to, its first byte in lane 0. An empty burst goes on as a beat."""
@@ -138,8 +142,8 @@ class Fill(wiring.Component):
             data.StructLayout({"data": config.data_width, "error": 1}), depth=self.reads,
             output_register=config.timing.fill_output_registers)
         m.d.comb += [
-            beats.i.valid.eq(self.rvalid & self._owed), beats.i.payload.data.eq(self.rdata),
-            beats.i.payload.error.eq(self.rresp.as_value()[1]), self.rready.eq(1),
+            beats.i.valid.eq(self.memory.rvalid & self._owed), beats.i.payload.data.eq(self.memory.rdata),
+            beats.i.payload.error.eq(self.memory.rresp.as_value()[1]), self.memory.rready.eq(1),
         ]
 
         number = Signal.like(burst.len)
@@ -213,8 +217,8 @@ class Fill(wiring.Component):
             self.write.data.eq(beat.data), filled.ready.eq(~beat.write | self.write.ready),
         ]
         m.d.sync += [
-            self.done_valid.eq(filled.valid & filled.ready & beat.ends),
-            self.done.slot.eq(beat.slot), self.done.error.eq(beat.error),
+            self.done.valid.eq(filled.valid & filled.ready & beat.ends),
+            self.done.payload.slot.eq(beat.slot), self.done.payload.error.eq(beat.error),
         ]
 
     def _beat_layout(self):

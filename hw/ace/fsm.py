@@ -14,12 +14,12 @@ from amaranth import *
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
+from .communicators import EPOCH_WIDTH
 from .config import SEQUENCE_WIDTH, STEP_WIDTH
 from .layouts import PHASE_WIDTH, PacketKind, arithmetic_layout, chunk_layout, packet_layout, signal_layout
-from .standing import EPOCH_WIDTH
 from .words import Waits
 
-__all__ = ["Fsm", "StepKind", "fetched_layout", "state_layout"]
+__all__ = ["Fsm", "FsmLookup", "FsmsBusy", "StepKind", "fetched_layout", "state_layout"]
 
 UNREAD_WIDTH = 4
 """Of the packets that are issued and not read from the SRAM: Transmit holds a few only."""
@@ -51,6 +51,23 @@ def state_layout(config):
         "communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH, "sent": STEP_WIDTH,
         "received": STEP_WIDTH,
     })
+
+
+class FsmLookup(wiring.Signature):
+    """Debug look-up: the reader drives ``fsm``, and ``state`` follows.
+
+    In the same cycle from the pool, for Faults; two cycles later from Faults, for the registers.
+    """
+
+    def __init__(self, config):
+        super().__init__({"fsm": Out(config.fsm_bits), "state": In(state_layout(config))})
+
+
+class FsmsBusy(wiring.Signature):
+    """FSMs that have a chunk, one bit each: levels, driven by the pool for Chunker."""
+
+    def __init__(self, config):
+        super().__init__({"fsms": Out(config.fsms)})
 
 
 class Fsm(wiring.Component):

@@ -9,16 +9,81 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.doorbell import store_layout
+from hw.common.event import EventSignature
+from hw.common.sizes import DOMAIN_WIDTH
 
 from .layouts import CommandLayout
 from .words import Status
 
-__all__ = ["Intake", "waiting_layout"]
+__all__ = [
+    "Admission", "DecodingQueues", "Intake", "QueueClear", "QueueLookup", "QueueWrite", "Refusal", "waiting_layout",
+]
 
 
 def waiting_layout(config):
     """A command at the head of its queue; ``whole`` if it came in one store of 16 bytes."""
     return data.StructLayout({"queue": config.queue_bits, "whole": 1, "word": CommandLayout})
+
+
+class QueueWrite(wiring.Signature):
+    """Write of one queue's configuration, from the registers to every stage that keeps a part of it.
+
+    In the cycle of ``valid``, without back-pressure. ``sc_address`` is that of the completion word, a multiple of 8;
+    without ``sc_enable`` none is written.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "valid": Out(1), "queue": Out(config.queue_bits), "enabled": Out(1), "domain": Out(DOMAIN_WIDTH),
+            "sc_address": Out(config.address_width), "sc_enable": Out(1),
+        })
+
+
+class QueueClear(EventSignature):
+    """Software clears a queue's error; ``payload`` is the queue. Driven by the registers."""
+
+    def __init__(self, config):
+        super().__init__(config.queue_bits)
+
+
+class QueueLookup(wiring.Signature):
+    """Debug look-up: the registers drive ``queue``; ``waiting`` follows in the same cycle.
+
+    ``waiting``: commands of the queue that have not begun, the one in the decoder among them.
+    """
+
+    def __init__(self, config):
+        super().__init__({"queue": Out(config.queue_bits), "waiting": In(8)})
+
+
+class Refusal(EventSignature):
+    """A word was refused: in the cycle in which the doorbell transfers it. ``payload.status`` says why."""
+
+    def __init__(self, config):
+        super().__init__(data.StructLayout({"queue": config.queue_bits, "status": 8}))
+
+
+class Admission(wiring.Signature):
+    """Which commands may begin, and which are still to come: levels, without handshake.
+
+    Members
+    -------
+    communicators : ``Out(communicators)``, queues : ``Out(queues)``
+        Driven by Operations: communicators with a free row, queues with a free entry.
+    pending : ``In(queues)``
+        Driven by Intake: queues with commands that have not reached Operations.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "communicators": Out(config.communicators), "queues": Out(config.queues), "pending": In(config.queues)})
+
+
+class DecodingQueues(wiring.Signature):
+    """The queue whose command is in the decoder, as one bit of ``queues``: a level, driven by Decoder."""
+
+    def __init__(self, config):
+        super().__init__({"queues": Out(config.queues)})
 
 
 class Intake(wiring.Component):
@@ -34,31 +99,26 @@ class Intake(wiring.Component):
     Members
     -------
     i : ``In(stream.Signature(store_layout))``
-    refused : ``Out(1)``, refused_queue, refused_status : ``Out``
-        The word transferred in this cycle goes nowhere.
-    configure : ``In(1)``, configure_queue, enabled : ``In``
-    clear : ``In(1)``, clear_queue : ``In``
+    store_refused : ``Out(1)``
+        To the doorbell: the word transferred in this cycle is dropped.
+    refused : ``Out(Refusal)``
+        To Operations, in the same cycle.
+    configure : ``In(QueueWrite)``
+    clear : ``In(QueueClear)``
         Words are taken again.
-    free : ``In(communicators)``, places : ``In(queues)``
-        Who may begin a collective.
+    admission : ``In(Admission)``
+    decoding : ``In(DecodingQueues)``
     o : ``Out(stream.Signature(waiting_layout))``
-    some : ``Out(queues)``
-        Queues with words.
-    select : ``In``, waiting : ``Out``
-        Words that wait in a queue.
+    lookup : ``In(QueueLookup)``
     """
 
     def __init__(self, config):
         self.config = config
-        queue = config.queue_bits
         super().__init__({
-            "i": In(stream.Signature(store_layout(config))),
-            "refused": Out(1), "refused_queue": Out(queue), "refused_status": Out(8),
-            "configure": In(1), "configure_queue": In(queue), "enabled": In(1),
-            "clear": In(1), "clear_queue": In(queue),
-            "free": In(config.communicators), "places": In(config.queues),
-            "o": Out(stream.Signature(waiting_layout(config))),
-            "some": Out(config.queues), "select": In(queue), "waiting": Out(range(config.queue_depth + 1)),
+            "i": In(stream.Signature(store_layout(config))), "store_refused": Out(1), "refused": Out(Refusal(config)),
+            "configure": In(QueueWrite(config)), "clear": In(QueueClear(config)),
+            "admission": In(Admission(config)), "decoding": In(DecodingQueues(config)),
+            "o": Out(stream.Signature(waiting_layout(config))), "lookup": In(QueueLookup(config)),
         })
 
     def elaborate(self, platform):
@@ -73,29 +133,32 @@ class Intake(wiring.Component):
                         for name in ("head", "tail"))
         enabled, refusing = Signal(config.queues), Signal(config.queues)
         into = self.i.payload.queue
-        tail, full = Signal(depth_bits + 1), Signal()
+        tail, full, refused, some = Signal(depth_bits + 1), Signal(), Signal(), Signal(config.queues)
+        selected, held = self.lookup.queue, Signal(range(config.queue_depth + 1))
         m.d.comb += [
             self.i.ready.eq(1),
             tail.eq(Array(tails)[into]),
             full.eq(tail == (Array(heads)[into] ^ config.queue_depth)),
-            self.refused_queue.eq(into),
-            self.refused.eq(self.i.valid & (full | ~enabled.bit_select(into, 1) | refusing.bit_select(into, 1))),
-            self.refused_status.eq(Mux(enabled.bit_select(into, 1), Status.OVERFLOW, Status.DISABLED)),
-            write.en.eq(self.i.valid & ~self.refused), write.addr.eq(Cat(tail[:depth_bits], into)),
+            self.refused.valid.eq(refused), self.store_refused.eq(refused), self.refused.payload.queue.eq(into),
+            refused.eq(self.i.valid & (full | ~enabled.bit_select(into, 1) | refusing.bit_select(into, 1))),
+            self.refused.payload.status.eq(Mux(enabled.bit_select(into, 1), Status.OVERFLOW, Status.DISABLED)),
+            write.en.eq(self.i.valid & ~refused), write.addr.eq(Cat(tail[:depth_bits], into)),
             write.data.word.eq(self.i.payload.data), write.data.whole.eq(self.i.payload.whole.all()),
-            self.waiting.eq((Array(tails)[self.select] - Array(heads)[self.select])[:depth_bits + 1]),
+            held.eq((Array(tails)[selected] - Array(heads)[selected])[:depth_bits + 1]),
+            self.lookup.waiting.eq(held + self.decoding.queues.bit_select(selected, 1)),
+            self.admission.pending.eq(some | self.decoding.queues),
         ]
         for queue in range(config.queues):
-            m.d.comb += self.some[queue].eq(heads[queue] != tails[queue])
+            m.d.comb += some[queue].eq(heads[queue] != tails[queue])
             with m.If(self.i.valid & (into == queue)):
-                with m.If(self.refused):
+                with m.If(refused):
                     m.d.sync += refusing[queue].eq(enabled[queue])
                 with m.Else():
                     m.d.sync += tails[queue].eq(tails[queue] + 1)
-            with m.If(self.clear & (self.clear_queue == queue)):
+            with m.If(self.clear.valid & (self.clear.payload == queue)):
                 m.d.sync += refusing[queue].eq(0)
-            with m.If(self.configure & (self.configure_queue == queue)):
-                m.d.sync += enabled[queue].eq(self.enabled)
+            with m.If(self.configure.valid & (self.configure.queue == queue)):
+                m.d.sync += enabled[queue].eq(self.configure.enabled)
 
         # -- One queue after the other.
         queue = Signal(config.queue_bits)
@@ -108,14 +171,14 @@ class Intake(wiring.Component):
         number = found.word.communicator
         with m.FSM():
             with m.State("LOOK"):
-                with m.If((self.some & self.places).bit_select(queue, 1)):
+                with m.If((some & self.admission.queues).bit_select(queue, 1)):
                     m.next = "OFFER"
                 with m.Else():
                     m.d.sync += queue.eq(queue + 1)
             with m.State("OFFER"):
                 # A communicator that is not there is for the decoder to refuse.
-                with m.If(self.places.bit_select(queue, 1) & (
-                        self.free.bit_select(number[:config.communicator_bits], 1)
+                with m.If(self.admission.queues.bit_select(queue, 1) & (
+                        self.admission.communicators.bit_select(number[:config.communicator_bits], 1)
                         | number[config.communicator_bits:].any())):
                     m.d.comb += self.o.valid.eq(1)
                     with m.If(self.o.ready):

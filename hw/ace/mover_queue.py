@@ -8,16 +8,37 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.event import EventSignature
 from hw.stream import Queue
 
-__all__ = ["MoverQueue", "mover_signature"]
+from .layouts import done_layout
+
+__all__ = ["MoverDone", "MoverQueue", "MoverStatus"]
 
 
-def mover_signature(config):
-    """``holder``: the communicator whose chunk is the oldest one in the mover, as one bit of all. ``blocked``: those
-    that wait for the mover while another one that is open holds it. ``moved``: the oldest chunk is through."""
-    return wiring.Signature({"holder": Out(config.communicators), "blocked": Out(config.communicators),
-                             "moved": Out(1)})
+class MoverDone(EventSignature):
+    """A mover has moved the last byte of a chunk: driven by Fill and by Drain, once per job, in order of the jobs."""
+
+    def __init__(self, config):
+        super().__init__(done_layout(config))
+
+
+class MoverStatus(wiring.Signature):
+    """Who holds a mover and who waits for it: levels, driven by Chunker for Watchdog, without handshake.
+
+    Members
+    -------
+    holder : ``Out(communicators)``
+        The communicator whose chunk is the oldest in the mover, as one bit of all.
+    blocked : ``Out(communicators)``
+        Communicators that wait for the mover while another one that is open holds it.
+    moved : ``Out(1)``
+        The oldest chunk leaves the mover in this cycle.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "holder": Out(config.communicators), "blocked": Out(config.communicators), "moved": Out(1)})
 
 
 class MoverQueue(wiring.Component):
@@ -39,7 +60,7 @@ class MoverQueue(wiring.Component):
         Those that are ending, or revoked: waiting for what one of them does not let go is no excuse.
     stop : ``Out(1)``
         The job that the address generator has is of one that is stopped.
-    mover : ``Out(mover_signature)``
+    mover : ``Out(MoverStatus)``
     """
 
     def __init__(self, config):
@@ -47,7 +68,7 @@ class MoverQueue(wiring.Component):
         count = config.communicators
         super().__init__({
             "begins": In(count), "moved": In(1), "waiting": In(count), "stopped": In(count),
-            "stop": Out(1), "mover": Out(mover_signature(config)),
+            "stop": Out(1), "mover": Out(MoverStatus(config)),
         })
 
     def elaborate(self, platform):

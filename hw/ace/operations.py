@@ -11,17 +11,22 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.event import EventSignature
 from hw.common.layouts import CompletionLayout
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
 from .config import LENGTH_WIDTH
+from .intake import Admission, QueueClear, QueueWrite, Refusal
 from .layouts import arithmetic_layout
 from .numerics.formats import TYPE_WIDTH
-from .standing import standing_layout
+from .standing import ActivitySignature, StandingSignature
 from .words import CommandFlag, Status
 
-__all__ = ["ROWS", "Operations", "operation_layout", "verdict_layout", "word_layout"]
+__all__ = [
+    "ROWS", "ChunkEnded", "ChunkIssued", "CompletionLookup", "CompletionWords", "OperationInterrupts", "OperationRead",
+    "Operations", "OperationsToCut", "WorkSignature", "operation_layout", "row_width", "verdict_layout", "word_layout",
+]
 
 ROWS = 2
 """Collectives of a communicator that have begun, at most."""
@@ -63,6 +68,87 @@ def verdict_layout(config):
     })
 
 
+def row_width(config):
+    """Bits of the number of a row: the communicator, and below it which of its rows."""
+    return config.communicator_bits + (ROWS - 1).bit_length()
+
+
+class OperationRead(wiring.Signature):
+    """Read port of the operations. The reader drives ``row``; ``operation`` follows in the same cycle."""
+
+    def __init__(self, config):
+        super().__init__({"row": Out(row_width(config)), "operation": In(operation_layout(config))})
+
+
+class OperationsToCut(wiring.Signature):
+    """Collectives to be cut into chunks: levels, driven by Operations, without handshake.
+
+    Members
+    -------
+    begun : ``Out(communicators)``
+        Communicators with a collective of which chunks are still to be cut.
+    row : ``Out(communicators)``
+        In which of the communicator's two rows it is.
+    """
+
+    def __init__(self, config):
+        super().__init__({"begun": Out(config.communicators), "row": Out(config.communicators)})
+
+
+class ChunkIssued(EventSignature):
+    """A chunk of ``payload.row`` was cut, and if ``payload.last``, the collective's last one. Driven by Chunker."""
+
+    def __init__(self, config):
+        super().__init__(data.StructLayout({"row": row_width(config), "last": 1}))
+
+
+class ChunkEnded(EventSignature):
+    """A chunk of ``payload.row`` has been drained, or dropped, with ``payload.status``. Driven by Chunker."""
+
+    def __init__(self, config):
+        super().__init__(data.StructLayout({"row": row_width(config), "status": STATUS_WIDTH}))
+
+
+class WorkSignature(wiring.Signature):
+    """Communicators with a collective that is not over, one bit each: a level, driven by Operations."""
+
+    def __init__(self, config):
+        super().__init__({"communicators": Out(config.communicators)})
+
+
+class CompletionWords(wiring.Signature):
+    """Completion words to be written to memory, and the responses.
+
+    A stream of ``word_layout`` from Operations to Drain, with back-pressure. Drain drives the rest: in the cycle of
+    ``done`` the oldest word was answered, with an error if ``failed`` is set too; ``queue`` is that word's. Operations
+    always takes the response.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            **stream.Signature(word_layout(config)).members,
+            "done": In(1), "failed": In(1), "queue": In(config.queue_bits),
+        })
+
+
+class CompletionLookup(wiring.Signature):
+    """Debug look-up: the registers drive ``queue``; the rest follows in the same cycle.
+
+    ``count``: commands that have ended. ``status``: of the failed command. ``active``: commands in flight.
+    """
+
+    def __init__(self, config):
+        super().__init__({"queue": Out(config.queue_bits), "count": In(32), "status": In(STATUS_WIDTH),
+                          "active": In(range(ACTIVE + 1))})
+
+
+class OperationInterrupts(wiring.Signature):
+    """Interrupt strobes, one cycle each: a command failed; a command with the IRQ flag has ended."""
+
+    def __init__(self):
+        super().__init__({"error": Out(1), "completion": Out(1)})
+
+
 class Operations(wiring.Component):
     """Keep the rows, count their chunks, and end the commands of each queue in order.
 
@@ -75,57 +161,40 @@ class Operations(wiring.Component):
     init : ``In(SweepSignature)``
     i : ``In(stream.Signature(verdict_layout))``
         The communicator has a free row and the queue a free place.
-    free : ``Out(communicators)``, places : ``Out(queues)``
-        Communicators with a free row, queues with a free place.
-    begun : ``Out(communicators)``, row_number : ``Out``
-        Communicators with a collective whose chunks are to be cut; in which of their rows.
-    reads : array of ``In``; ``row`` in, ``operation`` out
-    issued : ``In(1)``, issued_row, issued_last : ``In``
-        A chunk was cut.
-    ended : ``In(1)``, ended_row, ended_status : ``In``
-        A chunk is over.
-    standing : ``In(standing_layout)``
+    admission : ``Out(Admission)``
+    to_cut : ``Out(OperationsToCut)``
+    reads : ``In(OperationRead).array(2)``
+    issued : ``In(ChunkIssued)``, ended : ``In(ChunkEnded)``
+    standing : ``In(StandingSignature)``
         Collectives of a communicator that is stopped end with its status when their chunks are over.
-    cutting : ``In(communicators)``
+    cutting : ``In(ActivitySignature)``
         The communicator of which a chunk is being cut.
-    work, held : ``Out(communicators)``
-        Communicators with a collective, and with a chunk, that is not over.
-    configure : ``In(1)``, configure_queue, sc_address, sc_enable : ``In``
-    refused : ``In(1)``, refused_queue, refused_status : ``In``
-        A word was refused; its queue is in error when all before has ended.
-    unwritten : ``In(1)``, unwritten_queue : ``In``
-        A completion word was answered with an error; the same.
-    pending : ``In(queues)``
-        Queues with commands that have not come here yet.
-    clear : ``In(1)``, clear_queue : ``In``
-    words : ``Out(stream.Signature(word_layout))``
-    select : ``In``, count, status, active : ``Out``
-    irq_error, irq_completion : ``Out(1)``
+    work : ``Out(WorkSignature)``
+    held : ``Out(ActivitySignature)``
+        Communicators with a chunk that is not over.
+    configure : ``In(QueueWrite)``, clear : ``In(QueueClear)``
+    refused : ``In(Refusal)``
+        The queue is in error when all before has ended; the same after a completion word that was answered with an
+        error.
+    words : ``Out(CompletionWords)``
+    lookup : ``In(CompletionLookup)``
+    irq : ``Out(OperationInterrupts)``
     """
 
     def __init__(self, config):
         self.config = config
-        queue, communicator = config.queue_bits, config.communicator_bits
-        self.row_bits = communicator + (ROWS - 1).bit_length()
+        self.row_bits = row_width(config)
         super().__init__({
             "init": In(SweepSignature(config)),
             "i": In(stream.Signature(verdict_layout(config))),
-            "free": Out(config.communicators), "places": Out(config.queues),
-            "begun": Out(config.communicators), "row_number": Out(config.communicators),
-            "reads": In(wiring.Signature({
-                "row": Out(self.row_bits), "operation": In(operation_layout(config))})).array(2),
-            "issued": In(1), "issued_row": In(self.row_bits), "issued_last": In(1),
-            "ended": In(1), "ended_row": In(self.row_bits), "ended_status": In(STATUS_WIDTH),
-            "standing": In(standing_layout(config)), "cutting": In(config.communicators),
-            "work": Out(config.communicators), "held": Out(config.communicators),
-            "configure": In(1), "configure_queue": In(queue),
-            "sc_address": In(config.address_width), "sc_enable": In(1),
-            "refused": In(1), "refused_queue": In(queue), "refused_status": In(STATUS_WIDTH),
-            "unwritten": In(1), "unwritten_queue": In(queue),
-            "pending": In(config.queues), "clear": In(1), "clear_queue": In(queue),
-            "words": Out(stream.Signature(word_layout(config))),
-            "select": In(queue), "count": Out(32), "status": Out(STATUS_WIDTH), "active": Out(range(ACTIVE + 1)),
-            "irq_error": Out(1), "irq_completion": Out(1),
+            "admission": Out(Admission(config)), "to_cut": Out(OperationsToCut(config)),
+            "reads": In(OperationRead(config)).array(2),
+            "issued": In(ChunkIssued(config)), "ended": In(ChunkEnded(config)),
+            "standing": In(StandingSignature(config)), "cutting": In(ActivitySignature(config)),
+            "work": Out(WorkSignature(config)), "held": Out(ActivitySignature(config)),
+            "configure": In(QueueWrite(config)), "clear": In(QueueClear(config)), "refused": In(Refusal(config)),
+            "words": Out(CompletionWords(config)), "lookup": In(CompletionLookup(config)),
+            "irq": Out(OperationInterrupts()),
         })
 
     def elaborate(self, platform):
@@ -149,7 +218,7 @@ class Operations(wiring.Component):
             self.i.ready.eq(1),
             begins.eq(self.i.valid & (new.status == Status.OK)),
             table.write.en.eq(begins), table.write.addr.eq(row), table.write.data.eq(new.operation),
-            self.row_number.eq(cutting),
+            self.to_cut.row.eq(cutting),
         ]
         for port, read in zip(self.reads, table.read, strict=True):
             m.d.comb += [read.addr.eq(port.row), port.operation.eq(read.data)]
@@ -158,27 +227,28 @@ class Operations(wiring.Component):
             first = number * ROWS
             here = range(first, first + ROWS)
             m.d.comb += [
-                self.work[number].eq(Cat(taken[row] & ~over[row] for row in here).any()),
-                self.held[number].eq(Cat(chunks[row] != 0 for row in here).any()),
-                self.free[number].eq(~taken.bit_select(first + to[number], 1)),
-                self.begun[number].eq((taken & ~whole).bit_select(first + cutting[number], 1)),
+                self.work.communicators[number].eq(Cat(taken[row] & ~over[row] for row in here).any()),
+                self.held.communicators[number].eq(Cat(chunks[row] != 0 for row in here).any()),
+                self.admission.communicators[number].eq(~taken.bit_select(first + to[number], 1)),
+                self.to_cut.begun[number].eq((taken & ~whole).bit_select(first + cutting[number], 1)),
             ]
             for place in range(ROWS):
                 with m.If(empty[first + place] & (cutting[number] == place)):
                     m.d.sync += [empty[first + place].eq(0), cutting[number].eq(~cutting[number])]
             # Of one that is stopped, nothing more is cut.
-            with m.If(self.standing.stopped[number] & ~self.cutting[number]):
+            with m.If(self.standing.stopped[number] & ~self.cutting.communicators[number]):
                 m.d.sync += cutting[number].eq(to[number])
                 m.d.sync += [signal.eq(value) for row in here for signal, value in ((whole[row], 1), (empty[row], 0))]
         for number in range(rows):
-            cut, ended = self.issued & (self.issued_row == number), self.ended & (self.ended_row == number)
+            cut = self.issued.valid & (self.issued.payload.row == number)
+            ended = self.ended.valid & (self.ended.payload.row == number)
             starts = begins & (row == number)
             m.d.comb += over[number].eq(whole[number] & (chunks[number] == 0))
             m.d.sync += chunks[number].eq(chunks[number] + cut - ended)
-            with m.If(cut & self.issued_last):
+            with m.If(cut & self.issued.payload.last):
                 m.d.sync += [whole[number].eq(1), cutting[number // ROWS].eq(~cutting[number // ROWS])]
             with m.If(ended & (statuses[number] == Status.OK)):
-                m.d.sync += statuses[number].eq(self.ended_status)
+                m.d.sync += statuses[number].eq(self.ended.payload.status)
             with m.If(starts):
                 m.d.sync += [taken[number].eq(1), whole[number].eq(~new.chunks), statuses[number].eq(Status.OK),
                              empty[number].eq(~new.chunks), to[number // ROWS].eq(~to[number // ROWS])]
@@ -189,7 +259,7 @@ class Operations(wiring.Component):
 
     def _queues(self, m, begin_row, taken, over, statuses):
         config, init = self.config, SweepSignature(self.config)
-        queues, new = config.queues, self.i.payload
+        queues, new, selected = config.queues, self.i.payload, self.lookup.queue
         entry_layout = data.StructLayout({
             "row": self.row_bits, "status": STATUS_WIDTH, "flags": 4})
         m.submodules.active = active = Table(
@@ -206,8 +276,8 @@ class Operations(wiring.Component):
         reasons = [Signal(STATUS_WIDTH, name=f"reason_{queue}") for queue in range(queues)]
 
         m.d.comb += [
-            addresses.write.en.eq(self.configure), addresses.write.addr.eq(self.configure_queue),
-            addresses.write.data.eq(self.sc_address[3:]),
+            addresses.write.en.eq(self.configure.valid), addresses.write.addr.eq(self.configure.queue),
+            addresses.write.data.eq(self.configure.sc_address[3:]),
             active.write.en.eq(self.i.valid),
             active.write.addr.eq(Cat(Array(tails)[new.queue][:place_bits], new.queue)),
             active.write.data.row.eq(begin_row), active.write.data.status.eq(new.status),
@@ -215,14 +285,14 @@ class Operations(wiring.Component):
         ]
         for queue in range(queues):
             held_in = (tails[queue] - heads[queue])[:place_bits + 1]
-            m.d.comb += self.places[queue].eq((held_in < ACTIVE) & ~held[queue] & ~failing[queue])
-            with m.If(self.configure & (self.configure_queue == queue)):
-                m.d.sync += enabled[queue].eq(self.sc_enable)
+            m.d.comb += self.admission.queues[queue].eq((held_in < ACTIVE) & ~held[queue] & ~failing[queue])
+            with m.If(self.configure.valid & (self.configure.queue == queue)):
+                m.d.sync += enabled[queue].eq(self.configure.sc_enable)
             with m.If(self.i.valid & (new.queue == queue)):
                 m.d.sync += [tails[queue].eq(tails[queue] + 1), failing[queue].eq(new.status != Status.OK)]
-            with m.If(self.refused & (self.refused_queue == queue) & ~refused[queue]):
-                m.d.sync += [refused[queue].eq(1), reasons[queue].eq(self.refused_status)]
-            with m.Elif(self.unwritten & (self.unwritten_queue == queue) & ~refused[queue]):
+            with m.If(self.refused.valid & (self.refused.payload.queue == queue) & ~refused[queue]):
+                m.d.sync += [refused[queue].eq(1), reasons[queue].eq(self.refused.payload.status)]
+            with m.Elif(self.words.failed & (self.words.queue == queue) & ~refused[queue]):
                 m.d.sync += [refused[queue].eq(1), reasons[queue].eq(Status.COMPLETION_ERROR)]
 
         # -- One queue after the other: is its oldest command over?
@@ -238,7 +308,7 @@ class Operations(wiring.Component):
             addresses.read[0].addr.eq(queue), ends.read[0].addr.eq(queue),
         ]
         for number in range(queues):
-            with m.If(self.clear & (self.clear_queue == number)):
+            with m.If(self.clear.valid & (self.clear.payload == number)):
                 m.d.sync += clearing[number].eq(held[number])
         m.d.comb += self.words.payload.eq(Cat(address, word, queue))
         with m.FSM():
@@ -254,7 +324,7 @@ class Operations(wiring.Component):
                     m.d.sync += queue.eq(queue + 1)
                 with m.Elif(some):
                     m.next = "JUDGE"
-                with m.Elif(refused.bit_select(queue, 1) & ~self.pending.bit_select(queue, 1)):
+                with m.Elif(refused.bit_select(queue, 1) & ~self.admission.pending.bit_select(queue, 1)):
                     m.d.sync += [entry.flags.eq(CommandFlag.SC), result.eq(Array(reasons)[queue])]
                     m.next = "FAIL"
                 with m.Else():
@@ -275,14 +345,14 @@ class Operations(wiring.Component):
                 with m.If(result != Status.OK):
                     m.next = "FAIL"
                 with m.Else():
-                    m.d.comb += self.irq_completion.eq((entry.flags & CommandFlag.IRQ).any())
+                    m.d.comb += self.irq.completion.eq((entry.flags & CommandFlag.IRQ).any())
                     for number in range(queues):
                         with m.If(queue == number):
                             m.d.sync += heads[number].eq(heads[number] + 1)
                     m.d.sync += [word.count.eq(word.count + 1), publishes.eq((entry.flags & CommandFlag.SC).any())]
                     m.next = "STORE"
             with m.State("FAIL"):
-                m.d.comb += self.irq_error.eq(1)
+                m.d.comb += self.irq.error.eq(1)
                 m.d.sync += [word.failed.eq(word.failed + 1), word.status.eq(result), publishes.eq(1),
                              held.bit_select(queue, 1).eq(1)]
                 m.next = "STORE"
@@ -311,7 +381,7 @@ class Operations(wiring.Component):
                     m.next = "LOOK"
 
         m.d.comb += [
-            ends.read[1].addr.eq(self.select), self.count.eq(ends.read[1].data.count),
-            self.status.eq(ends.read[1].data.status),
-            self.active.eq((Array(tails)[self.select] - Array(heads)[self.select])[:place_bits + 1]),
+            ends.read[1].addr.eq(selected), self.lookup.count.eq(ends.read[1].data.count),
+            self.lookup.status.eq(ends.read[1].data.status),
+            self.lookup.active.eq((Array(tails)[selected] - Array(heads)[selected])[:place_bits + 1]),
         ]

@@ -12,25 +12,33 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.stream import RoundRobin
 
-from .communicators import own, share_layout
+from .communicators import PRIORITY_WIDTH, CommunicatorWrite, ShareRead, own
 from .config import SEQUENCE_WIDTH, STEP_WIDTH
-from .fsm import Fsm, StepKind, fetched_layout, state_layout
+from .fsm import Fsm, FsmLookup, FsmsBusy, StepKind, fetched_layout
 from .layouts import (
     PHASE_WIDTH,
     PhaseLayout,
     SendLayout,
     chunk_layout,
     grant_layout,
-    landed_layout,
-    place_layout,
     send_layout,
     signal_layout,
 )
 from .oldest import Oldest
 from .programs.store import ProgramRead
-from .standing import PRIORITY_WIDTH, standing_layout
+from .receive import ChunkLookup, DataLanded, GrantReceived
+from .standing import StandingSignature
+from .transmit import GrantPort, SendPort
+from .watchdog import PortTurns
 
-__all__ = ["FsmPool"]
+__all__ = ["FsmPool", "PoolCounts"]
+
+
+class PoolCounts(wiring.Signature):
+    """What the pool counts, a strobe per cycle: ``starved_cycles``, some FSM has something to send and none may."""
+
+    def __init__(self):
+        super().__init__({"starved_cycles": Out(1)})
 
 
 class FsmPool(wiring.Component):
@@ -50,52 +58,32 @@ class FsmPool(wiring.Component):
     init : ``In(SweepSignature)``
     chunks : ``In(stream.Signature(chunk_layout))``
         Waits while the chunk's FSM is busy.
-    busy : ``Out(fsms)``
+    busy : ``Out(FsmsBusy)``
     done : ``Out(stream.Signature(slot))``
         Slots whose chunk is through.
-    program : ``Out(ProgramRead)``, program_data : ``In``
-    lookup_share, grant_share : ``Out(communicator)``, ``In(share_layout)``
-        Look-ups in the communicator table.
-    lookup : ``In``; ``communicator``, ``sequence``; place : ``Out(place_layout)``
-        Of the chunk that was asked for in the cycle before.
-    grant : ``In``; ``valid``, ``port``, ``payload``: a GRANT that has come, and where
-    landed : ``In``; ``valid``, ``payload``: data that has come
-    sends : ``Out(stream.Signature(send_layout))``, room : ``In(ports)``
-    read : ``In``; ``valid``, ``fsm``: a packet has been read
-    signals : ``Out(stream.Signature(signal_layout))``, signal_room : ``In(ports)``
-    select : ``In``, state : ``Out(state_layout)``
-    standing : ``In(standing_layout)``
+    program : ``Out(ProgramRead)``
+    lookup_share, grant_share : ``Out(ShareRead)``
+    lookup : ``In(ChunkLookup)``, grant : ``In(GrantReceived)``, landed : ``In(DataLanded)``
+    sends : ``Out(SendPort)``, signals : ``Out(GrantPort)``
+    state : ``In(FsmLookup)``
+    standing : ``In(StandingSignature)``
         Chunks of one that is stopped are let go. Packets of higher priority go first.
-    restart : ``In(1)``, restart_share : ``In(share_layout)``
-        GRANTs for these FSMs are forgotten.
-    progress : ``Out(communicators)``
-        A packet was taken from an FSM of these.
-    offering : ``Out(communicators)``
-        An FSM of these had a packet that might be sent, in the cycle before.
-    starved : ``Out(1)``
-        Some FSM has something to send and none may.
+    restart : ``In(CommunicatorWrite)``
+        GRANTs for the FSMs of its share are forgotten.
+    turns : ``Out(PortTurns)``, counts : ``Out(PoolCounts)``
     """
 
     def __init__(self, config):
         self.config = config
-        share = wiring.Signature({"number": Out(config.communicator_bits), "share": In(share_layout(config))})
         super().__init__({
             "init": In(SweepSignature(config)),
-            "chunks": In(stream.Signature(chunk_layout(config))), "busy": Out(config.fsms),
-            "done": Out(stream.Signature(config.slot_bits)),
-            "program": Out(ProgramRead(config)), "program_data": In(PhaseLayout.size),
-            "lookup_share": Out(share), "grant_share": Out(share),
-            "lookup": In(data.StructLayout({"communicator": 4, "sequence": SEQUENCE_WIDTH})),
-            "place": Out(place_layout(config)),
-            "grant": In(wiring.Signature({
-                "valid": Out(1), "port": Out(range(config.ports)), "payload": Out(grant_layout(config))})),
-            "landed": In(wiring.Signature({"valid": Out(1), "payload": Out(landed_layout(config))})),
-            "sends": Out(stream.Signature(send_layout(config))), "room": In(config.ports),
-            "read": In(wiring.Signature({"valid": Out(1), "fsm": Out(config.fsm_bits)})),
-            "signals": Out(stream.Signature(signal_layout(config))), "signal_room": In(config.ports),
-            "select": In(config.fsm_bits), "state": Out(state_layout(config)),
-            "standing": In(standing_layout(config)), "restart": In(1), "restart_share": In(share_layout(config)),
-            "progress": Out(config.communicators), "offering": Out(config.communicators), "starved": Out(1),
+            "chunks": In(stream.Signature(chunk_layout(config))), "busy": Out(FsmsBusy(config)),
+            "done": Out(stream.Signature(config.slot_bits)), "program": Out(ProgramRead(config)),
+            "lookup_share": Out(ShareRead(config)), "grant_share": Out(ShareRead(config)),
+            "lookup": In(ChunkLookup(config)), "grant": In(GrantReceived(config)), "landed": In(DataLanded(config)),
+            "sends": Out(SendPort(config)), "signals": Out(GrantPort(config)), "state": In(FsmLookup(config)),
+            "standing": In(StandingSignature(config)), "restart": In(CommunicatorWrite(config)),
+            "turns": Out(PortTurns(config)), "counts": Out(PoolCounts()),
         })
 
     def elaborate(self, platform):
@@ -113,13 +101,13 @@ class FsmPool(wiring.Component):
         slots, arithmetics, states = (
             Array(getattr(fsm, name) for fsm in fsms) for name in ("slot", "arithmetic", "state"))
         m.d.comb += [
-            self.lookup_share.number.eq(self.lookup.communicator),
-            found.eq(own(self.lookup_share.share, self.lookup.sequence)[0]),
-            self.state.eq(states[self.select]),
-            self.busy.eq(Cat(fsm.busy for fsm in fsms)),
+            self.lookup_share.number.eq(self.lookup.chunk.communicator),
+            found.eq(own(self.lookup_share.share, self.lookup.chunk.sequence)[0]),
+            self.state.state.eq(states[self.state.fsm]),
+            self.busy.fsms.eq(Cat(fsm.busy for fsm in fsms)),
         ]
-        m.d.sync += [self.place.fsm.eq(found), self.place.slot.eq(slots[found]),
-                     self.place.arithmetic.eq(arithmetics[found])]
+        place = self.lookup.place
+        m.d.sync += [place.fsm.eq(found), place.slot.eq(slots[found]), place.arithmetic.eq(arithmetics[found])]
         return m
 
     def _standing(self, m, fsms):
@@ -135,14 +123,14 @@ class FsmPool(wiring.Component):
         return priorities
 
     def _chunks(self, m, fsms):
-        m.d.comb += self.chunks.ready.eq(~self.busy.bit_select(self.chunks.payload.fsm, 1))
+        m.d.comb += self.chunks.ready.eq(~self.busy.fsms.bit_select(self.chunks.payload.fsm, 1))
         for number, fsm in enumerate(fsms):
             m.d.comb += [
                 fsm.chunk.eq(self.chunks.payload),
                 fsm.start.eq(self.chunks.valid & ~fsm.busy & (self.chunks.payload.fsm == number)),
                 fsm.landed.eq(self.landed.valid & (self.landed.payload.fsm == number)),
                 fsm.beats.eq(self.landed.payload.beats),
-                fsm.read.eq(self.read.valid & (self.read.fsm == number)),
+                fsm.read.eq(self.sends.read & (self.sends.fsm == number)),
             ]
 
     def _steps(self, m, fsms):
@@ -178,7 +166,7 @@ class FsmPool(wiring.Component):
             first.fsm.eq(turn.grant), first.is_send.eq(kinds[turn.grant] == StepKind.SEND),
             first.slot.eq(slots[turn.grant]), first.piece.eq(pieces[turn.grant]),
             second.eq(first), third.eq(second),
-            word.eq(self.program_data),
+            word.eq(self.program.word),
             fetched.port.eq(phase.port), fetched.sends.eq(phase.sends), fetched.receives.eq(phase.receives),
             fetched.granted.eq(phase.granted), fetched.span.eq(phase.span * second.piece),
             fetched.source.eq((second.slot << config.chunk_beat_bits) + send.source * second.piece),
@@ -201,7 +189,7 @@ class FsmPool(wiring.Component):
         row for each phase would not do: of another collective, whose dimensions come in another order, the same phase
         may be granted by another neighbour, which knows nothing of the first one.
         """
-        config = self.config
+        config, grant = self.config, self.grant.payload.grant
         port_bits = config.port_bits
         row_layout = data.StructLayout({"sequence": SEQUENCE_WIDTH, "phase": PHASE_WIDTH, "granted": STEP_WIDTH})
         m.submodules.grants = table = Table(
@@ -209,9 +197,9 @@ class FsmPool(wiring.Component):
         wiring.connect(m, wiring.flipped(self.init), table.init)
         came, valid = Signal(grant_layout(config), reset_less=True), Signal()
         number, port = Signal(config.fsm_bits, reset_less=True), Signal(port_bits, reset_less=True)
-        m.d.comb += self.grant_share.number.eq(self.grant.payload.communicator)
-        m.d.sync += [valid.eq(self.grant.valid), came.eq(self.grant.payload), port.eq(self.grant.port),
-                     number.eq(own(self.grant_share.share, self.grant.payload.sequence)[0])]
+        m.d.comb += self.grant_share.number.eq(grant.communicator)
+        m.d.sync += [valid.eq(self.grant.valid), came.eq(grant), port.eq(self.grant.payload.port),
+                     number.eq(own(self.grant_share.share, grant.sequence)[0])]
         kept = Signal(config.fsms << port_bits)
         place, told = Signal(range(len(kept))), Signal(config.fsms)
         m.d.comb += [
@@ -236,8 +224,8 @@ class FsmPool(wiring.Component):
             ]
             with m.If(known):
                 m.d.sync += kept.bit_select(found, 1).eq(0)
-            share = self.restart_share
-            with m.If(self.restart & ~((index - share.fsm_first)[:config.fsm_bits] & ~share.fsm_mask).any()):
+            share = self.restart.share
+            with m.If(self.restart.valid & ~((index - share.fsm_first)[:config.fsm_bits] & ~share.fsm_mask).any()):
                 m.d.sync += kept[index << port_bits:index + 1 << port_bits].eq(0)
 
     def _sends(self, m, fsms, priorities):
@@ -256,7 +244,7 @@ class FsmPool(wiring.Component):
             starting.eq(self.standing.priorities[self.chunks.payload.communicator]),
             turn.outranked.eq(Cat(starting > priority for priority in priorities)),
             # The port's room does not know yet of the packet that waits here.
-            open_.eq(Cat(fsm.offer & self.room.bit_select(fsm.port, 1) & ~(valid & (send.port == fsm.port))
+            open_.eq(Cat(fsm.offer & self.sends.free.bit_select(fsm.port, 1) & ~(valid & (send.port == fsm.port))
                          for fsm in fsms)),
             turn.requests.eq(open_),
             stays.eq((open_ & last).any() & ~(open_ & higher).any() & (packets != config.message_packets)),
@@ -264,10 +252,11 @@ class FsmPool(wiring.Component):
             free.eq(~valid | self.sends.ready),
             turn.started.eq(Cat(fsm.start for fsm in fsms)),
             self.sends.valid.eq(valid), self.sends.payload.eq(send),
-            self.starved.eq(Cat(fsm.state.wants for fsm in fsms).any() & ~Cat(fsm.offer for fsm in fsms).any()),
+            self.counts.starved_cycles.eq(
+                Cat(fsm.state.wants for fsm in fsms).any() & ~Cat(fsm.offer for fsm in fsms).any()),
         ]
-        m.d.comb += self.progress.eq(Mux(valid & self.sends.ready, 1 << send.header.communicator, 0))
-        m.d.sync += self.offering.eq(Cat(
+        m.d.comb += self.turns.sent.eq(Mux(valid & self.sends.ready, 1 << send.header.communicator, 0))
+        m.d.sync += self.turns.offering.eq(Cat(
             Cat(fsm.offer & (fsm.state.communicator == number) for fsm in fsms).any()
             for number in range(config.communicators)))
         with m.If(free):
@@ -286,7 +275,7 @@ class FsmPool(wiring.Component):
         signal, valid, free = Signal(signal_layout(config), reset_less=True), Signal(), Signal()
         m.d.comb += [
             turn.requests.eq(Cat(
-                fsm.signal & self.signal_room.bit_select(fsm.signal_payload.port, 1) for fsm in fsms)),
+                fsm.signal & self.signals.free.bit_select(fsm.signal_payload.port, 1) for fsm in fsms)),
             free.eq(~valid | self.signals.ready),
             turn.advance.eq(free),
             self.signals.valid.eq(valid), self.signals.payload.eq(signal),

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
 
-from .standing import PRIORITY_WIDTH
+from .communicators import PRIORITY_WIDTH
 
 __all__ = ["RANK_WIDTH", "PriorityQueue", "above", "foremost"]
 

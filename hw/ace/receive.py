@@ -16,9 +16,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.delay import delayed
+from hw.common.event import EventSignature
 from hw.common.table import Table
 from hw.stream import RoundRobin
 
+from .communicators import EPOCH_WIDTH
 from .config import SEQUENCE_WIDTH
 from .layouts import (
     PacketKind,
@@ -32,14 +34,58 @@ from .layouts import (
 )
 from .numerics.alu_array import AluArray, alu_latency
 from .sram import SramReadSignature, SramWriteSignature
-from .standing import EPOCH_WIDTH, standing_layout
+from .standing import StandingSignature
+from .watchdog import ProgressSignature
 
-__all__ = ["Receive", "lookup_layout", "receive_latency", "settle_cycles"]
+__all__ = [
+    "AbortReceived", "ChunkLookup", "DataLanded", "GrantReceived", "Receive", "ReceiveCounts", "lookup_layout",
+    "receive_latency", "settle_cycles",
+]
 
 
 def lookup_layout():
     """The chunk that is looked for."""
     return data.StructLayout({"communicator": 4, "sequence": SEQUENCE_WIDTH})
+
+
+class ChunkLookup(wiring.Signature):
+    """Where a packet's chunk is: Receive drives ``chunk``, and the pool drives ``place`` one cycle later."""
+
+    def __init__(self, config):
+        super().__init__({"chunk": Out(lookup_layout()), "place": In(place_layout(config))})
+
+
+class GrantReceived(EventSignature):
+    """A GRANT of the present epoch has come, at ``payload.port``. Driven by Receive for the pool."""
+
+    def __init__(self, config):
+        super().__init__(data.StructLayout({"port": range(config.ports), "grant": grant_layout(config)}))
+
+
+class DataLanded(EventSignature):
+    """The last beat of a DATA packet is being written: SRAM reads accepted in later cycles see all of the packet.
+
+    Driven by Receive for the pool.
+    """
+
+    def __init__(self, config):
+        super().__init__(landed_layout(config))
+
+
+class AbortReceived(EventSignature):
+    """An ABORT of the present epoch has come: from registers of Receive, for Faults."""
+
+    def __init__(self):
+        super().__init__(abort_layout())
+
+
+class ReceiveCounts(wiring.Signature):
+    """What Receive counts, a strobe each: packets dropped because of their epoch, or because of their place in the
+    slot; beats written that were reduced, and that were not."""
+
+    def __init__(self):
+        super().__init__({"late_packets": Out(1), "bad_packets": Out(1), "reduced_beats": Out(1),
+                          "copied_beats": Out(1)})
 
 
 def _packet_layout(config):
@@ -77,38 +123,25 @@ class Receive(wiring.Component):
     -------
     ports : ``In(stream.Signature(flit_layout)).array(ports)``
         DATA and GRANT packets.
-    lookup : ``Out(lookup_layout)``, place : ``In(place_layout)``
-        The chunk of a packet, and in the next cycle where it is.
+    lookup : ``Out(ChunkLookup)``
     read : ``Out(SramReadSignature)``, write : ``Out(SramWriteSignature)``
         Of the SRAM; never refused.
-    grants : ``Out``; ``valid``, ``port``, ``payload``
-        A GRANT has come.
-    landed : ``Out``; ``valid``, ``payload``
-        The last beat of a packet is being written: reads accepted in later cycles have all of it.
-    reduced, copied : ``Out(1)``
-        A beat is being written.
-    standing : ``In(standing_layout)``
-    aborts : ``Out``; ``valid``, ``payload``
-        An ABORT has come. From registers.
-    progress : ``Out(communicators)``
+    grants : ``Out(GrantReceived)``, landed : ``Out(DataLanded)``, aborts : ``Out(AbortReceived)``
+    standing : ``In(StandingSignature)``
+    progress : ``Out(ProgressSignature)``
         Packets have come for these.
-    fault, late : ``Out(1)``
-        A packet is dropped because of its place; because of its epoch.
+    counts : ``Out(ReceiveCounts)``
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
             "ports": In(stream.Signature(flit_layout(config))).array(config.ports),
-            "lookup": Out(lookup_layout()), "place": In(place_layout(config)),
+            "lookup": Out(ChunkLookup(config)),
             "read": Out(SramReadSignature(config)), "write": Out(SramWriteSignature(config)),
-            "grants": Out(wiring.Signature({
-                "valid": Out(1), "port": Out(range(config.ports)), "payload": Out(grant_layout(config))})),
-            "landed": Out(wiring.Signature({"valid": Out(1), "payload": Out(landed_layout(config))})),
-            "standing": In(standing_layout(config)),
-            "aborts": Out(wiring.Signature({"valid": Out(1), "payload": Out(abort_layout())})),
-            "progress": Out(config.communicators),
-            "reduced": Out(1), "copied": Out(1), "fault": Out(1), "late": Out(1),
+            "grants": Out(GrantReceived(config)), "landed": Out(DataLanded(config)), "aborts": Out(AbortReceived()),
+            "standing": In(StandingSignature(config)), "progress": Out(ProgressSignature(config)),
+            "counts": Out(ReceiveCounts()),
         })
 
     def elaborate(self, platform):
@@ -124,9 +157,9 @@ class Receive(wiring.Component):
         m.d.comb += [
             is_data.eq(~flit.first | (header.kind == PacketKind.DATA)),
             self.grants.valid.eq(valid & ~late & flit.first & (header.kind == PacketKind.GRANT)),
-            self.grants.port.eq(port),
-            *(self.grants.payload[name].eq(header[name]) for name, _ in grant_layout(self.config)),
-            *(self.lookup[name].eq(header[name]) for name, _ in lookup_layout()),
+            self.grants.payload.port.eq(port),
+            *(self.grants.payload.grant[name].eq(header[name]) for name, _ in grant_layout(self.config)),
+            *(self.lookup.chunk[name].eq(header[name]) for name, _ in lookup_layout()),
         ]
 
         m.d.sync += [
@@ -136,8 +169,9 @@ class Receive(wiring.Component):
         ]
 
         # The answer is here: read the operand.
-        known, last = Signal(), Signal(reset_less=True)
-        m.d.sync += [known.eq(valid & is_data & ~late), last.eq(flit.last), self.late.eq(valid & flit.first & late)]
+        known, last, counts = Signal(), Signal(reset_less=True), self.counts
+        m.d.sync += [known.eq(valid & is_data & ~late), last.eq(flit.last),
+                     counts.late_packets.eq(valid & flit.first & late)]
         packet = self._packet(m, known, port, flit)
         live = known & ~packet.dropped
         tag = Signal(tag_layout)
@@ -162,7 +196,7 @@ class Receive(wiring.Component):
         m.d.comb += [
             self.write.valid.eq(alus.o_valid), self.write.address.eq(done.address), self.write.data.eq(alus.o),
             self.landed.valid.eq(alus.o_valid & done.last), self.landed.payload.eq(done.landed),
-            self.reduced.eq(alus.o_valid & done.reduce), self.copied.eq(alus.o_valid & ~done.reduce),
+            counts.reduced_beats.eq(alus.o_valid & done.reduce), counts.copied_beats.eq(alus.o_valid & ~done.reduce),
         ]
         return m
 
@@ -181,7 +215,7 @@ class Receive(wiring.Component):
             late.eq(standing.closed.bit_select(number, 1) | (standing.epochs[number] != mine.epoch)
                     | mine.communicator[config.communicator_bits:].any()),
         ]
-        m.d.sync += self.progress.eq(Mux(valid & ~late, 1 << number, 0))
+        m.d.sync += self.progress.communicators.eq(Mux(valid & ~late, 1 << number, 0))
         return late
 
     def _choose(self, m, *, slices):
@@ -224,7 +258,7 @@ class Receive(wiring.Component):
 
     def _packet(self, m, known, port, flit):
         """The packet of the beat that was looked up, ``beat`` being where that beat goes."""
-        config = self.config
+        config, place = self.config, self.lookup.place
         # Of each port, the packet that is coming in.
         m.submodules.packets = packets = Table(
             _packet_layout(config), depth=1 << (config.ports - 1).bit_length(), reads=1, init=None)
@@ -236,13 +270,13 @@ class Receive(wiring.Component):
                                          "beyond": 1}), reset_less=True)
         m.d.sync += [number.eq(port), said.first.eq(flit.first), said.beat.eq(flit.header.offset),
                      said.beats.eq(flit.header.beats), said.reduce.eq(flit.header.reduce), said.beyond.eq(beyond),
-                     self.fault.eq(known & said.first & said.beyond)]
+                     self.counts.bad_packets.eq(known & said.first & said.beyond)]
 
         begun, packet, after = (Signal(_packet_layout(config), name=name) for name in ("begun", "packet", "after"))
         m.d.comb += [
-            begun.slot.eq(self.place.slot), begun.beat.eq(said.beat), begun.arithmetic.eq(self.place.arithmetic),
+            begun.slot.eq(place.slot), begun.beat.eq(said.beat), begun.arithmetic.eq(place.arithmetic),
             begun.reduce.eq(said.reduce), begun.dropped.eq(said.beyond),
-            begun.landed.fsm.eq(self.place.fsm), begun.landed.beats.eq(said.beats),
+            begun.landed.fsm.eq(place.fsm), begun.landed.beats.eq(said.beats),
             packets.read[0].addr.eq(number), packet.eq(Mux(said.first, begun, packets.read[0].data)),
             after.eq(packet), after.beat.eq(packet.beat + 1),
             packets.write.en.eq(known), packets.write.addr.eq(number), packets.write.data.eq(after),

@@ -3,32 +3,67 @@
 Registers, Faults -> Standing -> decoder, operations, chunker, FSM pool, receive.  Latency: 1 cycle.
 """
 
+from functools import reduce
+from operator import or_
+
 from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.event import EventSignature
+
+from .communicators import EPOCH_WIDTH, PRIORITY_WIDTH, CommunicatorWrite
 from .words import CommunicatorState, Status
 
-__all__ = ["EPOCH_WIDTH", "PRIORITY_WIDTH", "Standing", "mode_layout", "standing_layout"]
-
-EPOCH_WIDTH = 4
-PRIORITY_WIDTH = 2
-
-def mode_layout(config):
-    """Of an entry of the communicator table: ``ports`` that its programs use, ``rank`` of this endpoint in it."""
-    return data.StructLayout({
-        "valid": 1, "epoch": EPOCH_WIDTH, "priority": PRIORITY_WIDTH, "ports": config.ports, "rank": 8})
+__all__ = ["ActivitySignature", "CommunicatorEnd", "Standing", "StandingSignature"]
 
 
-def standing_layout(config):
-    """All communicators side by side. ``stopped``: ending, or revoked; ``closed``: not open; ``statuses``: why."""
+def _registered(config):
+    """What is kept of all communicators, side by side."""
     count = config.communicators
-    return data.StructLayout({
-        "stopped": count, "closed": count,
+    return {
         "states": data.ArrayLayout(2, count), "epochs": data.ArrayLayout(EPOCH_WIDTH, count),
         "priorities": data.ArrayLayout(PRIORITY_WIDTH, count), "ports": data.ArrayLayout(config.ports, count),
         "statuses": data.ArrayLayout(8, count),
-    })
+    }
+
+
+class StandingSignature(wiring.Signature):
+    """State of all communicators, side by side, broadcast to every stage that decides by it.
+
+    Driven by Standing, from registers, in every cycle: a level, without handshake.
+
+    Members
+    -------
+    stopped : ``Out(communicators)``
+        ENDING or REVOKED: nothing new begins, and work in flight is dropped.
+    closed : ``Out(communicators)``
+        Not OPEN.
+    states, epochs, priorities, ports, statuses : ``Out``, an element for each communicator
+        CommunicatorState; the present epoch; the priority class; the ports that its programs use; why it was stopped.
+    """
+
+    def __init__(self, config):
+        count = config.communicators
+        super().__init__({"stopped": Out(count), "closed": Out(count),
+                          **{name: Out(shape) for name, shape in _registered(config).items()}})
+
+
+class CommunicatorEnd(EventSignature):
+    """A communicator ends: ``payload.status`` says why. Driven by Faults; of one that is not open, it has no effect."""
+
+    def __init__(self, config):
+        super().__init__(data.StructLayout({"communicator": config.communicator_bits, "status": 8}))
+
+
+class ActivitySignature(wiring.Signature):
+    """Communicators of which a stage still holds something, one bit each: a level, driven by that stage."""
+
+    def __init__(self, config):
+        super().__init__({"communicators": Out(config.communicators)})
+
+
+_HOLDERS = ("operations", "cutting", "decoding", "reporting")
 
 
 class Standing(wiring.Component):
@@ -43,46 +78,48 @@ class Standing(wiring.Component):
 
     Members
     -------
-    write : ``In(1)``, number, mode : ``In``
+    write : ``In(CommunicatorWrite)``
         The entry is written: open, if it is valid.
-    end : ``In(1)``, end_number, end_status : ``In``
+    end : ``In(CommunicatorEnd)``
         Ends a communicator, if it is open.
-    busy : ``In(communicators)``
-        Those of which something is still under way.
-    standing : ``Out(standing_layout)``
-        From registers.
+    operations, cutting, decoding, reporting : ``In(ActivitySignature)``
+        Communicators with chunks in flight; whose chunk is being cut; whose command is being decoded; whose ABORTs are
+        still to be sent. A communicator is not REVOKED while any of them holds it.
+    standing : ``Out(StandingSignature)``
     """
 
     def __init__(self, config, *, settle):
         self.config = config
         self.settle = settle
-        number = config.communicator_bits
         super().__init__({
-            "write": In(1), "number": In(number), "mode": In(mode_layout(config)),
-            "end": In(1), "end_number": In(number), "end_status": In(8),
-            "busy": In(config.communicators), "standing": Out(standing_layout(config)),
+            "write": In(CommunicatorWrite(config)), "end": In(CommunicatorEnd(config)),
+            **{name: In(ActivitySignature(config)) for name in _HOLDERS},
+            "standing": Out(StandingSignature(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
-        standing, state = self.standing, CommunicatorState
+        standing, state, write, end = self.standing, CommunicatorState, self.write, self.end
+        busy, kept = Signal(self.config.communicators), Signal(data.StructLayout(_registered(self.config)))
+        m.d.comb += [getattr(standing, name).eq(kept[name]) for name, _ in kept.shape()]
+        m.d.comb += busy.eq(reduce(or_, (getattr(self, name).communicators for name in _HOLDERS)))
         # An age of 2: at least so many cycles have passed.
         now = Signal(range(self.settle))
         m.d.sync += now.eq(Mux(now == self.settle - 1, 0, now + 1))
         for number in range(self.config.communicators):
             age = Signal(2, name=f"age_{number}")
-            here = standing.states[number]
+            here = kept.states[number]
             m.d.comb += [standing.stopped[number].eq(here[1]), standing.closed[number].eq(here != state.OPEN)]
             with m.If((here == state.ENDING) & (now == 0) & (age != 2)):
                 m.d.sync += age.eq(age + 1)
-            with m.If((here == state.ENDING) & (age == 2) & ~self.busy[number]):
+            with m.If((here == state.ENDING) & (age == 2) & ~busy[number]):
                 m.d.sync += here.eq(state.REVOKED)
-            with m.If(self.end & (self.end_number == number) & (here == state.OPEN)):
-                m.d.sync += [here.eq(state.ENDING), standing.statuses[number].eq(self.end_status), age.eq(0)]
-            with m.If(self.write & (self.number == number)):
+            with m.If(end.valid & (end.payload.communicator == number) & (here == state.OPEN)):
+                m.d.sync += [here.eq(state.ENDING), kept.statuses[number].eq(end.payload.status), age.eq(0)]
+            with m.If(write.valid & (write.number == number)):
                 m.d.sync += [
-                    here.eq(Mux(self.mode.valid, state.OPEN, state.CLOSED)),
-                    standing.epochs[number].eq(self.mode.epoch), standing.priorities[number].eq(self.mode.priority),
-                    standing.ports[number].eq(self.mode.ports), standing.statuses[number].eq(Status.OK),
+                    here.eq(Mux(write.mode.valid, state.OPEN, state.CLOSED)),
+                    kept.epochs[number].eq(write.mode.epoch), kept.priorities[number].eq(write.mode.priority),
+                    kept.ports[number].eq(write.mode.ports), kept.statuses[number].eq(Status.OK),
                 ]
         return m

@@ -15,7 +15,7 @@ from .layouts import TransferLayout, move_layout
 from .numerics.formats import TYPE_WIDTH
 from .programs.store import ProgramRead
 
-__all__ = ["Transfers", "job_layout"]
+__all__ = ["TransferJobs", "Transfers", "job_layout"]
 
 
 def job_layout(config):
@@ -35,6 +35,16 @@ def job_layout(config):
     })
 
 
+class TransferJobs(wiring.Signature):
+    """Jobs for an address generator: a stream of ``job_layout`` from Chunker, with back-pressure, and ``stop``.
+
+    While ``stop`` is set, the rest of the latest job is not moved: the job ends with its next move, which has no bytes.
+    """
+
+    def __init__(self, config):
+        super().__init__({**stream.Signature(job_layout(config)).members, "stop": Out(1)})
+
+
 class Transfers(wiring.Component):
     """Make one move of each piece; of a job without runs, one without bytes that is the last.
 
@@ -44,20 +54,18 @@ class Transfers(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(job_layout))``
-    program : ``Out(ProgramRead)``, program_data : ``In``
+    i : ``In(TransferJobs)``
+    program : ``Out(ProgramRead)``
     extents : ``Out(ExtentRead)``
-    stop : ``In(1)``
-        What is left of the job is not to be moved: it ends with the next move, which has no bytes.
+        Only if the accelerator is ``varying``.
     o : ``Out(stream.Signature(move_layout))``
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "i": In(stream.Signature(job_layout(config))),
-            "program": Out(ProgramRead(config)), "program_data": In(TransferLayout.size),
-            "extents": Out(ExtentRead(config)), "stop": In(1),
+            "i": In(TransferJobs(config)), "program": Out(ProgramRead(config)),
+            **({"extents": Out(ExtentRead(config))} if config.varying else {}),
             "o": Out(stream.Signature(move_layout(config))),
         })
 
@@ -77,10 +85,12 @@ class Transfers(wiring.Component):
         start = Signal(config.address_width, reset_less=True)
         varying = job.varying if config.varying else C(0)
         m.d.comb += [
-            self.program.address.eq(job.list), self.extents.row.eq(row),
+            self.program.address.eq(job.list),
             left.eq(rest - offset),
             self.o.valid.eq(valid), self.o.payload.eq(move),
         ]
+        if config.varying:
+            m.d.comb += self.extents.row.eq(row)
         # A job is here for cycles before its first move; but each part of a VARYING job has a limit of its own.
         m.d["sync" if config.timing.registered_move_address else "comb"] += start.eq(job.base + job.column)
         early, full = config.timing.registered_move_limit and not config.varying, Signal(signed(LENGTH_WIDTH + 2))
@@ -99,7 +109,7 @@ class Transfers(wiring.Component):
                     m.d.sync += [job.eq(self.i.payload), runs.eq(self.i.payload.runs)]
                     m.next = "RUN"
             with m.State("RUN"):
-                with m.If((runs == 0) | self.stop):
+                with m.If((runs == 0) | self.i.stop):
                     with m.If(free):
                         m.d.sync += [*whole, move.bytes.eq(0), move.last.eq(1), valid.eq(1)]
                         m.next = "IDLE"
@@ -108,8 +118,8 @@ class Transfers(wiring.Component):
                     with m.If(self.program.ready):
                         m.next = "WORD"
             with m.State("WORD"):
-                word = data.View(TransferLayout, self.program_data)
-                m.d.sync += [entry.eq(self.program_data), pieces.eq(word.count), offset.eq(0),
+                word = data.View(TransferLayout, self.program.word[:TransferLayout.size])
+                m.d.sync += [entry.eq(word), pieces.eq(word.count), offset.eq(0),
                              step.eq(job.shard_bytes), job.list.eq(job.list + 1), row.eq(job.row + word.shard)]
                 m.next = "START"
             with m.State("START"):
@@ -136,16 +146,16 @@ class Transfers(wiring.Component):
                     m.next = "MOVE"
             with m.State("MOVE"):
                 with m.If(free):
-                    last = ((pieces == 1) & (runs == 1)) | self.stop
+                    last = ((pieces == 1) & (runs == 1)) | self.i.stop
                     m.d.sync += [
                         *whole, valid.eq(1), move.last.eq(last), move.sram.eq(sram),
                         move.address.eq(start + offset),
-                        move.bytes.eq(Mux((left <= 0) | self.stop, 0, Mux(
+                        move.bytes.eq(Mux((left <= 0) | self.i.stop, 0, Mux(
                             offset > full if early else left < job.piece_bytes, left, job.piece_bytes))),
                         offset.eq(offset + job.shard_bytes), sram.eq(sram + job.piece_beats),
                         pieces.eq(pieces - 1),
                     ]
-                    with m.If(self.stop):
+                    with m.If(self.i.stop):
                         m.next = "IDLE"
                     with m.Elif(pieces == 1):
                         m.d.sync += runs.eq(runs - 1)

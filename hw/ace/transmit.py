@@ -10,11 +10,52 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.delay import delayed
 
-from .faults import tell_signature
+from .faults import AbortSend
 from .layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
+from .link.sender import ReplayLevels, SignalPort
 from .sram import SramReadSignature
 
-__all__ = ["Transmit"]
+__all__ = ["GrantPort", "SendPort", "Transmit", "TransmitCounts"]
+
+
+class SendPort(wiring.Signature):
+    """DATA packets to be sent: a stream of ``send_layout`` from the pool, and credits ahead of it.
+
+    Members
+    -------
+    payload, valid, ready
+        The stream; a packet has ``header.beats + 1`` beats.
+    free : ``In(ports)``
+        The port will take one more packet than those taken up to the cycle before, and no more than ``AHEAD`` beats
+        wait there to be sent.
+    read : ``In(1)``, fsm : ``In(fsm)``
+        In the cycle before, the last beat of a packet of this FSM was read: its slot may be written.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            **stream.Signature(send_layout(config)).members,
+            "free": In(config.ports), "read": In(1), "fsm": In(config.fsm_bits),
+        })
+
+
+class GrantPort(wiring.Signature):
+    """GRANTs to be sent: a stream of ``signal_layout`` from the pool, and credits ahead of it.
+
+    Transmit drives ``free``, a bit for each port: it will take at least two more GRANTs than those taken up to the
+    cycle before.
+    """
+
+    def __init__(self, config):
+        super().__init__({**stream.Signature(signal_layout(config)).members, "free": In(config.ports)})
+
+
+class TransmitCounts(wiring.Signature):
+    """What Transmit counts, a strobe for each port: in the cycle before, a beat of a DATA packet went to the port."""
+
+    def __init__(self, config):
+        super().__init__({"sent_beats": Out(config.ports)})
+
 
 class Transmit(wiring.Component):
     """Read the payload of one packet after the other, each into the memory of its port.
@@ -24,7 +65,7 @@ class Transmit(wiring.Component):
     besides that on the link.
 
     GRANTs have a way of their own; the ports send them before packets that wait. ABORTs go between packets,
-    and while one waits, the port has no ``room``.
+    and while one waits, the port is not ``free``.
 
     Parameters
     ----------
@@ -32,28 +73,15 @@ class Transmit(wiring.Component):
 
     Members
     -------
-    sends : ``In(stream.Signature(send_layout))``
-        DATA packets, of ``header.beats + 1`` beats.
-    signals : ``In(stream.Signature(signal_layout))``
-        GRANTs.
-    tell : ``In(tell_signature)``, told : ``Out(ports)``
-        ABORTs, and the ports that take theirs in this cycle.
-    room : ``Out(ports)``
-        The port will take one more packet than those taken up to the cycle before, and no more than ``AHEAD`` beats
-        wait there to be sent.
-    signal_room : ``Out(ports)``
-        The port will take at least two more GRANTs than those taken up to the cycle before.
-    sent : ``Out``; ``valid``, ``fsm``
-        In the cycle before, the last beat of a packet was read: its place in the SRAM may be written.
+    sends : ``In(SendPort)``, signals : ``In(GrantPort)``
+    abort : ``In(AbortSend)``
     read : ``Out(SramReadSignature)``
-    ports : ``Out``, array of ``valid``, ``payload`` (``flit_layout``)
-        Never refused: what is there, and what is to come, has room.
-    port_signals : ``Out(stream.Signature(packet_layout)).array(ports)``, port_signal_room : ``In(ports)``
-        GRANTs, and that the port will take at least two more.
-    level, fresh : ``In(range(replay_beats + 1)).array(ports)``
-        Beats in the port's memory, and those of them that were never sent.
-    beats : ``Out(ports)``
-        In the cycle before, a beat of a DATA packet went to the port.
+    ports : ``Out(stream.Signature(flit_layout)).array(ports)``
+        Packets. The port always has room for what is sent to it: ``ready`` is not looked at.
+    port_signals : ``Out(SignalPort).array(ports)``
+        GRANTs.
+    levels : ``In(ReplayLevels).array(ports)``
+    counts : ``Out(TransmitCounts)``
     """
 
     AHEAD = 16
@@ -62,18 +90,11 @@ class Transmit(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "sends": In(stream.Signature(send_layout(config))), "signals": In(stream.Signature(signal_layout(config))),
-            "tell": In(tell_signature(config)), "told": Out(config.ports),
-            "room": Out(config.ports), "signal_room": Out(config.ports),
-            "sent": Out(wiring.Signature({"valid": Out(1), "fsm": Out(config.fsm_bits)})),
+            "sends": In(SendPort(config)), "signals": In(GrantPort(config)), "abort": In(AbortSend(config)),
             "read": Out(SramReadSignature(config)),
-            "ports": Out(wiring.Signature({
-                "valid": Out(1), "payload": Out(flit_layout(config))})).array(config.ports),
-            "port_signals": Out(stream.Signature(packet_layout(config))).array(config.ports),
-            "port_signal_room": In(config.ports),
-            "level": In(range(config.replay_beats + 1)).array(config.ports),
-            "fresh": In(range(config.replay_beats + 1)).array(config.ports),
-            "beats": Out(config.ports),
+            "ports": Out(stream.Signature(flit_layout(config))).array(config.ports),
+            "port_signals": Out(SignalPort(config)).array(config.ports),
+            "levels": In(ReplayLevels(config)).array(config.ports), "counts": Out(TransmitCounts(config)),
         })
 
     @property
@@ -109,7 +130,7 @@ class Transmit(wiring.Component):
                 "beat", "abort", "room", "open"))
             inside = Signal(name=f"inside_{number}")    # a packet of which more beats come
             tells = Signal(name=f"tells_{number}")
-            m.d["sync" if config.timing.registered_abort_requests else "comb"] += tells.eq(self.tell.valid[number])
+            m.d["sync" if config.timing.registered_abort_requests else "comb"] += tells.eq(self.abort.valid[number])
             # What there will be in the next cycle, so that nothing is added up before the next packet is chosen;
             # ``speculative_port_credits``: both with this packet and without.
             cases, speculative = [], config.timing.speculative_port_credits
@@ -117,8 +138,8 @@ class Transmit(wiring.Component):
                 after = Signal.like(held, name=f"after_{number}")       # but for ``one`` more
                 kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                                  for name in ("kept", "waiting"))
-                m.d.comb += [after.eq(held + more), kept.eq(self.level[number] + after),
-                             waiting.eq(self.fresh[number] + after)]
+                m.d.comb += [after.eq(held + more), kept.eq(self.levels[number].level + after),
+                             waiting.eq(self.levels[number].fresh + after)]
                 most = config.replay_beats - config.packet_beats - one
                 cases.append(Cat(
                     _at_most(kept, most),
@@ -128,25 +149,25 @@ class Transmit(wiring.Component):
             m.d.sync += [Cat(fits[number], room, held).eq(Mux(mine, cases[-1], cases[0])), open_.eq(room)]
             m.d.comb += [
                 # An ABORT is not kept waiting by one packet after the other.
-                self.room[number].eq(room & ~tells),
+                self.sends.free[number].eq(room & ~tells),
                 beat.eq(here & (known.port == number)),
-                abort.eq(self.tell.valid[number] & open_ & ~beat & ~inside
+                abort.eq(self.abort.valid[number] & open_ & ~beat & ~inside
                          & ~(self.sends.valid & (send.port == number))),
-                self.told[number].eq(abort), port.valid.eq(beat | abort), flit.data.eq(self.read.data),
+                self.abort.taken[number].eq(abort), port.valid.eq(beat | abort), flit.data.eq(self.read.data),
                 *(flit[name].eq(known[name]) for name in ("header", "first", "last")),
                 signals.valid.eq(self.signals.valid & (self.signals.payload.port == number)),
                 signals.payload.eq(self.signals.payload.header), signal_fits[number].eq(signals.ready),
-                self.signal_room[number].eq(self.port_signal_room[number]),
+                self.signals.free[number].eq(signals.free),
             ]
             with m.If(beat):
                 m.d.sync += inside.eq(~known.last)
             with m.If(abort):
                 m.d.comb += [
-                    flit.header.kind.eq(PacketKind.ABORT), flit.header.communicator.eq(self.tell.communicator),
-                    flit.header.epoch.eq(self.tell.epoch), flit.data[:RecordLayout.size].eq(self.tell.record),
+                    flit.header.kind.eq(PacketKind.ABORT), flit.header.communicator.eq(self.abort.communicator),
+                    flit.header.epoch.eq(self.abort.epoch), flit.data[:RecordLayout.size].eq(self.abort.record),
                     flit.first.eq(1), flit.last.eq(1),
                 ]
-            m.d.sync += self.beats[number].eq(beat)
+            m.d.sync += self.counts.sent_beats[number].eq(beat)
         return m
 
     def _next(self, m, taken, fits):
@@ -164,7 +185,7 @@ class Transmit(wiring.Component):
             reading.eq(valid & self.read.ready), done.eq(reading & (packet.left == 0)),
             after.eq(Mux(spare_full, spare, self.sends.payload)),
         ]
-        m.d.sync += [self.sent.valid.eq(done), self.sent.fsm.eq(packet.send.fsm)]
+        m.d.sync += [self.sends.read.eq(done), self.sends.fsm.eq(packet.send.fsm)]
         with m.If(~spare_full):
             m.d.sync += spare.eq(self.sends.payload)
         with m.If(~valid | done):

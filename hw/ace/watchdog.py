@@ -30,11 +30,12 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .mover_queue import mover_signature
+from .mover_queue import MoverStatus
+from .operations import WorkSignature
 from .priority import RANK_WIDTH, above
-from .standing import PRIORITY_WIDTH
+from .standing import StandingSignature
 
-__all__ = ["MOVERS", "Watchdog"]
+__all__ = ["MOVERS", "LateSignature", "PortTurns", "ProgressSignature", "Watchdog", "WatchdogTimeout"]
 
 MOVERS = 2
 """Fill and drain."""
@@ -49,6 +50,45 @@ HOLDERS_PATIENCE = PATIENCE // 2 + 1
 """Ticks in which the holder of a mover is not done with a chunk."""
 
 
+class WatchdogTimeout(wiring.Signature):
+    """The time without progress after which a communicator is late, in clock cycles; 0 for never.
+
+    A level, driven by the registers; software may change it at any time.
+    """
+
+    def __init__(self):
+        super().__init__({"cycles": Out(32)})
+
+
+class ProgressSignature(wiring.Signature):
+    """Communicators that make progress in a stage in this cycle, one bit each: strobes, driven by that stage."""
+
+    def __init__(self, config):
+        super().__init__({"communicators": Out(config.communicators)})
+
+
+class PortTurns(wiring.Signature):
+    """Who wants to send and who does, one bit for each communicator: driven by the FSM pool, without handshake.
+
+    Members
+    -------
+    offering : ``Out(communicators)``
+        Communicators of which an FSM had a packet that might be sent, in the cycle before.
+    sent : ``Out(communicators)``
+        Communicators of which a packet is taken in this cycle.
+    """
+
+    def __init__(self, config):
+        super().__init__({"offering": Out(config.communicators), "sent": Out(config.communicators)})
+
+
+class LateSignature(wiring.Signature):
+    """Communicators that have timed out, one bit each: levels, driven by Watchdog for Faults."""
+
+    def __init__(self, config):
+        super().__init__({"communicators": Out(config.communicators)})
+
+
 class Watchdog(wiring.Component):
     """Count the ticks of each communicator, and those of each mover's holder.
 
@@ -58,46 +98,48 @@ class Watchdog(wiring.Component):
 
     Members
     -------
-    cycles : ``In(32)``
-        The time without progress after which a communicator is late; 0 for never.
-    work : ``In(communicators)``, progress : ``In(communicators)``
-        Those with a collective that is not over; those who get on in this cycle.
-    priorities : ``In``, of each communicator
-    movers : ``In(mover_signature).array(MOVERS)``
-    offering, sent : ``In(communicators)``
-        Those with a packet that may be sent, and those of which one is taken.
-    late : ``Out(communicators)``
+    timeout : ``In(WatchdogTimeout)``
+    work : ``In(WorkSignature)``
+    received, cut : ``In(ProgressSignature)``
+        Progress in Receive and in Chunker; packets that are sent are progress, too.
+    turns : ``In(PortTurns)``
+    standing : ``In(StandingSignature)``
+    movers : ``In(MoverStatus).array(MOVERS)``
+    late : ``Out(LateSignature)``
         Until there is no work, or some progress; of the holder of a mover, until that is done with the chunk.
     """
 
     def __init__(self, config):
         self.config = config
-        count = config.communicators
         super().__init__({
-            "cycles": In(32), "work": In(count), "progress": In(count),
-            "priorities": In(PRIORITY_WIDTH).array(count),
-            "movers": In(mover_signature(config)).array(MOVERS),
-            "offering": In(count), "sent": In(count), "late": Out(count),
+            "timeout": In(WatchdogTimeout()), "work": In(WorkSignature(config)),
+            "received": In(ProgressSignature(config)), "cut": In(ProgressSignature(config)),
+            "turns": In(PortTurns(config)), "standing": In(StandingSignature(config)),
+            "movers": In(MoverStatus(config)).array(MOVERS), "late": Out(LateSignature(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
         count = self.config.communicators
-        passed, tick, on = Signal(32 - _TICK_BITS), Signal(), Signal()
+        passed, tick, on, progress = Signal(32 - _TICK_BITS), Signal(), Signal(), Signal(count)
+        cycles, turns, work = self.timeout.cycles, self.turns, self.work.communicators
         # Not less than: a shorter time may be set at any moment.
-        m.d.comb += [on.eq(self.cycles != 0), tick.eq((passed >= self.cycles[_TICK_BITS:]) & on)]
+        m.d.comb += [
+            on.eq(cycles != 0), tick.eq((passed >= cycles[_TICK_BITS:]) & on),
+            progress.eq(self.received.communicators | turns.sent | self.cut.communicators),
+        ]
         m.d.sync += passed.eq(Mux(tick, 0, passed + 1))
 
         # -- What happened since the last tick: who waited for another, and below which classes.
         waited, starved = Signal(count), Signal(RANK_WIDTH)
         crowded = Signal(count)             # others' packets leave
         blocked = Signal(count)
-        ranks = [above(priority) for priority in self.priorities]
+        ranks = [above(priority) for priority in self.standing.priorities]
         m.d.comb += [
-            crowded.eq(self.offering & ~self.sent & self.sent.any().replicate(count)),
+            crowded.eq(turns.offering & ~turns.sent & turns.sent.any().replicate(count)),
             blocked.eq(crowded | self.movers[0].blocked | self.movers[1].blocked),
         ]
-        active = Cat(Cat(self.progress[number] & rank[level] for number, rank in enumerate(ranks)).any()
+        active = Cat(Cat(progress[number] & rank[level] for number, rank in enumerate(ranks)).any()
                      for level in range(RANK_WIDTH))
         m.d.sync += [waited.eq(Mux(tick, 0, waited) | blocked), starved.eq(Mux(tick, 0, starved) | active)]
 
@@ -115,9 +157,10 @@ class Watchdog(wiring.Component):
             ticks = Signal(range(PATIENCE + 1), name=f"ticks_{number}")
             expired = Signal(name=f"expired_of_{number}")
             m.d.comb += expired.eq(ticks == PATIENCE)
-            with m.If(~self.work[number] | self.progress[number] | ~on):
+            with m.If(~work[number] | progress[number] | ~on):
                 m.d.sync += ticks.eq(0)
             with m.Elif(tick & ~expired & ~waited[number] & ~(starved & ~rank).any()):
                 m.d.sync += ticks.eq(ticks + 1)
-            m.d.sync += self.late[number].eq(expired & self.work[number] & ~self.progress[number] | overdue[number])
+            m.d.sync += self.late.communicators[number].eq(
+                expired & work[number] & ~progress[number] | overdue[number])
         return m

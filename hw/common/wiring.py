@@ -79,9 +79,19 @@ class Wiring:
         self._explained(path, why)
         ports = self._take(path)
         self._one_way(path, ports, wiring.In)
-        for _, value in ports.values():
-            signal = Value.cast(value)
-            self._m.d.comb += signal.eq(signal.init)
+        self._hold(ports)
+
+    def idle(self, path, why):
+        """State that nothing is behind an interface: its inputs keep their initial values, and nobody reads its
+        outputs; and why."""
+        self._explained(path, why)
+        self._hold(self._take(path))
+
+    def _hold(self, ports):
+        for member, value in ports.values():
+            if member.flow is wiring.In:
+                signal = Value.cast(value)
+                self._m.d.comb += signal.eq(signal.init)
 
     def finish(self):
         """

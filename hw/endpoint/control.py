@@ -1,23 +1,22 @@
-"""The endpoint's own registers in gateware: weights, exported spans, counters.
+"""The endpoint's own registers in gateware: weights, exported spans, counters; and the interrupt of the endpoint.
 
 s_axil -> RegisterWindow -> EndpointControl -> MemoryPort, PutReceiver.  Latency as ``hw.regs.RegisterBank``.
 """
 
 from amaranth import *
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature
 from hw.regs import RegisterBank
 
-from .config import MANAGERS, WEIGHT_WIDTH
-from .layouts import export_layout
-from .memory_port import READERS, WINDOW_WIDTH
+from .config import MANAGERS
+from .memory_port import MemoryCounts, MemorySettings
+from .put_receiver import ExportWrite
+from .puts import PutCounts
 from .registers import COUNTERS, register_map
 
-__all__ = ["CountStrobes", "EndpointControl"]
-
-CountStrobes = data.StructLayout({name.lower(): 1 for name, _ in COUNTERS})
+__all__ = ["EndpointControl"]
 
 
 class EndpointControl(wiring.Component):
@@ -30,43 +29,52 @@ class EndpointControl(wiring.Component):
     Members
     -------
     bus : ``In(AxiLiteSignature)``
-    read_weight, write_weight : arrays of ``Out(WEIGHT_WIDTH)``, window : ``Out(WINDOW_WIDTH)``
-    commit, span, valid, entry : ``Out``
-        An entry of the table of exported spans.
-    counts : ``In(CountStrobes)``
+    settings : ``Out(MemorySettings)``, exports : ``Out(ExportWrite)``
+    memory_counts : ``In(MemoryCounts)``, put_counts : ``In(PutCounts)``
         Counters that rise in this cycle.
+    dma_irq, ace_irq : ``In(1)``
+        Levels of the two engines.
     irq : ``Out(1)``
+        From a register: of either engine, or of the endpoint's own registers.
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
-            "read_weight": Out(WEIGHT_WIDTH).array(READERS), "write_weight": Out(WEIGHT_WIDTH).array(len(MANAGERS)),
-            "window": Out(WINDOW_WIDTH),
-            "commit": Out(1), "span": Out(config.export_bits), "valid": Out(1), "entry": Out(export_layout()),
-            "counts": In(CountStrobes), "irq": Out(1),
+            "settings": Out(MemorySettings()), "exports": Out(ExportWrite(config)),
+            "memory_counts": In(MemoryCounts()), "put_counts": In(PutCounts()),
+            "dma_irq": In(1), "ace_irq": In(1), "irq": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.bank = bank = RegisterBank(register_map(self.config))
         connect(m, flipped(self.bus), bank.bus)
+        settings, exports, own = self.settings, self.exports, Signal()
         m.d.comb += [weight.eq(getattr(bank.read_weight, name))
-                     for weight, name in zip(self.read_weight, MANAGERS, strict=False)]
+                     for weight, name in zip(settings.read_weight, MANAGERS, strict=False)]
         m.d.comb += [weight.eq(getattr(bank.write_weight, name))
-                     for weight, name in zip(self.write_weight, MANAGERS, strict=True)]
+                     for weight, name in zip(settings.write_weight, MANAGERS, strict=True)]
         m.d.comb += [
-            self.window.eq(bank.read_window.beats),
-            self.commit.eq(bank.export_commit.written_stb), self.span.eq(bank.export_commit.export),
-            self.valid.eq(bank.export_access.valid), self.entry.ports.eq(bank.export_access.ports),
-            self.entry.base_page.eq(Cat(bank.export_base_lo.value, bank.export_base_hi.value)[12:]),
-            self.entry.length.eq(Cat(bank.export_length_lo.value, bank.export_length_hi.value)),
+            settings.window.eq(bank.read_window.beats),
+            exports.valid.eq(bank.export_commit.written_stb), exports.span.eq(bank.export_commit.export),
+            exports.open.eq(bank.export_access.valid), exports.entry.ports.eq(bank.export_access.ports),
+            exports.entry.base_page.eq(Cat(bank.export_base_lo.value, bank.export_base_hi.value)[12:]),
+            exports.entry.length.eq(Cat(bank.export_length_lo.value, bank.export_length_hi.value)),
         ]
         m.d.comb += [bank.irq_status.register_set.eq(bank.refused),
-                     self.irq.eq(bank.irq_status.register & bank.irq_enable.register)]
-        for name, _ in COUNTERS:
-            counter = Signal(32, name=f"count_{name.lower()}")
-            m.d.comb += getattr(bank, f"count_{name.lower()}").value.eq(counter)
-            m.d.sync += counter.eq(counter + self.counts[name.lower()])
+                     own.eq(bank.irq_status.register & bank.irq_enable.register)]
+        m.d.sync += self.irq.eq(self.dma_irq | self.ace_irq | own)
+        memory, sender, receiver = self.memory_counts, self.put_counts.sender, self.put_counts.receiver
+        increments = {
+            **{f"{name}_read_beats": one for name, one in zip(MANAGERS, memory.read, strict=False)},
+            **{f"{name}_write_beats": one for name, one in zip(MANAGERS, memory.written, strict=True)},
+            "put_packets_sent": sender.sent, "put_packets_taken": receiver.taken,
+            "put_packets_refused": receiver.refused, "put_unexpected": receiver.unexpected,
+        }
+        for name in (name.lower() for name, _ in COUNTERS):
+            counter = Signal(32, name=f"count_{name}")
+            m.d.comb += getattr(bank, f"count_{name}").value.eq(counter)
+            m.d.sync += counter.eq(counter + increments[name])
         return m

@@ -11,11 +11,12 @@
 
 from amaranth import *
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
 from hw.ace.engine import AceEngine
 from hw.ace.layouts import link_layout
 from hw.axi import AxiLiteSignature, AxiSignature
+from hw.common.wiring import Wiring
 from hw.dma_engine import DmaEngine
 from hw.dma_engine.instruments.events import EventsSignature
 
@@ -71,61 +72,51 @@ class Endpoint(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
-        m.submodules.dma = dma = DmaEngine(config.dma)
-        m.submodules.ace = ace = AceEngine(config.ace)
-        m.submodules.control = control = EndpointControl(config)
-        m.submodules.doorbells = doorbells = DoorbellSplit(config)
-        m.submodules.registers = registers = RegisterWindow(3)
-        m.submodules.memory = memory = MemoryPort(config)
+        config, wires = self.config, Wiring(m, self)
+        _, ace, *_ = wires.add(
+            dma=DmaEngine(config.dma), ace=AceEngine(config.ace), control=EndpointControl(config),
+            doorbells=DoorbellSplit(config), registers=RegisterWindow(3), memory=MemoryPort(config),
+            split=RemoteSplit(config), puts=Puts(config))
+        wires.add(dma_bridge=Bridge(config, id_width=config.dma.axi_id_width),
+                  ace_bridge=Bridge(config, id_width=ace.m_axi.signature.id_width))
 
-        connect(m, flipped(self.s_axi_db), doorbells.bus)
-        connect(m, doorbells.dma, dma.s_axi_db)
-        connect(m, doorbells.ace, ace.s_axi_db)
-        connect(m, flipped(self.s_axil), registers.bus)
-        for part, block in zip(registers.parts, (dma.s_axil, ace.s_axil, control.bus), strict=True):
-            connect(m, part, block)
-        connect(m, dma.events, flipped(self.events))
-        m.d.sync += self.irq.eq(dma.irq | ace.irq | control.irq)
+        # -- Doorbells, registers, interrupts.
+        wires.connect("self.s_axi_db", "doorbells.bus")
+        wires.connect("self.s_axil", "registers.bus")
+        for number, part in enumerate(("dma", "ace")):
+            wires.connect(f"doorbells.{part}", f"{part}.s_axi_db")
+            wires.connect(f"registers.parts[{number}]", f"{part}.s_axil")
+            wires.connect(f"{part}.irq", f"control.{part}_irq")
+        wires.connect("registers.parts[2]", "control.bus")
+        wires.connect("control.irq", "self.irq")
+        wires.connect("dma.events", "self.events")
 
         # -- Memory. What the DMA engine writes goes there, or to a neighbour.
-        m.submodules.split = split = RemoteSplit(config)
-        m.submodules.puts = puts = Puts(config)
-        m.submodules.dma_bridge = dma_bridge = Bridge(config, id_width=config.dma.axi_id_width)
-        m.submodules.ace_bridge = ace_bridge = Bridge(config, id_width=ace.m_axi.signature.id_width)
-        for engine, bridge, reads, beats in zip((dma, ace), (dma_bridge, ace_bridge), memory.reads, memory.beats,
-                                                strict=True):
-            connect(m, engine.m_axi, bridge.bus)
-            connect(m, bridge.reads, reads)
-            connect(m, beats, bridge.beats)
-        connect(m, dma_bridge.writes, split.i)
-        connect(m, split.answers, dma_bridge.answers)
-        connect(m, split.remote, puts.writes)
-        connect(m, puts.answers, split.remote_answers)
+        for number, part in enumerate(("dma", "ace")):
+            wires.connect(f"{part}.m_axi", f"{part}_bridge.bus")
+            wires.connect(f"{part}_bridge.reads", f"memory.reads[{number}]")
+            wires.connect(f"memory.beats[{number}]", f"{part}_bridge.beats")
+        wires.connect("dma_bridge.writes", "split.i")
+        wires.connect("split.answers", "dma_bridge.answers")
+        wires.connect("split.remote", "puts.writes")
+        wires.connect("puts.answers", "split.remote_answers")
         for number, (writes, answers) in enumerate((
-                (split.local, split.local_answers), (ace_bridge.writes, ace_bridge.answers),
-                (puts.memory_writes, puts.memory_answers))):
-            connect(m, writes, memory.writes[number])
-            connect(m, memory.answers[number], answers)
-        connect(m, memory.bus, flipped(self.m_axi))
-        m.d.comb += [
-            memory.window.eq(control.window),
-            *(mine.eq(weight) for mine, weight in zip(memory.read_weight, control.read_weight, strict=True)),
-            *(mine.eq(weight) for mine, weight in zip(memory.write_weight, control.write_weight, strict=True)),
-            puts.commit.eq(control.commit), puts.span.eq(control.span), puts.valid.eq(control.valid),
-            puts.entry.eq(control.entry),
-            Cat(control.counts.dma_read_beats, control.counts.ace_read_beats).eq(memory.read),
-            Cat(control.counts.dma_write_beats, control.counts.ace_write_beats,
-                control.counts.put_write_beats).eq(memory.written),
-            control.counts.put_packets_sent.eq(puts.sent), control.counts.put_packets_taken.eq(puts.taken),
-            control.counts.put_packets_refused.eq(puts.refused), control.counts.put_unexpected.eq(puts.unexpected),
-        ]
+                ("split.local", "split.local_answers"), ("ace_bridge.writes", "ace_bridge.answers"),
+                ("puts.memory_writes", "puts.memory_answers"))):
+            wires.connect(writes, f"memory.writes[{number}]")
+            wires.connect(f"memory.answers[{number}]", answers)
+        wires.connect("memory.bus", "self.m_axi")
+        wires.connect("control.settings", "memory.settings")
+        wires.connect("control.exports", "puts.exports")
+        wires.connect("memory.counts", "control.memory_counts")
+        wires.connect("puts.counts", "control.put_counts")
 
         # -- Links: collectives on channel 0, puts on channel 1.
-        m.d.comb += puts.down.eq(ace.link_down)
-        for number, channel in enumerate(puts.channels):
-            connect(m, channel.tx, ace.put_tx[number])
-            connect(m, ace.put_rx[number], channel.rx)
-            connect(m, ace.tx[number], flipped(self.tx[number]))
-            connect(m, flipped(self.rx[number]), ace.rx[number])
+        wires.connect("ace.link_down", "puts.down")
+        wires.connect("ace.tx", "self.tx")
+        wires.connect("self.rx", "ace.rx")
+        for number in range(config.ports):
+            wires.connect(f"puts.channels[{number}].tx", f"ace.put_tx[{number}]")
+            wires.connect(f"ace.put_rx[{number}]", f"puts.channels[{number}].rx")
+        wires.finish()
         return m

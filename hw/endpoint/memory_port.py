@@ -15,7 +15,7 @@ from .config import ADDR_WIDTH, MANAGER_BITS, MANAGERS, WEIGHT_WIDTH
 from .layouts import answer_layout, read_beat_layout, read_layout, write_layout
 from .manager_shares import ManagerShares
 
-__all__ = ["READERS", "MemoryPort"]
+__all__ = ["READERS", "MemoryCounts", "MemoryPort", "MemorySettings"]
 
 READERS = 2
 """The first so many managers read, too."""
@@ -24,6 +24,32 @@ AHEAD = 32
 """Beats that may be asked for ahead of one per cycle, which is all that R can bring."""
 
 WINDOW_WIDTH = 16
+
+
+class MemorySettings(wiring.Signature):
+    """What software sets of the memory port: levels, driven by the registers; they may change at any time.
+
+    Members
+    -------
+    read_weight : ``Out(WEIGHT_WIDTH).array(READERS)``, write_weight : ``Out(WEIGHT_WIDTH).array(len(MANAGERS))``
+        Shares of the beats on R, and of those on W; 0 counts as 1.
+    window : ``Out(WINDOW_WIDTH)``
+        Beats in flight on R at most, or 0 for any number.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "read_weight": Out(WEIGHT_WIDTH).array(READERS), "write_weight": Out(WEIGHT_WIDTH).array(len(MANAGERS)),
+            "window": Out(WINDOW_WIDTH),
+        })
+
+
+class MemoryCounts(wiring.Signature):
+    """What the memory port counts, a strobe for each manager: a beat of its was read, or written, in the cycle
+    before."""
+
+    def __init__(self):
+        super().__init__({"read": Out(READERS), "written": Out(len(MANAGERS))})
 
 
 class MemoryPort(wiring.Component):
@@ -48,13 +74,9 @@ class MemoryPort(wiring.Component):
     writes : array of ``In(stream.Signature(write_layout))``
     answers : array of ``Out(stream.Signature(answer_layout))``
         Of each manager.
-    read_weight, write_weight : arrays of ``In(WEIGHT_WIDTH)``
-    window : ``In(WINDOW_WIDTH)``
-        Beats in flight, or 0 for any number.
+    settings : ``In(MemorySettings)``, counts : ``Out(MemoryCounts)``
     bus : ``Out(AxiSignature)``
         From registers.
-    read, written : ``Out(READERS)``, ``Out(len(MANAGERS))``
-        Whose beat passed in the cycle before.
     """
 
     def __init__(self, config):
@@ -65,11 +87,9 @@ class MemoryPort(wiring.Component):
             "beats": Out(stream.Signature(read_beat_layout(config))).array(READERS),
             "writes": In(stream.Signature(write_layout(config))).array(managers),
             "answers": Out(stream.Signature(answer_layout(config))).array(managers),
-            "read_weight": In(WEIGHT_WIDTH).array(READERS), "write_weight": In(WEIGHT_WIDTH).array(managers),
-            "window": In(WINDOW_WIDTH),
+            "settings": In(MemorySettings()), "counts": Out(MemoryCounts()),
             "bus": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
                                     id_width=config.axi_id_width)),
-            "read": Out(READERS), "written": Out(managers),
         })
 
     def elaborate(self, platform):
@@ -100,14 +120,14 @@ class MemoryPort(wiring.Component):
             addresses.i.valid.eq(beats.i.valid & ~inside),
             shares.charge.eq(Mux(beats.i.valid, chosen, 0)), shares.beats.eq(1),
             *(write.ready.eq(one & free) for write, one in zip(self.writes, chosen, strict=True)),
-            *(mine.eq(weight) for mine, weight in zip(shares.weight, self.write_weight, strict=True)),
+            *(mine.eq(weight) for mine, weight in zip(shares.weight, self.settings.write_weight, strict=True)),
         ]
         taken = _chosen(write_layout(self.config), chosen, [write.payload for write in self.writes])
         m.d.comb += [beats.i.payload[name].eq(taken[name]) for name in ("data", "strb", "last")]
         _copy_address(m, addresses.i.payload, taken, _number(chosen))
         with m.If(beats.i.valid):
             m.d.sync += [inside.eq(~taken.last), current.eq(chosen)]
-        m.d.sync += self.written.eq(shares.charge)
+        m.d.sync += self.counts.written.eq(shares.charge)
 
         _drive_address(m, bus, "aw", addresses.o)
         m.d.comb += [bus.wdata.eq(beats.o.payload.data), bus.wstrb.eq(beats.o.payload.strb),
@@ -145,7 +165,7 @@ class MemoryPort(wiring.Component):
             addresses.i.valid.eq(choice.valid & free),
             shares.charge.eq(Mux(addresses.i.valid, chosen, 0)), shares.beats.eq(taken.len + 1),
             *(read.ready.eq(one & free) for read, one in zip(self.reads, chosen, strict=True)),
-            *(mine.eq(weight) for mine, weight in zip(shares.weight, self.read_weight, strict=True)),
+            *(mine.eq(weight) for mine, weight in zip(shares.weight, self.settings.read_weight, strict=True)),
         ]
         _copy_address(m, addresses.i.payload, taken, _number(chosen))
         _drive_address(m, self.bus, "ar", addresses.o)
@@ -157,7 +177,7 @@ class MemoryPort(wiring.Component):
             asked_beats.eq(Mux(addresses.i.valid, taken.len + 1, 0)), asked.eq(addresses.i.valid & taken.len.any()),
             # What comes when nothing is in flight was asked for before a reset.
             ahead.eq(ahead + asked_beats - (ahead != 0)), flying.eq(flying + asked_beats - (arrived & (flying != 0))),
-            open_.eq((ahead < AHEAD) & ((self.window == 0) | (flying < self.window))),
+            open_.eq((ahead < AHEAD) & ((self.settings.window == 0) | (flying < self.settings.window))),
         ]
 
     def _read(self, m):
@@ -170,7 +190,7 @@ class MemoryPort(wiring.Component):
         ]
         for number, beats in enumerate(self.beats):
             m.d.comb += [beats.payload.eq(beat), beats.valid.eq(valid & (manager == number)),
-                         self.read[number].eq(beats.valid)]
+                         self.counts.read[number].eq(beats.valid)]
 
 
 def _address_layout(config):

@@ -12,6 +12,7 @@ from hw.ace.layouts import PacketKind, flit_layout
 
 from .layouts import DONE_WIDTH, done_layout, header_view
 from .packet_merge import PacketMerge
+from .put_receiver import PutResults
 
 __all__ = ["PutPort"]
 
@@ -27,10 +28,7 @@ class PutPort(wiring.Component):
     -------
     puts : ``In(stream.Signature(flit_layout))``, come : ``Out(stream.Signature(flit_layout))``
         PUT packets to the neighbour, and from it.
-    results : ``In(stream.Signature(1))``
-        A write of the neighbour's has ended; 1 is an error.
-    forget : ``In(1)``
-        Results that were not told are not wanted any more.
+    results : ``In(PutResults)``
     told : ``Out(stream.Signature(done_layout))``
         PUT_DONEs that came.
     tx : ``Out(stream.Signature(flit_layout))``, rx : ``In(stream.Signature(flit_layout))``
@@ -41,7 +39,7 @@ class PutPort(wiring.Component):
         self.config = config
         flits = stream.Signature(flit_layout(config.ace))
         super().__init__({
-            "puts": In(flits), "come": Out(flits), "results": In(stream.Signature(1)), "forget": In(1),
+            "puts": In(flits), "come": Out(flits), "results": In(PutResults()),
             "told": Out(stream.Signature(done_layout(config))), "tx": Out(flits), "rx": In(flits),
         })
 
@@ -63,11 +61,12 @@ class PutPort(wiring.Component):
             header.kind.eq(PacketKind.PUT_DONE), header.puts.eq(offered_puts), header.failed.eq(offered_failed),
         ]
         m.d.sync += [
-            puts.eq(Mux(self.forget, 0, Mux(moves, 0, puts) + taken)),
-            failed.eq(~self.forget & ((failed & ~moves) | (taken & self.results.payload))),
+            puts.eq(Mux(self.results.forget, 0, Mux(moves, 0, puts) + taken)),
+            failed.eq(~self.results.forget & ((failed & ~moves) | (taken & self.results.payload))),
         ]
         with m.If(moves):
-            m.d.sync += [offered.eq((puts != 0) & ~self.forget), offered_puts.eq(puts), offered_failed.eq(failed)]
+            m.d.sync += [offered.eq((puts != 0) & ~self.results.forget), offered_puts.eq(puts),
+                         offered_failed.eq(failed)]
 
         # Of what comes, the first flit tells where the packet goes.
         flit, told = self.rx.payload, header_view(done_layout(self.config), self.rx.payload)

@@ -15,7 +15,7 @@ from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_OFFSET_WIDTH
 from .layouts import answer_layout, export_layout, header_view, put_layout, write_layout
 from .packet_merge import PacketMerge
 
-__all__ = ["PutReceiver"]
+__all__ = ["ExportWrite", "PutReceiver", "PutReceiverCounts", "PutResults"]
 
 PACKETS = 8
 """Packets that wait for the memory port, whole."""
@@ -27,6 +27,33 @@ PAGE_BITS = 12
 
 QUIET_WIDTH = 3
 """When nothing has come for 2 ** QUIET_WIDTH cycles, all that came before a link went down is here."""
+
+
+class ExportWrite(wiring.Signature):
+    """Write of one entry of the table of exported spans, from the registers: in the cycle of ``valid``, without
+    back-pressure. Packets that are checked later see it; with ``open`` = 0 the entry is no span."""
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "span": Out(config.export_bits), "open": Out(1),
+                          "entry": Out(export_layout())})
+
+
+class PutResults(wiring.Signature):
+    """Ends of a neighbour's writes, in the order of their packets: a stream of one bit, 1 for an error; and ``forget``.
+
+    While ``forget`` is set, the link is down, and results that the neighbour was not told are dropped.
+    """
+
+    def __init__(self):
+        super().__init__({**stream.Signature(1).members, "forget": Out(1)})
+
+
+class PutReceiverCounts(wiring.Signature):
+    """What PutReceiver counts, each of the cycle before: a packet was checked; it was refused; a response was dropped,
+    with nothing in flight at the port that it names."""
+
+    def __init__(self):
+        super().__init__({"taken": Out(1), "refused": Out(1), "unexpected": Out(1)})
 
 
 class PutReceiver(wiring.Component):
@@ -44,30 +71,23 @@ class PutReceiver(wiring.Component):
     -------
     come : array of ``In(stream.Signature(flit_layout))``
         PUT packets, by port.
-    results : array of ``Out(stream.Signature(1))``
-        Ends of writes, in the order of their packets; 1 is an error.
+    results : ``Out(PutResults).array(ports)``
     writes : ``Out(stream.Signature(write_layout))``, answers : ``In(stream.Signature(answer_layout))``
         To the memory port.
-    commit : ``In(1)``, span, valid, entry : ``In``
-        An entry of the table of spans.
-    down : ``In(ports)``, forgets : ``Out(ports)``
+    exports : ``In(ExportWrite)``
+    down : ``In(ports)``
         Links that are down: what came over them ends without a result.
-    taken, refused : ``Out(1)``
-        A packet was looked at, or refused, in the cycle before.
-    unexpected : ``Out(1)``
-        A response was dropped in the cycle before: nothing was in flight at the port that it names.
+    counts : ``Out(PutReceiverCounts)``
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
             "come": In(stream.Signature(flit_layout(config.ace))).array(config.ports),
-            "results": Out(stream.Signature(1)).array(config.ports),
+            "results": Out(PutResults()).array(config.ports),
             "writes": Out(stream.Signature(write_layout(config))),
             "answers": In(stream.Signature(answer_layout(config))),
-            "commit": In(1), "span": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
-            "down": In(config.ports), "forgets": Out(config.ports), "taken": Out(1), "refused": Out(1),
-            "unexpected": Out(1),
+            "exports": In(ExportWrite(config)), "down": In(config.ports), "counts": Out(PutReceiverCounts()),
         })
 
     def elaborate(self, platform):
@@ -117,10 +137,11 @@ class PutReceiver(wiring.Component):
         m.submodules.table = table = memory.Memory(shape=export_layout(), depth=config.exports, init=[])
         write, read = table.write_port(), table.read_port(domain="comb")
         known = Signal(config.exports)
-        m.d.comb += [write.addr.eq(self.span), write.data.eq(self.entry), write.en.eq(self.commit),
+        exports = self.exports
+        m.d.comb += [write.addr.eq(exports.span), write.data.eq(exports.entry), write.en.eq(exports.valid),
                      read.addr.eq(packet.export)]
-        with m.If(self.commit):
-            m.d.sync += known.bit_select(self.span, 1).eq(self.valid)
+        with m.If(exports.valid):
+            m.d.sync += known.bit_select(exports.span, 1).eq(exports.open)
 
         now, span, valid = Signal(self._packet, reset_less=True), Signal(export_layout(), reset_less=True), Signal()
         is_known, end, crosses = Signal(), Signal(REMOTE_OFFSET_WIDTH + 1 - lanes), Signal()
@@ -161,18 +182,20 @@ class PutReceiver(wiring.Component):
         ]
         with m.If(step):
             m.d.sync += number.eq(Mux(final, 0, number + 1))
-        m.d.sync += [self.taken.eq(done), self.refused.eq(done & now.refused & ~now.void)]
+        m.d.sync += [self.counts.taken.eq(done), self.counts.refused.eq(done & now.refused & ~now.void)]
 
         # Nobody's answer is taken and forgotten.
         strays = Signal(config.ports)
         m.d.comb += self.answers.ready.eq(1)
-        m.d.sync += self.unexpected.eq(self.answers.valid
-                                       & (strays.any() | (self.answers.payload.id >= config.ports)))
+        m.d.sync += self.counts.unexpected.eq(self.answers.valid
+                                              & (strays.any() | (self.answers.payload.id >= config.ports)))
         entry = data.StructLayout({"written": 1, "failed": 1, "ends": 1})
+        forgets = Signal(config.ports)
+        m.d.comb += [results.forget.eq(forgets[port]) for port, results in enumerate(self.results)]
         for port in range(config.ports):
             m.submodules[f"flying_{port}"] = flying = Queue(entry, depth=config.puts)
             m.submodules[f"results_{port}"] = results = Queue(1, depth=config.puts, ram="lut")
-            mine, named, stale = now.port == port, self.answers.payload.id == port, self.forgets[port]
+            mine, named, stale = now.port == port, self.answers.payload.id == port, forgets[port]
             head, failed, wrong, over = flying.o.payload, Signal(name=f"failed_{port}"), Signal(name=f"wrong_{port}"), \
                 Signal(name=f"over_{port}")
             owed = Signal(range(config.puts + 1), name=f"owed_{port}")

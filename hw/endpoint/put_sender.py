@@ -16,7 +16,7 @@ from hw.stream import Merge, Queue
 from .config import EXPORT_WIDTH, REMOTE_OFFSET_WIDTH
 from .layouts import DONE_WIDTH, RemoteLayout, answer_layout, header_view, put_layout, write_layout
 
-__all__ = ["PutSender", "told_layout"]
+__all__ = ["PutPackets", "PutSender", "PutSenderCounts", "told_layout"]
 
 PACKETS = 8
 """Packets that wait to be sent, whole."""
@@ -28,6 +28,20 @@ PACKETS_OF_BEATS = 4
 def told_layout(config):
     """A PUT_DONE that came: at which port, and what it tells."""
     return data.StructLayout({"port": range(config.ports), "puts": DONE_WIDTH, "failed": 1})
+
+
+class PutPackets(wiring.Signature):
+    """PUT packets to neighbours: a stream of ``flit_layout`` with back-pressure, and ``port``, at which it leaves."""
+
+    def __init__(self, config):
+        super().__init__({**stream.Signature(flit_layout(config.ace)).members, "port": Out(range(config.ports))})
+
+
+class PutSenderCounts(wiring.Signature):
+    """What PutSender counts: ``sent``, a packet's last beat left in the cycle before."""
+
+    def __init__(self):
+        super().__init__({"sent": Out(1)})
 
 
 class PutSender(wiring.Component):
@@ -45,14 +59,12 @@ class PutSender(wiring.Component):
     writes : ``In(stream.Signature(write_layout))``
     answers : ``Out(stream.Signature(answer_layout))``
         In order among those of one port.
-    o : ``Out(stream.Signature(flit_layout))``, port : ``Out(range(ports))``
-        Packets, and at which port they leave.
+    o : ``Out(PutPackets)``
     told : ``In(stream.Signature(told_layout))``
         PUT_DONEs. Taken in a bounded time, whatever goes on at the ports.
     down : ``In(ports)``
         Links that are down: all that was not answered failed.
-    sent : ``Out(1)``
-        A packet's last beat left in the cycle before.
+    counts : ``Out(PutSenderCounts)``
     """
 
     def __init__(self, config):
@@ -60,8 +72,8 @@ class PutSender(wiring.Component):
         super().__init__({
             "writes": In(stream.Signature(write_layout(config))),
             "answers": Out(stream.Signature(answer_layout(config))),
-            "o": Out(stream.Signature(flit_layout(config.ace))), "port": Out(range(config.ports)),
-            "told": In(stream.Signature(told_layout(config))), "down": In(config.ports), "sent": Out(1),
+            "o": Out(PutPackets(config)), "told": In(stream.Signature(told_layout(config))),
+            "down": In(config.ports), "counts": Out(PutSenderCounts()),
         })
 
     def elaborate(self, platform):
@@ -131,7 +143,7 @@ class PutSender(wiring.Component):
             room.eq(Mux(packet.bad, refused.ready | ~packet.ends, fly.room.bit_select(packet.port, 1) | ~packet.ends)),
             final.eq(packet.void | (number == packet.beats)),
             self.o.valid.eq(packets.valid & ~silent & (beats.valid | packet.void) & (room | begun)),
-            self.port.eq(packet.port),
+            self.o.port.eq(packet.port),
             step.eq(packets.valid & (beats.valid | packet.void) & (room | begun) & (silent | self.o.ready)),
             beats.ready.eq(step & ~packet.void), packets.ready.eq(step & final),
             flit.data.eq(beats.payload), flit.first.eq(number == 0), flit.last.eq(final),
@@ -147,7 +159,7 @@ class PutSender(wiring.Component):
         # In the middle of a burst, a link that was down stays so for the rest of it.
         with m.If(step & final):
             m.d.sync += [fly.open.eq(~packet.ends & ~packet.bad), fly.open_port.eq(packet.port)]
-        m.d.sync += self.sent.eq(step & final & ~silent)
+        m.d.sync += self.counts.sent.eq(step & final & ~silent)
 
 
 class _InFlight(wiring.Component):

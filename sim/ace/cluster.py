@@ -20,7 +20,7 @@ from dmace.drivers.ace import AceDriver, root_code
 from dmace.drivers.ace_states import LinkStatus
 from hw.ace.collectives import Collective, Ordered
 from hw.ace.config import COUNT_WIDTH, EXTENT_ALIGNMENT, WIRE_HEADER_BYTES, AceConfig
-from hw.ace.link.state import TIMEOUT_WIDTH
+from hw.ace.link.session import TIMEOUT_WIDTH
 from hw.ace.model.numerics import element_type
 from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import CommandFlag, CommandWord, Status

@@ -7,13 +7,16 @@ from typing import NamedTuple
 
 from amaranth import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out, connect, flipped
+from amaranth.lib.wiring import Out
 from cocotb.utils import get_sim_steps
 
 from hw.ace.config import ADDR_WIDTH, PRESETS, TINY
+from hw.ace.fill import Fill
 from hw.ace.layouts import done_layout, move_layout
+from hw.ace.memory_port import MemoryPort
 from hw.ace.numerics.formats import DType, growth
-from hw.axi import AxiChecker, AxiSignature, Burst
+from hw.axi import AxiChecker, AxiSignature
+from hw.common.wiring import Wiring
 from sim.memory import PAGE_BYTES, Memory
 from tests.ace.streams import bits, reset
 from tests.ace.timing import ECP5, each_alone
@@ -41,31 +44,31 @@ warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbex
 
 
 class CheckedMover(wiring.Component):
-    """A mover with a whole ``m_axi``, watched."""
+    """A mover with a whole ``m_axi``, watched; it has one direction of :class:`MemoryPort`, and the other is idle."""
 
     def __init__(self, mover):
         self._mover = mover
         self.config = mover.config
         bus = AxiSignature(addr_width=ADDR_WIDTH, data_width=self.config.data_width, id_width=1)
-        self._pins = mover.signature.members.keys() & bus.members.keys()
         super().__init__({
-            **{name: member for name, member in mover.signature.members.items() if name not in self._pins},
+            **{name: member for name, member in mover.signature.members.items() if name != "memory"},
             "m_axi": Out(bus),
         })
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.mover = mover = self._mover
+        wires = Wiring(m, self)
+        wires.add(mover=self._mover, memory=MemoryPort(self.config))
         m.submodules.checker = checker = AxiChecker(self.m_axi.signature, name="m_axi")
         m.d.comb += checker.observe(self.m_axi)
-        m.d.comb += [getattr(self.m_axi, f"{channel}{pin}").eq(value) for channel in ("ar", "aw") for pin, value in (
-            ("size", (self.config.beat_bytes - 1).bit_length()), ("burst", Burst.INCR), ("cache", 0b0011))]
-        for name, member in mover.signature.members.items():
-            ours, theirs = getattr(self.m_axi if name in self._pins else self, name), getattr(mover, name)
-            if member.is_signature:
-                connect(m, flipped(ours), theirs)
-            else:
-                m.d.comb += ours.eq(theirs) if member.flow == Out else theirs.eq(ours)
+        used, idle = ("reads", "writes") if isinstance(self._mover, Fill) else ("writes", "reads")
+        wires.connect("mover.memory", f"memory.{used}")
+        wires.idle(f"memory.{idle}", "there is one mover")
+        wires.connect("memory.bus", "self.m_axi")
+        for name in self._mover.signature.members:
+            if name != "memory":
+                wires.connect(f"mover.{name}", f"self.{name}")
+        wires.finish()
         return m
 
 

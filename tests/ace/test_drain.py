@@ -93,17 +93,17 @@ class _Ends:
 
     def sample(self, cycle):
         bench, dut = self.bench, self.bench.dut
-        bench.counted += int(dut.count.value)
-        if dut.done_valid.value:
+        bench.counted += int(dut.counts__write_bytes.value)
+        if dut.done__valid.value:
             ended, moves = self.chunks.popleft()
-            assert int(dut.done.value) == ended, moves
+            assert int(dut.done__payload.value) == ended, moves
             for move in moves:
                 if not bench.fails(move):
                     assert bench.memory.read(move.address, move.bytes) == bench.contents[bench.place(move)], move
-        if dut.word_done.value:
+        if dut.words__done.value:
             address, data = self.words.popleft()
-            assert int(dut.word_queue.value) == data % bench.config.queues
-            assert bool(dut.word_error.value) == (address // PAGE_BYTES in self.faulty)
+            assert int(dut.words__queue.value) == data % bench.config.queues
+            assert bool(dut.words__failed.value) == (address // PAGE_BYTES in self.faulty)
             if address // PAGE_BYTES not in self.faulty:
                 assert bench.memory.read(address, 8) == data.to_bytes(8, "little")
         if dut.m_axi__wvalid.value and dut.m_axi__wready.value:

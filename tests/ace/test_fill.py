@@ -76,9 +76,9 @@ class _Done:
     def sample(self, cycle):
         dut = self.bench.dut
         assert dut.m_axi__rready.value
-        self.bench.counted += int(dut.count.value)
-        if dut.done_valid.value:
-            assert int(dut.done.value) == self.expected[self.seen], self.seen
+        self.bench.counted += int(dut.counts__read_bytes.value)
+        if dut.done__valid.value:
+            assert int(dut.done__payload.value) == self.expected[self.seen], self.seen
             # A write of the next chunk may be in the same cycle.
             assert self.sram.index >= self.writes[self.seen]
             self.seen += 1

@@ -25,28 +25,35 @@ class _Bench:
                 self.words.append(CompletionWord.unpack(word.data))
             await self.ctx.tick()
 
-    async def pulse(self, strobe, **values):
-        for name, value in {**values, strobe: 1}.items():
-            self.ctx.set(getattr(self.dut, name), value)
+    async def event(self, port, **payload):
+        self.ctx.set(port.payload, payload)
+        self.ctx.set(port.valid, 1)
         await self.tick()
-        self.ctx.set(getattr(self.dut, strobe), 0)
+        self.ctx.set(port.valid, 0)
+
+    async def configure(self, **entry):
+        write = self.dut.configure
+        for name, value in {**entry, "valid": 1}.items():
+            self.ctx.set(getattr(write, name), value)
+        await self.tick()
+        self.ctx.set(write.valid, 0)
 
     @property
     def places(self):
-        return self.ctx.get(self.dut.places) >> QUEUE & 1
+        return self.ctx.get(self.dut.admission.queues) >> QUEUE & 1
 
     async def begin(self, communicator):
         """A collective of one chunk, when it may; the chunk is cut at once. Returns its row."""
         ctx, dut = self.ctx, self.dut
-        assert self.places and ctx.get(dut.free) >> communicator & 1
+        assert self.places and ctx.get(dut.admission.communicators) >> communicator & 1
         ctx.set(dut.i.payload, {"queue": QUEUE, "flags": CommandFlag.SC, "communicator": communicator,
                                 "status": Status.OK, "chunks": 1})
         ctx.set(dut.i.valid, 1)
         await self.tick()
         ctx.set(dut.i.valid, 0)
-        row = communicator * ROWS + (ctx.get(dut.row_number) >> communicator & 1)
-        assert ctx.get(dut.begun) >> communicator & 1
-        await self.pulse("issued", issued_row=row, issued_last=1)
+        row = communicator * ROWS + (ctx.get(dut.to_cut.row) >> communicator & 1)
+        assert ctx.get(dut.to_cut.begun) >> communicator & 1
+        await self.event(dut.issued, row=row, last=1)
         return row
 
 
@@ -59,21 +66,21 @@ def test_all_places(order):
     async def live(ctx):
         bench = _Bench(ctx, dut)
         ctx.set(dut.words.ready, 1)
-        ctx.set(dut.select, QUEUE)
-        await bench.pulse("configure", configure_queue=QUEUE, sc_address=ADDRESS, sc_enable=1)
+        ctx.set(dut.lookup.queue, QUEUE)
+        await bench.configure(queue=QUEUE, sc_address=ADDRESS, sc_enable=1)
         # Three times round, so that numbers of places wrap.
         for number in range(3):
             rows = []
             for begun in range(ACTIVE):
-                assert ctx.get(dut.active) == begun
+                assert ctx.get(dut.lookup.active) == begun
                 rows.append(await bench.begin(begun % 2))
-            assert len(set(rows)) == ACTIVE == ctx.get(dut.active)
+            assert len(set(rows)) == ACTIVE == ctx.get(dut.lookup.active)
             assert not bench.places
             await bench.tick(20)
             for place in order:
                 before = len(bench.words)
                 status = Status.WRITE_ERROR if (number, place) == (2, ACTIVE - 1) else Status.OK
-                await bench.pulse("ended", ended_row=rows[place], ended_status=status)
+                await bench.event(dut.ended, row=rows[place], status=status)
                 await bench.tick(40)
                 ended = set(order[:order.index(place) + 1])
                 through = next((one for one in range(ACTIVE) if one not in ended), ACTIVE)

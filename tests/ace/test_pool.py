@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """FSM pools of several ranks, with Python for everything between them: SRAMs, links, and their delays."""
 
 import random
@@ -7,18 +8,18 @@ from math import prod
 
 import pytest
 from amaranth import *
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, connect, flipped
 from amaranth.sim import Simulator
 
 from hw.ace.communicators import Communicators, share_layout
 from hw.ace.config import TINY
-from hw.ace.layouts import PacketKind, chunk_layout, grant_layout, landed_layout, send_layout, signal_layout
+from hw.ace.layouts import PacketKind
 from hw.ace.pool import FsmPool
 from hw.ace.programs.program import encode
 from hw.ace.programs.schedule import plan, role_of
-from hw.ace.programs.store import Programs
-from hw.ace.words import PROGRAM_WIDTH, Collective
+from hw.ace.programs.store import Programs, ProgramWrite
+from hw.ace.words import Collective
 
 CONFIG = TINY
 FSM_MASK, SLOT_MASK = CONFIG.fsms - 1, CONFIG.slots - 1
@@ -33,20 +34,9 @@ class _Rank(wiring.Component):
 
     def __init__(self, fsm_mask):
         self.fsm_mask = fsm_mask
-        def event(layout):
-            return In(wiring.Signature({"valid": Out(1), "payload": Out(layout)}))
-
-        super().__init__({
-            "write": In(1), "address": In(CONFIG.program_bits), "word": In(PROGRAM_WIDTH),
-            "chunks": In(stream.Signature(chunk_layout(CONFIG))),
-            "done": Out(stream.Signature(CONFIG.slot_bits)),
-            "sends": Out(stream.Signature(send_layout(CONFIG))),
-            "signals": Out(stream.Signature(signal_layout(CONFIG))),
-            "grant": event(grant_layout(CONFIG)), "grant_port": In(range(CONFIG.ports)),
-            "landed": event(landed_layout(CONFIG)),
-            "read": event(CONFIG.fsm_bits), "offering": Out(CONFIG.communicators),
-            "room": In(CONFIG.ports), "signal_room": In(CONFIG.ports),
-        })
+        pool = FsmPool(CONFIG).signature.members
+        super().__init__({"write": In(ProgramWrite(CONFIG)), **{name: pool[name] for name in (
+            "chunks", "done", "sends", "signals", "grant", "landed", "turns")}})
 
     def elaborate(self, platform):
         m = Module()
@@ -54,21 +44,17 @@ class _Rank(wiring.Component):
         m.submodules.programs = programs = Programs(CONFIG, clients=1)
         m.submodules.communicators = communicators = Communicators(CONFIG, shares=2)
         connect(m, pool.program, programs.reads[0])
-        for name in ("chunks", "done", "sends", "signals"):
+        for name in ("chunks", "grant", "landed"):
+            connect(m, flipped(getattr(self, name)), getattr(pool, name))
+        for name in ("done", "sends", "signals", "turns"):
             connect(m, getattr(pool, name), flipped(getattr(self, name)))
-        for look, port in zip(communicators.share_reads, (pool.lookup_share, pool.grant_share), strict=True):
-            m.d.comb += [look.number.eq(port.number), port.share.eq(look.share)]
+        connect(m, flipped(self.write), programs.write)
+        connect(m, pool.lookup_share, communicators.shares[0])
+        connect(m, pool.grant_share, communicators.shares[1])
         m.d.comb += [
-            programs.write.eq(self.write), programs.write_address.eq(self.address),
-            programs.write_data.eq(self.word), pool.program_data.eq(programs.data),
-            communicators.write.eq(self.write), communicators.number.eq(COMMUNICATOR),
-            communicators.share.eq(share_layout(CONFIG).const({
+            communicators.write.valid.eq(self.write.valid), communicators.write.number.eq(COMMUNICATOR),
+            communicators.write.share.eq(share_layout(CONFIG).const({
                 "fsm_mask": self.fsm_mask, "slot_mask": SLOT_MASK})),
-            pool.grant.valid.eq(self.grant.valid), pool.grant.payload.eq(self.grant.payload),
-            pool.grant.port.eq(self.grant_port),
-            pool.landed.valid.eq(self.landed.valid), pool.landed.payload.eq(self.landed.payload),
-            pool.read.valid.eq(self.read.valid), pool.read.fsm.eq(self.read.payload),
-            pool.room.eq(self.room), pool.signal_room.eq(self.signal_room), self.offering.eq(pool.offering),
         ]
         return m
 
@@ -105,12 +91,12 @@ class _World:
 
     async def _live(self, ctx):
         for rank, words in zip(self.ranks, self.programs, strict=True):
-            ctx.set(rank.write, 1)
+            ctx.set(rank.write.valid, 1)
             for address, word in enumerate(words):
-                ctx.set(rank.address, address)
-                ctx.set(rank.word, word)
+                ctx.set(rank.write.address, address)
+                ctx.set(rank.write.word, word)
                 await ctx.tick()
-            ctx.set(rank.write, 0)
+            ctx.set(rank.write.valid, 0)
         waiting = [deque(chunks) for chunks in self.chunks]
         for now in range(LIMIT):
             if all(len(done) == len(chunks) for done, chunks in zip(self.through, self.chunks, strict=True)):
@@ -136,11 +122,12 @@ class _World:
         ctx.set(rank.done.ready, 1)
         if ctx.get(rank.done.valid):
             self.through[number].append(ctx.get(rank.done.payload))
-        ctx.set(rank.room, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
-        ctx.set(rank.signal_room, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
+        ctx.set(rank.sends.free, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
+        ctx.set(rank.signals.free, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
 
         # A packet is seen here in the cycle after it was offered, as ``offering`` is.
-        offering, send = ctx.get(rank.offering), ctx.get(rank.sends.payload) if ctx.get(rank.sends.valid) else None
+        offering = ctx.get(rank.turns.offering)
+        send = ctx.get(rank.sends.payload) if ctx.get(rank.sends.valid) else None
         if send is not None and self.sending[number] is None:
             assert offering == 1 << send.header.communicator
         assert not offering or self.chunks[number][0]["sequence"] not in {chunk["sequence"] for chunk in waiting}
@@ -157,11 +144,11 @@ class _World:
             signal = ctx.get(rank.signals.payload)
             self._put(number, now, signal.port, signal.header, None)
 
-        ctx.set(rank.read.valid, 0)
+        ctx.set(rank.sends.read, 0)
         if self.reading[number] and self.reading[number][0][0] <= now:
             _, send = self.reading[number].popleft()
-            ctx.set(rank.read.valid, 1)
-            ctx.set(rank.read.payload, send.fsm)
+            ctx.set(rank.sends.read, 1)
+            ctx.set(rank.sends.fsm, send.fsm)
             beats = [self.srams[number].pop(send.address + beat, None) for beat in range(send.header.beats + 1)]
             for beat, value in enumerate(beats):
                 assert value is not None, "A beat that never came is sent"
@@ -176,9 +163,8 @@ class _World:
                 _, header, beats = link.popleft()
                 if header.kind == PacketKind.GRANT:
                     ctx.set(rank.grant.valid, 1)
-                    ctx.set(rank.grant_port, port)
-                    ctx.set(rank.grant.payload, {name: header[name] for name in (
-                        "communicator", "sequence", "phase", "granted")})
+                    ctx.set(rank.grant.payload, {"port": port, "grant": {name: header[name] for name in (
+                        "communicator", "sequence", "phase", "granted")}})
                 else:
                     self._land(ctx, number, rank, header, beats)
                 break

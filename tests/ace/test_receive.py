@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from amaranth import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, connect, flipped
+from amaranth.lib.wiring import In
 
 from hw.ace.config import TINY
 from hw.ace.layouts import (
@@ -28,9 +28,10 @@ from hw.ace.layouts import (
 )
 from hw.ace.model.numerics import combine_words
 from hw.ace.numerics.formats import DType, Op
-from hw.ace.receive import Receive, lookup_layout, receive_latency
+from hw.ace.receive import GrantReceived, Receive, lookup_layout, receive_latency
 from hw.ace.sram import Sram, SramReadSignature, SramWriteSignature
-from hw.ace.standing import standing_layout
+from hw.ace.standing import StandingSignature
+from hw.common.wiring import Wiring
 from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
 from tests.ace.timing import ecp5
 
@@ -57,22 +58,17 @@ class ReceiveBench(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.receive = receive = Receive(self.config)
-        m.submodules.sram = sram = Sram(self.config)
-        connect(m, receive.read, sram.reads[0])
-        connect(m, receive.write, sram.writes[0])
-        connect(m, flipped(self.reads), sram.reads[1])
-        connect(m, flipped(self.fill), sram.writes[1])
+        wires = Wiring(m, self)
+        receive, _ = wires.add(receive=Receive(self.config), sram=Sram(self.config))
+        wires.connect("receive.read", "sram.reads[0]")
+        wires.connect("receive.write", "sram.writes[0]")
+        wires.connect("self.reads", "sram.reads[1]")
+        wires.connect("self.fill", "sram.writes[1]")
+        wires.idle("sram.reads[2]", "there is no drain")
         for name in receive.signature.members:
-            if name == "ports":
-                for outer, inner in zip(self.ports, receive.ports, strict=True):
-                    connect(m, flipped(outer), inner)
-            elif name in ("grants", "landed", "aborts"):
-                connect(m, getattr(receive, name), flipped(getattr(self, name)))
-            elif name in ("place", "standing"):
-                m.d.comb += getattr(receive, name).eq(getattr(self, name))
-            elif name not in ("read", "write"):
-                m.d.comb += getattr(self, name).eq(getattr(receive, name))
+            if name not in ("read", "write"):
+                wires.connect(f"receive.{name}", f"self.{name}")
+        wires.finish()
         return m
 
 
@@ -131,6 +127,7 @@ class _Bench:
         self.to_fill, self.to_read, self.answers = deque(), deque(), {}
         self.filling = self.reading = None
         self.grants, self.told = Counter(), Counter()
+        self.grant_lsb = GrantReceived(self.config).members["payload"].shape["grant"].offset
         self.place, self.landed, self.faults, self.expected_faults = 0, [], 0, 0
         self.late, self.expected_late, self.aborts = 0, 0, Counter()
         self.written = Counter()
@@ -220,8 +217,10 @@ class _Bench:
 
     def drive(self):
         dut = self.dut
-        dut.place.value = self.place
-        dut.standing.value = bits(standing_layout(self.config), {"closed": self.closed, "epochs": self.epochs})
+        dut.lookup__place.value = self.place
+        dut.standing__closed.value = self.closed
+        dut.standing__epochs.value = bits(
+            StandingSignature(self.config).members["epochs"].shape, self.epochs)
         if self.filling is None and self.to_fill:
             self.filling = self.to_fill.popleft()
         dut.fill__valid.value = int(self.filling is not None)
@@ -252,21 +251,21 @@ class _Bench:
         if self.filling is not None and dut.fill__ready.value:
             self.contents[self.filling[0]] = self.filling[1]
             self.filling = None
-        asked = unpack(lookup_layout(), int(dut.lookup.value))
+        asked = unpack(lookup_layout(), int(dut.lookup__chunk.value))
         place = self.chunks.get((asked["communicator"], asked["sequence"]))
         self.place = bits(place_layout(self.config), place or random_fields(self.rng, place_layout(self.config)))
         if dut.grants__valid.value:
-            self.told[int(dut.grants__payload.value)] += 1
+            self.told[int(dut.grants__payload.value) >> self.grant_lsb] += 1
         if dut.landed__valid.value:
             self._land(unpack(landed_layout(self.config), int(dut.landed__payload.value)))
         if dut.aborts__valid.value:
             came = unpack(abort_layout(), int(dut.aborts__payload.value))
             record = int(dut.aborts__payload.value) >> abort_layout()["record"].offset
             self.told["abort", came["communicator"], record] += 1
-        self.faults += int(dut.fault.value)
-        self.late += int(dut.late.value)
-        self.written["reduced"] += int(dut.reduced.value)
-        self.written["copied"] += int(dut.copied.value)
+        self.faults += int(dut.counts__bad_packets.value)
+        self.late += int(dut.counts__late_packets.value)
+        self.written["reduced"] += int(dut.counts__reduced_beats.value)
+        self.written["copied"] += int(dut.counts__copied_beats.value)
 
     def _land(self, landed):
         packet = self.coming[landed["fsm"]].popleft()

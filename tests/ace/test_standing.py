@@ -6,12 +6,12 @@ import random
 import pytest
 from amaranth import *
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, connect, flipped
 
 from hw.ace.config import TINY
 from hw.ace.faults import Faults
 from hw.ace.standing import Standing
 from hw.ace.words import CommunicatorState, Status
+from hw.common.wiring import Wiring
 from tests.harness.cell import run_cell
 
 CONFIG = TINY
@@ -21,36 +21,28 @@ SETTLE = 24
 
 
 class _Pair(wiring.Component):
+    """Supervision without the watchdog."""
+
     def __init__(self):
-        inner = dict(Faults(CONFIG).signature.members)
-        for name in ("standing", "write", "number", "mode", "end", "end_number", "end_status", "untold", "init"):
-            del inner[name]
-        modes = dict(Standing(CONFIG, settle=SETTLE).signature.members)
-        super().__init__(inner | {name: modes[name] for name in ("write", "number", "mode", "busy", "standing")})
+        names = ("down", "unread", "unwritten", "revoke", "late", "aborts", "abort", "fsm", "shown", "record")
+        faults, standing = Faults(CONFIG).signature.members, Standing(CONFIG, settle=SETTLE).signature.members
+        super().__init__({name: faults[name] for name in (*names, "init", "write", "work")} | {
+            name: standing[name] for name in ("operations", "cutting", "decoding", "standing")})
+        self.names = names
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.standing = standing = Standing(CONFIG, settle=SETTLE)
-        m.submodules.faults = faults = Faults(CONFIG)
-        for name in ("write", "number", "mode"):
-            m.d.comb += [getattr(part, name).eq(getattr(self, name)) for part in (standing, faults)]
-        m.d.comb += [
-            faults.standing.eq(standing.standing), self.standing.eq(standing.standing),
-            standing.end.eq(faults.end), standing.end_number.eq(faults.end_number),
-            standing.end_status.eq(faults.end_status), standing.busy.eq(self.busy | faults.untold),
-        ]
-        for name, member in faults.signature.members.items():
-            if not hasattr(self, name) or name in ("standing", "write", "number", "mode"):
-                continue
-            if not member.is_port:
-                if member.flow == In:
-                    connect(m, flipped(getattr(self, name)), getattr(faults, name))
-                else:
-                    connect(m, getattr(faults, name), flipped(getattr(self, name)))
-            elif member.flow == In:
-                m.d.comb += getattr(faults, name).eq(getattr(self, name))
-            else:
-                m.d.comb += getattr(self, name).eq(getattr(faults, name))
+        wires = Wiring(m, self)
+        wires.add(standing=Standing(CONFIG, settle=SETTLE), faults=Faults(CONFIG))
+        wires.broadcast("self.write", "standing.write", "faults.write")
+        wires.broadcast("standing.standing", "faults.standing", "self.standing")
+        wires.connect("faults.end", "standing.end")
+        wires.connect("faults.reporting", "standing.reporting")
+        for name in ("operations", "cutting", "decoding"):
+            wires.connect(f"self.{name}", f"standing.{name}")
+        for name in (*self.names, "init", "work"):
+            wires.connect(f"self.{name}", f"faults.{name}")
+        wires.finish()
         return m
 
 
@@ -68,24 +60,24 @@ class _Bench:
         for _ in range(count):
             ctx, dut = self.ctx, self.dut
             ready = self.rng.getrandbits(PORTS) if self.slow else -1
-            valid = ctx.get(dut.tell.valid)
-            ctx.set(dut.told, ready & valid)
+            valid = ctx.get(dut.abort.valid)
+            ctx.set(dut.abort.taken, ready & valid)
             for port in range(PORTS):
                 if ready & valid & 1 << port:
-                    record = ctx.get(dut.tell.record)
-                    self.told.append((ctx.get(dut.tell.communicator), ctx.get(dut.tell.epoch), port,
+                    record = ctx.get(dut.abort.record)
+                    self.told.append((ctx.get(dut.abort.communicator), ctx.get(dut.abort.epoch), port,
                                       tuple(record[name] for name in RECORD)))
-            select = ctx.get(dut.select)
-            ctx.set(dut.state, self.fsms[select] if select < len(self.fsms) else {"busy": 0})
+            select = ctx.get(dut.fsm.fsm)
+            ctx.set(dut.fsm.state, self.fsms[select] if select < len(self.fsms) else {"busy": 0})
             await ctx.tick()
 
     async def open(self, number, epoch=0):
         ctx, dut = self.ctx, self.dut
-        ctx.set(dut.write, 1)
-        ctx.set(dut.number, number)
-        ctx.set(dut.mode, {"valid": 1, "epoch": epoch, "ports": self.PORTS_OF[number], "rank": 10 + number})
+        ctx.set(dut.write.valid, 1)
+        ctx.set(dut.write.number, number)
+        ctx.set(dut.write.mode, {"valid": 1, "epoch": epoch, "ports": self.PORTS_OF[number], "rank": 10 + number})
         await self.tick()
-        ctx.set(dut.write, 0)
+        ctx.set(dut.write.valid, 0)
 
     async def pulse(self, part, **payload):
         self.ctx.set(part.valid, 1)
@@ -94,8 +86,8 @@ class _Bench:
         self.ctx.set(part.valid, 0)
 
     def states(self):
-        standing = self.ctx.get(self.dut.standing)
-        return [STATE(standing.states[number]) for number in range(COMMUNICATORS)]
+        states = self.ctx.get(self.dut.standing.states)
+        return [STATE(states[number]) for number in range(COMMUNICATORS)]
 
     async def until(self, number, state, limit=1000):
         for _ in range(limit):
@@ -105,8 +97,8 @@ class _Bench:
         raise AssertionError(f"{number} is {self.states()[number]}, not {state}")
 
     def record(self, number):
-        self.ctx.set(self.dut.record_select, number)
-        record = self.ctx.get(self.dut.record)
+        self.ctx.set(self.dut.record.communicator, number)
+        record = self.ctx.get(self.dut.record.record)
         return tuple(record[name] for name in RECORD)
 
 
@@ -146,22 +138,22 @@ def test_causes(cause):
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
         bench.slow = True
-        ctx.set(dut.busy, 0b0100)
-        ctx.set(dut.work, 0b0100)
+        ctx.set(dut.operations.communicators, 0b0100)
+        ctx.set(dut.work.communicators, 0b0100)
         if cause in ("unread", "unwritten"):
             await bench.pulse(getattr(dut, cause), communicator=2, sequence=0x1234)
             await bench.pulse(getattr(dut, cause), communicator=2, sequence=0x9999)
         elif cause == "abort":
             await bench.pulse(dut.aborts, communicator=2, record=dict(zip(RECORD, record, strict=True)))
         elif cause == "revoke":
-            ctx.set(dut.revoke_number, 2)
-            ctx.set(dut.revoke, 1)
+            ctx.set(dut.revoke.payload, 2)
+            ctx.set(dut.revoke.valid, 1)
             await bench.tick()
-            ctx.set(dut.revoke, 0)
+            ctx.set(dut.revoke.valid, 0)
         elif cause == "down":
             ctx.set(dut.down, 0b000100)
         else:
-            ctx.set(dut.late, 0b0100)
+            ctx.set(dut.late.communicators, 0b0100)
         await bench.until(2, STATE.ENDING, limit=60)
         await bench.tick(3 * SETTLE)
         assert bench.states() == [STATE.OPEN, STATE.OPEN, STATE.ENDING, STATE.OPEN]
@@ -169,14 +161,14 @@ def test_causes(cause):
         # Later causes change nothing.
         await bench.pulse(dut.aborts, communicator=2, record={"status": Status.REVOKED})
         await bench.pulse(dut.unread, communicator=2, sequence=1)
-        ctx.set(dut.busy, 0)
+        ctx.set(dut.operations.communicators, 0)
         await bench.until(2, STATE.REVOKED, limit=3)
         assert bench.record(2) == record
         ports = [port for port in range(PORTS) if cause != "down" or port != 2]
         assert sorted(bench.told) == [(2, 3, port, record) for port in ports]
         # It begins anew, with nothing left of before.
         ctx.set(dut.down, 0)
-        ctx.set(dut.late, 0)
+        ctx.set(dut.late.communicators, 0)
         await bench.open(2, epoch=4)
         await bench.tick(200)
         assert bench.states() == [STATE.OPEN] * 4
@@ -189,9 +181,9 @@ def test_opened_at_any_moment():
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
         for wait in range(20):
-            ctx.set(dut.revoke, 1)
+            ctx.set(dut.revoke.valid, 1)
             await bench.tick()
-            ctx.set(dut.revoke, 0)
+            ctx.set(dut.revoke.valid, 0)
             await bench.until(0, STATE.REVOKED)
             await bench.tick(wait)
             await bench.open(0)
@@ -215,7 +207,7 @@ def test_settles_first():
             await bench.until(1, STATE.REVOKED, limit=2 * SETTLE)
         # A link that is down ends only what has work.
         ctx.set(dut.down, -1)
-        ctx.set(dut.work, 0b1000)
+        ctx.set(dut.work.communicators, 0b1000)
         await bench.until(3, STATE.ENDING)
         await bench.tick(100)
         assert bench.states()[0] == bench.states()[2] == STATE.OPEN
@@ -237,10 +229,10 @@ def test_many_at_a_time(seed):
             kind = rng.choice(("unread", "unwritten", "abort", "revoke"))
             if kind == "revoke":
                 causes[number].add((Status.REVOKED, 10 + number))
-                ctx.set(dut.revoke_number, number)
-                ctx.set(dut.revoke, 1)
+                ctx.set(dut.revoke.payload, number)
+                ctx.set(dut.revoke.valid, 1)
                 await bench.tick()
-                ctx.set(dut.revoke, 0)
+                ctx.set(dut.revoke.valid, 0)
             elif kind == "abort":
                 causes[number].add((Status.LINK_DOWN, rank := rng.randrange(100)))
                 await bench.pulse(dut.aborts, communicator=number, record={"status": Status.LINK_DOWN, "rank": rank})
@@ -267,10 +259,10 @@ def test_many_at_a_time(seed):
 def test_software_sees_each_fsm():
     async def body(bench):
         for number, fsm in enumerate(FSMS):
-            bench.ctx.set(bench.dut.asked, number)
+            bench.ctx.set(bench.dut.shown.fsm, number)
             await bench.tick(3)
             for _ in range(4):
-                assert bench.ctx.get(bench.dut.answer).sequence == fsm["sequence"]
+                assert bench.ctx.get(bench.dut.shown.state).sequence == fsm["sequence"]
                 await bench.tick()
 
     _run(body, fsms=FSMS)

@@ -26,35 +26,35 @@ def test_fill(strays):
     dut, rng = Fill(TINY), random.Random(strays)
 
     async def body(ctx):
-        ctx.set(dut.arready, 1)
+        ctx.set(dut.memory.arready, 1)
         ctx.set(dut.write.ready, 1)
         for _ in range(2):
             dropped = 0
             for index in range(strays + 2):
-                ctx.set(dut.rvalid, index < strays)
-                ctx.set(dut.rdata, rng.getrandbits(TINY.data_width))
-                ctx.set(dut.rresp, 2)
+                ctx.set(dut.memory.rvalid, index < strays)
+                ctx.set(dut.memory.rdata, rng.getrandbits(TINY.data_width))
+                ctx.set(dut.memory.rresp, 2)
                 await ctx.tick()
-                dropped += ctx.get(dut.stray)
+                dropped += ctx.get(dut.counts.unexpected)
             assert dropped == strays
             ctx.set(dut.i.payload, MOVE)
             await _pulse(ctx, dut.i.valid)
-            while not ctx.get(dut.arvalid):
+            while not ctx.get(dut.memory.arvalid):
                 await ctx.tick()
-            assert ctx.get(dut.arlen) == BEATS - 1
+            assert ctx.get(dut.memory.arlen) == BEATS - 1
             await ctx.tick().repeat(3)
             sent = [rng.getrandbits(TINY.data_width) for _ in range(BEATS)]
             written, ended = [], None
-            ctx.set(dut.rresp, 0)
+            ctx.set(dut.memory.rresp, 0)
             for index in range(BEATS + 20):
-                ctx.set(dut.rvalid, index < BEATS)
-                ctx.set(dut.rdata, sent[min(index, BEATS - 1)])
+                ctx.set(dut.memory.rvalid, index < BEATS)
+                ctx.set(dut.memory.rdata, sent[min(index, BEATS - 1)])
                 if ctx.get(dut.write.valid):
                     written.append((ctx.get(dut.write.address), ctx.get(dut.write.data)))
-                if ctx.get(dut.done_valid):
-                    ended = ctx.get(dut.done.error)
+                if ctx.get(dut.done.valid):
+                    ended = ctx.get(dut.done.payload.error)
                 await ctx.tick()
-                assert not ctx.get(dut.stray)
+                assert not ctx.get(dut.counts.unexpected)
             assert written == [(MOVE["sram"] + index, word) for index, word in enumerate(sent)]
             assert ended == 0
 
@@ -67,31 +67,32 @@ def test_drain(strays):
     dut = Drain(TINY)
 
     async def body(ctx):
-        for pin in (dut.awready, dut.wready, dut.read.ready):
+        for pin in (dut.memory.awready, dut.memory.wready, dut.read.ready):
             ctx.set(pin, 1)
         for _ in range(2):
-            ctx.set(dut.bresp, 2)
+            ctx.set(dut.memory.bresp, 2)
             dropped = 0
             for index in range(strays + 2):
-                ctx.set(dut.bvalid, index < strays)
-                assert ctx.get(dut.bready)
+                ctx.set(dut.memory.bvalid, index < strays)
+                assert ctx.get(dut.memory.bready)
                 await ctx.tick()
-                dropped += ctx.get(dut.stray)
+                dropped += ctx.get(dut.counts.unexpected)
             assert dropped == strays
             ctx.set(dut.i.payload, MOVE)
             await _pulse(ctx, dut.i.valid)
             last = False
             for _ in range(100):
-                last |= bool(ctx.get(dut.wvalid) and ctx.get(dut.wlast))
+                last |= bool(ctx.get(dut.memory.wvalid) and ctx.get(dut.memory.wlast))
                 await ctx.tick()
-                assert not ctx.get(dut.done_valid), "a write has ended that memory has not answered"
+                assert not ctx.get(dut.done.valid), "a write has ended that memory has not answered"
             assert last
-            ctx.set(dut.bresp, 0)
-            ctx.set(dut.bvalid, 1)
-            while not ctx.get(dut.bready):
+            ctx.set(dut.memory.bresp, 0)
+            ctx.set(dut.memory.bvalid, 1)
+            while not ctx.get(dut.memory.bready):
                 await ctx.tick()
             await ctx.tick()
-            ctx.set(dut.bvalid, 0)
-            assert ctx.get(dut.done_valid) and not ctx.get(dut.done.error) and not ctx.get(dut.stray)
+            ctx.set(dut.memory.bvalid, 0)
+            assert ctx.get(dut.done.valid) and not ctx.get(dut.done.payload.error)
+            assert not ctx.get(dut.counts.unexpected)
 
     run_cell(dut, body)

@@ -12,7 +12,7 @@ from hw.ace.config import TINY
 from hw.ace.extents import ExtentLayout
 from hw.ace.layouts import move_layout
 from hw.ace.programs.store import Programs
-from hw.ace.transfers import Transfers, job_layout
+from hw.ace.transfers import TransferJobs, Transfers
 from hw.ace.words import PROGRAM_WIDTH, TransferWord
 from tests.ace.timing import each_alone, ecp5
 from tests.harness.cell import run_cell
@@ -30,8 +30,7 @@ class _Bench(wiring.Component):
     def __init__(self, config, words, extents=()):
         self.config, self.words, self.extents = config, words, extents
         super().__init__({
-            "i": In(stream.Signature(job_layout(config))), "o": Out(stream.Signature(move_layout(config))),
-            "stop": In(1)})
+            "i": In(TransferJobs(config)), "o": Out(stream.Signature(move_layout(config)))})
 
     def elaborate(self, platform):
         m = Module()
@@ -40,19 +39,19 @@ class _Bench(wiring.Component):
         connect(m, transfers.program, programs.reads[0])
         connect(m, flipped(self.i), transfers.i)
         connect(m, transfers.o, flipped(self.o))
-        m.d.comb += [transfers.program_data.eq(programs.data), transfers.stop.eq(self.stop)]
-        rows = Array(ExtentLayout.const({"count": count, "displacement": displacement})
-                     for count, displacement in self.extents or [(0, 0)])
-        hold = Signal()     # another one asks first, every now and then
-        m.d.sync += [hold.eq(transfers.extents.valid & ~hold),
-                     transfers.extents.extent.eq(rows[transfers.extents.row])]
-        m.d.comb += transfers.extents.ready.eq(~hold)
+        if self.config.varying:
+            rows = Array(ExtentLayout.const({"count": count, "displacement": displacement})
+                         for count, displacement in self.extents or [(0, 0)])
+            hold = Signal()     # another one asks first, every now and then
+            m.d.sync += [hold.eq(transfers.extents.valid & ~hold),
+                         transfers.extents.extent.eq(rows[transfers.extents.row])]
+            m.d.comb += transfers.extents.ready.eq(~hold)
         # Written before the first job comes.
         count = Signal(range(len(self.words) + 1))
         table = Array(Const(word, PROGRAM_WIDTH) for word in self.words)
         with m.If(count != len(self.words)):
-            m.d.comb += [programs.write.eq(1), programs.write_address.eq(count), programs.write_data.eq(table[count]),
-                         transfers.i.valid.eq(0), self.i.ready.eq(0)]
+            m.d.comb += [programs.write.valid.eq(1), programs.write.address.eq(count),
+                         programs.write.word.eq(table[count]), transfers.i.valid.eq(0), self.i.ready.eq(0)]
             m.d.sync += count.eq(count + 1)
         return m
 
@@ -145,7 +144,7 @@ def test_stop(varying, runs):
             ctx.set(dut.i.payload, job)
             for _ in range(300):
                 # As long as the address generator has the first job.
-                ctx.set(dut.stop, cycle > moment and jobs == 1)
+                ctx.set(dut.i.stop, cycle > moment and jobs == 1)
                 ctx.set(dut.i.valid, jobs < 2)
                 ctx.set(dut.o.ready, rng.random() < 0.7)
                 if ctx.get(dut.o.valid) and ctx.get(dut.o.ready):

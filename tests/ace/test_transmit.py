@@ -104,38 +104,38 @@ class _Bench:
 
     def drive(self):
         dut = self.dut
-        dut.port_signal_room.value = (1 << self.config.ports) - 1
         for port, memory in enumerate(self.memories):
             memory.pass_on(self.cycle)
-            getattr(dut, f"level__{port}").value = memory.level
-            getattr(dut, f"fresh__{port}").value = memory.fresh
+            getattr(dut, f"port_signals__{port}__free").value = 1
+            getattr(dut, f"levels__{port}__level").value = memory.level
+            getattr(dut, f"levels__{port}__fresh").value = memory.fresh
         dut.read__data.value = self.answers.pop(self.cycle + 1, 0)
-        dut.tell__valid.value = self.telling
-        dut.tell__communicator.value, dut.tell__epoch.value = self.abort[:2]
-        dut.tell__record.value = self.abort[2]
+        dut.abort__valid.value = self.telling
+        dut.abort__communicator.value, dut.abort__epoch.value = self.abort[:2]
+        dut.abort__record.value = self.abort[2]
         self.granting = self.rng.random() >= self.refuse
         dut.read__ready.value = int(self.granting)
 
     def sample(self, cycle):
         self.cycle += 1
         dut = self.dut
-        self.telling &= ~int(dut.told.value)
-        if dut.sent__valid.value:
+        self.telling &= ~int(dut.abort__taken.value)
+        if dut.sends__read.value:
             # Not before the last read, and in order.
             fsm, left = self.to_be_sent.popleft()
-            assert (int(dut.sent__fsm.value), left) == (fsm, 0)
+            assert (int(dut.sends__fsm.value), left) == (fsm, 0)
         if self.granting and dut.read__valid.value:
             self.answers[self.cycle + self.config.sram_latency] = self.memory[int(dut.read__address.value)]
             self.to_be_sent[0][1] -= 1
         for port in range(self.config.ports):
             if getattr(dut, f"ports__{port}__valid").value:
                 self._beat(port, int(getattr(dut, f"ports__{port}__payload").value))
-            self.counted[port] += int(dut.beats.value) >> port & 1
-        # A send is chosen by what is known now, and offered in the next cycle. Of one that is taken now, ``room`` does
+            self.counted[port] += int(dut.counts__sent_beats.value) >> port & 1
+        # A send is chosen by what is known now, and offered in the next cycle. Of one that is taken now, ``free`` does
         # not know yet.
         for waiting, source, room, layout in (
-                (self.waiting_sends, self.sends, dut.room, send_layout(self.config)),
-                (self.waiting_signals, self.signals, dut.signal_room, signal_layout(self.config))):
+                (self.waiting_sends, self.sends, dut.sends__free, send_layout(self.config)),
+                (self.waiting_signals, self.signals, dut.signals__free, signal_layout(self.config))):
             if waiting and not source.items:
                 allowed = int(room.value) & ~(self.unknown if source is self.sends else 0)
                 chosen = next((item for item in waiting if not self.polite or allowed >> item["port"] & 1), None)
@@ -172,11 +172,11 @@ class _Bench:
         memory.level, memory.fresh = memory.level + 1, memory.fresh + 1
         assert memory.level <= self.config.replay_beats and memory.fresh <= self.queue_beats
         if self.begun[port] is None and flit["first"] and header["kind"] == PacketKind.ABORT.value:
-            assert flit["last"] and int(self.dut.told.value) >> port & 1
+            assert flit["last"] and int(self.dut.abort__taken.value) >> port & 1
             assert (header["communicator"], header["epoch"], flit["data"] & RECORD) == self.abort
             self.log.append((self.cycle, "abort", port))
             return
-        assert not int(self.dut.told.value) >> port & 1
+        assert not int(self.dut.abort__taken.value) >> port & 1
         if self.begun[port] is None:
             self.begun[port] = self.packets[port].popleft()
             assert flit["first"] and flit["header"] == self.begun[port][0]

@@ -12,20 +12,26 @@ FILL, DRAIN = range(2)
 class _Bench:
     def __init__(self, ctx, dut, cycles):
         self.ctx, self.dut = ctx, dut
-        ctx.set(dut.cycles, cycles)
+        self.inputs = {"cycles": dut.timeout.cycles, "work": dut.work.communicators,
+                       "progress": dut.received.communicators, "offering": dut.turns.offering, "sent": dut.turns.sent}
+        self.set(cycles=cycles)
 
     def set(self, **inputs):
         for name, value in inputs.items():
-            self.ctx.set(getattr(self.dut, name), value)
+            self.ctx.set(self.inputs[name], value)
 
     def mover(self, number, **inputs):
         for name, value in inputs.items():
             self.ctx.set(getattr(self.dut.movers[number], name), value)
 
+    @property
+    def late(self):
+        return self.ctx.get(self.dut.late.communicators)
+
     async def until_late(self, limit, *, every=None, event=None):
         """Cycles until somebody is late, and who; ``event`` is called every so many cycles with 1, and then with 0."""
         for cycle in range(limit):
-            if late := self.ctx.get(self.dut.late):
+            if late := self.late:
                 return cycle, late
             if every:
                 event(int(cycle % every == 0))
@@ -60,7 +66,7 @@ def test_time(cycles, begin):
         assert cycles <= waited <= _longest(cycles)
         bench.set(progress=0b0110)
         await bench.ctx.tick()
-        assert not bench.ctx.get(bench.dut.late)
+        assert not bench.late
         # And no work is never late.
         bench.set(progress=0, work=0)
         assert await bench.until_late(2 * _longest(cycles)) == (2 * _longest(cycles), 0)
@@ -101,17 +107,17 @@ def test_who_holds_a_mover_has_half_the_time(number):
         assert cycles // 2 <= waited <= cycles // 2 + cycles // 8 + 12
         for _ in range(5 * cycles):
             await bench.ctx.tick()
-            assert bench.ctx.get(bench.dut.late) == 0b0001
+            assert bench.late == 0b0001
         # It was ended, and still does not let go: what waits for it is not told apart from the dead.
         bench.set(work=0b0110)
         bench.mover(number, blocked=0)
         await bench.ctx.tick().repeat(_longest(cycles, more=1))
-        assert bench.ctx.get(bench.dut.late) == 0b0011
+        assert bench.late == 0b0011
         bench.mover(number, moved=1)
         await bench.ctx.tick()
         bench.mover(number, moved=0, holder=0)
         await bench.ctx.tick()
-        assert bench.ctx.get(bench.dut.late) == 0b0010
+        assert bench.late == 0b0010
 
     _run(body, cycles)
 
@@ -164,8 +170,8 @@ def test_only_a_higher_class_starves(number, other):
 
     async def body(bench):
         bench.set(work=0b0011)
-        bench.ctx.set(bench.dut.priorities[0], number)
-        bench.ctx.set(bench.dut.priorities[1], other)
+        bench.ctx.set(bench.dut.standing.priorities[0], number)
+        bench.ctx.set(bench.dut.standing.priorities[1], other)
         waited, late = await bench.until_late(
             10 * cycles, every=10, event=lambda now: bench.set(progress=0b0001 * now))
         if number > other:

@@ -8,6 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
+from hw import connections
 from hw.common.wiring import Wiring, WiringError
 
 pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
@@ -159,3 +160,13 @@ def test_inputs_can_be_tied_off():
     calls = [call if call[0] != "broadcast" else ("broadcast", "self.limits", "first.limits", "second.limits")
              for call in GOOD]
     Fragment.get(Both([*calls, ("tie_off", "source.limits", "no limits here")]), None)
+
+
+def test_an_interface_with_nothing_behind_it_is_idle():
+    """Its inputs have drivers, and a reason is asked for."""
+    calls = [call for call in GOOD if call[1] != "source.lanes[1]"]
+    idle = [("idle", "source.lanes[1]", "one lane is enough"), ("idle", "second.i", "one lane is enough")]
+    fragment = Fragment.get(Both([*calls, *idle]), None)
+    connections.check(fragment)
+    _refused([*calls, ("idle", "source.lanes[1]", "")], "source.lanes[1] of Both is left unconnected without a reason.")
+    _refused([*calls, idle[1]], "Not connected in Both: source.lanes[1].")

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.ace.layouts import flit_layout
 from hw.axi import AxiChecker, AxiSignature
 from hw.endpoint.bridge import Bridge
-from hw.endpoint.config import ADDR_WIDTH, WEIGHT_WIDTH
-from hw.endpoint.layouts import export_layout
-from hw.endpoint.memory_port import WINDOW_WIDTH, MemoryPort
-from hw.endpoint.puts import Puts
+from hw.endpoint.config import ADDR_WIDTH
+from hw.endpoint.memory_port import MemoryPort, MemorySettings
+from hw.endpoint.put_receiver import ExportWrite
+from hw.endpoint.puts import PutCounts, Puts
 from hw.endpoint.remote import RemoteSplit
 from hw.stream import Queue
 
@@ -34,19 +34,15 @@ class CheckedMemory(wiring.Component):
 
         super().__init__({
             **{f"m{number}": In(bus(width)) for number, width in enumerate(ID_WIDTHS)},
-            "m_axi": Out(bus(config.axi_id_width)), "window": In(WINDOW_WIDTH),
-            "read_weight": In(WEIGHT_WIDTH).array(2), "write_weight": In(WEIGHT_WIDTH).array(3),
-            "commit": In(1), "span": In(config.export_bits), "valid": In(1), "entry": In(export_layout()),
-            "down": In(config.ports), "cut": In(1), "sent": Out(1), "taken": Out(1), "refused": Out(1),
+            "m_axi": Out(bus(config.axi_id_width)), "settings": In(MemorySettings()),
+            "exports": In(ExportWrite(config)), "down": In(config.ports), "cut": In(1), "counts": Out(PutCounts()),
         })
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.port = port = MemoryPort(self.config)
         connect(m, port.bus, flipped(self.m_axi))
-        m.d.comb += [port.window.eq(self.window),
-                     *(to.eq(weight) for to, weight in zip(port.read_weight, self.read_weight, strict=True)),
-                     *(to.eq(weight) for to, weight in zip(port.write_weight, self.write_weight, strict=True))]
+        connect(m, flipped(self.settings), port.settings)
         m.submodules.puts = puts = Puts(self.config)
         m.submodules.split = split = RemoteSplit(self.config)
         connect(m, split.remote, puts.writes)
@@ -55,9 +51,9 @@ class CheckedMemory(wiring.Component):
         connect(m, port.answers[0], split.local_answers)
         connect(m, puts.memory_writes, port.writes[2])
         connect(m, port.answers[2], puts.memory_answers)
-        m.d.comb += [puts.commit.eq(self.commit), puts.span.eq(self.span), puts.valid.eq(self.valid),
-                     puts.entry.eq(self.entry), puts.down.eq(self.down),
-                     self.sent.eq(puts.sent), self.taken.eq(puts.taken), self.refused.eq(puts.refused)]
+        connect(m, flipped(self.exports), puts.exports)
+        connect(m, puts.counts, flipped(self.counts))
+        m.d.comb += puts.down.eq(self.down)
         for number, channel in enumerate(puts.channels):
             # Over a link that is cut, nothing comes; what is sent is lost.
             m.submodules[f"link_{number}"] = link = Queue(flit_layout(self.config.ace), depth=64)

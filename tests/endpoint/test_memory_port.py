@@ -33,11 +33,11 @@ def _rng():
 async def _start(dut, *, weights=(1, 1, 1), masters=True, ram=True):
     for name, member in (("read_weight", 2), ("write_weight", 3)):
         for number in range(member):
-            getattr(dut, f"{name}__{number}").value = weights[number]
-    dut.window.value = 0
+            getattr(dut, f"settings__{name}__{number}").value = weights[number]
+    dut.settings__window.value = 0
     # What the test before was at ends in the cycle in which reset begins.
     dut.rst.value = 1
-    dut.down.value = dut.cut.value = dut.commit.value = 0
+    dut.down.value = dut.cut.value = dut.exports__valid.value = 0
     for bus in ("m0", "m1"):
         for pin in ("awvalid", "wvalid", "arvalid"):
             getattr(dut, f"{bus}__{pin}").value = 0
@@ -63,7 +63,7 @@ def _asked_for(strays):
 
     async def testbench(ctx):
         nonlocal asked
-        ctx.set(dut.window, 4)
+        ctx.set(dut.settings.window, 4)
         ctx.set(dut.bus.arready, 1)
         for _ in range(strays):
             ctx.set(dut.bus.rvalid, 1)
@@ -147,11 +147,11 @@ class _Saturating:
 
 async def export(dut, number, *, base, length, ports, valid=1):
     """Write an entry of the table of exported spans."""
-    dut.span.value, dut.valid.value = number, valid
-    dut.entry.value = base >> 12 | length << 52 | ports << 85
-    dut.commit.value = 1
+    dut.exports__span.value, dut.exports__open.value = number, valid
+    dut.exports__entry.value = base >> 12 | length << 52 | ports << 85
+    dut.exports__valid.value = 1
     await RisingEdge(dut.clk)
-    dut.commit.value = 0
+    dut.exports__valid.value = 0
 
 
 async def _shares(dut, weights, lengths, channels, latency=30, address=0, span=None):

@@ -27,12 +27,12 @@ class _Bench:
 
     async def start(self):
         ctx, dut = self.ctx, self.dut
-        ctx.set(dut.commit, 1)
-        ctx.set(dut.span, SPAN)
-        ctx.set(dut.valid, 1)
-        ctx.set(dut.entry, {"base_page": BASE_PAGE, "length": LENGTH, "ports": 1 << PORT})
+        ctx.set(dut.exports.valid, 1)
+        ctx.set(dut.exports.span, SPAN)
+        ctx.set(dut.exports.open, 1)
+        ctx.set(dut.exports.entry, {"base_page": BASE_PAGE, "length": LENGTH, "ports": 1 << PORT})
         await ctx.tick()
-        ctx.set(dut.commit, 0)
+        ctx.set(dut.exports.valid, 0)
         ctx.set(dut.writes.ready, 1)
         for result in dut.results:
             ctx.set(result.ready, 1)
@@ -156,10 +156,10 @@ def test_answers_of_before_a_reset():
             for _ in range(3):
                 assert ctx.get(dut.answers.ready), f"a response for port {port} holds up all behind it"
                 await ctx.tick()
-                assert ctx.get(dut.unexpected)
+                assert ctx.get(dut.counts.unexpected)
             ctx.set(dut.answers.valid, 0)
             await ctx.tick()
-            assert not ctx.get(dut.unexpected)
+            assert not ctx.get(dut.counts.unexpected)
             assert await bench.put(64, 10)
 
     _run(body)

@@ -39,9 +39,9 @@ class _Bench:
     async def start(self):
         dut = self.dut
         for name in ("read_weight__0", "read_weight__1", "write_weight__0", "write_weight__1", "write_weight__2"):
-            getattr(dut, name).value = 1
+            getattr(dut, f"settings__{name}").value = 1
         dut.rst.value = 1
-        dut.window.value = dut.down.value = dut.cut.value = dut.commit.value = 0
+        dut.settings__window.value = dut.exports__valid.value = dut.down.value = dut.cut.value = 0
         for bus in ("m0", "m1"):
             for channel in ("aw", "w", "ar"):
                 getattr(dut, f"{bus}__{channel}valid").value = 0

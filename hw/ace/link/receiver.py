@@ -13,14 +13,57 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.ace.config import LINK_CREDIT_WIDTH, LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH
-from hw.ace.layouts import PacketKind, flit_layout, heard_layout, implied_layout, link_header_layout, link_layout
+from hw.ace.config import LINK_CREDIT_WIDTH, LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH
+from hw.ace.layouts import (
+    LinkState,
+    PacketKind,
+    flit_layout,
+    heard_layout,
+    implied_layout,
+    link_header_layout,
+    link_layout,
+)
+from hw.common.event import EventSignature
 from hw.stream import CommitQueue
 
 from .crc import CRC_WIDTH
 from .packet_crc import packet_crc
+from .session import LinkSession
+from .window import Acknowledged
 
-__all__ = ["LinkReceiver"]
+__all__ = ["Heard", "LinkReceiver", "ReceiverStatus"]
+
+
+class Heard(EventSignature):
+    """What a good packet tells the own port: broadcast by LinkReceiver, from registers."""
+
+    def __init__(self, config):
+        super().__init__(heard_layout(config))
+
+
+class ReceiverStatus(wiring.Signature):
+    """What LinkReceiver tells the port's other stages, in every cycle, without handshake.
+
+    Members
+    -------
+    expected : ``Out``
+        Number of the next packet.
+    taken : ``Out(LINK_CREDIT_WIDTH).array(link_channels)``
+        Beats taken out of each buffer, modulo 2 ** 13.
+    nak, round : ``Out(1)``
+        Strobe: ask the peer to begin again, in this round of it.
+    empty : ``Out(1)``
+        All buffers are.
+    repeated, wrong, missed, stale : ``Out(1)``
+        Strobes, for a packet that is a duplicate; corrupt; out of sequence; of an earlier session or too old.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "expected": Out(LINK_SEQUENCE_WIDTH + LINK_HIGH_WIDTH),
+            "taken": Out(LINK_CREDIT_WIDTH).array(config.link_channels), "nak": Out(1), "round": Out(1),
+            "empty": Out(1), "repeated": Out(1), "wrong": Out(1), "missed": Out(1), "stale": Out(1),
+        })
 
 
 class LinkReceiver(wiring.Component):
@@ -37,47 +80,32 @@ class LinkReceiver(wiring.Component):
 
     Members
     -------
-    start : ``In(1)``
-        Count packets and credits from 0.
-    accept : ``In(1)``
-        Take packets; else only CREDIT packets count.
-    session : ``In(12)``
-        Of the port.
-    ack, high : ``In``
-        Of the own sender: what the peer has acknowledged.
+    session : ``In(LinkSession)``
+        Packets are taken in INIT and UP; else only CREDIT packets count.
+    acknowledged : ``In(Acknowledged)``
     rx : ``In(stream.Signature(link_layout))``
         Always ready.
     o : ``Out(stream.Signature(flit_layout)).array(link_channels)``
-    expected : ``Out``
-        Number of the next packet.
-    taken : ``Out(13).array(link_channels)``
-        Beats taken out of each buffer, modulo 2 ** 13.
-    heard : ``Out``; ``valid``, ``payload``
-        What a good packet tells.
-    nak, nak_round : ``Out``
-        Ask to begin again, in the peer's round.
-    repeated, wrong, missed, stale : ``Out(1)``
-        A packet had been there before; one was broken; one came in place of another; one was late.
-    empty : ``Out(1)``
-        All buffers are.
+    heard : ``Out(Heard)``, status : ``Out(ReceiverStatus)``
     """
 
     def __init__(self, config):
         self.config = config
         flits = stream.Signature(flit_layout(config))
         super().__init__({
-            "start": In(1), "accept": In(1), "session": In(LINK_SESSION_WIDTH), "ack": In(LINK_SEQUENCE_WIDTH),
-            "high": In(LINK_HIGH_WIDTH),
+            "session": In(LinkSession()), "acknowledged": In(Acknowledged()),
             "rx": In(stream.Signature(link_layout(config))), "o": Out(flits).array(config.link_channels),
-            "expected": Out(LINK_SEQUENCE_WIDTH + LINK_HIGH_WIDTH),
-            "taken": Out(LINK_CREDIT_WIDTH).array(config.link_channels),
-            "heard": Out(wiring.Signature({"valid": Out(1), "payload": Out(heard_layout(config))})),
-            "nak": Out(1), "nak_round": Out(1), "repeated": Out(1), "wrong": Out(1), "missed": Out(1),
-            "stale": Out(1), "empty": Out(1),
+            "heard": Out(Heard(config)), "status": Out(ReceiverStatus(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
+        state, known = self.session.state, self.acknowledged
+        self._restarts, self._accepts = Signal(), Signal()
+        m.d.comb += [
+            self._restarts.eq((state == LinkState.DOWN) | (state == LinkState.START)),
+            self._accepts.eq((state == LinkState.INIT) | (state == LinkState.UP)),
+        ]
         beat = Signal(link_layout(self.config), reset_less=True)
         valid, crc = Signal(), Signal(CRC_WIDTH, reset_less=True)
         following = packet_crc(m, self.rx.payload, crc)
@@ -95,22 +123,22 @@ class LinkReceiver(wiring.Component):
             m.d.sync += [inside.eq(~beat.last), kept.eq(header)]
 
         whole, good, credit, due, ahead = Signal(), Signal(), Signal(), Signal(), Signal()
-        low, high = self.expected[:LINK_SEQUENCE_WIDTH], self.expected[LINK_SEQUENCE_WIDTH:]
+        low, high = self.status.expected[:LINK_SEQUENCE_WIDTH], self.status.expected[LINK_SEQUENCE_WIDTH:]
         behind, carried = Signal(LINK_SEQUENCE_WIDTH), Signal()
         told, implied = Signal(implied_layout()), Signal(implied_layout())
         late, ours, packet = Signal(), Signal(), header.packet
         m.d.comb += [
             whole.eq(some & beat.last), credit.eq(packet.kind == PacketKind.CREDIT),
             # Not by the difference, whose carries would come late.
-            due.eq(~(low ^ header.sequence).any() & ~credit & self.accept),
+            due.eq(~(low ^ header.sequence).any() & ~credit & self._accepts),
             Cat(behind, carried).eq(low - header.sequence),
-            ahead.eq((behind > 1 << LINK_SEQUENCE_WIDTH - 1) & ~credit & self.accept),
+            ahead.eq((behind > 1 << LINK_SEQUENCE_WIDTH - 1) & ~credit & self._accepts),
             implied.sequence_high.eq(Mux(ahead & ~carried, high + 1, high)),
-            implied.ack_high.eq(Mux(header.ack < self.ack, self.high + 1, self.high)),
+            implied.ack_high.eq(Mux(header.ack < known.ack, known.high + 1, known.high)),
             told.eq(crc ^ beat.crc),
             good.eq(Mux(credit, ~Value.cast(told).any(), ours & ~(told.sequence_high ^ implied.sequence_high).any()
                         & ~(told.ack_high ^ implied.ack_high).any())),
-            ours.eq(self.accept & ~(told.session ^ self.session).any()), late.eq(~good & ~credit & ours),
+            ours.eq(self._accepts & ~(told.session ^ self.session.number).any()), late.eq(~good & ~credit & ours),
         ]
         fits, commit = Signal(), Signal()
         self._buffers(m, beat, header, some & due, commit, fits)
@@ -119,22 +147,22 @@ class LinkReceiver(wiring.Component):
         # What is told, a cycle later.
         heard = self.heard.payload
         m.d.sync += [
-            self.heard.valid.eq(whole & good), self.stale.eq(whole & late),
+            self.heard.valid.eq(whole & good), self.status.stale.eq(whole & late),
             heard.recent.eq(~credit | ~(packet.ack_high ^ implied.ack_high).any()),
-            heard.session.eq(packet.session), heard.named.eq(~(packet.peer ^ self.session).any()),
+            heard.session.eq(packet.session), heard.named.eq(~(packet.peer ^ self.session.number).any()),
             heard.ack.eq(header.ack), heard.credits.eq(header.credits), heard.round.eq(header.round),
             heard.control.eq(credit), heard.state.eq(packet.state),
             *(heard[name].eq(credit & packet[name]) for name in ("nak", "ask", "refuse")),
-            self.wrong.eq(whole & ~good & ~late & (credit | self.accept)
-                          | valid & beat.first & inside | valid & beat.last & ~beat.first & ~inside),
-            self.missed.eq(whole & good & (ahead | (due & ~fits))),
-            self.repeated.eq(whole & good & ~due & ~ahead & ~credit & self.accept),
+            self.status.wrong.eq(whole & ~good & ~late & (credit | self._accepts)
+                                 | valid & beat.first & inside | valid & beat.last & ~beat.first & ~inside),
+            self.status.missed.eq(whole & good & (ahead | (due & ~fits))),
+            self.status.repeated.eq(whole & good & ~due & ~ahead & ~credit & self._accepts),
         ]
         self._complain(m, whole, good, header, commit)
         with m.If(commit):
-            m.d.sync += self.expected.eq(self.expected + 1)
-        with m.If(self.start):
-            m.d.sync += self.expected.eq(0)
+            m.d.sync += self.status.expected.eq(self.status.expected + 1)
+        with m.If(self._restarts):
+            m.d.sync += self.status.expected.eq(0)
         return m
 
     def _buffers(self, m, beat, header, keep, commit, fits):
@@ -152,11 +180,11 @@ class LinkReceiver(wiring.Component):
                 flit.data.eq(beat.data), flit.header.eq(header.packet), flit.first.eq(beat.first),
                 flit.last.eq(beat.last), ready[number].eq(buffer.i.ready | ~mine), empty[number].eq(buffer.empty),
             ]
-            with m.If(self.start):
-                m.d.sync += self.taken[number].eq(0)
+            with m.If(self._restarts):
+                m.d.sync += self.status.taken[number].eq(0)
             with m.Else():
-                m.d.sync += self.taken[number].eq(self.taken[number] + (o.valid & o.ready))
-        m.d.comb += [fits.eq(ready.all() & (beat.first | ~lost)), self.empty.eq(empty.all())]
+                m.d.sync += self.status.taken[number].eq(self.status.taken[number] + (o.valid & o.ready))
+        m.d.comb += [fits.eq(ready.all() & (beat.first | ~lost)), self.status.empty.eq(empty.all())]
         with m.If(keep):
             m.d.sync += lost.eq(~fits)
 
@@ -164,16 +192,16 @@ class LinkReceiver(wiring.Component):
         """A NAK for each round in which something is missing; of a broken packet the round is taken to be the last
         one that was good."""
         said, said_round, last_round = Signal(), Signal(), Signal()
-        m.d.sync += self.nak.eq(0)
-        with m.If(self.wrong & self.accept & ~said):
-            m.d.sync += [self.nak.eq(1), self.nak_round.eq(last_round), said.eq(1), said_round.eq(last_round)]
+        m.d.sync += self.status.nak.eq(0)
+        with m.If(self.status.wrong & self._accepts & ~said):
+            m.d.sync += [self.status.nak.eq(1), self.status.round.eq(last_round), said.eq(1), said_round.eq(last_round)]
         seen = Signal()
         m.d.sync += seen.eq(header.round)
-        with m.If(self.missed & ~(said & (said_round == seen))):
-            m.d.sync += [self.nak.eq(1), self.nak_round.eq(seen), said.eq(1), said_round.eq(seen)]
+        with m.If(self.status.missed & ~(said & (said_round == seen))):
+            m.d.sync += [self.status.nak.eq(1), self.status.round.eq(seen), said.eq(1), said_round.eq(seen)]
         with m.If(commit):
             m.d.sync += said.eq(0)
         with m.If(whole & good & (header.packet.kind != PacketKind.CREDIT)):
             m.d.sync += last_round.eq(header.round)
-        with m.If(self.start):
-            m.d.sync += [said.eq(0), last_round.eq(0), self.nak.eq(0)]
+        with m.If(self._restarts):
+            m.d.sync += [said.eq(0), last_round.eq(0), self.status.nak.eq(0)]

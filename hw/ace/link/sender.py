@@ -17,19 +17,69 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.ace.config import LINK_CREDIT_WIDTH, LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH
-from hw.ace.layouts import LinkState, PacketKind, flit_layout, heard_layout, implied_layout, link_layout, packet_layout
+from hw.ace.config import LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH
+from hw.ace.layouts import LinkState, PacketKind, flit_layout, implied_layout, link_layout, packet_layout
 from hw.stream import ReplayQueue
 
 from .crc import CRC_WIDTH
 from .credits import Room, Told
 from .packet_crc import packet_crc
-from .window import LinkWindow
+from .receiver import Heard, ReceiverStatus
+from .session import LinkSession, SenderCommands
+from .window import Acknowledged, LinkWindow
 
-__all__ = ["SIGNALS", "LinkSender"]
+__all__ = ["SIGNALS", "LinkSender", "ReplayLevels", "SenderStatus", "SignalPort"]
 
 SIGNALS = 32
 """GRANTs that wait, or are not acknowledged."""
+
+
+class SignalPort(wiring.Signature):
+    """Headers of packets without payload: a stream of ``packet_layout``, and credits ahead of it.
+
+    The sender drives ``free``, from registers: at least two more headers will be taken.
+    """
+
+    def __init__(self, config):
+        super().__init__({**stream.Signature(packet_layout(config)).members, "free": In(1)})
+
+
+class ReplayLevels(wiring.Signature):
+    """Fill levels of the memory of channel 0, in beats, driven by the sender from registers.
+
+    Members
+    -------
+    level : ``Out(range(replay_beats + 1))``
+        Beats that are kept.
+    fresh : ``Out(range(replay_beats + 1))``
+        Those of them that were never sent.
+    """
+
+    def __init__(self, config):
+        super().__init__({name: Out(range(config.replay_beats + 1)) for name in ("level", "fresh")})
+
+
+class SenderStatus(wiring.Signature):
+    """What LinkSender tells the port's other stages, in every cycle, without handshake.
+
+    Members
+    -------
+    free : ``Out(range(link_beats + 1))``
+        Free entries of the peer's buffer of channel 0, in beats.
+    unacknowledged : ``Out(LINK_SEQUENCE_WIDTH)``
+        Packets in flight.
+    waiting : ``Out(1)``
+        There are packets that were never sent.
+    progress, replayed, violated : ``Out(1)``
+        Strobes: the peer has acknowledged a packet that it had not before; packets begin again; the peer has
+        acknowledged, or taken out, what was never sent.
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "free": Out(range(config.link_beats + 1)), "unacknowledged": Out(LINK_SEQUENCE_WIDTH),
+            "waiting": Out(1), "progress": Out(1), "replayed": Out(1), "violated": Out(1),
+        })
 
 
 class LinkSender(wiring.Component):
@@ -46,71 +96,35 @@ class LinkSender(wiring.Component):
     -------
     i : ``In(stream.Signature(flit_layout)).array(link_channels)``
         Packets of each channel.
-    signals : ``In(stream.Signature(packet_layout))``
+    signals : ``In(SignalPort)``
         Headers of packets without payload, of channel 0; they go before others that wait.
     tx : ``Out(stream.Signature(link_layout))``
         From registers.
-    signal_room : ``Out(1)``
-        At least two more headers will be taken.
-    state : ``In(LinkState)``
-        UP: send. DOWN: drop what comes and what is there. DOWN and START: count packets and credits from 0.
-    replay : ``In(1)``
-        Begin again with the oldest packet that is not acknowledged.
-    ask, tell : ``In(1)``
-        Send a CREDIT packet; one that is to be answered.
-    nak, nak_round, expected, taken
+    session : ``In(LinkSession)``, commands : ``In(SenderCommands)``
+    receiver : ``In(ReceiverStatus)``
         Of the own receiver: what the peer is told.
-    session, peer : ``In(12)``
-        Of the port, and of the peer as far as it is known.
-    refuse : ``In(1)``, refused : ``In(12)``
-        Send a CREDIT packet that refuses this session of the peer.
-    heard : ``In``; ``valid``, ``payload``
-        What the peer tells.
-    current : ``In(1)``
-        It tells it in these sessions.
-    level, fresh : ``Out(range(replay_beats + 1))``
-        Beats of channel 0 that are kept, and those that were never sent.
-    free : ``Out(range(link_beats + 1))``
-        Room at the peer in channel 0.
-    unacknowledged : ``Out(9)``
-        Packets.
-    waiting : ``Out(1)``
-        There are packets that were never sent.
-    progress : ``Out(1)``
-        The peer has acknowledged a packet that it had not before.
-    replayed : ``Out(1)``
-        Packets begin again.
-    ack, high : ``Out``
-        The peer's last acknowledgement: its bits that travel, and those above them.
-    violated : ``Out(1)``
-        The peer has acknowledged, or taken out, what was never sent.
+    heard : ``In(Heard)``
+    levels : ``Out(ReplayLevels)``, acknowledged : ``Out(Acknowledged)``, status : ``Out(SenderStatus)``
     """
 
     def __init__(self, config):
         self.config = config
         flits = stream.Signature(flit_layout(config))
         super().__init__({
-            "i": In(flits).array(config.link_channels), "signals": In(stream.Signature(packet_layout(config))),
-            "signal_room": Out(1),
+            "i": In(flits).array(config.link_channels), "signals": In(SignalPort(config)),
             "tx": Out(stream.Signature(link_layout(config))),
-            "state": In(LinkState), "replay": In(1), "ask": In(1), "tell": In(1),
-            "session": In(LINK_SESSION_WIDTH), "peer": In(LINK_SESSION_WIDTH), "refuse": In(1),
-            "refused": In(LINK_SESSION_WIDTH), "current": In(1),
-            "nak": In(1), "nak_round": In(1), "expected": In(LINK_SEQUENCE_WIDTH + LINK_HIGH_WIDTH),
-            "taken": In(LINK_CREDIT_WIDTH).array(config.link_channels),
-            "heard": In(wiring.Signature({"valid": Out(1), "payload": Out(heard_layout(config))})),
-            "level": Out(range(config.replay_beats + 1)), "fresh": Out(range(config.replay_beats + 1)),
-            "free": Out(range(config.link_beats + 1)), "unacknowledged": Out(LINK_SEQUENCE_WIDTH),
-            "waiting": Out(1), "progress": Out(1), "replayed": Out(1), "ack": Out(LINK_SEQUENCE_WIDTH),
-            "high": Out(LINK_HIGH_WIDTH), "violated": Out(1),
+            "session": In(LinkSession()), "commands": In(SenderCommands()),
+            "receiver": In(ReceiverStatus(config)), "heard": In(Heard(config)),
+            "levels": Out(ReplayLevels(config)), "acknowledged": Out(Acknowledged()),
+            "status": Out(SenderStatus(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config, flit = self.config, flit_layout(self.config)
         up, reset = Signal(), Signal()
-        m.d.comb += [up.eq(self.state == LinkState.UP),
-                     reset.eq((self.state == LinkState.DOWN) | (self.state == LinkState.START))]
+        m.d.comb += [up.eq(self.session.state == LinkState.UP),
+                     reset.eq((self.session.state == LinkState.DOWN) | (self.session.state == LinkState.START))]
         sources = self._sources(m)
         kinds = range(len(sources))
 
@@ -159,25 +173,25 @@ class LinkSender(wiring.Component):
 
         # The table, acknowledgements, and where to begin again.
         m.d.comb += [
-            table.reset.eq(reset), table.heard_valid.eq(self.current & self.heard.payload.recent & up),
+            table.reset.eq(reset), table.heard_valid.eq(self.commands.current & self.heard.payload.recent & up),
             table.ack.eq(self.heard.payload.ack), table.beat.eq(move), table.last.eq(last), table.chosen.eq(chosen),
             table.draining.eq(draining & ~inside), replaying.eq(table.replaying), window.eq(table.window),
-            self.unacknowledged.eq(table.unacknowledged), self.progress.eq(table.progress),
-            self.ack.eq(table.peer), self.high.eq(table.high),
+            self.status.unacknowledged.eq(table.unacknowledged), self.status.progress.eq(table.progress),
+            self.acknowledged.ack.eq(table.peer), self.acknowledged.high.eq(table.high),
         ]
         again_wanted, skip_wanted, turned = Signal(), Signal(), Signal()
         heard = self.heard.payload
-        recent = self.current & heard.recent & table.recent
+        recent = self.commands.current & heard.recent & table.recent
         complained = recent & heard.nak & (heard.round == turned)
         m.d.comb += draining.eq(again_wanted | skip_wanted)
         with m.If(table.overtaken):
             m.d.sync += skip_wanted.eq(1)
         rewind = draining & ~inside & table.settled
-        with m.If(self.replay | complained):
+        with m.If(self.commands.replay | complained):
             m.d.sync += again_wanted.eq(1)
         with m.If(rewind):
             m.d.sync += [again_wanted.eq(0), skip_wanted.eq(0), turned.eq(turned ^ again_wanted)]
-        m.d.sync += self.replayed.eq(rewind & again_wanted & table.some)
+        m.d.sync += self.status.replayed.eq(rewind & again_wanted & table.some)
         with m.If(reset):
             m.d.sync += [again_wanted.eq(0), skip_wanted.eq(0), turned.eq(0)]
         m.d.comb += table.rewind.eq(rewind)
@@ -195,51 +209,54 @@ class LinkSender(wiring.Component):
                 room.reset.eq(reset), room.valid.eq(recent), room.credits.eq(heard.credits[channel]),
                 room.take.eq(move & ~replaying & used),
                 *(may[number].eq(room.fits) for number in kinds if channels[number] == channel),
-                told.taken[channel].eq(self.taken[channel]),
+                told.taken[channel].eq(self.receiver.taken[channel]),
             ]
             violated.append(room.violated)
             if channel == 0:
-                m.d.comb += self.free.eq(room.free)
-        m.d.comb += self.violated.eq(Cat(violated).any() & up)
+                m.d.comb += self.status.free.eq(room.free)
+        m.d.comb += self.status.violated.eq(Cat(violated).any() & up)
         nak, ask, answer, refuse, refused = Signal(), Signal(), Signal(), Signal(), Signal(LINK_SESSION_WIDTH)
+        wanted = Signal()
         m.d.comb += [
-            told.expected.eq(self.expected), told.reset.eq(reset), told.tell.eq(tell | (move & ~inside)),
+            # A peer that is asked to begin again, or that begins again though it need not, is answered at once.
+            wanted.eq(self.commands.tell | self.receiver.repeated),
+            told.expected.eq(self.receiver.expected), told.reset.eq(reset), told.tell.eq(tell | (move & ~inside)),
             urgent.eq(nak | ask | answer | refuse), due.eq(up & told.due),
         ]
         with m.If(tell):
             m.d.sync += [nak.eq(0), ask.eq(0), answer.eq(0), refuse.eq(0)]
-        for flag, when in ((nak, self.nak), (ask, self.ask), (answer, self.tell | (self.current & heard.ask)),
-                           (refuse, self.refuse)):
+        for flag, when in ((nak, self.receiver.nak), (ask, self.commands.ask),
+                           (answer, wanted | (self.commands.current & heard.ask)), (refuse, self.commands.refuse)):
             with m.If(when):
                 m.d.sync += flag.eq(1)
-        with m.If(self.refuse):
-            m.d.sync += refused.eq(self.refused)
+        with m.If(self.commands.refuse):
+            m.d.sync += refused.eq(heard.session)
 
         # Nothing is selected while the peer is told.
         header, credit, implied = beat.header, Signal(packet_layout(config)), Signal(implied_layout())
         highs, numbered = Signal(implied_layout(), reset_less=True), Signal()
-        ack_high = self.expected[LINK_SEQUENCE_WIDTH:]
+        ack_high = self.receiver.expected[LINK_SEQUENCE_WIDTH:]
         with m.If(tell):
             m.d.comb += [
-                credit.kind.eq(PacketKind.CREDIT), credit.state.eq(self.state), credit.nak.eq(nak),
-                credit.ask.eq(ask), credit.refuse.eq(refuse), credit.session.eq(self.session),
-                credit.peer.eq(Mux(refuse, refused, self.peer)), credit.ack_high.eq(ack_high),
+                credit.kind.eq(PacketKind.CREDIT), credit.state.eq(self.session.state), credit.nak.eq(nak),
+                credit.ask.eq(ask), credit.refuse.eq(refuse), credit.session.eq(self.session.number),
+                credit.peer.eq(Mux(refuse, refused, self.commands.peer)), credit.ack_high.eq(ack_high),
             ]
         with m.If(go & ~inside):
             m.d.sync += [numbered.eq(~tell), highs.sequence_high.eq(table.sequence_high), highs.ack_high.eq(ack_high)]
         m.d.comb += [*(implied[name].eq(highs[name]) for name in ("sequence_high", "ack_high")),
-                     implied.session.eq(self.peer)]
+                     implied.session.eq(self.commands.peer)]
         with m.If(go):
             m.d.sync += [
                 full.eq(move | tell), beat.first.eq(~inside), beat.last.eq(tell | last),
                 beat.data.eq(selected.data), header.sequence.eq(table.sequence),
                 header.packet.eq(Value.cast(selected.header) | Value.cast(credit)),
-                header.ack.eq(self.expected), header.round.eq(turned),
+                header.ack.eq(self.receiver.expected), header.round.eq(turned),
                 header.channel.eq(chosen[2] if config.link_channels > 1 else 0),
-                *(header.credits[channel].eq(taken) for channel, taken in enumerate(self.taken)),
+                *(header.credits[channel].eq(taken) for channel, taken in enumerate(self.receiver.taken)),
             ]
             with m.If(tell):
-                m.d.sync += header.round.eq(self.nak_round)
+                m.d.sync += header.round.eq(self.receiver.round)
         self._check(m, beat, Mux(numbered & beat.last, Value.cast(implied), 0), full, go)
         return m
 
@@ -247,9 +264,9 @@ class LinkSender(wiring.Component):
         """The memories: of packets without payload, then of each channel."""
         config, flit = self.config, flit_layout(self.config)
         down = Signal()
-        m.d.comb += down.eq(self.state == LinkState.DOWN)
+        m.d.comb += down.eq(self.session.state == LinkState.DOWN)
         m.submodules.signals = signals = ReplayQueue(packet_layout(config), depth=SIGNALS, ram="lut")
-        m.d.comb += self.signal_room.eq(signals.level < SIGNALS - 1)
+        m.d.comb += self.signals.free.eq(signals.level < SIGNALS - 1)
         m.d.comb += [signals.i.payload.eq(self.signals.payload), signals.i.valid.eq(self.signals.valid & ~down),
                      self.signals.ready.eq(signals.i.ready | down)]
         offered = _Source(stream.Signature(flit).create(), signals)
@@ -270,8 +287,8 @@ class LinkSender(wiring.Component):
             sources.append(_Source(queue.o, queue))
         for source in sources:
             m.d.comb += source.queue.clear.eq(down)
-        m.d.comb += [self.level.eq(sources[1].queue.level), self.fresh.eq(sources[1].queue.fresh)]
-        m.d.sync += self.waiting.eq(Cat(source.queue.fresh != 0 for source in sources).any())
+        m.d.comb += [self.levels.level.eq(sources[1].queue.level), self.levels.fresh.eq(sources[1].queue.fresh)]
+        m.d.sync += self.status.waiting.eq(Cat(source.queue.fresh != 0 for source in sources).any())
         return sources
 
     def _check(self, m, beat, implied, full, go):

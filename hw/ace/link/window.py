@@ -1,12 +1,20 @@
 """The packets of a link that are not acknowledged: their numbers, and where they are kept."""
 
 from amaranth import *
-from amaranth.lib import data, memory
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import Out
 
 from hw.ace.config import LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH
 from hw.stream.storage import NO_COLLISION
 
-__all__ = ["LinkWindow"]
+__all__ = ["Acknowledged", "LinkWindow"]
+
+
+class Acknowledged(wiring.Signature):
+    """The peer's last acknowledgement, from registers: ``ack``, its bits that travel; ``high``, those above them."""
+
+    def __init__(self):
+        super().__init__({"ack": Out(LINK_SEQUENCE_WIDTH), "high": Out(LINK_HIGH_WIDTH)})
 
 
 class LinkWindow(Elaboratable):

@@ -10,12 +10,29 @@ from amaranth.lib.wiring import In, Out
 
 from hw.ace.words import PROGRAM_WIDTH
 
-__all__ = ["ProgramRead", "Programs"]
+__all__ = ["ProgramRead", "ProgramWrite", "Programs"]
 
 
-def ProgramRead(config):
-    """One client: while ``valid``, it asks for ``address``, and is answered when ``ready``."""
-    return wiring.Signature({"valid": Out(1), "ready": In(1), "address": Out(config.program_bits)})
+class ProgramRead(wiring.Signature):
+    """Read port of the programs.
+
+    The reader holds ``valid`` and ``address`` until ``ready``; ``word`` is that of the address in the next cycle, for
+    one cycle. All readers share one memory port, so a reader may be stalled for as long as those before it ask.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "ready": In(1), "address": Out(config.program_bits),
+                          "word": In(PROGRAM_WIDTH)})
+
+
+class ProgramWrite(wiring.Signature):
+    """Write of one word of the programs, from the registers: in the cycle of ``valid``, without back-pressure.
+
+    Software does not write a word of a program that is running.
+    """
+
+    def __init__(self, config):
+        super().__init__({"valid": Out(1), "address": Out(config.program_bits), "word": Out(PROGRAM_WIDTH)})
 
 
 class Programs(wiring.Component):
@@ -28,20 +45,15 @@ class Programs(wiring.Component):
 
     Members
     -------
-    write : ``In(1)``, write_address, write_data : ``In``
-        Not while a program that contains the word runs.
-    reads : array of ``In(ProgramRead)``
-    data : ``Out(PROGRAM_WIDTH)``
-        The word of the request that was ready in the cycle before.
+    write : ``In(ProgramWrite)``
+    reads : ``In(ProgramRead).array(clients)``
     """
 
     def __init__(self, config, *, clients):
         self.config = config
         self.clients = clients
         super().__init__({
-            "write": In(1), "write_address": In(config.program_bits), "write_data": In(PROGRAM_WIDTH),
-            "reads": In(ProgramRead(config)).array(clients),
-            "data": Out(PROGRAM_WIDTH),
+            "write": In(ProgramWrite(config)), "reads": In(ProgramRead(config)).array(clients),
         })
 
     def elaborate(self, platform):
@@ -50,8 +62,8 @@ class Programs(wiring.Component):
             shape=PROGRAM_WIDTH, depth=self.config.program_words, init=[],
             attrs={"ram_style": "block", "no_rw_check": 1})
         write, read = words.write_port(), words.read_port()
-        m.d.comb += [write.en.eq(self.write), write.addr.eq(self.write_address), write.data.eq(self.write_data),
-                     self.data.eq(read.data)]
+        m.d.comb += [write.en.eq(self.write.valid), write.addr.eq(self.write.address), write.data.eq(self.write.word),
+                     *(client.word.eq(read.data) for client in self.reads)]
         earlier = Const(0, 1)
         for client in self.reads:
             with m.If(client.valid & ~earlier):

@@ -28,7 +28,8 @@ from hw.ace.layouts import (
     link_layout,
     packet_layout,
 )
-from hw.ace.link.port import LinkPort, link_status_layout
+from hw.ace.link.port import LinkPort
+from hw.ace.link.status import link_status_layout
 from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unpack
 from tests.ace.timing import ECP5, each_alone
 
@@ -150,7 +151,8 @@ class Direction:
         self.numbers = self.ack = 0
 
     def status(self):
-        fields = unpack(link_status_layout(self.config), int(getattr(self.dut, f"status__{self.start}").value))
+        status = int(getattr(self.dut, f"management__{self.start}__status").value)
+        fields = unpack(link_status_layout(self.config), status)
         return {**fields, "state": LinkState(fields["state"]), "cause": LinkCause(fields["cause"])}
 
     # What is done in a cycle
@@ -295,10 +297,10 @@ class Direction:
 
 async def directions(dut, *, latency=1, stalls="none", faults=Faults(), tries=TRIES, up=True):
     for number in range(2):
-        getattr(dut, f"timeout__{number}").value = TIMEOUT + 10 * latency
-        getattr(dut, f"tries__{number}").value = tries
+        getattr(dut, f"management__{number}__settings__timeout").value = TIMEOUT + 10 * latency
+        getattr(dut, f"management__{number}__settings__tries").value = tries
         for name in ("start", "stop"):
-            getattr(dut, f"{name}__{number}").value = 0
+            getattr(dut, f"management__{number}__settings__{name}").value = 0
     dut.resets.value = 0
     await reset(dut)
     ways = [Direction(dut, start, latency=latency, stalls=stalls, faults=faults) for start in range(2)]

@@ -12,7 +12,7 @@ from amaranth import *
 
 from hw.ace.config import LINK_SESSION_WIDTH, PRESETS, WIRE_HEADER_BYTES, AceConfig
 from hw.ace.layouts import LinkCause, LinkState, PacketKind, link_header_layout, link_layout
-from hw.ace.link.port import LINK_COUNTS
+from hw.ace.link.status import LINK_COUNTS
 from tests.ace.link.bench import CONFIGS, TIMEOUT, TRIES, Faults, LinkPair, directions, finish, run_all, wait
 from tests.ace.streams import bits
 
@@ -114,7 +114,7 @@ async def stuck_receiver(dut):
 async def _start(dut, ways, ports):
     for name, value in (("start", 1), ("start", 0)):
         for port in ports:
-            getattr(dut, f"{name}__{port}").value = value
+            getattr(dut, f"management__{port}__settings__{name}").value = value
         await wait(dut, ways, 1)
 
 
@@ -205,9 +205,9 @@ async def copies_of_an_earlier_session(dut):
         way.some(150)
     await finish(dut, ways)
     await _copies(dut, ways)
-    dut.stop__0.value = 1
+    dut.management__0__settings__stop.value = 1
     await wait(dut, ways, 1)
-    dut.stop__0.value = 0
+    dut.management__0__settings__stop.value = 0
     await run_all(dut, ways, lambda: ways[1].status()["state"] == LinkState.DOWN)
     assert [way.status()["cause"] for way in ways] == [LinkCause.SOFTWARE, LinkCause.PEER]
     for way in ways:

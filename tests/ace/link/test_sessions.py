@@ -20,8 +20,8 @@ def test_every_bit_that_does_not_travel_counts():
     dut = LinkReceiver(TINY)
 
     async def body(ctx):
-        ctx.set(dut.accept, 1)
-        ctx.set(dut.session, SESSION)
+        ctx.set(dut.session.state, LinkState.UP)
+        ctx.set(dut.session.number, SESSION)
         expected = 0
         for bit in (*range(implied_layout().size), None):
             header = {"packet": {"kind": PacketKind.GRANT.value}, "sequence": expected}
@@ -36,7 +36,7 @@ def test_every_bit_that_does_not_travel_counts():
             for _ in range(4):
                 await ctx.tick()
                 heard |= bool(ctx.get(dut.heard.valid))
-            assert heard == (bit is None) and ctx.get(dut.expected) == expected + heard, f"bit {bit}"
+            assert heard == (bit is None) and ctx.get(dut.status.expected) == expected + heard, f"bit {bit}"
 
     run_cell(dut, body)
 
@@ -47,7 +47,7 @@ async def _hear(ctx, dut, state, session, **fields):
     await ctx.tick()
     ctx.set(dut.heard.valid, 0)
     await ctx.tick()
-    return LinkState(ctx.get(dut.state))
+    return LinkState(ctx.get(dut.session.state))
 
 
 @pytest.mark.parametrize("up", [False, True])
@@ -56,22 +56,22 @@ def test_only_the_peer_takes_the_port_down(up):
     dut = LinkControl(TINY)
 
     async def body(ctx):
-        ctx.set(dut.empty, 1)
+        ctx.set(dut.receiver.empty, 1)
         await ctx.tick().repeat(4)
         state = await _hear(ctx, dut, LinkState.START, PEER)
-        assert state == LinkState.INIT and ctx.get(dut.peer) == PEER
+        assert state == LinkState.INIT and ctx.get(dut.commands.peer) == PEER
         if up:
             state = await _hear(ctx, dut, LinkState.INIT, PEER)
             assert state == LinkState.UP
-        session = ctx.get(dut.session)
+        session = ctx.get(dut.session.number)
         for other in OTHERS:
             assert await _hear(ctx, dut, LinkState.DOWN, other) == state, f"session {other:#x}"
-        assert ctx.get(dut.session) == session
+        assert ctx.get(dut.session.number) == session
         assert await _hear(ctx, dut, LinkState.DOWN, PEER) == (LinkState.DOWN if up else LinkState.START)
         if up:
-            assert LinkCause(ctx.get(dut.cause)) == LinkCause.PEER
+            assert LinkCause(ctx.get(dut.events.cause)) == LinkCause.PEER
         else:
-            assert ctx.get(dut.session) == session + 1
+            assert ctx.get(dut.session.number) == session + 1
 
     run_cell(dut, body)
 
@@ -81,7 +81,7 @@ def test_a_refusal_that_does_not_name_this_session_is_a_late_copy(up):
     dut = LinkControl(TINY)
 
     async def body(ctx):
-        ctx.set(dut.empty, 1)
+        ctx.set(dut.receiver.empty, 1)
         await ctx.tick().repeat(4)
         state = await _hear(ctx, dut, LinkState.START, PEER)
         if up:
@@ -91,6 +91,6 @@ def test_a_refusal_that_does_not_name_this_session_is_a_late_copy(up):
         assert await _hear(ctx, dut, LinkState.START, OTHERS[0], refuse=1) == (
             LinkState.DOWN if up else LinkState.START)
         if up:
-            assert LinkCause(ctx.get(dut.cause)) == LinkCause.RESTART
+            assert LinkCause(ctx.get(dut.events.cause)) == LinkCause.RESTART
 
     run_cell(dut, body)

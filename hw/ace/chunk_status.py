@@ -1,0 +1,51 @@
+"""What the chunker reports of chunks: to the registers, to the counters and to Faults.
+
+Chunker -> Control, Faults.
+"""
+
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.common.event import EventSignature
+
+from .config import SEQUENCE_WIDTH
+
+__all__ = ["ChunkCountLookup", "ChunkFailed", "ChunkerCounts", "SlotLookup", "name_layout", "slot_layout"]
+
+
+def name_layout(config):
+    """A chunk's name: its communicator, and its number there."""
+    return data.StructLayout({"communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH})
+
+
+def slot_layout(config):
+    """What software sees of a slot: the stage that its chunk is in, and the chunk's name."""
+    return data.StructLayout({"stage": 3, "name": name_layout(config)})
+
+
+class ChunkFailed(EventSignature):
+    """Memory answered a read, or a write, of the chunk that ``payload`` names with an error. Driven by Chunker."""
+
+    def __init__(self, config):
+        super().__init__(name_layout(config))
+
+
+class SlotLookup(wiring.Signature):
+    """Debug look-up: the registers drive ``slot``; ``state`` follows in the same cycle."""
+
+    def __init__(self, config):
+        super().__init__({"slot": Out(config.slot_bits), "state": In(slot_layout(config))})
+
+
+class ChunkCountLookup(wiring.Signature):
+    """Debug look-up: the registers drive ``communicator``; ``chunks``, those cut of it, follows in the same cycle."""
+
+    def __init__(self, config):
+        super().__init__({"communicator": Out(config.communicator_bits), "chunks": In(SEQUENCE_WIDTH)})
+
+
+class ChunkerCounts(wiring.Signature):
+    """What Chunker counts, a strobe per cycle: ``active_cycles``, a slot is in use."""
+
+    def __init__(self):
+        super().__init__({"active_cycles": Out(1)})

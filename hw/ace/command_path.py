@@ -1,0 +1,172 @@
+"""The command path: from doorbells to collectives that can be cut into chunks, and back to completion words.
+
+::
+
+                       RegionTable
+                           |
+    doorbells -> Doorbell -> Intake -> Decoder -> Operations <-> (chunk path)
+                    ^          |                      ^
+                    +----------+---- refusals --------+
+
+Latency and throughput: those of the stages.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import AxiSignature
+from hw.common.doorbell import WORD_BITS, Doorbell
+from hw.common.regions import RegionTable
+from hw.common.sweep import SweepSignature
+from hw.common.wiring import Wiring
+
+from .communicators import ShapeRead
+from .decoder import Decoder, DirectoryWrite, RegionWrite
+from .extents import ExtentRead
+from .intake import Intake, QueueClear, QueueLookup, QueueWrite
+from .operations import (
+    ChunkEnded,
+    ChunkIssued,
+    CompletionLookup,
+    CompletionWords,
+    OperationInterrupts,
+    OperationRead,
+    Operations,
+    OperationsToCut,
+    WorkSignature,
+)
+from .programs.store import ProgramRead
+from .standing import ActivitySignature, StandingSignature
+
+__all__ = ["CollectivesSignature", "CommandPath", "CommandRegisters"]
+
+
+class CommandRegisters(wiring.Signature):
+    """The registers' side of the command path: table writes, and debug look-ups of a queue."""
+
+    def __init__(self, config):
+        super().__init__({
+            "region": Out(RegionWrite(config)), "directory": Out(DirectoryWrite(config)),
+            "queue": Out(QueueWrite(config)), "clear": Out(QueueClear(config)),
+            "waiting": Out(QueueLookup(config)), "completion": Out(CompletionLookup(config)),
+        })
+
+
+class CollectivesSignature(wiring.Signature):
+    """Between the command path and the chunk path, from the command path's side.
+
+    Members
+    -------
+    to_cut : ``Out(OperationsToCut)``
+        Collectives of which chunks are to be cut.
+    cut, drained : ``In(OperationRead)``
+        The chunk path reads the operation of the chunk that is being cut, and of the one that is to be drained.
+    issued : ``In(ChunkIssued)``, ended : ``In(ChunkEnded)``
+    words : ``Out(CompletionWords)``
+    """
+
+    def __init__(self, config):
+        super().__init__({
+            "to_cut": Out(OperationsToCut(config)),
+            "cut": In(OperationRead(config)), "drained": In(OperationRead(config)),
+            "issued": In(ChunkIssued(config)), "ended": In(ChunkEnded(config)),
+            "words": Out(CompletionWords(config)),
+        })
+
+
+class CommandPath(wiring.Component):
+    """
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+    doorbells : ``In(AxiSignature)``
+    registers : ``In(CommandRegisters)``
+    shape : ``Out(ShapeRead)``, program : ``Out(ProgramRead)``
+    send_extents, receive_extents : ``Out(ExtentRead)``
+        Only if the accelerator is ``varying``.
+    collectives : ``Out(CollectivesSignature)``
+    standing : ``In(StandingSignature)``
+    cutting : ``In(ActivitySignature)``
+        The communicator of which a chunk is being cut.
+    held, decoding : ``Out(ActivitySignature)``
+        Communicators with chunks that are not over; the one whose command is being decoded.
+    work : ``Out(WorkSignature)``
+    irq : ``Out(OperationInterrupts)``
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "doorbells": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
+                                         id_width=config.doorbell_id_width)),
+            "registers": In(CommandRegisters(config)),
+            "shape": Out(ShapeRead(config)), "program": Out(ProgramRead(config)),
+            **({"send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config))}
+               if config.varying else {}),
+            "collectives": Out(CollectivesSignature(config)),
+            "standing": In(StandingSignature(config)), "cutting": In(ActivitySignature(config)),
+            "held": Out(ActivitySignature(config)), "decoding": Out(ActivitySignature(config)),
+            "work": Out(WorkSignature(config)), "irq": Out(OperationInterrupts()),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, wires = self.config, Wiring(m, self)
+        wires.add(doorbell=Doorbell(config), intake=Intake(config), decoder=Decoder(config),
+                  operations=Operations(config), regions=RegionTable(config, lut_ram=config.timing.lut_ram_tables))
+        wires.broadcast("self.init", "doorbell.init", "decoder.init", "operations.init", "regions.init")
+
+        # -- From store to collective.
+        wires.connect("self.doorbells", "doorbell.bus")
+        wires.connect("doorbell.o", "intake.i")
+        wires.connect("intake.o", "decoder.i")
+        wires.connect("decoder.o", "operations.i")
+        wires.connect("operations.admission", "intake.admission")
+        wires.connect("decoder.pending", "intake.decoding")
+        wires.connect("intake.store_refused", "doorbell.refused")
+        wires.connect("intake.refused", "operations.refused")
+        wires.tie_off("doorbell.rings", "there are no descriptor rings")
+        wires.tie_off("doorbell.tail_refused", "there are no descriptor rings")
+        wires.idle("doorbell.tails", "there are no descriptor rings")
+
+        # -- Tables.
+        for side in ("src", "dst"):
+            wires.connect(f"decoder.{side}.region", f"regions.{side}_id")
+            wires.connect(f"decoder.{side}.entry", f"regions.{side}")
+        wires.connect("decoder.shape", "self.shape")
+        wires.connect("decoder.program", "self.program")
+        if config.varying:
+            wires.connect("decoder.send_extents", "self.send_extents")
+            wires.connect("decoder.receive_extents", "self.receive_extents")
+
+        # -- Registers.
+        wires.connect("self.registers.region.valid", "regions.write")
+        wires.connect("self.registers.region.region", "regions.write_id")
+        wires.connect("self.registers.region.entry", "regions.write_data")
+        wires.connect("self.registers.directory", "decoder.directory")
+        wires.broadcast("self.registers.queue", "intake.configure", "decoder.configure", "operations.configure")
+        wires.broadcast("self.registers.clear", "intake.clear", "operations.clear")
+        wires.connect("self.registers.waiting", "intake.lookup")
+        wires.connect("self.registers.completion", "operations.lookup")
+        wires.connect("operations.irq", "self.irq")
+
+        # -- The chunk path and supervision.
+        wires.connect("operations.to_cut", "self.collectives.to_cut")
+        wires.connect("self.collectives.cut", "operations.reads[0]")
+        wires.connect("self.collectives.drained", "operations.reads[1]")
+        wires.connect("self.collectives.issued", "operations.issued")
+        wires.connect("self.collectives.ended", "operations.ended")
+        wires.connect("operations.words", "self.collectives.words")
+        wires.broadcast("self.standing", "decoder.standing", "operations.standing")
+        wires.connect("self.cutting", "operations.cutting")
+        wires.connect("operations.held", "self.held")
+        wires.connect("decoder.looking", "self.decoding")
+        wires.connect("operations.work", "self.work")
+        wires.finish()
+        return m

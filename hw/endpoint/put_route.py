@@ -1,0 +1,56 @@
+"""Puts between the sender and the ports: packets to the port at which they leave, PUT_DONEs of all ports to the sender.
+
+PutSender -> PutRoute -> PutPort of each link, and back.  Latency: 0, combinational.  Throughput: one beat, and one
+PUT_DONE, per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.ace.layouts import flit_layout
+from hw.stream import Merge
+
+from .layouts import done_layout
+from .put_sender import PutPackets, told_layout
+
+__all__ = ["PutRoute"]
+
+
+class PutRoute(wiring.Component):
+    """
+    Parameters
+    ----------
+    config : EndpointConfig
+
+    Members
+    -------
+    packets : ``In(PutPackets)``, puts : ``Out(stream.Signature(flit_layout)).array(ports)``
+        To the port that each names.
+    done : ``In(stream.Signature(done_layout)).array(ports)``, told : ``Out(stream.Signature(told_layout))``
+        PUT_DONEs that came, ports in turns.
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({
+            "packets": In(PutPackets(config)),
+            "puts": Out(stream.Signature(flit_layout(config.ace))).array(config.ports),
+            "done": In(stream.Signature(done_layout(config))).array(config.ports),
+            "told": Out(stream.Signature(told_layout(config))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        packets = self.packets
+        m.submodules.merge = merge = Merge(told_layout(self.config), self.config.ports)
+        connect(m, merge.o, flipped(self.told))
+        for number, (port, done, told) in enumerate(zip(self.puts, self.done, merge.i, strict=True)):
+            m.d.comb += [
+                port.payload.eq(packets.payload), port.valid.eq(packets.valid & (packets.port == number)),
+                told.valid.eq(done.valid), done.ready.eq(told.ready), told.payload.port.eq(number),
+                *(told.payload[name].eq(done.payload[name]) for name in ("puts", "failed")),
+            ]
+            with m.If(packets.port == number):
+                m.d.comb += packets.ready.eq(port.ready)
+        return m
