@@ -122,7 +122,7 @@ class Library:
         return call
 
 
-def build_library(config: AceConfig, *, component: Component | None = None, checked: bool = False,
+def build_library(config: AceConfig, *, component: Component | Design | None = None, checked: bool = False,
                   status: _Status | None = None) -> Library:
     """Build a cluster of ``AceEngine(config)`` unless that was done before, and return a :class:`Library`.
 
@@ -157,7 +157,7 @@ def _build_engine(config: AceConfig, checked: bool, status: _Status | None) -> L
     return _engines[key]
 
 
-def _build(config: AceConfig, component: Component, checked: bool, status: _Status | None) -> Library:
+def _build(config: AceConfig, component: Component | Design, checked: bool, status: _Status | None) -> Library:
     made = build_program(_clocked(component), name="ace_cluster_checked" if checked else "ace_cluster",
                          main=_HERE / "cluster.cpp", sources=_SOURCES,
                          generated={"beat.h": _beat_header(config, component_of(component))},
@@ -165,7 +165,7 @@ def _build(config: AceConfig, component: Component, checked: bool, status: _Stat
     return _load(made)
 
 
-def _clocked(component):
+def _clocked(component: Component | Design) -> Component | Design:
     return Design(ClockedInputs, component) if isinstance(component, Design) else ClockedInputs(component)
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from hw.ace.collectives import Collective, those
+from hw.ace.collectives import Collective, CollectiveInfo, those
 from hw.ace.config import PRESETS
 from hw.ace.model.arrays import Bits
 from hw.ace.model.collective import results
@@ -32,7 +32,7 @@ MOST_BYTES = 1 << 28
 LIMIT = 100_000_000
 
 
-def _all(rule):
+def _all(rule: Callable[[CollectiveInfo], bool]) -> str:
     """Names of the collectives that the rule accepts."""
     return ", ".join(one.name.lower() for one in those(rule))
 
@@ -130,12 +130,13 @@ def run(args: argparse.Namespace) -> int:
                     "widen": args.widen, "ordered": args.ordered} if moves_data else {}))
     what = {"dtype": dtype, "op": op, "widen": args.widen, "ordered": args.ordered}
     golden: Sequence[Bits | None]
-    if varying:
+    if varying and counts is not None:
         golden = [np.concatenate(row) for row in blocks_received(collective, shape, blocks, counts, **what)]
     else:
         golden = results(collective, shape, inputs, count=count, root=root, **what) if moves_data else [None] * ranks
     wrong = [rank for rank, (got, right) in enumerate(zip(outcome.outputs, golden, strict=True))
-             if (got is None) != (right is None) or (got is not None and not np.array_equal(got, right))]
+             if (got is None) != (right is None)
+             or (got is not None and right is not None and not np.array_equal(got, right))]
     if args.output:
         _write(args.output, dtype, inputs, outcome.outputs, golden)
     memories = outcome.statistics["memories"]

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hw.dma_engine.config import SID_WIDTH
-from hw.dma_engine.model.engine import Request
+from hw.dma_engine.model.state import Request
 from hw.dma_engine.words import ARK_FLAG_BYTES, ArkWord
 from sim.memory import Writes
 

@@ -9,15 +9,18 @@ come, a completion word that memory refuses.
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import cocotb
 
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.words import Command, Status
-from sim.dma.compare_requests import RequestMaker
+from sim.dma.compare_ark import Item as ArkItem
+from sim.dma.compare_requests import Item, RequestMaker
 from sim.dma.compare_rings import RingPoster
-from sim.dma.compare_sections import WATCHDOG, Sections
+from sim.dma.compare_sections import WATCHDOG, Section, Sections
 from sim.dma.testbench import DmaTestbench
 from sim.progress import report
 
@@ -41,14 +44,14 @@ class Comparison(Sections):
         How many to post at least.
     """
 
-    def __init__(self, bench, requests):
+    def __init__(self, bench: DmaTestbench, requests: int) -> None:
         self.bench, self.model, self.config, self.rng = bench, bench.model, bench.config, bench.rng
         self.requests, self.make = requests, RequestMaker(bench)
         # The watchdog is on in half of the runs; only what is provoked may time out.
         self.watchdog = self.rng.choice((0, WATCHDOG))
         self._told = 0.0
 
-    async def run(self):
+    async def run(self) -> None:
         """Everything. Differences are in the testbench's ``mismatches``."""
         try:
             await self.make.lay_out()
@@ -75,11 +78,11 @@ class Comparison(Sections):
         except Stopped:
             pass
 
-    def _check(self):
+    def _check(self) -> None:
         if self.bench.mismatches:
             raise Stopped
 
-    def tell(self, note=""):
+    def tell(self, note: str = "") -> None:
         """Report progress, a few times a second."""
         if time.monotonic() - self._told > 0.2:
             self._told = time.monotonic()
@@ -88,10 +91,10 @@ class Comparison(Sections):
 
     # Rounds
 
-    async def _round(self, number):
+    async def _round(self, number: int) -> None:
         """About ``number`` requests on all queues at once."""
         self.make.renew()
-        plans = {queue: [] for queue in range(self.config.queues)}
+        plans: dict[int, list[Any]] = {queue: [] for queue in range(self.config.queues)}
         busy = self.rng.sample(range(self.config.queues), self.rng.randint(1, self.config.queues))
         planned = empty = 0
         while planned < number and empty < 20:
@@ -110,7 +113,7 @@ class Comparison(Sections):
         self.bench.check_memory()
         self._check()
 
-    async def _agent(self, queue, items):
+    async def _agent(self, queue: int, items: Sequence[Item]) -> None:
         """A GPU block that posts to one queue and sees to its errors."""
         bench, rng = self.bench, self.rng
         try:
@@ -134,7 +137,7 @@ class Comparison(Sections):
         except Stopped:
             pass
 
-    async def _ark_agent(self, queue, groups):
+    async def _ark_agent(self, queue: int, groups: Sequence[Sequence[ArkItem]]) -> None:
         """A GPU block that clears its flags, posts to an ARK queue, and waits for the end of everything."""
         bench, ark = self.bench, self.make.ark
         try:
@@ -154,7 +157,7 @@ class Comparison(Sections):
         except Stopped:
             pass
 
-    def _group(self, items):
+    def _group(self, items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
         """What goes out in one burst."""
         if items[0].part is not None:
             return items[:1], items[1:]
@@ -163,7 +166,7 @@ class Comparison(Sections):
                      self.config.queue_depth), min(most, len(items)))
         return items[:size], items[size:]
 
-    async def _store(self, queue, group):
+    async def _store(self, queue: int, group: Sequence[Item]) -> None:
         bench, offset = self.bench, 16 * self.rng.randrange(200)
         if group[0].part is not None:
             first, length = group[0].part
@@ -181,20 +184,20 @@ class Comparison(Sections):
             return
         await bench.post(queue, *(item.word for item in group), offset=offset, verifiable=False)
 
-    def _fails(self, queue, group):
+    def _fails(self, queue: int, group: Sequence[ArkItem]) -> bool:
         return any(self.model.predict(queue, item.word, item.strobes) is not Status.OK for item in group)
 
-    def _ended(self, queue):
+    def _ended(self, queue: int) -> int:
         """Requests of a queue that have ended, as far as the GPU knows."""
         return max(self.bench.poller.count(queue), self.bench.known[queue])
 
-    def _has_room(self, queue, number):
+    def _has_room(self, queue: int, number: int) -> bool:
         """Whether so many words, or descriptors, can be posted now."""
         if queue in self.rings:
             return self.rings[queue].has_room(number, self._ended(queue))
         return self.model.queues[queue].posted - self._ended(queue) + number <= self.config.queue_depth
 
-    async def _progress(self, queue):
+    async def _progress(self, queue: int) -> None:
         """Wait until something of a queue has ended."""
         bench, before, start = self.bench, self._ended(queue), self.bench.cycle
         if self.model.queues[queue].held is not None:
@@ -212,7 +215,7 @@ class Comparison(Sections):
                 if not bench.mismatches:
                     start = bench.cycle
 
-    async def _resolve(self, queue):
+    async def _resolve(self, queue: int) -> None:
         """Wait for what a queue comes to, and clear it if that is an error."""
         await self._rest(queue)
         if self.model.queues[queue].held is not None:
@@ -222,7 +225,7 @@ class Comparison(Sections):
                 await self._rest(queue)
             await self.bench.command(queue, Command.CLEAR)
 
-    async def _drain(self, queue):
+    async def _drain(self, queue: int) -> None:
         """Wait for the end of all that was posted to a queue."""
         while True:
             held = self.model.queues[queue].held
@@ -230,7 +233,7 @@ class Comparison(Sections):
             if held is None:
                 return
 
-    async def _nap(self, queue):
+    async def _nap(self, queue: int) -> None:
         """Pause a queue, see that it comes to rest, and start it again."""
         bench, start = self.bench, self.bench.cycle
         await bench.command(queue, Command.PAUSE)
@@ -242,12 +245,12 @@ class Comparison(Sections):
             await bench.wait(32)
         await bench.command(queue, Command.START)
 
-    async def _rest(self, queue):
+    async def _rest(self, queue: int) -> None:
         """Wait until a queue shows what the model does."""
         await self.bench.settle(queue, patience=PATIENCE)
         self._check()
 
-    async def _section(self, section):
+    async def _section(self, section: Section) -> None:
         """One section on a queue that fits it, with everything quiet before and after."""
         self.make.renew()
         fitting = [queue for queue, q in enumerate(self.model.queues)
@@ -266,7 +269,7 @@ class Comparison(Sections):
 
 
 @cocotb.test()
-async def compare(dut):
+async def compare(dut: Any) -> None:
     """Run as ``$DMACE_RUN`` says, and write the result where it says."""
     options = json.loads(os.environ["DMACE_RUN"])
     config = PRESETS[options["config"]]

@@ -1,11 +1,16 @@
 """ARK queues in ``dmace compare dma``: their segments, connections and flags, and what is posted to them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import ARK_EMPTY, ArkWord, Command, Status
 from sim.dma.ark import ARRAY_BYTES
+
+if TYPE_CHECKING:
+    from sim.dma.compare_layout import Domain
+    from sim.dma.compare_requests import RequestMaker
 
 __all__ = ["ArkQueues"]
 
@@ -25,12 +30,15 @@ class Item(NamedTuple):
 class Home:
     """Where the requests of one ARK queue come from and go to."""
 
-    domain: object
-    base: int                   # region of the queue's segment 0
-    destinations: list          # regions that nobody else writes
+    domain: "Domain"
+    #: Region of the queue's segment 0.
+    base: int
+    #: Regions that nobody else writes.
+    destinations: list[int]
     connection: int
     connection_base: int
-    arrays: list                # addresses of its arrays
+    #: Addresses of its arrays.
+    arrays: list[int]
 
 
 class ArkQueues:
@@ -42,15 +50,15 @@ class ArkQueues:
         Lays out everything else.
     """
 
-    def __init__(self, make):
+    def __init__(self, make: "RequestMaker") -> None:
         self.make, self.bench, self.rng, self.config = make, make.bench, make.rng, make.config
         extended = range(self.config.extended)
         self.queues = set(self.rng.sample(extended, self.rng.randint(1, len(extended) - 1)))
         self.segments = 2 if self.config.regions <= 16 else 6
-        self.homes = {}
+        self.homes: dict[int, Home] = {}
         self.wanted = list(BAD)
 
-    async def lay_out(self, queue, domain, numbers):
+    async def lay_out(self, queue: int, domain: "Domain", numbers: list[int]) -> None:
         """Configure a queue and start it; takes region numbers from the list."""
         rng, bench = self.rng, self.bench
         # The last connection belongs to nobody that may use it.
@@ -73,13 +81,13 @@ class ArkQueues:
                                     skip_errors=rng.random() < 0.4, **self.make.scheduling())
         await bench.command(queue, Command.START)
 
-    def _array(self):
+    def _array(self) -> int:
         """Address of an array, anywhere, also across a page's border."""
         page = self.make.page(3 * PAGE_BYTES)
         self.bench.fill(page, bytes(3 * PAGE_BYTES))
         return page + 8 * self.rng.randrange(2 * PAGE_BYTES // 8)
 
-    def items(self, queue):
+    def items(self, queue: int) -> list[Item]:
         """Requests that may be under way together: no destination twice."""
         rng, home = self.rng, self.homes[queue]
         found = [Item(word) for number in rng.sample(home.destinations, rng.randint(1, len(home.destinations)))
@@ -92,7 +100,7 @@ class ArkQueues:
                 found.insert(rng.randint(0, len(found)), item)
         return found
 
-    def _copy(self, home, destination):
+    def _copy(self, home: Home, destination: int) -> ArkWord | None:
         rng = self.rng
         sources = [number for number in home.domain.sources(self.make.parity) if 0 <= number - home.base < 256]
         if destination - home.connection_base > 255:
@@ -100,10 +108,11 @@ class ArkQueues:
         return ArkWord.send(src=rng.choice(sources) - home.base, dst=destination - home.connection_base,
                             connection=home.connection, length=self.make.length())
 
-    def _broken(self, queue, status):
+    def _broken(self, queue: int, status: Status) -> Item:
         """A word that may well fail a check."""
         rng, home = self.rng, self.homes[queue]
         word = self._copy(home, rng.choice(home.destinations))
+        assert word is not None
         name = status.name
         if status is Status.MALFORMED:
             if rng.random() < 0.3:
@@ -125,12 +134,12 @@ class ArkQueues:
             word = word._replace(src=255, dst=255)
         return Item(word)
 
-    def clear(self, queue):
+    def clear(self, queue: int) -> None:
         """What software does to flags that it has seen."""
         for array in self.homes[queue].arrays:
             self.bench.fill(array, bytes(ARRAY_BYTES))
 
-    async def post(self, queue, items):
+    async def post(self, queue: int, items: Sequence[Item]) -> None:
         """Store words in halves, in pairs and in bursts, with empty words between them."""
         rng, bench = self.rng, self.bench
         items = list(items)

@@ -1,12 +1,17 @@
 """Memory and queues for ``dmace compare dma``: domains, regions with pages and faults, and how each queue is driven."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hw.common.sizes import PAGE_BYTES, WEIGHT_WIDTH
 from hw.dma_engine.config import CLASSES, TARGETS
 from hw.dma_engine.words import Command
 from sim.dma.compare_ark import ArkQueues
 from sim.dma.compare_rings import place_ring
+
+if TYPE_CHECKING:
+    from sim.dma.compare_requests import RequestMaker
+    from sim.dma.testbench import DmaTestbench
 
 __all__ = ["REGION_BYTES", "Domain", "MemoryLayout"]
 
@@ -19,12 +24,12 @@ class Domain(NamedTuple):
     number: int
     source: int
     destination: int
-    swapped: tuple
+    swapped: tuple[int, int]
 
-    def sources(self, parity):
+    def sources(self, parity: int) -> tuple[int, int]:
         return self.source, self.swapped[parity]
 
-    def destinations(self, parity):
+    def destinations(self, parity: int) -> tuple[int, int]:
         return self.destination, self.swapped[1 - parity]
 
 
@@ -43,15 +48,17 @@ class MemoryLayout:
         The domain of each queue.
     """
 
-    def __init__(self, bench):
+    def __init__(self, bench: "DmaTestbench") -> None:
         self.bench, self.model, self.config, self.rng = bench, bench.model, bench.config, bench.rng
-        self.domains, self.homes = [], []
-        self.begins = {}                    # region -> where it begins to be used; memory before it is left alone
+        self.domains: list[Domain] = []
+        self.homes: list[Domain] = []
+        #: Region -> where it begins to be used; memory before it is left alone.
+        self.begins: dict[int, int] = {}
         self._free_page = self.config.pages
-        self.ark = ArkQueues(self)
-        self._taken = []
+        self.ark = ArkQueues(cast("RequestMaker", self))
+        self._taken: list[tuple[int, int]] = []
 
-    async def lay_out(self):
+    async def lay_out(self) -> None:
         """Regions anywhere in 64 bits with faulty pages in them, an entry that is not valid, the queues."""
         bench, rng = self.bench, self.rng
         numbers = rng.sample(range(self.config.regions), self.config.regions)
@@ -65,7 +72,7 @@ class MemoryLayout:
             regions = [await self.region(numbers.pop(0), number, *rights, kind)
                        for rights, kind in zip(((True, False), (False, True), (True, True), (True, True)), shape,
                                                strict=True)]
-            self.domains.append(Domain(number, regions[0], regions[1], tuple(regions[2:])))
+            self.domains.append(Domain(number, regions[0], regions[1], (regions[2], regions[3])))
         await bench.define_region(self.unknown[0], base=self.page(REGION_BYTES), length=REGION_BYTES,
                                   domain=self.domains[0].number, valid=False)
         # Most queues have both words; some have one, or none.
@@ -89,7 +96,7 @@ class MemoryLayout:
             await bench.command(queue, Command.START)
         await self.limit_targets()
 
-    async def limit_targets(self, *, lift=False):
+    async def limit_targets(self, *, lift: bool = False) -> None:
         """Limit the targets by chance, or not at all."""
         rng = self.rng
         for target in range(TARGETS):
@@ -97,13 +104,13 @@ class MemoryLayout:
             beats = rng.choice((0, 1, rng.randint(2, 200)))
             await self.bench.driver.limit_target(target, beats=0 if lift else beats, slow=rng.random() < 0.3)
 
-    def scheduling(self):
+    def scheduling(self) -> dict[str, int]:
         """When a queue's segments go; nothing that can be seen depends on it."""
         rng = self.rng
         return {"target": rng.randrange(TARGETS), "limit": rng.choice((0, 0, rng.randrange(self.config.window))),
                 "priority": rng.randrange(CLASSES), "weight": rng.randrange(1 << WEIGHT_WIDTH)}
 
-    def page(self, length, multiple=PAGE_BYTES):
+    def page(self, length: int, multiple: int = PAGE_BYTES) -> int:
         """Address of a page with room for ``length`` bytes, and a page of distance to everything else."""
         while True:
             base = self.rng.getrandbits(self.rng.choice((33, 36, 40, 48, 64))) & -multiple
@@ -114,7 +121,7 @@ class MemoryLayout:
                 self._taken.append((base, base + length + PAGE_BYTES))
                 return base
 
-    async def region(self, number, domain, readable, writable, kind):
+    async def region(self, number: int, domain: int, readable: bool, writable: bool, kind: str | None) -> int:
         """A region, contiguous or of "small" or "large" pages; of one with pages, the last is missing."""
         bench, rng = self.bench, self.rng
         end = self.begins[number] = 0
@@ -139,19 +146,20 @@ class MemoryLayout:
             await bench.define_region(number, base=rng.getrandbits(52) << 12, paged=True, large=kind == "large",
                                       length=end + rng.randrange(1, page_bytes), first_page=first, **rights)
         begin = self.begins[number]
-        faults = [(kind, response) for kind, right in (("read", readable), ("write", writable)) if right
+        faults = [(what, response) for what, right in (("read", readable), ("write", writable)) if right
                   for response in ("SLVERR", "DECERR")]
         # Both responses of a kind side by side, so that a request can touch both.
         rng.shuffle(faults)
-        for kind in ("read", "write"):
+        for side in ("read", "write"):
             page = begin + rng.randrange(1, REGION_BYTES // PAGE_BYTES - 2) * PAGE_BYTES
-            for response in (response for what, response in faults if what == kind):
+            for response in (response for what, response in faults if what == side):
                 (address, _), = self.model.pieces(number, page, 1)
-                bench.fail_page(address, **{kind: response})
+                assert address is not None
+                bench.fail_page(address, **{side: response})
                 page += PAGE_BYTES
         return number
 
-    def _pages_of(self, number, accept):
+    def _pages_of(self, number: int, accept: Callable[[int | None], bool]) -> list[int]:
         """Offsets of pages in the used part of a region for whose address ``accept`` holds; None where missing."""
         region, begin = self.model.regions[number], self.begins[number]
         ends = {begin + REGION_BYTES, 2 * region.page_bytes + PAGE_BYTES} if region.paged else {region.length}

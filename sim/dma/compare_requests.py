@@ -4,11 +4,15 @@ A request is made for a purpose (it will succeed, it will fail with a certain st
 model, which says whether it will; so nothing here need know how statuses are decided.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import NativeWord, Opcode, RequestFlag, Status
-from sim.dma.compare_layout import REGION_BYTES, MemoryLayout
+from sim.dma.compare_layout import REGION_BYTES, Domain, MemoryLayout
+
+if TYPE_CHECKING:
+    from sim.dma.testbench import DmaTestbench
 
 __all__ = ["CHECKS", "MEMORY", "Item", "RequestMaker"]
 
@@ -21,15 +25,19 @@ PAGES = (Status.SRC_PAGE, Status.DST_PAGE)
 MEMORY = (Status.READ_SLVERR, Status.READ_DECERR, Status.WRITE_SLVERR, Status.WRITE_DECERR)
 
 
+Place = Callable[[int, int], int]
+"""Offset in a source region that is at most some limit."""
+
+
 class Item(NamedTuple):
     """Something to store to a doorbell: a whole word, or a part of one if ``part`` says which bytes."""
 
     word: NativeWord
     verifiable: bool = True
-    part: tuple | None = None
+    part: tuple[int, int] | None = None
 
     @property
-    def strobes(self):
+    def strobes(self) -> int:
         return 0xFFFF if self.part is None else 0xFFFF >> 1
 
 
@@ -42,17 +50,18 @@ class RequestMaker(MemoryLayout):
         Started; its generator is used for everything.
     """
 
-    def __init__(self, bench):
+    def __init__(self, bench: "DmaTestbench") -> None:
         super().__init__(bench)
-        self.used = {}                      # region -> where the next destination in it may begin
+        #: Region -> where the next destination in it may begin.
+        self.used: dict[int, int] = {}
         self.parity = 0
         self.wanted = [*CHECKS, *PAGES, *MEMORY]
 
-    def renew(self):
+    def renew(self) -> None:
         """All destinations are free again; regions that change roles do so."""
         self.parity, self.used = 1 - self.parity, dict(self.begins)
 
-    def length(self):
+    def length(self) -> int:
         """Lengths at the edges of beats, bursts and pages more often than others."""
         rng, beat = self.rng, self.config.beat_bytes
         kind = rng.random()
@@ -72,7 +81,7 @@ class RequestMaker(MemoryLayout):
             return rng.randint(1, 1500)
         return rng.choice((65535, 65536, 65537, 40_000))
 
-    def _place(self, limit):
+    def _place(self, limit: int) -> int:
         """An offset below ``limit``, often aligned or next to a page's border."""
         rng, kind = self.rng, self.rng.random()
         offset = rng.randint(0, limit)
@@ -82,7 +91,7 @@ class RequestMaker(MemoryLayout):
             return min(limit, max(0, (offset & -PAGE_BYTES) + rng.randint(-70, 70)))
         return offset
 
-    def _flags(self, queue):
+    def _flags(self, queue: int) -> RequestFlag:
         q, rng = self.model.queues[queue], self.rng
         flags = RequestFlag(0)
         if q.sc is not None and rng.random() < 0.5:
@@ -94,7 +103,8 @@ class RequestMaker(MemoryLayout):
                 flags |= flag
         return flags
 
-    def _try(self, queue, length, accept, place=None):
+    def _try(self, queue: int, length: int, accept: Callable[[Status, NativeWord], bool],
+             place: Place | None = None) -> NativeWord | None:
         """A copy whose destination is new in this round and whose prediction is accepted, or None."""
         rng, home = self.rng, self.homes[queue]
         for attempt in range(40):
@@ -121,7 +131,7 @@ class RequestMaker(MemoryLayout):
                 return word
         return None
 
-    def good(self, queue, length=None):
+    def good(self, queue: int, length: int | None = None) -> NativeWord | None:
         """A copy that will succeed, or None where there is no room for its destination any more."""
         length = length or self.length()
         for size in (length, min(length, 300), 1):
@@ -131,7 +141,7 @@ class RequestMaker(MemoryLayout):
                 return word
         return None
 
-    def bad(self, queue, status):
+    def bad(self, queue: int, status: Status) -> Item | None:
         """A request that will end with ``status``, or None if none was found."""
         if status in MEMORY + PAGES:
             return self._faulty(queue, status)
@@ -141,22 +151,23 @@ class RequestMaker(MemoryLayout):
                 return item
         return None
 
-    def _faulty(self, queue, status):
+    def _faulty(self, queue: int, status: Status) -> Item | None:
         """A request that touches a faulty or missing page, or that and the next."""
         rng, home = self.rng, self.homes[queue]
         kind = "read" if status in (*MEMORY[:2], Status.SRC_PAGE) else "write"
 
-        def faulty_pages(number):
+        def faulty_pages(number: int) -> list[int]:
             return self._pages_of(number, lambda page: page is None if status in PAGES
                                   else page is not None and self.model.faults[kind].get(page) is status)
 
-        def near(page, length):
+        def near(page: int, length: int) -> int:
             """Where to begin so that the page, or its end and the next, is touched."""
             begin = page + rng.choice((0, PAGE_BYTES)) - rng.randint(0, length + 2)
             return max(begin, 0)
 
         for _ in range(60):
-            length, place = self.length(), None
+            length = self.length()
+            place: Place | None = None
             if kind == "write":
                 number = rng.choice(home.destinations(self.parity))
                 pages = [page for page in faulty_pages(number) if page >= self.used.get(number, 0)]
@@ -164,34 +175,36 @@ class RequestMaker(MemoryLayout):
                     continue
                 self.used[number] = max(self.used.get(number, 0), near(rng.choice(pages), length))
             else:
-                if rng.random() < 0.3 and (pages := list(self._write_faults(home))):
+                if rng.random() < 0.3 and (faults := list(self._write_faults(home))):
                     # Where the beginning cannot be written either, reading still decides.
-                    number, page = rng.choice(pages)
+                    number, page = rng.choice(faults)
                     self.used[number] = max(self.used.get(number, 0), page)
                     length = rng.randint(self.config.segment_bytes, 2 * PAGE_BYTES)
 
-                def place(source, limit, length=length):
+                def somewhere(source: int, limit: int, length: int = length) -> int:
                     pages = faulty_pages(source)
                     return min(near(rng.choice(pages), length), limit) if pages else limit // 2
+
+                place = somewhere
             word = self._try(queue, length, lambda got, word: got is status, place)
             if word is not None:
                 return Item(word)
         return None
 
-    def _write_faults(self, home):
+    def _write_faults(self, home: Domain) -> Iterator[tuple[int, int]]:
         """``(region, offset)`` of pages that cannot be written, in what is left of a domain's destinations."""
         for number in home.destinations(self.parity):
             for page in self._pages_of(number, lambda page: page in self.model.faults["write"]):
                 if self.used.get(number, 0) <= page:
                     yield number, page
 
-    def _broken(self, queue, status):
+    def _broken(self, queue: int, status: Status) -> Item | None:
         """A request that may well fail a check."""
         rng, home = self.rng, self.homes[queue]
         foreign = [region for domain in self.domains if domain is not home for region in domain[1:3]]
         source, destination = rng.choice(home.sources(self.parity)), rng.choice(home.destinations(self.parity))
         length = self.length()
-        fields = {
+        fields: dict[str, int] = {
             "opcode": Opcode.COPY, "flags": self._flags(queue), "src_region": source, "dst_region": destination,
             "src_offset": self.begins[source] + rng.randrange(1 << 10), "length": length,
             "dst_offset": self.begins[destination] + rng.randrange(1 << 10),
@@ -233,7 +246,7 @@ class RequestMaker(MemoryLayout):
             fields[later] = 255 if later == "dst_region" else (1 << 36) - 1
         return Item(NativeWord(**fields)) if fields["src_offset"] >= 0 <= fields["dst_offset"] else None
 
-    def items(self, queue):
+    def items(self, queue: int) -> list[Item]:
         """The next one or two things that a queue is to be given; none where there is no room."""
         rng = self.rng
         if self.wanted:
@@ -252,7 +265,7 @@ class RequestMaker(MemoryLayout):
             return self._chain(queue, word)
         return [Item(word)]
 
-    def _chain(self, queue, word):
+    def _chain(self, queue: int, word: NativeWord) -> list[Item]:
         """A copy and a fenced one that needs the first to have ended."""
         home = self.homes[queue]
         if word.dst_region in home.swapped and self.rng.random() < 0.6:

@@ -1,13 +1,21 @@
 """Descriptor rings in ``dmace compare dma``: random words as lists and 2-D copies, tails repeated and overtaken."""
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.descriptors import LIST_WORDS, RECORD_BYTES, Descriptor, DescriptorFlag, DescriptorKind, RingPlace
+from hw.dma_engine.words import NativeWord
 from sim.dma.rings import DescriptorRing
+
+if TYPE_CHECKING:
+    from sim.dma.compare_requests import Item
+    from sim.dma.testbench import DmaTestbench
 
 __all__ = ["RingPoster", "place_ring"]
 
 
-def place_ring(bench, page):
+def place_ring(bench: "DmaTestbench", page: Callable[[int], int]) -> RingPlace:
     """A :class:`RingPlace` of random size; ``page`` finds pages with room for so many bytes."""
     size = bench.rng.randint(3, 6)
     place = RingPlace(base=page(PAGE_BYTES), size=size, records=page(PAGE_BYTES) if bench.rng.random() < 0.8 else None)
@@ -26,14 +34,17 @@ class RingPoster:
         Configured with a ring.
     """
 
-    def __init__(self, bench, queue):
+    def __init__(self, bench: "DmaTestbench", queue: int) -> None:
         self.bench, self.queue, self.rng = bench, queue, bench.rng
-        self.place = bench.model.queues[queue].ring.place
+        driver = bench.model.queues[queue].ring
+        assert driver is not None
+        self.place = driver.place
         self.ring = DescriptorRing(bench, queue, self.place)
 
-    def describe(self, items):
+    def describe(self, items: "Iterable[Item]") -> list[bytes]:
         """Descriptors, 64 bytes each, of what would go out in one burst of words."""
-        rng, items, found = self.rng, list(items), []
+        rng, items = self.rng, list(items)
+        found: list[bytes] = []
         while items:
             if items[0].part is not None:
                 del items[0]
@@ -50,7 +61,7 @@ class RingPoster:
                                            tag=rng.getrandbits(16)).to_bytes())
         return found
 
-    def _flags(self):
+    def _flags(self) -> DescriptorFlag:
         q, rng, flags = self.bench.model.queues[self.queue], self.rng, DescriptorFlag(0)
         for flag, there, often in ((DescriptorFlag.SC, q.sc, 0.3), (DescriptorFlag.RC, q.rc, 0.3),
                                    (DescriptorFlag.RECORD, self.place.records, 0.6),
@@ -59,7 +70,7 @@ class RingPoster:
                 flags |= flag
         return flags
 
-    def _rows(self, word):
+    def _rows(self, word: NativeWord) -> Descriptor | None:
         """The same destination as a word's, in rows; None where the word cannot be divided."""
         rng = self.rng
         rows = rng.choice([rows for rows in range(1, 41) if word.length % rows == 0] or [0])
@@ -69,16 +80,16 @@ class RingPoster:
         return Descriptor(DescriptorKind.COPY2D, int(self._flags()), rng.getrandbits(16),
                           (word._replace(length=length),), rows, rng.choice((length, length, 0, -1, 1000)), length)
 
-    def _broken(self):
+    def _broken(self) -> bytes:
         """A descriptor that is malformed as a whole."""
         header = bytearray(64)
         header[0:4] = self.rng.choice((b"\x00\x00", b"\x03\x10", b"\x01\x00", b"\x02\x10", b"\x01\x52")) + b"\x34\x12"
         return bytes(header)
 
-    def has_room(self, number, ended):
+    def has_room(self, number: int, ended: int) -> bool:
         return self.ring.free(ended) >= number
 
-    async def post(self, descriptors, *, verifiable=True):
+    async def post(self, descriptors: Sequence[bytes], *, verifiable: bool = True) -> None:
         """Put descriptors into the ring and tell of them in one or several doorbells, some of them late."""
         rng, bench = self.rng, self.bench
         told = self.ring.tail

@@ -1,11 +1,21 @@
 """What the engine shows in simulation, compared with its golden model."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import Event, RisingEdge
 
+from dmace.drivers.dma import DmaDriver, LogRecord, QueueState
 from hw.common.sizes import PAGE_BYTES
+from hw.common.words import CompletionWord
+from hw.dma_engine.config import DmaConfig
+from hw.dma_engine.model.engine import DmaModel
+from hw.dma_engine.model.state import Queue
+from sim.dma.ark import FlagWatch
 from sim.dma.describe import describe_bytes, show_field, show_record, show_request, show_word
+from sim.dma.gpu import Poller
+from sim.memory import Memory, Writes
 
 __all__ = ["Observer"]
 
@@ -16,26 +26,55 @@ class Observer:
     """The part of :class:`.testbench.DmaTestbench` that watches completion words, the error log, registers and memory,
     and notes every difference from the model."""
 
-    def __init__(self):
-        self.mismatches = []
-        #: Called with ``(queue, kind, word)`` at each completion word written.
-        self.on_word = None
-        #: Status name -> entries popped from the error log.
-        self.errors = Counter()
-        #: Queue -> requests that had ended when its registers were last read.
-        self.known = Counter()
-        self._classes = Counter()           # queue -> priority
-        self._states, self._moved = {}, Counter()   # queue -> what was seen of it, cycle of its last change
-        self._popped = Counter()            # queue -> entries popped from the engine's log
-        self._told = Counter()              # queue -> entries of the model's log that the engine's has come past
-        self._quiet = Counter()             # queue -> the same, when the log had told everything
-        self._lost = 0
-        self._places = defaultdict(int)     # (queue, kind) -> index in the queue's history
-        self._earlier = defaultdict(set)    # queue -> words that were legal before its RESET
-        self._verified = Counter()          # queue -> ended requests whose bytes have been looked at
-        self._unverifiable = set()          # (queue, number) of requests whose bytes are overwritten later
+    dut: Any
+    seed: int
+    config: DmaConfig
+    model: DmaModel
+    memory: Memory
+    driver: DmaDriver
+    poller: Poller
+    flags: FlagWatch
 
-    def mismatch(self, sentence):
+    if TYPE_CHECKING:
+        @property
+        def cycle(self) -> int: ...
+
+        def trace(self, text: str) -> None: ...
+
+        async def wait(self, cycles: int) -> None: ...
+
+        async def until(self, event: Event, cycles: int) -> None: ...
+
+    def __init__(self) -> None:
+        self.mismatches: list[str] = []
+        #: Called with ``(queue, kind, word)`` at each completion word written.
+        self.on_word: Callable[[int, str, CompletionWord], None] | None = None
+        #: Status name -> entries popped from the error log.
+        self.errors: Counter[str] = Counter()
+        #: Queue -> requests that had ended when its registers were last read.
+        self.known: Counter[int] = Counter()
+        #: Queue -> priority.
+        self._classes: Counter[int] = Counter()
+        #: Queue -> its registers when they were last read, and the cycle of its last change.
+        self._states: dict[int, QueueState] = {}
+        self._moved: Counter[int] = Counter()
+        #: Queue -> entries popped from the engine's log.
+        self._popped: Counter[int] = Counter()
+        #: Queue -> entries of the model's log that the engine's has come past.
+        self._told: Counter[int] = Counter()
+        #: Queue -> the same, when the log had told everything.
+        self._quiet: Counter[int] = Counter()
+        self._lost = 0
+        #: (queue, kind) -> index in the queue's history.
+        self._places: defaultdict[tuple[int, str], int] = defaultdict(int)
+        #: Queue -> words that were legal before its RESET.
+        self._earlier: defaultdict[int, set[int]] = defaultdict(set)
+        #: Queue -> ended requests whose bytes have been looked at.
+        self._verified: Counter[int] = Counter()
+        #: (queue, number) of requests whose bytes are overwritten later.
+        self._unverifiable: set[tuple[int, int]] = set()
+
+    def mismatch(self, sentence: str) -> None:
         """Note a difference between the hardware and the model."""
         if len(self.mismatches) < MAX_MISMATCHES:
             sentence = f"Cycle {self.cycle}: {sentence}"
@@ -44,7 +83,7 @@ class Observer:
 
     # What the hardware shows
 
-    def _written(self, writes):
+    def _written(self, writes: Writes) -> None:
         for queue, kind, word in self.poller.take(writes):
             self._moved[queue] = self.cycle
             self._check_word(queue, kind, word)
@@ -52,7 +91,7 @@ class Observer:
                 self.on_word(queue, kind, word)
         self.flags.take(writes)
 
-    def _asked(self, kind, identifier, address, attributes):
+    def _asked(self, kind: str, identifier: int, address: int, attributes: tuple[int, ...]) -> None:
         """A burst goes where a region is, with the attributes of the region."""
         word = identifier >> (self.config.axi_id_width - 1)
         expected = {(0, 0, 0)} if word else self.model.attributes(kind, address)
@@ -61,13 +100,13 @@ class Observer:
                           f"{' or '.join(map(str, sorted(expected))) or 'no access there'}.")
 
     @staticmethod
-    def _reachable(q):
+    def _reachable(q: Queue) -> set[int]:
         """Words that a frozen queue may show, as long as none of its requests fails."""
         if not q.frozen:
             return set()
         return {q.word._replace(count=q.count + number).pack() for number in range(len(q.waiting) + 1)}
 
-    def _check_word(self, queue, kind, word):
+    def _check_word(self, queue: int, kind: str, word: CompletionWord) -> None:
         """A completion word is one that the model has shown too, no older than the one before, and true."""
         self.trace(f"{kind.upper()} of queue {queue} becomes {show_word(word)}")
         history = self.model.queues[queue].history
@@ -77,7 +116,7 @@ class Observer:
                 self._places[queue, kind] = index
                 break
         else:
-            stale = self._earlier[queue] if place == 0 else ()
+            stale = self._earlier[queue] if place == 0 else set()
             if word.pack() in stale or word.pack() in self._reachable(self.model.queues[queue]):
                 return
             expected = ", ".join(map(show_word, history[place:place + 3])) or "none"
@@ -86,7 +125,7 @@ class Observer:
             return
         self.check_moved(queue, word.count, f"{kind.upper()} of queue {queue} became {show_word(word)}")
 
-    def check_moved(self, queue, count, when):
+    def check_moved(self, queue: int, count: int, when: str) -> None:
         """Check that the bytes of the queue's first ``count`` requests are in memory."""
         ended = self.model.queues[queue].ended
         while self._verified[queue] < min(count, len(ended)):
@@ -106,7 +145,7 @@ class Observer:
                     self.mismatch(f"{when}, but request {request.number} ({show_request(request)}) is not "
                                   f"all there: {describe_bytes(wrong)}.")
 
-    async def _collect_log(self):
+    async def _collect_log(self) -> None:
         """Pop the error log whenever the interrupt says so."""
         while True:
             if not int(self.dut.irq.value):
@@ -115,7 +154,7 @@ class Observer:
             while (record := await self.driver.pop_log()) is not None:
                 self._check_record(record)
 
-    def _check_record(self, record):
+    def _check_record(self, record: LogRecord) -> None:
         self.errors[record.status.name] += 1
         self.trace(f"error log: {show_record(record)}")
         entries = [entry for entry in self.model.log if entry.queue == record.queue]
@@ -134,13 +173,13 @@ class Observer:
                           f"{'' if start == quiet else ' or a later one'}.")
 
     @property
-    def popped(self):
+    def popped(self) -> int:
         """Entries popped from the error log."""
         return self._popped.total()
 
     # Comparing
 
-    def difference(self, queue, state):
+    def difference(self, queue: int, state: QueueState) -> str | None:
         """What is different between a :class:`QueueState` and the model, or None."""
         expected = self.model.state(queue)
         wrong = {name: (value, getattr(state, name)) for name, value in expected.items()
@@ -150,7 +189,7 @@ class Observer:
         return ", ".join(f"{name} is {show_field(name, got)} instead of {show_field(name, value)}"
                          for name, (value, got) in wrong.items())
 
-    async def state(self, queue):
+    async def state(self, queue: int) -> QueueState:
         """:class:`QueueState` of a queue."""
         state = await self.driver.state(queue)
         self.known[queue] = state.count
@@ -159,12 +198,12 @@ class Observer:
         self.trace(f"{state} of queue {queue}")
         return state
 
-    def _last_move(self, queue):
+    def _last_move(self, queue: int) -> int:
         """Cycle in which the queue, or one that may go before it, was last seen to change."""
         return max(self._moved[other] for other in range(self.config.queues)
                    if self._classes[other] >= self._classes[queue])
 
-    async def settle(self, queue, *, patience=20_000):
+    async def settle(self, queue: int, *, patience: int = 20_000) -> bool:
         """Wait until a queue shows what the model does, and its words stand in memory.
 
         ``patience`` is the number of cycles without any change after which the wait ends with a mismatch. Changes
@@ -191,7 +230,7 @@ class Observer:
             changed.clear()
             await self.until(changed, 64)
 
-    def _words_missing(self, queue):
+    def _words_missing(self, queue: int) -> str | None:
         """Which published word, record or flag has not reached memory, or None."""
         q = self.model.queues[queue]
         if q.ring is not None and q.ring.latest is not None:
@@ -207,7 +246,7 @@ class Observer:
                 return f"{kind.upper()} in memory is {found:#018x} instead of {word.pack():#018x}"
         return self.flags.missing(queue)
 
-    async def wait_log(self, *, patience=5_000):
+    async def wait_log(self, *, patience: int = 5_000) -> None:
         """Wait until the hardware's log has told of every failure that the model's has, or counted it as lost."""
         start = self.cycle
         while self.popped + self._lost < len(self.model.log):
@@ -226,7 +265,7 @@ class Observer:
                 self.mismatch(f"queue {queue} failed, and the error log does not tell.")
             self._told[queue] = self._quiet[queue] = failures
 
-    def check_memory(self):
+    def check_memory(self) -> None:
         """Compare every byte that either side has ever written."""
         pages = set(self.model.memory.pages()) | set(self.memory.store.segs)
         for page in sorted(pages):
@@ -239,7 +278,7 @@ class Observer:
                 if len(self.mismatches) >= MAX_MISMATCHES:
                     return
 
-    def _whose(self, address):
+    def _whose(self, address: int) -> str:
         for number, region in self.model.regions.items():
             if region.covers(self.model.pages, address):
                 return f", region {number}"
@@ -248,13 +287,13 @@ class Observer:
                 return f", a completion word of queue {queue}"
         return ", in no region"
 
-    async def check_interrupt(self):
+    async def check_interrupt(self) -> None:
         """Compare the completion interrupt, when all that could raise it has."""
         raised = bool((await self.driver.interrupts())["completion"])
         if raised != self.model.irq_completion:
             self.mismatch(f"the completion interrupt is {'' if raised else 'not '}raised.")
 
-    async def check_counters(self, queue):
+    async def check_counters(self, queue: int) -> None:
         """Compare the counters of a queue that has come to rest and holds nothing back."""
         q = self.model.queues[queue]
         if q.held is not None or q.waiting:
@@ -266,7 +305,7 @@ class Observer:
                 self.mismatch(f"queue {queue} has counted {getattr(counted, name):,} {name} instead of "
                               f"{low:,}{f' to {high:,}' if high > low else ''}.")
 
-    def assert_equal(self):
+    def assert_equal(self) -> None:
         """Fail the test with the mismatches, if there are any."""
         if self.mismatches:
             listed = "\n  ".join(self.mismatches[:8])

@@ -7,14 +7,16 @@ import logging
 import os
 import random
 import warnings
+from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, First, Lock
+from cocotb.triggers import ClockCycles, Event, First, Lock
 from cocotb.utils import get_sim_steps
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 
 from dmace.drivers.dma import DmaDriver
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.model.engine import DmaModel
 from hw.dma_engine.words import Command, NativeWord
 from sim.dma.ark import FlagWatch
@@ -34,17 +36,17 @@ _TRACE = bool(os.environ.get("DMACE_TRACE"))
 class _RegisterBus:
     """The driver's bus over cocotbext-axi's AXI4-Lite manager."""
 
-    def __init__(self, dut, stalls, rng):
+    def __init__(self, dut: Any, stalls: str, rng: random.Random) -> None:
         logging.getLogger(f"cocotb.{dut._name}.s_axil").setLevel(logging.ERROR)
         self.master = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil", bus_separator="__"), dut.clk)
         write, read = self.master.write_if, self.master.read_if
         self.stalls = Stalls(dut.clk, (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel,
                                        read.r_channel), stalls, rng)
 
-    async def read(self, offset):
-        return await self.master.read_dword(offset)
+    async def read(self, offset: int) -> int:
+        return int(await self.master.read_dword(offset))
 
-    async def write(self, offset, value):
+    async def write(self, offset: int, value: int) -> None:
         await self.master.write_dword(offset, value)
 
 
@@ -65,7 +67,8 @@ class DmaTestbench(Observer):
         On every channel of all three buses, see :class:`sim.memory.Stalls`.
     """
 
-    def __init__(self, dut, config, *, seed=0, latency=8, stalls="none"):
+    def __init__(self, dut: Any, config: DmaConfig, *, seed: int = 0, latency: int | tuple[int, int] = 8,
+                 stalls: str = "none") -> None:
         super().__init__()
         self.dut, self.config, self.seed = dut, config, seed
         self.rng = random.Random(seed)
@@ -83,14 +86,14 @@ class DmaTestbench(Observer):
         self._ended_before, self._ended_unknown, self._words_unknown = 0, False, False
 
     @property
-    def cycle(self):
+    def cycle(self) -> int:
         """Cycles simulated."""
         return now() // self.period
 
-    async def start(self):
+    async def start(self) -> None:
         """Clock, reset, and a first look at the registers."""
         self.dut.rst.value = 1
-        cocotb.start_soon(Clock(self.dut.clk, PERIOD_NS, "ns").start())
+        Clock(self.dut.clk, PERIOD_NS, "ns").start()
         await ClockCycles(self.dut.clk, 4)
         self.dut.rst.value = 0
         await ClockCycles(self.dut.clk, 2)
@@ -98,39 +101,39 @@ class DmaTestbench(Observer):
         await self.driver.enable_interrupts(error=True)
         cocotb.start_soon(self._collect_log())
 
-    async def wait(self, cycles):
+    async def wait(self, cycles: int) -> None:
         await ClockCycles(self.dut.clk, cycles)
 
-    async def until(self, event, cycles):
+    async def until(self, event: Event, cycles: int) -> None:
         """Wait for an event, but not for more than so many cycles."""
         await First(event.wait(), ClockCycles(self.dut.clk, cycles))
 
-    def trace(self, text):
+    def trace(self, text: str) -> None:
         """Note what is done and seen, in the log if ``DMACE_TRACE`` is set."""
         if _TRACE:
             self.dut._log.info(f"cycle {self.cycle}: {text}")
 
     # What is done to both
 
-    def fill(self, address, data):
+    def fill(self, address: int, data: bytes) -> None:
         """Put bytes into memory."""
         self.model.memory.write(address, data)
         self.memory.write(address, data)
 
-    async def define_region(self, number, **values):
+    async def define_region(self, number: int, **values: Any) -> None:
         self.model.define_region(number, **values)
         await self.driver.define_region(number, **values)
 
-    async def define_page(self, number, frame):
+    async def define_page(self, number: int, frame: int | None) -> None:
         self.model.define_page(number, frame)
         await self.driver.define_page(number, frame)
 
-    async def define_connection(self, number, **values):
+    async def define_connection(self, number: int, **values: Any) -> None:
         self.model.define_connection(number, **values)
         self.flags.watch(values["rc"])
         await self.driver.define_connection(number, **values)
 
-    async def configure_queue(self, queue, **values):
+    async def configure_queue(self, queue: int, **values: Any) -> None:
         self.model.configure_queue(queue, **values)
         self._classes[queue] = values.get("priority", 0)
         for kind in ("sc", "rc"):
@@ -139,7 +142,7 @@ class DmaTestbench(Observer):
             self.flags.watch(ark.sc)
         await self.driver.configure_queue(queue, **values)
 
-    async def command(self, queue, command):
+    async def command(self, queue: int, command: Command) -> None:
         if command is Command.RESET:
             q = self.model.queues[queue]
             self._ended_before += q.count
@@ -161,38 +164,38 @@ class DmaTestbench(Observer):
         self.trace(f"{command.name} to queue {queue}; model: {self.model.state(queue)}")
         await self.driver.command(queue, command)
 
-    def fail_page(self, address, **responses):
+    def fail_page(self, address: int, **responses: str) -> None:
         self.model.fail_page(address, **responses)
         self.memory.fail_page(address, **responses)
 
-    def mend_page(self, address):
+    def mend_page(self, address: int) -> None:
         self.model.mend_page(address)
         self.memory.mend_page(address)
 
-    def withhold(self, address, *, begun=0):
+    def withhold(self, address: int, *, begun: int = 0) -> None:
         self.model.withhold(address)
         self.memory.withhold(address, begun=begun)
 
-    def release(self, address):
+    def release(self, address: int) -> None:
         self.model.release(address)
         self.memory.release(address)
 
-    async def post(self, queue, *words, offset=0, verifiable=True):
+    async def post(self, queue: int, *words: NativeWord | int, offset: int = 0, verifiable: bool = True) -> bool:
         """Store one or several words to a queue in one burst; returns whether all were accepted.
 
         The bytes of each request are looked at as soon as a completion word says that they are there,
         unless ``verifiable`` is false, which it must be if a later request may overwrite them.
         """
-        words = [word.pack() if isinstance(word, NativeWord) else word for word in words]
-        data = b"".join(word.to_bytes(16, "little") for word in words)
+        packed = [word.pack() if isinstance(word, NativeWord) else word for word in words]
+        data = b"".join(word.to_bytes(16, "little") for word in packed)
         return await self.store(queue, data, offset=offset, verifiable=verifiable)
 
-    async def ring(self, queue, tail, *, verifiable=True, size=3, offset=0):
+    async def ring(self, queue: int, tail: int, *, verifiable: bool = True, size: int = 3, offset: int = 0) -> bool:
         """Tell a queue's descriptor ring of a new tail; returns whether that was accepted."""
         return await self.store(queue, (tail % (1 << 32)).to_bytes(1 << size, "little"), size=size, offset=offset,
                                 verifiable=verifiable)
 
-    async def store(self, queue, data, *, offset=0, size=4, verifiable=True):
+    async def store(self, queue: int, data: bytes, *, offset: int = 0, size: int = 4, verifiable: bool = True) -> bool:
         """Store any bytes to a queue's page; see :meth:`post`."""
         expected = True
         q = self.model.queues[queue]
@@ -211,7 +214,7 @@ class DmaTestbench(Observer):
                           f"{'accepted' if expected else 'refused'}.")
         return accepted
 
-    async def finish(self):
+    async def finish(self) -> None:
         """Wait for the end of everything, compare all state, the log, the counters and the memory."""
         for queue in range(self.config.queues):
             await self.settle(queue)
@@ -235,6 +238,6 @@ class DmaTestbench(Observer):
             await self.check_counters(queue)
         self.check_memory()
 
-    async def acknowledge_completion(self):
+    async def acknowledge_completion(self) -> None:
         self.model.irq_completion = False
         await self.driver.acknowledge(completion=True)

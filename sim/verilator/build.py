@@ -16,7 +16,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
 from importlib.metadata import version as package_version
@@ -85,7 +85,7 @@ def build(component: Component | Design, *, name: str, waves: bool = False,
     return build_text(verilog_of(component, name=name), name=name, waves=waves, status=status)
 
 
-def build_text(text: str, *, name: str, cells: Sequence[Path] = (), netlist=False, waves: bool = False,
+def build_text(text: str, *, name: str, cells: Sequence[Path] = (), netlist: bool = False, waves: bool = False,
                status: Status | None = None) -> Build:
     """As :func:`build`, of Verilog whose top module is ``name``.
 
@@ -163,12 +163,13 @@ def link(folder: Path, *, main: tuple[Path, str], product: str, status: Status, 
     runtime = _runtime(sources["global"], options, status=status)
     # A main program with options of its own is compiled alone.
     alone = bool(main_options) or main[1] != fast
-    jobs = [(source, level, ()) for source, level in _units(folder, sources, fast, () if alone else (main[0],))]
-    jobs += [(*main, main_options)] if alone else []
+    wanted: list[tuple[Path, str, Iterable[str]]] = [
+        (source, level, ()) for source, level in _units(folder, sources, fast, () if alone else (main[0],))]
+    wanted += [(*main, main_options)] if alone else []
     # The longest first: the last one to end is then short.
-    jobs.sort(key=lambda job: -_size(job[0]))
+    wanted.sort(key=lambda job: -_size(job[0]))
     jobs = [(source, [*options, *own, level, "-I", str(folder / "cpp")], folder / f"{source.stem}.o")
-            for source, level, own in jobs]
+            for source, level, own in wanted]
     _compile(jobs, log=folder / "compile.log", status=status)
 
     status("link", 0, 1)
@@ -183,7 +184,8 @@ _SMALL = 100_000
 """Bytes of C++. Smaller sources are compiled together: most of their time is Verilator's headers."""
 
 
-def _units(folder, sources, fast, further):
+def _units(folder: Path, sources: Mapping[str, Sequence[str]], fast: str,
+           further: Iterable[Path]) -> Iterator[tuple[Path, str]]:
     """Yield ``(source, level)``: Verilator's large sources, and one that includes the small ones and ``further``."""
     small = []
     for level, group in ((fast, "classes_fast"), (fast, "support_fast"),
@@ -198,7 +200,7 @@ def _units(folder, sources, fast, further):
     yield together, fast
 
 
-def _size(source):
+def _size(source: Path) -> int:
     return source.stat().st_size
 
 

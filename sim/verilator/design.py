@@ -13,11 +13,15 @@ Amaranth must not warn of one that is never elaborated.
 
 import hashlib
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from functools import cache
 from importlib.metadata import version as package_version
 from pathlib import Path
+from typing import Any
+
+from amaranth.lib.wiring import Component
 
 from hw import emit
 from sim.verilator.store import digest, once
@@ -38,11 +42,11 @@ class Design:
         What the class is called with: frozen dataclasses, plain values, or a :class:`Design` in place of a component.
     """
 
-    kind: type
-    arguments: tuple
-    options: tuple
+    kind: Callable[..., Component]
+    arguments: tuple[object, ...]
+    options: tuple[tuple[str, object], ...]
 
-    def __init__(self, kind, *arguments, **options):
+    def __init__(self, kind: Callable[..., Component], *arguments: object, **options: object) -> None:
         for value in (*arguments, *options.values()):
             if not _is_plain(value):
                 raise TypeError(f"Arguments of a Design must be frozen dataclasses or plain values, not {value!r}")
@@ -50,12 +54,12 @@ class Design:
         object.__setattr__(self, "arguments", arguments)
         object.__setattr__(self, "options", tuple(sorted(options.items())))
 
-    def component(self):
+    def component(self) -> Component:
         """A new component."""
         return self.kind(*map(component_of, self.arguments),
                          **{name: component_of(value) for name, value in self.options})
 
-    def key(self):
+    def key(self) -> str:
         """Text that is equal for designs with equal Verilog."""
         shown = [value.key() if isinstance(value, Design) else repr(value) for value in self.arguments]
         shown += [f"{name}={value.key() if isinstance(value, Design) else repr(value)}" for name, value in self.options]
@@ -63,12 +67,12 @@ class Design:
         return f"{self.kind.__module__}.{self.kind.__qualname__}({', '.join(shown)}) of {_sources(package)}"
 
 
-def component_of(design):
+def component_of(design: Any) -> Any:
     """The component of a :class:`Design`; anything else is returned as it is."""
     return design.component() if isinstance(design, Design) else design
 
 
-def verilog_of(design, *, name, assertions=True):
+def verilog_of(design: "Component | Design", *, name: str, assertions: bool = True) -> str:
     """:func:`hw.emit.verilog` of a component, or of a :class:`Design` unless that was done before."""
     if not isinstance(design, Design):
         return emit.verilog(design, name=name, assertions=assertions)
@@ -81,16 +85,17 @@ def verilog_of(design, *, name, assertions=True):
     return text.read_text(encoding="utf-8")
 
 
-def _is_plain(value):
+def _is_plain(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__dataclass_params__.frozen
+        frozen: bool = vars(type(value))["__dataclass_params__"].frozen
+        return frozen
     return value is None or isinstance(value, (bool, int, float, str, Enum))
 
 
 @cache
-def _sources(package):
+def _sources(package: str) -> str:
     """Hash of all Python sources of a top-level package."""
     found = hashlib.sha256()
     for folder in map(Path, importlib.import_module(package).__path__):

@@ -16,7 +16,7 @@ from pathlib import Path
 from amaranth.lib.wiring import Component
 
 from sim.verilator.build import Status, execute, link, quiet
-from sim.verilator.design import verilog_of
+from sim.verilator.design import Design, verilog_of
 from sim.verilator.store import digest, once
 from sim.verilator.toolchain import build_root, find_compiler, find_verilator, quick_builds
 
@@ -45,7 +45,7 @@ class Program:
         return self.path.parent
 
 
-def build_program(component: Component, *, name: str, main: Path, sources: Sequence[Path] = (),
+def build_program(component: Component | Design, *, name: str, main: Path, sources: Sequence[Path] = (),
                   generated: Mapping[str, str] | None = None, defines: Mapping[str, object] | None = None,
                   includes: Iterable[Path] = (), checked: bool = False, shared: bool = False,
                   status: Status | None = None) -> Program:

@@ -103,7 +103,7 @@ def build_root() -> Path:
     return Path(cache_home) / "dmace"
 
 
-def quick_builds():
+def quick_builds() -> bool:
     """Whether ``$DMACE_QUICK_BUILDS`` is set: simulators are then built in a third of the time, and run slower.
 
     The test suite sets it. Most of its simulations are shorter than an optimised build.

@@ -4,22 +4,29 @@ From what a collective means and from the documented order of additions, element
 from the table of collectives; programs, and how the hardware cuts, moves and stores elements, make no difference.
 """
 
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from hw.ace.collectives import Collective
 from hw.ace.config import COLUMN_BYTES
 from hw.ace.numerics.formats import FLOATS, DType, Op, Reduction
 
+from .arrays import Bits
 from .numerics import combine, numpy_type, rounded
 
 __all__ = ["results"]
 
+_Owners = tuple[tuple[npt.NDArray[np.intp], ...], npt.NDArray[np.bool_]]
+_Combined = Callable[[Bits, Bits], Bits]
 
-def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=None, widen=False, both=True,
-            ordered=False):
+
+def results(collective: Collective, shape: tuple[int, ...], inputs: Sequence[Bits], *, dtype: DType, count: int,
+            op: Reduction = Reduction.SUM, root: tuple[int, ...] | None = None, widen: bool = False, both: bool = True,
+            ordered: bool = False) -> list[Bits | None]:
     """Receive buffers, in rank order: arrays of elements as bits, None where nothing is written.
 
     Parameters
@@ -52,7 +59,10 @@ def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=N
     if not info.moves_data:
         return [None] * ranks
     at_root = None if root is None else int(np.ravel_multi_index(root, shape))
-    sources = [inputs[at_root]] if info.from_root else inputs
+    sources = inputs
+    if info.from_root:
+        assert at_root is not None
+        sources = [inputs[at_root]]
     sent = np.stack([_sized(one, info.sent(count, ranks)) for one in sources])
     if info.reduces:
         order = _in_rank_order if ordered else partial(
@@ -64,17 +74,17 @@ def results(collective, shape, inputs, *, dtype, count, op=Reduction.SUM, root=N
     return [received[rank] if info.writes(at_root=rank == at_root) else None for rank in range(ranks)]
 
 
-def _all(made, ranks):
+def _all(made: Bits, ranks: int) -> list[Bits]:
     """Every rank receives everything that was sent, or all of its reduction."""
     return [made.reshape(-1)] * ranks
 
 
-def _own_block(made, ranks):
+def _own_block(made: Bits, ranks: int) -> list[Bits]:
     """Rank r receives block r of the reduction."""
     return list(made.reshape(ranks, -1))
 
 
-def _block_of_each(made, ranks):
+def _block_of_each(made: Bits, ranks: int) -> list[Bits]:
     """Rank r receives block r of every rank."""
     return list(made.reshape(ranks, ranks, -1).swapaxes(0, 1).reshape(ranks, -1))
 
@@ -90,13 +100,14 @@ _RECEIVED = {
 """Receive buffers of all ranks, made of what was sent, a row for each sender, or of its reduction."""
 
 
-def _sized(elements, length):
+def _sized(elements: Bits, length: int) -> Bits:
     if len(elements) != length:
         raise ValueError(f"A send buffer must have {length} elements, not {len(elements)}")
     return np.asarray(elements)
 
 
-def _owners(collective, shape, count, size, root, both):
+def _owners(collective: Collective, shape: tuple[int, ...], count: int, size: int, root: tuple[int, ...] | None,
+            both: bool) -> _Owners:
     """Of each element: coordinates of its owner, an array for each dimension, and whether it goes up."""
     ranks = prod(shape)
     if collective == Collective.REDUCE_SCATTER:
@@ -109,11 +120,12 @@ def _owners(collective, shape, count, size, root, both):
         shard, column = np.divmod(np.arange(count) * size, max(length, 1))
     half = -(-length // (2 * COLUMN_BYTES)) * COLUMN_BYTES if both else length
     if collective == Collective.REDUCE:
+        assert root is not None
         shard = np.full(count, np.ravel_multi_index(root, shape))
     return np.unravel_index(shard, shape), column < half
 
 
-def _reduced(sent, order, dtype, op, widen):
+def _reduced(sent: Bits, order: Callable[[Bits, _Combined], Bits], dtype: DType, op: Reduction, widen: bool) -> Bits:
     """Results of all elements of ``sent``, which has a row for each rank."""
     inside = DType.FP32 if widen else dtype
     values = order(_converted(sent, dtype, inside) if widen else sent,
@@ -123,16 +135,16 @@ def _reduced(sent, order, dtype, op, widen):
     return _converted(values, inside, dtype) if widen else values
 
 
-def _in_rank_order(values, combined):
+def _in_rank_order(values: Bits, combined: _Combined) -> Bits:
     """((x[0] + x[1]) + x[2]) + ... of each column."""
     return reduce(combined, values)
 
 
-def _round_rings(values, combined, *, shape, at):
+def _round_rings(values: Bits, combined: _Combined, *, shape: tuple[int, ...], at: _Owners) -> Bits:
     """Of each column, from the rank after its owner round to the owner, in one dimension after the other."""
     values, (owners, upper) = values.reshape(*shape, -1), at
     for dimension, size in enumerate(shape):
-        def away(hops, values=values, dimension=dimension, size=size):
+        def away(hops: int, values: Bits = values, dimension: int = dimension, size: int = size) -> Bits:
             coordinate = (owners[dimension] + np.where(upper, hops, -hops)) % size
             index = coordinate.reshape(*[1] * len(shape), -1)
             return np.take_along_axis(values, index, axis=dimension)
@@ -144,20 +156,21 @@ def _round_rings(values, combined, *, shape, at):
     return values.reshape(-1)
 
 
-def _divided(bits, ranks, dtype):
+def _divided(bits: Bits, ranks: int, dtype: DType) -> Bits:
     """Each value divided by the number of ranks. A quotient of smaller floats is the same if rounded to FP32 first."""
     values = bits.view(numpy_type(dtype))
     if dtype not in FLOATS:
         wide = values.astype(np.int64)
-        return (np.sign(wide) * (np.abs(wide) // ranks)).astype(values.dtype).view(bits.dtype)
+        quotients: Bits = (np.sign(wide) * (np.abs(wide) // ranks)).astype(values.dtype).view(bits.dtype)
+        return quotients
     with np.errstate(all="ignore"):
         return rounded(values.astype(np.float32) / np.float32(ranks), dtype)
 
 
-def _converted(bits, from_type, to_type):
+def _converted(bits: Bits, from_type: DType, to_type: DType) -> Bits:
     return combine(Op.MAX, bits, bits, a_type=from_type, o_type=to_type)
 
 
-def _there_and_back(bits, dtype, widen):
+def _there_and_back(bits: Bits, dtype: DType, widen: bool) -> Bits:
     """What is left of elements that were only moved: with ``widen``, NaNs become the canonical one."""
     return _converted(_converted(bits, dtype, DType.FP32), DType.FP32, dtype) if widen else bits

@@ -4,27 +4,33 @@ Elements go in and come out as the bits in memory, in arrays of unsigned integer
 hardware and nothing else.
 """
 
+from typing import Any
+
 import ml_dtypes  # noqa: F401  It gives NumPy the names of its types.
 import numpy as np
+import numpy.typing as npt
 
 from hw.ace.numerics.formats import BYTE_FLOATS, FLOATS, DType, Op, check_types, width
+
+from .arrays import Bits, Values
 
 __all__ = ["combine", "combine_words", "element_type", "numpy_type", "rounded"]
 
 _NUMPY = {dtype: np.dtype(dtype.info.numpy) for dtype in DType}
 
 
-def numpy_type(dtype):
+def numpy_type(dtype: DType) -> np.dtype[Any]:
     """NumPy's type of a :class:`DType`."""
     return _NUMPY[dtype]
 
 
-def element_type(kind):
+def element_type(kind: np.dtype[Any]) -> DType | None:
     """The first :class:`DType` that is NumPy's ``kind``, or None."""
     return next((dtype for dtype, known in _NUMPY.items() if known == kind), None)
 
 
-def combine(op, a, b, *, a_type, b_type=None, o_type=None):
+def combine(op: Op, a: Bits, b: Bits, *, a_type: DType, b_type: DType | None = None,
+            o_type: DType | None = None) -> Bits:
     """Bits of the result for each pair of elements.
 
     Parameters
@@ -48,7 +54,7 @@ def combine(op, a, b, *, a_type, b_type=None, o_type=None):
     return rounded(result, o_type)
 
 
-def rounded(values, dtype):
+def rounded(values: Values, dtype: DType) -> Bits:
     """Bits of floating-point values, rounded to ``dtype``: NaNs canonical, and within its range if it saturates."""
     layout = FLOATS[dtype]
     with np.errstate(all="ignore"):
@@ -60,7 +66,8 @@ def rounded(values, dtype):
     return np.where(nan, np.array(layout.nan, _unsigned(dtype)), _bits(result, dtype))
 
 
-def combine_words(op, a, b, *, a_type, b_type=None, o_type=None):
+def combine_words(op: Op, a: Bits, b: Bits, *, a_type: DType, b_type: DType | None = None,
+                  o_type: DType | None = None) -> npt.NDArray[np.uint32]:
     """As :func:`combine`, for 32-bit words of as many elements as a lane takes."""
     b_type, o_type = a_type if b_type is None else b_type, a_type if o_type is None else o_type
     check_types(a_type, b_type, o_type)
@@ -73,7 +80,7 @@ def combine_words(op, a, b, *, a_type, b_type=None, o_type=None):
     return made.astype(np.uint32)
 
 
-def _least_or_greatest(op, x, y):
+def _least_or_greatest(op: Op, x: Values, y: Values) -> Values:
     """NumPy hands on NaNs; of zeros it gives either, so their signs are looked at."""
     function, sign = (np.minimum, np.logical_or) if op == Op.MIN else (np.maximum, np.logical_and)
     zeros = (x == 0) & (y == 0)
@@ -81,17 +88,17 @@ def _least_or_greatest(op, x, y):
     return np.where(zeros, zero, function(x, y))
 
 
-def _unsigned(dtype):
+def _unsigned(dtype: DType) -> np.dtype[np.unsignedinteger]:
     return np.dtype(f"u{width(dtype) // 8}")
 
 
-def _values(bits, dtype):
+def _values(bits: npt.ArrayLike, dtype: DType) -> Values:
     return np.ascontiguousarray(bits, _unsigned(dtype)).view(_NUMPY[dtype])
 
 
-def _bits(values, dtype):
+def _bits(values: Values, dtype: DType) -> Bits:
     return values.view(_unsigned(dtype))
 
 
-def _low(words, dtype):
+def _low(words: Bits, dtype: DType) -> Bits:
     return (np.asarray(words, np.uint32) & ((1 << width(dtype)) - 1)).astype(_unsigned(dtype))

@@ -4,14 +4,21 @@ MPI's meaning of each: a block is what one rank's buffer has for, or of, another
 difference to what becomes of them.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from hw.ace.collectives import Collective
+
+from .arrays import Bits
 from .collective import results
 
 __all__ = ["blocks_received"]
 
 
-def blocks_received(collective, shape, blocks, counts, **options):
+def blocks_received(collective: Collective, shape: tuple[int, ...], blocks: Sequence[Sequence[Bits]],
+                    counts: Sequence[int] | Sequence[Sequence[int]], **options: Any) -> list[list[Bits]]:
     """What each rank receives, as a list of blocks: of each rank, or only its own of a REDUCE_SCATTER.
 
     Parameters
@@ -31,13 +38,14 @@ def blocks_received(collective, shape, blocks, counts, **options):
     """
     longest = int(np.max(counts))
     sent = [np.concatenate([_padded(block, longest) for block in row]) for row in blocks]
-    made = results(collective, shape, sent, count=longest, **options)
+    made = [one for one in results(collective, shape, sent, count=longest, **options) if one is not None]
+    lengths: Any = counts
     if not collective.info.receives_blocks:
-        return [[one[:count]] for one, count in zip(made, counts, strict=True)]
+        return [[one[:count]] for one, count in zip(made, lengths, strict=True)]
     lengths = np.transpose(counts) if collective.info.pairwise else [counts] * len(made)
     return [[one[at * longest:at * longest + count] for at, count in enumerate(row)]
             for one, row in zip(made, lengths, strict=True)]
 
 
-def _padded(block, length):
+def _padded(block: Bits, length: int) -> Bits:
     return np.concatenate([block, np.zeros(length - len(block), block.dtype)])

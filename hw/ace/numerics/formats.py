@@ -5,10 +5,13 @@ type is a code and a row here, and the arithmetic of a lane: :mod:`~.alu`, :mod:
 """
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from hw.ace.config import AceConfig
 
 __all__ = [
     "BYTE_FLOATS", "DTYPES", "FLOATS", "HALF_FLOATS", "OP_WIDTH", "TYPE_WIDTH", "WORD_WIDTH", "DType", "DTypeInfo",
@@ -71,12 +74,12 @@ class Reduction(enum.IntEnum):
     PROD = Op.PROD
 
 
-def types(config):
+def types(config: AceConfig) -> list[DType]:
     """Element types of an accelerator of this :class:`~hw.ace.config.AceConfig`."""
     return [dtype for dtype in DType if dtype.info.option is None or getattr(config, dtype.info.option)]
 
 
-def reductions(config):
+def reductions(config: AceConfig) -> list[Reduction]:
     """What an accelerator of this :class:`~hw.ace.config.AceConfig` reduces with."""
     left_out = {Reduction.PROD: not config.prod, Reduction.AVG: not config.avg}
     return [reduction for reduction in Reduction if not left_out.get(reduction)]
@@ -95,26 +98,26 @@ class FloatFormat(NamedTuple):
     """A result beyond the greatest finite number, infinity too, becomes that number."""
 
     @property
-    def width(self):
+    def width(self) -> int:
         return 1 + self.exponent_width + self.fraction_width
 
     @property
-    def bias(self):
+    def bias(self) -> int:
         return (1 << (self.exponent_width - 1)) - 1
 
     @property
-    def infinity(self):
+    def infinity(self) -> int:
         """Bits after those of the greatest finite number: positive infinity, or NaN where there is none."""
         infinity = ((1 << self.exponent_width) - 1) << self.fraction_width
         return self.nan if self.finite else infinity
 
     @property
-    def greatest(self):
+    def greatest(self) -> int:
         """Bits of the greatest finite number."""
         return self.infinity - 1
 
     @property
-    def sign(self):
+    def sign(self) -> int:
         """The sign bit alone: -0."""
         return 1 << (self.width - 1)
 
@@ -209,22 +212,22 @@ BYTE_FLOATS = tuple(dtype for dtype, layout in FLOATS.items() if layout.width ==
 """FP8."""
 
 
-def one_of(value, dtypes):
+def one_of(value: Any, dtypes: Iterable[DType]) -> Any:
     """Whether a code is that of one of the types; an expression if the code is one."""
     return reduce(or_, (value == dtype for dtype in dtypes))
 
 
-def width(dtype):
+def width(dtype: DType) -> int:
     """Bits of one element."""
     return DTYPES[dtype].bits
 
 
-def growth(dtype):
+def growth(dtype: DType) -> int:
     """log2 of FP32's width over the type's, where it can be widened: 1 or 2; 0 for all others."""
     return (WORD_WIDTH // width(dtype)).bit_length() - 1 if DTYPES[dtype].widens else 0
 
 
-def check_types(a, b, o):
+def check_types(a: DType, b: DType, o: DType) -> None:
     """Raise :class:`ValueError` unless a lane can combine elements of types ``a`` and ``b`` to one of type ``o``."""
     for dtype in (a, b, o):
         if not isinstance(dtype, DType):
@@ -234,7 +237,7 @@ def check_types(a, b, o):
                          f"not {a.name}, {b.name} and {o.name}")
 
 
-def elements(a, b, o):
+def elements(a: DType, b: DType, o: DType) -> int:
     """Elements in a 32-bit word: as many as fit if all three types are equal, else one, in the low bits."""
     check_types(a, b, o)
     return WORD_WIDTH // width(a) if a == b == o else 1

@@ -14,12 +14,13 @@ from .program import Phase, Program
 __all__ = ["plan", "role_of"]
 
 
-def role_of(coordinate, root):
+def role_of(coordinate: int, root: int) -> int:
     """Role of a rank of a REDUCE: 0 at the root's coordinate, 1 above it, 2 below it."""
     return 0 if coordinate == root else 1 if coordinate > root else 2
 
 
-def plan(collective, shape, dimensions, coordinates, role):
+def plan(collective: Ordered, shape: tuple[int, ...], dimensions: tuple[int, ...], coordinates: tuple[int, ...],
+         role: tuple[int, ...] | None) -> Program:
     """Program of one rank, as :func:`~.schedule.plan`. Raises ValueError where ranks are not in a line."""
     long = [number for number, size in enumerate(shape) if size > 1]
     if len(long) > 1:
@@ -30,20 +31,20 @@ def plan(collective, shape, dimensions, coordinates, role):
     return _PLANS[collective](size, rank, dimension, None if role is None else role[line])
 
 
-def _up(size, rank, dimension, *, span=1):
+def _up(size: int, rank: int, dimension: int, *, span: int = 1) -> Phase:
     """All partial sums, in one send."""
     sends = (SendWord(0, 0, int(rank > 0), 0, 1),) if rank < size - 1 else ()
     receives = int(rank > 0)
     return Phase(port=2 * dimension, span=span, sends=sends, receives=receives, granted=receives)
 
 
-def _down(dimension, *, receives, sends):
+def _down(dimension: int, *, receives: int, sends: int) -> Phase:
     """Results of so many places, the first of them first. Each has been there as a sum before, which was sent."""
     return Phase(port=2 * dimension + 1, span=1, receives=receives, granted=receives,
                  sends=tuple(SendWord(place, place, place + 1 if receives else 0, 0, 0) for place in range(sends)))
 
 
-def _all_reduce(size, rank, dimension, role):
+def _all_reduce(size: int, rank: int, dimension: int, role: int | None) -> Program:
     whole = (TransferWord(0, 0, 1),)
     phases = (_up(size, rank, dimension),
               _down(dimension, receives=int(rank < size - 1), sends=int(rank > 0)))
@@ -51,7 +52,7 @@ def _all_reduce(size, rank, dimension, role):
                    phases=phases if size > 1 else ())
 
 
-def _reduce(size, rank, dimension, role):
+def _reduce(size: int, rank: int, dimension: int, role: int | None) -> Program:
     """Results go down as far as the root; ranks below it have no second phase."""
     whole = (TransferWord(0, 0, 1),)
     phases = [_up(size, rank, dimension)] if size > 1 else []
@@ -61,7 +62,7 @@ def _reduce(size, rank, dimension, role):
                    fills=whole, drains=() if role else whole)
 
 
-def _reduce_scatter(size, rank, dimension, role):
+def _reduce_scatter(size: int, rank: int, dimension: int, role: int | None) -> Program:
     """Each rank keeps its own result of those that come down, and passes on those of lower ranks."""
     phases = (_up(size, rank, dimension, span=size),
               _down(dimension, receives=rank + 1 if rank < size - 1 else 0, sends=rank))

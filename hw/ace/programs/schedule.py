@@ -7,17 +7,19 @@ A slot has a place for each rank, in rank order. Along one dimension of ``n`` ra
 is those whose coordinate is ``b``: runs of contiguous places, each moved by a send of its own.
 """
 
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, product
 from math import prod
 from typing import NamedTuple
 
 from hw.ace.collectives import Collective, Ordered, those
-from hw.ace.config import DIMENSIONS, MAX_RANKS
+from hw.ace.config import DIMENSIONS, MAX_RANKS, AceConfig
 from hw.ace.words import RoleWord, SendWord, TransferWord
 
 from . import rank_order
 from .program import Phase, Program, encode
+from .ring import Ring, place_of
 
 __all__ = ["ORDER", "Assembly", "Entry", "assemble", "plan", "role_of"]
 
@@ -57,7 +59,7 @@ class Assembly:
     left_out: dict[Collective | Ordered, str]
 
 
-def role_of(collective, coordinate, root, size, *, up):
+def role_of(collective: Collective | Ordered, coordinate: int, root: int, size: int, *, up: bool) -> int:
     """Role in one dimension of a rank at ``coordinate``: see :data:`~.words.ROLE_FIELDS`."""
     if isinstance(collective, Ordered):
         return rank_order.role_of(coordinate, root)
@@ -66,7 +68,9 @@ def role_of(collective, coordinate, root, size, *, up):
     return 0 if distance == 0 else 2 if distance == size - 1 else 1
 
 
-def plan(collective, shape, dimensions, coordinates, *, up=True, role=None, max_ranks=MAX_RANKS):
+def plan(collective: Collective | Ordered, shape: tuple[int, ...], dimensions: tuple[int, ...],
+         coordinates: tuple[int, ...], *, up: bool = True, role: tuple[int, ...] | None = None,
+         max_ranks: int = MAX_RANKS) -> Program:
     """Program of one rank for the chunks that go one way.
 
     Parameters
@@ -91,11 +95,12 @@ def plan(collective, shape, dimensions, coordinates, *, up=True, role=None, max_
         raise ValueError(f"A program for {collective.name} in {len(shape)} dimensions cannot have the role {role!r}")
     if isinstance(collective, Ordered):
         return rank_order.plan(collective, shape, dimensions, coordinates, role)
-    rings = [_Ring(shape, number, coordinates, dimensions[number], up) for number, size in enumerate(shape) if size > 1]
+    rings = [Ring(shape, number, coordinates, dimensions[number], up) for number, size in enumerate(shape) if size > 1]
     return _PLANS[collective](shape, coordinates, rings, role)
 
 
-def assemble(config, shape, dimensions, coordinates, *, both=True, base=0, collectives=ORDER):
+def assemble(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, ...], coordinates: tuple[int, ...], *,
+             both: bool = True, base: int = 0, collectives: Iterable[Collective | Ordered] = ORDER) -> Assembly:
     """Words and directory of a rank's programs, as :class:`Assembly`. Equal programs are stored once.
 
     A collective whose slot or words do not fit is left out; those named first come first.
@@ -108,7 +113,9 @@ def assemble(config, shape, dimensions, coordinates, *, both=True, base=0, colle
         First word that is free.
     """
     _check(shape, dimensions, coordinates)
-    store, directory, left_out = _Store(base, config.program_words), {}, {}
+    store = _Store(base, config.program_words)
+    directory: dict[Collective | Ordered, Entry] = {}
+    left_out: dict[Collective | Ordered, str] = {}
     for collective in collectives:
         both_ways = both and collective.info.both_ways and not isinstance(collective, Ordered)
         ways = (True, False) if both_ways else (True,)
@@ -127,9 +134,9 @@ class _Store:
     base: int
     end: int
     words: tuple[int, ...] = ()
-    known: tuple = ()
+    known: tuple[tuple[tuple[int, ...], int], ...] = ()
 
-    def put(self, words):
+    def put(self, words: Iterable[int]) -> tuple[int, "_Store"]:
         """Address of these words, and the store that has them."""
         words = tuple(words)
         if words in (known := dict(self.known)):
@@ -140,7 +147,9 @@ class _Store:
         return address, replace(self, words=self.words + words, known=(*self.known, (words, address)))
 
 
-def _assemble_one(store, config, collective, ways, shape, dimensions, coordinates):
+def _assemble_one(store: _Store, config: AceConfig, collective: Collective | Ordered, ways: tuple[bool, ...],
+                  shape: tuple[int, ...], dimensions: tuple[int, ...],
+                  coordinates: tuple[int, ...]) -> tuple[Entry, _Store]:
     """A collective's directory entry, and the store with its programs."""
     addresses = []
     for up in ways:
@@ -164,12 +173,13 @@ def _assemble_one(store, config, collective, ways, shape, dimensions, coordinate
     return Entry(addresses[0], addresses[-1], len(ways) == 2), store
 
 
-def _roles(collective, coordinate, size):
+def _roles(collective: Collective | Ordered, coordinate: int, size: int) -> set[int]:
     """Roles that a rank can have in a dimension of so many ranks."""
     return {role_of(collective, coordinate, root, size, up=True) for root in range(size)}
 
 
-def _check(shape, dimensions, coordinates, max_ranks=MAX_RANKS):
+def _check(shape: tuple[int, ...], dimensions: tuple[int, ...], coordinates: tuple[int, ...],
+           max_ranks: int = MAX_RANKS) -> None:
     if not 1 <= len(shape) <= DIMENSIONS:
         raise ValueError(f"A communicator must have 1 to {DIMENSIONS} dimensions, not {len(shape)}")
     if not all(isinstance(size, int) and size >= 1 for size in shape) or prod(shape) > max_ranks:
@@ -182,49 +192,7 @@ def _check(shape, dimensions, coordinates, max_ranks=MAX_RANKS):
         raise ValueError(f"Coordinates {tuple(coordinates)!r} are outside a shape of {tuple(shape)!r}")
 
 
-@dataclass(frozen=True)
-class _Ring:
-    """A dimension of the communicator as one of its ranks sees it."""
-
-    shape: tuple[int, ...]
-    number: int
-    coordinates: tuple[int, ...]
-    dimension: int
-    up: bool
-
-    @property
-    def size(self):
-        return self.shape[self.number]
-
-    @property
-    def port(self):
-        return 2 * self.dimension + (not self.up)
-
-    @property
-    def span(self):
-        """Contiguous places of equal coordinates in this and earlier dimensions."""
-        return prod(self.shape[self.number + 1:])
-
-    def at(self, hops):
-        """Coordinate so many hops on in the direction of sending."""
-        return (self.coordinates[self.number] + (hops if self.up else -hops)) % self.size
-
-    def block(self, coordinate, own=()):
-        """First places of the runs that make up a block, of those places whose coordinates in the dimensions ``own``
-        are the rank's."""
-        choices = [[coordinate] if number == self.number else [self.coordinates[number]] if number in own
-                   else range(self.shape[number]) for number in range(self.number + 1)]
-        return [_place(chosen, self.shape[:self.number + 1]) * self.span for chosen in product(*choices)]
-
-
-def _place(coordinates, shape):
-    place = 0
-    for coordinate, size in zip(coordinates, shape, strict=True):
-        place = place * size + coordinate
-    return place
-
-
-def _pass_on(ring, own=(), *, scatter=False, gather=False):
+def _pass_on(ring: Ring, own: Container[int] = (), *, scatter: bool = False, gather: bool = False) -> Phase:
     """Reduce-scatter, all-gather, or one after the other without a pause.
 
     A block's sum starts at the rank after its owner and ends at the owner; a full block is sent on by its owner
@@ -233,7 +201,7 @@ def _pass_on(ring, own=(), *, scatter=False, gather=False):
     """
     steps = [(ring.at(-1 - step), 1) for step in range(ring.size - 1)] if scatter else []
     steps += [(ring.at(-step), 0) for step in range(ring.size - 1)] if gather else []
-    sends = []
+    sends: list[SendWord] = []
     for step, (coordinate, reduce) in enumerate(steps):
         runs = ring.block(coordinate, own)
         for place in runs:
@@ -242,7 +210,7 @@ def _pass_on(ring, own=(), *, scatter=False, gather=False):
     return Phase(port=ring.port, span=ring.span, sends=tuple(sends), receives=len(sends), granted=len(sends))
 
 
-def _all_reduce_phases(rings):
+def _all_reduce_phases(rings: Sequence[Ring]) -> tuple[Phase, ...]:
     if len(rings) <= 1:
         return tuple(_pass_on(ring, scatter=True, gather=True) for ring in rings)
     first, *others = rings
@@ -251,44 +219,50 @@ def _all_reduce_phases(rings):
             _pass_on(first, gather=True))
 
 
-def _all_reduce(shape, coordinates, rings, role):
+def _all_reduce(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
+                role: tuple[int, ...] | None) -> Program:
     whole = (TransferWord(0, 0, prod(shape)),)
     return Program(places=prod(shape), shards=prod(shape), split=True, src_whole=True, dst_whole=True,
                    fills=whole, drains=whole, phases=_all_reduce_phases(rings))
 
 
-def _reduce_scatter(shape, coordinates, rings, role):
+def _reduce_scatter(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
+                    role: tuple[int, ...] | None) -> Program:
     ranks = prod(shape)
     return Program(places=ranks, shards=ranks, src_whole=True, fills=(TransferWord(0, 0, ranks),),
-                   drains=(TransferWord(_place(coordinates, shape), 0, 1),),
+                   drains=(TransferWord(place_of(coordinates, shape), 0, 1),),
                    phases=tuple(_pass_on(ring, range(ring.number), scatter=True) for ring in rings))
 
 
-def _all_gather(shape, coordinates, rings, role):
+def _all_gather(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
+                role: tuple[int, ...] | None) -> Program:
     ranks = prod(shape)
     return Program(places=ranks, shards=ranks, dst_whole=True, drains=(TransferWord(0, 0, ranks),),
-                   fills=(TransferWord(_place(coordinates, shape), 0, 1),),
+                   fills=(TransferWord(place_of(coordinates, shape), 0, 1),),
                    phases=tuple(_pass_on(ring, range(ring.number), gather=True) for ring in reversed(rings)))
 
 
-def _barrier(shape, coordinates, rings, role):
+def _barrier(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
+             role: tuple[int, ...] | None) -> Program:
     """Whoever has received ``k`` times knows of the ``k`` ranks before. What is sent does not matter."""
     phases = [Phase(port=ring.port, span=1, sends=tuple(SendWord(0, 0, step, 0, 0) for step in range(ring.size - 1)),
                     receives=ring.size - 1, granted=ring.size - 1) for ring in rings]
     return Program(places=1, shards=1, split=True, phases=tuple(phases))
 
 
-def _link(ring, *, receives, sends, reduce):
+def _link(ring: Ring, *, receives: bool, sends: bool, reduce: bool) -> Phase:
     """A rank's part of a chain."""
     send = SendWord(0, 0, int(receives), 0, int(reduce))
     return Phase(port=ring.port, span=1, sends=(send,) * sends, receives=int(receives), granted=int(receives))
 
 
-def _broadcast(shape, coordinates, rings, role):
+def _broadcast(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
+               role: tuple[int, ...] | None) -> Program:
     """Along the root's line, then from all of that along the next dimension, and so on.
 
     A rank that joins late has empty phases first: the numbers of phases must agree along a chain.
     """
+    assert role is not None
     phases = []
     for number, ring in enumerate(rings):
         joined = all(role[later.number] == 0 for later in rings[number + 1:])
@@ -299,8 +273,10 @@ def _broadcast(shape, coordinates, rings, role):
                    fills=() if any(role) else whole, drains=whole)
 
 
-def _reduce(shape, coordinates, rings, role):
+def _reduce(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
+            role: tuple[int, ...] | None) -> Program:
     """Along all lines towards the root's plane, then in it towards the root's line, then to the root."""
+    assert role is not None
     phases = []
     for number, ring in enumerate(rings):
         if any(role[earlier.number] for earlier in rings[:number]):
@@ -311,7 +287,8 @@ def _reduce(shape, coordinates, rings, role):
                    fills=whole, drains=() if any(role) else whole)
 
 
-def _all_to_all(shape, coordinates, rings, role):
+def _all_to_all(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
+                role: tuple[int, ...] | None) -> Program:
     """One dimension after the other: what was meant for a coordinate is then what came from one.
 
     ``where`` tells the place of what has an index, and ``spare`` the places that hold nothing.
@@ -331,7 +308,7 @@ def _all_to_all(shape, coordinates, rings, role):
                    fills=(TransferWord(0, 0, ranks),), drains=_runs(where))
 
 
-def _exchange(ring, where, spare):
+def _exchange(ring: Ring, where: list[int], spare: list[int]) -> Phase:
     """All to all in a ring: step ``k`` sends on what came ``k - 1`` hops, the farthest to go first.
 
     In step ``k``, ``n - k`` blocks come. The last is here at its end and gets the place of the block that was meant
@@ -340,13 +317,13 @@ def _exchange(ring, where, spare):
     """
     size, runs = ring.size, len(ring.block(0))
 
-    def free(number):
+    def free(number: int) -> list[int]:
         return [spare[(number * runs + run) * ring.span] for run in range(runs)]
 
-    def home(rank, hops):
+    def home(rank: int, hops: int) -> list[int]:
         return [where[place] for place in ring.block(ring.at(rank + hops))]
 
-    def landing(rank, step, number):
+    def landing(rank: int, step: int, number: int) -> list[int]:
         """Places of a block that comes to the rank so many hops on."""
         if number == size - step - 1:
             return home(rank, -step) if size > 2 else free(0)
@@ -354,7 +331,8 @@ def _exchange(ring, where, spare):
             return free(number if step % 2 else size - 2)
         return home(rank, -(step + 1 + number))
 
-    moves, landings = [], []
+    moves: list[tuple[int, int, int]] = []
+    landings: list[int] = []
     for step in range(1, size):
         for number in range(size - step):
             sources = home(0, size - 1 - number) if step == 1 else landing(0, step - 1, number)
@@ -368,9 +346,10 @@ def _exchange(ring, where, spare):
     return Phase(port=ring.port, span=ring.span, sends=sends, receives=len(landings), granted=granted)
 
 
-def _grants(moves, landings):
+def _grants(moves: Sequence[tuple[int, int, int]], landings: Sequence[int]) -> tuple[int, list[int]]:
     """How many receives are safe at once, and how many more after each send: a place is, once what it held is sent."""
-    grants, left = [0] * (len(moves) + 1), {}
+    grants = [0] * (len(moves) + 1)
+    left: dict[int, int] = {}
     sent, last = 0, -1
     for number, place in enumerate(landings):
         while sent < len(moves) and moves[sent][2] <= number:
@@ -381,7 +360,7 @@ def _grants(moves, landings):
     return grants[0], grants[1:]
 
 
-def _runs(where):
+def _runs(where: list[int]) -> tuple[TransferWord, ...]:
     """Drains that bring what has an index to the shard of that number."""
     groups = [list(group) for _, group in groupby(enumerate(where), key=lambda item: item[1] - item[0])]
     return tuple(TransferWord(group[0][1], group[0][0], len(group)) for group in groups)

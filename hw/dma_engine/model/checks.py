@@ -1,10 +1,11 @@
 """How a request ends: checks of its word, of regions and pages, and the faults of memory that it touches."""
 
 from hw.common.sizes import PAGE_BYTES
-from hw.dma_engine.words import Opcode, RequestFlag, Status
+from hw.dma_engine.config import DmaConfig
+from hw.dma_engine.words import NativeWord, Opcode, RequestFlag, Status
 
-from .regions import Region
-from .state import Queue
+from .regions import Piece, Region, present
+from .state import Queue, Request
 
 __all__ = ["Checks"]
 
@@ -22,37 +23,37 @@ class Checks:
     config : :class:`DmaConfig`
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         self.regions: dict[int, Region] = {}
         #: Number of each page that is present -> its address.
-        self.pages = {}
+        self.pages: dict[int, int] = {}
         self.queues = [Queue() for _ in range(config.queues)]
         #: ``"read"`` and ``"write"`` -> page -> the status of a request that touches it.
-        self.faults = {"read": {}, "write": {}}
-        self._withheld = set()
+        self.faults: dict[str, dict[int, Status]] = {"read": {}, "write": {}}
+        self._withheld: set[int] = set()
 
     # The memory's behaviour
 
-    def fail_page(self, address, *, read=None, write=None):
+    def fail_page(self, address: int, *, read: str | None = None, write: str | None = None) -> None:
         """Let reads or writes of the page that holds ``address`` be answered by "SLVERR" or "DECERR"."""
         page = address - address % PAGE_BYTES
         for kind, response, statuses in (("read", read, _READ), ("write", write, _WRITE)):
             if response is not None:
                 self.faults[kind][page] = statuses[response]
 
-    def mend_page(self, address):
+    def mend_page(self, address: int) -> None:
         """Let the page answer OKAY again."""
         for faults in self.faults.values():
             faults.pop(address - address % PAGE_BYTES, None)
 
-    def withhold(self, address):
+    def withhold(self, address: int) -> None:
         """Let the page that holds ``address`` answer nothing until it is released."""
         self._withheld.add(address - address % PAGE_BYTES)
 
     # Requests
 
-    def check(self, queue, word):
+    def check(self, queue: int, word: NativeWord | None) -> Status:
         """How a request ends before it reaches memory; OK if it gets there."""
         q = self.queues[queue]
         if word is None or word.opcode not in tuple(Opcode) or word.flags & RESERVED_FLAGS:
@@ -81,49 +82,51 @@ class Checks:
                 return Status(first + 3)
         return Status.OK
 
-    def _predict(self, queue, request):
+    def _predict(self, queue: int, request: Request) -> Status:
         word = request.word
         checked = self.check(queue, word) if request.fault is None else request.fault
         if checked is not Status.OK:
             return checked
+        assert word is not None
         for _, pieces, missing in self._touched(word):
             if any(address is None for address, _ in pieces):
                 return missing
         # Read errors come before write errors, and of either the first byte decides.
         for kind, pieces, _ in self._touched(word):
-            for address, length in pieces:
+            for address, length in present(pieces):
                 for page in range(address - address % PAGE_BYTES, address + length, PAGE_BYTES):
                     if page in self.faults[kind]:
                         return self.faults[kind][page]
         return Status.OK
 
-    def _touched(self, word):
+    def _touched(self, word: NativeWord) -> list[tuple[str, list[Piece], Status]]:
         """Where a request reads and writes, and the status if a page is missing there."""
         writes = "write", self.destination(word), Status.DST_PAGE
         return [writes] if word.opcode == Opcode.SIGNAL else [("read", self.source(word), Status.SRC_PAGE), writes]
 
-    def pieces(self, region, offset, length):
+    def pieces(self, region: int, offset: int, length: int) -> list[Piece]:
         """See :meth:`Region.pieces`."""
         return self.regions[region].pieces(self.pages, offset, length)
 
-    def source(self, word):
+    def source(self, word: NativeWord) -> list[Piece]:
         """Where a request reads, as :meth:`pieces`."""
         return self.pieces(word.src_region, word.src_offset, word.length)
 
-    def destination(self, word):
+    def destination(self, word: NativeWord) -> list[Piece]:
         """Where a request writes, as :meth:`pieces`."""
         return self.pieces(word.dst_region, word.dst_offset, word.length)
 
-    def attributes(self, kind, address):
+    def attributes(self, kind: str, address: int) -> set[tuple[int, int, int]]:
         """What AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address`` may be: as any region that it
         may belong to says."""
         right = {"read": "readable", "write": "writable"}[kind]
         return {region.attributes for region in self.regions.values()
                 if getattr(region, right) and region.covers(self.pages, address)}
 
-    def is_withheld(self, queue, word):
+    def is_withheld(self, queue: int, word: NativeWord | None) -> bool:
         """Whether memory would not answer a request as it is now."""
-        if not self._withheld or self.check(queue, word) is not Status.OK:
+        if not self._withheld or word is None or self.check(queue, word) is not Status.OK:
             return False
-        return any(start is not None and start <= page + PAGE_BYTES - 1 and page < start + length
-                   for _, pieces, _ in self._touched(word) for start, length in pieces for page in self._withheld)
+        return any(start <= page + PAGE_BYTES - 1 and page < start + length
+                   for _, pieces, _ in self._touched(word) for start, length in present(pieces)
+                   for page in self._withheld)

@@ -7,14 +7,17 @@ of a request that failed with a memory error, or that a RESET discarded) are und
 """
 
 from itertools import chain
+from typing import Any
 
 from hw.common.sizes import PAGE_BYTES
+from hw.dma_engine.config import DmaConfig
+from hw.dma_engine.descriptors import RingPlace
 from hw.dma_engine.words import ARK_FLAG_BYTES, ArkWord, Command, NativeWord, Opcode, RequestFlag, Status
 
 from .ark import ArkQueue, Connection, ark_requests
 from .checks import Checks
 from .memory import Memory
-from .regions import Region
+from .regions import Region, present
 from .rings import Ring
 from .state import LogEntry, Queue, Request
 
@@ -34,39 +37,40 @@ class DmaModel(Checks):
         The memory that the engine moves, empty if not given.
     """
 
-    def __init__(self, config, memory=None):
+    def __init__(self, config: DmaConfig, memory: Memory | None = None) -> None:
         super().__init__(config)
         self.memory = Memory() if memory is None else memory
-        self.connections = {}
+        self.connections: dict[int, Connection] = {}
         #: Every failure; the hardware logs one of each queue at a time and counts the rest.
-        self.log = []
+        self.log: list[LogEntry] = []
         self.irq_error = self.irq_completion = False
         #: IRQ_MODERATION, and requests whose interrupt it holds back.
         self.moderation = (0, 0)
         self.irqs_waiting = 0
         self.words = self.refused = 0
 
-    def release(self, address):
+    def release(self, address: int) -> None:
         self._withheld.discard(address - address % PAGE_BYTES)
         for queue in range(self.config.queues):
             self._advance(queue)
 
     # Registers
 
-    def define_region(self, number, **values):
+    def define_region(self, number: int, **values: Any) -> None:
         self.regions[number] = Region(**values)
 
-    def define_page(self, number, frame):
+    def define_page(self, number: int, frame: int | None) -> None:
         """Put a page at an address, or nowhere if that is None."""
         self.pages.pop(number, None)
         if frame is not None:
             self.pages[number] = frame
 
-    def define_connection(self, number, **values):
+    def define_connection(self, number: int, **values: Any) -> None:
         self.connections[number] = Connection(**values)
 
-    def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, ark=None, ring=None,
-                        **_scheduling):
+    def configure_queue(self, queue: int, *, domain: int = 0, sc: int | None = None, rc: int | None = None,
+                        skip_errors: bool = False, ark: int | None = None, ring: RingPlace | None = None,
+                        **_scheduling: object) -> None:
         """Configure a queue; what only decides when its segments move changes nothing here."""
         q = self.queues[queue]
         if queue >= self.config.extended:
@@ -75,30 +79,30 @@ class DmaModel(Checks):
         q.domain, q.sc, q.rc, q.skip_errors = domain, sc if ark is None else None, rc, skip_errors
         q.ring = None if ring is None else Ring(ring)
 
-    def moderate_interrupts(self, *, count=0, cycles=0):
+    def moderate_interrupts(self, *, count: int = 0, cycles: int = 0) -> None:
         self.moderation = (count, cycles)
         self._raise_completion()
 
-    def _raise_completion(self):
+    def _raise_completion(self) -> None:
         """Set the completion interrupt if enough requests want it; those that need only wait have waited."""
         count, cycles = self.moderation
         if self.irqs_waiting and (cycles or self.irqs_waiting >= count):
             self.irq_completion, self.irqs_waiting = True, 0
 
-    def command(self, queue, command):
+    def command(self, queue: int, command: int) -> None:
         getattr(self, f"_{Command(command).name.lower()}")(queue)
 
-    def _start(self, queue):
+    def _start(self, queue: int) -> None:
         q = self.queues[queue]
         if not q.enabled:
             q.refusing = False
         q.enabled = q.running = True
         self._advance(queue)
 
-    def _pause(self, queue):
+    def _pause(self, queue: int) -> None:
         self.queues[queue].running = False
 
-    def _clear(self, queue):
+    def _clear(self, queue: int) -> None:
         q = self.queues[queue]
         q.held, q.refusing, q.status = None, False, Status.OK
         # A request that merely took too long has not ended yet; any other failed one ends now.
@@ -109,18 +113,19 @@ class DmaModel(Checks):
         self._publish(queue, "sc", "rc")
         self._advance(queue)
 
-    def freeze(self, queue):
+    def freeze(self, queue: int) -> None:
         """Carry out nothing more of a queue, which is about to be reset with requests in flight."""
         self.queues[queue].frozen = True
 
-    def _reset(self, queue):
+    def _reset(self, queue: int) -> None:
         q = self.queues[queue]
         if q.frozen and q.waiting:
             for address in filter(None, (q.sc, q.rc)):
                 self.memory.forget(address, 8)
         for request in q.waiting:
-            if request.may_have_begun and self.check(queue, request.word) is Status.OK:
-                self._forget(request.word)
+            word = request.word
+            if request.may_have_begun and word is not None and self.check(queue, word) is Status.OK:
+                self._forget(word)
                 for address in request.flags:
                     self.memory.forget(address, ARK_FLAG_BYTES)
         ring = None
@@ -130,7 +135,7 @@ class DmaModel(Checks):
                 self.memory.forget(ring.place.records, 8 * ring.place.entries)
         self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ark=q.ark, ring=ring)
 
-    def state(self, queue):
+    def state(self, queue: int) -> dict[str, int]:
         """What QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT show when nothing moves any more."""
         q = self.queues[queue]
         return {"enabled": int(q.enabled), "held": int(q.held is not None), "refusing": int(q.refusing),
@@ -138,7 +143,8 @@ class DmaModel(Checks):
 
     # Doorbells
 
-    def post(self, queue, word, *, strobes=ALL_STROBES, accepted=None):
+    def post(self, queue: int, word: NativeWord | ArkWord | int, *, strobes: int = ALL_STROBES,
+             accepted: bool | None = None) -> bool:
         """Store a word, two ARK words or a ring's tail to a queue's page; returns whether all of it is accepted.
 
         Parameters
@@ -153,25 +159,28 @@ class DmaModel(Checks):
         """
         q = self.queues[queue]
         if q.ring is not None and q.enabled and strobes:
-            return self._post_tail(queue, word, strobes)
+            return self._post_tail(queue, word if isinstance(word, int) else word.pack(), strobes)
         requests = self._requests(queue, word, strobes)
         return all([self._accept(queue, request, accepted) for request in requests])
 
-    def _requests(self, queue, word, strobes):
+    def _requests(self, queue: int, word: NativeWord | ArkWord | int, strobes: int) -> list[Request]:
         """Requests that a store makes."""
         q = self.queues[queue]
         if strobes == 0:
             return []
         if q.ark is not None:
             if isinstance(word, ArkWord):
-                word, strobes = word.pack(), strobes & 0xFF
-            found = ark_requests(word, strobes, q.ark, q.domain, self.connections)
+                strobes &= 0xFF
+            stored = word if isinstance(word, int) else word.pack()
+            found = ark_requests(stored, strobes, q.ark, q.domain, self.connections)
             return [Request(request.word, 0, fault=request.fault, flags=request.flags) for request in found]
         if strobes != ALL_STROBES:
             return [Request(None, 0, fault=Status.MALFORMED)]
-        return [Request(word if isinstance(word, NativeWord) else NativeWord.unpack(word), 0)]
+        if isinstance(word, ArkWord):
+            word = word.pack()
+        return [Request(NativeWord.unpack(word) if isinstance(word, int) else word, 0)]
 
-    def _accept(self, queue, request, accepted):
+    def _accept(self, queue: int, request: Request, accepted: bool | None) -> bool:
         q = self.queues[queue]
         if not q.enabled:
             if not q.refusing:
@@ -193,9 +202,10 @@ class DmaModel(Checks):
         self._advance(queue)
         return True
 
-    def _post_tail(self, queue, store, strobes):
+    def _post_tail(self, queue: int, store: int, strobes: int) -> bool:
         """The lower half of the first 8 bytes that were stored, or of the other 8."""
         q, shift = self.queues[queue], 0 if strobes & 0xFF else 8
+        assert q.ring is not None
         found = None
         if strobes >> shift & 15 == 15 and not q.refusing:
             found = q.ring.advance_to(store >> 8 * shift & 0xFFFF_FFFF, self.memory,
@@ -215,7 +225,7 @@ class DmaModel(Checks):
         self._advance(queue)
         return True
 
-    def time_out(self, queue):
+    def time_out(self, queue: int) -> None:
         """Let the watchdog find that nothing of a queue has ended for too long."""
         q = self.queues[queue]
         if not (q.running and q.waiting and q.held is None):
@@ -225,17 +235,16 @@ class DmaModel(Checks):
 
     # Requests
 
-    def _forget(self, word):
-        for address, length in self.destination(word):
-            if address is not None:
-                self.memory.forget(address, length)
+    def _forget(self, word: NativeWord) -> None:
+        for address, length in present(self.destination(word)):
+            self.memory.forget(address, length)
 
-    def predict(self, queue, word, strobes=ALL_STROBES):
+    def predict(self, queue: int, word: NativeWord | ArkWord | int, strobes: int = ALL_STROBES) -> Status:
         """How the request of a store would end with the memory as it is now."""
         request, = self._requests(queue, word, strobes)
         return self._predict(queue, request)
 
-    def _advance(self, queue):
+    def _advance(self, queue: int) -> None:
         """End requests from the front as far as that goes."""
         q = self.queues[queue]
         while q.running and q.waiting:
@@ -249,40 +258,45 @@ class DmaModel(Checks):
             self._end(queue, request)
             if request.ring_word is not None:
                 length = request.word.length if request.word is not None else 0
+                assert q.ring is not None
                 record = q.ring.end(request.status, length, request.ring_word)
                 if record is not None:
                     self._write(queue, *record)
 
-    def _carry_out(self, queue, request):
+    def _carry_out(self, queue: int, request: Request) -> None:
+        word = request.word
         if request.status is Status.OK:
-            word = request.word
+            assert word is not None
+            undefined = None
             if word.opcode == Opcode.SIGNAL:
-                data, undefined = (word.src_region << 36 | word.src_offset).to_bytes(8, "little"), None
+                data = (word.src_region << 36 | word.src_offset).to_bytes(8, "little")
             else:
-                data, undefined = self.memory.gather(self.source(word))
+                data, undefined = self.memory.gather(present(self.source(word)))
             request.moved, position = [], 0
-            for address, length in self.destination(word):
+            for address, length in present(self.destination(word)):
                 part = slice(position, position + length)
                 self.memory.write(address, data[part], None if undefined is None else undefined[part])
                 request.moved.append((address, data[part]))
                 position += length
             self.queues[queue].bytes += word.length
-        elif self.check(queue, request.word) is Status.OK:
-            self._forget(request.word)
-            self.queues[queue].bytes_unknown += request.word.length
+        elif word is not None and self.check(queue, word) is Status.OK:
+            self._forget(word)
+            self.queues[queue].bytes_unknown += word.length
 
-    def _end(self, queue, request):
-        q = self.queues[queue]
-        if request.status is not Status.OK:
+    def _end(self, queue: int, request: Request) -> None:
+        q, status = self.queues[queue], request.status
+        assert status is not None
+        if status is not Status.OK:
             if q.skip_errors:
                 q.ended.append(request)
             else:
-                q.held, q.failed_request = request.status, request
-            self._fail(queue, request.status, counts=q.skip_errors)
+                q.held, q.failed_request = status, request
+            self._fail(queue, status, counts=q.skip_errors)
             return
         q.ended.append(request)
         q.count += 1
         self._note(queue)
+        assert request.word is not None
         flags = request.word.flags
         self._publish(queue, *(name for name, flag in (("sc", RequestFlag.SC), ("rc", RequestFlag.RC))
                                if flags & flag))
@@ -292,23 +306,23 @@ class DmaModel(Checks):
             if self._write(queue, address, (1).to_bytes(ARK_FLAG_BYTES, "little")):
                 q.flagged.append((address, request))
 
-    def _fail(self, queue, status, *, counts=False):
+    def _fail(self, queue: int, status: Status, *, counts: bool = False) -> None:
         q = self.queues[queue]
         self._log(queue, status)
         q.failed, q.status, q.count = q.failed + 1, status, q.count + counts
         self._note(queue)
         self._publish(queue, "sc", "rc")
 
-    def _log(self, queue, status):
+    def _log(self, queue: int, status: Status) -> None:
         self.log.append(LogEntry(queue, status, self.queues[queue].count))
         self.irq_error = True
 
-    def _note(self, queue):
+    def _note(self, queue: int) -> None:
         q = self.queues[queue]
         if not q.history or q.history[-1] != q.word:
             q.history.append(q.word)
 
-    def _publish(self, queue, *names):
+    def _publish(self, queue: int, *names: str) -> None:
         """Write completion words; a memory that refuses one leaves it undefined and costs a log entry."""
         q = self.queues[queue]
         for name in names:
@@ -318,7 +332,7 @@ class DmaModel(Checks):
             q.published[name] = q.word
             self._write(queue, address, q.word.pack().to_bytes(8, "little"))
 
-    def _write(self, queue, address, data):
+    def _write(self, queue: int, address: int, data: bytes) -> bool:
         """Tell memory something; returns whether it took it."""
         if address - address % PAGE_BYTES in self.faults["write"]:
             self.memory.forget(address, len(data))

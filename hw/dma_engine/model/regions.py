@@ -1,12 +1,17 @@
 """The golden model's regions: where their bytes are."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Piece", "Region"]
+__all__ = ["Piece", "Region", "present"]
 
 Piece = tuple[int | None, int]
 """Address and bytes of a part of a range; no address where the page is missing."""
+
+
+def present(pieces: Iterable[Piece]) -> list[tuple[int, int]]:
+    """The pieces whose page is present."""
+    return [(address, size) for address, size in pieces if address is not None]
 
 
 @dataclass(frozen=True, kw_only=True)

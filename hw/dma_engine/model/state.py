@@ -18,7 +18,7 @@ class LogEntry(NamedTuple):
 
     queue: int
     status: Status
-    count: int
+    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Request:
     ring_word: RingWord | None = None
     fault: Status | None = None
     #: Addresses of the flags to be set when it has ended well, in this order.
-    flags: tuple = ()
+    flags: tuple[int, ...] = ()
     #: How it ended, None before that.
     status: Status | None = None
     #: Destination addresses and the bytes that they got, of a request that ended OK.
@@ -67,18 +67,18 @@ class Queue:
     bytes_unknown: int = 0
     status: Status = Status.OK
     posted: int = 0
-    waiting: deque = field(default_factory=deque)
+    waiting: deque[Request] = field(default_factory=deque)
     #: Requests that ended, in order: as many as ``count`` says.
-    ended: list = field(default_factory=list)
+    ended: list[Request] = field(default_factory=list)
     #: The failed request for which the queue holds.
     failed_request: Request | None = None
     #: Every value that a completion word may have shown since RESET, oldest first.
-    history: list = field(default_factory=list)
+    history: list[CompletionWord] = field(default_factory=list)
     #: ``(address, request)`` of every flag set since RESET.
-    flagged: list = field(default_factory=list)
+    flagged: list[tuple[int, Request]] = field(default_factory=list)
     #: ``"sc"`` and ``"rc"`` -> the value last published since RESET.
-    published: dict = field(default_factory=dict)
+    published: dict[str, CompletionWord] = field(default_factory=dict)
 
     @property
-    def word(self):
+    def word(self) -> CompletionWord:
         return CompletionWord(self.count, self.failed, self.status)

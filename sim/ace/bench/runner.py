@@ -137,7 +137,7 @@ class Bench:
     def check_results(self, shape: Sequence[int], inputs: Sequence[npt.NDArray[np.uint32]],
                       outputs: Sequence[npt.NDArray[Any] | None]) -> None:
         """Raises :class:`ClusterFailed` if they are not the model's."""
-        expected = model.results(Collective.ALL_REDUCE, shape, inputs, dtype=self.dtype, count=len(inputs[0]),
+        expected = model.results(Collective.ALL_REDUCE, tuple(shape), inputs, dtype=self.dtype, count=len(inputs[0]),
                                  ordered=self.ordered)
         for rank, (found, wanted) in enumerate(zip(outputs, expected, strict=True)):
             if found is None or wanted is None:
