@@ -58,7 +58,8 @@ class CheckedTorus(wiring.Component):
                     to = int(np.ravel_multi_index(other, self.shape))
                     port = 2 * dimension + side
                     if to == number:
-                        m.d.comb += self._engines[number].tx[port].ready.eq(1)
+                        tx, rx = self._engines[number].tx[port], self._engines[number].rx[port]
+                        m.d.comb += [tx.ready.eq(1), rx.valid.eq(0), rx.payload.eq(0)]
                         continue
                     m.submodules[f"link_{number}_{port}"] = link = Skid(link_layout(self.config))
                     connect(m, self._engines[number].tx[port], link.i)

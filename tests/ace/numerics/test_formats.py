@@ -12,6 +12,7 @@ from hw.ace.numerics.formats import (
     FLOATS,
     OP_WIDTH,
     TYPE_WIDTH,
+    WORD_WIDTH,
     DType,
     Op,
     check_types,
@@ -59,9 +60,10 @@ def test_codes_fit():
 
 
 def test_widths():
-    assert [width(dtype) for dtype in DType] == [32, 16, 16, 8, 8, 8, 8, 32, 8]
-    assert [elements(*[dtype] * 3) for dtype in DType] == [1, 2, 2, 4, 4, 4, 4, 1, 4]
-    assert [growth(dtype) for dtype in DType] == [0, 1, 1, 2, 2, 2, 2, 0, 0]
+    for dtype in DType:
+        assert width(dtype) * elements(dtype, dtype, dtype) == WORD_WIDTH
+        assert width(dtype) << growth(dtype) == (WORD_WIDTH if dtype.info.widens else width(dtype))
+    assert [dtype for dtype in DType if growth(dtype)] == [dtype for dtype in FLOATS if dtype != DType.FP32]
     assert elements(DType.BF16, DType.FP32, DType.FP32) == elements(DType.BF16, DType.BF16, DType.FP32) == 1
 
 
