@@ -12,12 +12,12 @@ from .timing import DmaTimingOptions
 __all__ = ["BASE", "PRESETS", "TINY", "WIDE", "DmaConfig"]
 
 DESCRIPTOR_BYTES = 64
-"""Of one entry of a descriptor ring; as long as the longest beat."""
+"""Size of a descriptor ring entry; equal to the longest beat."""
 
 LENGTH_WIDTH = 28
-"""Of a native word."""
+"""Size of a native word."""
 REQUEST_LENGTH_WIDTH = 34
-"""Of any request: ARK words say that much."""
+"""Length field of any request, as wide as an ARK word's."""
 SID_WIDTH = 8
 """Bits of an ARK segment ID, by which a word names its source and its destination."""
 CONNECTION_WIDTH = 7
@@ -25,10 +25,10 @@ BYTES_WIDTH = 48
 HISTOGRAM_BINS = 16
 MODERATION_WIDTH = 16
 TARGETS = 4
-"""Memories behind ``m_axi`` that can be told apart."""
+"""Distinct memories behind ``m_axi``."""
 
 CLASSES = 4
-"""Of queues: one of a higher class goes first."""
+"""Priority classes of queues: the highest is served first."""
 
 @dataclass(frozen=True, kw_only=True)
 class DmaConfig:
@@ -41,11 +41,11 @@ class DmaConfig:
     queues : int
         Queues, each with one 4 KiB doorbell page; power of two, 2 to 64.
     queue_depth : int
-        Words that wait in a queue behind the one being scheduled; power of two, 4 to 256. As deep as
-        one tenant's GPU threads may post before they look at SC.
+        Words that a queue holds behind the one being scheduled; power of two, 4 to 256. As many as
+        one tenant's GPU threads may post between two reads of SC.
     window : int
         Segments of one queue between issue and retirement; power of two, 4 to 128. At least the
-        round trip in cycles over the number of busy queues.
+        round trip in cycles divided by the number of busy queues.
     regions : int
         Entries of the region table; power of two, 4 to 256.
     pages : int
@@ -56,24 +56,24 @@ class DmaConfig:
     buffer_beats : int
         Beats of read data reserved or held; power of two, 16 to 4096. Full rate needs the read latency.
     segment_bytes : int
-        A request is cut where its destination crosses a multiple of this; power of two, at least
-        four beats, at most 4096 and at most 128 beats. Long segments cost fewer bursts, short ones
+        A request is split where its destination crosses a multiple of this; power of two, at least
+        four beats, at most 4096 bytes and at most 128 beats. Long segments need fewer bursts, short ones
         let other queues in sooner.
     extended : int
-        The first so many queues are *extended*: a descriptor ring or ARK words may drive them; power of two,
+        The number of *extended* queues, from queue 0: a descriptor ring or ARK words may drive them; power of two,
         2 to 16, at most ``queues``.
     extended_window : int
-        Segments of one extended queue between issue and retirement; power of two, ``window`` to 1024. One ring
-        alone fills the memory's round trip with it.
+        Segments of one extended queue between issue and retirement; power of two, ``window`` to 1024. It lets a
+        single ring cover the memory's round trip.
     ring_depth : int
-        Descriptors of one ring that are fetched ahead; power of two, 4 to 512. As many as are used up in the
-        latency of a read.
+        Prefetched descriptors of one ring; power of two, 4 to 512. As many as are consumed in the latency of
+        a read.
     connections : int
-        Entries of the connection table, by which ARK words name where data goes; power of two, 2 to 128.
+        Entries of the connection table, with which ARK words select their destination; power of two, 2 to 128.
     doorbell_id_width : int
         Bits of ``s_axi_db`` transaction IDs, 1 to 16.
     timing : DmaTimingOptions
-        Which critical paths are cut.
+        The critical paths to cut.
     """
 
     data_width: int
@@ -183,12 +183,12 @@ class DmaConfig:
 
     @property
     def place_bits(self) -> int:
-        """Bits of a place in the longer of the two windows."""
+        """Width of an entry's number in the longer of the two windows."""
         return (self.extended_window - 1).bit_length()
 
     @property
     def index_width(self) -> int:
-        """Bits of a segment's index in its queue's window: the place, and above it the lap."""
+        """Width of a segment's index in its queue's window: the entry, and above it the generation bit."""
         return self.place_bits + 1
 
     @property
@@ -213,7 +213,7 @@ class DmaConfig:
 
     @property
     def axi_id_width(self) -> int:
-        """``m_axi`` ID bits: a data segment's tag, or with the top bit set, who wrote a word."""
+        """``m_axi`` ID bits: a data segment's tag, or with the top bit set, the writer of a word."""
         return max(self.tag_bits, self.queue_bits + 2) + 1
 
     @property

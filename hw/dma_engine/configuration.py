@@ -1,7 +1,7 @@
-"""Configuration: what software commits to tables and settings all over the engine, and the state bits of queues.
+"""Configuration: tables and settings that software commits throughout the engine, and the state bits of queues.
 
-FrontPanel, QueueControl -> every stage that keeps a table of its own.  A write is one cycle with ``valid`` high, and
-every receiver takes it. No write comes during the sweep after reset. Each receiver uses the members that it needs.
+FrontPanel, QueueControl -> every stage with a table.  A write is one cycle with ``valid`` high, and every receiver
+takes it. No write occurs during the sweep after reset. Each receiver uses the members that it needs.
 """
 
 from amaranth.lib import wiring
@@ -27,7 +27,7 @@ class QueueWriteSignature(wiring.Signature):
     priority : ``Out(range(CLASSES))``
         The queue's class; the highest goes first.
     limit : ``Out``
-        Most segments of the queue in flight; 0 for its whole window.
+        Limit of the queue's segments in flight; 0 for its whole window.
     sc_addr, rc_addr : ``Out(ADDR_WIDTH)``
         Addresses of its completion words (in ARK mode, ``sc_addr`` is that of the sender's array); multiples of 8.
     ring : ``Out(RingSettings)``, ark : ``Out(ArkSettings)``
@@ -51,7 +51,7 @@ class RegionWriteSignature(wiring.Signature):
 
 
 class PageWriteSignature(wiring.Signature):
-    """Software commits an entry of the page table. Segments looked up before may be under way to the old frame."""
+    """Software commits an entry of the page table. Segments looked up earlier may be in flight to the old frame."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "page": Out(config.page_bits), "entry": Out(PageEntry)})
@@ -66,8 +66,8 @@ class ConnectionWriteSignature(wiring.Signature):
 
 
 class TargetSettingsSignature(wiring.Signature):
-    """Levels, not a write: for each target the most beats in flight (0 for any number), and whether its read data may
-    come with pauses.
+    """Levels, not a write: for each target the limit of beats in flight (0 for none), and whether stalls may interrupt
+    its read data.
     """
 
     def __init__(self, config):
@@ -75,14 +75,14 @@ class TargetSettingsSignature(wiring.Signature):
 
 
 class AblationSignature(wiring.Signature):
-    """Levels that switch optimizations off, to measure what they are worth.
+    """Levels that switch optimizations off, to measure their benefit.
 
     Members
     -------
     single_read : ``Out(1)``
-        Issue a segment only when the bursts of the one before have been read.
+        Issue a segment only after the bursts of the previous one have been read.
     every_word : ``Out(1)``
-        Retire nothing of a queue while a completion word of it is to be written.
+        Do not retire from a queue while one of its completion words is to be written.
     """
 
     def __init__(self):
@@ -99,7 +99,7 @@ class QueueStatesSignature(wiring.Signature):
     running : ``Out(queues)``
         Queues that may be scheduled.
     resetting : ``Out(queues)``
-        Queues that are being reset: their errors do not matter any more, and rings forget what they were told.
+        Queues being reset: their errors are dropped, and their rings discard their state.
     """
 
     def __init__(self, config):

@@ -20,41 +20,42 @@ __all__ = [
 
 RECORD_BYTES = 8
 LIST_WORDS = 3
-"""Most native words in one descriptor."""
+"""Maximum number of native words in one descriptor."""
 
 RING_SIZE_BITS = (3, 16)
 """Least and greatest log2 of the descriptors in a ring."""
 
 STRIDE_WIDTH = OFFSET_WIDTH + 1
-"""Bits of a stride that count, the sign among them; those above must equal the sign."""
+"""Significant bits of a stride, including the sign; the bits above must equal the sign."""
 
 
 class DescriptorKind(enum.IntEnum):
-    """What a descriptor describes. Every other value is malformed."""
+    """Kind of a descriptor. Every other value is malformed."""
 
     LIST = 1
-    """One to three native words: copies that have nothing to do with each other."""
+    """One to three native words: independent copies."""
     COPY2D = 2
-    """Rows of equal length: the first as a native word, a stride from each to the next on both sides."""
+    """Rows of equal length: a native word describes the first, and two strides the distance to the next on each
+    side."""
 
 
 class DescriptorFlag(enum.IntFlag):
     """Flags of a descriptor; the first four as in a native word. Bits 7:5 are reserved and must be zero."""
 
     SC = 1 << 0
-    """Publish the send completion word when the last request ends."""
+    """Publish the send completion word when the last request completes."""
     RC = 1 << 1
-    """Publish the receive completion word when the last request ends."""
+    """Publish the receive completion word when the last request completes."""
     FENCE = 1 << 2
-    """Start the first request only when every earlier request of the queue has ended."""
+    """Start the first request only after every earlier request of the queue has completed."""
     IRQ = 1 << 3
-    """Raise the completion interrupt when the last request ends."""
+    """Raise the completion interrupt when the last request completes."""
     RECORD = 1 << 4
-    """Write a completion record when the last request ends."""
+    """Write a completion record when the last request completes."""
 
 
 HEADER_FIELDS = (("kind", 4), ("flags", 8), ("count", 2), ("zero", 2), ("tag", 16))
-"""Fields of bytes 0 to 3. Bytes 4 to 15 are zero; three native words' places follow."""
+"""Fields of bytes 0 to 3. Bytes 4 to 15 are zero; up to three native words follow."""
 
 SHAPE_FIELDS = (("src_stride", 64), ("dst_stride", 64), ("rows", 32), ("zero", 96))
 """Fields of bytes 32 to 63 of a COPY2D; the first row is the native word in bytes 16 to 31."""
@@ -65,9 +66,9 @@ RECORD_FIELDS = (("tag", 16), ("status", 7), ("phase", 1), ("bytes", 40))
 
 @dataclass(frozen=True, kw_only=True)
 class RingPlace:
-    """Where a descriptor ring and its records are; ``records`` is None if there are none.
+    """Addresses of a descriptor ring and of its records; ``records`` is None if there are none.
 
-    Each lies at a multiple of its own length and of 4096. Raises ValueError otherwise.
+    Each address is a multiple of its area's length and of 4096. Raises ValueError otherwise.
     """
 
     base: int
@@ -138,8 +139,8 @@ class Descriptor(NamedTuple):
 class Record(NamedTuple):
     """A completion record: 8 bytes, aligned, little endian.
 
-    ``status`` is the first failure among the requests since the record before, ``bytes`` the length of those that
-    ended OK. ``phase`` is 1 in the first lap of the record ring, 0 in the second, and so on.
+    ``status`` is the first failure among the requests since the previous record, ``bytes`` the length of those that
+    succeeded. ``phase`` is 1 in the first pass over the record ring, 0 in the second, and so on.
     """
 
     tag: int

@@ -36,7 +36,7 @@ __all__ = ["DmaEngine"]
 
 
 class DmaEngine(wiring.Component):
-    """Move bytes between registered regions as GPU threads ask by storing words to doorbells.
+    """Move bytes between registered regions, as GPU threads request by storing words to doorbells.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class DmaEngine(wiring.Component):
     irq : ``Out(1)``
         Level, active high.
     events : ``Out(EventsSignature)``
-        What happens to each segment; may be left open.
+        Events of each segment; may be left open.
 
     Latency
     -------
@@ -97,7 +97,7 @@ class DmaEngine(wiring.Component):
         wires.connect("control.flush", "front_end.flush")
         wires.connect("completion.settings", "front_end.settings")
 
-        # -- Words to segments, segments to memory and back, ends of segments to words in memory.
+        # -- Words to segments, segments to memory, ends of segments to words in memory.
         wires.connect("front_end.tails", "rings.tails")
         wires.connect("rings.words", "front_end.ring_words")
         wires.connect("front_end.consumed", "rings.consumed")
@@ -110,7 +110,7 @@ class DmaEngine(wiring.Component):
         wires.connect("front_end.head", "completion.head")
         wires.connect("rings.restarted", "completion.restarted")
 
-        # -- State of queues, operations on them, and giving them up.
+        # -- State of queues, operations on them, and abandoning them.
         wires.connect("front_end.occupancy", "control.occupancy")
         wires.connect("rings.refusing", "control.rings_refusing")
         wires.connect("rings.status", "control.rings")
@@ -133,7 +133,7 @@ class DmaEngine(wiring.Component):
         wires.connect("completion.inside", "control.inside")
         wires.connect("control.phase", "front_end.phase")
 
-        # -- What happens, for everybody whom it concerns.
+        # -- Events.
         wires.broadcast("front_end.scheduled", "completion.scheduled", "control.scheduled", "instruments.scheduled")
         wires.broadcast("mover.done", "completion.done", "instruments.done")
         wires.broadcast("mover.written", "completion.written", "instruments.written")

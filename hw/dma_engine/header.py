@@ -1,7 +1,7 @@
 """The C header ``dmace.h``: registers, words, codes, and the functions of threads that post and wait.
 
-The functions are in ``dmace.h.in``; all numbers are put in from ``registers`` and ``words``, so the header cannot
-differ from the hardware. C11, C++17 and CUDA, without a compiled part.
+The functions are in ``dmace.h.in``; all numbers are inserted from ``registers`` and ``words``, so the header always
+agrees with the hardware. C11, C++17 and CUDA, header only.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ PREFIX = "DMACE_DMA"
 _CODES = (
     ("OP", Opcode, "Opcodes of a native word."),
     ("FLAG", RequestFlag, "Flags of a native word."),
-    ("STATUS", Status, "How a request ended; bits 5:4 tell the side, 1 source, 2 destination."),
+    ("STATUS", Status, "Results of a request; bits 5:4 give the side, 1 source, 2 destination."),
     ("COMMAND", Command, "Values of the register QUEUE_COMMAND."),
     ("MODE", QueueMode, "Values of QUEUE_CONFIG.mode."),
     ("KIND", DescriptorKind, "Kinds of descriptors."),
@@ -81,7 +81,7 @@ def _ark() -> str:
 
 
 def _accessors() -> str:
-    """A function for each field of a completion word."""
+    """A function per field of a completion word."""
     return "\n\n".join(
         f"DMACE_FN uint{_c_width(width)}_t dmace_{name}(uint64_t completion)\n{{\n"
         f"    return (uint{_c_width(width)}_t)((completion >> {PREFIX}_COMPLETION_{name.upper()}_SHIFT)"

@@ -1,4 +1,4 @@
-"""Payloads that travel between the engine's stages, sized by the configuration.
+"""Payloads between the engine's stages, sized by the configuration.
 
 Word -> Front -> Scheduled -> Segment -> Launch -> Done, in the order of the pipeline.
 """
@@ -60,7 +60,7 @@ __all__ = [
 STATUS_WIDTH = max(Status).bit_length()
 
 EPOCH_WIDTH = 2
-"""Bits of the number that tells a queue's segments from those that a reset has given up."""
+"""Width of the number that distinguishes a queue's segments from those that a reset has abandoned."""
 
 NativeLayout = data.StructLayout(dict(NATIVE_FIELDS))
 ArkLayout = data.StructLayout(dict(ARK_FIELDS))
@@ -70,19 +70,19 @@ QueueModeShape = (max(QueueMode)).bit_length()
 
 
 class Check(enum.Enum, shape=3):
-    """What is wrong with a word on its face."""
+    """Format errors of a word."""
 
     OK = 0
     MALFORMED = 1
     ZERO_LENGTH = 2
     FETCH_ERROR = 3
-    """Its descriptor could not be read."""
+    """The word's descriptor could not be read."""
     CONNECTION = 4
-    """Its connection is not one that its queue may use."""
+    """The word's queue may not use its connection."""
 
 
 class EndFlags(data.Struct):
-    """What a request asked to happen at its end."""
+    """Actions of a request on completion."""
 
     sc: 1
     rc: 1
@@ -90,14 +90,14 @@ class EndFlags(data.Struct):
 
 
 class PageEntry(data.Struct):
-    """One entry of the page table: where a page of 64 KiB is, or one of 2 MiB, whose lowest 5 bits do not count."""
+    """One entry of the page table: the frame of a 64 KiB page, or of a 2 MiB page, whose lowest 5 bits are ignored."""
 
     frame: FRAME_WIDTH
     present: 1
 
 
 class QueueSettings(data.Struct):
-    """How one queue behaves."""
+    """Settings of one queue."""
 
     domain: DOMAIN_WIDTH
     sc_enable: 1
@@ -109,18 +109,18 @@ class QueueSettings(data.Struct):
 
 
 class RingSettings(data.Struct):
-    """Where one descriptor ring is; pages are 4 KiB."""
+    """Location of one descriptor ring; pages are 4 KiB."""
 
     page: ADDR_WIDTH - 12
     record_page: ADDR_WIDTH - 12
     size: 5
     """Log2 of descriptors and of records."""
     records: 1
-    """There are records."""
+    """The ring has records."""
 
 
 class ArkSettings(data.Struct):
-    """What an extended queue needs to know for ARK words."""
+    """Settings of an extended queue for ARK words."""
 
     active: 1
     base: REGION_ID_WIDTH
@@ -128,7 +128,7 @@ class ArkSettings(data.Struct):
 
 
 class Connection(data.Struct):
-    """One entry of the connection table, as ARK words see it."""
+    """One entry of the connection table, as used by ARK words."""
 
     base: REGION_ID_WIDTH
     domain: DOMAIN_WIDTH
@@ -136,16 +136,16 @@ class Connection(data.Struct):
 
 
 class OpKind(enum.Enum, shape=2):
-    """What is done to a queue besides retiring its segments."""
+    """Operations on a queue other than the retirement of its segments."""
 
     EVENT = 0
-    """A status that belongs to no request: OVERFLOW, DISABLED, TIMEOUT, COMPLETION_ERROR."""
+    """A status without a request: OVERFLOW, DISABLED, TIMEOUT, COMPLETION_ERROR."""
     CLEAR = 1
     RESET = 2
 
 
 def arrival_layout(config):
-    """A word on its way to its queue; ``note`` is for its end, where a descriptor gave it.
+    """A word in flight to its queue; ``note`` is for its completion, if a descriptor gave one.
 
     An ``ark`` word has no offsets; it has its :data:`ArkExtra` in ``word.src_offset``.
     """
@@ -157,8 +157,8 @@ NoteLayout = data.UnionLayout({
     "ring": data.StructLayout({"tag": 16, "end": 1, "closes": 1}),
     "ark": data.StructLayout({"src": SID_WIDTH, "dst": SID_WIDTH, "connection": CONNECTION_WIDTH}),
 })
-"""What a word of an extended queue says about its end: the tag of its descriptor, whether a record is due, and whether
-it is the descriptor's last word; or which flags are to be set."""
+"""Completion note of a word of an extended queue: the tag of its descriptor, whether a record is due, and whether it is
+the descriptor's last word; or the flags to set."""
 
 
 ArkExtra = data.StructLayout({
@@ -166,21 +166,21 @@ ArkExtra = data.StructLayout({
     "src_beyond": 1, "dst_beyond": 1,       # the region's number is too large for any table
     "note": NoteLayout,
 })
-"""What an ARK word says that does not fit a native word's fields."""
+"""Contents of an ARK word that do not fit a native word's fields."""
 
 
 InfoLayout = data.StructLayout({"length": LENGTH_WIDTH, "note": NoteLayout})
-"""What is kept of a request of an extended queue until it ends."""
+"""Data of a request of an extended queue that is kept until it completes."""
 
 
 def notice_layout(config):
-    """The end of a request of an extended queue that is not in native mode."""
+    """The completion of a request of an extended queue that is not in native mode."""
     return data.StructLayout({
         "queue": config.extended_bits, "mode": QueueModeShape, "status": STATUS_WIDTH, "info": InfoLayout})
 
 
 def front_layout(config):
-    """The request at the front of a queue, decoded."""
+    """The decoded request at the head of a queue."""
     return data.StructLayout({
         "check": Check, "signal": 1, "fence": 1, "end": EndFlags, "note": NoteLayout,
         "src_region": REGION_ID_WIDTH + 1, "dst_region": REGION_ID_WIDTH + 1,
@@ -192,7 +192,7 @@ def front_layout(config):
 
 
 def scheduled_layout(config):
-    """One segment of the request at the front of ``queue``."""
+    """One segment of the request at the head of ``queue``."""
     return data.StructLayout({
         "queue": config.queue_bits, "index": config.index_width, "lap": 1,
         "front": front_layout(config), "number": config.segment_count_width,
@@ -211,14 +211,14 @@ def segment_layout(config):
         "src_beats": config.beat_count_width,
         "first_beats": config.beat_count_width,         # up to the source's 4 KiB boundary, if it crosses one
         "crosses": 1,
-        "jumps": 1, "next_frame": FRAME_WIDTH,          # what is behind that boundary is in another page frame
+        "jumps": 1, "next_frame": FRAME_WIDTH,          # the bytes after that boundary are in another page frame
         "signal": 1,                                    # nothing is read: ``src_addr`` is the value to write
         "target": range(TARGETS),
     })
 
 
 def launch_layout(config):
-    """A segment that has a tag and whose read is on its way."""
+    """A segment that has a tag and whose read is in flight."""
     return data.StructLayout({"tag": config.tag_bits, "segment": segment_layout(config)})
 
 
@@ -228,19 +228,19 @@ def done_layout(config):
 
 
 def origin_fields(config):
-    """What the end of a segment has to know of its beginning; ``size`` is bytes less one."""
+    """Data of a segment that its end needs; ``size`` is bytes less one."""
     return {"queue": config.queue_bits, "index": config.index_width, "last": 1, "end": EndFlags,
             "size": config.segment_bits, "target": range(TARGETS), "epoch": EPOCH_WIDTH,
             "phase": 1}
 
 
 def fetch_layout(config):
-    """A burst of descriptors to be read."""
+    """A burst of descriptors to read."""
     return data.StructLayout({"ring": config.extended_bits, "addr": ADDR_WIDTH, "len": 8})
 
 
 def ring_word_layout(config):
-    """A word made of a descriptor."""
+    """A word made from a descriptor."""
     return data.StructLayout({
         "ring": config.extended_bits, "check": Check, "word": NativeLayout, "note": NoteLayout})
 
@@ -251,15 +251,15 @@ def event_layout(config):
 
 
 def op_layout(config):
-    """Something to do to a queue, in line with the retirement of its segments."""
+    """An operation on a queue, ordered with the retirement of its segments."""
     return data.StructLayout({"kind": OpKind, "queue": config.queue_bits, "status": STATUS_WIDTH})
 
 
 def completion_write_layout(config):
-    """A word on its way to memory, 8 bytes or, if ``half``, the same 4 bytes twice; ``id`` is its AXI ID.
+    """A word in flight to memory, 8 bytes or, if ``half``, the same 4 bytes twice; ``id`` is its AXI ID.
 
-    Whoever makes a word of a queue's life says so in ``queue`` and ``epoch``; :class:`.notices.Notices` does for those
-    made of notices.
+    The sender of a word that belongs to an epoch sets ``queue`` and ``epoch``; :class:`.notices.Notices` does so for
+    words made from notices.
     """
     return data.StructLayout({
         "addr": ADDR_WIDTH, "word": 64, "half": 1, "id": config.axi_id_width, "attributes": Attributes,
@@ -267,7 +267,7 @@ def completion_write_layout(config):
 
 
 def word_id_layout(config):
-    """AXI ID of a word's write: ``top`` is set, and ``notice`` if it tells of one request of an extended queue."""
+    """AXI ID of a word's write: ``top`` is set, and ``notice`` if it reports one request of an extended queue."""
     unused = config.axi_id_width - config.queue_bits - 3
     return data.StructLayout({
         "is_rc": 1, "queue": config.queue_bits, "notice": 1, **({"unused": unused} if unused else {}), "top": 1})
@@ -295,5 +295,5 @@ def write_response_layout(config):
 
 
 def log_layout(config):
-    """One entry of the error log; ``count`` is the number of requests that had ended."""
+    """One entry of the error log; ``count`` is the number of completed requests."""
     return data.StructLayout({"queue": config.queue_bits, "status": STATUS_WIDTH, "count": COUNT_WIDTH})

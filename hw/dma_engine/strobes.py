@@ -1,7 +1,7 @@
-"""Strobes that several stages receive: what happened to a segment, a request or a queue in this cycle.
+"""Strobes with several receivers: events of a segment, a request or a queue in this cycle.
 
 One driver, any number of receivers, no back-pressure: every receiver takes a strobe in the cycle in which ``valid`` is
-high. The other members mean nothing while it is low.
+high. The other members are undefined while it is low.
 """
 
 from amaranth.lib import wiring
@@ -22,14 +22,14 @@ __all__ = ["DoneSignature", "LaunchSignature", "OutcomeSignature", "QueueStrobeS
 
 
 class QueueStrobeSignature(wiring.Signature):
-    """Something happened to one queue; the port that carries the strobe says what."""
+    """An event of one queue; the port that carries the strobe defines the event."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits)})
 
 
 class ScheduledSignature(wiring.Signature):
-    """The scheduler issues a segment, at most one per cycle: it has a number in its queue's window and enters the
+    """The scheduler issues a segment, at most one per cycle: it gets a number in its queue's window and enters the
     pipeline.
 
     Members
@@ -50,9 +50,9 @@ class LaunchSignature(wiring.Signature):
     Members
     -------
     read : ``Out(1)``
-        Its read is on its way: buffer slots for all its beats are reserved.
+        Its read is in flight: buffer slots for all its beats are reserved.
     signal : ``Out(1)``
-        It is a signal, of which nothing is read. Never together with ``read``.
+        It is a signal, which reads nothing. Never together with ``read``.
     payload : ``Out(launch_layout)``
     """
 
@@ -69,22 +69,22 @@ class RejectionSignature(wiring.Signature):
 
 
 class DoneSignature(wiring.Signature):
-    """Memory has answered a segment's write; ``tag`` is free from now on."""
+    """Memory has responded to a segment's write; ``tag`` is free from now on."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "tag": Out(config.tag_bits), "payload": Out(done_layout(config))})
 
 
 class WrittenSignature(wiring.Signature):
-    """Memory has answered the write of a completion word, record, flag or signal word; ``id`` is its AXI ID."""
+    """Memory has responded to the write of a completion word, record, flag or signal word; ``id`` is its AXI ID."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "id": Out(word_id_layout(config)), "failed": Out(1)})
 
 
 class ReturnedSignature(wiring.Signature):
-    """A segment leaves the pipeline, whatever its epoch: each one scheduled returns once, with the size in bytes less
-    one, the target and the phase that it entered with.
+    """A segment leaves the pipeline, whatever its epoch: each scheduled segment returns once, with the size in bytes
+    less one, the target and the phase with which it entered.
     """
 
     def __init__(self, config):
@@ -93,14 +93,14 @@ class ReturnedSignature(wiring.Signature):
 
 
 class RetiredSignature(wiring.Signature):
-    """A queue's window moves past its oldest segment, whose number was ``index``."""
+    """A queue's window advances past its oldest segment, whose number was ``index``."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "index": Out(config.index_width)})
 
 
 class OutcomeSignature(wiring.Signature):
-    """What the last stage of retirement did to ``queue``.
+    """Effects of the last stage of retirement on ``queue``.
 
     Members
     -------
@@ -109,9 +109,9 @@ class OutcomeSignature(wiring.Signature):
     failed : ``Out(1)``, log : ``Out(log_layout)``
         A request or the queue failed; the entry for the error log.
     interrupt : ``Out(1)``
-        A request that asks for an interrupt ended well.
+        A request with the IRQ flag succeeded.
     reset : ``Out(1)``
-        The queue's reset is complete; nothing of it is in flight.
+        The queue's reset is complete; it has nothing in flight.
     queue : ``Out``
     """
 

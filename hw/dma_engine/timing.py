@@ -1,4 +1,4 @@
-"""Which critical paths of a DMA engine are cut."""
+"""Timing options of the DMA engine: the critical paths to cut."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,10 @@ class DmaTimingOptions(TimingOptions):
     Parameters
     ----------
     registered_arrivals : bool
-        From the doorbell and the rings to the queue store: the choice between them is registered. One cycle where the
+        From the doorbell and the rings to the queue store: the choice between them is registered. One cycle when the
         source changes.
     registered_doorbells : bool
-        From a word that arrives to the scheduler's pick: it competes in the next cycle, where it would otherwise bypass
+        From an arriving word to the scheduler's pick: it competes in the next cycle, where it would otherwise bypass
         the idle scheduler. One cycle from the doorbell to AR.
     registered_credits : bool
         From a segment that the scheduler drops to its credit counter. No cycle.
@@ -25,16 +25,16 @@ class DmaTimingOptions(TimingOptions):
         From the legalizer's checks to ReadIssue: segments pass the queue's output register and do not bypass it. One
         cycle from the doorbell to AR.
     precomputed_takes : bool
-        From the sequencer's block RAM to its count of source beats: the count is stored and not added up. No cycle; for
-        1,024 tags a column of block RAM more.
+        From the sequencer's block RAM to its count of source beats: the count is stored and not added up. No cycle; one
+        more column of block RAM with 1,024 tags.
     registered_operations : bool
-        From five sources of queue operations to Retire: the choice between them is registered. One cycle where the
+        From five sources of queue operations to Retire: the choice between them is registered. One cycle when the
         source changes.
     carry_chain_increment : bool
         From Retire's table to the next count of a queue: a carry chain where FPGAs have fast ones, in place of LUTs
-        that look at all lower bits. No cycle.
+        over all lower bits. No cycle.
     registered_words : bool
-        From completion words and notices to the write path: the choice between them is registered. One cycle where the
+        From completion words and notices to the write path: the choice between them is registered. One cycle when the
         source changes.
     word_output_register : bool
         From that choice to the sequencer: a skid buffer holds the word. One cycle for each completion word.

@@ -1,4 +1,4 @@
-"""What software and hardware both see: opcodes, flags, status codes, and the two words' layouts.
+"""Definitions shared by software and hardware: opcodes, flags, status codes, and the layouts of both words.
 
 Plain Python: the golden model, the driver, the C header and the hardware share these tables and
 nothing else.
@@ -28,11 +28,11 @@ __all__ = [
 
 
 class Opcode(enum.IntEnum):
-    """What a native word asks for. Every other value is malformed."""
+    """Operation of a native word. Every other value is malformed."""
 
     COPY = 1
     SIGNAL = 2
-    """Store an 8-byte value when every earlier request of the queue has ended.
+    """Store an 8-byte value after every earlier request of the queue has completed.
 
     The value's bits 35:0 come from ``src_offset``, 43:36 from ``src_region``, others are zero; ``length`` is 8, and
     ``dst_offset`` a multiple of 8, or the word is malformed.
@@ -43,17 +43,17 @@ class RequestFlag(enum.IntFlag):
     """Flags of a native word. The upper four bits are reserved and must be zero."""
 
     SC = 1 << 0
-    """Publish the send completion word when this request ends."""
+    """Publish the send completion word when this request completes."""
     RC = 1 << 1
-    """Publish the receive completion word when this request ends."""
+    """Publish the receive completion word when this request completes."""
     FENCE = 1 << 2
-    """Start only when every earlier request of the queue has ended."""
+    """Start only after every earlier request of the queue has completed."""
     IRQ = 1 << 3
-    """Raise the completion interrupt when this request ends."""
+    """Raise the completion interrupt when this request completes."""
 
 
 class QueueMode(enum.IntEnum):
-    """What a store to a queue's page means. Queues that are not extended are always NATIVE."""
+    """Meaning of a store to a queue's page. Queues that are not extended are always NATIVE."""
 
     NATIVE = 0
     """16-byte request words."""
@@ -64,32 +64,32 @@ class QueueMode(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """How a request, or a word that never became one, ended.
+    """Result of a request, or of a word or doorbell that was refused.
 
-    Bits 5:4 tell the side (1 source, 2 destination). When several apply, a request ends with the
-    first in this order: MALFORMED, ZERO_LENGTH, CONNECTION, source checks, destination checks (each group in
-    numeric order), SRC_PAGE, DST_PAGE, read errors, write errors.
+    Bits 5:4 give the side (1 source, 2 destination). If several results apply, a request reports the first in this
+    order: MALFORMED, ZERO_LENGTH, CONNECTION, source checks, destination checks (each group in numeric order),
+    SRC_PAGE, DST_PAGE, read errors, write errors.
     """
 
     OK = 0x00
     MALFORMED = 0x01
-    """Unknown opcode, reserved flag or bit, a store of fewer bytes than a word has, or SC/RC asked of a queue without
-    that word."""
+    """Unknown opcode, reserved flag or bit, a store of fewer bytes than a word has, or SC/RC requested of a queue
+    without that word."""
     ZERO_LENGTH = 0x02
     OVERFLOW = 0x03
-    """A word came to a full queue and was refused, as every later one until the queue is cleared."""
+    """A word for a full queue was refused, as is every later one until the queue is cleared."""
     DISABLED = 0x04
-    """A word came to a queue that is not enabled and was refused."""
+    """A word for a queue that is not enabled was refused."""
     TIMEOUT = 0x05
-    """Nothing of the queue ended for the watchdog's time."""
+    """The queue made no progress within the watchdog's time limit."""
     COMPLETION_ERROR = 0x06
-    """The memory answered a completion word's write with an error."""
+    """Memory responded to a completion word's write with an error."""
     RING_FETCH = 0x07
-    """The memory answered the read of a descriptor with an error."""
+    """Memory responded to the read of a descriptor with an error."""
     CONNECTION = 0x08
     """An ARK word's connection is not in the table, or belongs to another protection domain."""
     RING_RANGE = 0x09
-    """A descriptor ring was told of a tail that is not within the ring."""
+    """A descriptor ring's new tail is not within the ring."""
     SRC_REGION = 0x10
     """The source region is not in the table."""
     SRC_DOMAIN = 0x11
@@ -113,16 +113,16 @@ class Status(enum.IntEnum):
 
 
 class Command(enum.IntEnum):
-    """What software may tell a queue through the QUEUE_COMMAND register."""
+    """Commands of software to a queue, through the QUEUE_COMMAND register."""
 
     START = 1
-    """Take words and schedule them."""
+    """Accept words and schedule them."""
     PAUSE = 2
-    """Go on taking words, schedule no more segments. The queue is drained when it shows nothing in flight."""
+    """Accept words, schedule no more segments. The queue is drained when it shows nothing in flight."""
     CLEAR = 3
-    """Leave the error state: the failed request counts as ended, the status returns to OK."""
+    """Leave the error state: the failed request counts as completed, the status returns to OK."""
     RESET = 4
-    """Discard waiting words, drain what is in flight, zero the counters, refuse words until START."""
+    """Discard waiting words, drain segments in flight, zero the counters, refuse words until START."""
 
 
 NATIVE_FIELDS = (
@@ -147,10 +147,10 @@ ARK_FIELDS = (
 """Fields of the 64-bit ARK word from bit 0 up. ``req`` is 0, Send, in every word that is not malformed."""
 
 ARK_EMPTY = (1 << 64) - 1
-"""An ARK word that is none."""
+"""The value of an empty half of a store of ARK words."""
 
 ARK_FLAG_BYTES = 4
-"""Of one element of ARK's SC and RC arrays; set to 1."""
+"""Size of an element of ARK's SC and RC arrays; set to 1."""
 
 class NativeWord(NamedTuple):
     """A request as a GPU thread stores it: one aligned 16-byte store, little endian."""
@@ -198,7 +198,7 @@ class ArkWord(NamedTuple):
 
     @classmethod
     def send(cls, *, src: int, dst: int, connection: int, length: int) -> Self:
-        """Send ``length`` bytes of the own segment ``src`` to the segment ``dst`` of a connection."""
+        """Send ``length`` bytes of the sender's segment ``src`` to the segment ``dst`` of a connection."""
         return cls(0, dst, src, connection, length)
 
     def pack(self) -> int:

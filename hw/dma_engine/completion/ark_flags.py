@@ -1,4 +1,4 @@
-"""ARK flags: for each request in ARK mode that ended well, RC in the receiver's array, then SC in the sender's.
+"""ARK flags: each ARK request that succeeds sets RC in the receiver's array, then SC in the sender's.
 
 Notices -> ArkFlags -> Notices.  Latency: 2 cycles to RC, 3 to SC.  Throughput: a request every 3 cycles.
 """
@@ -18,7 +18,7 @@ __all__ = ["ArkFlags"]
 
 
 class ArkFlags(wiring.Component):
-    """Set flags of 4 bytes, in arrays indexed by segment IDs, to 1; none for a request that failed.
+    """Set 4-byte flags, in arrays indexed by segment IDs, to 1. A failed request sets none.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class ArkFlags(wiring.Component):
     Members
     -------
     configure : ``In(QueueWriteSignature)``
-        Where a queue's SC array is, if it has one.
+        Address of a queue's SC array, if it has one.
     connection : ``In(ConnectionWriteSignature)``
-        Where a connection's RC array is.
+        Address of a connection's RC array.
     i : ``In(stream.Signature(notice_layout))``
     o : ``Out(stream.Signature(completion_write_layout))``
     """
@@ -60,7 +60,7 @@ class ArkFlags(wiring.Component):
             senders.read[0].addr.eq(notice.queue), receivers.read[0].addr.eq(ark.connection),
         ]
 
-        # The arrays are looked up in one cycle; then come the flags. The notice goes with the last of them.
+        # One cycle looks up the arrays; the flags follow. The notice is taken with the last of them.
         looked, is_sc, ok, last, free = Signal(), Signal(), Signal(), Signal(), Signal()
         element, word_id = Signal(ADDR_WIDTH - 2), Signal(word_id_layout(config))
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Completion: ends of segments become completion words, records and flags in memory.
+"""Completion: turns ends of segments into completion words, records and flags in memory.
 
                          ┌──────────┐ publish ┌──────────┐ completions
     done ───────────────▶│  retire  │────────▶│  writer  │───────────────┐
@@ -58,13 +58,13 @@ __all__ = ["Completion", "CompletionActivitySignature"]
 
 
 class CompletionActivitySignature(wiring.Signature):
-    """What the completion does in this cycle, for counters and traces.
+    """Events of the completion subsystem in this cycle, for counters and traces.
 
     Members
     -------
     moved : ``Out(MovedSignature)``, sent : ``Out(SentSignature)``
     unexpected : ``Out(1)``
-        A response came of a word that is not in flight.
+        A response arrived for a word that is not in flight.
     """
 
     def __init__(self, config):
@@ -73,7 +73,7 @@ class CompletionActivitySignature(wiring.Signature):
 
 
 class Completion(wiring.Component):
-    """Retire requests in order and tell memory. Only connects.
+    """Retire requests in order and write their completions to memory. Only connects.
 
     Parameters
     ----------
@@ -85,23 +85,23 @@ class Completion(wiring.Component):
     configure : ``In(QueueWriteSignature)``, connection : ``In(ConnectionWriteSignature)``
     ablation : ``In(AblationSignature)``, queues : ``In(QueueStatesSignature)``
     scheduled : ``In(ScheduledSignature)``, done : ``In(DoneSignature)``, rejected, given_up : ``In(stream)``
-        Segments that take a place in their queue's window; segments that have ended.
+        Segments that take an entry of their queue's window; segments that have ended.
     operations : ``In(stream.Signature(op_layout))``, events : ``Out(stream.Signature(event_layout))``
-        On queues, in line with retirement; words that could not be written.
+        Operations on queues, ordered with retirement; words whose writes failed.
     signals : ``In(stream)``, words : ``Out(WordWriteSignature)``, written : ``In(WrittenSignature)``
-        Words on their way to memory, and memory's responses.
+        Words to memory, and their write responses.
     restarted : ``In(extended)``
-        Rings that start anew.
+        Rings that restart.
     settings : ``Out(SettingsLookupSignature)``, head : ``In(HeadLookupSignature)``
     lookup : ``In(RetirementLookupSignature)``
     epochs : array of ``Out(EpochLookupSignature)``
-        Of retirement, completion writer and notices.
+        Look-ups by retirement, completion writer and notices.
     give_up : ``In(GiveUpSignature)``, word_status : ``Out(WordStatusSignature)``, inside : ``Out(extended)``
-        The queue that is given up, and its words.
+        The queue being abandoned, and its words.
     pending : ``Out(PendingSignature)``, held : ``Out(queues)``
-        Queues with words to write; that hold after an error.
+        Queues with words to write; queues that hold after an error.
     retired, returned, outcome, activity : ``Out``
-        What happens to segments, requests and words.
+        Events of segments, requests and words.
     """
 
     def __init__(self, config):

@@ -1,7 +1,7 @@
-"""Words whose writes failed: an event for the queue that each belongs to.
+"""Failed words: each failed write of a word becomes an event of the word's queue.
 
-WordAnswers -> FailedWords -> Retire (operations).  Latency: 1 cycle.  Throughput: one word per cycle, until as many
-wait as there can be words in flight.
+WordAnswers -> FailedWords -> Retire (operations).  Latency: 1 cycle.  Throughput: one word per cycle, until the queue
+holds as many as can be in flight.
 """
 
 from amaranth import *

@@ -1,8 +1,8 @@
-"""Notices: what memory is told of single requests of extended queues, beside the completion words.
+"""Notices: request completions of extended queues that memory receives in addition to the completion words.
 
 Retire -> Notices -> (one consumer per queue mode) -> Notices; CompletionWriter, ReadIssue -> Notices -> WriteSequencer.
 Latency: 2 cycles for notices, none for words; one more with ``word_output_register``, and one more with
-``registered_words`` where another kind of word was before.
+``registered_words`` after a word of another kind.
 Throughput: one notice and one word per cycle.
 """
 
@@ -23,10 +23,10 @@ __all__ = ["COUNT_WIDTH", "MODES", "NoticeSignature", "Notices", "SentSignature"
 PLACES = 16
 
 RESERVE_BITS = 2
-"""Notices come to a stop with 4 places left: one may come before that is seen, the stages of Retire hold up to 3."""
+"""Free entries at which notices stall: one may arrive before the stall takes effect, and Retire holds up to 3."""
 
 COUNT_WIDTH = 12
-"""Bits that count a queue's words on their way to memory. From half of it on no request retires that may add some."""
+"""Width of the count of a queue's words in flight. From half its range, no request that may add words retires."""
 
 MODES = [mode for mode in QueueMode if mode is not QueueMode.NATIVE]
 
@@ -39,7 +39,7 @@ class NoticeSignature(wiring.Signature):
     valid : ``Out(1)``, payload : ``Out(notice_layout)``
         Always taken.
     crowded : ``In(1)``
-        Back-pressure ahead of time: up to 3 more may come while it is high.
+        Early back-pressure: up to 3 more may arrive while it is high.
     """
 
     def __init__(self, config):
@@ -47,7 +47,7 @@ class NoticeSignature(wiring.Signature):
 
 
 class UnansweredSignature(wiring.Signature):
-    """Words of each extended queue that were made of notices and whose write responses are outstanding.
+    """Words of each extended queue that came from notices and whose write responses are outstanding.
 
     Members
     -------
@@ -68,9 +68,9 @@ class SentSignature(wiring.Signature):
 
 
 class Notices(wiring.Component):
-    """Share out notices by mode, gather the words made of them, and know which queues still have some.
+    """Distribute notices by mode, collect the words made from them, and track the queues that still have some.
 
-    All words of one queue that come from notices have one AXI ID, so that memory keeps their order.
+    All words of a queue that come from notices share one AXI ID, so that memory keeps their order.
 
     Parameters
     ----------
@@ -82,19 +82,19 @@ class Notices(wiring.Component):
     requests : array of ``Out(stream.Signature(notice_layout))``
         Notices by mode, in the order of ``MODES``.
     writes : array of ``In(stream.Signature(completion_write_layout))``
-        Words made of them; a consumer takes a notice when its last word is taken, or keeps the word valid.
+        Words made from notices; a consumer takes a notice with its last word, or keeps the word valid.
     completions, signals : ``In(stream.Signature(completion_write_layout))``
-        Words from the completion writer; of signals.
+        Words of the completion writer, and of signals.
     words : ``Out(WordWriteSignature)``, sent : ``Out(SentSignature)``
     written : ``In(WrittenSignature)``
     epoch : ``Out(EpochLookupSignature)``
     unanswered : ``Out(UnansweredSignature)``
     inside : ``Out(extended)``
-        Queues with notices, or with words made of them that have not left here.
+        Queues with notices, or with words from notices that have not left this component.
     forget : ``In(QueueStrobeSignature)``
-        Do not wait any more for the responses to the queue's words. Nothing of it is inside.
+        Stop waiting for the responses to the queue's words. None of its notices or words may be inside.
     pending : ``Out(queues)``
-        Queues with notices, with words to write or being written.
+        Queues with notices, or with words that are waiting or in flight.
     """
 
     def __init__(self, config):
@@ -114,7 +114,7 @@ class Notices(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        # What consumers see comes out of registers: they add it to what they read from tables.
+        # Consumers are driven by registers: they use the notice as an address of their tables.
         m.submodules.waiting = waiting = Queue(notice_layout(config), depth=PLACES)
         m.submodules.front = front = Skid(notice_layout(config))
         connect(m, waiting.o, front.i)
@@ -128,7 +128,7 @@ class Notices(wiring.Component):
         m.d.sync += room.give.eq(gone)
         few = (room.available[RESERVE_BITS + 1:] == 0) & ~(room.available[RESERVE_BITS]
                                                            & room.available[:RESERVE_BITS].any())
-        # Or memory answers none of a queue's words, of which only so many can be counted.
+        # Memory may also leave all of a queue's words unanswered; their count has a limited range.
         m.d.sync += self.notice.crowded.eq(few | Cat(count[-1] for count in self.unanswered.count).any())
         with m.Switch(front.o.payload.mode):
             for mode, request in zip(MODES, self.requests, strict=True):
@@ -140,7 +140,7 @@ class Notices(wiring.Component):
             completion_write_layout(config), 2 + len(MODES), registered_choice=config.timing.registered_words)
         for write, port in zip((self.completions, self.signals, *self.writes), merge.i, strict=True):
             connect(m, flipped(write), port)
-        # A signal's word says what its queue and epoch are, a completion word too.
+        # Signal words and completion words carry their queue and epoch.
         sent, word = word_id_layout(config)(merge.o.payload.id), Signal(completion_write_layout(config))
         m.d.comb += [self.epoch.queue.eq(sent.queue), word.eq(merge.o.payload)]
         with m.If(sent.top & sent.notice):
@@ -160,7 +160,7 @@ class Notices(wiring.Component):
                 self.words.valid.eq(behind.o.valid), behind.o.ready.eq(self.words.ready),
                 self.words.payload.eq(behind.o.payload.write),
             ]
-            held = Signal(range(3))     # urgent ones behind the choice
+            held = Signal(range(3))     # urgent ones that follow the choice
             m.d.sync += self.words.urgent.eq((held != 0) | waits)
             m.d.sync += held.eq(held + (behind.i.valid & behind.i.ready & behind.i.payload.urgent)
                                 - (behind.o.valid & behind.o.ready & behind.o.payload.urgent))
@@ -169,7 +169,7 @@ class Notices(wiring.Component):
         for queue, count in enumerate(self.unanswered.count):
             sends, ends = Signal(name=f"sends_{queue}"), Signal(name=f"ends_{queue}")
             waiting_here = Signal(range(PLACES + 1), name=f"inside_{queue}")
-            # They are counted one cycle later.
+            # Counted one cycle later.
             m.d.sync += [
                 sends.eq(merge.o.valid & merge.o.ready & sent.top & sent.notice & (sent.queue == queue)),
                 ends.eq(self.written.valid & self.written.id.notice & (self.written.id.queue == queue)),
@@ -187,7 +187,7 @@ class Notices(wiring.Component):
                          waiting_here.eq(waiting_here + enters - leaves)]
             with m.If(self.forget.valid & (self.forget.queue == queue)):
                 m.d.sync += [count.eq(0),
-                             Assert(~self.inside[queue], Format(f"queue {queue} is forgotten with a notice inside"))]
+                             Assert(~self.inside[queue], Format(f"queue {queue} is discarded with a notice inside"))]
             with m.Elif(sends & (~ends | (count == 0))):
                 m.d.sync += count.eq(count + 1)
             with m.Elif(ends & ~sends & (count != 0)):

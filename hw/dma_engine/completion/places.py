@@ -1,10 +1,10 @@
-"""Places: for each segment between issue and retirement, whether it has ended, and how.
+"""The window: for each segment between issue and retirement, whether and how it has ended.
 
-Scheduler, Responses, ReadIssue -> Places -> Retire.  Latency: 1 cycle from ``look`` to ``place``; a mark is seen by
-the looks behind it.  Throughput: one segment in, one mark and one look per cycle.
+Scheduler, Responses, ReadIssue -> Places -> Retire.  Latency: 1 cycle from ``look`` to ``place``; look-ups that follow
+a mark see it.  Throughput: one segment in, one mark and one look-up per cycle.
 
-Each queue has a window of places, used in turn; a mark says on which lap it was made, so that places need no
-clearing. Extended queues have longer windows, and for each place what their request's end needs to know.
+Each queue uses the entries of its window in turn; a mark carries its generation bit, so that entries need no clearing.
+Extended queues have longer windows, and an entry also holds the data that completing its request needs.
 """
 
 from amaranth import *
@@ -24,22 +24,22 @@ PlaceLayout = data.StructLayout({"last": 1, "end": EndFlags, "failed": 1, "statu
 
 
 class MarkSignature(wiring.Signature):
-    """A segment has ended: mark its place. Always taken."""
+    """A segment has ended: mark its entry. Always taken."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "done": Out(done_layout(config))})
 
 
 class PlaceLookupSignature(wiring.Signature):
-    """What is at a place, one cycle after its number.
+    """A window entry, one cycle after its number.
 
     Members
     -------
     queue, index : ``Out``
     marked : ``In(1)``, place : ``In(PlaceLayout)``
-        Whether its segment has ended, and how.
+        Whether and how its segment has ended.
     info : ``In(InfoLayout)``
-        Of the request whose segment has that place; only for extended queues.
+        Information about the entry's request; only for extended queues.
     """
 
     def __init__(self, config):
@@ -58,7 +58,7 @@ class Places(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     scheduled : ``In(ScheduledSignature)``
-        A segment takes its place.
+        A segment takes its entry.
     mark : ``In(MarkSignature)``
     lookup : ``In(PlaceLookupSignature)``
     """
@@ -75,7 +75,7 @@ class Places(wiring.Component):
         m = Module()
         config, lookup, done = self.config, self.lookup, self.mark.done
         segment = self.scheduled.segment
-        # One that failed has a status, any other its flags.
+        # A failed segment stores its status, any other its flags.
         row = data.StructLayout({
             "lap": 1, "last": 1, "failed": 1,
             "what": data.UnionLayout({"end": EndFlags, "status": STATUS_WIDTH})})

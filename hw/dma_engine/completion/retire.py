@@ -1,11 +1,11 @@
-"""Retirement: segments end in any order, requests in the order of their queue.
+"""Retirement: segments end in any order, requests complete in the order of their queue.
 
 Responses, ReadIssue (rejected) -> Retire -> CompletionWriter, error log.  Latency: 2 cycles from the end of
-a queue's oldest segment to ``publish``, 4 if the pipe is in use.  Throughput: one segment per cycle, also from one
-queue, whose next place is looked at in advance while nobody else asks.
+a queue's oldest segment to ``publish``, 4 if the pipeline is busy.  Throughput: one segment per cycle, also from one
+queue, whose next entry is read speculatively while no other queue requests the pipeline.
 
-A segment that ends marks its place in its queue's window; the queue's head moves over marked places. Operations on a
-queue (clear, reset, events) go down the same pipe, so that one stage alone changes its counters.
+A segment that ends marks its entry in its queue's window; the queue's head advances over marked entries. Operations on
+a queue (clear, reset, events) use the same pipeline, so that a single stage changes its counters.
 """
 
 from amaranth import *
@@ -61,7 +61,7 @@ class RetirementLookupSignature(wiring.Signature):
 
 
 class Retire(wiring.Component):
-    """End requests in order, count them, and say what to publish.
+    """Complete requests in order, count them, and select what to publish.
 
     Parameters
     ----------
@@ -74,16 +74,16 @@ class Retire(wiring.Component):
     rejected, given_up : ``In(stream.Signature(done_layout))``
         Taken when there is no ``done``; ``given_up`` when there is none of the others.
     epoch : ``Out(EpochLookupSignature)``
-        Segments of an older epoch have ended before.
+        Ends of segments of an older epoch are dropped: those segments have been ended before.
     ops : ``In(stream.Signature(op_layout))``
         Always taken, except during the sweep.
     queues : ``In(QueueStatesSignature)``
     ablation : ``In(AblationSignature)``, pending : ``In(queues)``
-        With ``every_word``, leave queues with completion words to write alone.
+        With ``every_word``, do not retire from queues with completion words to write.
     scheduled : ``In(ScheduledSignature)``
-        A segment takes a place in its window.
+        A segment takes an entry of its window.
     notice : ``Out(NoticeSignature)``
-        While it is ``crowded``, no more of extended queues retires, except what is in stages 1 to 3.
+        While ``crowded``, extended queues retire only the segments in stages 1 to 3.
     settings : ``Out(SettingsLookupSignature)``
     held : ``Out(queues)``
         Queues that hold after an error.
@@ -133,7 +133,7 @@ class Retire(wiring.Component):
         one_valid, one_op, one_queue = Signal(), Signal(), Signal(config.queue_bits)
         one_onehot, two_onehot = Signal(queues), Signal(queues)
 
-        # -- A segment ends: mark its place.
+        # -- A segment ends: mark its entry.
         done, marked = Signal(done_layout(config)), Signal()
         m.d.comb += [
             done.eq(Mux(self.done.valid, self.done.payload,
@@ -151,12 +151,12 @@ class Retire(wiring.Component):
         ]
         wiring.connect(m, wiring.flipped(self.scheduled), places.scheduled)
 
-        # -- Queues of which nothing may retire now: those that hold, and extended ones while notices wait.
+        # -- Queues that may not retire now: those that hold, and extended ones while notices stall.
         open_ = Signal(queues)
         m.d.comb += open_.eq((~self.held | self.queues.resetting)
                              & ~Mux(self.notice.crowded, Const((1 << config.extended) - 1, queues), 0))
 
-        # -- The segment is its queue's oldest, and stage 2 is free next: go there directly.
+        # -- The segment is its queue's oldest and stage 2 is free in the next cycle: bypass stages 0 and 1.
         direct = Signal()
         m.d.comb += [
             heads.read[3].addr.eq(done.queue),
@@ -179,7 +179,7 @@ class Retire(wiring.Component):
                      & (one_onehot & open_).any()),
         ]
 
-        # -- Stage 1: look at the place, or come back later.
+        # -- Stage 1: read the entry, or retry later.
         put_off = Signal()
         op_kind, op_status = Signal(OpKind), Signal(STATUS_WIDTH)
         one_head = Signal(config.index_width)
@@ -205,7 +205,7 @@ class Retire(wiring.Component):
         m.d.sync += [
             two_valid.eq((one_valid & goes_on & ~put_off) | direct), later.eq(put_off), two_op.eq(one_op),
             two_direct.eq(direct),
-            # Without a look at ``direct``, which comes late.
+            # Independent of ``direct``, which is late-arriving.
             two_queue.eq(Mux(one_valid | one_op, one_queue, done.queue)),
             two_onehot.eq(Mux(direct, 1 << done.queue, one_onehot)),
             two_head.eq(Mux(one_valid, one_head, heads.read[3].data)),
@@ -217,14 +217,14 @@ class Retire(wiring.Component):
         place, so_far, verdict = Signal(PlaceLayout), verdicts.read[0].data.status, Signal(STATUS_WIDTH)
         m.d.comb += place.eq(Mux(two_direct, two_place, places.lookup.place))
         hit, ends, fails, holds = Signal(), Signal(), Signal(), Signal()
-        held_failed = Signal(queues)    # held by a request that has yet to be counted
+        held_failed = Signal(queues)    # held by a request that is not yet counted
         resetting = self.queues.resetting.bit_select(two_queue, 1)
         m.d.comb += [
             verdicts.read[0].addr.eq(two_queue),
             self.settings.queue.eq(two_queue),
             verdict.eq(Mux(_goes_before(place.status, so_far), place.status, so_far)),
             hit.eq(two_valid & (two_direct | places.lookup.marked)),
-            # A look in advance counts if the place before it was marked, and surely does not make the queue hold.
+            # A speculative read is valid if the previous entry was marked and cannot make the queue hold.
             goes_on.eq(~one_again | (hit & ~fails)),
             ends.eq(hit & place.last),
             fails.eq(ends & (verdicts.read[0].data.failed | place.failed)),
@@ -278,7 +278,7 @@ class Retire(wiring.Component):
             three.notice.eq(tells), three.info.eq(places.lookup.info),
         ]
         word, now = Signal(CompletionLayout), self.publish.word
-        # The word as it will be when the entry comes to this stage: the entry before it may change it now.
+        # The word as of when the entry reaches this stage: the previous entry may be changing it now.
         m.d.sync += word.eq(Mux(words.write.en & (three.queue == two_queue), now, words.read[0].data))
         everything, log = three.fail | three.clear, self.outcome.log
         m.d.comb += [
@@ -289,7 +289,7 @@ class Retire(wiring.Component):
             words.write.addr.eq(three.queue), words.write.data.eq(now),
             words.write.en.eq(three.ok | three.fail | three.clear | three.reset),
             self.publish.queue.eq(three.queue), self.outcome.queue.eq(three.queue),
-            # In ARK mode there is an array of flags at the address of SC.
+            # In ARK mode, the SC address is that of an array of flags.
             self.publish.sc.eq(three.settings.sc_enable & (three.settings.mode != QueueMode.ARK)
                                & (everything | (three.ok & three.end.sc))),
             self.publish.rc.eq(three.settings.rc_enable & (everything | (three.ok & three.end.rc))),
@@ -302,7 +302,7 @@ class Retire(wiring.Component):
         return m
 
     def _next(self, count):
-        """``count + 1``; without a carry chain, each bit looks at all below it."""
+        """``count + 1`` without a carry chain: each bit depends on all bits below it."""
         if self.config.timing.carry_chain_increment:
             return (count + 1)[:len(count)]
         return Cat(bit ^ count[:index].all() if index else ~bit for index, bit in enumerate(count))
@@ -310,11 +310,11 @@ class Retire(wiring.Component):
 
 _GROUPS = ((Status.WRITE_SLVERR, Status.WRITE_DECERR), (Status.READ_SLVERR, Status.READ_DECERR),
            (Status.DST_PAGE,), (Status.SRC_PAGE,))
-"""What may come of single segments of a request; a later group goes before an earlier one."""
+"""Outcomes of single segments of a request; a later group takes precedence over an earlier one."""
 
 
 def _goes_before(status, so_far):
-    """Whether what a segment ended with is to be reported rather than what those before it did."""
+    """True if a segment's outcome takes precedence over the outcomes of the request's earlier segments."""
     def among(value, groups):
         return Cat(value == member for group in groups for member in group).any()
 

@@ -1,9 +1,9 @@
-"""Word answers: which write response to a completion word, record or flag still counts.
+"""Word responses: which write responses to completion words, records and flags still count.
 
 Responses -> WordAnswers -> CompletionWriter, Notices.  Latency: combinational.  Throughput: one response per cycle.
 
-Writes of one word have one AXI ID, so memory answers them in order. When a queue is given up, the answers that it has
-outstanding are counted here; so many of the next ones with the same ID are taken by nobody.
+All writes of one word have the same AXI ID, so that memory responds in order. When a queue is abandoned, its
+outstanding responses are counted here, and that number of responses with the same ID is dropped.
 """
 
 from amaranth import *
@@ -25,7 +25,7 @@ __all__ = ["WordAnswers"]
 
 
 class WordAnswers(wiring.Component):
-    """Keep the answers to words apart: expected, given up before, expected by nobody.
+    """Classify responses to words: expected, abandoned earlier, or unexpected.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class WordAnswers(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     written : ``In(WrittenSignature)``, accepted : ``Out(WrittenSignature)``
-        Responses to words; those that a word of the present life has been waiting for.
+        Responses to words; those expected by words of the present epoch.
     unexpected : ``Out(1)``
         Nothing is in flight under the ID of the response.
     outstanding : ``In(OutstandingSignature)``, unanswered : ``In(UnansweredSignature)``
-        Words whose responses are waited for: completion words, and those made of notices.
+        Words with outstanding responses: completion words, and words made from notices.
     give_up : ``In(GiveUpSignature)``
-        In the cycle after: start to count the responses that the queue has outstanding as given up.
+        From the next cycle, count the queue's outstanding responses as abandoned.
     forget : ``Out(QueueStrobeSignature)``
-        The queue's words that are waited for are given up now. Never with a response.
+        The queue's words that wait for responses are abandoned now. Never in a cycle with a response.
     status : ``Out(WordStatusSignature)``
     """
 
@@ -60,10 +60,10 @@ class WordAnswers(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, init = self.config, SweepSignature(self.config)
-        # Of fewer than 2 ** EPOCH_WIDTH lives (Epochs), each with one SC word and one RC word outstanding at most.
+        # Fewer than 2 ** EPOCH_WIDTH epochs (see Epochs), each with at most one SC word and one RC word outstanding.
         pair = data.StructLayout({"sc": EPOCH_WIDTH, "rc": EPOCH_WIDTH})
         m.submodules.pairs = pairs = Table(pair, depth=config.queues, reads=1, init=init)
-        # Of a life, little more than half of what COUNT_WIDTH bits can count.
+        # One epoch counts little more than half the range of COUNT_WIDTH bits.
         m.submodules.notices = notices = Table(COUNT_WIDTH + EPOCH_WIDTH - 1, depth=config.extended, reads=1, init=init)
         for table in (pairs, notices):
             wiring.connect(m, wiring.flipped(self.init), table.init)
@@ -74,10 +74,10 @@ class WordAnswers(wiring.Component):
             self.forget.queue.eq(self.give_up.queue),
         ]
 
-        # -- The queue that is looked up: of the response, or where there is none, the one that may be given up.
+        # -- The queue to look up: that of the response; without a response, the one that may be abandoned.
         queue, extended, told = Signal(config.queue_bits), Signal(), Signal(COUNT_WIDTH)
         rc, sc, waits, owes = Signal(), Signal(), Signal(), Signal()
-        owing = Signal(config.extended)         # rows of ``notices`` that are not 0, which LUT RAM would tell late
+        owing = Signal(config.extended)         # non-zero rows of ``notices``; late-arriving from LUT RAM
         row = queue[:config.extended_bits]
         was, was_told = pairs.read[0].data, notices.read[0].data
         m.d.comb += [
@@ -91,7 +91,7 @@ class WordAnswers(wiring.Component):
         for table in (pairs, notices):
             m.d.comb += [table.read[0].addr.eq(queue), table.write.addr.eq(queue)]
 
-        # -- A response: one given up, one waited for, or neither.
+        # -- A response: abandoned, expected, or unexpected.
         given_up, waited, drop = Signal(), Signal(), Signal()
         with m.If(writer.notice):
             m.d.comb += [given_up.eq(owes), waited.eq(waits)]
@@ -104,7 +104,7 @@ class WordAnswers(wiring.Component):
             self.unexpected.eq(answered & ~given_up & ~waited),
         ]
 
-        # -- Giving up: all that is waited for becomes given up.
+        # -- Abandon: all expected responses become abandoned ones.
         m.d.comb += [
             pairs.write.en.eq(forget | (drop & ~writer.notice)),
             notices.write.en.eq((forget & extended) | (drop & writer.notice)),
@@ -112,7 +112,7 @@ class WordAnswers(wiring.Component):
         with m.If(forget):
             m.d.sync += Assert(~((rc & was.rc.all()) | (sc & was.sc.all())
                                  | (was_told + told)[len(was_told):].any()),
-                               Format("queue {} has more answers outstanding than can be counted", queue))
+                               Format("queue {} has more responses outstanding than can be counted", queue))
             m.d.comb += [pairs.write.data.rc.eq(was.rc + rc), pairs.write.data.sc.eq(was.sc + sc),
                          notices.write.data.eq(was_told + told)]
         with m.Else():
@@ -134,7 +134,7 @@ class WordAnswers(wiring.Component):
         with m.Elif(~answered):
             m.d.sync += status.outside.eq((was.as_value() != 0) | owes)
 
-        # -- IDs with answers that were given up.
+        # -- IDs with abandoned responses.
         ids, opened, closed = Signal(range(2 * config.queues + config.extended + 1)), Signal(2), Signal()
         m.d.comb += [
             opened.eq((rc & (was.rc == 0)) + (sc & (was.sc == 0)) + (waits & ~owes)),

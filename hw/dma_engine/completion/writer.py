@@ -1,10 +1,10 @@
-"""Completion writer: SC and RC words on their way to memory, at most one of each per queue at a time.
+"""Completion writer: writes SC and RC words, with at most one of each per queue in flight.
 
 Retire -> CompletionWriter -> WriteSequencer.  Latency: 1 cycle from ``publish`` to ``o``
-if nothing else is to be written, else 3.  Throughput: one word per 2 cycles.
+if it is idle, else 3.  Throughput: one word per 2 cycles.
 
-A queue's word that is published again before it was written is written once, with the newer value: tiny
-messages do not double the write traffic.
+A word that is published again before it is written is written once, with the newer value: tiny messages do not double
+the write traffic.
 """
 
 from amaranth import *
@@ -24,7 +24,7 @@ __all__ = ["CompletionWriter", "OutstandingSignature", "PublishSignature"]
 
 
 class PublishSignature(wiring.Signature):
-    """Retirement changed a queue's completion word. Always taken; a newer word replaces one that was not written yet.
+    """Retirement changed a queue's completion word. Always taken; a newer word replaces an unwritten one.
 
     Members
     -------
@@ -32,7 +32,7 @@ class PublishSignature(wiring.Signature):
         Write ``word`` to the queue's SC, RC address.
     queue : ``Out``, word : ``Out(CompletionLayout)``
     discard : ``Out(1)``
-        Drop what was published of ``queue`` and is not written yet.
+        Drop published words of ``queue`` that are not yet written.
     """
 
     def __init__(self, config):
@@ -41,15 +41,15 @@ class PublishSignature(wiring.Signature):
 
 
 class OutstandingSignature(wiring.Signature):
-    """Queues with an SC word, an RC word that was chosen and whose write response is outstanding."""
+    """Queues whose SC word, RC word is in flight: chosen, with an outstanding write response."""
 
     def __init__(self, config):
         super().__init__({"sc": Out(config.queues), "rc": Out(config.queues)})
 
 
 class CompletionWriter(wiring.Component):
-    """Remember the latest word of each queue and write those that changed, in turn; RC before SC, and each before the
-    other's next.
+    """Store the latest words of each queue and write changed ones, in turn: RC before SC, but neither twice before the
+    other.
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ class CompletionWriter(wiring.Component):
         Addresses of a queue's words.
     publish : ``In(PublishSignature)``
     give_up : ``In(GiveUpSignature)``
-        Drop what has not come to ``o``. The queue's epoch ends with this cycle.
+        Drop words that have not reached ``o``. The queue's epoch ends with this cycle.
     forget : ``In(QueueStrobeSignature)``
-        Do not wait any more for the responses to the queue's words. Never with ``written``.
+        Stop waiting for the responses to the queue's words. Never together with ``written``.
     epoch : ``Out(EpochLookupSignature)``
     written : ``In(WrittenSignature)``
     outstanding : ``Out(OutstandingSignature)``
     pending : ``Out(queues)``
-        Queues with a word to write or being written.
+        Queues with a word that is waiting or in flight.
     o : ``Out(stream.Signature(completion_write_layout))``
     """
 
@@ -114,7 +114,7 @@ class CompletionWriter(wiring.Component):
             choice.advance.eq(pick),
             onehot.eq(Mux(pick, choice.grant_onehot, 0)),
         ]
-        # RC goes before SC, but not again before an SC that waits: that might never be written.
+        # RC goes before SC, but not twice before a waiting SC, which would starve.
         rc_first, sc_next = Signal(), Signal(queues)
         m.d.comb += rc_first.eq((onehot & open_rc & ~(open_sc & sc_next)).any())
         with m.If(~chosen):
@@ -122,7 +122,7 @@ class CompletionWriter(wiring.Component):
         with m.Elif(~self.o.valid | self.o.ready):
             m.d.sync += chosen.eq(0)
 
-        # -- A chosen word belongs to the epoch in which it was chosen, which may end before it goes on.
+        # -- A chosen word belongs to the epoch of its choice, which may end before the word leaves.
         late, epoch = Signal(), Signal(EPOCH_WIDTH)     # the epoch ended with the choice, or later
         with m.If(~chosen):
             m.d.sync += late.eq(self.give_up.valid & (self.give_up.queue == choice.grant))
@@ -130,14 +130,14 @@ class CompletionWriter(wiring.Component):
             m.d.sync += late.eq(1)
         m.d.comb += epoch.eq(self.epoch.epoch - (chosen & late))
 
-        # Kept one cycle later, in which nothing is picked: ``rc_first`` comes late.
+        # Registered for the next cycle, which picks nothing: ``rc_first`` is late-arriving.
         taken = Signal(queues)
         m.d.sync += taken.eq(onehot)
         for index in range(queues):
             with m.If(taken[index]):
                 m.d.sync += sc_next[index].eq(is_rc)
 
-        # -- A word published while there is nothing else to do need not be chosen.
+        # -- A word published to an idle writer need not be chosen.
         open_, next_queue, next_rc = Signal(), Signal(config.queue_bits), Signal()
         published = {kind: Signal(queues, name=f"{kind}_published") for kind in ("rc", "sc")}
         at_once = {kind: Signal(queues, name=f"{kind}_at_once") for kind in ("rc", "sc")}
@@ -149,7 +149,7 @@ class CompletionWriter(wiring.Component):
                 at_once[kind].eq(Mux(may & open_, published[kind] & ~(changed[kind] | flying[kind]), 0)),
             ]
 
-        # -- Read the chosen word as late as possible; without a look at ``at_once``, which comes late.
+        # -- Read the chosen word as late as possible, independently of ``at_once``, which is late-arriving.
         m.d.comb += [next_queue.eq(Mux(chosen, queue, self.publish.queue)), self.epoch.queue.eq(next_queue),
                      next_rc.eq(Mux(chosen, is_rc, self.publish.rc))]
         for kind in ("rc", "sc"):
@@ -165,7 +165,7 @@ class CompletionWriter(wiring.Component):
                                            self.publish.word)),
             ]
 
-        # No word is forgotten in a cycle with an answer.
+        # No word is discarded in a cycle with a response.
         answered = self.written.valid & ~self.written.id.notice
         writer, forget = self.written.id, self.forget.valid
         ends = {"rc": forget | (answered & writer.is_rc), "sc": forget | (answered & ~writer.is_rc)}

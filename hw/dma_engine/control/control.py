@@ -1,7 +1,7 @@
-"""Queue control: what software tells a queue, how a reset drains it, and the watchdog.
+"""Queue control: commands of software to queues, draining of a queue in a reset, and the watchdog.
 
-Registers -> QueueControl -> QueueStore, Scheduler, Retire.  A scanner visits one queue every 4 cycles; a
-reset takes as long as the queue's segments in flight and at most two rounds of the scanner more.
+Registers -> QueueControl -> QueueStore, Scheduler, Retire.  A scanner visits one queue every 4 cycles. A reset takes
+until the queue's segments in flight have ended, and at most two scanner rounds more.
 """
 
 from amaranth import *
@@ -19,14 +19,14 @@ __all__ = ["CommandSignature", "PendingSignature", "QueueControl", "ScanSignatur
 
 
 class CommandSignature(wiring.Signature):
-    """What software orders.
+    """Commands of software.
 
     Members
     -------
     valid : ``Out(1)``, command : ``Out``, queue : ``Out``
         A command to a queue; always taken. START is ignored while the queue is resetting.
     watchdog : ``Out(32)``
-        A level: cycles between two rounds in which a queue must show progress; 0 for never.
+        A level: cycles between two rounds in which a queue must make progress; 0 disables the watchdog.
     """
 
     def __init__(self, config):
@@ -34,21 +34,21 @@ class CommandSignature(wiring.Signature):
 
 
 class PendingSignature(wiring.Signature):
-    """Queues with completion words, with notices or words made of them, that are to be written or being written."""
+    """Queues with completion words, with notices or words made from them, that are waiting or in flight."""
 
     def __init__(self, config):
         super().__init__({"completions": Out(config.queues), "notices": Out(config.queues)})
 
 
 class ScanSignature(wiring.Signature):
-    """The scanner asks whether a queue has segments in flight; combinational.
+    """The scanner checks whether a queue has segments in flight; combinational.
 
     Members
     -------
     valid : ``Out(1)``, queue : ``Out``
-        It samples the answer in this cycle.
+        The scanner samples ``in_flight`` in this cycle.
     in_flight : ``In(1)``
-        The queue has segments in flight, descriptors asked for, or is being given up.
+        The queue has segments or descriptor reads in flight, or is being abandoned.
     """
 
     def __init__(self, config):
@@ -67,17 +67,17 @@ class QueueControl(wiring.Component):
     command : ``In(CommandSignature)``
     states : ``Out(QueueStatesSignature)``
     occupancy : ``In(OccupancySignature)``, held : ``In(queues)``, pending : ``In(PendingSignature)``
-        Queues with words, with an error, with words of completions to write.
+        Queues with words, with an error, with completion words to write.
     retired : ``In(RetiredSignature)``
     scan : ``Out(ScanSignature)``
     clear, flush : ``Out(QueueStrobeSignature)``
-        To the queue store: take words again; drop words.
+        To the queue store: accept words again; drop words.
     clears : ``Out(stream.Signature(op_layout))``
         CLEAR.
     scans : ``Out(stream.Signature(op_layout))``
-        RESET, when a queue is drained, and TIMEOUT.
+        RESET of a drained queue, and TIMEOUT.
     give_up : ``Out(1)``
-        The scanned queue is being reset, and the watchdog found that nothing of it ends any more.
+        The scanned queue is being reset, and the watchdog found no progress.
     """
 
     def __init__(self, config):
@@ -104,18 +104,18 @@ class QueueControl(wiring.Component):
             clears.i.valid.eq(command.valid & (command.command == Command.CLEAR)),
             clears.i.payload.kind.eq(OpKind.CLEAR),
             clears.i.payload.queue.eq(command.queue),
-            # A START forgives words that came too early, but not an overflow.
+            # A START clears early words, but not an overflow.
             self.clear.valid.eq(command.valid & (
                 (command.command == Command.CLEAR) | (command.command == Command.RESET)
                 | ((command.command == Command.START) & ~states.enabled.bit_select(command.queue, 1)))),
             self.clear.queue.eq(command.queue),
         ]
 
-        # -- The scanner: phase 0 looks, phase 3 acts.
+        # -- The scanner: phase 0 samples, phase 3 acts.
         scan = Signal(queue_bits + 2)
         queue = Signal(queue_bits)
         in_flight, act, round_ends = Signal(), Signal(), Signal()
-        stopped = Signal()              # nothing can have been scheduled since ``in_flight`` was looked at
+        stopped = Signal()              # nothing can have been scheduled since ``in_flight`` was sampled
         m.d.sync += scan.eq(scan + 1)
         m.d.comb += [
             queue.eq(scan[2:]),
@@ -127,7 +127,7 @@ class QueueControl(wiring.Component):
         def bit(bits):
             return bits.bit_select(queue, 1)
 
-        pending, resets = Signal(), Signal()        # as late as phase 2 knows it
+        pending, resets = Signal(), Signal()        # as of phase 2
         m.d.sync += [pending.eq(bit(self.pending.completions | self.pending.notices)), resets.eq(bit(states.resetting))]
         with m.If(scanned.valid):
             m.d.sync += [in_flight.eq(scanned.in_flight), stopped.eq(bit(states.resetting))]
@@ -146,7 +146,7 @@ class QueueControl(wiring.Component):
             found.i.payload.status.eq(Status.TIMEOUT),
         ]
 
-        # -- Watchdog: in a round that it asks for, each busy queue must have moved since the last such round.
+        # -- Watchdog: in each round that it checks, a busy queue must have made progress since the previous such round.
         left, due, counting = Signal(32), Signal(), Signal()
         progress = Signal(self.config.queues)
         busy, stuck = Signal(), Signal()

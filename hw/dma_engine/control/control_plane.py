@@ -1,4 +1,4 @@
-"""The control plane: what software configures, orders and reads.
+"""The control plane: configuration, commands and status registers for software.
 
     s_axil    ┌─────────────┐ configure, region, page, connection, targets, ablation
     ─────────▶│ front panel │────────────────────────────────────────────────────────▶ all subsystems
@@ -76,11 +76,11 @@ class ControlPlane(wiring.Component):
     init : ``In(SweepSignature)``
     s_axil : ``In(AxiLiteSignature)``, irq : ``Out(1)``
     configure, region, page, connection, targets, ablation : ``Out``
-        What software commits.
+        Configuration that software commits.
     states : ``Out(QueueStatesSignature)``, clear, flush : ``Out(QueueStrobeSignature)``
-        State bits of the queues; take words of a queue again; drop its words.
+        State bits of the queues; accept words of a queue again; drop its words.
     operations : ``Out(stream.Signature(op_layout))``, queue_events, word_events, ring_events : ``In(stream)``
-        On queues, in line with retirement; what other subsystems have to say about queues.
+        Operations on queues, ordered with retirement; events that other subsystems report.
     occupancy : ``In(OccupancySignature)``, held : ``In(queues)``, pending : ``In(PendingSignature)``
     rings_refusing : ``In(extended)``, rings : ``In(RingStatusSignature)``
         State of queues and rings.
@@ -88,11 +88,11 @@ class ControlPlane(wiring.Component):
         For inspection.
     scheduled : ``In(ScheduledSignature)``, retired : ``In(RetiredSignature)``, returned : ``In(ReturnedSignature)``
     epochs : array of ``In(EpochLookupSignature)``, phase : ``Out(1)``
-        Which life of its queue a segment belongs to, and which phase it is scheduled in.
+        The epoch and the phase of segments.
     give_up : ``Out(GiveUpSignature)``, given_up : ``Out(stream.Signature(done_layout))``
-        A queue is given up; its segments end.
+        A queue is abandoned; its segments end.
     words : ``In(WordStatusSignature)``, inside : ``In(extended)``, drain : ``Out(DrainSignature)``
-        What of it is on its way.
+        Its words and reads in flight.
     snapshot : ``Out(SnapshotSignature)``, histogram : ``Out(HistogramReadSignature)``
     outcome : ``In(OutcomeSignature)``, counts : ``In(Counts)``
     """
@@ -168,7 +168,7 @@ class ControlPlane(wiring.Component):
         wires.connect("inspector.retirement", "self.retirement")
         wires.broadcast("self.rings", "inspector.rings", "quiesce.rings")
 
-        # -- Lives of queues, and phases.
+        # -- Epochs and phases.
         wires.connect("inspector.window", "epochs.window")
         wires.connect("control.give_up", "epochs.request")
         wires.broadcast("epochs.give_up", "inspector.give_up", "self.give_up")

@@ -1,8 +1,8 @@
-"""Epochs: which segments still count, after a reset gave up those that memory never answered.
+"""Epochs: which segments still count after a reset abandoned outstanding responses.
 
-QueueControl -> Epochs -> Scheduler, CompletionWriter, Notices, Aligner, Retire.  A segment and a word carry their
-queue's epoch. Giving up a queue moves the queue to the next epoch and ends each place of its window in the memory's
-stead, one per cycle; what comes back later with an older epoch frees its tag and changes nothing else.
+QueueControl -> Epochs -> Scheduler, CompletionWriter, Notices, Aligner, Retire.  Segments and words carry their queue's
+epoch. To abandon a queue is to increment its epoch and to end each entry of its window in place of the memory, one per
+cycle. A later response with an older epoch only frees its tag.
 """
 
 from amaranth import *
@@ -20,10 +20,10 @@ __all__ = ["LOOKUPS", "EpochLookupSignature", "Epochs", "GiveUpSignature", "Wind
            "outside_bits"]
 
 LOOKUPS = 5
-"""Who looks up epochs: scheduler, aligner, retirement, completion writer, notices."""
+"""Look-up ports: scheduler, aligner, retirement, completion writer, notices."""
 
 RETURNING = 8
-"""Segments at most that have no tag, or none any more, and have not come to retirement: rejected ones among them."""
+"""Limit of segments without a tag that have not reached retirement, including rejected ones."""
 
 
 class EpochLookupSignature(wiring.Signature):
@@ -34,18 +34,18 @@ class EpochLookupSignature(wiring.Signature):
 
 
 class GiveUpSignature(wiring.Signature):
-    """Epochs gives up a queue whose reset waits for memory in vain.
+    """Epochs abandons a queue whose reset waits for memory in vain.
 
     Members
     -------
     valid : ``Out(1)``
-        ``queue`` is given up now: its next epoch begins in the next cycle.
+        ``queue`` is abandoned now: its next epoch begins in the next cycle.
     queue : ``Out``
-        Stays until ``scan``.
+        Stable until ``scan``.
     scan : ``Out(1)``
         ``queue`` may change in the next cycle.
     busy : ``Out(1)``
-        ``queue`` is being given up.
+        ``queue`` is being abandoned.
     """
 
     def __init__(self, config):
@@ -53,17 +53,17 @@ class GiveUpSignature(wiring.Signature):
 
 
 class WordStatusSignature(wiring.Signature):
-    """Words whose write responses belong to earlier lives of their queues, for epochs and for QUIESCE.
+    """Words whose write responses belong to earlier epochs of their queues, for Epochs and Quiesce.
 
     Members
     -------
     busy : ``Out(1)``
-        The queue that is given up is not settled: high from the cycle after, until a cycle without a response.
+        The abandoned queue is not settled: high from the next cycle until a cycle without a response.
     outside : ``Out(1)``
-        That queue, or the one last scanned, has responses outstanding that were given up. A register, high while
-        ``busy``, and after it or a scan until a cycle without a response.
+        That queue, or the one last scanned, has abandoned responses outstanding. A register, high while ``busy``,
+        and after it or a scan until a cycle without a response.
     outstanding : ``Out(1)``
-        Some queue has.
+        Some queue has abandoned responses outstanding.
     """
 
     def __init__(self):
@@ -71,7 +71,7 @@ class WordStatusSignature(wiring.Signature):
 
 
 class WindowSignature(wiring.Signature):
-    """The scanner shows the ends of a queue's window: its oldest segment, and the number of its next one."""
+    """The scanner shows both ends of a queue's window: its oldest segment, and the number of its next one."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "head": Out(config.index_width),
@@ -79,16 +79,16 @@ class WindowSignature(wiring.Signature):
 
 
 def outside_bits(config):
-    """Bits that count the segments between scheduler and retirement: in the legalizer, with a tag, or returning."""
+    """Width of the count of segments between scheduler and retirement: in the legalizer, with a tag, or returning."""
     return (SEGMENT_PLACES + config.tags + RETURNING).bit_length()
 
 
 class Epochs(wiring.Component):
-    """Keep the epochs of all queues, and give up one queue at a time.
+    """Keep the epochs of all queues, and abandon one queue at a time.
 
-    Segments and words with an old epoch must not be taken for new ones when epochs come round. So a queue can be given
-    up again only while fewer than ``2**EPOCH_WIDTH - 1`` of its epochs may have some outside; that starts anew
-    whenever none of the queue is outside.
+    Segments and words with an old epoch must not be taken for new ones when the epoch number wraps. So a queue can
+    be abandoned only while fewer than ``2**EPOCH_WIDTH - 1`` of its epochs may have responses outstanding; this count
+    restarts whenever the queue has none outstanding.
 
     Parameters
     ----------
@@ -101,14 +101,14 @@ class Epochs(wiring.Component):
     scheduled : ``In(ScheduledSignature)``, returned : ``In(ReturnedSignature)``
     window : ``In(WindowSignature)``
     request : ``In(1)``
-        Give up the queue last scanned; ignored while another one is being given up.
+        Abandon the queue last scanned; ignored while another one is being abandoned.
     inside : ``In(extended)``
-        Queues with notices in the engine, which cannot be given up now.
+        Queues with notices in the engine, which cannot be abandoned now.
     words : ``In(WordStatusSignature)``, drain : ``Out(DrainSignature)``
-        What of a queue is outside, or past the last place where it can be switched off.
+        What a queue has outstanding, or in stages that can no longer discard it.
     give_up : ``Out(GiveUpSignature)``
     ends : ``Out(stream.Signature(done_layout))``
-        Ends of the segments given up.
+        Ends of the abandoned segments.
     """
 
     def __init__(self, config):
@@ -139,7 +139,7 @@ class Epochs(wiring.Component):
             m.d.comb += [table.read[0].addr.eq(queue), table.write.addr.eq(queue), table.write.en.eq(strobe),
                          table.write.data.eq(table.read[0].data + 1), table.read[1].addr.eq(self.window.queue)]
 
-        # -- The queue last looked at.
+        # -- The queue last scanned.
         window, give_up = self.window, self.give_up
         queue, place, tail = Signal(config.queue_bits), Signal.like(window.head), Signal.like(window.tail)
         outside, walking, clean = Signal(), Signal(), Signal()
@@ -162,7 +162,7 @@ class Epochs(wiring.Component):
             m.d.sync += [queue.eq(window.queue), place.eq(window.head), tail.eq(window.tail),
                          outside.eq(sent.read[1].data != back.read[1].data)]
 
-        # -- Its window, place by place.
+        # -- Its window, entry by entry.
         m.d.comb += [
             self.ends.valid.eq(walking),
             self.ends.payload.queue.eq(queue), self.ends.payload.index.eq(place),

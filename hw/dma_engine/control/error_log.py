@@ -1,9 +1,9 @@
-"""Error log: what failed, in order, with a place for each queue.
+"""Error log: failures in order, with one entry per queue.
 
 Retire -> ErrorLog -> registers.  Latency: 1 cycle from a failure to its entry.  Throughput: one failure per cycle.
 
-A queue has one place: while an entry of it waits, its further failures are only counted. So no tenant can push out
-another's entry, or make software's loop endless: entries that wait are at most as many as there are queues.
+While a queue has an entry in the log, its further failures are only counted. So no tenant can displace another's
+entry or make software's loop endless: the log holds at most one entry per queue.
 """
 
 from amaranth import *
@@ -19,11 +19,11 @@ __all__ = ["ErrorLog"]
 
 
 class ErrorLog(wiring.Component):
-    """Keep the oldest failure of each queue that software has not popped.
+    """Keep the oldest failure of each queue until software pops it.
 
-    Software reads entries and pops them until it reads that there is none. It reads so when it has popped as many as
-    there are queues, too, though a queue that goes on failing has entered again: all that waited at the loop's
-    beginning have come by then, and what has entered since is there for the next loop.
+    Software reads and pops entries until the log reads as empty. The log also reads as empty once as many entries as
+    there are queues have been popped, though a queue that fails repeatedly may have entered again: all entries that
+    waited when the loop began have been read by then, and newer ones are left for the next loop.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class ErrorLog(wiring.Component):
     pop : ``In(1)``
         Drop the oldest entry; ignored unless ``valid``.
     lost : ``Out(32)``
-        Failures that were only counted. Wraps.
+        Failures that were only counted. The count wraps.
     """
 
     def __init__(self, config):
@@ -56,7 +56,7 @@ class ErrorLog(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         queues, init = self.config.queues, SweepSignature(self.config)
-        # A queue has an entry while the two sides have not turned equally often.
+        # A queue has an entry while the two sides have toggled an unequal number of times.
         m.submodules.entered = entered = Table(1, depth=queues, reads=1, init=init)
         m.submodules.popped = popped = Table(1, depth=queues, reads=1, init=init)
         m.submodules.entries = entries = Queue(
@@ -77,7 +77,7 @@ class ErrorLog(wiring.Component):
         with m.If(self.failed & ~enters):
             m.d.sync += self.lost.eq(self.lost + 1)
 
-        gone = Signal(range(queues + 1))        # entries popped since software read that there is none
+        gone = Signal(range(queues + 1))        # entries popped since software read the log as empty
         m.d.comb += [
             self.valid.eq(entries.o.valid & ~gone[-1]),
             entries.o.ready.eq(self.pop & ~gone[-1]),

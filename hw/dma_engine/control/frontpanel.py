@@ -1,4 +1,4 @@
-"""Front panel: the registers, and what stands directly behind them.
+"""Front panel: the register bank and the state directly behind it.
 
 s_axil -> FrontPanel -> tables and QueueControl.  Latency as ``hw.regs.RegisterBank``.
 """
@@ -50,7 +50,7 @@ class FrontPanel(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-        The bus waits during the sweep, which would undo what software writes.
+        The bus stalls during the sweep, which would overwrite what software writes.
     bus : ``In(AxiLiteSignature)``
     configure : ``Out(QueueWriteSignature)``, region : ``Out(RegionWriteSignature)``
     page : ``Out(PageWriteSignature)``, connection : ``Out(ConnectionWriteSignature)``
@@ -101,13 +101,13 @@ class FrontPanel(wiring.Component):
         return m
 
     def _totals(self, m, bank):
-        # Their registers follow one another: the lowest bits of a word's address tell them apart.
+        # Their registers are contiguous: the lowest bits of a word's address select one.
         described, width = bank.register_map, (len(COUNTERS) - 1).bit_length()
         rows = {name.lower(): (described[f"COUNT_{name}"].offset >> 2) % (1 << width) for name, _ in COUNTERS}
         m.submodules.totals = totals = Totals(
             self.config, {name: (row, (1 << len(self.counts[name])) - 1) for name, row in rows.items()})
         connect(m, flipped(self.init), totals.init)
-        m.d.sync += totals.happened.eq(self.counts)     # they come from all over the engine
+        m.d.sync += totals.happened.eq(self.counts)     # their sources are all over the engine
         m.d.comb += totals.row.eq(bank.reading[2:])
         m.d.comb += [getattr(bank, f"count_{name}").value.eq(totals.total) for name in rows]
 

@@ -1,7 +1,7 @@
-"""Inspection: the window of one queue, for software and for the scanner in turns.
+"""Inspection: the window of one queue, read by software and by the scanner.
 
 FrontPanel, QueueControl -> QueueInspector -> Scheduler, Retire (lookups) -> FrontPanel, QueueControl, Epochs.
-Latency: none.  Throughput: one queue per cycle; the scanner goes first.
+Latency: none.  Throughput: one queue per cycle; the scanner has priority.
 """
 
 from amaranth import *
@@ -26,7 +26,7 @@ class InspectSignature(wiring.Signature):
     -------
     queue : ``Out``
     valid : ``In(1)``
-        The other members are of that queue in this cycle: the scanner does not use the lookups.
+        The other members belong to that queue in this cycle: the scanner does not use the look-ups.
     in_flight : ``In``, word : ``In(CompletionLayout)``
         Segments in flight, and the counters.
     """
@@ -49,7 +49,7 @@ class QueueInspector(wiring.Component):
     tail : ``Out(TailLookupSignature)``, retirement : ``Out(RetirementLookupSignature)``
     rings : ``In(RingStatusSignature)``, give_up : ``In(GiveUpSignature)``
     window : ``Out(WindowSignature)``
-        What the scanner sees, for epochs.
+        The scanner's view, for epochs.
     """
 
     def __init__(self, config):

@@ -21,7 +21,7 @@ class InterruptModeration(wiring.Component):
     i : ``In(1)``
         A request wants an interrupt.
     count, cycles : ``In``
-        Raise at so many, or so many cycles after the first; 0 for neither. If both are 0, at once.
+        Raise after ``count`` requests, or ``cycles`` after the first; 0 disables a limit. If both are 0, at once.
     o : ``Out(1)``
         Combinational.
     """
@@ -31,14 +31,14 @@ class InterruptModeration(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Cycles since the first, with the one that comes.
+        # Cycles since the first request, including the current one.
         waiting, waited = Signal(MODERATION_WIDTH), Signal(MODERATION_WIDTH, init=1)
         less = Signal(MODERATION_WIDTH)
         arrived, wanted, enough, late, over = (Signal() for _ in range(5))
         m.d.sync += [arrived.eq(self.i), less.eq(-self.count), over.eq(self.cycles.any() & (waited >= self.cycles))]
         m.d.comb += [
             wanted.eq(arrived | waiting.any()),
-            # Whether waiting + arrived >= count, as one carry chain.
+            # ``waiting + arrived >= count`` as one carry chain.
             enough.eq(less.any() & (waiting + less + arrived)[MODERATION_WIDTH]),
             late.eq(over & waiting.any()),
             self.o.eq(wanted & (enough | late | ~(self.count.any() | self.cycles.any()))),
@@ -47,6 +47,6 @@ class InterruptModeration(wiring.Component):
             m.d.sync += [waiting.eq(0), waited.eq(1), over.eq(0)]
         with m.Else():
             m.d.sync += waiting.eq(waiting + (arrived & ~waiting.all()))
-            # A first request has waited for a cycle when it is seen to wait.
+            # A first request has already waited for a cycle when it is counted.
             m.d.sync += waited.eq(Mux(wanted, waited + ~waited.all(), 1))
         return m

@@ -1,4 +1,4 @@
-"""Operations on queues, from all their sources, in line with the retirement of their segments.
+"""Operations on queues, merged from all sources and ordered with the retirement of segments.
 
 QueueControl, QueueStore, Completion, Rings -> Operations -> Retire.  Latency: none; up to 1 cycle with
 ``registered_operations``.  Throughput: one operation per cycle.
@@ -26,7 +26,7 @@ class Operations(wiring.Component):
     clears, scans : ``In(stream.Signature(op_layout))``
         From queue control.
     queues, words, rings : ``In(stream.Signature(event_layout))``
-        Words and doorbells that were refused, words that could not be written.
+        Refused words and doorbells, failed writes of words.
     o : ``Out(stream.Signature(op_layout))``
     """
 

@@ -1,7 +1,7 @@
-"""Quiesce: when has everything ended that was looked up before now?
+"""Quiesce: detects when all segments scheduled before a start have ended.
 
 Scheduler, Retire -> Quiesce -> registers.  Segments are scheduled in one of two phases. To quiesce is to change the
-phase and to wait until no segment of the old one is under way; nothing stops meanwhile.
+phase and to wait until no segment of the old phase is in flight; the engine keeps running.
 """
 
 from amaranth import *
@@ -18,14 +18,14 @@ __all__ = ["Quiesce", "QuiesceSignature"]
 
 
 class QuiesceSignature(wiring.Signature):
-    """Software waits until everything has ended that was looked up before now.
+    """Software waits until every segment looked up before the start has ended.
 
     Members
     -------
     start : ``Out(1)``
-        Also while busy: then ``busy`` lasts until what was scheduled before this start has ended as well.
+        Also accepted while busy: ``busy`` then lasts until segments scheduled before this start have ended as well.
     busy : ``In(1)``
-        From the cycle after ``start``, and while memory owes responses to queues that were given up.
+        From the cycle after ``start``; also while abandoned queues have responses outstanding.
     """
 
     def __init__(self):
@@ -43,9 +43,9 @@ class Quiesce(wiring.Component):
     -------
     software : ``In(QuiesceSignature)``
     words : ``In(WordStatusSignature)``, rings : ``In(RingStatusSignature)``
-        Words and reads of descriptors that memory has not answered, of queues that were given up.
+        Outstanding responses to words and descriptor reads of abandoned queues.
     phase : ``Out(1)``
-        Of the segments whose regions are looked up in this cycle.
+        Phase of the segments whose regions are looked up in this cycle.
     scheduled : ``In(ScheduledSignature)``, returned : ``In(ReturnedSignature)``
         A segment is scheduled at most one cycle after its lookup.
     """
@@ -68,11 +68,11 @@ class Quiesce(wiring.Component):
                 goes.eq(self.returned.valid & (self.returned.phase == phase)),
             ]
             with m.If(comes & ~goes):
-                m.d.sync += [count.eq(count + 1), Assert(~count.all(), Format("more segments are under way than fit"))]
+                m.d.sync += [count.eq(count + 1), Assert(~count.all(), Format("too many segments are in flight"))]
             with m.If(goes & ~comes):
                 m.d.sync += count.eq(count - 1)
 
-        # Right after a change, the last segments of the old phase are not counted yet.
+        # Directly after a change, the last segments of the old phase are not counted yet.
         asked, changed, draining = Signal(), Signal(2), Signal()
         m.d.comb += [
             draining.eq(changed.any() | (Mux(self.phase, counts[0], counts[1]) != 0)),

@@ -1,9 +1,9 @@
-"""Totals: how often things happened since ``rst``, in one LUT RAM.
+"""Totals: event counts since ``rst``, in one LUT RAM.
 
-engine -> Totals -> registers.  Latency: up to 17 cycles from an event to its total.  Throughput: each event in each
+engine -> Totals -> registers.  Latency: up to 17 cycles from an event to its total.  Throughput: every event, every
 cycle.
 
-What comes is kept in a few bits per event; these are added to the totals in turn, one total per cycle.
+Each event is first counted in a few bits; these counts are added to the totals in turn, one total per cycle.
 """
 
 from amaranth import *

@@ -1,4 +1,4 @@
-"""ARK words: what stores to the pages of queues in ARK mode ask for.
+"""ARK words: translates stores to the pages of queues in ARK mode into native words.
 
 Doorbell -> ArkWords -> QueueStore.  Latency: none for stores to other queues; 2 cycles for ARK words.  Throughput: a
 store per cycle; an ARK word every 3 cycles.
@@ -25,10 +25,10 @@ HALF_BITS = 64
 
 
 class ArkWords(wiring.Component):
-    """Make native words of ARK words, and pass on all other stores as the native words that they are.
+    """Translate ARK words into native words, and pass on stores to other queues unchanged.
 
-    Of a 16-byte store to a queue in ARK mode, each half may hold a word; the lower one comes first. A half whose bits
-    are all set is empty. Segment IDs become numbers of regions here, connections are looked up here.
+    A 16-byte store to a queue in ARK mode may hold a word in each half; the lower one comes first. A half with all bits
+    set is empty. Segment IDs become region numbers here, and connections are looked up here.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class ArkWords(wiring.Component):
     configure : ``In(QueueWriteSignature)``
         Ignored for queues that are not extended.
     connection : ``In(ConnectionWriteSignature)``
-        Words that come later see the new entry.
+        Later words use the new entry.
     i : ``In(stream.Signature(store_layout))``, refused : ``Out(1)``
-        Stores; a word of the one transferred in this cycle is refused.
+        Stores; a word of the store transferred in this cycle is refused.
     o : ``Out(ArrivalSignature)``
     """
 
@@ -65,7 +65,7 @@ class ArkWords(wiring.Component):
         for table in (modes, connections):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         settings, known = modes.read[0].data, Signal(Connection)
-        # As in ``modes``, and there much earlier in a cycle.
+        # Equal to ``modes``, and settled much earlier in the cycle.
         active = Signal(config.extended)
         with m.If(modes.write.en):
             m.d.sync += active.bit_select(self.configure.queue[:config.extended_bits], 1).eq(self.configure.ark.active)
@@ -77,7 +77,7 @@ class ArkWords(wiring.Component):
             connections.write.data.eq(self.connection.entry),
         ]
 
-        # -- Halves with words, one after the other; ``upper`` is the one looked at.
+        # -- Halves with words, in order; ``upper`` selects the present one.
         ark, second, upper, more = Signal(), Signal(), Signal(), Signal()
         has = store.words
         m.d.comb += [
@@ -86,7 +86,7 @@ class ArkWords(wiring.Component):
             more.eq(~upper & has[1]),
         ]
 
-        # -- An ARK word's connection is looked up in one cycle, it is translated in the next, and goes on in the third.
+        # -- An ARK word takes three cycles: its connection is looked up, it is translated, it leaves.
         word = ArkLayout(Mux(upper, store.data[HALF_BITS:], store.data[:HALF_BITS]))
         staged = Signal(data.StructLayout({
             "check": Check, "src_region": REGION_ID_WIDTH, "dst_region": REGION_ID_WIDTH, "length": LENGTH_WIDTH,
@@ -121,7 +121,7 @@ class ArkWords(wiring.Component):
         return m
 
     def _translate(self, m, staged, word, whole, settings, known):
-        """What is staged of an ARK word."""
+        """Layout of a staged ARK word."""
         regions = {"src": Signal(REGION_ID_WIDTH + 1), "dst": Signal(REGION_ID_WIDTH + 1)}
         malformed, unknown = Signal(), Signal()
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Arrivals: words of doorbells and of descriptor rings take turns on their way to the queues.
+"""Arrivals: merges the words of doorbells and of descriptor rings, in turn.
 
 ArkWords, RingExpand -> Arrivals -> QueueStore.  Latency: none; up to 1 cycle with ``registered_arrivals``.
 Throughput: one word per cycle.
@@ -17,7 +17,7 @@ __all__ = ["Arrivals"]
 
 
 class Arrivals(wiring.Component):
-    """Merge two sources. A ring's words are never refused, as it sends only as many as its queue has room for.
+    """Merge two sources. A ring's words are never refused: it has a credit for each.
 
     Parameters
     ----------

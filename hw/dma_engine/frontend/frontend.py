@@ -52,7 +52,7 @@ __all__ = ["FrontEnd", "FrontEndActivitySignature"]
 
 
 class FrontEndActivitySignature(wiring.Signature):
-    """What the front end does in this cycle, for counters and traces: a word was accepted, was refused; a pick was
+    """Events of the front end in this cycle, for counters and traces: a word was accepted or refused; a pick was
     dropped.
     """
 
@@ -62,7 +62,7 @@ class FrontEndActivitySignature(wiring.Signature):
 
 
 class FrontEnd(wiring.Component):
-    """Take words, pick one segment per cycle, and check it. Only connects.
+    """Accept words, pick one segment per cycle, and check it. Only connects.
 
     Parameters
     ----------
@@ -74,17 +74,17 @@ class FrontEnd(wiring.Component):
     s_axi_db : ``In(AxiSignature)``
         Doorbells.
     configure, region, page, connection, targets : ``In``
-        What software commits to tables and settings.
+        Tables and settings that software commits.
     queues : ``In(QueueStatesSignature)``, held : ``In(queues)``
     clear, flush : ``In(QueueStrobeSignature)``
-        Take words of a queue again; drop its words.
+        Accept words of a queue again; drop its words.
     events : ``Out(stream.Signature(event_layout))``, occupancy : ``Out(OccupancySignature)``
-        Of queues that refuse words; state of the queues.
+        Events of queues that refuse words; state of the queues.
     tails : ``Out(TailPortSignature)``, ring_words : ``In(stream)``, consumed : ``Out(QueueStrobeSignature)``
         Descriptor rings.
     retired : ``In(RetiredSignature)``, returned : ``In(ReturnedSignature)``
     head : ``Out(HeadLookupSignature)``, epoch : ``Out(EpochLookupSignature)``, phase : ``In(1)``
-        Lookups of the scheduler; the phase of the segments that it looks up.
+        Look-ups of the scheduler; the phase of the segments that it looks up.
     lookup : ``In(TailLookupSignature)``, settings : ``In(SettingsLookupSignature)``
     scheduled : ``Out(ScheduledSignature)``, segments : ``Out(stream.Signature(segment_layout))``
     activity : ``Out(FrontEndActivitySignature)``

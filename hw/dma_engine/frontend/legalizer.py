@@ -1,11 +1,11 @@
-"""From a scheduled segment to two checked byte addresses and burst sizes.
+"""The legalizer: turns a scheduled segment into two checked byte addresses and burst sizes.
 
 Scheduler, RegionTable, PageTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, 3 with ``legalizer_output_register``,
-and the time in the queue at the end until ReadIssue takes the segment.  Throughput: one segment per cycle.  The
-pipeline never stalls: the scheduler issues a segment only when the queue has a free entry for it.  One long carry chain
-per stage.
+and the wait in the output queue until ReadIssue takes the segment.  Throughput: one segment per cycle.  The pipeline
+never stalls: the scheduler issues a segment only when the output queue has a free entry for it.  Each stage has one
+long carry chain.
 
-A segment that fails a check goes on with its status and is never issued to memory.
+A segment that fails a check passes through with its status and is never issued to memory.
 """
 
 from amaranth import *
@@ -44,32 +44,33 @@ __all__ = ["AbortSignature", "EnteredSignature", "Legalizer", "RegionEntriesSign
 
 
 class RegionEntriesSignature(wiring.Signature):
-    """The entries of a segment's two regions, from the region table in the cycle of the segment."""
+    """The entries of a segment's two regions, read from the region table in the segment's cycle."""
 
     def __init__(self):
         super().__init__({"src": Out(RegionEntry), "dst": Out(RegionEntry)})
 
 
 class AbortSignature(wiring.Signature):
-    """A segment of that queue and lap failed its checks: the scheduler ends its request with the next segment."""
+    """A segment of this queue and generation failed its checks: the scheduler ends its request with the next
+    segment."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "lap": Out(1)})
 
 
 class EnteredSignature(wiring.Signature):
-    """A segment has entered the pipeline; it will return with just that size in bytes, less one, and that target."""
+    """A segment has entered the pipeline; it will return with this size in bytes, less one, and this target."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "size": Out(config.segment_bits), "target": Out(range(TARGETS))})
 
 
 class Legalizer(wiring.Component):
-    """Check a segment's request against regions, rights, bounds and domain, and work out its addresses.
+    """Check a segment's request against regions, rights, bounds and domain, and compute its addresses.
 
-    Checks cover the whole request, so that every segment of a bad request fails, and before any byte of
-    it has moved. Only pages are looked up segment by segment: in a paged region an offset is one from the start of
-    ``first_page``, and the numbers of its pages follow on each other.
+    Checks cover the whole request, so that every segment of a bad request fails, and before any of its bytes moves.
+    Only pages are looked up per segment: an offset in a paged region counts from the start of ``first_page``, and page
+    numbers are consecutive.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class Legalizer(wiring.Component):
     Members
     -------
     scheduled : ``In(ScheduledSignature)``
-        A segment; its regions' entries and its queue's settings come in the same cycle.
+        A segment, together with its regions' entries and its queue's settings.
     regions : ``In(RegionEntriesSignature)``, settings : ``In(QueueSettings)``
     pages : ``Out(PageLookupSignature)``
     o : ``Out(stream.Signature(segment_layout))``, issued : ``Out(1)``
@@ -164,12 +165,12 @@ class Legalizer(wiring.Component):
                 a[f"{side}_attributes"].eq(entry.attributes),
                 a[f"{side}_paged"].eq(entry.paged), a[f"{side}_large"].eq(entry.large),
             ]
-        # The page number of a source is part of its position; large pages are 32 small ones.
+        # The page number is part of a source position; a large page counts as 32 small ones.
         src_paged = Signal()
         m.d.comb += src_paged.eq(regions.src.paged & ~front.signal)
         first = Mux(src_paged, Mux(regions.src.large, regions.src.first_page << (LARGE_PAGE_BITS - SMALL_PAGE_BITS),
                                    regions.src.first_page), 0)
-        # A signal has no source: its value takes the way of the source's address.
+        # A signal has no source: its value uses the source address's registers.
         m.d.sync += [a.bad[index].eq(bad[status.name] & ~(front.signal & status.name.startswith("SRC")))
                      for index, status in enumerate(CHECKS)]
         m.d.sync += a.src_paged.eq(src_paged)
@@ -231,7 +232,7 @@ class Legalizer(wiring.Component):
             missing[Status.DST_PAGE].eq(b.dst_paged & ~pages.dst.present),
         ]
 
-        # An aborted request ends with whatever its first failing segment said; this one must not move data.
+        # An aborted request reports the status of its first failing segment; this segment must not move data.
         m.d.comb += status.eq(Mux(b.aborted, Status.MALFORMED, Status.OK))
         found = [*((code, b.bad[index]) for index, code in enumerate(CHECKS)), *missing.items()]
         for code, wrong in reversed(found):
@@ -261,7 +262,7 @@ class Legalizer(wiring.Component):
             segment.src_beats.eq(b.src_beats),
             segment.first_beats.eq(b.first_beats), segment.crosses.eq(b.crosses),
         ]
-        # After DST_PAGE the request goes on, for SRC_PAGE of a later segment goes before it.
+        # DST_PAGE does not end the request: SRC_PAGE of a later segment takes precedence.
         m.d.comb += [
             segment.bad.eq(b.aborted | b.bad.as_value().any() | Cat(missing.values()).any()),
             self.abort.valid.eq(b_valid & (b.bad.as_value().any() | missing[Status.SRC_PAGE]) & ~b.last),
@@ -275,16 +276,16 @@ CHECKS = [
     Status.SRC_REGION, Status.SRC_DOMAIN, Status.SRC_RIGHTS, Status.SRC_BOUNDS,
     Status.DST_REGION, Status.DST_DOMAIN, Status.DST_RIGHTS, Status.DST_BOUNDS,
 ]
-"""Checks from the first to report to the last; missing pages come behind them."""
+"""Checks in order of precedence; missing pages come last."""
 
 
 def _page(position, large):
-    """Number of the page that holds a position, of either size."""
+    """Number of the page, of either size, that contains a position."""
     return Mux(large, position[LARGE_PAGE_BITS:], position[SMALL_PAGE_BITS:])
 
 
 def _in_frame(address, paged, large, entry):
-    """``address``, or if ``paged``, its place in the page that lies at the entry's frame."""
+    """``address``, or if ``paged``, its offset in the page at the entry's frame."""
     small, shared = LARGE_PAGE_BITS - SMALL_PAGE_BITS, address[SMALL_PAGE_BITS:LARGE_PAGE_BITS]
     return Cat(address[:SMALL_PAGE_BITS], Mux(paged & ~large, entry.frame[:small], shared),
                Mux(paged, entry.frame[small:], address[LARGE_PAGE_BITS:]))

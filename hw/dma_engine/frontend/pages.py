@@ -1,6 +1,6 @@
-"""The page table: where the pages of paged regions are.
+"""The page table: addresses of the pages of paged regions.
 
-Legalizer -> PageTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source page, the page behind it, and one
+Legalizer -> PageTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source page with its successor, and one
 destination page per cycle.
 """
 
@@ -18,7 +18,7 @@ from hw.stream.storage import read_late
 __all__ = ["PAGE_NUMBER_WIDTH", "PageLookupSignature", "PageTable"]
 
 PAGE_NUMBER_WIDTH = OFFSET_WIDTH + 1 - SMALL_PAGE_BITS
-"""Bits of a page number before it is known to be in the table."""
+"""Width of a page number that may exceed the table."""
 
 
 class PageLookupSignature(wiring.Signature):
@@ -27,9 +27,9 @@ class PageLookupSignature(wiring.Signature):
     Members
     -------
     src_page, dst_page : ``Out``
-        Numbers of pages; one beyond the table is of a page that is not present.
+        Page numbers; a number beyond the table denotes a page that is not present.
     src, next, dst : ``In(PageEntry)``
-        Entries one cycle after their numbers; ``next`` is of the page behind ``src_page``, where that is present.
+        Entries one cycle after their numbers; ``next`` belongs to the page after ``src_page``, if that one is present.
     """
 
     def __init__(self):
@@ -38,9 +38,10 @@ class PageLookupSignature(wiring.Signature):
 
 
 class PageTable(wiring.Component):
-    """Three copies of the table, one of them shifted by a row: for pages behind others.
+    """Three copies of the table, one of them shifted by a row for the page after a source page.
 
-    The sweep after reset leaves no page present. Numbers beyond the table are of pages that are not present.
+    The sweep after reset marks all pages as not present. Page numbers beyond the table denote pages that are not
+    present.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class PageTable(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     write : ``In(PageWriteSignature)``
-        Segments looked up before may be under way to the old frame: see the quiesce rule in the documentation.
+        Segments looked up earlier may be in flight to the old frame: see the quiesce rule in the documentation.
     lookup : ``In(PageLookupSignature)``
     """
 

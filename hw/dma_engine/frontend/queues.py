@@ -1,8 +1,8 @@
-"""The queues: words wait here until the scheduler has cut them into segments.
+"""The queues: store words until the scheduler has cut them into segments.
 
-Doorbell -> QueueStore -> Scheduler.  A word that meets an empty queue goes straight to the front
-entry: 1 cycle.  Otherwise it waits in block RAM, is read when its queue is picked, and moves up in the cycle in which
-the entry before it is consumed.  Throughput: one word in and one out per cycle, from one queue too.
+Doorbell -> QueueStore -> Scheduler.  A word for an empty queue bypasses block RAM to the head entry: 1 cycle.
+Otherwise it waits in block RAM, is read when its queue is picked, and becomes the head entry in the cycle in which the
+previous one is consumed.  Throughput: one word in and one out per cycle, even from a single queue.
 """
 
 from amaranth import *
@@ -22,13 +22,13 @@ __all__ = ["ArrivalSignature", "FrontPortSignature", "OccupancySignature", "Queu
 
 
 class ArrivalSignature(wiring.Signature):
-    """A stream of words whose receiver may refuse each.
+    """A stream of words, each of which the receiver may refuse.
 
     Members
     -------
     valid : ``Out(1)``, ready : ``In(1)``, payload : ``Out(arrival_layout)``
     refused : ``In(1)``
-        The word is refused; with the transfer, combinational.
+        The word is refused; valid with the transfer, combinational.
     """
 
     def __init__(self, config):
@@ -36,26 +36,26 @@ class ArrivalSignature(wiring.Signature):
 
 
 class FrontPortSignature(wiring.Signature):
-    """The scheduler picks queues and consumes the requests in their front entries.
+    """The scheduler picks queues and consumes the requests in their head entries.
 
     Members
     -------
     ready : ``In(queues)``
-        Queues with a request in their front entry.
+        Queues with a request in their head entry.
     more : ``In(queues)``
-        Queues with words behind it.
+        Queues with further words behind it.
     arriving : ``In(1)``, arriving_queue : ``In``
-        A word becomes the queue's front entry, and ``ready`` in the next cycle.
+        A word becomes the queue's head entry; ``ready`` follows in the next cycle.
     pick : ``Out(1)``, pick_queue : ``Out``
-        A queue whose front entry is looked up in the next cycle.
+        A queue whose head entry is looked up in the next cycle.
     queue : ``Out``
-        The queue that was picked in the cycle before. If its front entry is empty, the next word moves up now.
+        The queue picked in the previous cycle. If its head entry is empty, the next word moves up now.
     front : ``In(front_layout)``
-        Front entry of ``queue``, combinational.
+        Head entry of ``queue``, combinational.
     consume : ``Out(1)``
-        All of it is scheduled.
+        The request is completely scheduled.
     flush : ``Out(1)``, flush_queue : ``Out``
-        Drop the words of a queue; nothing is picked in this cycle, nor in the one before.
+        Drop the words of a queue; nothing is picked in this cycle or the previous one.
     """
 
     def __init__(self, config):
@@ -75,26 +75,25 @@ class OccupancySignature(wiring.Signature):
     ready, more : ``Out(queues)``
         As in :class:`FrontPortSignature`.
     refusing : ``Out(queues)``
-        Queues that refuse words because they refused one before.
+        Queues that refuse all words after a first refusal.
     """
 
     def __init__(self, config):
         super().__init__({name: Out(config.queues) for name in ("ready", "more", "refusing")})
 
 _stored_layout = data.StructLayout({"word": NativeLayout, "tag": 16})
-"""The opcode is a ``_Kind``; two of the reserved flags say whether a record is due, and whether the word is its
+"""The opcode is a ``_Kind``; two of the reserved flags state whether a record is due, and whether the word is its
 descriptor's last."""
 
 SIGNAL_BYTES = 8
 
 _END, _CLOSES = 4, 5
 _ARK = 2
-"""Bit of a ``_Kind`` that only those of ARK words have."""
+"""Bit of a ``_Kind`` that is set only for ARK words."""
 
 
 class _Kind(enum.Enum, shape=4):
-    """What is known of a stored word; of an unreadable one, its descriptor could not be read. An empty one is none of
-    the others."""
+    """Classification of a stored word. UNREADABLE: its descriptor could not be read. EMPTY: none of the others."""
 
     MALFORMED = 0
     COPY = Opcode.COPY
@@ -107,7 +106,7 @@ class _Kind(enum.Enum, shape=4):
 
 
 class QueueStore(wiring.Component):
-    """Hold ``queue_depth`` words per queue in one block RAM, and each queue's first request decoded.
+    """Hold ``queue_depth`` words per queue in one block RAM, and the decoded first request of each queue.
 
     Parameters
     ----------
@@ -117,10 +116,10 @@ class QueueStore(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     i : ``In(ArrivalSignature)``
-        Waits only for room among the events, never for a full queue: its words are refused.
+        Stalls only while the event queue is full; words for a full queue are refused.
     queues : ``In(QueueStatesSignature)``
     clear : ``In(QueueStrobeSignature)``
-        Forget that a word of the queue was refused.
+        Accept words of the queue again after a refusal.
     events : ``Out(stream.Signature(event_layout))``
         OVERFLOW or DISABLED, once per queue until it is cleared.
     fronts : ``In(FrontPortSignature)``
@@ -167,9 +166,9 @@ class QueueStore(wiring.Component):
             self.posted.queue.eq(self.i.payload.queue),
             self.refused.eq(self.i.valid & self.i.ready & self.i.refused),
         ]
-        fetched, load = Signal(), Signal()      # the next word is out of the ring; it moves up
+        fetched, load = Signal(), Signal()      # the next word was read from the ring; it moves up
 
-        # -- A word arrives: to the front entry, to the ring, or refused.
+        # -- A word arrives: it goes to the head entry or to the ring, or is refused.
         queue, stored = self.i.payload.queue, self._encode(m)
         full, accept, overflow = Signal(), Signal(), Signal()
         push, direct = Signal(), Signal()
@@ -180,17 +179,17 @@ class QueueStore(wiring.Component):
             heads.read[0].addr.eq(queue),
             tails.read[0].addr.eq(queue),
             full.eq((heads.read[0].data ^ tails.read[0].data) == depth),
-            self.i.ready.eq(events.level + events.i.valid < events.depth),      # one may be on its way there
+            self.i.ready.eq(events.level + events.i.valid < events.depth),      # one may be in flight to it
             arrives.eq(self.i.valid & self.i.ready),
             accept.eq(_bit(enabled & ~refusing, queue)),
-            # Without a look at ``load``, which comes late.
+            # Independent of ``load``, which is late-arriving.
             direct.eq(arrives & _bit(enabled & ~(refusing | ready | more), queue) & ~fetched),
             port.arriving.eq(direct), port.arriving_queue.eq(queue),
             overflow.eq(accept & full),
             self.i.refused.eq(~accept | (overflow & ~direct)),
             push.eq(arrives & accept & ~direct & ~full),
         ]
-        # What is refused is known late.
+        # Refusals are late-arriving.
         late, late_queue, late_enabled = Signal(), Signal.like(queue), Signal()
         m.d.sync += [
             late.eq(arrives & self.i.refused & ~_bit(refusing, queue)),
@@ -200,7 +199,7 @@ class QueueStore(wiring.Component):
             events.i.valid.eq(late), events.i.payload.queue.eq(late_queue),
             events.i.payload.status.eq(Mux(late_enabled, Status.OVERFLOW, Status.DISABLED)),
         ]
-        # Of LUT RAM the number that is read is registered, so that there is a cycle for what is written too.
+        # With LUT RAM the read address is registered, which leaves a cycle for the written number too.
         m.d["comb" if ring.depth > LUT_RAM_DEPTH else "sync"] += [
             ring_write.addr.eq(Cat(tails.read[0].data[:position_bits], queue)),
             ring_write.en.eq(push),
@@ -212,8 +211,8 @@ class QueueStore(wiring.Component):
             tails.write.en.eq(push),
         ]
 
-        # -- A queue is picked: read its next word, which moves up if the front entry is empty in the next cycle.
-        # If the same queue is looked at now and a word moves up, that is the one behind.
+        # -- A queue is picked: read its next word, which moves up if the head entry is empty in the next cycle.
+        # If a word of the same queue moves up now, read the word after it.
         head, after = Signal(position_bits + 1), Signal(position_bits + 1)
         again, empties = Signal(), Signal()
         m.d.comb += [
@@ -236,11 +235,11 @@ class QueueStore(wiring.Component):
             heads.write.data.eq(Mux(port.flush, tails.read[2].data, after)),
         ]
 
-        # -- The front entry is written, by the ring or by the word itself.
+        # -- The head entry is written, from the ring or directly from the arriving word.
         loaded, ark, kind = Signal(_stored_layout), Signal(), waiting.word.opcode
         m.d.comb += [
             loaded.eq(Mux(fetched, waiting, stored)),
-            # Early: the kind of an arriving word takes long to find.
+            # Early: the kind of an arriving word is late-arriving.
             ark.eq(Mux(fetched, kind[_ARK], self.i.payload.ark)),
             fronts.write.en.eq(load | direct),
             fronts.write.addr.eq(Mux(fetched, port.queue, queue)),
@@ -266,7 +265,7 @@ class QueueStore(wiring.Component):
         return m
 
     def _encode(self, m):
-        """What is kept of a word."""
+        """Stored form of a word."""
         arrival, stored = self.i.payload, Signal(_stored_layout)
         known = RequestFlag.SC | RequestFlag.RC | RequestFlag.FENCE | RequestFlag.IRQ
         reserved = Const(~int(known) & 0xFF, 8)
@@ -281,7 +280,7 @@ class QueueStore(wiring.Component):
             signal.eq((arrival.word.opcode == Opcode.SIGNAL) & (arrival.word.length == SIGNAL_BYTES)
                       & (arrival.word.dst_offset[:3] == 0)),
         ]
-        # Of an ARK word the length has more bits.
+        # The length of an ARK word has more bits.
         extra, empty = ArkExtra(arrival.word.src_offset[:ArkExtra.size]), Signal()
         m.d.comb += empty.eq((arrival.word.length == 0) & ~(arrival.ark & extra.length_high.any()))
         with m.If(arrival.check == Check.FETCH_ERROR):
@@ -296,21 +295,21 @@ class QueueStore(wiring.Component):
         return stored
 
     def _decode(self, m, stored, ark):
-        """Front entry of a word: what is wrong on its face, and how many segments it has."""
+        """Head entry of a word: its format errors, and the number of its segments."""
         config, word = self.config, stored.word
         front = Signal(front_layout(config))
-        # The last byte's place, from where the first segment may begin: three terms, length, offset and -1, become two
-        # before the adder.
+        # Position of the last byte, relative to the earliest start of the first segment: three terms, length, offset
+        # and -1, are reduced to two before the adder.
         offset, end = word.dst_offset[:config.segment_bits], Signal(len(front.length) + 1)
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
         extra = ArkExtra(word.src_offset[:ArkExtra.size])
-        # Whether there is one segment, without that adder's length: what reaches into the next one has a carry, and a
-        # sum of -1 is that of a whole segment.
+        # Whether there is a single segment, without that adder's delay: a request that reaches into the next segment
+        # has a carry, and a sum of -1 denotes a whole segment.
         high, within = front.length[config.segment_bits:], Signal(config.segment_bits + 2)
         m.d.comb += [
             within.eq(_one_less(front.length[:config.segment_bits], offset)),
             front.single.eq(~high[1:].any() & (within[-1] | ~(high[0] | within[-2]))),
-            # Of a word in which something is wrong, anything: all that it becomes is a single segment.
+            # Don't care for a malformed word: it becomes a single segment.
             front.last_segment.eq(end[config.segment_bits:]), front.end_position.eq(end[:config.segment_bits]),
             end.eq(_one_less(front.length, offset)),
             front.signal.eq(word.opcode == _Kind.SIGNAL),

@@ -1,8 +1,8 @@
-"""Which queue's next segment goes now: one segment per cycle.
+"""The scheduler: picks the queue whose next segment is issued, one segment per cycle.
 
 QueueStore, Shares -> Scheduler -> Legalizer.  Latency: 3 cycles from ``ready`` to ``o``, 2 from a word that arrives
-while nobody asks.  Throughput: one segment per cycle, also from one queue while words wait in it; the
-segments of its last request come every 2 cycles.
+while no queue requests.  Throughput: one segment per cycle, also from one queue while words wait in it; the
+segments of its last request are 2 cycles apart.
 """
 
 from amaranth import *
@@ -29,7 +29,7 @@ __all__ = ["RegionLookupSignature", "Scheduler", "TailLookupSignature"]
 
 
 class RegionLookupSignature(wiring.Signature):
-    """Regions of the request that is looked up in this cycle; their entries reach the legalizer with the segment."""
+    """Regions of the request looked up in this cycle; their entries reach the legalizer with the segment."""
 
     def __init__(self, config):
         super().__init__({"src_id": Out(config.region_bits), "dst_id": Out(config.region_bits)})
@@ -43,11 +43,11 @@ class TailLookupSignature(wiring.Signature):
 
 
 class Scheduler(wiring.Component):
-    """Pick a queue per cycle, give its next segment a number and a place in the queue's window.
+    """Pick a queue per cycle, give its next segment a number and an entry of the queue's window.
 
-    A pick of a queue whose window is full, that has as many segments in flight as it may, or whose fence has
-    to wait, is dropped, and the queue is left out until one of its segments retires. A pick of a queue without a
-    request in front lets its next word move up.
+    A pick is dropped if the queue's window is full, if its limit of segments in flight is reached, or if its fence is
+    closed; the queue then stalls until one of its segments retires. A pick of a queue with an empty head entry lets its
+    next word move up.
 
     Parameters
     ----------
@@ -57,25 +57,25 @@ class Scheduler(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     fronts : ``Out(FrontPortSignature)``, regions : ``Out(RegionLookupSignature)``
-        Requests at the front of their queues, and the lookup of their regions.
+        Requests at the heads of their queues, and the look-up of their regions.
     shares : ``Out(SharesPortSignature)``
     queues : ``In(QueueStatesSignature)``, held, blocked : ``In(queues)``
-        Queues that may be scheduled; that hold after an error; whose target has enough to do.
+        Queues that may be scheduled; queues that hold after an error; queues whose target has reached its limit.
     configure : ``In(QueueWriteSignature)``
-        Of a queue that has more segments in flight when its limit becomes less, each two that retire let one go, until
-        it has as few.
+        If a queue has more segments in flight than its new limit, one segment is issued for every two that retire,
+        until the limit is met.
     credit : ``Out(SegmentCreditSignature)``, dropped : ``Out(QueueStrobeSignature)``
         One more segment may enter the pipeline; a pick was dropped.
     consumed : ``Out(QueueStrobeSignature)``
-        All of a queue's front entry is scheduled.
+        A queue's head entry is completely scheduled.
     head : ``Out(HeadLookupSignature)``, epoch : ``Out(EpochLookupSignature)``
     retired : ``In(RetiredSignature)``, abort : ``In(AbortSignature)``
     flush : ``In(QueueStrobeSignature)``
-        Drop the words of the queue, and how far its request had come: in the cycle after, in which ``queue`` stays.
-        Nothing is picked in the two.
+        Drop the words of the queue and the progress of its request: in the next cycle, in which ``queue`` is stable.
+        Nothing is picked in these two cycles.
     lookup : ``In(TailLookupSignature)``
     phase : ``In(1)``
-        Of segments looked up in this cycle.
+        Phase of segments looked up in this cycle.
     scheduled : ``Out(ScheduledSignature)``
     """
 
@@ -101,15 +101,15 @@ class Scheduler(wiring.Component):
         init = SweepSignature(config)
 
         m.submodules.tails = tails = Table(config.index_width, depth=queues, reads=2, init=init)
-        # Of the segment that comes next, unless it is its request's first: how many come behind it.
+        # The number of segments after the next one; unused if that is its request's first.
         count = config.segment_count_width
         m.submodules.rests = rests = Table(
             data.StructLayout({"behind": count, "last": 1}), depth=queues, reads=1, init=init)
-        # How many fewer segments than its window a queue may have in flight.
+        # The difference between a queue's window and its limit of segments in flight.
         m.submodules.reserves = reserves = Table(config.place_bits, depth=queues, reads=1, init=init)
         for table in (tails, rests, reserves):
             wiring.connect(m, wiring.flipped(self.init), table.init)
-        flushing, drop = Signal(), Signal()     # in the cycle after a flush; a pick gives its credit back
+        flushing, drop = Signal(), Signal()     # in the cycle after a flush; a pick returns its credit
         m.d.comb += [tails.read[1].addr.eq(self.lookup.queue), self.lookup.tail.eq(tails.read[1].data)]
 
         fronts, shares = self.fronts, self.shares
@@ -121,8 +121,8 @@ class Scheduler(wiring.Component):
             self.regions.src_id.eq(fronts.front.src_region), self.regions.dst_id.eq(fronts.front.dst_region),
         ]
 
-        # -- Pick. A queue that was picked in the cycle before may be empty when it is looked at again, unless
-        # words wait in it.
+        # -- Pick. A queue picked in the previous cycle may be empty by the time of its next look-up, unless words wait
+        # in it.
         picked, queue, onehot = Signal(), Signal(config.queue_bits), Signal(queues)
         stalled = Signal(queues)        # wait until a segment retires
         allowed, direct, grants, still = Signal(queues), Signal(), Signal(), Signal()
@@ -130,7 +130,7 @@ class Scheduler(wiring.Component):
         bypass = not config.timing.registered_doorbells
         m.d.comb += [
             allowed.eq(self.queues.running & ~self.held & ~stalled & ~self.blocked),
-            # A word that arrives asks at once, or bypasses the choice where nobody asks.
+            # An arriving word requests at once, or bypasses arbitration if there is no other request.
             shares.asking.eq((fronts.ready & allowed) | (~fronts.ready & fronts.more)
                            | (Mux(fronts.arriving & (not bypass), 1 << fronts.arriving_queue, 0) & allowed)),
             choice.requests.eq(shares.candidates & (~onehot | fronts.more)),
@@ -147,18 +147,18 @@ class Scheduler(wiring.Component):
             flushing.eq(self.flush.valid),
         ]
 
-        # -- Look: which segment of which request, and may it go?
-        started = Signal(queues)        # the front request has had its first segment
-        laps = Signal(queues)           # changes with every request; an abort comes before the next but one has begun
+        # -- Look-up: which segment of which request, and may it be issued?
+        started = Signal(queues)        # the head request's first segment was issued
+        laps = Signal(queues)           # generation of the request; an abort precedes the second next one
         aborting = Signal(queues)
         front, number, behind = fronts.front, Signal(count), Signal(count)
         first, last, aborted = Signal(), Signal(), Signal()
         present, go, fenced = Signal(), Signal(), Signal()
         tail, fill = Signal(config.index_width), Signal(config.index_width)
-        # As many segments in flight as there may be, or more, as the limit became less; kept, for the sum comes late.
+        # Segments in flight at the limit, or beyond it after it was reduced; registered, as the sum is late-arriving.
         closed, beyond = Signal(queues), Signal(queues)
         last_place, over = Signal(), Signal()
-        # The tail less the head, and the reserve.
+        # Tail minus head, plus the reserve.
         partial, carries = carry_save(tail, ~self.head.head, reserves.read[0].data)
         m.d.comb += [
             reserves.write.en.eq(self.configure.valid), reserves.write.addr.eq(self.configure.queue),
@@ -206,8 +206,8 @@ class Scheduler(wiring.Component):
             segment.phase.eq(self.phase),
         ]
 
-        # Of a segment that is not its request's first, the destination starts with a beat; the source then starts as
-        # many lanes behind one as it is ahead of the destination.
+        # After its first segment, a request's destination is beat-aligned; the source then starts in the lane by which
+        # its alignment differs.
         lanes, beats = slice(config.lane_bits), slice(config.lane_bits, config.segment_bits)
         ahead, ends = Signal(config.lane_bits + 1), Signal(config.segment_bits)
         m.d.comb += [

@@ -1,7 +1,7 @@
-"""Credits of the segments between the scheduler and AR: the pipeline between them never stalls.
+"""Segment credits: they bound the segments between the scheduler and AR, so that this pipeline never stalls.
 
 Scheduler (picks), Legalizer (segments that leave) -> SegmentCredit -> Scheduler.  Latency: 1 cycle; 2 with
-``registered_credits`` for a pick that was dropped.  Throughput: one credit taken and two given back per cycle.
+``registered_credits`` for a dropped pick.  Throughput: one credit taken and two returned per cycle.
 """
 
 from amaranth import *
@@ -22,9 +22,9 @@ class SegmentCreditSignature(wiring.Signature):
     Members
     -------
     available : ``In(1)``
-        There is a credit. The scheduler picks only then.
+        There is a credit. The scheduler picks only while this is high.
     pick, drop : ``Out(1)``
-        A credit is taken; one that was taken before is given back unused.
+        A credit is taken; a credit taken earlier is returned unused.
     """
 
     def __init__(self):
@@ -32,7 +32,7 @@ class SegmentCreditSignature(wiring.Signature):
 
 
 class SegmentCredit(wiring.Component):
-    """Count the free entries of the legalizer's queue, less what is on its way there.
+    """Count the free entries of the legalizer's queue, less the segments in flight to it.
 
     Parameters
     ----------

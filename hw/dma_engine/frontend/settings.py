@@ -1,6 +1,6 @@
-"""Settings of the queues, looked up where a segment is checked and where it retires.
+"""Settings of the queues, looked up for checks and for retirement of segments.
 
-Registers -> QueueSettingsTable -> Legalizer, Shares, Retire.  Latency: reads 0 cycles, a write is seen in the next
+Registers -> QueueSettingsTable -> Legalizer, Shares, Retire.  Latency: reads 0 cycles; a write is visible in the next
 cycle.  Throughput: one write and one read of each kind per cycle.
 """
 

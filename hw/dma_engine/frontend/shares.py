@@ -1,12 +1,12 @@
-"""Which of the queues that ask may be picked: strict classes, and within a class deficit round robin.
+"""Shares: selects the requesting queues that may be picked, by strict classes and deficit round robin within a class.
 
 QueueStore -> Shares -> Scheduler.  Latency: 1 cycle from ``asking`` to ``candidates``.  Throughput: one segment
 charged per cycle.
 
-A queue has a deficit: beats that it may still move in this round. It is charged when a segment has been
-scheduled: the beats of its source or of its destination, whichever are more, and of the descriptor whose last word it
-begins. The deficit may go below zero, and the debt stays. When no queue of the class that asks has anything left, the
-class's next round begins; a queue gets what its weight gives it when it is charged for the first time in a round.
+A queue's deficit is the number of beats that it may still move in this round. A scheduled segment is charged with the
+beats of its source or destination, whichever are more, and with those of the descriptor whose last word it begins. The
+deficit may become negative and is carried over. When no requesting queue of the class has any left, the class's next
+round begins; a queue gets the quantum of its weight when it is first charged in a round.
 """
 
 from amaranth import *
@@ -29,18 +29,18 @@ LATE = 4
 
 
 class SharesPortSignature(wiring.Signature):
-    """The scheduler asks which queues may be picked.
+    """The scheduler requests candidates for the next pick.
 
     Members
     -------
     asking : ``Out(queues)``
     leaving : ``Out(queues)``
-        Queues that ask, and will not in the next cycle. (They count when the class is chosen, or it would be chosen
-        too late.)
+        Requesting queues, and those that will not request in the next cycle. (``leaving`` queues count in the choice of
+        the class, which would otherwise be late-arriving.)
     candidates : ``In(queues)``
-        Queues that asked in the cycle before and may be picked.
+        Queues that requested in the previous cycle and may be picked.
     left : ``In(queues)``
-        Queues with something left in their class's round.
+        Queues with a positive deficit in their class's round.
     """
 
     def __init__(self, config):
@@ -49,7 +49,7 @@ class SharesPortSignature(wiring.Signature):
 
 
 class Shares(wiring.Component):
-    """Narrow the queues that ask down to those of the highest class that have something left.
+    """Reduce the requesting queues to those of the highest class that have a positive deficit.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Shares(wiring.Component):
         A queue's class.
     scheduler : ``In(SharesPortSignature)``
     scheduled : ``In(ScheduledSignature)``, settings : ``In(QueueSettings)``
-        A segment to charge its queue for, and the queue's settings: a weight of 0 counts as 1.
+        The segment to charge to its queue, and the queue's settings: a weight of 0 counts as 1.
     """
 
     def __init__(self, config):
@@ -80,7 +80,7 @@ class Shares(wiring.Component):
         quantum_bits = (LATE * config.segment_beats - 1).bit_length()
         deficit_shape = signed(quantum_bits + WEIGHT_WIDTH + 1)
 
-        # -- The highest class that asks.
+        # -- The highest class that requests.
         priorities = [Signal(range(CLASSES), name=f"priority_{index}") for index in range(config.queues)]
         asks, chosen, highest = Signal(config.queues), Signal(range(CLASSES)), Signal(range(CLASSES))
         for number in range(1, CLASSES):
@@ -93,15 +93,15 @@ class Shares(wiring.Component):
             with m.If(self.configure.valid & (self.configure.queue == index)):
                 m.d.sync += priority.eq(self.configure.priority)
 
-        # -- None of those has anything left: its class's next round.
+        # -- No requester of the class has any deficit left: its next round begins.
         begin = Signal()
         m.d.comb += [
             port.candidates.eq(asks & port.left),
             begin.eq(asks.any() & ~port.candidates.any()),
         ]
 
-        # -- What a segment changes: its cost, and once per round what the weight gives. That is less than zero in its
-        # lower bits, by what every segment costs and 1 for the beat beyond, which an inverted carry gives back.
+        # -- The change by a segment: its cost, and once per round the quantum of its weight. The lower bits subtract
+        # the cost of every segment and 1 for the beat beyond, which an inverted carry returns.
         fresh = Signal(config.queues, init=-1)      # not charged in this round
         gets, change, first, within = Signal(), Signal(deficit_shape), Signal(), Signal()
         charged, queue = Signal(), Signal(config.queue_bits)
@@ -121,12 +121,12 @@ class Shares(wiring.Component):
             change.eq(gift - scheduled.beats), within.eq(~scheduled.beyond),
         ]
 
-        # -- The deficit. What was not used is kept up to the least that a round gives.
+        # -- The deficit. An unused one is carried over, up to the smallest quantum.
         m.submodules.deficits = deficits = Table(
             deficit_shape, depth=config.queues, reads=1, init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), deficits.init)
         before, kept, now = Signal(deficit_shape), Signal(deficit_shape), Signal(deficit_shape)
-        # Read in the cycle before, in which the row may change.
+        # Read one cycle early, in which the row may change.
         m.d.sync += before.eq(Mux(charged & (queue == segment.queue), now, deficits.read[0].data))
         m.d.comb += [
             deficits.read[0].addr.eq(segment.queue),

@@ -1,6 +1,6 @@
-"""Limits of what is in flight to each memory, so that a slow one cannot take the engine from a fast one.
+"""Limits of the beats in flight to each memory, so that a slow memory cannot occupy the engine.
 
-Legalizer, Retire -> TargetLimits -> Scheduler.  Latency: 2 cycles from a segment that enters or comes back to
+Legalizer, Retire -> TargetLimits -> Scheduler.  Latency: 2 cycles from a segment that enters or returns to
 ``blocked``.  Throughput: one segment in and one out per cycle.
 """
 
@@ -18,10 +18,10 @@ __all__ = ["TargetLimits"]
 
 
 class TargetLimits(wiring.Component):
-    """Count the beats in flight per target; block the queues of those that have reached their limit.
+    """Count the beats in flight per target; block the queues of targets that have reached their limit.
 
-    Segments that were scheduled before ``blocked`` is seen go on, so that as many more as fit between the
-    scheduler and AR may be in flight.
+    Segments already scheduled when ``blocked`` rises continue, so that the limit may be exceeded by the segments
+    between the scheduler and AR.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class TargetLimits(wiring.Component):
         A queue's target.
     settings : ``In(TargetSettingsSignature)``
     entered : ``In(EnteredSignature)``, returned : ``In(ReturnedSignature)``
-        Each segment enters once and comes back once, with the same size and target.
+        Each segment enters once and returns once, with the same size and target.
     blocked : ``Out(queues)``
         Registered.
     """
@@ -50,7 +50,7 @@ class TargetLimits(wiring.Component):
         m = Module()
         config = self.config
 
-        # What to add and to take away, registered.
+        # The increment and the decrement, registered.
         more = Signal(range(config.segment_beats + 1))
         less = Signal.like(more)
         more_onehot, less_onehot = Signal(TARGETS), Signal(TARGETS)

@@ -1,4 +1,4 @@
-"""Activity: what each global counter goes up by in this cycle.
+"""Activity: increments of the global counters in this cycle.
 
 All stages -> Activity -> FrontPanel.  Latency: none.
 """
@@ -14,11 +14,11 @@ from hw.dma_engine.strobes import LaunchSignature, OutcomeSignature, QueueStrobe
 __all__ = ["Activity", "Counts"]
 
 Counts = data.StructLayout({name.lower(): 1 for name, _ in COUNTERS} | {"unexpected": 2})
-"""By what each counter goes up."""
+"""Increment of each counter."""
 
 
 class Activity(wiring.Component):
-    """Gather the strobes of the stages.
+    """Collect the strobes of the stages.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Activity(wiring.Component):
         Words and doorbells of rings.
     launch, outcome, written, bus : ``In``
     unexpected_beat, unexpected_descriptor, unexpected_response, unexpected_word : ``In(1)``
-        Memory answers what nobody asked for. Of the first two, and of the last two, at most one is high.
+        Unexpected responses of memory. At most one of the first two, and at most one of the last two, is high.
     counts : ``Out(Counts)``
     """
 

@@ -1,7 +1,7 @@
 """Counters of each queue, and the copy that software reads.
 
-Responses, Scheduler, Retire (resets) -> QueueCounters -> registers.  Latency: 2 cycles from an event to what a copy
-has.  Throughput: one segment and one stall per cycle.
+Responses, Scheduler, Retire (resets) -> QueueCounters -> registers.  Latency: 2 cycles from an event to its effect on a
+copy.  Throughput: one segment and one stall per cycle.
 """
 
 from amaranth import *
@@ -17,7 +17,8 @@ __all__ = ["MovedSignature", "QueueCounters", "SnapshotSignature", "Tally"]
 
 
 class MovedSignature(wiring.Signature):
-    """Memory has answered a segment of ``size`` bytes less one that was not given up; ``ok`` if without an error."""
+    """Memory has responded to a segment of ``size`` bytes less one that was not abandoned; ``ok`` if without an
+    error."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "size": Out(config.segment_bits),
@@ -32,7 +33,7 @@ class SnapshotSignature(wiring.Signature):
     take : ``Out(1)``, queue : ``Out``
         Copy the queue's counters, in the next cycle in which nothing is counted.
     busy : ``In(1)``
-        The copy has yet to be made.
+        The copy is not yet made.
     bytes, segments, stalls : ``In``
     """
 
@@ -42,13 +43,14 @@ class SnapshotSignature(wiring.Signature):
 
 
 LOW_BITS = 14
-"""So many that a sum of them carries at most every third time."""
+"""Width at which a sum carries at most every third time."""
 
 
 class Tally(wiring.Component):
     """Sums of each queue, in LUT RAM.
 
-    A row that was cleared or never used has bits that mean nothing: they do where ``used`` and ``marks`` differ.
+    A row that was cleared or never used has undefined contents: such rows are those where ``used`` and ``marks``
+    differ.
 
     Parameters
     ----------
@@ -64,8 +66,8 @@ class Tally(wiring.Component):
     clear : ``In(1)``, clear_queue : ``In``
         Not in a cycle in which the queue is added to.
     take : ``In(1)``, busy : ``Out(1)``
-        Copy the row of ``queue``, which names the wanted one whenever nothing is added, in the next cycle in which
-        nothing is added, nor was in the one before; ``busy`` until then.
+        Copy the row of ``queue`` in the next cycle without an addition that follows one without; ``busy`` until then.
+        ``queue`` must select the wanted row in every cycle without an addition.
     copy : ``Out(shape)``
     """
 
@@ -109,7 +111,8 @@ class Tally(wiring.Component):
             m.d.comb += [total.eq(Mux(holds, so_far + amount, amount)), low.write.data[name].eq(total)]
             now[name] = so_far
             if shape.width > width:
-                # The upper bits, in the cycle behind. Who carries did not in the cycle before, so what was read stands.
+                # The upper bits, one cycle later. A sum that carries did not carry in the previous cycle, so the value
+                # read is valid.
                 m.submodules[f"{name}_high"] = high = Table(shape.width - width, depth=queues, reads=1, init=None)
                 above, carry, fresh = Signal.like(high.write.data), Signal(), Signal()
                 m.d.sync += [above.eq(Mux(holds, high.read[0].data, 0)), carry.eq(total[width]), fresh.eq(~holds)]
@@ -133,7 +136,7 @@ def _shapes(layout):
 
 
 class QueueCounters(wiring.Component):
-    """Count what memory ended and what the scheduler put off, per queue.
+    """Count, per queue, the segments that memory completed and the picks that the scheduler dropped.
 
     Parameters
     ----------
@@ -144,9 +147,9 @@ class QueueCounters(wiring.Component):
     init : ``In(SweepSignature)``
     moved : ``In(MovedSignature)``
     dropped : ``In(QueueStrobeSignature)``
-        The queue was picked and could not go.
+        A pick of the queue was dropped.
     outcome : ``In(OutcomeSignature)``
-        A queue that was reset begins from zero.
+        A reset queue restarts from zero.
     snapshot : ``In(SnapshotSignature)``
     """
 

@@ -1,4 +1,4 @@
-"""Event ports: what happens to each segment, for traces and for logic analysers.
+"""Event ports: the events of each segment, for traces and logic analysers.
 
 All stages -> Events -> top-level ports.  Latency: 1 cycle.  Throughput: one event of each kind per cycle.
 """
@@ -42,23 +42,23 @@ EVENTS = {
     "read_stall": (),
     "write_stall": (),
 }
-"""Kinds of events, in the order of the pipeline, and what is said of each:
+"""Kinds of events, in the order of the pipeline, with their meaning:
 
 * ``posted``: a doorbell's word was accepted.
 * ``dropped``: the queue was picked, and its window was full or its fence closed.
-* ``scheduled``: a segment, the first or last of its request, got the place ``index`` of its queue's window
-  (of the longest window; shorter ones come round sooner).
+* ``scheduled``: a segment, the first or last of its request, got entry ``index`` of its queue's window
+  (of the longest window; shorter ones wrap sooner).
 * ``read``: it got a tag, and ``beats`` slots of the buffer; its AR is next. ``size`` is its bytes, less one.
-* ``arrived``: it is known to the write sequencer: its data is there, or begins to be.
-* ``write``: its first beat is on the way to W.
-* ``done``: memory has answered its write.
-* ``rejected``: it ended without ever having had a tag: failed checks, or belongs to a request that failed them.
-* ``retired``: its queue's window moved over it.
-* ``ended``: a request is counted. ``failed``: something failed, logged or not.
-* ``word``, ``written``: a completion word went to W, memory has answered it.
+* ``arrived``: the write sequencer has the segment, and at least its first data.
+* ``write``: its first beat is issued to W.
+* ``done``: memory has responded to its write.
+* ``rejected``: it ended without a tag, because it or an earlier segment of its request failed the checks.
+* ``retired``: its queue's window advanced over it.
+* ``ended``: a request is counted. ``failed``: a failure, logged or not.
+* ``word``, ``written``: a completion word went to W, memory has responded to it.
   ``writer`` is the lower part of its AXI ID: ``{notice, queue, is_rc}``, see ``word_id_layout``.
 * ``freed``: one slot of the buffer.
-* ``read_stall``, ``write_stall``: AR, W waits for ready.
+* ``read_stall``, ``write_stall``: AR, W stalls.
 """
 
 
@@ -88,7 +88,7 @@ class Events(wiring.Component):
     unexpected_word : ``In(1)``
         ``written`` is of a word that is not in flight.
     o : ``Out(EventsSignature)``
-        Fields without their ``valid`` mean nothing.
+        Fields are undefined while their ``valid`` is low.
     """
 
     def __init__(self, config):

@@ -1,10 +1,10 @@
-"""Latency histogram of each queue, of samples: from a request's acceptance to its end.
+"""Latency histogram of each queue: samples of the time from a request's acceptance to its completion.
 
 QueueStore (posts), Retire (ends, resets) -> LatencyHistogram -> registers.  Latency: 7 cycles from an end to its
 bin.  Throughput: one post and one end per cycle.
 
-A request that is accepted while no sample of its queue is running starts one; its own end, found by
-counting the queue's requests, ends it. So samples are exact, and whoever posts one at a time sees all of them.
+A request that is accepted while its queue has no running sample starts one. Its own completion, found by counting the
+queue's requests, ends the sample. So samples are exact, and a poster with one request at a time sees all of them.
 """
 
 from amaranth import *
@@ -32,9 +32,9 @@ class HistogramReadSignature(wiring.Signature):
     Members
     -------
     read : ``Out(1)``, queue, bin : ``Out``
-        Not in two cycles running.
+        Not in two consecutive cycles.
     count : ``In``
-        The bin last read, from 2 cycles later on. Wraps.
+        The bin last read, valid 2 cycles later. Wraps.
     """
 
     def __init__(self, config):
@@ -43,7 +43,7 @@ class HistogramReadSignature(wiring.Signature):
 
 
 class LatencyHistogram(wiring.Component):
-    """Bin ``n`` counts latencies from ``2 ** n`` cycles to less than ``2 ** (n + 1)``, the last one all above.
+    """Bin ``n`` counts latencies from ``2 ** n`` to less than ``2 ** (n + 1)`` cycles, the last one all longer ones.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class LatencyHistogram(wiring.Component):
     posted : ``In(QueueStrobeSignature)``
         A word was accepted.
     outcome : ``In(OutcomeSignature)``
-        A request ended; a queue was reset, and has no requests.
+        A request completed; a queue was reset, and has no requests.
     software : ``In(HistogramReadSignature)``
     """
 
@@ -78,9 +78,9 @@ class LatencyHistogram(wiring.Component):
 
     def _measure(self, m, items):
         config, init, queues = self.config, SweepSignature(self.config), self.config.queues
-        # Requests of one queue between its post and its end are fewer than this counts.
+        # Exceeds the number of requests of one queue between acceptance and completion.
         number = (config.queue_depth + config.extended_window + config.window + 2).bit_length()
-        # A sample is running where the two sides have not changed ``turn`` equally often.
+        # A sample is running where the ``turn`` bits of the two sides differ.
         side = data.StructLayout({"number": number, "turn": 1})
         m.submodules.posts = posts = Table(side, depth=queues, reads=2, init=init)
         m.submodules.ends = ends = Table(side, depth=queues, reads=2, init=init)
@@ -136,17 +136,17 @@ class LatencyHistogram(wiring.Component):
         m.submodules.rows = rows = memory.Memory(
             shape=unsigned(COUNT_WIDTH), depth=queues * HISTOGRAM_BINS, init=[], attrs=BLOCK_RAM)
         write, read = rows.write_port(), rows.read_port()
-        # Bins that hold a number; the others are zero, whatever their rows say.
+        # Bins with valid contents; the others count as zero.
         m.submodules.filled = filled = Table(HISTOGRAM_BINS, depth=queues, reads=2, init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), filled.init)
 
-        # -- Read a row, software's first.
+        # -- Read a row; software has priority.
         item, valid = Signal.like(items.o.payload), Signal()
         had, writes = Signal.like(items.o.payload), Signal()
         looking, look_row = Signal(), Signal(Shape.cast(item.queue.shape()).width + len(software.bin))
         written, following, wanted_row = Signal(), items.o.payload.queue, Cat(software.bin, software.queue)
         m.d.comb += [
-            # A row that is being written cannot be read: what is written is shown.
+            # A row cannot be read while it is written: forward the written value.
             written.eq(software.read & write.en & (write.addr == wanted_row)),
             items.o.ready.eq(~software.read & ~(valid & (item.queue == following))
                              & ~(writes & (had.queue == following))),
@@ -155,7 +155,7 @@ class LatencyHistogram(wiring.Component):
         m.d.sync += [valid.eq(items.o.valid & items.o.ready), item.eq(items.o.payload),
                      looking.eq(software.read & ~written), look_row.eq(wanted_row)]
 
-        # -- Keep what it holds: block RAM shows it late in its cycle.
+        # -- Register the row: the output of block RAM is late-arriving.
         count = Signal(COUNT_WIDTH)
         m.d.sync += [writes.eq(valid), had.eq(item), count.eq(read.data)]
 
@@ -170,7 +170,7 @@ class LatencyHistogram(wiring.Component):
             write.data.eq(Mux(known, count + 1, 1)),
         ]
 
-        # -- Show it.
+        # -- Show it to software.
         m.d.comb += filled.read[1].addr.eq(look_row[len(software.bin):])
         with m.If(looking):
             m.d.sync += software.count.eq(

@@ -1,4 +1,4 @@
-"""Instruments: counters, histogram and trace events, all made of what other subsystems do.
+"""Instruments: counters, histogram and trace events, derived from the strobes of other subsystems.
 
                            ┌───────────┐ counts
     posted, outcome, ... ─▶│ activity  │────────▶ front panel (totals)
@@ -48,13 +48,13 @@ class Instruments(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     front_end, rings, mover, completion : ``In``
-        What each subsystem does.
+        Events of each subsystem.
     scheduled, done, written, retired, outcome : ``In``
-        Strobes that others receive too.
+        Strobes with other receivers.
     snapshot : ``In(SnapshotSignature)``, histogram : ``In(HistogramReadSignature)``, counts : ``Out(Counts)``
         For software.
     events : ``Out(EventsSignature)``
-        For an observer outside.
+        For an external observer.
     """
 
     def __init__(self, config):
