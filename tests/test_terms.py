@@ -18,9 +18,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PATHS = (
     "*.md", "docs/*.md",
-    "dmace/cli.py", "sim/cli/*.py", "sim/terminal.py", "hw/verilog_cli.py", "fpga/cli.py", "fpga/board/cli.py",
+    "sim/cli/*.py", "sim/terminal.py", "hw/verilog_cli.py",
     "hw/dma_engine/registers.py", "hw/ace/registers.py", "hw/endpoint/registers.py", "hw/regs/refusal.py",
-    "hw/ace/words_page.py", "hw/**/*.h.in", "fpga/report.py", "fpga/report_ace.py", "scripts/generate_docs.py",
+    "hw/ace/words_page.py", "hw/**/*.h.in", "dmace/**/*.py", "fpga/**/*.py", "examples/**/*.py",
+    "scripts/**/*.py",
 )
 
 ALL = ("*.md", "docs/*.md", "sim/**/*.cpp", "sim/**/*.h", "hw/**/*.h.in", *(
