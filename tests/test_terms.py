@@ -22,6 +22,12 @@ PATHS = (
     "hw/dma_engine/registers.py", "hw/ace/registers.py", "hw/endpoint/registers.py", "hw/regs/refusal.py",
     "hw/ace/words_page.py", "hw/**/*.h.in", "dmace/**/*.py", "fpga/**/*.py", "examples/**/*.py",
     "scripts/**/*.py",
+    "sim/*.py", "sim/ace/lanes.py", "sim/ace/log.py", "sim/ace/recovery.py", "sim/ace/trace.py",
+    "sim/ace/varying.py", "sim/ace/bench/__init__.py", "sim/ace/bench/timeline.py", "sim/ace/bench/urgent.py",
+    "sim/cpp/memory.h", "sim/dma/lives.py", "sim/dma/soak.py", "sim/dma/bench/ablation.py",
+    "sim/dma/bench/fairness.py", "sim/dma/bench/isolation.py", "sim/dma/bench/peers.py", "sim/dma/bench/rings.py",
+    "sim/system/calibration.py", "sim/system/chunk.py", "sim/system/compute.py", "sim/system/report/*.py",
+    "sim/system/workloads/dlrm.py", "sim/system/workloads/shapes.py", "sim/validation/*.py", "sim/verilator/*.py",
 )
 
 ALL = ("*.md", "docs/*.md", "sim/**/*.cpp", "sim/**/*.h", "hw/**/*.h.in", *(
