@@ -24,9 +24,12 @@ PATHS = (
     "scripts/**/*.py",
     "sim/*.py", "sim/ace/lanes.py", "sim/ace/log.py", "sim/ace/recovery.py", "sim/ace/trace.py",
     "sim/ace/varying.py", "sim/ace/bench/__init__.py", "sim/ace/bench/timeline.py", "sim/ace/bench/urgent.py",
-    "sim/cpp/memory.h", "sim/dma/lives.py", "sim/dma/soak.py", "sim/dma/bench/ablation.py",
+    "sim/cpp/engine.h", "sim/cpp/memory.h", "sim/cpp/ports.h", "sim/cpp/withholding.h", "sim/dma/ark.py",
+    "sim/dma/gpu.py", "sim/dma/lives.py", "sim/dma/soak.py", "sim/dma/bench/ablation.py",
     "sim/dma/bench/fairness.py", "sim/dma/bench/isolation.py", "sim/dma/bench/peers.py", "sim/dma/bench/rings.py",
-    "sim/system/calibration.py", "sim/system/chunk.py", "sim/system/compute.py", "sim/system/report/*.py",
+    "sim/system/calibration.py", "sim/system/chunk.py", "sim/system/compute.py", "sim/system/endpoint.py",
+    "sim/system/experiment.py", "sim/system/machine.py", "sim/system/routes.py", "sim/system/settings.py",
+    "sim/system/speedups.py", "sim/system/statistics.py", "sim/system/chakra/*.py", "sim/system/report/*.py",
     "sim/system/workloads/dlrm.py", "sim/system/workloads/shapes.py", "sim/validation/*.py", "sim/verilator/*.py",
 )
 
