@@ -69,7 +69,7 @@ def load() -> tuple[Digits, Digits]:
 
 
 def initial() -> Floats:
-    """Weights of all layers, one behind the other."""
+    """Weights of all layers, concatenated."""
     rng = np.random.default_rng(2)
     layers = [rng.standard_normal(shape) * sqrt(2 / shape[0]) if len(shape) == 2 else np.zeros(shape)
               for shape in SHAPES]
@@ -83,14 +83,14 @@ def layers(weights: Floats) -> list[Floats]:
 
 
 def forward(weights: Floats, images: Floats) -> tuple[Floats, Floats]:
-    """What the hidden layer and the last one make of images."""
+    """Outputs of the hidden layer and of the last layer for images."""
     into, bias, out, out_bias = layers(weights)
     hidden = np.maximum(images @ into + bias, 0)
     return hidden, hidden @ out + out_bias
 
 
 def gradient(weights: Floats, digits: Digits) -> Floats:
-    """What digits add to the gradient of a batch's mean cross entropy, and behind it what to that itself."""
+    """Contribution of digits to the gradient of a batch's mean cross entropy, followed by that to the mean itself."""
     hidden, found = forward(weights, digits.images)
     found -= found.max(axis=1, keepdims=True)
     logarithms = found - np.log(np.exp(found).sum(axis=1, keepdims=True))
@@ -105,7 +105,7 @@ def gradient(weights: Floats, digits: Digits) -> Floats:
 
 
 def accuracy(weights: Floats, digits: Digits) -> float:
-    """Share of digits that are told right."""
+    """Share of digits that are classified correctly."""
     return float((forward(weights, digits.images)[1].argmax(axis=1) == digits.labels).mean())
 
 
@@ -182,7 +182,7 @@ def show(found: Found, cycles: Sequence[int]) -> bool:
     """Print what came of it; returns whether the ranks, and RTL and golden model, agree bit for bit."""
     console, (_, tested) = Console(), load()
     table = Table(title=f"{len(tested.labels)} digits that were not learned from")
-    for column in ("sums by", "ranks", "first loss", "last loss", "told right"):
+    for column in ("sums by", "ranks", "first loss", "last loss", "accuracy"):
         table.add_column(column, justify="left" if column == "sums by" else "right")
     for name, (losses, weights) in found.items():
         table.add_row(name, str(len(weights)), f"{losses[0]:.6f}", f"{losses[-1]:.6f}",

@@ -25,9 +25,9 @@ __all__ = ["FAMILIES", "Area", "Depth", "Family", "measure"]
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """How Yosys maps to one FPGA family, and what its cells are called.
+    """Yosys's mapping to one FPGA family, and the names of its cells.
 
-    ``lut_ram`` tells how many LUTs a memory cell takes, ``block_ram`` how many blocks of the larger kind.
+    ``lut_ram`` is the number of LUTs in a memory cell, ``block_ram`` the number of blocks of the larger kind.
     """
 
     name: str
@@ -51,12 +51,12 @@ FAMILIES = {
                  "RAM32X1S": 1, "RAM64X1S": 1, "RAM128X1S": 2, "RAM256X1S": 4},
         block_ram={"RAMB36E2": 1, "RAMB18E2": 0.5}),
 }
-"""Families that can be asked for."""
+"""Supported families."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Area:
-    """What a design takes. ``lut`` is logic only; ``lut_ram`` is in LUTs too, ``block_ram`` in DP16KD or RAMB36."""
+    """Area of a design. ``lut`` is logic only; ``lut_ram`` is in LUTs too, ``block_ram`` in DP16KD or RAMB36."""
 
     family: str
     lut: int
@@ -71,9 +71,9 @@ class Area:
 
 @dataclass(frozen=True, kw_only=True)
 class Depth:
-    """Longest way through LUTs between registers, block RAM and ports; reading LUT-RAM counts as one level.
+    """Most LUT levels between registers, block RAM and ports; a LUT RAM's read counts as one level.
 
-    Carry chains are made of LUTs here too, as in ``synth -lut 6``.
+    Carry chains are mapped to LUTs, too, as in ``synth -lut 6``.
     """
 
     levels: int
@@ -92,7 +92,7 @@ def measure(text: str, *, family: str = ..., top: str, depth: bool) -> tuple[Are
 
 
 def measure(text: str, *, family: str = "xcup", top: str, depth: bool = True) -> tuple[Area, Depth | None]:
-    """Synthesise Verilog text and return ``(area, depth)``; ``depth`` is ``None`` unless asked for.
+    """Synthesise Verilog text and return ``(area, depth)``; ``depth`` is ``None`` unless requested.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ __all__ = ["Made", "board_config", "board_text", "build", "implement", "synthesi
 
 @dataclass(frozen=True)
 class Made:
-    """What a build gave: its folder, the files in it that are wanted, the bitstream first, and the report."""
+    """Result of a build: its folder, the files to keep, with the bitstream first, and the report."""
 
     folder: Path
     results: tuple[str, ...]
@@ -66,7 +66,7 @@ def board_config(target: str, design: str, preset: str = "tiny", *, mhz: float |
 
 
 def build(target: str, config: BoardConfig, *, seeds: Sequence[int] = SEEDS, status: "Status" = quiet) -> Made:
-    """Make a bitstream unless that was done before, and return :class:`Made`.
+    """Make a bitstream unless it exists already, and return :class:`Made`.
 
     Parameters
     ----------
@@ -74,14 +74,14 @@ def build(target: str, config: BoardConfig, *, seeds: Sequence[int] = SEEDS, sta
         A key of :data:`fpga.targets.TARGETS`.
     config : BoardConfig
     seeds : tuple of int
-        Of the placements, of which the fastest is kept.
+        Seeds of the placements, of which the fastest is kept.
     status : callable
-        Receives ``(what, done, total)`` as the build goes on.
+        Receives ``(what, done, total)`` as the build progresses.
 
     Raises
     ------
     UserError
-        If a tool is missing or refuses, or the design does not fit. A clock that is missed is in the report only.
+        If a tool is missing or fails, or the design does not fit. A missed clock frequency is in the report only.
     """
     status("writing Verilog", 0, 4)
     text, clock_hz = board_text(target, config)
@@ -145,7 +145,7 @@ def implement(text: str, target: str, *, name: str, clock_hz: int, seeds: Sequen
 
 
 def _progress(status: "Status") -> Callable[[str], None]:
-    """Tells which step nextpnr has reached, from the lines of its log."""
+    """Reports the step that nextpnr has reached, from the lines of its log."""
     def line(text: str) -> None:
         for pattern, what in ((r"Info: Packing (.*)", "packing {}"),
                               (r"Info:\s+at iteration #(\d+), type ALL", "placing, round {}"),

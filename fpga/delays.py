@@ -1,8 +1,8 @@
-"""Delays of an ECP5's cells, told to ABC: those that nextpnr has for speed grade 6, and wires.
+"""Delays of an ECP5's cells for ABC: nextpnr's for speed grade 6, plus routing.
 
-ABC knows those of LUTs, and takes all else from Yosys's library: there what block RAM reads is there when the clock
-rises, and the way into LUT RAM or a carry chain takes no time, so that it would make no haste behind them. So while
-logic is mapped, a box with what is missing stands behind each of their outputs.
+ABC knows the delays of LUTs and takes all others from Yosys's library, where block RAM has no clock-to-output delay and
+the inputs of LUT RAM and carry chains no delay; ABC would not optimise the paths behind them. During mapping,
+therefore, a box with the missing delay is inserted at each of their outputs.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 __all__ = ["BOXED", "BOXES", "LUTS", "OPAQUE", "UNBOXED"]
 
 _WIRE_PS = 1000
-"""As on the critical paths of what nextpnr places. ``synth_ecp5`` tells ABC 300, by which two LUTs in a row are too
-often as good as a wide one."""
+"""Routing delay as on nextpnr's critical paths. With ``synth_ecp5``'s 300, ABC rates two LUTs in a row too often as
+equal to a wide one."""
 
 _LUT_PS = 240
-"""Of a LUT4 from any input, and of each multiplexer that makes wider ones of them."""
+"""Delay of a LUT4 from any input, and of each multiplexer that combines LUT4s into wider ones."""
 
 LUTS = "".join(f"{inputs} {area} {_WIRE_PS + levels * _LUT_PS}\n" for inputs, area, levels in (
     (1, 1, 1), (2, 1, 1), (3, 1, 1), (4, 1, 1), (5, 2, 2), (6, 4, 3), (7, 8, 4)))
@@ -55,7 +55,7 @@ _CELLS: tuple[tuple[int, str, Mapping[str, object], _Ports, _Ports, _Ports], ...
     (_SUM_PS, "CCU2C", {"INIT0": "16'd0", "INIT1": "16'd0", "INJECT1_0": '"YES"', "INJECT1_1": '"YES"'},
      dict.fromkeys(("CIN", "A0", "B0", "C0", "D0", "A1", "B1", "C1", "D1"), 1), {"S0": 1, "S1": 1}, {"COUT": 1}),
 )
-"""ps, name, parameters, inputs, outputs with a box behind them, outputs without: a carry goes on at once."""
+"""ps, name, parameters, inputs, outputs with a box behind them, outputs without: a carry ripples without delay."""
 
 
 def _box(ps: int) -> str:

@@ -19,8 +19,8 @@ _PACKAGES = {"BG256": "CABGA256", "MG285": "CSFBGA285", "BG381": "CABGA381", "BG
 
 
 _PLACING = ("--placer-heap-timingweight", "100", "--placer-heap-beta", "0.6")
-"""Ten times nextpnr's own weight of the clock: on long ways wires take four fifths of the time. And tiles are filled to
-six tenths instead of nine, or the router finds no short ways between them, and of large designs none at all."""
+"""Ten times nextpnr's default timing weight, because routing takes 80 % of the critical paths' delay. Tiles are filled
+to 60 % instead of 90 %: denser placements get long routes between tiles, and large designs do not route at all."""
 
 
 class Ecp5Flow:
@@ -66,7 +66,7 @@ class Ecp5Flow:
         return "\n".join(lines) + "\n"
 
     def options(self, clock_hz: int, seed: int) -> Sequence[str]:
-        """Of nextpnr, for an engine with this clock."""
+        """Options of nextpnr for an engine with this clock."""
         return [_DEVICES[self.platform.device], "--package", _PACKAGES[self.platform.package], "--speed",
                 self.platform.speed, "--seed", str(seed), "--freq", f"{clock_hz / 1e6:g}", "--lpf", self.constraints,
                 "--textcfg", "board.config", *_PLACING]

@@ -18,7 +18,7 @@ from .yosys_json import Module
 __all__ = ["SRAM_TRANSISTORS", "Gates", "measure_gates"]
 
 SRAM_TRANSISTORS = 6
-"""Of a bit with one port."""
+"""Transistors of a bit with one port."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ def measure_gates(text: str, *, top: str) -> Gates:
         said = (folder / "gates.txt").read_text()
     found = re.search(r"number of transistors:\s+(\d+)(\+?)", said)
     if not found or found[2]:
-        raise UserError(f"Yosys cannot tell the transistors of {top}: {' '.join(said.split())[-300:]}")
+        raise UserError(f"Yosys cannot count the transistors of {top}: {' '.join(said.split())[-300:]}")
     return Gates(transistors=int(found[1]), memory_bits=sum(
         int(cell["parameters"]["SIZE"], 2) * int(cell["parameters"]["WIDTH"], 2)
         for cell in netlist["cells"].values() if cell["type"] == "$mem_v2"))

@@ -22,19 +22,19 @@ CELLS = Path(__file__).parent / "board" / "ecp5_cells.v"
 """Models of cells that Yosys's library only declares: block RAM and the PLL."""
 
 _LABELS = ("begin", "coarse", "map_ram", "map_ffram", "map_gates", "map_ffs", "map_luts", "map_cells", "check")
-"""Of Yosys's ``synth_ecp5`` and ``synth_gowin``, each run on its own, so that the build can tell how far it is."""
+"""Labels of Yosys's ``synth_ecp5`` and ``synth_gowin``, run one by one so that the build can report its progress."""
 
 
 _COVER = "&if,-C,32,{D},{R},-v;&mfs"
 _EFFORT = "+" + ";".join((
     "&scorr;&sweep;&dc2", f"&dch,-f,-r;{_COVER}", f"&st;&dch,-f,-r;{_COVER}", f"&st;&synch2;{_COVER}"))
-"""What ABC does: Yosys's own script covers once, with a quarter of the cuts. Each time over finds shorter ways."""
+"""ABC's script. Yosys's own covers once, with a quarter of the cuts; each further pass shortens the critical path."""
 
 _MAP_LUTS = [
     "read_verilog -lib -specify boxes.v", "techmap -max_iter 1 -map boxed.v", "clean",
     f"chtype -set {OPAQUE} t:TRELLIS_FF", f"abc9 -lut luts.txt -script {_EFFORT}", f"chtype -set TRELLIS_FF t:{OPAQUE}",
     "techmap -map unboxed.v", "clean"]
-"""What stands for that label of ``synth_ecp5``."""
+"""Commands that replace this label of ``synth_ecp5``."""
 
 
 def netlist(text: str, *, name: str, synthesis: str = "synth_ecp5",

@@ -37,7 +37,7 @@ class Card:
     source: str
 
 
-#: What the bridge calls its clock, resets and buses.
+#: The bridge's names of its clock, resets and buses.
 _XDMA: dict[str, str | None] = {
     "clock": "sys_clk", "gt_clock": "sys_clk_gt", "reset": "sys_rst_n", "aclk": "axi_aclk",
     "aresetn": "axi_aresetn", "to_memory": "S_AXI_B", "from_host": "M_AXI_B", "mgt": "pcie_mgt",
@@ -90,7 +90,7 @@ def write(card_name: str, folder: str | Path, *, design: str = "dma") -> list[Pa
     engine = component(module, card.preset)
     text = emit.verilog(engine, name=module, assertions=False)
     pins: dict[str, Any] = {"module": module, "config": card.preset, **emit.pins(engine, text=text)}
-    # What an observer sees stays open.
+    # Outputs of an observer stay open.
     shown = {**pins, "pins": [pin for pin in pins["pins"] if not pin["name"].startswith("events__")]}
     name = f"dmace_{module}"
     files = {

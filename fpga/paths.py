@@ -1,7 +1,7 @@
-"""The longest ways between registers in an ECP5's netlist, before it is placed: what limits the clock.
+"""Critical paths of an ECP5's netlist before placement.
 
-Logic takes what nextpnr-ecp5 gives it for speed grade 6, rounded, and each wire between two slices :data:`WIRE_NS`; so
-the figures tell which ways are long and how many, and nextpnr tells how long they are in the end.
+Logic has the delays of nextpnr-ecp5 for speed grade 6, rounded, and each connection between two slices
+:data:`WIRE_NS`. The figures show which paths are critical and how many; their final delays come from nextpnr.
 """
 
 import json
@@ -20,7 +20,7 @@ _Arrival = tuple[float, str | None]
 """Arrival time of a bit in ns, and the cell where its path starts: None for constants and pins."""
 
 WIRE_NS = 1.0
-"""Of a wire, as on the critical path of a placed DMA engine: 10.8 ns for 11 of them."""
+"""Routing delay of a connection, as on the critical path of a placed DMA engine: 10.8 ns for 11 of them."""
 
 _LUT_NS, _REGISTER_NS, _BLOCK_RAM_NS, _CARRY_IN_NS, _CARRY_NS, _SUM_NS = 0.24, 0.52, 5.61, 0.45, 0.06, 0.40
 
@@ -33,7 +33,7 @@ _ENDS = {"TRELLIS_FF": {"CLK"}, "DP16KD": {"CLKA", "CLKB"}, "TRELLIS_DPR16X4": {
 
 @dataclass(frozen=True)
 class Way:
-    """The longest way to one input of a register or a memory.
+    """The timing path with the largest delay to one input of a register or a memory.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ def ways(netlist: str) -> list[Way]:
 
 
 def longest(found: Iterable[Way], *, over: float) -> list[tuple[str, str, float, int]]:
-    """Ways of more than ``over`` ns as ``(from, to, ns, count)`` by blocks of the source, the longest first."""
+    """Timing paths of more than ``over`` ns as ``(from, to, ns, count)`` by blocks of the source, slowest first."""
     groups: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for way in found:
         if way.ns <= over:

@@ -17,7 +17,7 @@ from .timing import read_report
 __all__ = ["SEEDS", "place"]
 
 SEEDS = (1, 3)
-"""Of a board's placements, unless told otherwise: of 1, 2 and 3 those with which the ring is fastest."""
+"""Default seeds of a board's placements: those of 1, 2 and 3 with which the ring is fastest."""
 
 
 def place(nextpnr: tools.Tool, folder: Path, options: Mapping[int, Sequence[str]], *, needs: Sequence[str],

@@ -8,6 +8,6 @@ if __name__ == "__main__":
 
     design = libyosys.Design()
     for command in Path(sys.argv[-1]).read_text(encoding="utf-8").splitlines():
-        # What Yosys writes itself comes late, when a pipe is full.
+        # Yosys buffers its own output until a pipe is full.
         print(f"-- {command}", flush=True)
         libyosys.run_pass(command, design)

@@ -25,7 +25,7 @@ class Target:
     Parameters
     ----------
     title : str
-        As its maker calls it.
+        The manufacturer's name.
     module, platform : str
         Module and class of ``amaranth-boards``.
     clock : str
@@ -33,7 +33,7 @@ class Target:
     lights : tuple
         ``(resource, number, subsignal or None)`` of the idle, busy and error LEDs.
     designs : dict
-        Design -> :class:`BoardConfig`, with the clock that a build is asked for unless told otherwise.
+        Design -> :class:`BoardConfig`, with the default clock of a build.
     loader : str
         openFPGALoader's name of the board.
     family : str
@@ -63,7 +63,7 @@ class Target:
 
     @property
     def clock_hz(self) -> int:
-        """Of the oscillator."""
+        """Frequency of the oscillator."""
         resource = _resource(self._platform(), self.clock)
         return int(resource.clock.frequency)
 

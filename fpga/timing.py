@@ -1,4 +1,4 @@
-"""What nextpnr's report says: how fast, how large, and along which way, in names of the source."""
+"""Figures of nextpnr's report: clock frequency, area, and critical path, in names of the source."""
 
 import json
 import re
@@ -11,7 +11,7 @@ __all__ = ["read_report", "summary"]
 _NAMES = {"TRELLIS_COMB": "LUT4", "TRELLIS_FF": "FF", "DP16KD": "block RAM", "TRELLIS_RAMW": "LUT-RAM writers",
           "MULT18X18D": "multipliers", "LUT4": "LUT4", "DFF": "FF", "BSRAM": "block RAM", "RAM16SDP4": "LUT-RAM",
           "ALU": "carries"}
-# What synthesis appends to the name of a signal when it names a cell after it.
+# Suffixes that synthesis appends to a signal's name to name a cell.
 _CELL = re.compile(r"[._](?:LUT[1-4]|PFUMX|L6MUX21|CCU2C|TRELLIS_FF|TRELLIS_DPR16X4|DP16KD|TRELLIS_COMB|"
                    r"DFF[A-Z]*|ALU|MUX2_LUT\d)(?:[_\d].*|$)")
 
@@ -20,7 +20,7 @@ def read_report(path: Path, *, wanted_hz: float) -> dict[str, Any]:
     """Figures of nextpnr's JSON: ``mhz``, ``wanted_mhz``, ``used`` and ``available`` by kind, ``critical`` as a list of
     ``(name, ns)``, and the ns that are ``logic`` and ``routing`` on this path."""
     found = json.loads(path.read_text(encoding="utf-8"))
-    # The core's clock is the one with the most to do: the slowest beside what it is asked for.
+    # The core's clock is the one with the least slack relative to its target frequency.
     clock, fmax = min(found["fmax"].items(), key=lambda item: item[1]["achieved"] / item[1]["constraint"])
     ways = [way["path"] for way in found["critical_paths"]
             if way["from"] == way["to"] == f"posedge {clock}"]
@@ -54,7 +54,7 @@ def source_name(name: str) -> str:
 
 def summary(report: Mapping[str, Any]) -> list[str]:
     """Lines for people: rate, parts, and the critical path."""
-    lines = [f"{report['mhz']:.1f} MHz reached, {report['wanted_mhz']:.1f} MHz asked for"]
+    lines = [f"{report['mhz']:.1f} MHz reached, {report['wanted_mhz']:.1f} MHz requested"]
     for kind, used in report["used"].items():
         available = report["available"][kind]
         lines.append(f"{kind}: {used:,} of {available:,} ({100 * used / available:.0f} %)")

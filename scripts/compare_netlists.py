@@ -1,11 +1,11 @@
-"""Tell whether two Verilog files describe the same circuit, whatever its modules and signals are called.
+"""Check whether two Verilog files describe the same circuit, whatever its modules and signals are called.
 
     python scripts/compare_netlists.py before.v after.v
 
-Yosys flattens both; then every cell is labelled by its type, its parameters, its initial value and the labels of what
-drives it, round after round until no label tells more cells apart (colour refinement, Weisfeiler and Leman 1968). The
-circuits count as equal when every label occurs equally often and every output port has the same label. So it checks a
-change that only renames, regroups or rewires through other modules, in seconds and for every input.
+Yosys flattens both; then every cell is labelled by its type, its parameters, its initial value and the labels of its
+drivers, in rounds until the labels distinguish no more cells (colour refinement, Weisfeiler and Leman 1968). The
+circuits count as equal when every label occurs equally often and every output port has the same label. This verifies
+a change that only renames, regroups or rewires through other modules, in seconds and for every input.
 
 Exit status: 0 equal, 1 different (with the cells that first differ), 2 wrong usage.
 """
@@ -178,7 +178,7 @@ def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Tell whether two Verilog files describe the same circuit.")
+    parser = argparse.ArgumentParser(description="Check whether two Verilog files describe the same circuit.")
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
     args = parser.parse_args()

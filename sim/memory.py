@@ -26,14 +26,14 @@ __all__ = ["STALLS", "Memory", "Stalls", "Writes"]
 
 PAGE_BYTES = 4096
 STALLS = ("none", "patterned", "random")
-"""How a memory, or who posts, pauses: never; in short fixed cycles; at random, now and then for long."""
+"""Stall patterns of a memory or a doorbell manager: none; short and periodic; random, sometimes long."""
 
 
 Pins = tuple[tuple[str, int], ...]
 """Name and value of each pin of a channel."""
 
 Beat = tuple[Pins, bool]
-"""What a beat shows, and whether it is the last."""
+"""Content of a beat, and whether it is the last."""
 
 Effect = Callable[[], object]
 """Called as the last beat of a response goes out."""
@@ -107,7 +107,7 @@ class _Responder:
     A response is ``(due, number, identifier, beats, effect)``. Those of one identifier keep their order.
     """
 
-    # Of the source that it is mixed into.
+    # Attributes of the source that uses this mixin.
     clock: Any
     bus: Any
     valid: Any
@@ -124,7 +124,7 @@ class _Responder:
         self._latest: dict[int, int] = {}
         # Identifier -> responses behind a withheld page, each with its page.
         self._blocked: dict[int, list[tuple[int, Sequence[Beat], Effect | None]]] = {}
-        # Iterators of the bursts under way, and their identifiers.
+        # Iterators of the bursts in progress, and their identifiers.
         self._active: list[tuple[int, Iterator[Beat], Effect | None]] = []
         self._shown: dict[str, int] = {}
         super().__init__(*args, **kwargs)
@@ -371,7 +371,7 @@ class Memory:
             faults.pop(address & -PAGE_BYTES, None)
 
     def withhold(self, address: int, *, begun: int = 0) -> None:
-        """Of each burst of the page that holds ``address`` answer only ``begun`` beats, until it is released."""
+        """Send only ``begun`` beats of each burst to the page of ``address``, until it is released."""
         self.withheld.add(address & -PAGE_BYTES)
         self.begun[address & -PAGE_BYTES] = begun
 

@@ -1,6 +1,6 @@
-"""Progress of a simulation, told by the cocotb test to the process that started it.
+"""Progress of a simulation, reported by the cocotb test to its parent process.
 
-Runs inside the simulator: imports nothing heavy, and costs nothing where nobody listens.
+Runs inside the simulator: imports nothing heavy, and costs nothing without a listener.
 """
 
 import json
@@ -14,7 +14,7 @@ _stream: TextIO | None = None
 
 
 def report(**fields: object) -> None:
-    """Tell the parent how far this test is: ``report(done=12, total=100, note="unaligned")``.
+    """Report this test's progress to the parent: ``report(done=12, total=100, note="unaligned")``.
 
     The fields are free as long as JSON can carry them; the parent's ``progress`` callback of
     :meth:`sim.verilator.build.Build.run` receives them as one dict. Call it a few times a second, not every cycle.

@@ -24,7 +24,7 @@ __all__ = ["Row", "Subparsers", "Tell", "add_config", "add_json", "add_latency",
 
 
 Row = dict[str, Any]
-"""What was measured, by name, as it becomes JSON."""
+"""Results by name, ready for JSON."""
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Where a design adds its own options to a verb."""

@@ -18,9 +18,19 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PATHS = (
     "*.md", "docs/*.md",
-    "dmace/cli.py", "sim/cli/*.py", "sim/terminal.py", "hw/verilog_cli.py", "fpga/cli.py", "fpga/board/cli.py",
+    "sim/cli/*.py", "sim/terminal.py", "hw/verilog_cli.py",
     "hw/dma_engine/registers.py", "hw/ace/registers.py", "hw/endpoint/registers.py", "hw/regs/refusal.py",
-    "hw/ace/words_page.py", "hw/**/*.h.in", "fpga/report.py", "fpga/report_ace.py", "scripts/generate_docs.py",
+    "hw/ace/words_page.py", "hw/**/*.h.in", "dmace/**/*.py", "fpga/**/*.py", "examples/**/*.py",
+    "scripts/**/*.py",
+    "sim/*.py", "sim/ace/lanes.py", "sim/ace/log.py", "sim/ace/recovery.py", "sim/ace/trace.py",
+    "sim/ace/varying.py", "sim/ace/bench/__init__.py", "sim/ace/bench/timeline.py", "sim/ace/bench/urgent.py",
+    "sim/cpp/engine.h", "sim/cpp/memory.h", "sim/cpp/ports.h", "sim/cpp/withholding.h", "sim/dma/ark.py",
+    "sim/dma/gpu.py", "sim/dma/lives.py", "sim/dma/soak.py", "sim/dma/bench/ablation.py",
+    "sim/dma/bench/fairness.py", "sim/dma/bench/isolation.py", "sim/dma/bench/peers.py", "sim/dma/bench/rings.py",
+    "sim/system/calibration.py", "sim/system/chunk.py", "sim/system/compute.py", "sim/system/endpoint.py",
+    "sim/system/experiment.py", "sim/system/machine.py", "sim/system/routes.py", "sim/system/settings.py",
+    "sim/system/speedups.py", "sim/system/statistics.py", "sim/system/chakra/*.py", "sim/system/report/*.py",
+    "sim/system/workloads/dlrm.py", "sim/system/workloads/shapes.py", "sim/validation/*.py", "sim/verilator/*.py",
 )
 
 ALL = ("*.md", "docs/*.md", "sim/**/*.cpp", "sim/**/*.h", "hw/**/*.h.in", *(

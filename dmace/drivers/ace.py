@@ -28,11 +28,11 @@ class AceBus(Bus, Protocol):
 
     @property
     def store(self) -> Callable[..., Awaitable[None]]:
-        """Of an address and the bytes; options of :meth:`AceDriver.post` are handed on to it."""
+        """Store bytes at an address; options of :meth:`AceDriver.post` are passed on to it."""
 
 
 class Share(NamedTuple):
-    """What a communicator has for itself: the first FSM and slot, and how many, which are powers of two."""
+    """FSMs and slots reserved for a communicator: the first of each, and their counts, which are powers of two."""
 
     first_fsm: int
     fsms: int
@@ -98,20 +98,20 @@ class AceDriver(RegisterDriver):
                                   dimensions: Sequence[int] | None = None, domain: int = 0, both: bool = True,
                                   collectives: Sequence[Collective | Ordered] = ORDER,
                                   priority: int = 0) -> dict[Collective | Ordered, str]:
-        """Write an entry of the communicator table with its programs, behind those that are there already.
+        """Write an entry of the communicator table with its programs, behind the programs already stored.
 
         Parameters
         ----------
         shape, coordinates : tuple of int
-            Of the communicator, and this rank's place in it.
+            The communicator's shape, and this rank's coordinates in it.
         share : :class:`Share`
             FSMs and slots; no other communicator may have any of them.
         dimensions : tuple of int
-            Which dimension of the torus each of the communicator's is; by default they are the same.
+            The torus dimension of each of the communicator's dimensions; by default they are the same.
         both : bool
-            Send half of all columns each way.
+            Send half of all columns in each direction.
         collectives : sequence of Collective and Ordered
-            Which are wanted; the first ones have room first.
+            Collectives to store programs for, in order of preference.
         priority : int
             0 to 3: higher ones go first at memory and ports; the same on all ranks.
 
@@ -166,17 +166,17 @@ class AceDriver(RegisterDriver):
             await self.write("COMMUNICATOR_COMMIT", communicator=number)
 
     async def set_watchdog(self, cycles: int) -> None:
-        """End communicators that have work and no progress for so many cycles; 0 for never."""
+        """End communicators that have work but make no progress for this number of cycles; 0 for never."""
         await self.write("WATCHDOG", cycles=cycles)
         self._watchdog = None
 
     async def revoke(self, number: int) -> None:
-        """End what is under way of a communicator on all its ranks; nothing happens if it is not open."""
+        """End a communicator's collectives in progress on all its ranks; no effect if it is not open."""
         await self.write("COMMUNICATOR_REVOKE", communicator=number)
 
     async def reopen(self, number: int) -> None:
-        """Open a communicator that was REVOKED on all ranks, with the next epoch. All ranks have to, before any of them
-        posts. Raises RuntimeError if something of it is still under way."""
+        """Open a communicator that was REVOKED on all ranks, with the next epoch. All ranks must open it before any of
+        them posts. Raises RuntimeError while one of its collectives is still in progress."""
         state = (await self.communicator_state(number)).state
         if state != CommunicatorState.REVOKED:
             raise RuntimeError(f"Communicator {number} must be REVOKED to be opened again, but is {state.name}")
@@ -224,7 +224,7 @@ class AceDriver(RegisterDriver):
         await self.bus.store(queue * PAGE_BYTES, command.to_bytes(), **options)
 
     async def clear(self, queue: int) -> None:
-        """Let a queue whose command failed go on."""
+        """Let a queue resume after a failed command."""
         await self.write("QUEUE_CLEAR", queue=queue)
 
     async def queue_state(self, queue: int) -> QueueState:
@@ -250,7 +250,7 @@ class AceDriver(RegisterDriver):
         return SlotState(**{**found, "stage": Stage(found["stage"])})
 
     async def pending(self) -> Pending:
-        """:class:`Pending`: all that is under way, and what it waits for; registers are read one after the other."""
+        """:class:`Pending`: all work in progress, and what it waits for; registers are read one after the other."""
         fsms = {number: await self.fsm_state(number) for number in range(self.config.fsms)}
         slots = {number: await self.slot_state(number) for number in range(self.config.slots)}
         queues = {number: await self.queue_state(number) for number in range(self.config.queues)}

@@ -1,4 +1,4 @@
-"""What the registers of the collectives accelerator tell of what is under way, as named tuples and as sentences."""
+"""The accelerator's work in progress, decoded from its registers as named tuples and as sentences."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class QueueState(NamedTuple):
     status: Status
     waiting: int
     active: int
-    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
+    count: int      # type: ignore[assignment]  # hides tuple.count, which is never used
 
 
 class FsmState(NamedTuple):
@@ -34,12 +34,12 @@ class FsmState(NamedTuple):
     received: int
 
     def __str__(self) -> str:
-        return self.told({port: f"port {port}" for port in range(2 * DIMENSIONS)})
+        return self.describe({port: f"port {port}" for port in range(2 * DIMENSIONS)})
 
-    def told(self, neighbours: Mapping[int, str]) -> str:
-        """What it waits for, as text; ``neighbours``: port -> who is there."""
+    def describe(self, neighbours: Mapping[int, str]) -> str:
+        """Its wait condition as text; ``neighbours``: port -> name of the peer."""
         waits = {
-            Waits.NOTHING: "goes on", Waits.GRANT: f"waits for a GRANT from {neighbours[self.port]}",
+            Waits.NOTHING: "makes progress", Waits.GRANT: f"waits for a GRANT from {neighbours[self.port]}",
             Waits.DATA: f"waits for data from {neighbours[self.port ^ 1]}", Waits.PORT: f"waits for port {self.port}",
             Waits.SRAM: "waits for the SRAM", Waits.PROGRAM: "waits for its program",
         }
@@ -102,8 +102,8 @@ class LinkStatus(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """What is under way, by number: queues that hold or have commands, communicators, slots in use, FSMs with a chunk;
-    the errors of communicators that ended; links that are down, or wait for an acknowledgement."""
+    """Work in progress, by number: queues that hold or have commands, communicators, slots in use, FSMs with a chunk;
+    the errors of communicators that ended; links that are down or wait for an acknowledgement."""
 
     queues: dict[int, QueueState]
     communicators: dict[int, CommunicatorStatus]
@@ -122,9 +122,9 @@ class Pending(NamedTuple):
                   f"acknowledged, {link.timeouts} timeouts" for port, link in self.links.items()]
         lines += [f"queue {number} is held: {state.status.name}" for number, state in self.queues.items()
                   if state.status]
-        lines += [f"queue {number} has {state.waiting} commands waiting, {state.active} under way"
+        lines += [f"queue {number} has {state.waiting} commands waiting, {state.active} in progress"
                   for number, state in self.queues.items() if not state.status]
-        lines += [f"FSM {number} {state.told(neighbours)}" for number, state in self.fsms.items()]
+        lines += [f"FSM {number} {state.describe(neighbours)}" for number, state in self.fsms.items()]
         lines += [f"slot {number}, communicator {state.communicator}, chunk {state.sequence}: {_STAGES[state.stage]}"
                   for number, state in self.slots.items() if state.stage != Stage.LINKS]
         return lines

@@ -27,7 +27,7 @@ class QueueState(NamedTuple):
     resetting: int
     waiting: int
     in_flight: int
-    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
+    count: int      # type: ignore[assignment]  # hides tuple.count, which is never used
     failed: int
     status: int
 
@@ -37,7 +37,7 @@ class LogRecord(NamedTuple):
 
     queue: int
     status: Status
-    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
+    count: int      # type: ignore[assignment]  # hides tuple.count, which is never used
 
 
 class QueueCounters(NamedTuple):
@@ -137,7 +137,7 @@ class DmaDriver(RegisterDriver):
             await self.write("QUEUE_COMMIT", queue=queue)
 
     async def limit_target(self, target: int, *, beats: int = 0, slow: bool = False) -> None:
-        """Let a target's queues have that many beats in flight (0 for any number)."""
+        """Limit the beats that a target's queues have in flight (0 for no limit)."""
         await self.write(f"TARGET_LIMIT_{target}", beats=beats, slow=int(slow))
 
     # Queues

@@ -1,4 +1,4 @@
-"""What the drivers share: registers by name, over any bus.
+"""Base of the drivers: access to registers by name, over any bus.
 
 The names and bits come from a register map. Nothing here knows about simulation.
 """
@@ -72,7 +72,7 @@ class RegisterDriver:
             raise RuntimeError(f"The engine's sizes are {found}, not {expected}")
 
     async def refused_write(self) -> str | None:
-        """The first write that was refused since the last call, as a sentence, or None; it is forgotten."""
+        """The first write refused since the last call, as a sentence, or None; the call clears it."""
         async with self._lock():
             fields = await self.read(REFUSED_WRITE)
             if not fields["valid"]:

@@ -1,7 +1,7 @@
 """The board's bus of single words, and its bridges to the buses of an engine.
 
-A word is asked for with ``valid`` until ``done``, which comes with what was read and whether it went wrong. ``valid``
-falls for at least one cycle between words.
+``valid`` requests a word until ``done``, which comes with the word read and an error bit. ``valid`` falls for at least
+one cycle between words.
 """
 
 from amaranth import *
@@ -14,24 +14,24 @@ __all__ = ["DoorbellBridge", "LiteBridge", "WordSignature"]
 
 
 class WordSignature(wiring.Signature):
-    """A word at a time, seen from the manager.
+    """One word at a time, seen from the manager.
 
     Members
     -------
     valid, write : ``Out(1)``
-        A word is asked for; hold until ``done``.
+        Requests a word; hold until ``done``.
     last : ``Out(1)``
-        It is the last of its frame.
+        The word is the last of its frame.
     address : ``Out(32)``
         In bytes.
     write_data : ``Out(32)``
-        What to write.
+        The word to write.
     done : ``In(1)``
-        For one cycle: it is done.
+        For one cycle: the access has completed.
     read_data : ``In(32)``
-        With ``done``, what was read.
+        With ``done``, the word read.
     error : ``In(1)``
-        With ``done``, it went wrong.
+        With ``done``, the access failed.
     """
 
     def __init__(self) -> None:

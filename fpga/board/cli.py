@@ -98,7 +98,7 @@ def _input(name: str) -> bytes:
 
 def _selftest(board: Board, args: argparse.Namespace, _: bytes) -> int:
     check_range("--copies", args.copies, 1, 100_000)
-    wrong = jobs.selftest(board, seed=args.seed, copies=args.copies, tell=print)
+    wrong = jobs.selftest(board, seed=args.seed, copies=args.copies, report=print)
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     print("FAILED" if wrong else "The self-test has passed.")

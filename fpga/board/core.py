@@ -1,4 +1,4 @@
-"""What is loaded into an FPGA, apart from its PLL and its pins: engines, their memories, and the host's bridge.
+"""The content of an FPGA without its PLL and its pins: engines, their memories, and the host's bridge.
 
 ::
 
@@ -44,12 +44,12 @@ _SMALL: dict[str, Any] = {
     "lanes": 1, "prod": False, "fp8": False, "avg": False, "widen": False, "varying": False, "counters": False,
     "dimensions": 1, "fsms": 2, "slots": 4, "queue_depth": 2, "communicators": 2, "regions": 4,
     "timing": AceTimingOptions.ecp5()}
-"""What `tiny` accelerators have on a board: two as they are would fill an ECP5-85F to nine tenths."""
+"""Sizes of `tiny` accelerators on a board: two of the unreduced ones would fill 90 % of an ECP5-85F."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardConfig:
-    """What a board has.
+    """Design and sizes of a board.
 
     Parameters
     ----------
@@ -57,15 +57,15 @@ class BoardConfig:
         ``dma`` for a DMA engine, ``ace`` for a ring of collectives accelerators, ``endpoint`` for a ring of endpoints,
         ``probe`` for memory alone: built in a minute, to try a board, its cable and the tools.
     preset : str
-        Of the engines.
+        Preset of the engines.
     endpoints : int
-        Engines, 1 to 4; of a probe, memories.
+        Number of engines, 1 to 4; of memories in a probe.
     memory : int
-        Bytes of each engine's memory, a power of two from 4 KiB to 8 MiB.
+        Size of each engine's memory in bytes, a power of two from 4 KiB to 8 MiB.
     clock_hz : int
-        Of the engines.
+        Clock frequency of the engines.
     baud : int
-        Of the serial line.
+        Baud rate of the serial line.
     """
 
     design: str = "dma"

@@ -70,7 +70,7 @@ class Board:
     Attributes
     ----------
     config : :class:`BoardConfig`
-        What is on the board, as it tells; :meth:`open` asks.
+        The board's configuration, which :meth:`open` reads from it.
     sent_again : int
         Requests that were sent more than once.
     """

@@ -1,4 +1,4 @@
-"""What a host does with a board: copies, the self-test, the benchmark, and collectives."""
+"""The host's jobs on a board: copies, the self-test, the benchmark, and collectives."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ __all__ = ["Accelerators", "Engine", "Row", "bench", "selftest"]
 _Number = TypeVar("_Number", np.int32, np.float32)
 
 PATIENCE = 200
-"""How often a completion word is looked at before a request counts as lost."""
+"""Polls of a completion word before a request counts as lost."""
 
 _RING, _PUTS = 1, 2
 """Queues of the DMA engine; 0 is for single copies."""
@@ -101,7 +101,7 @@ class Engine:
         raise BoardError(f"Request {count} of queue {queue} has not ended.")
 
     def recover(self) -> None:
-        """Let queue 0 go on after an error."""
+        """Let queue 0 resume after an error."""
         wait(self.driver.clear(0))
         while wait(self.driver.pop_log()):
             pass
@@ -183,16 +183,16 @@ class Accelerators:
 
 
 def selftest(board: Board, *, seed: int = 1, copies: int = 8, elements: int = 512,
-             tell: Callable[[str], object] = lambda sentence: None) -> list[str]:
-    """Try what is on the board; returns a list of sentences about what is wrong.
+             report: Callable[[str], object] = lambda sentence: None) -> list[str]:
+    """Test the engines of the board; returns a list of sentences, one for each fault.
 
     Parameters
     ----------
     copies : int
-        Of random lengths between random bytes, by a DMA engine.
+        Copies by a DMA engine, of random lengths between random bytes.
     elements : int
-        Of each rank's array, summed by accelerators.
-    tell : callable
+        Elements of each rank's array, which the accelerators sum.
+    report : callable
         Receives a sentence about each step.
     """
     rng = random.Random(seed)
@@ -203,41 +203,41 @@ def selftest(board: Board, *, seed: int = 1, copies: int = 8, elements: int = 51
         board.write_memory(endpoint, offset, data)
         if board.read_memory(endpoint, offset, len(data)) != data:
             wrong.append(f"Memory {endpoint} does not hold what was written to it.")
-    tell("The host reads what it wrote to memory.")
+    report("The host reads what it wrote to memory.")
     if wrong or board.config.design == "probe":
         return wrong
     if board.config.design in ("dma", "endpoint"):
         engine = Engine(board)
-        wrong += _selftest_dma(engine, rng, copies, tell)
+        wrong += _selftest_dma(engine, rng, copies, report)
         if engine.endpoint and not wrong:
-            wrong += _selftest_puts(engine, rng, copies, tell)
+            wrong += _selftest_puts(engine, rng, copies, report)
     if board.config.design in ("ace", "endpoint") and not wrong:
-        wrong += _selftest_ace(board, rng, elements, tell)
+        wrong += _selftest_ace(board, rng, elements, report)
     return wrong
 
 
-def _selftest_dma(engine: Engine, rng: random.Random, copies: int, tell: Callable[[str], object]) -> list[str]:
+def _selftest_dma(engine: Engine, rng: random.Random, copies: int, report: Callable[[str], object]) -> list[str]:
     board, span = engine.board, 1024
     source = rng.randbytes(span)
     board.write_memory(0, 0, source)
     if wrong := _copies(engine.copy, "Copy", board, source, rng, copies):
         return wrong
-    tell(f"{copies} copies at random addresses arrived, and nothing beside them changed.")
+    report(f"{copies} copies at random addresses arrived, and nothing beside them changed.")
     status = engine.copy(board.config.memory - 4, 0, 8)
     if status != Status.SRC_BOUNDS:
         wrong.append(f"A copy from beyond the region ended with {status.name}, not with SRC_BOUNDS.")
     if board.read_memory(0, 0, 8) != source[:8]:
         wrong.append("A copy that was refused has written.")
     engine.recover()
-    tell("A copy from beyond its region is refused.")
+    report("A copy from beyond its region is refused.")
     return wrong
 
 
-def _selftest_puts(engine: Engine, rng: random.Random, puts: int, tell: Callable[[str], object]) -> list[str]:
+def _selftest_puts(engine: Engine, rng: random.Random, puts: int, report: Callable[[str], object]) -> list[str]:
     source = engine.board.read_memory(0, 0, 1024)
     wrong = _copies(engine.put, "Put", engine.board, source, rng, puts)
     if not wrong:
-        tell(f"{puts} puts over the links arrived, and nothing beside them changed.")
+        report(f"{puts} puts over the links arrived, and nothing beside them changed.")
     return wrong
 
 
@@ -262,7 +262,7 @@ def _copies(copy: Callable[[int, int, int], Status], name: str, board: Board, so
     return wrong
 
 
-def _selftest_ace(board: Board, rng: random.Random, elements: int, tell: Callable[[str], object]) -> list[str]:
+def _selftest_ace(board: Board, rng: random.Random, elements: int, report: Callable[[str], object]) -> list[str]:
     numbers = np.random.default_rng(rng.randrange(1 << 32))
     inputs = [numbers.integers(-1 << 20, 1 << 20, elements, dtype=np.int32) for _ in range(board.config.endpoints)]
     results, cycles = Accelerators(board).all_reduce(inputs)
@@ -270,7 +270,7 @@ def _selftest_ace(board: Board, rng: random.Random, elements: int, tell: Callabl
     wrong = [f"The sum on rank {rank} is wrong from element {np.flatnonzero(result != expected)[0]} on."
              for rank, result in enumerate(results) if not np.array_equal(result, expected)]
     if not wrong:
-        tell(f"An all-reduce of {elements} INT32 over {len(inputs)} rank{'s' * (len(inputs) > 1)} is right on each "
+        report(f"An all-reduce of {elements} INT32 over {len(inputs)} rank{'s' * (len(inputs) > 1)} is right on each "
              f"({cycles:,} cycles).")
     return wrong
 

@@ -70,7 +70,7 @@ class AxiMemory(wiring.Component):
             return queue.o
 
         def current(waiting, step):
-            """The burst under way, and whether there is one; ``step`` moves it on by a beat."""
+            """The burst in progress, and whether there is one; ``step`` advances it by a beat."""
             now, active, last = Signal(burst), Signal(), Signal()
             m.d.comb += waiting.ready.eq(~active | (step & last))
             with m.If(step):

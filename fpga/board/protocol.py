@@ -1,6 +1,6 @@
-"""Frames between a host and a board over a serial line: what gateware, driver and tests share.
+"""Frames between a host and a board over a serial line; shared by gateware, driver and tests.
 
-Plain Python. A request is answered by one response, and each begins with a byte that the other never begins with:
+Plain Python. Each request gets one response, and their first bytes differ:
 
 ====== ============================================ ============================================
 byte   request                                      response
@@ -14,10 +14,9 @@ then   the words of a WRITE, little endian          the words of a READ, little 
 last 2 CRC-16 of all from byte 1 on, high byte first the same
 ====== ============================================ ============================================
 
-Numbers are little endian but for the CRC, which is CRC-16/IBM-3740 (polynomial 0x1021, initial value 0xFFFF). A frame
-that is damaged or cut short is dropped without an answer, and the host sends it again with the same sequence. A
-request with the sequence of the one before is answered but not done again: a doorbell rings once. HELLO makes the
-board forget that sequence.
+Numbers are little endian except the CRC, which is CRC-16/IBM-3740 (polynomial 0x1021, initial value 0xFFFF). A corrupt
+or truncated frame is dropped without a response, and the host sends it again with the same sequence. A request with the
+sequence of the previous one gets a response but is not repeated: a doorbell rings once. HELLO clears the sequence.
 """
 
 import enum
@@ -36,7 +35,7 @@ HEADER_BYTES, CRC_BYTES = 4, 2
 
 
 class Operation(enum.IntEnum):
-    """What a request asks for."""
+    """Operation of a request."""
 
     HELLO = 0
     READ = 1
@@ -58,7 +57,7 @@ class Space(enum.IntEnum):
 
     BOARD = 0
     REGISTERS = 1
-    """Of the engine."""
+    """Registers of the engine."""
     DOORBELLS = 2
     """All words of a frame, up to four, are one store; the last must be the last of a 16-byte slot or of 8 bytes."""
     MEMORY = 3

@@ -40,14 +40,14 @@ def register_map(design: _Design) -> RegisterMap:
 
     return RegisterMap("board", [
         fixed("ID", ID, "DBRD in ASCII."),
-        fixed("VERSION", VERSION, "Of these registers and of the protocol."),
+        fixed("VERSION", VERSION, "Version of these registers and of the protocol."),
         Register("DESIGN", [
             constant_field("kind", 4, design.kind_number, "0 DMA engine, 1 accelerators, 2 none, 3 endpoints."),
             constant_field("preset", 4, design.preset_number, "0 tiny, 1 base, 2 wide."),
             constant_field("endpoints", 8, design.endpoints, "Engines, each with its memory."),
             constant_field("memory_bits", 8, design.memory.bit_length() - 1, "Log2 of the bytes of each memory."),
-        ], doc="What is on this board."),
-        fixed("CLOCK", design.clock_hz, "Of the engines, in Hz."),
+        ], doc="Design and sizes of this board."),
+        fixed("CLOCK", design.clock_hz, "Clock frequency of the engines, in Hz."),
         shown("CYCLES", "Clock cycles since reset, modulo 2^32."),
         shown("BEGAN", "CYCLES when the doorbell last rung began to ring."),
         shown("ENDED", "CYCLES at the last response to a write of any engine."),
@@ -56,4 +56,4 @@ def register_map(design: _Design) -> RegisterMap:
             Field("interrupt", 4, Access.RO, doc="Interrupts of the engines, one bit each."),
         ], doc="Interrupts and errors; the error LED shows their disjunction."),
         Register("SCRATCH", [Field("value", 32, Access.RW, doc="Free for the host.")], doc="Does nothing."),
-    ], doc="What a board is and how it does.", addr_width=ADDR_WIDTH)
+    ], doc="Description and status of a board.", addr_width=ADDR_WIDTH)

@@ -18,7 +18,7 @@ __all__ = ["run"]
 
 _Result = TypeVar("_Result")
 
-# What cocotbext-uart uses of cocotb is on its way out; the version of cocotb is pinned.
+# cocotbext-uart uses deprecated parts of cocotb, whose version is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 
 
@@ -87,7 +87,7 @@ async def run(dut: Any, config: BoardConfig, job: Callable[[Board, SimulatedLine
 
 
 def plain(test: Callable[[Board, SimulatedLine], object]) -> Any:
-    """A cocotb test of a function ``test(board, line)``, over the board that ``$DMACE_BOARD`` tells."""
+    """A cocotb test of a function ``test(board, line)``, over the board that ``$DMACE_BOARD`` names."""
     import json
     import os
 

@@ -50,7 +50,7 @@ _Made = tuple[str, dict[str, Any], Sequence[npt.NDArray[Any] | None]]
 
 def compare(config: AceConfig, *, collectives: int, seed: int, stalls: bool = True, faults: bool = False,
             library: Library | None = None, shapes: Sequence[tuple[int, ...]] = SHAPES,
-            tell: Callable[[int, int, str], object] | None = None) -> dict[str, Any]:
+            progress: Callable[[int, int, str], object] | None = None) -> dict[str, Any]:
     """Run so many collectives and say what was different.
 
     Parameters
@@ -63,7 +63,7 @@ def compare(config: AceConfig, *, collectives: int, seed: int, stalls: bool = Tr
         Pauses on all links and channels, on most of the clusters.
     faults : bool
         Links do :meth:`sim.ace.faults.Faults.random` to packets.
-    tell : callable or None
+    progress : callable or None
         Receives ``(done, total, note)``.
 
     Returns
@@ -96,8 +96,8 @@ def compare(config: AceConfig, *, collectives: int, seed: int, stalls: bool = Tr
                     found["hangs"] += 1
                     sentences.append(f"On {_name(shape)}: {error}")
                     break
-                if tell:
-                    tell(found["collectives"], collectives, f"{_name(shape)} {found['mismatches']} mismatches")
+                if progress:
+                    progress(found["collectives"], collectives, f"{_name(shape)} {found['mismatches']} mismatches")
             found["cycles"] += cluster.cycle
             if faults:
                 done_to.update(counted(cluster.statistics()))

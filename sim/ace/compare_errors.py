@@ -52,7 +52,7 @@ _Submitted = tuple[Pending, str, Sequence[npt.NDArray[Any] | None]]
 
 def compare_errors(config: AceConfig, *, errors: int, seed: int, causes: Sequence[Status] = CAUSES,
                    library: Library | None = None, shapes: Sequence[tuple[int, ...]] = SHAPES,
-                   tell: Callable[[int, int, str], object] | None = None) -> dict[str, Any]:
+                   progress: Callable[[int, int, str], object] | None = None) -> dict[str, Any]:
     """Stop so many collectives and say what was not as it should be.
 
     Parameters
@@ -63,7 +63,7 @@ def compare_errors(config: AceConfig, *, errors: int, seed: int, causes: Sequenc
     seed : int
     causes : sequence of Status
         Of :data:`CAUSES`, in turn.
-    tell : callable or None
+    progress : callable or None
         Receives ``(done, total, note)``.
 
     Returns
@@ -99,8 +99,8 @@ def compare_errors(config: AceConfig, *, errors: int, seed: int, causes: Sequenc
                 if wrong:
                     found["mismatches"] += 1
                     sentences += [f"On {name}, {cause.name}: {sentence}" for sentence in wrong]
-                if tell:
-                    tell(found["errors"], errors, f"{name} {found['mismatches']} mismatches")
+                if progress:
+                    progress(found["errors"], errors, f"{name} {found['mismatches']} mismatches")
             found["cycles"] += cluster.cycle
     return {**found, **{name: dict(sorted(counter.items())) for name, counter in counts.items()},
             "first_mismatches": sentences[:MOST_SENTENCES]}
@@ -144,7 +144,7 @@ def _one(cluster: Cluster, rng: random.Random, cause: Status) -> tuple[list[str]
     want = {(cause, group.index(end)) for end in ends}
     told = {(fault.status, fault.rank) for fault in faults}
     if not told <= want or len(set(faults)) > len(ends):
-        wrong.append(f"ranks {group} tell {', '.join(sorted(map(str, set(faults))))}; it was {cause.name} at rank "
+        wrong.append(f"ranks {group} report {', '.join(sorted(map(str, set(faults))))}; it was {cause.name} at rank "
                      f"{' or '.join(map(str, sorted(ends)))}.")
     for number in [whose, *others[:1]]:
         wrong += _check(cluster, *_submit(cluster, rng, number, rng.randrange(cluster.config.queues), longest=400))

@@ -85,7 +85,7 @@ def build_lanes(component: Component | None = None, *,
     component : Component
         The design, if not a :class:`Lane` as it comes; with the same ports and a ``LATENCY``.
     status : callable or None
-        Receives ``(what, done, total)`` as the build goes on.
+        Receives ``(what, done, total)`` as the build progresses.
     """
     lane: Any = Lane() if component is None else component
     main = Path(__file__).with_name("lanes.cpp")

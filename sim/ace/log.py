@@ -1,4 +1,4 @@
-"""What :meth:`Endpoints.log` gives: the packets and the bursts of a while, as they passed the pins."""
+"""Result of :meth:`Endpoints.log`: packets and bursts at the pins during an interval."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Packet(NamedTuple):
     phase: int
     offset: int
     beats: int
-    """Of payload, less one, as the header has it."""
+    """Length of the payload less one, as in the header."""
     reduce: int
     granted: int
 

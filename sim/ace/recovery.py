@@ -1,4 +1,4 @@
-"""What software does after an error: all ranks' communicator opened again, and their queues cleared."""
+"""Recovery by software after an error: clear all ranks' queues and open their communicator again."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def revoke(cluster: Cluster, communicator: int = 0, rank: int = 0) -> None:
 
 def recover(cluster: Cluster, communicator: int = 0, *, ranks: Sequence[int] | None = None,
             limit: int = LIMIT) -> list[Fault]:
-    """Wait until a communicator is REVOKED, clear all queues, open it again, and forget what was pending.
+    """Wait until a communicator is REVOKED, clear all queues, open it again, and discard pending commands.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ def phases(packets: Iterable[Packet], shares: Sequence[Share]) -> list[Phase]:
         for _, phase in sorted(_phases(rank, shares[communicator], group).items()):
             fsms[phase.fsm].append(phase)
         for found in fsms.values():
-            # What has left the FSM may wait in a port's queue while the next phase's goes out at another.
+            # A packet of the FSM may wait in a port's queue while the next phase's packets leave at another port.
             for phase, after in zip(found[-2::-1], found[:0:-1], strict=True):
                 phase.begin, phase.end = min(phase.begin, after.begin), min(phase.end, after.begin)
             made += found

@@ -19,7 +19,7 @@ Extent = tuple[int, int]
 
 @dataclass(frozen=True)
 class Extents:
-    """Of a collective, for each rank of the communicator: its parts of the send buffer, and of the receive buffer."""
+    """A collective's parts of the send buffer and of the receive buffer, for each rank of the communicator."""
 
     send: list[list[Extent]]
     receive: list[list[Extent]]

@@ -47,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
     with at_work(args.config) as (library, tell):
         if args.revoke is None:
             result = compare(PRESETS[args.config], collectives=args.collectives or COLLECTIVES, seed=args.seed,
-                             stalls=not args.no_stalls, faults=args.faults, library=library, tell=tell)
+                             stalls=not args.no_stalls, faults=args.faults, library=library, progress=tell)
         else:
             result = compare_errors(PRESETS[args.config], errors=args.revoke, seed=args.seed, library=library,
-                                    tell=tell)
+                                    progress=tell)
     result = {"config": args.config, "seed": args.seed, **result}
     write_json(args.json, result)
     if args.json != "-":

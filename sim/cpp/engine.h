@@ -12,7 +12,7 @@
 constexpr unsigned kBytes = DMACE_DATA_BYTES;
 constexpr unsigned kIdBits = DMACE_ID_BITS;
 
-// What a GPU sees of a doorbell page.
+// A GPU's view of a doorbell page.
 struct alignas(DMACE_DMA_DOORBELL_PAGE) DoorbellPage {
     uint64_t halves[DMACE_DMA_DOORBELL_PAGE / 8] = {};
 };
@@ -37,7 +37,7 @@ public:
         tick();
     }
 
-    // What `rst` is from the next cycle on.
+    // Level of `rst` from the next cycle on.
     void hold(bool reset) { top_.rst = reset; }
 
     volatile void* doorbell(uint32_t queue) { return &pages_[queue]; }

@@ -22,7 +22,7 @@ public:
         }
     }
 
-    // The byte at an address, or null where nothing is mapped. Valid up to the end of its page, and for good.
+    // The byte at an address, or null where nothing is mapped. Valid up to the end of its page, permanently.
     uint8_t* at(uint64_t address) {
         const uint64_t page = address / kPage;
         if (page != last_page_) {

@@ -1,4 +1,4 @@
-// What is at the buses of a Verilated engine: memory at m_axi, software's registers at s_axil, stores to s_axi_db.
+// Models at the buses of a Verilated engine: memory at m_axi, software's registers at s_axil, stores to s_axi_db.
 #pragma once
 
 #include <array>
@@ -18,13 +18,13 @@ void get(const Port& port, uint8_t* bytes, size_t count) {
     std::memcpy(bytes, &port, count);
 }
 
-// A doorbell store on its way to `address`: `words` beats of one burst.
+// A doorbell store in flight to `address`: `words` beats of one burst.
 struct Store {
     uint32_t queue, address;
     std::vector<std::array<uint64_t, 2>> words;
 };
 
-// Told what passes the pins.
+// Notified of each transfer at the pins.
 class Observer {
 public:
     virtual ~Observer() = default;
@@ -58,7 +58,7 @@ public:
     void post_read(uint32_t offset) { accesses_.push_back({offset, 0, false}); }
     size_t accesses_waiting() const { return accesses_.size(); }
 
-    // What was read, oldest first.
+    // Words read, oldest first.
     std::deque<uint32_t> values;
 
 protected:

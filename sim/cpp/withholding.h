@@ -1,7 +1,7 @@
-// A memory that keeps answers back: any number of the beats of a read burst, any write response, and from any moment on
-// every transfer of AR, AW or W, until it is told to release them. What it was given it stores at once.
+// A memory that withholds responses: any number of beats of a read burst, any write response, and from any cycle on
+// every transfer of AR, AW or W, until it releases them on request. Data that it receives are stored at once.
 //
-// Bursts of one ID are answered in order, those of different IDs in any; their R beats come interleaved.
+// Responses to bursts of one ID are in order, those of different IDs in any order; their R beats are interleaved.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ public:
 
     // Called with the address of each byte that is stored: when its AW and its W beat have both been taken.
     std::function<void(uint64_t)> landed;
-    // The probabilities that a read at an address, that a write there is kept back.
+    // The probabilities of withholding a read, and a write, at an address.
     std::function<double(uint64_t)> keeps_read, keeps_write;
 
     uint64_t taken[kChannels] = {};  // transfers
@@ -55,7 +55,7 @@ public:
     }
     bool stuck(Channel channel) const { return taken[channel] >= stuck_after_[channel]; }
 
-    // Lets go of each thing kept back with a probability.
+    // Releases each withheld transfer with a probability.
     void release(double probability) {
         for (auto& [id, bursts] : reads_)
             for (Read& burst : bursts)
@@ -65,7 +65,7 @@ public:
                 if (random_.chance(probability)) response.kept = false;
     }
 
-    // Half of a write burst is forgotten, as memory must when its manager is reset.
+    // Drops an incomplete write burst, as memory must when its manager is reset.
     void stop_between() {
         addresses_.clear();
         beats_.clear();

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["ARRAY_BYTES", "ArkThread", "FlagWatch"]
 
 ARRAY_BYTES = ARK_FLAG_BYTES << SID_WIDTH
-"""Of an SC or an RC array."""
+"""Bytes of an SC or an RC array."""
 
 
 class ArkThread:
-    """What a thread of ARK's GPU code does with one queue: at most one request per source segment at a time.
+    """A thread of ARK's GPU code that uses one queue: at most one request per source segment at a time.
 
     Parameters
     ----------

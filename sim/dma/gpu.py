@@ -18,7 +18,7 @@ SLOT_BYTES = 16
 
 
 def slots(address: int, data: bytes, size: int = 4) -> list[tuple[bytes, int]]:
-    """What a burst of ``2**size``-byte beats stores: ``(bytes of a 16-byte slot, strobes)`` of each beat."""
+    """Data of a burst of ``2**size``-byte beats: ``(bytes of a 16-byte slot, strobes)`` of each beat."""
     beat = 1 << size
     found, position = [], 0
     while position < len(data):
@@ -73,7 +73,7 @@ class Doorbells:
     async def store_nothing(self, queue: int) -> bool:
         """A store without any strobe, which a bridge may make of a masked one.
 
-        Its beat goes past the manager's own order of bursts, so no other store is under way meanwhile.
+        Its beat goes past the manager's own order of bursts, so no other store is in flight meanwhile.
         """
         async with self._alone:
             while self._stores:
@@ -98,10 +98,10 @@ class Doorbells:
 
 
 class Poller:
-    """What threads see in the completion words.
+    """Values of the completion words that threads observe.
 
-    The words are looked at when they change, through the backdoor; that costs no simulated bandwidth and
-    sees every value, as a thread that polls all the time would.
+    The words are read through the backdoor when they change; this costs no simulated bandwidth and sees every
+    value, like a thread that polls continuously.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ class Event(NamedTuple):
 
 @dataclass
 class Segment:
-    """What is known of a segment; ``at`` is kind of event -> cycle."""
+    """Recorded events of a segment; ``at`` is kind of event -> cycle."""
 
     number: int
     queue: int

@@ -1,4 +1,4 @@
-"""What ``dmace soak`` runs: copies of random length between random bytes, one at a time and back to back.
+"""The copies of ``dmace soak``: copies of random length between random bytes, one at a time and back to back.
 
 Under the fast harness, with addresses that use all 64 bits; every byte is checked, and those around it.
 """

@@ -14,7 +14,7 @@ DEFAULT = Path(__file__).with_name("calibration.json")
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What the accelerator takes besides links and memory.
+    """Delays of the accelerator besides links and memory.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A chunk of a collective at a rank, on its way through the phases of its route."""
+"""A chunk of a collective at a rank, with its progress through the phases of its route."""
 
 from typing import Protocol
 
@@ -27,7 +27,7 @@ class Chunk:
     turn : int
         The lower, the earlier it began on this rank.
     fsm : int
-        That leads it, where there are so many and no more.
+        The FSM in charge of it, where their number is limited.
     leg, sent, came : int
         Phase; grains of it that have been chosen, and that have come.
     granted : int or None

@@ -66,7 +66,7 @@ class Compute:
             self._next()
 
     def communicating(self, whether: bool) -> None:
-        """A collective is under way on the rank, or none is any more."""
+        """Note whether a collective is in progress on the rank."""
         self._communicating = whether
         if self._machine.config.sharing == "demand" and self._job is not None:
             self._progress(self._job)

@@ -54,7 +54,7 @@ class Endpoint:
     neighbours : list
         By port, the endpoint at the other end of its link. Set by the machine.
     active : int
-        Picoseconds in which a collective was under way here.
+        Picoseconds in which a collective was in progress here.
     """
 
     neighbours: list["Endpoint"]

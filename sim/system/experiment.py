@@ -33,7 +33,7 @@ def parse_nodes(text: object) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What to run.
+    """A workload and the machine that runs it.
 
     Parameters
     ----------

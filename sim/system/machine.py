@@ -43,7 +43,7 @@ class Machine:
     Attributes
     ----------
     log : list or None
-        Put a list here before anything is asked for, and it receives ``(what, rank, begin, end, tag)`` of each
+        Put a list here before any request, and it receives ``(what, rank, begin, end, tag)`` of each
         collective, computation and put that ends, with ``what`` of ``collective``, ``compute``, ``put``.
     """
 
@@ -163,7 +163,7 @@ class Machine:
 
     def compute(self, seconds_alone: float, *, memory_bytes: float = 0, rank: int | None = None, tag: str = "",
                 done: Done | None = None) -> Handle:
-        """Compute on a rank, or on all, for what takes so many seconds with all cores and the whole memory.
+        """Compute on a rank, or on all, for this number of seconds at all cores and full memory bandwidth.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Machine:
         Parameters
         ----------
         engine : str
-            Who is told of events, and how: ``cpu``, ``software`` or ``hardware``; costs are in :mod:`.puts`.
+            The receiver of events, and its mechanism: ``cpu``, ``software`` or ``hardware``; costs are in :mod:`.puts`.
         done : callable, optional
             Receives the time in seconds when the target can see that it has all.
 
@@ -193,7 +193,7 @@ class Machine:
         return self._puts.put(source, target, size, engine, tag, done)
 
     def statistics(self) -> Statistics:
-        """What was carried and how busy it was: see :func:`.statistics.summary`."""
+        """Traffic and utilisation: see :func:`.statistics.summary`."""
         return summary(self)
 
     # -- For endpoints
@@ -212,7 +212,7 @@ class Machine:
                 done(self.now)
 
     def communicating(self, rank: int, whether: bool) -> None:
-        """A collective is under way on a rank, or none is any more."""
+        """Note whether a collective is in progress on a rank."""
         self.computes[rank].communicating(whether)
 
     def next_operation(self, operations: list[Operation]) -> Operation:

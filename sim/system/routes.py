@@ -1,4 +1,4 @@
-"""What a rank sends of a chunk: the accelerator's step tables, cut into the runs of bytes that are simulated.
+"""The parts of a chunk that a rank sends: the accelerator's step tables, cut into the runs of bytes that are simulated.
 
 A *grain* is a run of bytes on a link at a time: a packet, or several packets of a message.
 """
@@ -78,7 +78,7 @@ def program(config: MachineConfig, collective: Collective, shape: tuple[int, ...
 
 
 def piece_bytes(config: MachineConfig, made: Program) -> int:
-    """Bytes of a chunk in each place."""
+    """Bytes of a chunk in each position."""
     piece = config.chunk_bytes // made.places
     if config.kind.engine != "sram":
         return max(1, piece)
@@ -89,7 +89,7 @@ def piece_bytes(config: MachineConfig, made: Program) -> int:
 
 
 def route(config: MachineConfig, made: Program, piece: int) -> Route:
-    """The :class:`Route` of a program for a chunk with ``piece`` bytes in each place."""
+    """The :class:`Route` of a program for a chunk with ``piece`` bytes in each position."""
     legs = tuple(_leg(config, phase, piece) for phase in made.phases)
     return Route(sum(run.count for run in made.fills), sum(run.count for run in made.drains), legs)
 

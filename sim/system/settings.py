@@ -1,6 +1,6 @@
 """Values that a user sets by name: ``chunk_bytes=128KiB``, ``endpoint.fsms=8``, ``links.1.bytes_per_s=50GB/s``.
 
-A name is a path through the fields of a configuration; a number in it is a place in a tuple.
+A name is a path through the fields of a configuration; a number in it is an index into a tuple.
 """
 
 import re

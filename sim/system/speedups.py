@@ -23,14 +23,14 @@ def speedups(rows: Iterable[_Row], varied: Sequence[str]) -> list[dict[str, Any]
     rows : list of dict
         As :func:`.experiment.row` makes them, with the values of ``varied``.
     varied : list of str
-        Names in which rows differ; those of one endpoint (``ace.fsms``) tell rows of that endpoint apart.
+        Names in which rows differ; those of one endpoint (``ace.fsms``) distinguish its rows only.
 
     Returns
     -------
     list of dict
         The values of ``varied``; ``best``, the baseline with the shortest iteration; ``speedup`` over it;
         ``of_ideal``, the share of Ideal's speed, or None; ``network``, how much more payload a rank sends in a second
-        in which a collective is under way than with the best baseline; ``network_same_memory``, than with ``compopt``.
+        of a collective than with the best baseline; ``network_same_memory``, than with ``compopt``.
     """
     common = [name for name in varied if name != "endpoint" and name.partition(".")[0] not in ENDPOINTS]
     groups: dict[tuple[Any, ...], list[_Row]] = {}

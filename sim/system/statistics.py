@@ -1,4 +1,4 @@
-"""What a machine has carried, as plain data."""
+"""A machine's traffic and utilisation, as plain data."""
 
 from typing import Protocol, TypedDict
 
@@ -65,7 +65,7 @@ def summary(machine: _Machine) -> Statistics:
         ``seconds``; ``ranks``; ``links``: for each rank and port payload and wire bytes, packets, busy seconds,
         ``utilisation`` (busy over seconds) and, by dimension, ``dimensions`` with the mean utilisation; ``memory``:
         bytes read and written and busy seconds by rank; ``network_bytes_per_s``: payload that a rank sends, over the
-        seconds in which a collective was under way there; ``communication_seconds`` and ``compute_seconds``: of the
+        seconds in which a collective was in progress there; ``communication_seconds`` and ``compute_seconds``: of the
         busiest rank. A folded machine has one rank's rows; all others' are equal.
     """
     seconds = machine.now

@@ -28,7 +28,7 @@ _Wanted = Callable[[Packet], bool]
 
 
 def measure(bench: Bench, command: str = "") -> Calibration:
-    """A :class:`Calibration` of the accelerator of a :class:`Bench`; ``command`` tells how it was made."""
+    """A :class:`Calibration` of the accelerator of a :class:`Bench`; ``command`` is the command line that made it."""
     config = bench.config
     one = _Run(bench, RING, RING[0] * 64)
     # One FSM alone: nothing else is on the links when its next chunk begins.
@@ -40,7 +40,7 @@ def measure(bench: Bench, command: str = "") -> Calibration:
     beats = config.packet_beats - 64 // config.beat_bytes
     per_beat = (longer - hop) / beats if beats else 0.0
     receive = hop - round(per_beat * 64 // config.beat_bytes) - transmit
-    # Of packets of 64 bytes, from the last beat's arrival.
+    # Packets of 64 bytes, from the last beat's arrival.
     landed = hop - transmit
     phase = phases.shortest(_came(PacketKind.DATA), _left(PacketKind.GRANT)) - landed
     turn = alone.turn_around() - (longer - transmit) - phase

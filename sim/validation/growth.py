@@ -1,4 +1,4 @@
-"""What a simulation costs: seconds of a core and memory for an iteration of ResNet-50 on 16 to 1,024 endpoints."""
+"""Cost of a simulation: seconds of a core and memory for an iteration of ResNet-50 on 16 to 1,024 endpoints."""
 
 import resource
 import time

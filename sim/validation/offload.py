@@ -1,4 +1,4 @@
-"""What the accelerator saves: its network rate at a given memory bandwidth, and the bandwidth that a rate needs.
+"""Saving by the accelerator: its network rate at a given memory bandwidth, and the bandwidth that a rate needs.
 
 The rate is that of a large all-reduce alone, beside an endpoint that only the links hold up.
 """

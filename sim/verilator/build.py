@@ -36,7 +36,7 @@ __all__ = ["Build", "BuildFailed", "Design", "Result", "SimulationFailed", "Stat
            "build_text"]
 
 Status = Callable[[str, int, int], None]
-"""Receives ``(what, done, total)`` as a build goes on."""
+"""Receives ``(what, done, total)`` as a build progresses."""
 
 _OPTIMISE = ("-O3", "-fno-table")
 """For Verilator. Turning logic into tables takes it most of its time; under cocotb that never comes back."""
@@ -47,7 +47,7 @@ _VERILATOR_OPTIONS = (
 )
 # Verilator 5.48 fails on a netlist of LUTs with an internal error (V3DfgRegularize: Mismatched vertices).
 _NETLIST_OPTIONS = ("-fno-dfg",)
-# A bus wider than 256 bits is left out of a trace unless asked for.
+# A bus wider than 256 bits is left out of a trace by default.
 _WAVES_OPTIONS = ("--trace-structs", "--trace-max-width", "4096")
 _COMPILE_OPTIONS = ("-std=gnu++17", "-w")
 _FAST, _UNOPTIMISED, _RUNTIME = "-O1", "-O0", "-O2"
@@ -73,7 +73,7 @@ def build(component: Component | Design, *, name: str, waves: bool = False,
         Make a simulator that records every signal: FST where the headers of zlib and lz4 are installed, else
         VCD. It is slower, and is kept apart from the other.
     status : callable or None
-        Receives ``(what, done, total)`` as the build goes on.
+        Receives ``(what, done, total)`` as the build progresses.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def build_text(text: str, *, name: str, cells: Sequence[Path] = (), netlist: boo
 
 
 def quiet(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
+    """Reports nothing."""
 
 
 def _verilate(folder: Path, text: str, cells: Sequence[Path], *, name: str, verilating: Sequence[str], fast: str,

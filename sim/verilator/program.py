@@ -34,7 +34,7 @@ _SHARED_OPTIONS = ("-fPIC", "-fvisibility=hidden")
 
 @dataclass(frozen=True)
 class Program:
-    """What was built: the program or library is at ``path``."""
+    """A built program or library at ``path``."""
 
     path: Path
     reused: bool
@@ -72,7 +72,7 @@ def build_program(component: Component | Design, *, name: str, main: Path, sourc
     shared : bool
         Make a shared library.
     status : callable or None
-        Receives ``(what, done, total)`` as the build goes on.
+        Receives ``(what, done, total)`` as the build progresses.
 
     Raises
     ------

@@ -77,7 +77,7 @@ class TestResult:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run did."""
+    """Result of a run."""
 
     tests: tuple[TestResult, ...]
     seed: int
@@ -317,7 +317,7 @@ def _relevant(text: Sequence[str]) -> list[str]:
 
 
 def _forget_old(runs: Path) -> None:
-    """Keep the newest runs only, and those that may be going on; the folders are named after their start."""
+    """Keep the newest runs and those that may be in progress; the folders are named after their start."""
     for path in sorted(runs.iterdir())[:-_KEPT_RUNS]:
         if time.time() - int(path.name.partition("-")[0]) > 3600:
             shutil.rmtree(path, ignore_errors=True)

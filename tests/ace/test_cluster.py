@@ -179,7 +179,7 @@ def test_who_waits_for_whom_is_told():
         assert "  rank 0, FSM 0 waits for a GRANT from rank 1: communicator 0, chunk 0, phase 0, step 0; " \
                "1 receives done" in lines
         assert any(line.startswith("  rank 2, FSM 0 waits for data from rank 1: ") for line in lines)
-        assert "  rank 0, queue 0 has 0 commands waiting, 1 under way" in lines
+        assert "  rank 0, queue 0 has 0 commands waiting, 1 in progress" in lines
         assert not any(line.startswith("  rank 1") for line in lines)
 
 

@@ -84,7 +84,7 @@ def endpoint_does_all(board, line):
     assert board.config == TARGETS["ulx3s-85f"].designs["endpoint"]
     told = []
     assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), copies=3, elements=65,
-                         tell=told.append) == []
+                         report=told.append) == []
     assert [sentence.partition(" ")[2][:5] for sentence in told[3:]] == ["puts ", "all-r"]
     # Each put has data and a completion word.
     assert wait(jobs.Engine(board).endpoint.counters())["put_packets_sent"] >= 8

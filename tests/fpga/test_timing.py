@@ -39,4 +39,4 @@ def test_report(tmp_path):
     assert (report["mhz"], report["wanted_mhz"], report["met"]) == (62.5, 80.0, False)
     assert (report["logic_ns"], report["routing_ns"], report["levels"]) == (1.0, 15.0, 1)
     assert report["critical"] == [("b", 0.5), ("a", 2.0), ("b", 16.0)]
-    assert summary(report) == ["62.5 MHz reached, 80.0 MHz asked for", "LUT4: 10 of 40 (25 %)"]
+    assert summary(report) == ["62.5 MHz reached, 80.0 MHz requested", "LUT4: 10 of 40 (25 %)"]

@@ -1,4 +1,4 @@
-"""What the benchmark of the collectives accelerator measures.
+"""Benchmark of the collectives accelerator.
 
 =============  ====================================================================================================
 throughput     a large all-reduce: traffic of the memory, cycles beside the bound, what each resource was used

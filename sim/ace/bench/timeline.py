@@ -1,4 +1,4 @@
-"""What each dimension's links are busy with over the time of a collective, from the packets that left."""
+"""Use of each dimension's links over the time of a collective, from the packets sent."""
 
 from collections.abc import Iterable, Sequence
 
@@ -30,7 +30,7 @@ def busy(config: AceConfig, shape: Sequence[int], packets: Iterable[Packet], lin
     for number, ranks in enumerate(shape):
         mine = dimension == number
         first, takes = start[mine], size[mine] / rate
-        # What has been carried until each edge: the rest of a packet grows with the time.
+        # Bytes carried until each edge; a packet in progress counts in proportion to its time.
         until = [np.clip(edge - first, 0, takes).sum() for edge in edges]
         links = (2 if ranks > 1 else 1) * np.prod(shape)
         shares.append([round(float(one), 4) for one in np.diff(until) / (links * cycles / parts)])

@@ -24,7 +24,7 @@ BESIDE = {"alone": None, "equal": 0, "higher": 1}
 """Name -> the small one's priority, that of the large one being 0."""
 
 _WHEN = 20_000
-"""Cycles after the large one began: all of its chunks are under way."""
+"""Cycles after the large one began: all of its chunks are in progress."""
 
 
 def cases(bench: Bench, shape: tuple[int, ...], sizes: Sequence[int] = SIZES,

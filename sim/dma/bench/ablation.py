@@ -1,4 +1,4 @@
-"""What pipelining is worth: the same requests with one part of it taken away.
+"""Gain from pipelining: the same requests with one part of it disabled.
 
 =============  ========================================================================================
 all            full queues, nothing taken away

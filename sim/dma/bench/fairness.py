@@ -1,4 +1,4 @@
-"""Shares of queues that ask for more than there is."""
+"""Bus shares of queues whose demand exceeds the bandwidth."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""What one queue that misbehaves takes from the others."""
+"""Bandwidth that one misbehaving queue takes from the others."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""What other open engines reach, measured by us before the same memory: 512 bit, aligned, back to back.
+"""Throughput of other open engines, measured with the same memory: 512 bit, aligned, back to back.
 
 None of them has queues, protection or completion words. Commits: pulp-platform/iDMA 2e0b0fe, fpganinja/taxi 2f2fe72;
 alexforencich/verilog-axi, ZipCPU/wb2axip and analogdevicesinc/hdl the newest of autumn 2026.

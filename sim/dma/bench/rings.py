@@ -19,7 +19,7 @@ __all__ = ["cases", "show"]
 
 SIZE = 64
 BELL = 8
-"""Descriptors told of by one doorbell."""
+"""Descriptors per doorbell."""
 
 
 def cases(bench: Bench, sizes: Sequence[int], latencies: Sequence[int]) -> Iterator[Case]:

@@ -25,7 +25,7 @@ def write(graph: Graph, prefix: str | Path, shape: Sequence[int], processor: Pro
     shape : tuple of int
         Ranks along each dimension.
     processor : Processor
-        Its roofline tells how long a node computes.
+        Its roofline gives the compute time of a node.
     """
     metadata = GlobalMetadata(version=VERSION, attr=[
         _attribute("schema", string_val=f"symmetric, {graph.steps} steps"),

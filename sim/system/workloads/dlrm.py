@@ -44,7 +44,7 @@ def dlrm(*, batch: int = 512, element: int = 2) -> Workload:
                                        (inputs + 1) * outputs, element))
 
     perceptron("bottom", (DENSE, *BOTTOM))
-    # Nobody needs the gradient of the dense features.
+    # The gradient of the dense features is not needed.
     layers[1] = replace(layers[1], input_grad=Pass())
     pairs = vectors * (vectors - 1) // 2
     products = Work(flops=2 * batch * vectors * vectors * WIDTH,

@@ -25,7 +25,7 @@ def gradients(parameters: int, element: int) -> Exchange:
 
 
 def layer(name: str, works: Works, parameters: int, element: int, *, first: bool = False) -> Layer:
-    """Data-parallel layer with the works of its three passes. ``first``: nobody needs its input gradient."""
+    """Data-parallel layer with the works of its three passes. ``first``: its input gradient is not needed."""
     forward, input_grad, weight_grad = works
     exchange = gradients(parameters, element) if parameters else None
     return Layer(name=name, forward=Pass(work=forward), input_grad=Pass(work=Work() if first else input_grad),
