@@ -150,7 +150,7 @@ def exercise(config, cases, pages, rng, stalls):
 
 
 def usual(case):
-    """Whether the size has a meaning: it has none after a failed check of the word, or when the request is cut short."""
+    """The size has no meaning after a failed check of the word, or when the request is cut short."""
     return case["segment"]["front"].get("check", Check.OK) == Check.OK and not case["segment"].get("aborted")
 
 

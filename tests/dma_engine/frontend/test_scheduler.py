@@ -189,7 +189,8 @@ class Bench:
         if not went:
             if present:
                 queue.stalled = True
-                assert fenced or flying >= min(queue.floor, queue.limit), f"queue {index} stalls with {flying} of {queue.limit}"
+                least = min(queue.floor, queue.limit)
+                assert fenced or flying >= least, f"queue {index} stalls with {flying} of {least}"
                 self.seen["fenced" if fenced else "limited" if queue.limit < windows(self.config)[index]
                           else "full"] += 1
             return
