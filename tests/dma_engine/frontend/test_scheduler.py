@@ -1,0 +1,318 @@
+"""The scheduler alone, against a model of the queue store, the windows and the credits around it."""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from hw.dma_engine.frontend.scheduler import Scheduler
+from hw.dma_engine.layouts import Check
+from tests.dma_engine.frontend.sizes import SMALL, SMALL_REGISTERED
+from tests.harness.cell import run_cell
+
+SEGMENT, BEAT = SMALL.segment_bytes, SMALL.beat_bytes
+
+
+@dataclass
+class Request:
+    """One request and its cuts, from the definition: the destination crosses no multiple of a segment."""
+
+    src: int
+    dst: int
+    length: int
+    fence: int = 0
+    check: Check = Check.OK
+
+    def front(self):
+        last = self.dst % SEGMENT + self.length - 1
+        return {"check": self.check, "fence": self.fence, "src_offset": self.src, "dst_offset": self.dst,
+                "length": self.length, "last_segment": last // SEGMENT, "single": last < SEGMENT,
+                "end_position": last % SEGMENT}
+
+    def costs(self):
+        """Destination beats less one and extra source beats of each segment."""
+        if self.check is not Check.OK:
+            return [(0, 0)]
+        costs, src, dst, end = [], self.src, self.dst, self.dst + self.length
+        while dst < end:
+            size = min(end, (dst // SEGMENT + 1) * SEGMENT) - dst
+            source, beats = ((at % BEAT + size - 1) // BEAT for at in (src, dst))
+            costs.append((beats, int(source > beats)))
+            src, dst = src + size, dst + size
+        return costs
+
+
+@dataclass
+class Queue:
+    """One queue as the scheduler sees it, and the scheduler's own state by its contract."""
+
+    limit: int
+    ready: Request | None = None
+    waiting: list = field(default_factory=list)
+    head: int = 0
+    tail: int = 0           # segments that the scheduler has looked up successfully
+    visible: int = 0        # segments that have appeared at ``scheduled``
+    lap: int = 0
+    number: int = 0         # of the next segment of the front request
+    aborting: bool = False
+    stalled: bool = False
+    cap: int = 0            # segments in flight that are still legal after the limit became less
+    floor: int = 0          # the least limit since its last segment: a higher one counts from the next
+
+
+def windows(config):
+    return [config.extended_window if queue < config.extended else config.window for queue in range(config.queues)]
+
+
+class Bench:
+    """Drives the scheduler for one cycle at a time and checks each output."""
+
+    def __init__(self, ctx, dut, rng):
+        self.ctx, self.dut, self.rng, self.config = ctx, dut, rng, dut.config
+        self.queues = [Queue(window, cap=window, floor=window) for window in windows(dut.config)]
+        self.credits, self.inside = 8, 0
+        self.running, self.held, self.blocked = (1 << self.config.queues) - 1, 0, 0
+        self.candidates, self.picked, self.fetched, self.due = 0, None, False, None
+        self.flushing = None
+        self.done = []          # (queue, request, number, aborted)
+        self.seen = dict.fromkeys(("full", "fenced", "aborted", "flushed", "limited", "direct"), 0)
+
+    async def step(self, arrive=None, retire=None, abort=None, flush=None, configure=None, give=0):
+        ctx, dut, config, queues = self.ctx, self.dut, self.config, self.queues
+        ready = sum((queue.ready is not None) << index for index, queue in enumerate(queues))
+        more = sum(bool(queue.waiting) << index for index, queue in enumerate(queues))
+        epoch, phase = self.rng.randrange(4), self.rng.randrange(2)
+        looked = queues[ctx.get(dut.fronts.queue)]
+        assert ctx.get(dut.head.queue) == ctx.get(dut.epoch.queue) == ctx.get(dut.fronts.queue)
+        direct = arrive is not None and not queues[arrive[0]].ready and not queues[arrive[0]].waiting
+        for signal, value in (
+            (dut.fronts.ready, ready), (dut.fronts.more, more), (dut.credit.available, self.credits > 0),
+            (dut.fronts.arriving, direct), (dut.fronts.arriving_queue, arrive[0] if arrive else 0),
+            (dut.queues.running, self.running), (dut.held, self.held), (dut.blocked, self.blocked),
+            (dut.shares.candidates, self.candidates), (dut.epoch.epoch, epoch), (dut.phase, phase),
+            (dut.head.head, looked.head % (1 << config.index_width)),
+            (dut.fronts.front, looked.ready.front() if looked.ready else {}),
+            (dut.retired.valid, retire is not None), (dut.retired.queue, retire or 0),
+            (dut.abort.valid, abort is not None), (dut.abort.queue, abort[0] if abort else 0),
+            (dut.abort.lap, abort[1] if abort else 0), (dut.flush.valid, flush is not None),
+            (dut.configure.valid, configure is not None), (dut.configure.queue, configure[0] if configure else 0),
+            (dut.configure.limit, configure[1] if configure else 0),
+        ):
+            ctx.set(signal, value)
+        if flush is not None:
+            ctx.set(dut.flush.queue, flush)
+
+        # The segment looked up in the cycle before.
+        assert ctx.get(dut.scheduled.valid) == (self.due is not None)
+        if self.due is not None:
+            self._compare(*self.due)
+        # The pick of the cycle before either schedules a segment or returns its credit.
+        consume, dropped = ctx.get(dut.fronts.consume), ctx.get(dut.credit.drop)
+        assert ctx.get(dut.dropped.valid) == dropped and ctx.get(dut.consumed.valid) == consume
+        allowed = self.running & ~self.held & ~self.blocked
+        went = self.picked is not None and not dropped
+        assert went or not consume
+        self.due, stalled = None, [queue.stalled for queue in queues]
+        if self.picked is None:
+            assert not dropped
+        else:
+            assert ctx.get(dut.fronts.queue) == self.picked == ctx.get(dut.dropped.queue)
+            self._look(went, consume, allowed, epoch, phase)
+        asking = ctx.get(dut.shares.asking)
+        for index, queue in enumerate(queues):
+            if queue.ready and (stalled[index] or not allowed >> index & 1):
+                assert not asking >> index & 1, f"queue {index} asks but may not be scheduled"
+            elif queue.ready or queue.waiting:
+                assert asking >> index & 1, f"queue {index} does not ask"
+        pick = ctx.get(dut.fronts.pick)
+        assert pick == ctx.get(dut.credit.pick)
+        if pick:
+            assert self.credits and flush is None and self.flushing is None
+            chosen = ctx.get(dut.fronts.pick_queue)
+            by_arrival = direct and chosen == arrive[0] and not config.timing.registered_doorbells
+            assert self.candidates >> chosen & 1 or by_arrival
+            self.seen["direct"] += by_arrival
+        assert ctx.get(dut.fronts.flush) == (self.flushing is not None)
+        if self.flushing is not None:
+            assert ctx.get(dut.fronts.flush_queue) == self.flushing
+        self.candidates = asking & ~ctx.get(dut.shares.leaving)
+
+        # What the neighbours' registers become.
+        self.credits += dropped + give - pick
+        self.inside += went - give
+        queue = queues[self.picked] if self.picked is not None else None
+        load = self.fetched and (consume or not queue.ready)
+        if consume:
+            queue.ready = None
+        if load:
+            queue.ready = queue.waiting.pop(0)
+        self.picked = chosen if pick else None
+        self.fetched = bool(pick and more >> chosen & 1 and queues[chosen].waiting)
+        if arrive is not None:
+            if direct:
+                queues[arrive[0]].ready = arrive[1]
+            else:
+                queues[arrive[0]].waiting.append(arrive[1])
+        if retire is not None:
+            queues[retire].head += 1
+            queues[retire].stalled = False
+        if abort is not None and queues[abort[0]].lap == abort[1] and queues[abort[0]].number and self.started_before(
+                abort[0], went):
+            queues[abort[0]].aborting = True
+        if configure is not None:
+            queue, limit = queues[configure[0]], configure[1]
+            window = windows(config)[configure[0]]
+            queue.floor = min(queue.floor, queue.limit)
+            queue.limit = limit if 0 < limit < window else window
+            queue.cap = max(queue.limit, queue.tail - queue.head + 1)
+        for queue in queues:
+            queue.cap = max(queue.limit, min(queue.cap, queue.tail - queue.head + 1))
+        if self.flushing is not None:
+            queues[self.flushing].ready, queues[self.flushing].waiting = None, []
+        if flush is not None:
+            queue = queues[flush]
+            queue.lap, queue.number, queue.aborting = queue.lap ^ 1, 0, False
+            self.seen["flushed"] += 1
+        self.flushing = flush
+        await ctx.tick()
+
+    def started_before(self, index, went):
+        """Whether a segment of the front request had been looked up before this cycle."""
+        return not (went and self.last_look == index and self.queues[index].number == 1)
+
+    def _look(self, went, consume, allowed, epoch, phase):
+        queue, index = self.queues[self.picked], self.picked
+        self.last_look = index
+        request, flying = queue.ready, queue.tail - queue.head
+        present = request is not None and allowed >> index & 1 and not queue.stalled
+        fenced = present and request.fence and not queue.number and flying
+        if not went:
+            if present:
+                queue.stalled = True
+                least = min(queue.floor, queue.limit)
+                assert fenced or flying >= least, f"queue {index} stalls with {flying} of {least}"
+                self.seen["fenced" if fenced else "limited" if queue.limit < windows(self.config)[index]
+                          else "full"] += 1
+            return
+        assert present and not fenced, f"queue {index} is scheduled"
+        assert flying + 1 <= queue.cap, f"queue {index} has {flying + 1} of {queue.limit}"
+        costs, number = request.costs(), queue.number
+        aborted = queue.aborting and number > 0
+        last = aborted or number == len(costs) - 1
+        assert consume == last
+        self.due = index, request, number, last, aborted, queue.tail, queue.lap, epoch, phase, costs[number]
+        queue.tail, queue.number, queue.floor = queue.tail + 1, number + 1, queue.limit
+        if last:
+            queue.lap, queue.number, queue.aborting = queue.lap ^ 1, 0, False
+
+    def _compare(self, index, request, number, last, aborted, tail, lap, epoch, phase, cost):
+        got = self.ctx.get(self.dut.scheduled.segment)
+        assert (got.queue, got.index, got.lap) == (index, tail % (1 << self.config.index_width), lap)
+        assert (got.first, got.last, got.aborted) == (number == 0, last, aborted)
+        assert (got.epoch, got.phase) == (epoch, phase)
+        if request.check is Check.OK:
+            assert got.number == number
+        front = got.front
+        assert (front.src_offset, front.dst_offset, front.length, front.check, front.fence) == (
+            request.src, request.dst, request.length, request.check, request.fence)
+        if not aborted:
+            assert (self.ctx.get(self.dut.scheduled.beats), self.ctx.get(self.dut.scheduled.beyond)) == cost
+        self.queues[index].visible += 1
+        self.seen["aborted"] += aborted
+        self.done.append((index, request, number, last))
+
+
+@pytest.mark.parametrize("config", [SMALL, SMALL_REGISTERED], ids=["direct", "registered"])
+def test_random(config, seed):
+    """Requests of all kinds with stalls, limits, fences, aborts of the present and of the last lap, and flushes."""
+    rng, dut = random.Random(f"{seed} scheduler"), Scheduler(config)
+
+    def request():
+        return Request(rng.getrandbits(12), rng.getrandbits(12), rng.choice((1, 8, 31, 32, 33, rng.randint(1, 300))),
+                       rng.random() < 0.15, rng.choice([Check.OK] * 9 + [Check.MALFORMED]))
+
+    async def testbench(ctx):
+        bench = Bench(ctx, dut, rng)
+        sent, mood = [[] for _ in bench.queues], 0.5
+        for cycle in range(3000):
+            draining, drive = cycle >= 2600, {}
+            if cycle % 100 == 0:
+                mood = rng.choice((0.05, 0.3, 0.9))
+            target = rng.randrange(config.queues)
+            if rng.random() < 0.02:
+                name = rng.choice(("running", "held", "blocked"))
+                setattr(bench, name, getattr(bench, name) ^ (1 << target))
+            if draining:
+                bench.running, bench.held, bench.blocked, mood = 15, 0, 0, 0.9
+            queue = bench.queues[target]
+            if not draining and len(queue.waiting) < 4 and bench.flushing is None and rng.random() < 0.3:
+                drive["arrive"] = target, request()
+                sent[target].append(drive["arrive"][1])
+            busy = [index for index, queue in enumerate(bench.queues) if queue.visible > queue.head]
+            if busy and rng.random() < mood:
+                drive["retire"] = rng.choice(busy)
+            if bench.inside and rng.random() < max(mood, 0.3):
+                drive["give"] = 1
+            if rng.random() < 0.1:
+                drive["abort"] = target, rng.choice((bench.queues[target].lap, bench.queues[target].lap ^ 1))
+            # A queue is flushed when it does not run.
+            if "arrive" not in drive and bench.flushing is None and not draining and rng.random() < 0.05 and (
+                    not bench.running >> target & 1 and bench.picked is None):
+                drive["flush"] = target
+                kept = {id(entry[1]) for entry in bench.done}
+                sent[target] = [entry for entry in sent[target] if id(entry) in kept]
+            if rng.random() < 0.02:
+                drive["configure"] = target, rng.randrange(1 << config.place_bits)
+            await bench.step(**drive)
+        assert all(bench.seen[name] for name in ("full", "fenced", "aborted", "flushed", "limited")), bench.seen
+        assert bool(bench.seen["direct"]) != config.timing.registered_doorbells
+        for index, requests in enumerate(sent):
+            order = [entry[1] for entry in bench.done if entry[0] == index and entry[2] == 0]
+            assert [id(entry) for entry in order] == [id(entry) for entry in requests], f"queue {index}"
+            ctx.set(dut.lookup.queue, index)
+            assert ctx.get(dut.lookup.tail) == bench.queues[index].tail % (1 << config.index_width)
+
+    run_cell(dut, testbench)
+
+
+def test_cuts():
+    """Every alignment of the destination with every length up to more than two segments."""
+    dut, rng = Scheduler(SMALL), random.Random("cuts")
+    cases = [Request(src, dst, length) for dst in range(SEGMENT) for src in (0, dst + rng.randrange(BEAT))
+             for length in (1, 7, 8, 9, 32, 33, 65, SEGMENT - dst, 2 * SEGMENT - dst + 1)]
+
+    async def testbench(ctx):
+        bench, left = Bench(ctx, dut, rng), list(cases)
+        while left or bench.inside:
+            drive = {"give": int(bench.inside > 0)}
+            busy = [index for index, queue in enumerate(bench.queues) if queue.visible > queue.head]
+            free = [index for index, queue in enumerate(bench.queues) if len(queue.waiting) < 3]
+            if busy:
+                drive["retire"] = busy[0]
+            if free and left:
+                drive["arrive"] = rng.choice(free), left.pop(0)
+            await bench.step(**drive)
+        for _ in range(200):
+            await bench.step()
+        assert sum(last for *_, last in bench.done) == len(cases)
+        assert len(bench.done) == sum(len(case.costs()) for case in cases)
+
+    run_cell(dut, testbench)
+
+
+@pytest.mark.parametrize("config", [SMALL, SMALL_REGISTERED], ids=["direct", "registered"])
+def test_nothing_is_picked_during_the_sweep(config):
+    dut = Scheduler(config)
+
+    async def testbench(ctx):
+        for signal, value in ((dut.init.active, 1), (dut.credit.available, 1), (dut.queues.running, -1),
+                              (dut.fronts.ready, -1), (dut.shares.candidates, -1)):
+            ctx.set(signal, value)
+        for row in range(config.sweep_rows):
+            ctx.set(dut.init.address, row)
+            assert not ctx.get(dut.fronts.pick) and not ctx.get(dut.scheduled.valid)
+            await ctx.tick()
+        ctx.set(dut.init.active, 0)
+        assert ctx.get(dut.fronts.pick)
+
+    run_cell(dut, testbench)
