@@ -3,6 +3,8 @@
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
+from hw.stream.shapes import ShapeLike
+
 __all__ = ["EventSignature"]
 
 
@@ -22,5 +24,5 @@ class EventSignature(wiring.Signature):
     payload : ``Out(payload)``
     """
 
-    def __init__(self, payload):
+    def __init__(self, payload: ShapeLike) -> None:
         super().__init__({"valid": Out(1), "payload": Out(payload)})

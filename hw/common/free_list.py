@@ -15,7 +15,7 @@ __all__ = ["FreeList", "FreeSignature"]
 class FreeSignature(wiring.Signature):
     """``number`` is free from now on. Always taken: no more numbers come back than were handed out."""
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         super().__init__({"valid": Out(1), "number": Out(range(count))})
 
 

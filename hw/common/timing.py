@@ -1,6 +1,7 @@
 """The base of both engines' timing options."""
 
 from dataclasses import dataclass, fields
+from typing import Self
 
 __all__ = ["TimingOptions"]
 
@@ -13,17 +14,17 @@ class TimingOptions:
     on it. By default all are off: fewest cycles and cells, for FPGAs with fast LUTs and block RAM.
     """
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in self.names():
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"Timing option {name} must be True or False, not {value!r}")
 
     @classmethod
-    def names(cls):
+    def names(cls) -> tuple[str, ...]:
         """Names of the options, in the order of their declaration."""
         return tuple(option.name for option in fields(cls))
 
     @classmethod
-    def ecp5(cls):
+    def ecp5(cls) -> Self:
         """All cuts, for an ECP5: 4-input LUTs, and 5.6 ns from the clock to what block RAM has read."""
         return cls(**dict.fromkeys(cls.names(), True))
