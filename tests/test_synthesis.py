@@ -20,8 +20,9 @@ pytestmark = pytest.mark.synth
 # Bits in one column of the widest, shallowest form of a block: rows, then bits in a row.
 WIDEST = {"RAMB36E2": (512, 72), "RAMB18E2": (512, 36), "DP16KD": (512, 36)}
 
-# Read at the beginning of long ways: LUT RAM up to 32 rows.
-FAST = ("store.ring", "responses.origins", "retire.places.rows", "retire.places.extended_rows")
+# At the start of critical paths: LUT RAM up to 32 rows.
+FAST = ("front_end.queues.ring", "mover.responses.origins", "completion.retire.places.rows",
+        "completion.retire.places.extended_rows")
 
 RUNS = [
     pytest.param("tiny", "ecp5", id="tiny-ecp5"),
@@ -34,14 +35,15 @@ RUNS = [
 
 def _block_memories(config):
     """Memory -> rows and bits of a row, of those that must be block RAM in every preset but for :data:`FAST`."""
-    regions = {f"regions.{side}_table": (config.regions, RegionEntry.as_shape().size) for side in ("src", "dst")}
+    regions = {f"front_end.regions.{side}_table": (config.regions, RegionEntry.as_shape().size)
+               for side in ("src", "dst")}
     return regions | {
-        "store.ring": (config.queues * config.queue_depth, NativeLayout.size),
-        "buffer.beats": (config.buffer_beats, config.data_width + 1),
-        "sequencer.contexts": (config.tags, 64),
-        "responses.origins": (config.tags, config.queue_bits + config.window_bits + 2),
-        "retire.places.rows": (config.queues * config.window, 9),
-        "retire.places.extended_rows": (config.extended * config.extended_window, 9),
+        "front_end.queues.ring": (config.queues * config.queue_depth, NativeLayout.size),
+        "mover.buffer.beats": (config.buffer_beats, config.data_width + 1),
+        "mover.sequencer.contexts": (config.tags, 64),
+        "mover.responses.origins": (config.tags, config.queue_bits + config.window_bits + 2),
+        "completion.retire.places.rows": (config.queues * config.window, 9),
+        "completion.retire.places.extended_rows": (config.extended * config.extended_window, 9),
     }
 
 
@@ -77,8 +79,8 @@ def _check_memories(config, family, memories):
         if name.endswith(".memory"):
             assert not set(made_of) & set(blocks), f"{name} is made of {dict(made_of)}"
     # Queues are either, as their depth decides; a shallow one takes at most a LUT per bit of its width.
-    widths = {"legalizer.segments.storage": segment_layout(config).size,
-              "aligner.out.storage": write_beat_layout(config).size}
+    widths = {"front_end.legalizer.segments.storage": segment_layout(config).size,
+              "mover.aligner.out.storage": write_beat_layout(config).size}
     deep = [name for name, made_of in memories.items() if name.endswith(".storage")
             and sum(FAMILIES[family].lut_ram.get(kind, 0) * count for kind, count in made_of.items())
             > max(200, widths.get(name, 0) + 3)]
