@@ -233,9 +233,14 @@ def test_random(config, seed):
 
     async def testbench(ctx):
         bench = Bench(ctx, dut, rng)
-        sent, mood = [[] for _ in bench.queues], 0.5
-        for cycle in range(3000):
-            draining, drive = cycle >= 2600, {}
+        wanted = ("full", "fenced", "aborted", "flushed", "limited")
+        sent, mood, drained = [[] for _ in bench.queues], 0.5, None
+        for cycle in range(20_000):
+            if drained is None and cycle >= 2600 and all(bench.seen[name] for name in wanted):
+                drained = cycle + 400
+            if cycle == drained:
+                break
+            draining, drive = drained is not None, {}
             if cycle % 100 == 0:
                 mood = rng.choice((0.05, 0.3, 0.9))
             target = rng.randrange(config.queues)
@@ -264,7 +269,7 @@ def test_random(config, seed):
             if rng.random() < 0.02:
                 drive["configure"] = target, rng.randrange(1 << config.place_bits)
             await bench.step(**drive)
-        assert all(bench.seen[name] for name in ("full", "fenced", "aborted", "flushed", "limited")), bench.seen
+        assert all(bench.seen[name] for name in wanted), bench.seen
         assert bool(bench.seen["direct"]) != config.timing.registered_doorbells
         for index, requests in enumerate(sent):
             order = [entry[1] for entry in bench.done if entry[0] == index and entry[2] == 0]
