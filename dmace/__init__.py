@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """dmace, as users import it: the command line and the drivers.
 
 ``dmace.drivers`` programs an engine over any bus that reads and writes 32-bit registers; nothing in it knows about

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace VERB ...``: find the verb, pass it the arguments, and report every error in one sentence.
 
 A verb is a module with ``configure(parser)`` and ``run(args) -> int``. It is imported when it is used, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Handwritten digits, learned by four ranks that add up their gradients with the collectives accelerator, in its RTL.
 
 Data-parallel stochastic gradient descent: each rank computes what its quarter of a batch adds to the gradient, an

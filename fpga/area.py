@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Area and logic depth of Verilog text on an FPGA family, by Yosys.
 
 Yosys (the ``pyosys`` wheel) runs in a child process, so that its memory is given back and a crash is an error.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The limits in ``budgets.toml``: what a change may not go beyond."""
 
 import tomllib

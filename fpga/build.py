@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bitstreams by open tools: Amaranth -> Verilog -> Yosys -> nextpnr -> ecppack or gowin_pack.
 
 A build is kept under ``build/fpga/NAME-HASH``; the hash covers Verilog, pins, options and the versions of the tools.

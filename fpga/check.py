@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build every board that ``budgets.toml`` promises a clock for, and say which miss theirs: ``python -m fpga.check``."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace fpga``: bitstreams by open tools, with their area and clock."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delays of an ECP5's cells for ABC: nextpnr's for speed grade 6, plus routing.
 
 ABC knows the delays of LUTs and takes all others from Yosys's library, where block RAM has no clock-to-output delay and

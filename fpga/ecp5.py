@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flow of Lattice's ECP5: PLL, constraints, nextpnr-ecp5, ecppack."""
 
 import re

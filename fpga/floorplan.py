@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the blocks of a design lie on the FPGA: from nextpnr's placement to a picture."""
 
 import json

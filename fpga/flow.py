@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interface of an FPGA family's tools: from a design and its pins to a bitstream."""
 
 from collections.abc import Iterable, Sequence

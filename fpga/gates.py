@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A design in gates: transistors of its logic and bits of its memories, as an estimate for silicon.
 
 Yosys maps to small gates and plain flip-flops, and counts each as the transistors of a usual standard cell (``stat

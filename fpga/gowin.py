@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flow of Gowin's GW1N and GW2A: constraints, nextpnr, gowin_pack. Engines have the oscillator's clock."""
 
 import re

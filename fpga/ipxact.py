@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A core as Vivado takes it: a Verilog wrapper with Xilinx's port names, and its IP-XACT component.
 
 The wrapper calls ``m_axi__awaddr`` ``m_axi_awaddr``, a link's ``tx__0__payload`` ``tx_0_tdata``, and turns the

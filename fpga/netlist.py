@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A board's Verilog to cells of its FPGA, by Yosys: for nextpnr, and to be simulated.
 
 A netlist is kept under ``build/fpga/NAME-netlist-HASH``; the hash covers the Verilog and the version of Yosys.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Projects for Vivado: a core as an IP, and a block design that puts it behind a card's PCIe.
 
 No Vivado has run these files: names of cells and options follow AMD's product guides PG194 (AXI bridge for PCIe, 7

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Critical paths of an ECP5's netlist before placement.
 
 Logic has the delays of nextpnr-ecp5 for speed grade 6, rounded, and each connection between two slices

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Placements: nextpnr with several seeds, as many at a time as there are cores, of which the fastest is kept.
 
 From seed to seed a design's clock differs by a twentieth and more.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run a Yosys script with the ``pyosys`` wheel: ``python -m fpga.pyosys SCRIPT``."""
 
 import sys

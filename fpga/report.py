@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page docs/area.md: area of the presets, compared with other open engines.
 
 The presets' figures are in ``docs/area.json``, written by ``scripts/measure_area.py``.

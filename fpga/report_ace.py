@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of docs/area.md about the collectives accelerator, block by block.
 
 The figures are in ``docs/area_ace.json``, written by ``scripts/measure_area_ace.py``.

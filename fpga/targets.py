@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FPGA boards that a bitstream can be built for: part, pins, clock, and what fits.
 
 Pins come from ``amaranth-boards`` (BSD licence), which follows the vendors' own constraint files.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of nextpnr's report: clock frequency, area, and critical path, in names of the source."""
 
 import json

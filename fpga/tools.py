@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs that make a bitstream: those on the PATH, else those of PyPI's ``yowasp`` packages."""
 
 import os

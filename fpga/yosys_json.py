@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types of the netlists that Yosys writes as JSON (``write_json``)."""
 
 from typing import TypedDict

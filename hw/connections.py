@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find inputs that nobody drives.
 
 Amaranth gives an input that was never assigned its initial value, without a word. :func:`check` looks through an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Turn a component into Verilog text and a machine-readable pin list.
 
 The only module that imports an Amaranth backend. The text depends on nothing but the component and its name:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors that a user can mend: the command line prints them as a sentence, without a traceback."""
 
 __all__ = ["UserError"]

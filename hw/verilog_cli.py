@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace verilog DESIGN``: the files that another project needs to integrate a design into its SoC."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Check whether two Verilog files describe the same circuit, whatever its modules and signals are called.
 
     python scripts/compare_netlists.py before.v after.v

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write the generated pages of docs/; with --check, say which differ and exit 1."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure area and logic depth of the presets by Yosys and note them in docs/area.json.
 
     scripts/measure_area.py                                 # all: hours on a slow machine, `wide` most of them

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure area and logic depth of the accelerator's blocks by Yosys, one after the other, and note them in
 docs/area_ace.json.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Make .venv and install dmace into it; with the argument `dev`, what the tests need too.
 # Does nothing where that is done already: the stamp names the folder, pyproject.toml and the extra.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory behind ``m_axi`` in cocotb: cocotbext-axi's subordinate, with faults, latency and stalls.
 
 cocotbext-axi takes the bursts from the pins and says which bytes each beat reads or writes. What is ours is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Progress of a simulation, reported by the cocotb test to its parent process.
 
 Runs inside the simulator: imports nothing heavy, and costs nothing without a listener.

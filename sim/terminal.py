@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the verbs that simulate: options, building and running with a progress bar, results as files."""
 
 import argparse

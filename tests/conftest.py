@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of the test suite: ``--waves``, ``--seed N``, ``--soak``.
 
 A test that simulates takes the fixture ``simulate``, or ``seed`` and ``waves`` if it calls the builder.

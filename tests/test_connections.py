@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """No design has an input that nobody drives, whoever connects it."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generated pages are what their generator writes."""
 
 import importlib.util

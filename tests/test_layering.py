@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may import whom, read from the source: an import that runs only sometimes counts too."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The emitted Verilog passes Verilator's lint with every warning on, but for ``fpga/lint.vlt``."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every size of a configuration is an integer: no float that equals one, and no bool, which is an int to Python."""
 
 from dataclasses import fields, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Yosys synthesises the emitted Verilog: no latch, no loop, every memory where it was meant, within the budgets.
 
 ``pytest -m synth -s`` prints the figures; ``--soak`` adds ``wide``, and ``base`` on ECP5.

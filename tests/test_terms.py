@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Words that must not return: the last column of the glossary in CONTRIBUTING.md, where a pattern can find it.
 
 Docstrings, comments, messages and register descriptions of Python files, comments of C++ files, and the prose of

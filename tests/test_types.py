@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types that mypy does not demand: of hardware modules, it checks the annotations that are there and no others."""
 
 import ast

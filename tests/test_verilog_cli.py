@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace verilog``: the files, that they are the same every time, and what is said when something is wrong."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reader's walk in docs/architecture.md names files that exist and connections that the source makes."""
 
 import ast

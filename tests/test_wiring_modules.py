@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """Modules that connect others do nothing else, and each of their connections is needed."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register-level driver of the collectives accelerator: what a kernel driver does, over any bus."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence

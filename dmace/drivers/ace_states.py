@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accelerator's work in progress, decoded from its registers as named tuples and as sentences."""
 
 from collections.abc import Mapping

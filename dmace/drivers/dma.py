@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register-level driver of the DMA engine: what a kernel driver does, over any bus.
 
 The names and bits come from the register map. Nothing here knows about simulation: a bus is a

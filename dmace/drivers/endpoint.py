@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register-level drivers of an endpoint: those of its two engines behind their windows, and its own."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Base of the drivers: access to registers by name, over any bus.
 
 The names and bits come from a register map. Nothing here knows about simulation.

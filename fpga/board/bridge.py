@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The host's side of a board: frames on a serial line -> words on the board's bus -> frames.
 
 One request at a time. It is done when its CRC was found right, and answered when it is done.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The board's bus of single words, and its bridges to the buses of an engine.
 
 ``valid`` requests a word until ``done``, which comes with the word read and an error bit. ``valid`` falls for at least

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace board``: the host of a board that ``dmace fpga load`` has loaded."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The content of an FPGA without its PLL and its pins: engines, their memories, and the host's bridge.
 
 ::

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models of the ECP5 cells that Yosys's own library only declares, for simulation of a board's top and of its netlist.
 // Lattice FPGA-TN-02204 (memory), FPGA-TN-02200 (PLL).
 

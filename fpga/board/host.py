@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A board seen from its host: words, bytes, registers and doorbells over any transport.
 
 Nothing here knows what carries the bytes: a :class:`Transport` is a serial port, a pseudo-terminal or a simulation.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The host's jobs on a board: copies, the self-test, the benchmark, and collectives."""
 
 import random

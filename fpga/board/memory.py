@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """On-chip memory behind an engine's AXI4 port, which the host reaches too.
 
 AR -> beats of block RAM -> R, and AW, W -> block RAM -> B, at the same time. Throughput: one beat per cycle each way;

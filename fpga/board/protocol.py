@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames between a host and a board over a serial line; shared by gateware, driver and tests.
 
 Plain Python. Each request gets one response, and their first bytes differ:

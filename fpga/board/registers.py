@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The board's own registers."""
 
 from typing import Protocol

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A board in simulation: cocotbext-uart drives the serial line, and the host's code runs in a thread beside it."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of a board's design that belongs to its FPGA: PLL, reset and pins around a :class:`BoardCore`."""
 
 from collections.abc import Iterable

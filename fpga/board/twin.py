@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Engines that are alike are described, and synthesised, once."""
 
 from amaranth import *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A serial line of 8 data bits, no parity, one stop bit.
 
 UartReceiver: line -> bytes.  UartTransmitter: bytes -> line.  Throughput: one byte in ten bits.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From moves to the bursts that they take on ``m_axi``.
 
 Move -> Bursts -> Fill, Drain.  Latency: 2 cycles.  Throughput: one burst per cycle, also when every move is just one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The chunk path: collectives are cut into chunks, each of which is filled, sent around by its FSM, and drained.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the chunker reports of chunks: to the registers, to the counters and to Faults.
 
 Chunker -> Control, Faults.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chunks: cuts collectives into them, and leads each through its slot, from fill to FSM to drain.
 
 Operations -> Chunker -> Fill -> FsmPool -> Drain -> Chunker -> Operations.  Latency: 9 cycles from a collective to the

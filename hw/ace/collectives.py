@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The collectives: one row for each, from which hardware, golden model, driver, tools, pages and tests derive.
 
 Plain Python. A new collective is a code and a row here, a program in :mod:`~.programs.schedule` and its meaning in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command path: from doorbells to collectives that can be cut into chunks, and back to completion words.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The communicator table: shape, place in it, and which FSMs and slots are a communicator's own.
 
 Registers -> Communicators -> decoder, chunker, FSM pool.  Latency: 0.  Throughput: one look-up per port and cycle.

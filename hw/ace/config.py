@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes of a collectives accelerator, validated once, and the three named presets.
 
 Every width that a component needs is a property here, so that hardware, model, driver and tests agree.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The registers, taken apart: tables to write, debug look-ups, interrupts and counters.
 
 s_axil -> Control -> command path, tables, chunk path, supervision, links; their counts and interrupts -> Control.

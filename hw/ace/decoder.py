@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a command means: checks it against the tables and works out the numbers that its chunks have in common.
 
 Intake -> Decoder -> Operations.  Latency: 20 to 60 cycles, most of them for a division of the count by the ranks; 4

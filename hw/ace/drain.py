@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the SRAM to memory: bytes from lane 0 of a beat on, put at any address; and completion words between them.
 
 Move -> Bursts -> Drain -> AW; Sram -> Divide -> NarrowBeats -> Drain -> W; B -> Drain.  Latency: 3 cycles from a move

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The collectives accelerator: collectives beside the compute, each payload byte read and written once.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extents table: how many elements each rank's part of a buffer has, and where it begins, for collectives whose
 parts are of different lengths.
 

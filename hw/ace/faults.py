@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ends a communicator, and how all its ranks come to know.
 
 Links, fill, drain, registers, watchdog, neighbours -> Faults -> Standing, and ABORT packets -> Transmit.  Latency: 3

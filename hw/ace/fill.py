@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From memory to the SRAM: bytes from any address, put from lane 0 of a beat on.
 
 Move -> Bursts -> AR; R -> Fill -> WidenBeats -> Sram.  Latency: 3 cycles from a move to ARVALID, 6 from a beat on R to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One FSM: takes a chunk through the phases of its program, packet by packet.
 
 Chunker -> Fsm -> Transmit, and back from Receive.  Throughput: a packet per 2 cycles; with each send 8 cycles more,

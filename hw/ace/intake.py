@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command queues: words wait here until their communicator can begin another collective.
 
 Doorbell -> Intake -> Decoder.  Latency: 4 cycles if no other queue has words.  Throughput: one word in per cycle, one

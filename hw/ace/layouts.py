@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Payloads that travel between the stages of the collectives accelerator, sized by the configuration.
 
 Command -> Operation -> Chunk -> Move (fill) -> Send, Flit, Landed -> Move (drain) -> Done, in the order of the data.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accelerator's memory port: reads are Fill's, writes are Drain's, each in order under one ID.
 
 Fill, Drain -> MemoryPort -> m_axi.  Latency: 0, combinational.  Throughput: one beat per cycle on R and on W.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whose chunks a mover (fill or drain) has, in the order in which it moves them.
 
 Chunker -> MoverQueue -> Watchdog, Transfers.  Latency: 1 cycle from a job to ``holder`` and ``stop``.  Throughput: one

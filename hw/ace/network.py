@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The network side: packets from the links into chunks, and out of chunks to the links.
 
 ::

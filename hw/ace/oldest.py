@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choice of the one who has been there longest, among those of the highest priority.
 
 Latency: 0, ``requests`` to ``grant_onehot`` is combinational.  Throughput: one grant per cycle.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives that have begun, from their command until their completion word.
 
 Decoder -> Operations -> chunker, and back; Operations -> Drain (completion words).  Latency: 4 cycles from the end of

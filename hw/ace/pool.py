@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pool of FSMs, and what they share: the way to their programs, GRANTs, and the turns at the ports.
 
 Chunker -> FsmPool -> Transmit, and Receive -> FsmPool.  Latency: 4 cycles from a step asked for to its word, 2 from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Priorities: who goes first among requests, and a queue from which the highest leave first."""
 
 from amaranth import *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What comes in at the ports: payload to the SRAM, alone or combined with what is there; GRANTs to the FSMs.
 
 LinkPort -> Receive -> Sram, pool.  Latency: 12 cycles from a beat on a port to its write, and as many more as

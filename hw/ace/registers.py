@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accelerator's register map (``s_axil``), the source of gateware, C header, Markdown and SystemRDL.
 
 Tables (regions, queues, communicators, programs) are written through a window, like those of the DMA engine: fill

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accelerator's SRAM: every chunk that is here, a beat a word, in banks interleaved by the lowest address bits.
 
 Receive, Transmit, Drain <- Sram <- Receive, Fill.  Latency: 2 cycles from a read to its data, 3 where block

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether each communicator is open, and what else about it all parts look at all the time.
 
 Registers, Faults -> Standing -> decoder, operations, chunker, FSM pool, receive.  Latency: 1 cycle.

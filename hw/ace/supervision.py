@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Supervision: which communicators are open, what ends them, and which of them do not get on.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables that both the command path and the chunk path read, written by the registers.
 
 ::

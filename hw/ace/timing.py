@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which critical paths of a collectives accelerator are cut."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses of a chunk's pieces: from a program's fills or drains to moves.
 
 Chunker -> Transfers -> Fill or Drain.  Latency: 5 cycles from a job to its first move, and 8 more for a run that does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What leaves at the ports: pieces of chunks out of the SRAM, and GRANTs between them.
 
 Pool -> Transmit (<- Sram) -> LinkPort.  Latency: 3 cycles from a send to its first beat on a port; 0 from a GRANT to

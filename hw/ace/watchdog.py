@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Communicators that have work and do not get on, for no reason but themselves or their peers.
 
 Operations, pool, receive, chunker -> Watchdog -> Faults.  Latency: from the set time to nine eighths of it, and at most

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What software and hardware both see: the command word, status codes and the words of a program.
 
 Plain Python: the golden model, the driver, the C header and the hardware share these tables and nothing else.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of all words, packets and codes, from the tables that the hardware uses.
 
 The meanings of fields, flags and status codes are here, those of collectives and types in their tables. A field or a

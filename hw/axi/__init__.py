@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AXI4 and AXI4-Lite: signatures, and monitors of the protocol's rules."""
 
 from hw.axi.checker import AxiChecker, AxiLiteChecker

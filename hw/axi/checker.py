@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Passive monitors that hold the two sides of an AXI bus to the rules of the AMBA AXI protocol.
 
 Section numbers in the messages are those of Arm IHI 0022E. A monitor has every signal of the bus as

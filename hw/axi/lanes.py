@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rotation of a bus's byte lanes."""
 
 from amaranth import *

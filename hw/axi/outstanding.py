@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outstanding responses under one ID: R beats of reads, or B responses of writes.
 
 AR or AW -> Outstanding -> R or B.  Latency: combinational.  Throughput: one request and one response per cycle.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Base of the AXI4 and AXI4-Lite monitors: two sides, five channels, tables by ID."""
 
 from amaranth import *

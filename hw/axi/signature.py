@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pins of AXI4 and AXI4-Lite as flat interfaces, named as in AMBA AXI (Arm IHI 0022), seen from
 the manager.
 

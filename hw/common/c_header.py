@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines of a C header: numbers, codes of an enum, fields of a word."""
 
 import enum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Carry-save addition: three terms with one carry chain.
 
 Latency: combinational, one 3-input LUT before the adder.

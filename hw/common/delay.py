@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delay lines in flip-flops or LUT RAM."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Doorbell port: AXI4 writes in, stores to queues out.
 
 GPU stores -> Doorbell -> QueueStore.  Latency: 1 cycle from the W handshake to ``o``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events: strobes with a payload, for receivers that can always take them."""
 
 from amaranth.lib import wiring

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers nobody uses: tags, and slots of the beat buffer.
 
 Latency: 2 cycles from giving a number back to its being offered.  Throughput: one each way per cycle.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Payloads that both engines share."""
 
 from amaranth.lib import data

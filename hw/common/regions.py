@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The region table: bases, lengths and rights by region ID.
 
 Scheduler -> RegionTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source and one destination per cycle.  Both

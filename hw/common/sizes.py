@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Widths that both engines, their models and their drivers share, and checks of a configuration's values."""
 
 from typing import Protocol, TypeGuard

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sweep over all tables after reset: LUT RAM and block RAM keep their contents over ``rst``.
 
 Sweep -> every table.  One row per cycle in all tables at once, for as many cycles as the longest table has rows,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small table in LUT RAM: one write port, any number of asynchronous read ports.
 
 Latency: reads 0 cycles, a write is seen in the next cycle.  Throughput: one write per cycle.

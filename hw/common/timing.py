@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base of both engines' timing options."""
 
 from dataclasses import dataclass, fields

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connect submodules by named interfaces, and refuse to build when one was forgotten.
 
 A forgotten assignment leaves an input at its initial value without a word. :class:`Wiring` knows every port of every

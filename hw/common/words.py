@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Words in memory: their fields, and the completion word of both engines. Plain Python, shared with software."""
 
 from collections.abc import Iterable, Sequence

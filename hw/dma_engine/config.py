@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes of the DMA engine, validated once, and the three named presets.
 
 Every width that a component needs is a property here, so that hardware, model and tests agree.

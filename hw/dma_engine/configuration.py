@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration: tables and settings that software commits throughout the engine, and the state bits of queues.
 
 FrontPanel, QueueControl -> every stage with a table.  A write is one cycle with ``valid`` high, and every receiver

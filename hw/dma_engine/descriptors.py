@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptor rings as software and hardware both see them: the 64-byte descriptor, and the completion record.
 
 Plain Python, as :mod:`words`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The DMA engine: its subsystems, connected.
 
     s_axi_db   ┌───────────┐ segments ┌───────┐ rejected, done, written ┌────────────┐

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C header ``dmace.h``: registers, words, codes, and the functions of threads that post and wait.
 
 The functions are in ``dmace.h.in``; all numbers are inserted from ``registers`` and ``words``, so the header always

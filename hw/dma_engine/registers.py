@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine's register map (``s_axil``), the source of gateware, C header, Markdown and SystemRDL.
 
 Tables (regions, queues) are written through a window: fill the staging registers, then write the

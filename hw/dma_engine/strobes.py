@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Strobes with several receivers: events of a segment, a request or a queue in this cycle.
 
 One driver, any number of receivers, no back-pressure: every receiver takes a strobe in the cycle in which ``valid`` is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timing options of the DMA engine: the critical paths to cut."""
 
 from dataclasses import dataclass

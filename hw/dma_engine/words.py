@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Definitions shared by software and hardware: opcodes, flags, status codes, and the layouts of both words.
 
 Plain Python: the golden model, the driver, the C header and the hardware share these tables and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An AXI4 manager of the endpoint's own, as streams: bursts to read, beats to write with their addresses beside them.
 
 DmaEngine, AceEngine -> Bridge -> MemoryPort.  Latency: 0, all is combinational.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes of an endpoint, validated once, and the three named presets."""
 
 from dataclasses import dataclass, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The endpoint's own registers in gateware: weights, exported spans, counters; and the interrupt of the endpoint.
 
 s_axil -> RegisterWindow -> EndpointControl -> MemoryPort, PutReceiver.  Latency as ``hw.regs.RegisterBank``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One doorbell space: the DMA engine's pages, and behind them the accelerator's.
 
 s_axi_db -> DoorbellSplit -> DmaEngine, AceEngine.  Latency: 1 cycle on AW and W, and on B.  Throughput: one beat per

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An endpoint: DMA engine and collectives accelerator on one memory port, one doorbell space, one register space.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C header ``dmace_endpoint.h``: where things are in an endpoint, beside ``dmace.h`` and ``dmace_ace.h``."""
 
 from hw.regs import to_c_header

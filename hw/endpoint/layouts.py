@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Payloads between the managers of the memory port and the port itself, sized by the configuration."""
 
 from amaranth import *

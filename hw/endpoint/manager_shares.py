@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deficit round robin, in beats, among the few managers of the memory port.
 
 MemoryPort's managers -> ManagerShares -> RoundRobin.  Latency: 0 from ``asking`` to ``candidates``, 2 from ``charge``.

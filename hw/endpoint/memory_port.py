@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory port: reads and writes of several managers on one AXI4 bus.
 
 Bridge, PutReceiver -> MemoryPort -> m_axi.  Latency: 1 cycle on each of the five channels.  Throughput: one beat per

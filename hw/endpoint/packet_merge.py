@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packets of several streams on one, whole packets at a time.
 
 Latency: 0, combinational.  Throughput: one beat per cycle, also from packet to packet.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a link port's second channel carries: puts and the words of their ends, both ways.
 
 PutSender, PutReceiver -> PutPort -> LinkPort -> link -> LinkPort -> PutPort -> PutReceiver, PutSender.

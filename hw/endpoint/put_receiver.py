@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Neighbours' writes: checked against the table of exported spans, then to memory.
 
 PutPort -> PutReceiver -> MemoryPort; MemoryPort -> PutReceiver -> PutPort.  Latency: 5 cycles from a packet's last flit

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Puts between the sender and the ports: packets to the port at which they leave, PUT_DONEs of all ports to the sender.
 
 PutSender -> PutRoute -> PutPort of each link, and back.  Latency: 0, combinational.  Throughput: one beat, and one

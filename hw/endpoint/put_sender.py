@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes to neighbours: cut into packets, and answered when the neighbour has.
 
 RemoteSplit -> PutSender -> PutPort; PutPort -> PutSender -> RemoteSplit.  Latency: 1 cycle from a packet's last beat to

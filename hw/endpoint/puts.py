@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Puts: the DMA engine's writes to neighbours, and neighbours' writes to the own memory.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One register space: windows of 4 KiB of an AXI4-Lite bus, each handed to a block of its own.
 
 s_axil -> RegisterWindow -> the blocks' register banks.  Latency: 1 cycle each way.  Throughput: one access at a time in

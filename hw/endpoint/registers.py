@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The endpoint's own registers, and the whole register space; they are its last window."""
 
 from collections.abc import Sequence

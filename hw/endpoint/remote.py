@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes to the own memory and to neighbours' told apart, and their answers brought together.
 
 Bridge -> RemoteSplit -> MemoryPort, PutSender.  Latency: 0, combinational.  Throughput: one beat per cycle.

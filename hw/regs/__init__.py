@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registers: one description, from which gateware, headers and documents are made.
 
 describe, refusal -> bank (gateware), export (C header, Markdown, SystemRDL, JSON)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The registers of a map in gateware, behind an AXI4-Lite port.
 
 software -> AXI4-Lite -> this -> the block's control and status signals.

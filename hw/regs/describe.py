@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register maps: the one description behind gateware, headers, documents and drivers.
 
 A :class:`RegisterMap` holds :class:`Register` objects, which hold :class:`Field` objects. All three are frozen data,

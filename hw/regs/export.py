@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Register maps as text: C and C++ headers, Markdown, SystemRDL, JSON.
 
 Every function takes a :class:`RegisterMap` and returns a string that depends on nothing else, so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Invalid numbers: fields with a legal range, and the registers that report a write outside it."""
 
 from hw.regs.describe import REGISTER_WIDTH, UNPLACED, Access, Field, Register

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Building blocks for typed streams: queues, register slices, routing, arbitration, credits."""
 
 from hw.stream.arbiter import RoundRobin

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Round-robin choice among requesters.
 
 Latency: 0, ``requests`` to ``grant`` is combinational.  Throughput: one grant per cycle.

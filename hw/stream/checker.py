@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A passive monitor that asserts the rules of a stream; for simulation and formal proofs."""
 
 from amaranth import *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A queue whose items are offered once they are committed, or dropped.
 
 Latency: that of :class:`Queue`, from ``commit`` on.  Throughput: 1 transfer per cycle.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A credit counter: take credits before sending, give them back when the entries are free again.
 
 Latency: 1 cycle from ``take`` or ``give`` to ``available``.  Throughput: ``max_take`` and ``max_give`` per cycle.

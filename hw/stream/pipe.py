@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connect stages in a row, each one's output to the next one's input, refusing unequal payloads."""
 
 from itertools import pairwise

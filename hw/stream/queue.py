@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A first-in first-out queue of a typed stream.
 
 Latency: 1 cycle in LUT RAM (up to 32 entries); in block RAM 2 cycles, 3 with ``output_register``, 1 with

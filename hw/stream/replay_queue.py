@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A queue that keeps items after they were taken, until they are released, and can replay them.
 
 Latency and throughput: those of :class:`Queue`; the latency from ``rewind`` to the first item is the same.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fork, join, merge and demultiplex streams.
 
 Latency: 0, all of these are combinational from ``i`` to ``o`` and back; put a :class:`Skid` where a

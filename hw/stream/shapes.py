@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the components here take as the shape of a payload."""
 
 from amaranth.hdl import Shape, ShapeCastable

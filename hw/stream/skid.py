@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A two-entry register slice that cuts every combinational path of a stream.
 
 Latency: 1 cycle.  Throughput: 1 transfer per cycle.

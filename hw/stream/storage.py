@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of all queues: the memory, its read register, and an output register behind it."""
 
 from amaranth import *

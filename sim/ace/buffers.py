@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send and receive buffers in the memories of endpoints, with guards around them."""
 
 from collections.abc import Sequence

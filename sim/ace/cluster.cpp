@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cluster as a library of C functions, for Python's ctypes.
 //
 // Functions return a number of at least 0, or -1 where something is wrong: cluster_error() says what, as a sentence.

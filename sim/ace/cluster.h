@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // N endpoints on a torus.
 //
 // Nothing that an endpoint sends arrives before the latency of the link, so that each endpoint runs that many cycles

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster with software on it: communicators, buffers, and collectives with what they give.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Communicators of a cluster, and those that it has unless told otherwise."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random collectives on clusters in RTL, each rank's buffers against the golden model.
 
 Shapes, links, memories, types, operations, counts, places of buffers, communicators, and when each rank posts are by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives that are stopped at random moments, by software, memories and links: who comes to know, and what works
 then.
 

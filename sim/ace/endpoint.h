@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One endpoint of a cluster: the Verilated accelerator, its memory, its registers and its ends of links.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Endpoints on a torus as Python sees them: memory, registers, time.
 
 ::

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of a link, at random: packets are dropped, corrupted, duplicated at once or much later, delayed or reordered;
 // or the link is cut.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What links do to packets in a simulation: how often, and when one is cut."""
 
 import random

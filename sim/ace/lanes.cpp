@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams operands through a Verilated Lane, a new word every cycle, without Python in the loop.
 //
 // lanes INPUT OUTPUT LATENCY: each record of INPUT is three little-endian 32-bit words: operand a, operand b, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build a lane with a C++ harness once, and send words through it.
 
 ::

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One direction of a link between two endpoints: latency, bandwidth, and what passed.
 #pragma once
 

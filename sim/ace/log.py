@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Result of :meth:`Endpoints.log`: packets and bursts at the pins during an interval."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recovery by software after an error: clear all ranks' queues and open their communicator again."""
 
 from collections.abc import Sequence

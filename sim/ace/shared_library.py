@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The library of a cluster: built once for each configuration of the endpoint, and called through ctypes."""
 
 import ctypes

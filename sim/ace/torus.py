@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small torus of accelerators as one design, for cocotb: what the C++ cluster is for more of them."""
 
 from itertools import product

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace of a cluster: packets, the phases of chunks, and bursts, written to a file for Perfetto.
 
 ::

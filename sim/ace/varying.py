@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buffers whose parts are of different lengths: extents of each rank, and blocks put in their places."""
 
 import random

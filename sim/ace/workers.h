@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that do parts of the same work, again and again.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace bench``: performance of a design. This module measures the DMA engine in the C++ harness."""
 
 import argparse

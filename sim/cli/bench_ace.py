@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace bench ace``: performance of the collectives accelerator, and its memory traffic."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace bench endpoint``: puts between neighbours, and the memory port that both engines share."""
 
 import argparse

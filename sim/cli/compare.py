@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace compare``: random requests to the hardware and to the golden model."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace compare ace``: random collectives on clusters, in RTL and in the golden model."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace doctor``: the required tools, whether they work on this machine, and how to install missing ones.
 
 Every check runs the tool: a compiler passes when its program links, Yosys when it writes Verilog.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace fused``: computation fused with its communication, over the size and the order of slices."""
 
 import argparse

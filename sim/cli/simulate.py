@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace sim``: run data through a design in RTL simulation, and compare the result bit for bit."""
 
 import argparse

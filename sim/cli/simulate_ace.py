@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace sim ace``: one collective on a cluster of accelerators in RTL, compared bit for bit with the golden model."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace soak``: thousands of random copies in the C++ harness, every byte checked; queues with reassigned memory."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace sweep``: training predicted for every combination of values, on all cores or on many machines."""
 
 import argparse

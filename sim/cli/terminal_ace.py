@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the verbs that run a cluster: options, and the library with a progress bar."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace train``: the time of an iteration on a cluster, and its exposed communication."""
 
 import argparse

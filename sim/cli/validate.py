@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace validate``: the system simulator compared with closed forms, other simulators and the RTL."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fast harness: the Verilated DMA engine between a memory model and GPU threads in C++, without Python in the
 cycle loop.
 

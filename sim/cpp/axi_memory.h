@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory behind m_axi: several targets by address range, each with its own latencies and bandwidth.
 //
 // A burst's first R beat can come `read_latency` cycles after its AR, its B `write_latency` cycles after the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A component whose inputs and reset come out of flip-flops, which Verilator simulates faster."""
 
 from amaranth import *

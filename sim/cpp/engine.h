@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Verilated engine with its memory: one cycle at a time, and registers.
 #pragma once
 

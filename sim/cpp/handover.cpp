@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory changes hands: queues are reset while memory keeps answers back, and what they used belongs to others from then on.
 //
 //   handover --seed 1 --runs 100

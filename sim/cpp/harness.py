@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build the harness of an engine once, and run it.
 
 ::

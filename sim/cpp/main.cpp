@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fast harness's program: options in, one JSON object out.
 //
 //   harness --target read_latency=500,write_latency=500 --flow count=16,size=64,depth=64 --warmup 4000 --window 8000

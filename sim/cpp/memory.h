@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sparse byte memory: only mapped pages exist.
 #pragma once
 

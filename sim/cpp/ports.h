@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models at the buses of a Verilated engine: memory at m_axi, software's registers at s_axil, stores to s_axi_db.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU threads that post copies to the engine's queues, and the checks of what becomes of them.
 //
 // Queue q copies within a target's range from its source arena, filled with a pattern, to slots of its destination

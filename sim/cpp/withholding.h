@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A memory that withholds responses: any number of beats of a read burst, any write response, and from any cycle on
 // every transfer of AR, AW or W, until it releases them on request. Data that it receives are stored at once.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ARK's GPU side in cocotb: the protocol of its threads, and a look at every flag that the engine sets."""
 
 from typing import TYPE_CHECKING

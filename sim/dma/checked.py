@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The DMA engine with a protocol monitor on each of its buses: what every simulation runs."""
 
 from amaranth import *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random requests, good and bad, on the engine and on its model: the cocotb side of ``dmace compare dma``.
 
 A run consists of rounds. In a round every queue gets its share of requests, whose destinations overlap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ARK queues in ``dmace compare dma``: their segments, connections and flags, and what is posted to them."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory and queues for ``dmace compare dma``: domains, regions with pages and faults, and how each queue is driven."""
 
 from collections.abc import Callable

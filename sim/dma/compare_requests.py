@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests for ``dmace compare dma``, good and bad.
 
 A request is made for a purpose (it will succeed, it will fail with a certain status) and then shown to the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptor rings in ``dmace compare dma``: random words as lists and 2-D copies, tails repeated and overtaken."""
 
 from collections.abc import Callable, Iterable, Sequence

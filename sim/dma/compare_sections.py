@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sections of ``dmace compare dma``: each provokes on one queue what depends on time."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the engine shows in simulation, compared with its golden model."""
 
 from collections import Counter, defaultdict

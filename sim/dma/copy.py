@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A file moved by the engine, message by message, on many queues: the cocotb side of ``dmace sim dma``.
 
 Blocks of a simulated GPU, one per queue, post a request for each message and poll the queue's SC and RC.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sentences about bytes, completion words, error records and requests that differ."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPU's side in cocotb: stores to doorbells, and words in memory that threads poll."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data to move when the user brings none: gradient buffers shaped like ResNet-50's, in a NumPy file.
 
 The layers and their sizes are in ``examples/resnet50_layers.csv``. Sizes are divided by :data:`SCALE`;

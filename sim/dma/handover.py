@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``dmace soak handover`` runs: queues are reset while memory keeps answers back, and their memory changes hands.
 
 ::

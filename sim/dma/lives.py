@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The life of each segment, put together from the engine's events."""
 
 from collections import defaultdict, deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Software's side of a descriptor ring: what a thread that fills one keeps track of."""
 
 from typing import TYPE_CHECKING, Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The copies of ``dmace soak``: copies of random length between random bytes, one at a time and back to back.
 
 Under the fast harness, with addresses that use all 64 bits; every byte is checked, and those around it.

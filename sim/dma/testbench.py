@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An engine in simulation beside its golden model: everything is done to both, and every difference is told.
 
 Differences are collected in ``mismatches`` as sentences; :meth:`DmaTestbench.finish` compares what is left.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A picture of a short trace: a line per segment, a colour per stage."""
 
 from pathlib import Path

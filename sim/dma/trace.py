@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace of the engine: its event ports recorded, and written to a file for Perfetto.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What puts cost, and how DMA engine and accelerator share a memory port, measured in RTL.
 
 Each byte that is put is compared, and shares are those of the endpoint's own counters.

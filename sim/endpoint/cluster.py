@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster of endpoints: collectives as in :class:`sim.ace.cluster.Cluster`, and requests to the DMA engines.
 
 ::

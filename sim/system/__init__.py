@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The system simulator: clusters of endpoints at the level of chunks and messages, in plain Python.
 
 Machine -> Endpoint -> Port: ``machine`` takes collectives, computations and puts; each rank's ``endpoint`` leads chunks

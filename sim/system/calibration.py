@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constants of the hardware in clock cycles, as measured from RTL."""
 
 import json

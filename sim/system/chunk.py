@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A chunk of a collective at a rank, with its progress through the phases of its route."""
 
 from typing import Protocol

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computing on a rank beside communication that takes cores and memory bandwidth."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a machine is made of: shape, links, endpoints, rules."""
 
 from dataclasses import asdict, dataclass, field, fields, replace

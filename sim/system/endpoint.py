@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A rank's communication: chunks from memory through their phases and back.
 
 A chunk is filled into a slot, waits for its FSM, goes through the legs of its route, and is drained. A slot and an FSM

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run of a workload on a machine, from plain values to plain values: what ``dmace train`` and ``dmace sweep``
 repeat."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute fused with its communication: each slice of a result leaves when it is there, by a request of the GPU's own.
 
 After "Optimizing distributed ML communication with fused computation-collective operations" (arXiv 2305.06942): a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training run as a graph: what is computed and exchanged, and what has to have ended before.
 
 Each rank runs the same graph. Its processor computes one node at a time, in the order of their numbers; collectives

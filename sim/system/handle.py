@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Handles of requests to a machine: when each began and ended."""
 
 from dataclasses import dataclass, field

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events in order of time, and decisions once all that happens at a time is known.
 
 Time is an integer number of picoseconds. Handlers of events of the same time may run in any order, so they only note

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster over time: collectives, computations and puts, with what they take from each other.
 
 ::

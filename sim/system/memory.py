@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads of an endpoint that keeps partial sums in memory: the oldest chunk's first."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A collective that was issued: how it is cut into chunks, and how far each rank is."""
 
 from collections.abc import Callable, Collection, Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Choice of the next packet of an endpoint, for all of its ports, as the accelerator makes it."""
 
 from .kernel import Kernel, Server

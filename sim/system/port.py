@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One direction of a link, and the queue of what is to go over it."""
 
 from collections import deque

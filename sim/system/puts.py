@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DMA requests between ranks: what events cost, and the bytes on the links.
 
 Costs of an event are shares of ARK's one-way latencies (NSDI'23): 4.3 us with the hardware engine; 9.1 times that with

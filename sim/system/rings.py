@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other algorithms than the accelerator's: programs by which other simulators' rules are those of a configuration."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of a chunk that a rank sends: the accelerator's step tables, cut into the runs of bytes that are simulated.
 
 A *grain* is a run of bytes on a link at a time: a packet, or several packets of a message.

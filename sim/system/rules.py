@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other simulators' rules, and the closed forms of textbooks, as configurations of ours.
 
 All of them have endpoints that take no time, links without headers, one ring of twice the bandwidth in place of two

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that a user sets by name: ``chunk_bytes=128KiB``, ``endpoint.fsms=8``, ``links.1.bytes_per_s=50GB/s``.
 
 A name is a path through the fields of a configuration; a number in it is an index into a tuple.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Endpoints against each other: rows of runs that differ in nothing else, side by side."""
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine's traffic and utilisation, as plain data."""
 
 from typing import Protocol, TypedDict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many experiments: which ones, those that are stored already, and the rest on one core, many, or a Dask cluster.
 
 Each result is a file named by the hash of all that it depends on, so that a sweep that was stopped goes on where it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs as a trace for https://ui.perfetto.dev or chrome://tracing: a process for each endpoint.
 
 The processor is a thread; collectives are asynchronous slices, so that those in flight together lie below each other.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training run on a machine: each node of a graph begins when what it needs has ended.
 
 ::

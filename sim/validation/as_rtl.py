@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine that the RTL's simulation is: the accelerator at a nominal clock, links and memory in cycles."""
 
 from hw.ace.config import WIRE_HEADER_BYTES, AceConfig

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training as ASTRA-sim 1.0 has it: its workloads, its queues, its results.
 
 There a collective is a chunk; each dimension serves one at a time, those that the next compute waits for first, then

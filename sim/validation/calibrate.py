@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constants of the system simulator, read off the log of small all-reduces: the cycles between one thing and the next.
 
 Each is the shortest time that was seen, so what had to wait for a busy link does not count.

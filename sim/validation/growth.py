@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cost of a simulation: seconds of a core and memory for an iteration of ResNet-50 on 16 to 1,024 endpoints."""
 
 import resource

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulator beside closed forms and other simulators' results.
 
 Each check gives rows: see :class:`Row`.

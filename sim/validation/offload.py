@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Saving by the accelerator: its network rate at a given memory bandwidth, and the bandwidth that a rate needs.
 
 The rate is that of a large all-reduce alone, beside an endpoint that only the links hold up.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same all-reduces in the accelerator's RTL and in the simulator: cycles of both."""
 
 from collections.abc import Sequence

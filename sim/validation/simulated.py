@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All-reduces in RTL and in the system simulator: cycles of both."""
 
 from hw.ace.words import Collective

@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """Verilog of a component, emitted once for equal arguments and equal sources.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verilog of a component and a C++ source, made into a program or a shared library, once.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A built simulator, and what a run of cocotb tests on it gives.
 
 The simulator is a process of its own: its output goes to a log, its progress to a callback, its failures

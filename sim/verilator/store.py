@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folders of the build directory that are filled once, whichever process comes first."""
 
 import hashlib

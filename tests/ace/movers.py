@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of Fill and Drain have in common: a top with a protocol monitor, chunks of moves, memory."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drive and watch a component's streams under Verilator: what happens in a cycle is decided after its first edge and
 looked at in its middle."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An endpoint that only passes beats on: the ports of an accelerator, for tests of what is around one."""
 
 from amaranth import *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace bench ace``: closed forms, what it writes, and what it refuses."""
 
 import copy

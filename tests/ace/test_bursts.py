@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bursts against a list of the bytes of each: they follow on each other, obey AXI4 and say what there is to know."""
 
 import random

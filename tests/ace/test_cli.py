@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace sim ace`` and ``dmace compare ace``: what they find, and what they say to wrong arguments."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives on a small cluster against the golden model; what goes wrong is told."""
 
 from functools import cache

@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """From the doorbell to chunks and back to completion words: intake, decoder, operations, chunker and transfers, with
 Python for memory and FSMs."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What docs/ace.md says of programs and of results, as far as no other test does."""
 
 from itertools import product

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drain against bytes in memory: random moves and completion words, stalls everywhere, errors, and the rate."""
 
 import random

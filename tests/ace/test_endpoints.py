@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Links, memories, registers and topology of a cluster, with a stub for the accelerator."""
 
 from functools import cache

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The comparison with the golden model finds faults put in on purpose."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fill against bytes in memory: random moves with stalls everywhere, errors, and the rate of short and long ones."""
 
 import random

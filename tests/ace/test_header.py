@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C header, compiled as C and C++, packs the same bits as the commands of Python."""
 
 import random

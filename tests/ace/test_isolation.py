@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A communicator that does not get on ends, and those that it keeps waiting do not."""
 
 import numpy as np

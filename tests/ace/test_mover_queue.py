@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whose chunk a mover has, who waits for it, and whether what is left of its job is wanted."""
 
 import random

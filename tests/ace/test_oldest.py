@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choice of the oldest, against a list in the order of priorities and starts."""
 
 import random

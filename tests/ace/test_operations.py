@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives of a queue from two communicators: as many as it has places begin, and they end in order."""
 
 from itertools import permutations

@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """FSM pools of several ranks, with Python for everything between them: SRAMs, links, and their delays."""
 
 import random

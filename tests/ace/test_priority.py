@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who goes first: requests of the highest priority, and queues in order within each."""
 
 import random

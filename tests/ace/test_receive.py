@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """Receive, its lanes and the SRAM together against a dictionary of what the SRAM holds.
 
 What a packet changed is read back as soon as it is told to have landed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors at random moments, and communicators in any order: who is told, what goes on, what works again."""
 
 import random

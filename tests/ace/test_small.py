@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An accelerator with little: a ring, a lane, sums of what has 16 or 32 bits, no counters, short addresses."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The SRAM against a dictionary, and streams that walk through it side by side."""
 
 import itertools

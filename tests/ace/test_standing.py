@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """Standing and Faults together: who ends a communicator, what is told of it and to whom, and when it may be opened."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers of before a reset: R beats and B responses that nobody asked for are dropped, and stand for nothing later."""
 
 import random

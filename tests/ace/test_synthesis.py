@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accelerator's blocks in an FPGA: no latch, within their budgets, and no long way between registers. ``-s`` prints
 the figures."""
 

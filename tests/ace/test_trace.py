@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trace of a cluster against what its statistics and counters tell."""
 
 import json

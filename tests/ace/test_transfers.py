@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves of a chunk's pieces, against what the docstrings of programs and jobs say."""
 
 import random

@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """Transmit against lists of what each port is to bring, with an SRAM that answers late and now and then refuses."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of different lengths: what lands where, and that nothing beside them is read or written."""
 
 import random

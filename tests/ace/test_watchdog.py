@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The watchdog tells of those that have work and no progress, soon after its time; not of those that others block."""
 
 import pytest

@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """Modules that only connect: a connection that is left out is refused, and so is an input that nobody drives in an
 accelerator that is built without some of its parts."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A named tuple of a word has the fields of its table, in their order."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of chunks wrap: in accelerators that begin shortly before the last one, and after all of them."""
 
 from dataclasses import replace

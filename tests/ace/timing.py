@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timing options for tests: all cuts, and each alone."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Show a monitor one cycle after another of a bus."""
 
 from amaranth.hdl import ClockDomain, Module

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The AXI4 monitor as formal properties: it is neither contradictory nor blind."""
 
 import pytest

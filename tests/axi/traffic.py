@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random legal AXI4 traffic of a manager and a subordinate, cycle by cycle."""
 
 import random

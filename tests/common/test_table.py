@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """A table that the sweep after reset does not cover is refused."""
 
 import re

@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """Connections by name: what is forgotten, connected twice or of another shape is refused."""
 
 import pytest

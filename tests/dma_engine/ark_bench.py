@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two GPUs with queues in ARK mode: their segments, connections and arrays of flags."""
 
 from hw.common.sizes import PAGE_BYTES

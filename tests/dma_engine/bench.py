@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the engine's tests have in common: regions laid out around jobs, and agents that post them.
 
 Everything around a destination is filled with guard bytes in memory and model alike, so that the

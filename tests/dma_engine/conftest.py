@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixture ``engine``: runs cocotb tests of the test's module on a preset, built once per process."""
 
 from functools import cache

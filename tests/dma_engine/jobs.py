@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Named suites of copies: what has to work, and what once did not.
 
 A suite is a function of the engine's sizes and a random generator, registered in :data:`SUITES` under its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens at the engine's pins, cycle by cycle, told by nobody but the pins."""
 
 from collections import defaultdict

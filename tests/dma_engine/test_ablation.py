@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ABLATION switches off what it says, and nothing else goes wrong."""
 
 from collections import defaultdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues in ARK mode: words, connections, flags, and the protocol of ARK's GPU threads."""
 
 import random

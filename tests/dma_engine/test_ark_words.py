@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From ARK words to decoded requests, field by field, without the rest of the engine."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AxCACHE, AxPROT and AxQOS at the pins: the source region's on AR, the destination region's on AW."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short runs of ``dmace compare dma``: every status, with ``--soak`` on every preset; how a difference is told."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What software does to a queue, or to the engine, in the middle of traffic."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters and latency histogram of each queue, and interrupt moderation."""
 
 from collections import Counter, defaultdict, deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a descriptor ring may lie."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies of every length and alignment, over many queues at once, with every kind of stall."""
 
 import cocotb

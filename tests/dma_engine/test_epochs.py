@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often a queue may be given up before what is outside could be taken for new."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error log: a place for each queue, however often it fails, and a loop of software that ends."""
 
 import random

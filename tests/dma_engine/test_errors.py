@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every status provoked on one queue while the others keep copying."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A RESET ends although memory never answers, and what it answers later changes nothing."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace.h`` as CUDA: what a GPU thread's post and poll become, in PTX and in machine code. Needs nvcc, no GPU."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What threads do with ``dmace.h``, on this machine's processor: stores and loads of NumPy buffers."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A source that does not answer holds up its own queue and no other."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cycles at the pins: how long one request takes, and how full W is with many.
 
 ``pytest tests/dma_engine/test_latency.py -s`` prints the figures that docs/dma_engine.md quotes.

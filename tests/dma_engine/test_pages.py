@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paged regions: every byte where its page is, and requests whose pages are missing."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the testbench takes for a queue that stands still, and what for one that has to wait."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is past the last place where it can be switched off is counted, and waited for."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Regions and pages that change under traffic: what QUIESCE promises, and that nobody else notices."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read issue by itself, in Amaranth's simulator: descriptors and segments take turns."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a RESET that gave up is over, nothing of the queue's old life is stored any more, whatever memory does then."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptor rings: lists and 2-D copies, records, tails in any order, errors, resets, and who waits for whom."""
 
 import cocotb

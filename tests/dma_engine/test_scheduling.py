@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is scheduled when: one queue alone, classes, weights, limits."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shares and the scheduler's costs by themselves, in Amaranth's simulator."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Signals: an 8-byte value, stored when everything before it in its queue has ended."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace sim dma`` on small files, and what it says to bad ones."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first thing to run: a handful of copies on ``tiny``, each looked at by itself.
 
 ``pytest tests/dma_engine/test_smoke.py --waves`` leaves a trace to look at.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums and histograms by themselves: wide sums, clears and copies at any time, every bin."""
 
 import random

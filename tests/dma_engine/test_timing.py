@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine's timing options: what is refused, and that each changes the stage that it names."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event ports against the pins, and the trace and the plot that are made of them."""
 
 import json

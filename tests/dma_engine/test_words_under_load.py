@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion words and records while data always waits for W: how many there are, and how long they wait."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many threads that store to one doorbell page at once."""
 
 import cocotb

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sim.dma.compare`` on `tiny` with one timing option alone; run inside the simulator.
 
 A preset ``tiny+NAME`` is added for each option.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One queue to which everything is done, while all others keep copying."""
 
 import cocotb

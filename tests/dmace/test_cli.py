@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line: every error is one sentence with what to do, and the right exit status."""
 
 import json

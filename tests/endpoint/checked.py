@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory port and puts with a whole AXI4 bus for each manager, every bus watched."""
 
 from amaranth import *

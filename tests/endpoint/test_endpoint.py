@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Endpoints on a ring: copies, puts and collectives at once against golden models; who may do what; order of words."""
 
 import numpy as np

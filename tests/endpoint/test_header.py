@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C header, compiled as C and C++, has the addresses of Python."""
 
 import subprocess

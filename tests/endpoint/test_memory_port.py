@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory port between cocotbext-axi's managers and its memory: right answers to the right one, shares by weight."""
 
 import os

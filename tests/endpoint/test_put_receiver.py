@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packets as no PutSender makes them: which are refused, and what is written of those that are not."""
 
 import random

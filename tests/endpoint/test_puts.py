@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Puts of a cocotbext-axi manager to itself, by way of a link between two of its ports, into a memory with faults."""
 
 import os

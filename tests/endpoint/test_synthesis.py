@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the endpoint adds in an FPGA: no latch, no long way between registers. ``-s`` prints the figures."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The board that is built, in simulation: the host's own code talks to it over a UART.
 
 What runs is the top with its PLL and pins, as Verilog and as the netlist that Yosys makes of it. The serial line is

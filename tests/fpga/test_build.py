@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """What goes into a bitstream, short of building one: clocks, pins, tools, and sentences about what is missing."""
 
 import sys

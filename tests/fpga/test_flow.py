@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole way from Verilog to a bitstream: of a counter, and of the smallest design for a board."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transistors and bits of memory of designs whose cells can be counted by hand."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The host's side of a board, over a pseudo-terminal, against a board in a few lines of Python."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vivado projects, as far as they can be checked without Vivado: Tcl, files, ports and widths."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways between registers of a netlist that was written by hand, against sums on paper."""
 
 import json

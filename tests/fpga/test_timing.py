@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of a build are read from nextpnr's report, in names of the source."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A component alone in Amaranth's simulator: for cells, where a build of Verilator takes longer than the test."""
 
 from amaranth.sim import Simulator

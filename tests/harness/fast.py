@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fast harness of an engine, described and looked for once per process."""
 
 from functools import cache

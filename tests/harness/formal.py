@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prove the assertions inside a component with SymbiYosys and z3."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A register bank with one register of each kind, and a manager that chooses the cycle of each handshake."""
 
 from amaranth.sim import Simulator

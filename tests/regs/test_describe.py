@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptions of registers: placement, lookup, and every refusal word for word."""
 
 import enum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The exports, read back by tools that are not ours: SystemRDL and C compilers, a JSON parser."""
 
 import enum

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No number of a table, queue, port or command stands for another one: the three register maps, walked bit by bit."""
 
 import random

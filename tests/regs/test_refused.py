@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """Writes of values that are not legal: refused as a whole, and noted, byte by byte against a model."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drive and watch the streams of a small component in Amaranth's simulator."""
 
 import itertools

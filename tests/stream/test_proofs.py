@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What simulation can only sample, shown for every input within some cycles, or for ever by induction."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine that can be worked out on paper: collectives one after the other at a fixed rate, compute undisturbed."""
 
 from heapq import heappop, heappush

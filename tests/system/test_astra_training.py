@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ASTRA-sim's queues are for, and who goes first; its results are in test_validation."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No link carries more than its bandwidth: random machines, random collectives."""
 
 from math import prod

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chakra traces: there and back, byte by byte against the wire format, as others write them, and bad ones."""
 
 import re

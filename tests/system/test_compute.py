@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Computing beside communication, against the times on paper."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fused operations against times on paper, and ``dmace fused``."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unrolled training steps: what each node waits for, against the order that is written down for a small model."""
 
 import pytest

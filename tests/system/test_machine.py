@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machines: one rank that stands for all, collectives beside each other, what cannot be asked for."""
 
 import re

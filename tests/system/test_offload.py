@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the accelerator saves, and what it takes to see it."""
 
 from dataclasses import replace

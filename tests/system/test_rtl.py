@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accelerator's RTL beside the simulator, with constants that are measured from the same RTL."""
 
 import json

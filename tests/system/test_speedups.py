@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Endpoints against each other, on rows that are made up."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps: which runs, what is stored, the same results with and without Dask, and wrong specs."""
 
 import csv

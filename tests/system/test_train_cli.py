@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace train`` from the outside: tables, JSON, report, traces, and sentences for what is wrong."""
 
 import json

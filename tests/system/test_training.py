@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training loop on a machine that can be worked out on paper."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workloads: given tables against their published totals, made ones against counts on paper, files there and back."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CRC-32 of IEEE 802.3 over a packet's header and payload, a beat per cycle, as XOR trees.
 
 The trees come from :mod:`amaranth.lib.crc`: a CRC is an affine function of the message and of the CRC before it, so one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Room at the other end of a link, and what that end has not been told."""
 
 from amaranth import *

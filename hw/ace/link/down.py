@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The links that are down, as one vector.
 
 LinkPort (each) -> LinksDown -> Faults, the engine's pins.  Latency: 0.

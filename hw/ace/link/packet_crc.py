@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CRC of a packet, beat by beat: of the 12 bytes of the header, then of the payload where the kind has one."""
 
 from amaranth import *

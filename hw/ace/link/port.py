@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A link port: packets reach the other end once, whole and in order, whatever the link does with what it carries.
 
 ::

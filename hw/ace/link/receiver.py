@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The receiving end of a link: packets that are whole and in order go on, of others nothing.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sending end of a link: packets are kept until they are acknowledged, and sent again when that is asked for.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interfaces of a link port's control: what software sets, and what the port's other stages are told of its session."""
 
 from amaranth.lib import wiring

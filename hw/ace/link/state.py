@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a link is up: the handshake of its two ends, and the patience with one that does not answer.
 
 Three ways, as in BFD (RFC 5880, 6.2): a port that hears START goes from START to INIT; one that hears INIT, or what

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What software sees of a link port: its state, and counts of what went wrong.
 
 LinkSender, LinkReceiver, LinkControl -> LinkStatus -> registers.  Latency: 1 cycle.

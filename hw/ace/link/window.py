@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The packets of a link that are not acknowledged: their numbers, and where they are kept."""
 
 from amaranth import *

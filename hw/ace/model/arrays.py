@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types of the arrays that the golden model takes and returns."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Golden model of the collectives: what each rank's receive buffer holds in the end, bit by bit.
 
 From what a collective means and from the documented order of additions, element by element. Lengths of buffers come

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Golden model of a lane: what two elements give, bit by bit, by NumPy and ml_dtypes.
 
 Elements go in and come out as the bits in memory, in arrays of unsigned integers. It shares ``formats`` with the

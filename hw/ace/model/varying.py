@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Golden model of collectives whose parts are of different lengths: those of equal parts, of padded blocks.
 
 MPI's meaning of each: a block is what one rank's buffer has for, or of, another; where blocks lie in buffers makes no

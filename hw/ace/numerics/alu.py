@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One lane of the collectives accelerator: 32 bits of two operands each cycle.
 
 SRAM, received packet -> Lane -> SRAM, port.  Latency: 8 cycles, for all types and operations.  Throughput: one word

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All lanes side by side: a beat of two operands, or a beat that is passed on as it is.
 
 SRAM, received packet -> AluArray -> SRAM.  Latency: that of a lane, and with fewer lanes than a beat has words, a cycle

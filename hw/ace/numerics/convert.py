@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion between the packed floating-point types and what an adder takes and gives.
 
 Lane -> Widen -> FpAdd -> Narrow -> Lane.  Widen is combinational; Narrow takes a cycle, and one number in each.

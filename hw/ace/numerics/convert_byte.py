@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion between FP8 and what a small adder takes and gives; and how any number is rounded to FP8.
 
 Lane -> WidenByte -> FpAdd -> NarrowByte -> Lane.  WidenByte is combinational; NarrowByte takes a cycle, and one number

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Division of a beat's elements by a small integer, for averages.
 
 Sram -> Divide -> Drain.  Latency: 20 cycles, for all types.  Throughput: one beat per cycle. Nothing stalls.

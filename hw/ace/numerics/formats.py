@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element types and operations of the collectives accelerator: codes, bit layouts, canonical NaNs.
 
 Plain Python: the golden model, the driver, the tools, the C header and the hardware derive from these tables. A new

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floating-point adder: the sum, the minimum or the maximum of two numbers, each cycle.
 
 Widen -> FpAdd -> Narrow.  Latency: 5 cycles.  Throughput: 1 result per cycle.  Nothing stalls and nothing is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Around a multiplier of significands: what of a floating-point product is not the multiplication.
 
 Widen -> FpMultiply -> Multiplier -> FpMultiply -> FpAdd's last stage.  Latency: none to the significands, 3 cycles to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Integer half of a lane: one INT32 or four INT8, of which it makes the sum, the minimum or the maximum.
 
 Latency: 1 cycle.  Throughput: 1 word per cycle.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The multipliers of a lane: one product of 32 or 24 bits, two of 13 or 16, or four of 8 or fewer, each cycle.
 
 FpMultiply, integers -> Multiplier -> FpMultiply, Lane.  Latency: 3 cycles.  Throughput: one word per cycle.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FP32 in the SRAM becomes 16-bit floats or FP8 for memory: two beats, or four, become one.
 
 Sram -> NarrowBeats -> Drain.  Latency: 2 cycles.  Throughput: one beat of the SRAM per cycle. Nothing stalls.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """16-bit floats and FP8 from memory become FP32 in the SRAM: one beat becomes two, or four.
 
 Fill -> WidenBeats -> Sram.  Latency: 1 cycle.  Throughput: one beat to the SRAM per cycle.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One program: its fills, drains and phases, and the words that they become.
 
 Schedule -> Program -> words, for the memory of :mod:`~.programs`. Plain Python.

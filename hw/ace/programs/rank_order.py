@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Step tables of sums in rank order: a pipelined chain over the line of a one-dimensional communicator.
 
 One phase takes sums up, from rank 0 to the last, each rank combining what comes with its own; the next one takes

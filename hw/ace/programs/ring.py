@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A dimension of a communicator as one of its ranks sees it: ports, places of a slot, blocks. Plain Python."""
 
 from collections.abc import Container

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Step tables: what each rank of a communicator sends, receives and adds, and when it is safe to.
 
 ``plan`` makes a program, ``assemble`` the words of all programs of a rank and the directory that tells them.

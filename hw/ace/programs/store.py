@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory of the step tables, and turns at it.
 
 Registers -> Programs -> chunker, movers' address generators, FSMs.  Latency: 1 cycle from a request to its word.

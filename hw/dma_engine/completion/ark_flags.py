@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ARK flags: each ARK request that succeeds sets RC in the receiver's array, then SC in the sender's.
 
 Notices -> ArkFlags -> Notices.  Latency: 2 cycles to RC, 3 to SC.  Throughput: a request every 3 cycles.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion: turns ends of segments into completion words, records and flags in memory.
 
                          ┌──────────┐ publish ┌──────────┐ completions

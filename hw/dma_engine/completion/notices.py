@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notices: request completions of extended queues that memory receives in addition to the completion words.
 
 Retire -> Notices -> (one consumer per queue mode) -> Notices; CompletionWriter, ReadIssue -> Notices -> WriteSequencer.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The window: for each segment between issue and retirement, whether and how it has ended.
 
 Scheduler, Responses, ReadIssue -> Places -> Retire.  Latency: 1 cycle from ``look`` to ``place``; look-ups that follow

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retirement: segments end in any order, requests complete in the order of their queue.
 
 Responses, ReadIssue (rejected) -> Retire -> CompletionWriter, error log.  Latency: 2 cycles from the end of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Word responses: which write responses to completion words, records and flags still count.
 
 Responses -> WordAnswers -> CompletionWriter, Notices.  Latency: combinational.  Throughput: one response per cycle.

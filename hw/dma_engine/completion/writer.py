@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion writer: writes SC and RC words, with at most one of each per queue in flight.
 
 Retire -> CompletionWriter -> WriteSequencer.  Latency: 1 cycle from ``publish`` to ``o``

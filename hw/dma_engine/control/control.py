@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queue control: commands of software to queues, draining of a queue in a reset, and the watchdog.
 
 Registers -> QueueControl -> QueueStore, Scheduler, Retire.  A scanner visits one queue every 4 cycles. A reset takes

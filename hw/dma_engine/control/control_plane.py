@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The control plane: configuration, commands and status registers for software.
 
     s_axil    ┌─────────────┐ configure, region, page, connection, targets, ablation

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Epochs: which segments still count after a reset abandoned outstanding responses.
 
 QueueControl -> Epochs -> Scheduler, CompletionWriter, Notices, Aligner, Retire.  Segments and words carry their queue's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Error log: failures in order, with one entry per queue.
 
 Retire -> ErrorLog -> registers.  Latency: 1 cycle from a failure to its entry.  Throughput: one failure per cycle.

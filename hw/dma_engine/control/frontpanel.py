@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Front panel: the register bank and the state directly behind it.
 
 s_axil -> FrontPanel -> tables and QueueControl.  Latency as ``hw.regs.RegisterBank``.

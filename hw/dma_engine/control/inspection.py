@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inspection: the window of one queue, read by software and by the scanner.
 
 FrontPanel, QueueControl -> QueueInspector -> Scheduler, Retire (lookups) -> FrontPanel, QueueControl, Epochs.

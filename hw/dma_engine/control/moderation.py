@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interrupt moderation: one interrupt for several requests.
 
 Retire -> InterruptModeration -> IRQ_STATUS.  Latency: 1 cycle if nothing is moderated.  Throughput: one request per

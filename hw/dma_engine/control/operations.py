@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operations on queues, merged from all sources and ordered with the retirement of segments.
 
 QueueControl, QueueStore, Completion, Rings -> Operations -> Retire.  Latency: none; up to 1 cycle with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quiesce: detects when all segments scheduled before a start have ended.
 
 Scheduler, Retire -> Quiesce -> registers.  Segments are scheduled in one of two phases. To quiesce is to change the

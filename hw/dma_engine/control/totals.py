@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Totals: event counts since ``rst``, in one LUT RAM.
 
 engine -> Totals -> registers.  Latency: up to 17 cycles from an event to its total.  Throughput: every event, every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ARK words: translates stores to the pages of queues in ARK mode into native words.
 
 Doorbell -> ArkWords -> QueueStore.  Latency: none for stores to other queues; 2 cycles for ARK words.  Throughput: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrivals: merges the words of doorbells and of descriptor rings, in turn.
 
 ArkWords, RingExpand -> Arrivals -> QueueStore.  Latency: none; up to 1 cycle with ``registered_arrivals``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The front end: from doorbells to segments with checked addresses.
 
               stores                       words

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The legalizer: turns a scheduled segment into two checked byte addresses and burst sizes.
 
 Scheduler, RegionTable, PageTable -> Legalizer -> ReadIssue.  Latency: 2 cycles, 3 with ``legalizer_output_register``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page table: addresses of the pages of paged regions.
 
 Legalizer -> PageTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source page with its successor, and one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The queues: store words until the scheduler has cut them into segments.
 
 Doorbell -> QueueStore -> Scheduler.  A word for an empty queue bypasses block RAM to the head entry: 1 cycle.

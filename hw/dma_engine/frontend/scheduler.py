@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scheduler: picks the queue whose next segment is issued, one segment per cycle.
 
 QueueStore, Shares -> Scheduler -> Legalizer.  Latency: 3 cycles from ``ready`` to ``o``, 2 from a word that arrives

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segment credits: they bound the segments between the scheduler and AR, so that this pipeline never stalls.
 
 Scheduler (picks), Legalizer (segments that leave) -> SegmentCredit -> Scheduler.  Latency: 1 cycle; 2 with

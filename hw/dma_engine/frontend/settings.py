@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of the queues, looked up for checks and for retirement of segments.
 
 Registers -> QueueSettingsTable -> Legalizer, Shares, Retire.  Latency: reads 0 cycles; a write is visible in the next

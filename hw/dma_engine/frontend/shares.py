@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shares: selects the requesting queues that may be picked, by strict classes and deficit round robin within a class.
 
 QueueStore -> Shares -> Scheduler.  Latency: 1 cycle from ``asking`` to ``candidates``.  Throughput: one segment

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of the beats in flight to each memory, so that a slow memory cannot occupy the engine.
 
 Legalizer, Retire -> TargetLimits -> Scheduler.  Latency: 2 cycles from a segment that enters or returns to

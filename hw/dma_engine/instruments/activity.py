@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Activity: increments of the global counters in this cycle.
 
 All stages -> Activity -> FrontPanel.  Latency: none.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters of each queue, and the copy that software reads.
 
 Responses, Scheduler, Retire (resets) -> QueueCounters -> registers.  Latency: 2 cycles from an event to its effect on a

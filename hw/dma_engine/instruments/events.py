@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Event ports: the events of each segment, for traces and logic analysers.
 
 All stages -> Events -> top-level ports.  Latency: 1 cycle.  Throughput: one event of each kind per cycle.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Latency histogram of each queue: samples of the time from a request's acceptance to its completion.
 
 QueueStore (posts), Retire (ends, resets) -> LatencyHistogram -> registers.  Latency: 7 cycles from an end to its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instruments: counters, histogram and trace events, derived from the strobes of other subsystems.
 
                            ┌───────────┐ counts

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ARK mode in the golden model: 8-byte words to requests, and the flags that tell of their ends."""
 
 from collections.abc import Mapping

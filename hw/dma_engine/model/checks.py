@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a request ends: checks of its word, of regions and pages, and the faults of memory that it touches."""
 
 from hw.common.sizes import PAGE_BYTES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Golden model of the DMA engine: the same requests in, what can be observed out.
 
 It knows bytes, words, counters and statuses, but no time: a request is carried out when it is posted, as

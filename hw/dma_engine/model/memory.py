@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The golden model's memory: sparse bytes, each defined or undefined."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The golden model's regions: where their bytes are."""
 
 from collections.abc import Iterable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptor rings in the golden model: descriptors in memory to requests, and requests to records.
 
 A descriptor is read when its ring is told of it; software leaves it alone until one of its requests has ended.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of the golden model: queues, their requests, and entries of the error log."""
 
 from collections import deque

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Byte aligner: from beats as they were read to beats as they are written.
 
 WriteSequencer, BeatBuffer -> Aligner -> W.  Latency: 3 cycles from a step to WVALID.  Throughput: one beat

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory port: the engine's channels on the pins of ``m_axi``.
 
 ReadIssue (AR), WriteSequencer (AW), Aligner (W) -> AxiPort -> m_axi -> AxiPort -> BeatBuffer (R), Responses (B).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The beat buffer: where read data lands, whatever order it comes in.
 
 R -> BeatBuffer -> WriteSequencer, Aligner.  Latency: 1 cycle from the R handshake to ``arrived``.  Throughput:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mover: segments to memory and back, words of completions in between.
 
     segments, fetch         tags

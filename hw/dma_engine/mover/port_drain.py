@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Port drain: has memory taken all that was on its way to AW and W at one moment?
 
 WriteSequencer, Aligner -> PortDrain -> Epochs.  What AXI offers it cannot withdraw (IHI 0022, A3.2.1), so a queue that

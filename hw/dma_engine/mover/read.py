@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read issue: reserve, then AR.
 
 Legalizer -> ReadIssue -> AR; each segment issued is announced as a launch to the beat buffer, the write

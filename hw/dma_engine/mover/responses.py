@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write responses: which segment is done, and how it went.
 
 B -> Responses -> Retire.  Latency: 2 cycles from the B handshake to ``done``.  Throughput: one response per cycle.

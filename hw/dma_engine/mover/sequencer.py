@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write sequencer: which segment is written now, and beat by beat what to take and what to send.
 
 BeatBuffer (announcements), Notices (words) -> WriteSequencer -> AW, Aligner.  Latency: 1 cycle from an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptor buffer: descriptors that were read and not yet turned into words.
 
 R (through the beat buffer's register) -> RingBuffer -> RingExpand.  Latency: 1 cycle from a descriptor's last beat

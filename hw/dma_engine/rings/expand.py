@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptors to words: lists word by word, 2-D copies row by row.
 
 RingBuffer -> RingExpand -> QueueStore.  Latency: 4 cycles from a stored descriptor to its first word.  Throughput:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lifecycle of descriptor rings: which ring drives its queue, which descriptors it waits for, when it starts anew.
 
 Registers, QueueControl, Epochs, BeatBuffer -> RingLifecycle -> RingPointers, RingBuffer, RingExpand.  Latency: 1 cycle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pointers of descriptor rings: how far software has told of descriptors, and how far they were asked for.
 
 Doorbell -> RingPointers -> AR.  Latency: 3 cycles for a doorbell, and 4 from there to ``bursts``.  Throughput: a

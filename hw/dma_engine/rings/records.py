@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion records of descriptor rings: what became of the requests since the record before.
 
 Retire (notices) -> RingRecords -> WriteSequencer.  Latency: 1 cycle from the notice of a record's last request to

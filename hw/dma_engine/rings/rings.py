@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptor rings: from a tail told by a doorbell to the words of the queue that the ring drives.
 
               tails              bursts

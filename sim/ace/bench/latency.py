@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small all-reduces: cycles beside the latency of the links that they cross one after the other."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput over the share of packets that links lose."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

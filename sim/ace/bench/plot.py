@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark's plots.
 
 ``draw`` writes FILE (what is busy; small all-reduces) and, of a result with a sweep, FILE-sweep, and with losses,

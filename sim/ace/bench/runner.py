@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All-reduces on a cluster of their own, checked and counted."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput over FSMs and slots.
 
 A communicator with a share of FSMs and slots works as in an accelerator that has no more of them, so one accelerator

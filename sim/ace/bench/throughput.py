@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A large all-reduce: how often memory is read, how near to the links' bandwidth, and what is busy how long."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Use of each dimension's links over the time of a collective, from the packets sent."""
 
 from collections.abc import Iterable, Sequence

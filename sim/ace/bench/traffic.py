@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes of an all-reduce on a torus, in closed form: what a link carries, and what memory is read.
 
 The first dimension of more than one rank scatters, and at last gathers, the whole buffer of ``size`` bytes; each other

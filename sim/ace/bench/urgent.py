@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small all-reduce beside a large one: alone, of equal priority, and of a higher one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the DMA engine's benchmark measures, a file per group of cases.
 
 Each group has ``cases(bench, sizes, latencies)``, which yields ``(key, note, case)``: what ``case()`` returns is

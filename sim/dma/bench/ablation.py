@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gain from pipelining: the same requests with one part of it disabled.
 
 =============  ========================================================================================

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Share of the bus of one queue that is alone, a plain one and an extended one.
 
 A queue has as many segments between issue and retirement as its window holds: no more than a window of them per round

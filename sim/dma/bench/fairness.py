@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bus shares of queues whose demand exceeds the bandwidth."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How numbers look in the tables."""
 
 __all__ = ["cycles"]

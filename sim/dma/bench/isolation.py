@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bandwidth that one misbehaving queue takes from the others."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cycles of one request: alone, behind a large one, and under load."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput of other open engines, measured with the same memory: 512 bit, aligned, back to back.
 
 None of them has queues, protection or completion words. Commits: pulp-platform/iDMA 2e0b0fe, fpganinja/taxi 2f2fe72;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark's plots: shares of the bus over the size of requests, and latencies.
 
 ``draw`` writes three: FILE (beside what other open engines reach), FILE-ablation and FILE-latency.

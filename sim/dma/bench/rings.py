@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small copies through descriptor rings: share of the bus of one ring and of several.
 
 A descriptor costs a beat on R of its own (in ``wide``): with one word in each half of R is the most, with three words

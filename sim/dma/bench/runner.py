@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine under the fast harness, as all groups of cases use it.
 
 The memory answers L cycles after AR and L cycles after the last W beat, never pauses and has any bandwidth, as for the

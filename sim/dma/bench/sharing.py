@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memories of unequal speed behind one engine, and queues of unequal weight."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Share of the bus over the size of requests."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Execution traces of MLCommons Chakra, read and written as a :class:`~sim.system.graph.Graph`.
 
 A trace of a rank is a file of messages, each after its length: metadata, then nodes. Traces for ASTRA-sim are files

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chakra traces as a graph."""
 
 from collections.abc import Mapping, Sequence

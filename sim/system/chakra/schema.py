@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages of MLCommons Chakra's execution traces, as much of them as training steps need.
 
 Public schema: https://github.com/mlcommons/chakra, schema/protobuf/et_def.proto, package ChakraProtoMsg. Numbers of

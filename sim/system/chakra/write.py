@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A graph as Chakra traces."""
 
 from collections.abc import Sequence

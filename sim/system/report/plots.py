@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plots of training predictions, as SVG texts."""
 
 import io

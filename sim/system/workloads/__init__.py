@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training steps to predict: given tables, models made from their public shapes, and a user's own files.
 
 ::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workloads as CSV files.
 
 Lines that begin with ``#`` come first and say what the file is; ``# key: value`` sets ``name``, ``source``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DLRM from public layer shapes: embeddings model parallel, everything else data parallel.
 
 Naumov et al., "Deep Learning Recommendation Model", 2019, in the shapes of MLPerf's training benchmark (Criteo

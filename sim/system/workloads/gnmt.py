@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GNMT, data parallel, from its public layer shapes.
 
 Wu et al., "Google's Neural Machine Translation System", 2016, sections 3 and 3.1: an encoder of eight LSTM layers of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a training step is made of: layers, the work of their three passes, and what they exchange."""
 
 from dataclasses import dataclass, field, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-50, data parallel, from its public layer shapes.
 
 He et al., "Deep Residual Learning for Image Recognition", 2015, table 1; the stride of a stage is in its first 3x3

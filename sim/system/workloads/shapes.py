@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work of common layers, from their shapes: operations, and bytes that cannot stay on the chip between kernels.
 
 Each operand of a kernel is read from memory once and each result is written once, unless a function says otherwise. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectives over links that do not carry everything as it is; and how that is asked for."""
 
 from functools import cache

@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """Two link ports over a faulty link, with copies of packets that arrive thousands of cycles late: every packet comes
 out once, whole and in order."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A packet of another session, or of another time of the same one, differs in one bit that does not travel."""
 
 import zlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The golden model of collectives against sums in a scalar loop, and against what is known without any order."""
 
 import re

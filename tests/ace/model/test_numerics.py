@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The golden model against exact fractions and against results written out by hand."""
 
 from fractions import Fraction

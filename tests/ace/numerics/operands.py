@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operands that are likely to go wrong: special values, and random ones that meet."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a division gives, by NumPy and ml_dtypes; of 16-bit floats by a quotient so long that it is as good as exact."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Verilated lane against the golden model, bit by bit. ``--soak``: ten million pairs of each kind."""
 
 from itertools import product

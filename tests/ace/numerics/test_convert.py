@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Widen and Narrow alone; test_alu.py sends every 16-bit and 8-bit value, and what lies between them, through both."""
 
 import math

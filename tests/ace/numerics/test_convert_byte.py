@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The FP8 converters alone, with every number; test_alu.py sends all pairs through both and an adder."""
 
 import numpy as np

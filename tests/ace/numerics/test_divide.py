@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Verilated divider, a word wide, against NumPy: every 16-bit and 8-bit value by many divisors, FP32 and INT32 at
 random and where quotients are subnormal or ties. ``--soak``: every divisor, and a hundred times as many."""
 

@@ -1,4 +1,5 @@
 # amaranth: UnusedElaboratable=no
+# SPDX-License-Identifier: Apache-2.0
 """The adder alone; what it computes in a lane is tested in test_alu.py, with many more numbers."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What surrounds a multiplication of significands, with a plain one; test_alu.py sends many more through a lane."""
 
 import numpy as np

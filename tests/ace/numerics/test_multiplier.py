@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All products of a lane's multipliers against Python's, whatever came before."""
 
 import random

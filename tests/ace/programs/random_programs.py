@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of a communicator, run by the machine and compared with the golden model."""
 
 from dataclasses import replace

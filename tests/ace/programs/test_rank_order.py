@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rank order: its programs in the machine, its sums in the model and in RTL, and that they do not change with how
 tensors are fused and split."""
 

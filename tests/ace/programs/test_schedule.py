@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of all collectives and shapes, run by a machine that forbids what the hardware would do wrong."""
 
 import re

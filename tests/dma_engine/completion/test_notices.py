@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Words of notices that memory does not answer: they are counted, and no more are made than can be."""
 
 from amaranth.sim import Simulator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """WordAnswers against a list of what is in flight under each AXI ID, while queues are given up over and over."""
 
 import random

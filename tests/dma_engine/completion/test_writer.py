@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Completion words of a queue that is given up belong to the epoch in which they were published."""
 
 from hw.dma_engine.completion.writer import CompletionWriter

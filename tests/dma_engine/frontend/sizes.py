@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The smallest engine, for tests of single stages."""
 
 from hw.dma_engine.config import DmaConfig

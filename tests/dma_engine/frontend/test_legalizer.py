@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The legalizer alone, against the arithmetic of a request's bytes and the order of its checks."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scheduler alone, against a model of the queue store, the windows and the credits around it."""
 
 import random

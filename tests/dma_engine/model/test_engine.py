@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The golden model against values worked out by hand, and against a byte array."""
 
 import re

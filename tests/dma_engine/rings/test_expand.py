@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptor rings by themselves, in Amaranth's simulator: every word of every descriptor, in order, from any bus."""
 
 import random

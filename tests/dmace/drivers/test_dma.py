@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The register-level driver on registers that are only remembered, and the GPU's bookkeeping."""
 
 import asyncio

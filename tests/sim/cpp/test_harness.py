@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fast harness: it finds what is wrong, and tells the same numbers twice."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace bench``: what it writes, and what it refuses."""
 
 import json

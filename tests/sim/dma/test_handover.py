@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace soak handover``: after a RESET that gave up, and after ``rst``, memory may belong to somebody else."""
 
 import json

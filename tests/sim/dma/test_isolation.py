@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One queue that misbehaves takes nothing from the others."""
 
 import pytest

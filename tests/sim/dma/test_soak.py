@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``dmace soak``: random copies at the full width of 512 bits, and what it refuses."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The builder and runner of simulations, on a counter: cache, failures, interruption, progress."""
 
 import json
