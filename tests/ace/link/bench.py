@@ -34,11 +34,12 @@ from hw.ace.link.status import link_status_layout
 from tests.ace.streams import Sink, Source, bits, random_fields, reset, run, unpack
 from tests.ace.timing import ECP5, each_alone
 
-__all__ = ["CONFIGS", "TIMEOUT", "TRIES", "Direction", "Faults", "LinkPair", "directions", "finish", "run_all", "wait"]
+__all__ = ["ALONE", "CONFIGS", "TIMEOUT", "TRIES", "Direction", "Faults", "LinkPair", "directions", "finish", "run_all",
+           "wait"]
 
 # Memories in block RAM, one channel; in LUT RAM as short as may be, two channels.
-CONFIGS = {"long": TINY, "ecp5": ECP5,
-           **each_alone(TINY, "replay_output_register", "receive_output_register", "registered_release"),
+ALONE = each_alone(TINY, "replay_output_register", "receive_output_register", "registered_release")
+CONFIGS = {"long": TINY, "ecp5": ECP5, **ALONE,
            "short": replace(TINY, packet_bytes=64, link_beats=16, replay_beats=32, link_channels=2)}
 TIMEOUT, TRIES = 400, 10
 

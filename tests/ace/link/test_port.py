@@ -14,7 +14,7 @@ from amaranth import *
 from hw.ace.config import LINK_SESSION_WIDTH, PRESETS, WIRE_HEADER_BYTES, AceConfig
 from hw.ace.layouts import LinkCause, LinkState, PacketKind, link_header_layout, link_layout
 from hw.ace.link.status import LINK_COUNTS
-from tests.ace.link.bench import CONFIGS, TIMEOUT, TRIES, Faults, LinkPair, directions, finish, run_all, wait
+from tests.ace.link.bench import ALONE, CONFIGS, TIMEOUT, TRIES, Faults, LinkPair, directions, finish, run_all, wait
 from tests.ace.streams import bits
 
 pytestmark = pytest.mark.rtl
@@ -24,7 +24,8 @@ LATENCY = {"long": 7, "ecp5": 9, "replay_output_register": 8, "receive_output_re
 """Cycles from ``i`` of one port to ``o`` of the other, of a packet of one beat over a link that takes none."""
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", [pytest.param(name, marks=pytest.mark.soak) if name in ALONE else name
+                                    for name in CONFIGS])
 def test_link(simulate, config):
     simulate(LinkPair(CONFIGS[config]), env={"CONFIG": config})
 
