@@ -1,4 +1,4 @@
-"""How a request ends: checks of its word, of regions and pages, and the faults of memory that it touches."""
+"""Statuses of requests: checks of words, regions and pages, and the memory faults that requests meet."""
 
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import Opcode, RequestFlag, Status
@@ -15,7 +15,7 @@ _WRITE = {"SLVERR": Status.WRITE_SLVERR, "DECERR": Status.WRITE_DECERR}
 
 
 class Checks:
-    """The part of :class:`.engine.DmaModel` that predicts statuses; it changes nothing but the faults of memory.
+    """The part of :class:`.engine.DmaModel` that predicts statuses; the only state it changes is the memory's faults.
 
     Parameters
     ----------
@@ -35,25 +35,25 @@ class Checks:
     # The memory's behaviour
 
     def fail_page(self, address, *, read=None, write=None):
-        """Let reads or writes of the page that holds ``address`` be answered by "SLVERR" or "DECERR"."""
+        """Let reads or writes of the page of ``address`` get the response "SLVERR" or "DECERR"."""
         page = address - address % PAGE_BYTES
         for kind, response, statuses in (("read", read, _READ), ("write", write, _WRITE)):
             if response is not None:
                 self.faults[kind][page] = statuses[response]
 
     def mend_page(self, address):
-        """Let the page answer OKAY again."""
+        """Let the page respond OKAY again."""
         for faults in self.faults.values():
             faults.pop(address - address % PAGE_BYTES, None)
 
     def withhold(self, address):
-        """Let the page that holds ``address`` answer nothing until it is released."""
+        """Let the page of ``address`` not respond until it is released."""
         self._withheld.add(address - address % PAGE_BYTES)
 
     # Requests
 
     def check(self, queue, word):
-        """How a request ends before it reaches memory; OK if it gets there."""
+        """Status of a request before it reaches memory; OK if it gets there."""
         q = self.queues[queue]
         if word is None or word.opcode not in tuple(Opcode) or word.flags & RESERVED_FLAGS:
             return Status.MALFORMED
@@ -89,7 +89,7 @@ class Checks:
         for _, pieces, missing in self._touched(word):
             if any(address is None for address, _ in pieces):
                 return missing
-        # Read errors come before write errors, and of either the first byte decides.
+        # Read errors take precedence over write errors; within each, the first byte decides.
         for kind, pieces, _ in self._touched(word):
             for address, length in pieces:
                 for page in range(address - address % PAGE_BYTES, address + length, PAGE_BYTES):
@@ -98,7 +98,7 @@ class Checks:
         return Status.OK
 
     def _touched(self, word):
-        """Where a request reads and writes, and the status if a page is missing there."""
+        """Addresses that a request reads and writes, and the status if one of their pages is missing."""
         writes = "write", self.destination(word), Status.DST_PAGE
         return [writes] if word.opcode == Opcode.SIGNAL else [("read", self.source(word), Status.SRC_PAGE), writes]
 
@@ -107,22 +107,22 @@ class Checks:
         return self.regions[region].pieces(self.pages, offset, length)
 
     def source(self, word):
-        """Where a request reads, as :meth:`pieces`."""
+        """Addresses that a request reads, as :meth:`pieces`."""
         return self.pieces(word.src_region, word.src_offset, word.length)
 
     def destination(self, word):
-        """Where a request writes, as :meth:`pieces`."""
+        """Addresses that a request writes, as :meth:`pieces`."""
         return self.pieces(word.dst_region, word.dst_offset, word.length)
 
     def attributes(self, kind, address):
-        """What AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address`` may be: as any region that it
-        may belong to says."""
+        """Permitted AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address``: those of every region that may
+        contain it."""
         right = {"read": "readable", "write": "writable"}[kind]
         return {region.attributes for region in self.regions.values()
                 if getattr(region, right) and region.covers(self.pages, address)}
 
     def is_withheld(self, queue, word):
-        """Whether memory would not answer a request as it is now."""
+        """True if memory would not respond to a request in its present state."""
         if not self._withheld or self.check(queue, word) is not Status.OK:
             return False
         return any(start is not None and start <= page + PAGE_BYTES - 1 and page < start + length

@@ -1,9 +1,9 @@
-"""Golden model of the DMA engine: the same requests in, what can be observed out.
+"""Golden model of the DMA engine: predicts the observable results of requests.
 
-It knows bytes, words, counters and statuses, but no time: a request is carried out when it is posted, as
-soon as nothing of its queue stands before it. Nothing here is derived from the gateware, and nothing
-depends on how the engine cuts requests. Bytes that the engine may or may not have written (the destination
-of a request that failed with a memory error, or that a RESET discarded) are undefined until written again.
+It models bytes, words, counters and statuses, but no time: a request executes when it is posted, as soon as no earlier
+request of its queue is pending. The model is independent of the gateware and of the way in which the engine splits
+requests. Bytes that the engine may or may not have written (the destination of a request that failed with a memory
+error, or that a RESET discarded) are undefined until written again.
 """
 
 from itertools import chain
@@ -30,7 +30,7 @@ class DmaModel(Checks):
     ----------
     config : :class:`DmaConfig`
         The engine's sizes.
-    memory : :class:`Memory`
+    The engine's memory; empty by default.
         The memory that the engine moves, empty if not given.
     """
 
@@ -41,7 +41,7 @@ class DmaModel(Checks):
         #: Every failure; the hardware logs one of each queue at a time and counts the rest.
         self.log = []
         self.irq_error = self.irq_completion = False
-        #: IRQ_MODERATION, and requests whose interrupt it holds back.
+        #: IRQ_MODERATION, and the number of requests whose interrupt it delays.
         self.moderation = (0, 0)
         self.irqs_waiting = 0
         self.words = self.refused = 0
@@ -57,7 +57,7 @@ class DmaModel(Checks):
         self.regions[number] = Region(**values)
 
     def define_page(self, number, frame):
-        """Put a page at an address, or nowhere if that is None."""
+        """Map a page to an address, or unmap it if that is None."""
         self.pages.pop(number, None)
         if frame is not None:
             self.pages[number] = frame
@@ -67,7 +67,7 @@ class DmaModel(Checks):
 
     def configure_queue(self, queue, *, domain=0, sc=None, rc=None, skip_errors=False, ark=None, ring=None,
                         **_scheduling):
-        """Configure a queue; what only decides when its segments move changes nothing here."""
+        """Configure a queue; settings that only affect scheduling change nothing here."""
         q = self.queues[queue]
         if queue >= self.config.extended:
             ark = ring = None
@@ -80,7 +80,7 @@ class DmaModel(Checks):
         self._raise_completion()
 
     def _raise_completion(self):
-        """Set the completion interrupt if enough requests want it; those that need only wait have waited."""
+        """Set the completion interrupt if enough requests want it; the time criterion counts as met."""
         count, cycles = self.moderation
         if self.irqs_waiting and (cycles or self.irqs_waiting >= count):
             self.irq_completion, self.irqs_waiting = True, 0
@@ -101,7 +101,7 @@ class DmaModel(Checks):
     def _clear(self, queue):
         q = self.queues[queue]
         q.held, q.refusing, q.status = None, False, Status.OK
-        # A request that merely took too long has not ended yet; any other failed one ends now.
+        # A request that merely timed out has not completed; any other failed one completes now.
         if q.failed_request is not None:
             q.ended.append(q.failed_request)
             q.count, q.failed_request = q.count + 1, None
@@ -110,7 +110,7 @@ class DmaModel(Checks):
         self._advance(queue)
 
     def freeze(self, queue):
-        """Carry out nothing more of a queue, which is about to be reset with requests in flight."""
+        """Execute no more requests of a queue, which is about to be reset with requests in flight."""
         self.queues[queue].frozen = True
 
     def _reset(self, queue):
@@ -131,7 +131,7 @@ class DmaModel(Checks):
         self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ark=q.ark, ring=ring)
 
     def state(self, queue):
-        """What QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT show when nothing moves any more."""
+        """Values of QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT when the queue is idle."""
         q = self.queues[queue]
         return {"enabled": int(q.enabled), "held": int(q.held is not None), "refusing": int(q.refusing),
                 "resetting": 0, "count": q.count, "failed": q.failed, "status": int(q.status)}
@@ -139,17 +139,16 @@ class DmaModel(Checks):
     # Doorbells
 
     def post(self, queue, word, *, strobes=ALL_STROBES, accepted=None):
-        """Store a word, two ARK words or a ring's tail to a queue's page; returns whether all of it is accepted.
+        """Store a word, two ARK words or a ring's tail to a queue's page; returns whether all of them are accepted.
 
         Parameters
         ----------
         word : :class:`NativeWord`, :class:`ArkWord` or int
-            What is stored; an ARK word in the lower half.
+            The stored value; an ARK word in the lower half.
         strobes : int
-            The 16 byte strobes of the store. Without any, nothing happens, and it is not refused.
+            The 16 byte strobes of the store. A store without any has no effect and is not refused.
         accepted : bool or None
-            What the hardware said. It counts only where that depends on time, which is where a queue that
-            runs may be full or not.
+            The hardware's decision. It is used only where it depends on time: a running queue may or may not be full.
         """
         q = self.queues[queue]
         if q.ring is not None and q.enabled and strobes:
@@ -158,7 +157,7 @@ class DmaModel(Checks):
         return all([self._accept(queue, request, accepted) for request in requests])
 
     def _requests(self, queue, word, strobes):
-        """Requests that a store makes."""
+        """Requests of a store."""
         q = self.queues[queue]
         if strobes == 0:
             return []
@@ -194,7 +193,7 @@ class DmaModel(Checks):
         return True
 
     def _post_tail(self, queue, store, strobes):
-        """The lower half of the first 8 bytes that were stored, or of the other 8."""
+        """The lower half of the first 8 stored bytes, or the lower half of the other 8."""
         q, shift = self.queues[queue], 0 if strobes & 0xFF else 8
         found = None
         if strobes >> shift & 15 == 15 and not q.refusing:
@@ -216,7 +215,7 @@ class DmaModel(Checks):
         return True
 
     def time_out(self, queue):
-        """Let the watchdog find that nothing of a queue has ended for too long."""
+        """Let the watchdog find a queue without progress."""
         q = self.queues[queue]
         if not (q.running and q.waiting and q.held is None):
             raise ValueError(f"Queue {queue} must be waiting for memory to time out")
@@ -231,12 +230,12 @@ class DmaModel(Checks):
                 self.memory.forget(address, length)
 
     def predict(self, queue, word, strobes=ALL_STROBES):
-        """How the request of a store would end with the memory as it is now."""
+        """Status of a store's request with memory in its present state."""
         request, = self._requests(queue, word, strobes)
         return self._predict(queue, request)
 
     def _advance(self, queue):
-        """End requests from the front as far as that goes."""
+        """Complete requests from the head of the queue as far as possible."""
         q = self.queues[queue]
         while q.running and q.waiting:
             for request in q.waiting:
@@ -309,7 +308,7 @@ class DmaModel(Checks):
             q.history.append(q.word)
 
     def _publish(self, queue, *names):
-        """Write completion words; a memory that refuses one leaves it undefined and costs a log entry."""
+        """Write completion words; one that memory refuses becomes undefined and is logged."""
         q = self.queues[queue]
         for name in names:
             address = getattr(q, name)
@@ -319,7 +318,7 @@ class DmaModel(Checks):
             self._write(queue, address, q.word.pack().to_bytes(8, "little"))
 
     def _write(self, queue, address, data):
-        """Tell memory something; returns whether it took it."""
+        """Write to memory; returns whether memory accepted it."""
         if address - address % PAGE_BYTES in self.faults["write"]:
             self.memory.forget(address, len(data))
             self._log(queue, Status.COMPLETION_ERROR)
