@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ARK mode in the golden model: 8-byte words to requests, and the flags that tell of their ends."""
+"""ARK mode in the golden model: 8-byte words to requests, and the flags that report their completion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ class Connection:
 
 
 class ArkQueue(NamedTuple):
-    """What a queue in ARK mode has besides: the region of its segment 0, and its SC array or None."""
+    """Additional settings of a queue in ARK mode: the region of its segment 0, and its SC array or None."""
 
     base: int
     sc: int | None
 
 
 class ArkRequest(NamedTuple):
-    """A request made of an ARK word: a native word without flags, or how it ends without one, and its flags."""
+    """A request from an ARK word: a native word without flags, or its status if there is none, and its flags."""
 
     word: NativeWord | None
     fault: Status | None
-    #: Addresses of its RC flag and its SC flag, in the order in which they are set.
+    #: Addresses of its RC flag and its SC flag, in the order of their writes.
     flags: tuple[int, ...] = ()
 
 

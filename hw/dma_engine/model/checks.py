@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a request ends: checks of its word, of regions and pages, and the faults of memory that it touches."""
+"""Statuses of requests: checks of words, regions and pages, and the memory faults that requests meet."""
 
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.config import DmaConfig
@@ -17,7 +17,7 @@ _WRITE = {"SLVERR": Status.WRITE_SLVERR, "DECERR": Status.WRITE_DECERR}
 
 
 class Checks:
-    """The part of :class:`.engine.DmaModel` that predicts statuses; it changes nothing but the faults of memory.
+    """The part of :class:`.engine.DmaModel` that predicts statuses; the only state it changes is the memory's faults.
 
     Parameters
     ----------
@@ -37,25 +37,25 @@ class Checks:
     # The memory's behaviour
 
     def fail_page(self, address: int, *, read: str | None = None, write: str | None = None) -> None:
-        """Let reads or writes of the page that holds ``address`` be answered by "SLVERR" or "DECERR"."""
+        """Let reads or writes of the page of ``address`` get the response "SLVERR" or "DECERR"."""
         page = address - address % PAGE_BYTES
         for kind, response, statuses in (("read", read, _READ), ("write", write, _WRITE)):
             if response is not None:
                 self.faults[kind][page] = statuses[response]
 
     def mend_page(self, address: int) -> None:
-        """Let the page answer OKAY again."""
+        """Let the page respond OKAY again."""
         for faults in self.faults.values():
             faults.pop(address - address % PAGE_BYTES, None)
 
     def withhold(self, address: int) -> None:
-        """Let the page that holds ``address`` answer nothing until it is released."""
+        """Let the page of ``address`` not respond until it is released."""
         self._withheld.add(address - address % PAGE_BYTES)
 
     # Requests
 
     def check(self, queue: int, word: NativeWord | None) -> Status:
-        """How a request ends before it reaches memory; OK if it gets there."""
+        """Status of a request before it reaches memory; OK if it gets there."""
         q = self.queues[queue]
         if word is None or word.opcode not in tuple(Opcode) or word.flags & RESERVED_FLAGS:
             return Status.MALFORMED
@@ -92,7 +92,7 @@ class Checks:
         for _, pieces, missing in self._touched(word):
             if any(address is None for address, _ in pieces):
                 return missing
-        # Read errors come before write errors, and of either the first byte decides.
+        # Read errors take precedence over write errors; within each, the first byte decides.
         for kind, pieces, _ in self._touched(word):
             for address, length in present(pieces):
                 for page in range(address - address % PAGE_BYTES, address + length, PAGE_BYTES):
@@ -101,7 +101,7 @@ class Checks:
         return Status.OK
 
     def _touched(self, word: NativeWord) -> list[tuple[str, list[Piece], Status]]:
-        """Where a request reads and writes, and the status if a page is missing there."""
+        """Addresses that a request reads and writes, and the status if one of their pages is missing."""
         writes = "write", self.destination(word), Status.DST_PAGE
         return [writes] if word.opcode == Opcode.SIGNAL else [("read", self.source(word), Status.SRC_PAGE), writes]
 
@@ -110,22 +110,22 @@ class Checks:
         return self.regions[region].pieces(self.pages, offset, length)
 
     def source(self, word: NativeWord) -> list[Piece]:
-        """Where a request reads, as :meth:`pieces`."""
+        """Addresses that a request reads, as :meth:`pieces`."""
         return self.pieces(word.src_region, word.src_offset, word.length)
 
     def destination(self, word: NativeWord) -> list[Piece]:
-        """Where a request writes, as :meth:`pieces`."""
+        """Addresses that a request writes, as :meth:`pieces`."""
         return self.pieces(word.dst_region, word.dst_offset, word.length)
 
     def attributes(self, kind: str, address: int) -> set[tuple[int, int, int]]:
-        """What AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address`` may be: as any region that it
-        may belong to says."""
+        """Permitted AxCACHE, AxPROT and AxQOS of a "read" or "write" at ``address``: those of every region that may
+        contain it."""
         right = {"read": "readable", "write": "writable"}[kind]
         return {region.attributes for region in self.regions.values()
                 if getattr(region, right) and region.covers(self.pages, address)}
 
     def is_withheld(self, queue: int, word: NativeWord | None) -> bool:
-        """Whether memory would not answer a request as it is now."""
+        """True if memory would not respond to a request in its present state."""
         if not self._withheld or word is None or self.check(queue, word) is not Status.OK:
             return False
         return any(start <= page + PAGE_BYTES - 1 and page < start + length

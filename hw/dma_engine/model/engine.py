@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden model of the DMA engine: the same requests in, what can be observed out.
+"""Golden model of the DMA engine: predicts the observable results of requests.
 
-It knows bytes, words, counters and statuses, but no time: a request is carried out when it is posted, as
-soon as nothing of its queue stands before it. Nothing here is derived from the gateware, and nothing
-depends on how the engine cuts requests. Bytes that the engine may or may not have written (the destination
-of a request that failed with a memory error, or that a RESET discarded) are undefined until written again.
+It models bytes, words, counters and statuses, but no time: a request executes when it is posted, as soon as no earlier
+request of its queue is pending. The model is independent of the gateware and of the way in which the engine splits
+requests. Bytes that the engine may or may not have written (the destination of a request that failed with a memory
+error, or that a RESET discarded) are undefined until written again.
 """
 
 from itertools import chain
@@ -34,7 +34,7 @@ class DmaModel(Checks):
     ----------
     config : :class:`DmaConfig`
         The engine's sizes.
-    memory : :class:`Memory`
+    The engine's memory; empty by default.
         The memory that the engine moves, empty if not given.
     """
 
@@ -45,7 +45,7 @@ class DmaModel(Checks):
         #: Every failure; the hardware logs one of each queue at a time and counts the rest.
         self.log: list[LogEntry] = []
         self.irq_error = self.irq_completion = False
-        #: IRQ_MODERATION, and requests whose interrupt it holds back.
+        #: IRQ_MODERATION, and the number of requests whose interrupt it delays.
         self.moderation = (0, 0)
         self.irqs_waiting = 0
         self.words = self.refused = 0
@@ -61,7 +61,7 @@ class DmaModel(Checks):
         self.regions[number] = Region(**values)
 
     def define_page(self, number: int, frame: int | None) -> None:
-        """Put a page at an address, or nowhere if that is None."""
+        """Map a page to an address, or unmap it if that is None."""
         self.pages.pop(number, None)
         if frame is not None:
             self.pages[number] = frame
@@ -72,7 +72,7 @@ class DmaModel(Checks):
     def configure_queue(self, queue: int, *, domain: int = 0, sc: int | None = None, rc: int | None = None,
                         skip_errors: bool = False, ark: int | None = None, ring: RingPlace | None = None,
                         **_scheduling: object) -> None:
-        """Configure a queue; what only decides when its segments move changes nothing here."""
+        """Configure a queue; settings that only affect scheduling change nothing here."""
         q = self.queues[queue]
         if queue >= self.config.extended:
             ark = ring = None
@@ -85,7 +85,7 @@ class DmaModel(Checks):
         self._raise_completion()
 
     def _raise_completion(self) -> None:
-        """Set the completion interrupt if enough requests want it; those that need only wait have waited."""
+        """Set the completion interrupt if enough requests want it; the time criterion counts as met."""
         count, cycles = self.moderation
         if self.irqs_waiting and (cycles or self.irqs_waiting >= count):
             self.irq_completion, self.irqs_waiting = True, 0
@@ -106,7 +106,7 @@ class DmaModel(Checks):
     def _clear(self, queue: int) -> None:
         q = self.queues[queue]
         q.held, q.refusing, q.status = None, False, Status.OK
-        # A request that merely took too long has not ended yet; any other failed one ends now.
+        # A request that merely timed out has not completed; any other failed one completes now.
         if q.failed_request is not None:
             q.ended.append(q.failed_request)
             q.count, q.failed_request = q.count + 1, None
@@ -115,7 +115,7 @@ class DmaModel(Checks):
         self._advance(queue)
 
     def freeze(self, queue: int) -> None:
-        """Carry out nothing more of a queue, which is about to be reset with requests in flight."""
+        """Execute no more requests of a queue, which is about to be reset with requests in flight."""
         self.queues[queue].frozen = True
 
     def _reset(self, queue: int) -> None:
@@ -137,7 +137,7 @@ class DmaModel(Checks):
         self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ark=q.ark, ring=ring)
 
     def state(self, queue: int) -> dict[str, int]:
-        """What QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT show when nothing moves any more."""
+        """Values of QUEUE_STATE, QUEUE_COUNT and QUEUE_RESULT when the queue is idle."""
         q = self.queues[queue]
         return {"enabled": int(q.enabled), "held": int(q.held is not None), "refusing": int(q.refusing),
                 "resetting": 0, "count": q.count, "failed": q.failed, "status": int(q.status)}
@@ -146,17 +146,16 @@ class DmaModel(Checks):
 
     def post(self, queue: int, word: NativeWord | ArkWord | int, *, strobes: int = ALL_STROBES,
              accepted: bool | None = None) -> bool:
-        """Store a word, two ARK words or a ring's tail to a queue's page; returns whether all of it is accepted.
+        """Store a word, two ARK words or a ring's tail to a queue's page; returns whether all of them are accepted.
 
         Parameters
         ----------
         word : :class:`NativeWord`, :class:`ArkWord` or int
-            What is stored; an ARK word in the lower half.
+            The stored value; an ARK word in the lower half.
         strobes : int
-            The 16 byte strobes of the store. Without any, nothing happens, and it is not refused.
+            The 16 byte strobes of the store. A store without any has no effect and is not refused.
         accepted : bool or None
-            What the hardware said. It counts only where that depends on time, which is where a queue that
-            runs may be full or not.
+            The hardware's decision. It is used only where it depends on time: a running queue may or may not be full.
         """
         q = self.queues[queue]
         if q.ring is not None and q.enabled and strobes:
@@ -165,7 +164,7 @@ class DmaModel(Checks):
         return all([self._accept(queue, request, accepted) for request in requests])
 
     def _requests(self, queue: int, word: NativeWord | ArkWord | int, strobes: int) -> list[Request]:
-        """Requests that a store makes."""
+        """Requests of a store."""
         q = self.queues[queue]
         if strobes == 0:
             return []
@@ -204,7 +203,7 @@ class DmaModel(Checks):
         return True
 
     def _post_tail(self, queue: int, store: int, strobes: int) -> bool:
-        """The lower half of the first 8 bytes that were stored, or of the other 8."""
+        """The lower half of the first 8 stored bytes, or the lower half of the other 8."""
         q, shift = self.queues[queue], 0 if strobes & 0xFF else 8
         assert q.ring is not None
         found = None
@@ -227,7 +226,7 @@ class DmaModel(Checks):
         return True
 
     def time_out(self, queue: int) -> None:
-        """Let the watchdog find that nothing of a queue has ended for too long."""
+        """Let the watchdog find a queue without progress."""
         q = self.queues[queue]
         if not (q.running and q.waiting and q.held is None):
             raise ValueError(f"Queue {queue} must be waiting for memory to time out")
@@ -241,12 +240,12 @@ class DmaModel(Checks):
             self.memory.forget(address, length)
 
     def predict(self, queue: int, word: NativeWord | ArkWord | int, strobes: int = ALL_STROBES) -> Status:
-        """How the request of a store would end with the memory as it is now."""
+        """Status of a store's request with memory in its present state."""
         request, = self._requests(queue, word, strobes)
         return self._predict(queue, request)
 
     def _advance(self, queue: int) -> None:
-        """End requests from the front as far as that goes."""
+        """Complete requests from the head of the queue as far as possible."""
         q = self.queues[queue]
         while q.running and q.waiting:
             for request in q.waiting:
@@ -324,7 +323,7 @@ class DmaModel(Checks):
             q.history.append(q.word)
 
     def _publish(self, queue: int, *names: str) -> None:
-        """Write completion words; a memory that refuses one leaves it undefined and costs a log entry."""
+        """Write completion words; one that memory refuses becomes undefined and is logged."""
         q = self.queues[queue]
         for name in names:
             address = getattr(q, name)
@@ -334,7 +333,7 @@ class DmaModel(Checks):
             self._write(queue, address, q.word.pack().to_bytes(8, "little"))
 
     def _write(self, queue: int, address: int, data: bytes) -> bool:
-        """Tell memory something; returns whether it took it."""
+        """Write to memory; returns whether memory accepted it."""
         if address - address % PAGE_BYTES in self.faults["write"]:
             self.memory.forget(address, len(data))
             self._log(queue, Status.COMPLETION_ERROR)

@@ -12,14 +12,14 @@ __all__ = ["Memory"]
 
 
 class Memory:
-    """Sparse bytes at 64-bit addresses, each defined or undefined. What was never written reads as 0."""
+    """Sparse bytes at 64-bit addresses, each defined or undefined. Bytes never written read as 0."""
 
     def __init__(self) -> None:
         self._data: dict[int, bytearray] = {}
         self._undefined: dict[int, npt.NDArray[np.bool_]] = {}
 
     def _spans(self, address: int, length: int) -> Iterator[tuple[int, int, int, int]]:
-        """``(page, first byte in it, bytes, position in the whole)`` of each page that a range touches."""
+        """``(page, first byte in it, bytes, position in the whole)`` of each page in a range."""
         position = 0
         while position < length:
             first = (address + position) % PAGE_BYTES
@@ -35,7 +35,7 @@ class Memory:
         return bytes(data)
 
     def undefined(self, address: int, length: int) -> npt.NDArray[np.bool_] | None:
-        """Which bytes of a range are undefined, as a NumPy array of bool, or None where all are defined."""
+        """Mask of the undefined bytes of a range, as a NumPy array of bool, or None if all are defined."""
         if not self._undefined:
             return None
         mask = np.zeros(length, dtype=bool)
@@ -45,7 +45,7 @@ class Memory:
         return mask if mask.any() else None
 
     def gather(self, pieces: Sequence[tuple[int, int]]) -> tuple[bytes, npt.NDArray[np.bool_] | None]:
-        """Bytes of ``(address, length)`` pieces, one behind the other, and which of them are undefined."""
+        """Concatenated bytes of ``(address, length)`` pieces, and the mask of the undefined ones."""
         data = b"".join(self.read(*piece) for piece in pieces)
         masks = [self.undefined(*piece) for piece in pieces]
         if all(mask is None for mask in masks):
@@ -76,7 +76,7 @@ class Memory:
         return sorted(self._data)
 
     def differences(self, address: int, data: bytes) -> list[int]:
-        """Addresses of the bytes in which ``data``, found at ``address``, is wrong."""
+        """Addresses of the bytes in which ``data``, found at ``address``, differs from memory."""
         expected = np.frombuffer(self.read(address, len(data)), dtype=np.uint8)
         wrong = expected != np.frombuffer(bytes(data), dtype=np.uint8)
         undefined = self.undefined(address, len(data))

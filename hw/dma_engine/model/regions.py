@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The golden model's regions: where their bytes are."""
+"""The golden model's regions: addresses of their bytes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["Piece", "Region", "present"]
 
 Piece = tuple[int | None, int]
-"""Address and bytes of a part of a range; no address where the page is missing."""
+"""Address and number of bytes of a part of a range; no address if the page is missing."""
 
 
 def present(pieces: Iterable[Piece]) -> list[tuple[int, int]]:
@@ -42,8 +42,8 @@ class Region:
         return 2 << 20 if self.large else 64 << 10
 
     def pieces(self, pages: Mapping[int, int], offset: int, length: int) -> list[Piece]:
-        """Where the bytes of a range are, in their order: ``(address, bytes)``, and an address of None where the page
-        is missing. ``pages`` has the address of each page that is present, by its number in the page table."""
+        """Addresses of the bytes of a range, in order: ``(address, bytes)``, with None as the address if the page is
+        missing. ``pages`` maps the number of each present page of the page table to its address."""
         if not self.paged:
             return [(self.base + offset, length)]
         found: list[Piece] = []
@@ -56,6 +56,6 @@ class Region:
         return found
 
     def covers(self, pages: Mapping[int, int], address: int) -> bool:
-        """Whether one of the region's bytes is at ``address``."""
+        """True if one of the region's bytes is at ``address``."""
         return any(start is not None and start <= address < start + size
                    for start, size in self.pieces(pages, 0, self.length))

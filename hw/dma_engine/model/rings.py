@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptor rings in the golden model: descriptors in memory to requests, and requests to records.
 
-A descriptor is read when its ring is told of it; software leaves it alone until one of its requests has ended.
+A descriptor is read when a doorbell covers it; software must not change it until one of its requests has completed.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ POINTERS = 1 << 32
 
 
 class RingWord(NamedTuple):
-    """A request made of a descriptor: a native word, which may be wrong as any, or how it ends without one."""
+    """A request from a descriptor: a native word, possibly malformed, or its status if there is none."""
 
     word: NativeWord | None
     status: Status
@@ -29,7 +29,7 @@ class RingWord(NamedTuple):
 
 
 Stored = tuple[int, bytes]
-"""An address, and the bytes stored there."""
+"""An address and the bytes stored there."""
 
 
 @dataclass
@@ -37,9 +37,9 @@ class Ring:
     """State of one descriptor ring."""
 
     place: RingPlace
-    #: Descriptors since START that software has told of.
+    #: Number of descriptors that doorbells have covered since START.
     tail: int = 0
-    #: Of the record that comes next: what has been added up, and its number.
+    #: The next record: its accumulated contents, and its number.
     status: Status = Status.OK
     bytes: int = 0
     written: int = 0
@@ -47,9 +47,9 @@ class Ring:
     latest: Stored | None = None
 
     def advance_to(self, tail: int, memory: Memory, faulty: Callable[[int], bool]) -> list[list[RingWord]] | None:
-        """Requests that a doorbell makes, a list per descriptor, or None if the tail is not possible.
+        """Requests of a doorbell, a list per descriptor, or None if the tail is not possible.
 
-        ``faulty`` tells whether reads of an address fail.
+        ``faulty`` returns whether reads of an address fail.
         """
         numbers = self._told(tail)
         if numbers is None:
@@ -65,14 +65,14 @@ class Ring:
     def _told(self, tail: int) -> range | None:
         ahead = (tail - self.tail) % POINTERS
         if ahead > self.place.entries:
-            # Behind: an older doorbell comes late.
+            # Behind: a delayed older doorbell.
             return range(0) if POINTERS - ahead < self.place.entries else None
         numbers = range(self.tail, self.tail + ahead)
         self.tail = (self.tail + ahead) % POINTERS
         return numbers
 
     def end(self, status: Status, length: int, ring_word: RingWord) -> Stored | None:
-        """Add a request's end; ``(address, 8 bytes)`` of the record if it completes one."""
+        """Add a completed request; returns ``(address, 8 bytes)`` of the record if it completes one."""
         if self.status is Status.OK:
             self.status = status
         if status is Status.OK:
@@ -88,7 +88,7 @@ class Ring:
 
 
 def expand(data: bytes, records: bool) -> list[RingWord]:
-    """Requests of a descriptor of 64 bytes, in order; ``records`` tells whether the ring has records."""
+    """Requests of a descriptor of 64 bytes, in order; ``records`` is true if the ring has records."""
     head, tag = int.from_bytes(data[0:2], "little"), int.from_bytes(data[2:4], "little")
     kind, flags, count = head & 15, head >> 4 & 255, head >> 12
     wants_record = bool(flags & 16)
@@ -112,7 +112,7 @@ def expand(data: bytes, records: bool) -> list[RingWord]:
 
 
 def _rows(data: bytes) -> list[NativeWord | None] | None:
-    """Rows of a 2-D copy, None for one that begins or has begun before or behind what an offset can say."""
+    """Rows of a 2-D copy; None for a row that starts outside the range of an offset."""
     row = NativeWord.unpack(int.from_bytes(data[16:32], "little"))
     strides = [int.from_bytes(data[at:at + 8], "little", signed=True) for at in (32, 40)]
     rows = int.from_bytes(data[48:52], "little")

@@ -24,21 +24,21 @@ class LogEntry(NamedTuple):
 
 @dataclass
 class Request:
-    """An accepted word. ``word`` is None where ``fault`` says what is wrong with what was stored."""
+    """An accepted word. ``word`` is None if it was malformed; ``fault`` is its status."""
 
     word: NativeWord | None
     #: Number of the request in its queue since RESET.
     number: int
-    #: Whether the engine may have begun to move it before it ended.
+    #: True if the engine may have begun to move it before it completed.
     may_have_begun: bool = True
-    #: What it was made of, if that was a descriptor.
+    #: The descriptor that it came from, if any.
     ring_word: RingWord | None = None
     fault: Status | None = None
-    #: Addresses of the flags to be set when it has ended well, in this order.
+    #: Addresses of the flags that its success sets, in this order.
     flags: tuple[int, ...] = ()
-    #: How it ended, None before that.
+    #: Its status, None until it completes.
     status: Status | None = None
-    #: Destination addresses and the bytes that they got, of a request that ended OK.
+    #: Destination addresses and their new bytes, of a successful request.
     moved: list[tuple[int, bytes]] | None = None
 
 
@@ -56,20 +56,20 @@ class Queue:
     ark: ArkQueue | None = None
     enabled: bool = False
     running: bool = False
-    #: Nobody knows how far the engine gets with what is posted, because a RESET will come in between.
+    #: The progress of posted requests is unknown, because a RESET will intervene.
     frozen: bool = False
     #: None, or the status for which it holds.
     held: Status | None = None
     refusing: bool = False
     count: int = 0
     failed: int = 0
-    #: Bytes that requests have moved, and that failed ones may have moved besides.
+    #: Bytes that requests have moved, and the additional bytes that failed ones may have moved.
     bytes: int = 0
     bytes_unknown: int = 0
     status: Status = Status.OK
     posted: int = 0
     waiting: deque[Request] = field(default_factory=deque)
-    #: Requests that ended, in order: as many as ``count`` says.
+    #: Completed requests, in order; ``count`` is their number.
     ended: list[Request] = field(default_factory=list)
     #: The failed request for which the queue holds.
     failed_request: Request | None = None

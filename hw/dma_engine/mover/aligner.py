@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Byte aligner: from beats as they were read to beats as they are written.
+"""Byte aligner: rotates beats from their position in the source to that in the destination.
 
 WriteSequencer, BeatBuffer -> Aligner -> W.  Latency: 3 cycles from a step to WVALID.  Throughput: one beat
-per cycle.  One rotator for the whole engine, whatever is in flight.
+per cycle.  One rotator serves all segments.
 """
 
 from amaranth import *
@@ -21,15 +21,15 @@ from .sequencer import step_layout
 __all__ = ["PLACES", "Aligner"]
 
 PLACES = 4
-"""Beats that may wait for W: in LUT RAM, which takes less than a register to each side of a multiplexer."""
+"""Beats that may wait for W, in LUT RAM; this takes less area than a register at each input of a multiplexer."""
 
 
 class Aligner(wiring.Component):
-    """Rotate each beat, join it with the one before it, and switch off the lanes outside the burst.
+    """Rotate each beat, join it with the previous one, and clear the strobes outside the burst.
 
-    Beat ``k`` written takes its lanes from ``shift`` up from the beat just rotated and those below from
-    the one before. Once a beat came with a read error, the strobes of its burst stay off. A beat whose epoch is not its
-    queue's any more, of data or a word, has no strobes either.
+    A written beat takes its lanes from ``shift`` up from the beat just rotated, and those below from the previous one.
+    After a beat with a read error, the strobes of its burst stay off. A beat of data or of a word whose epoch is
+    outdated has no strobes either.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class Aligner(wiring.Component):
     -------
     steps : ``In(stream.Signature(step_layout))``
     beat : ``In(buffered_layout)``
-        The beat of the step taken in the cycle before.
+        The beat of the step taken in the previous cycle.
     epoch : ``Out(EpochLookupSignature)``
     w : ``Out(stream.Signature(write_beat_layout))``
-        From a queue, so that no path runs from WREADY to the stages before.
+        From a queue, which separates WREADY from the earlier stages.
     w_level : ``Out(ChannelLevelSignature)``
-        Beats whose strobes are chosen and that have not left.
+        Beats whose strobes are final and that have not left.
     """
 
     def __init__(self, config):
@@ -64,21 +64,21 @@ class Aligner(wiring.Component):
 
         # -- Stage 1: the step, while its beat comes out of the buffer.
         step, step_valid = Signal(step_layout(config)), Signal()
-        opposite = Signal.like(step.shift)          # as ``shift``, every bit inverted
+        opposite = Signal.like(step.shift)          # ``shift`` with every bit inverted
         advance = Signal()
         m.d.comb += self.steps.ready.eq(advance)
         with m.If(advance):
             m.d.sync += [step.eq(self.steps.payload), step_valid.eq(self.steps.valid),
                          opposite.eq(~self.steps.payload.shift)]
 
-        # -- Stage 2: the beat rotated, the one before it, and masks.
+        # -- Stage 2: the rotated beat, the previous one, and masks.
         now, before = (Signal(config.data_width, reset_less=True, name=name) for name in ("now", "before"))
         below = Signal(lanes, reset_less=True)      # lanes taken from the beat before
         strobes = Signal(lanes, reset_less=True)
         emit, ends, failed = Signal(), Signal(), Signal()
         words = config.data_width // len(step.word)
         word, is_word, failing = Signal.like(step.word), Signal(), Signal()
-        # Block RAM shows its beats late: the highest two bits of the shift are left to stage 3.
+        # The beats of block RAM are late-arriving: stage 3 applies the highest two bits of the shift.
         early = len(step.shift) - 2
         late, late_opposite, turned = Signal(2), Signal(2), Signal.like(now)
         m.d.comb += turned.eq(rotate_up(now, late, late_opposite, unit=1 << early))

@@ -17,14 +17,14 @@ __all__ = ["AxiPort", "BusActivitySignature"]
 
 
 class BusActivitySignature(wiring.Signature):
-    """What happens on ``m_axi`` in this cycle, for counters and traces.
+    """Events on ``m_axi`` in this cycle, for counters and traces.
 
     Members
     -------
     read_beat, write_beat : ``Out(1)``
         A transfer on R, on W.
     read_stall, write_stall : ``Out(1)``
-        AR, W waits for memory.
+        AR, W stalls.
     """
 
     def __init__(self):

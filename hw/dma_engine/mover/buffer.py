@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The beat buffer: where read data lands, whatever order it comes in.
+"""The beat buffer: stores read data that arrives in any order.
 
 R -> BeatBuffer -> WriteSequencer, Aligner.  Latency: 1 cycle from the R handshake to ``arrived``.  Throughput:
 one beat in and one beat out per cycle, from any mix of tags.
 
-A beat takes a slot when it arrives, not when it is asked for: a credit taken at AR says that one will be
-free. The beats of one tag form a list from slot to slot. A beat of a tag that waits for none is dropped.
+A beat takes a slot when it arrives, not when its read is issued: a credit taken at AR guarantees a free one. The beats
+of one tag form a linked list of slots. A beat of a tag that expects none is dropped.
 """
 
 from amaranth import *
@@ -30,9 +30,9 @@ def buffered_layout(config):
 
 
 class BufferReadSignature(wiring.Signature):
-    """The write sequencer walks the list of slots of each tag; the beats that it takes go to the aligner.
+    """The write sequencer traverses the list of slots of each tag; the beats that it takes go to the aligner.
 
-    All lookups are combinational; the sequencer drives the indices. Slots are always taken and released at once.
+    All look-ups are combinational; the sequencer drives the indices. A take or release is never stalled.
 
     Members
     -------
@@ -41,11 +41,11 @@ class BufferReadSignature(wiring.Signature):
     tail_tag : ``Out``, tail : ``In``
         Latest slot of a tag.
     after : ``Out``, next : ``In``
-        Slot behind a slot that is not its tag's latest.
+        The slot that follows a slot which is not its tag's latest.
     take : ``Out(1)``, slot : ``Out``
-        Read a slot: its beat is at the aligner in the next cycle, and stays until the next take.
+        Read a slot: its beat reaches the aligner in the next cycle, and is stable until the next take.
     release : ``Out(1)``, released : ``Out``
-        A slot that was read, and whose link will not be followed again, is free.
+        Free a slot that was read and whose link is no longer needed.
     """
 
     def __init__(self, config):
@@ -58,7 +58,7 @@ class BufferReadSignature(wiring.Signature):
 
 
 class ReadStatusSignature(wiring.Signature):
-    """How the reads of a tag went: the first error response, combinational from ``tag`` to ``resp``."""
+    """Result of a tag's reads: the first error response, combinational from ``tag`` to ``resp``."""
 
     def __init__(self, config):
         super().__init__({"tag": Out(config.tag_bits), "resp": In(Resp)})
@@ -76,11 +76,11 @@ class DescriptorBeatSignature(wiring.Signature):
 
 
 class BeatBuffer(wiring.Component):
-    """Store beats by tag and hand them on in order within each tag.
+    """Store beats by tag and deliver them in order within each tag.
 
-    A tag is announced at its first beat, so that writing may cut through; but when its last beat is here, if
-    another announcement still waits, if its beats come in two bursts, of which the second may be late, or if
-    its target is told to be slow.
+    A tag is announced at its first beat, so that writing may cut through. It is announced at its last beat if another
+    announcement is waiting, if its beats come in two bursts, of which the second may be delayed, or if its target is
+    configured as slow.
 
     Parameters
     ----------
@@ -90,17 +90,17 @@ class BeatBuffer(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     launch : ``In(LaunchSignature)``
-        A tag is in use from now on.
+        A tag comes into use.
     targets : ``In(TargetSettingsSignature)``
     r : ``In(stream.Signature(read_beat_layout))``
-        Ready outside the sweep after reset.
+        Ready except during the sweep after reset.
     unexpected : ``Out(1)``
-        A beat came whose ID has nothing in flight; those of descriptors are not checked here.
+        A beat arrived under whose ID nothing is in flight; IDs of descriptors are not checked here.
     descriptors : ``Out(DescriptorBeatSignature)``
     arrived : ``Out(stream.Signature(tag))``
         Tags that may be written.
     slots : ``In(BufferReadSignature)``, beat : ``Out(buffered_layout)``
-        The walk along a tag's slots; the beat of the slot taken in the cycle before.
+        The traversal of a tag's slots; the beat of the slot taken in the previous cycle.
     slot_freed : ``Out(1)``
         A slot is free again.
     read_status : ``In(ReadStatusSignature)``
@@ -124,18 +124,18 @@ class BeatBuffer(wiring.Component):
         m = Module()
         config, init = self.config, SweepSignature(self.config)
 
-        # Per tag, written at launch: a phase that changes with every use, how many bursts come, and whether all
-        # of their beats must be here first.
+        # Per tag, written at launch: a phase that changes with every use, the number of bursts, and whether all of
+        # their beats must arrive first.
         m.submodules.uses = uses = Table(
             data.StructLayout({"phase": 1, "two": 1, "whole": 1}), depth=config.tags, reads=2, init=init)
-        # Per tag, written by each beat: ``one`` and ``quiet`` until its first burst has ended, until it was announced.
-        # A tag of which neither is left waits for no beat, also after the sweep.
+        # Per tag, written by each beat: ``one`` until its first burst has ended, ``quiet`` until it was announced. A
+        # tag with neither expects no beat, also after the sweep.
         progress_layout = data.StructLayout({"phase": 1, "one": 1, "quiet": 1})
         m.submodules.progress = progress = Table(progress_layout, depth=config.tags, reads=1, init=init)
         m.submodules.tails = tails = Table(config.slot_bits, depth=config.tags, reads=2, init=init)
         m.submodules.errors = errors = Table(Resp, depth=config.tags, reads=2, init=init)
         m.submodules.heads = heads = Table(config.slot_bits, depth=config.tags, reads=1, init=init)
-        # Per slot: the slot behind it.
+        # Per slot: the next slot.
         m.submodules.links = links = Table(config.slot_bits, depth=config.buffer_beats, reads=1, init=init)
         m.submodules.free_slots = free_slots = FreeList(config.buffer_beats, init=init)
         for part in (uses, progress, tails, errors, heads, links, free_slots):
@@ -143,7 +143,7 @@ class BeatBuffer(wiring.Component):
         m.submodules.beats = beats = memory.Memory(
             shape=buffered_layout(config), depth=config.buffer_beats, init=[], attrs=BLOCK_RAM)
         write, read = beats.write_port(), beats.read_port()
-        # A thousand rows of LUT RAM would take 256 LUTs, and a choice among sixteen for each bit.
+        # As LUT RAM, a thousand rows would take 256 LUTs, and a 16-input multiplexer for each bit.
         m.submodules.announcements = announcements = Queue(
             unsigned(config.tag_bits), depth=config.tags, ram="lut" if config.tags <= 256 else "block",
             empty_bypass=True)
@@ -159,13 +159,13 @@ class BeatBuffer(wiring.Component):
             uses.write.en.eq(self.launch.read),
         ]
 
-        # -- A beat comes in: register it, then find out what it is to its tag.
+        # -- A beat arrives: register it, then determine its role in its tag.
         valid, tag = Signal(), Signal(config.tag_bits)
         payload = Signal(config.data_width, reset_less=True)
         resp, burst_last = Signal(Resp), Signal()
         m.d.comb += self.r.ready.eq(~self.init.active)
         beat, passed = self.r.payload, self.descriptors
-        numbered, known, odd = Signal(), Signal(), Signal()         # with the number of a tag; with another
+        numbered, known, odd = Signal(), Signal(), Signal()         # its ID is a tag; it is not
         m.d.sync += [
             numbered.eq(self.r.valid & self.r.ready & ~beat.id[config.tag_bits:].any()),
             odd.eq(self.r.valid & self.r.ready & ~beat.id[-1] & beat.id[config.tag_bits:-1].any()),
@@ -207,11 +207,11 @@ class BeatBuffer(wiring.Component):
             links.write.en.eq(valid & ~first),
         ]
 
-        # -- An announcement passes an empty queue by, and then its first slot may be the one just written.
+        # An announcement bypasses an empty queue; its first slot may then be the one just written.
         waits = announcements.o.valid
         m.d.comb += [
             announcements.i.payload.eq(tag),
-            # What is announced is known.
+            # The payload of the announcement is already known.
             announcements.i.valid.eq(numbered & announce & (waits | ~self.arrived.ready)),
             announcements.o.ready.eq(self.arrived.ready),
             self.arrived.valid.eq(waits | (numbered & announce)),
@@ -220,7 +220,7 @@ class BeatBuffer(wiring.Component):
             self.slots.head.eq(Mux(waits | ~first, heads.read[0].data, slot)),
         ]
 
-        # -- A beat goes out.
+        # -- A beat leaves.
         slots, status = self.slots, self.read_status
         m.d.sync += [free_slots.free.valid.eq(slots.release), free_slots.free.number.eq(slots.released)]
         m.d.comb += [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mover: segments to memory and back, words of completions in between.
+"""The mover: moves segments through memory and writes the words of completions.
 
     segments, fetch         tags
           │                  │▲
@@ -48,14 +48,14 @@ __all__ = ["Mover", "MoverActivitySignature"]
 
 
 class MoverActivitySignature(wiring.Signature):
-    """What the mover does in this cycle, for counters and traces.
+    """Events of the mover in this cycle, for counters and traces.
 
     Members
     -------
     launch, rejection, sequencer, bus : ``Out``
         Strobes of its stages.
     unexpected_beat, unexpected_response : ``Out(1)``
-        On R, on B: of nothing in flight.
+        Unexpected responses on R, on B.
     """
 
     def __init__(self, config):
@@ -80,11 +80,11 @@ class Mover(wiring.Component):
         Segments to move; bursts of descriptors to read.
     descriptors : ``Out(DescriptorBeatSignature)``
     words : ``In(WordWriteSignature)``, signals : ``Out(stream)``
-        Words to write; words of signals, which come back among them.
+        Words to write; words of signals, which return among them.
     rejected : ``Out(stream)``, done : ``Out(DoneSignature)``, written : ``Out(WrittenSignature)``
         Ends of segments and of words.
     epoch : ``Out(EpochLookupSignature)``, drain : ``In(DrainSignature)``
-        For queues that are given up.
+        For abandoned queues.
     ablation : ``In(AblationSignature)``, targets : ``In(TargetSettingsSignature)``
     activity : ``Out(MoverActivitySignature)``
     m_axi : ``Out(AxiSignature)``

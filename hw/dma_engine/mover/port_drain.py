@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port drain: has memory taken all that was on its way to AW and W at one moment?
+"""Port drain: waits until memory has taken all transfers that were in flight to AW and W at one moment.
 
-WriteSequencer, Aligner -> PortDrain -> Epochs.  What AXI offers it cannot withdraw (IHI 0022, A3.2.1), so a queue that
-is given up waits until memory has taken the addresses and beats that are past the last place where they can be
-switched off.
+WriteSequencer, Aligner -> PortDrain -> Epochs.  A transfer offered on AXI cannot be withdrawn (IHI 0022, A3.2.1), so a
+queue is abandoned only after memory has taken the addresses and beats that are past the last stage that can suppress
+them.
 """
 
 from amaranth import *
@@ -14,12 +14,12 @@ __all__ = ["ChannelLevelSignature", "DrainSignature", "PortDrain"]
 
 
 class ChannelLevelSignature(wiring.Signature):
-    """Transfers on their way to a write channel that can no longer be switched off.
+    """Transfers to a write channel that can no longer be suppressed.
 
     Members
     -------
     level : ``Out(range(most + 1))``
-        How many, including the one on the channel.
+        Their number, including the one on the channel.
     taken : ``Out(1)``
         Memory takes one in this cycle.
     """
@@ -29,14 +29,14 @@ class ChannelLevelSignature(wiring.Signature):
 
 
 class DrainSignature(wiring.Signature):
-    """Epochs asks when everything has left that is past the last place where it can be switched off.
+    """Epochs waits until all transfers past the last stage that can suppress them have left.
 
     Members
     -------
     start : ``Out(1)``
-        Count what is on its way in the next cycle. Not while busy.
+        Count the transfers in flight in the next cycle. Not while busy.
     busy : ``In(1)``
-        From the cycle after ``start`` until memory has taken it.
+        From the cycle after ``start`` until memory has taken them.
     """
 
     def __init__(self):
@@ -44,12 +44,12 @@ class DrainSignature(wiring.Signature):
 
 
 class PortDrain(wiring.Component):
-    """Wait for as many transfers on AW and on W as there are addresses and beats on their way.
+    """Wait for as many transfers on AW and on W as there are addresses and beats in flight to them.
 
     Parameters
     ----------
     addresses, beats : int
-        Most of them on their way.
+        Maximum number of each in flight.
 
     Members
     -------

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read issue: reserve, then AR.
+"""Read issue: reserves buffer space, then issues AR.
 
-Legalizer -> ReadIssue -> AR; each segment issued is announced as a launch to the beat buffer, the write
-sequencer and the responses, each one that failed its checks goes to retirement.  Latency: 1 cycle from a segment to
-ARVALID.  Throughput: one burst per cycle.
+Legalizer -> ReadIssue -> AR; each issued segment is announced as a launch to the beat buffer, the write sequencer and
+the responses; a segment that failed its checks goes to retirement.  Latency: 1 cycle from a segment to ARVALID.
+Throughput: one burst per cycle.
 """
 
 from amaranth import *
@@ -28,13 +28,13 @@ __all__ = ["ReadIssue"]
 
 
 class ReadIssue(wiring.Component):
-    """Give each segment a tag, reserve a buffer slot for each of its beats, and only then read.
+    """Give each segment a tag, reserve a buffer slot for each of its beats, and only then issue its read.
 
-    So R never waits. A source that crosses 4 KiB is read in two bursts of the same ID. The tag is the
-    AXI ID: segments may come back in any order.
+    So R never stalls. A source that crosses 4 KiB is read in two bursts of the same ID. The tag is the AXI ID: segments
+    may return in any order.
 
-    A burst of descriptors goes before segments, the next one behind those that can go until they have read as many
-    beats: at most half of the beats while segments wait.
+    A burst of descriptors has priority over segments; the next one waits until issuable segments have read as many
+    beats: descriptors take at most half of the beats while segments wait.
 
     Parameters
     ----------
@@ -79,18 +79,18 @@ class ReadIssue(wiring.Component):
         config, segment = self.config, self.i.payload
         beats = config.segment_beats + 1
 
-        # A slot released now is offered again by the free list 3 cycles later; so is the credit.
+        # A released slot is offered again by the free list 3 cycles later, together with the credit.
         m.submodules.credit = credit = CreditCounter(config.buffer_beats, max_take=beats)
         release = Signal(3)
         m.d.sync += release.eq(Cat(self.slot_freed, release))
         m.d.comb += credit.give.eq(release[-1])
 
         bad, begin, can_send = segment.bad, Signal(), Signal()
-        second = Signal()               # the burst behind the boundary comes now
+        second = Signal()               # the burst after the boundary is next
         second_tag = Signal(config.tag_bits)
         enough, alone, signal = Signal(), Signal(), Signal()
         can_go, fetches = Signal(), Signal()
-        # Beats that segments read before the next descriptors go first.
+        # Beats that segments may read before the next descriptors.
         due = Signal(range(config.fetch_burst * config.descriptor_beats + 1))
         m.d.comb += [
             can_send.eq(~self.ar.valid | self.ar.ready),
@@ -112,7 +112,7 @@ class ReadIssue(wiring.Component):
             self.launch.payload.tag.eq(self.tags.payload),
             self.launch.payload.segment.eq(segment),
         ]
-        # Checks end late in their cycle, and retirement begins early in its own.
+        # The results of checks are late-arriving, and retirement starts with a long path of its own.
         m.submodules.rejects = rejects = Skid(done_layout(config))
         wiring.connect(m, rejects.o, wiring.flipped(self.rejected))
         rejected = rejects.i.payload
@@ -131,7 +131,7 @@ class ReadIssue(wiring.Component):
         m.d.comb += [self.ar.payload.id.eq(burst_id), self.ar.payload.addr.eq(addr), self.ar.payload.len.eq(length),
                      self.ar.payload.attributes.eq(attributes)]
 
-        # Bursts of the segment being read, where there may be only one.
+        # Bursts in flight of the segment being read, if single reads are selected.
         owed = Signal(range(3))
         m.d.comb += alone.eq(~self.ablation.single_read | (owed == 0))
         with m.If(begin):

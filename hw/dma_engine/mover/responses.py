@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write responses: which segment is done, and how it went.
+"""Write responses: end segments and report their status.
 
 B -> Responses -> Retire.  Latency: 2 cycles from the B handshake to ``done``.  Throughput: one response per cycle.
 """
@@ -34,12 +34,12 @@ class Responses(wiring.Component):
     init : ``In(SweepSignature)``
     launch : ``In(LaunchSignature)``
     b : ``In(stream.Signature(write_response_layout))``
-        Ready outside the sweep after reset.
+        Ready except during the sweep after reset.
     read_status : ``Out(ReadStatusSignature)``
     done : ``Out(DoneSignature)``, free : ``Out(FreeSignature)``
         A segment has ended; its tag is free.
     unexpected : ``Out(1)``
-        A response came of a segment that is not in flight; it changes nothing else.
+        A response arrived for a segment that is not in flight; it has no other effect.
     written : ``Out(WrittenSignature)``
     """
 
@@ -59,7 +59,7 @@ class Responses(wiring.Component):
         m = Module()
         config = self.config
         fields = origin_fields(config)
-        # Block RAM has columns of 18 bits: with 1,024 tags all but the targets fill two.
+        # Block RAM has columns of 18 bits: with 1,024 tags, all fields but the targets fill two.
         apart = {"target": fields.pop("target")} if config.tags > 512 else {}
         m.submodules.origins = origins = memory.Memory(
             shape=data.StructLayout(fields | {"unread": 1}), depth=config.tags, init=[],
@@ -69,7 +69,8 @@ class Responses(wiring.Component):
         m.d.comb += [write.data[name].eq(self.launch.payload.segment[name]) for name in fields]
         m.d.comb += write.data.unread.eq(self.launch.signal)
 
-        # A tag is in flight while ``begun`` differs from ``ended``, which has the tags in rows: LUT RAM has 64 of them.
+        # A tag is in flight while ``begun`` differs from ``ended``. ``ended`` has several tags per row: LUT RAM has 64
+        # rows.
         init, row_bits = SweepSignature(config), max(config.tag_bits - 6, 0)
         m.submodules.begun = begun = Table(
             data.StructLayout(apart | {"begun": 1}), depth=config.tags, reads=1, init=init)
@@ -106,7 +107,7 @@ class Responses(wiring.Component):
             self.unexpected.eq(valid & ~is_word & ~known),
         ]
 
-        # -- Where its segment came from; a read error goes before a write error.
+        # -- The segment's context; a read error takes precedence over a write error.
         read_status, write_status = Signal(STATUS_WIDTH), Signal(STATUS_WIDTH)
         m.d.sync += [
             self.done.valid.eq(valid & ~is_word & known),
@@ -115,7 +116,7 @@ class Responses(wiring.Component):
             write_status.eq(_status(resp, Status.WRITE_SLVERR, Status.WRITE_DECERR)),
         ]
         m.d.comb += [self.free.valid.eq(self.done.valid), self.free.number.eq(self.done.tag)]
-        # What the beat buffer says of a tag of which nothing was read is old.
+        # The beat buffer's status is outdated for a tag without a read.
         m.d.comb += self.done.payload.status.eq(
             Mux((read_status == Status.OK) | read.data.unread, write_status, read_status))
         m.d.comb += [self.done.payload[name].eq(read.data[name]) for name in fields]

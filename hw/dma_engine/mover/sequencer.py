@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write sequencer: which segment is written now, and beat by beat what to take and what to send.
+"""Write sequencer: selects the next segment to write, and drives its beats step by step.
 
 BeatBuffer (announcements), Notices (words) -> WriteSequencer -> AW, Aligner.  Latency: 1 cycle from an
-announcement to its first step.  Throughput: one step per cycle, also when each segment is a single beat.
+announcement to its first step.  Throughput: one step per cycle, also for single-beat segments.
 """
 
 from amaranth import *
@@ -30,9 +30,9 @@ COMPLETION_SPACING = 48
 
 
 def step_layout(config):
-    """What the aligner does in one cycle."""
+    """Actions of the aligner in one cycle."""
     return data.StructLayout({
-        "take": 1,                      # a beat comes out of the buffer
+        "take": 1,                      # a beat is read from the buffer
         "emit": 1,                      # a beat goes to W
         "first": 1,                     # of the segment's steps
         "queue": config.queue_bits, "epoch": EPOCH_WIDTH,   # of the segment or the word
@@ -45,16 +45,16 @@ def step_layout(config):
 
 
 class WordWriteSignature(wiring.Signature):
-    """Words on their way to memory: a stream of ``completion_write_layout``, and ``urgent`` beside it.
+    """Words in flight to memory: a stream of ``completion_write_layout``, with ``urgent`` beside it.
 
     Members
     -------
     valid : ``Out(1)``, ready : ``In(1)``, payload : ``Out(completion_write_layout)``
-        The sequencer takes words between segments: at once while no data waits, else after every
+        The sequencer takes words between segments: immediately while no data waits, else after every
         ``COMPLETION_SPACING`` beats.
     urgent : ``Out(1)``
-        A word waits that no newer one will replace, of a signal or a notice; perhaps behind another on ``payload``.
-        Then words go after every segment.
+        A word waits that no newer one will replace, of a signal or a notice; possibly behind another one on
+        ``payload``. Words are then taken after every segment.
     """
 
     def __init__(self, config):
@@ -63,7 +63,7 @@ class WordWriteSignature(wiring.Signature):
 
 
 class SequencerEventsSignature(wiring.Signature):
-    """What the sequencer does in this cycle, for traces.
+    """Events of the sequencer in this cycle, for traces.
 
     Members
     -------
@@ -81,11 +81,11 @@ class SequencerEventsSignature(wiring.Signature):
 
 
 class WriteSequencer(wiring.Component):
-    """Walk the announced segments in the order of their announcement, completion words in between.
+    """Write the announced segments in the order of their announcement, with completion words in between.
 
-    A segment is one write burst. If its source position in a beat is behind its destination's, each
-    beat written has bytes of two beats read, and a step without output comes first. A segment announced
-    before all its beats were there waits at each missing one.
+    A segment is one write burst. If its source position in a beat is behind its destination's, each written beat has
+    bytes of two read beats, and a step without output comes first. A segment announced before all of its beats arrived
+    stalls at each missing one.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class WriteSequencer(wiring.Component):
         Write bursts; how many wait for AW.
     events : ``Out(SequencerEventsSignature)``
     steps : ``Out(stream.Signature(step_layout))``
-        The beat of a step with ``take`` comes out of the buffer in the cycle after the transfer.
+        The beat of a step with ``take`` leaves the buffer in the cycle after the transfer.
     """
 
     def __init__(self, config):
@@ -130,7 +130,7 @@ class WriteSequencer(wiring.Component):
             "attributes": Attributes,
         })
 
-        # -- What is known of each tag, worked out at launch.
+        # -- The context of each tag, computed at launch.
         m.submodules.contexts = contexts = memory.Memory(
             shape=context_layout, depth=config.tags, init=[], attrs=BLOCK_RAM)
         write, read = contexts.write_port(), contexts.read_port()
@@ -173,15 +173,15 @@ class WriteSequencer(wiring.Component):
         current = Signal(data.StructLayout({"shift": lanes, "start_lane": lanes, "end_lane": lanes,
                                             "queue": config.queue_bits, "epoch": EPOCH_WIDTH}))
         takes_left, emits_left, emitted = Signal(count), Signal(count), Signal()
-        takes_some, moves = Signal(), Signal()      # takes_left != 0; its next step goes
-        behind, ends = Signal(), Signal()           # one more than emits_left; it is the last
+        takes_some, moves = Signal(), Signal()      # takes_left != 0; its next step is taken
+        behind, ends = Signal(), Signal()           # one more than emits_left; it is the last step
         m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_PLACES)
         wiring.connect(m, addresses.o, wiring.flipped(self.aw))
         m.d.comb += [self.aw_level.level.eq(addresses.level), self.aw_level.taken.eq(self.aw.valid & self.aw.ready)]
 
         step, context = self.steps.payload, read.data
         complete, due = Signal(), Signal()
-        # Beats since a word, from where the top bit comes with the last that there must be.
+        # Beats since the last word; the top bit is set by the last one that is required.
         bits = (COMPLETION_SPACING - 1).bit_length()
         start = (1 << bits) - COMPLETION_SPACING
         spacing, between = Signal(bits + 1, init=start), Signal()      # a segment came since
@@ -197,7 +197,7 @@ class WriteSequencer(wiring.Component):
             step.word.eq(self.words.payload.word),
             step.completion.eq(complete),
             ends.eq(~emits_left[1:].any() & (emits_left[0] ^ behind)),
-            # Of steps.valid, only what there is while active; so too for ``take``.
+            # Only the terms of ``steps.valid`` that apply while active; likewise for ``take``.
             moves.eq(active & self.steps.ready & (~takes_some | next_known)),
             self.slots.take.eq(begin | (active & self.steps.ready & takes_some & next_known)),
             self.slots.slot.eq(Mux(active, next_slot, ready_slot)),
@@ -262,7 +262,7 @@ class WriteSequencer(wiring.Component):
             m.d.sync += spacing.eq(start)
         with m.Elif(((begin & ~context.behind) | moves) & ~spacing[-1]):
             m.d.sync += spacing.eq(spacing + 1)
-        # Without a clock enable, which would come late.
+        # Without a clock enable, which would be late-arriving.
         m.d.sync += between.eq(~completed & (between | begin))
 
         # -- One address per burst, when its first step is taken.
@@ -281,11 +281,11 @@ class WriteSequencer(wiring.Component):
         return m
 
     def _follow(self, m, tag, *, final):
-        """Find the slot behind the one just taken, then release that one.
+        """Find the slot after the one just taken, then release that one.
 
-        A slot is released only when the way on from it is known: its next user will overwrite the link.
+        A slot is released only when its link was followed: its next user will overwrite the link.
         """
-        # A slot was taken, and was a segment's last; or another one follows it.
+        # A slot was taken, and it was a segment's last, or its successor is known.
         slots = self.slots
         ended, follows, taken_slot = Signal(), Signal(), Signal(self.config.slot_bits)
         kept, kept_slot = Signal(), Signal(self.config.slot_bits)

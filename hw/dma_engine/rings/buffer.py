@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptor buffer: descriptors that were read and not yet turned into words.
+"""Descriptor buffer: descriptors that were read and not yet expanded into words.
 
 R (through the beat buffer's register) -> RingBuffer -> RingExpand.  Latency: 1 cycle from a descriptor's last beat
 to ``some``, 1 cycle from ``read`` to ``row``.  Throughput: one beat in and one descriptor out per cycle.
@@ -34,24 +34,24 @@ _KEPT = ((0, _HEADER.size), (128, 8 * DESCRIPTOR_BYTES))
 
 
 SEEN = data.StructLayout({
-    "failed": 1,                    # the memory answered with an error
-    "unclean": 1,                   # no descriptor has such bytes 0 to 15
+    "failed": 1,                    # memory responded with an error
+    "unclean": 1,                   # bytes 0 to 15 are malformed
     "list": 1, "one": 1,            # a list; of one word
     "not_2d": 1,                    # the body cannot be that of a COPY2D
     "single": 1,                    # as a COPY2D it would have one row, or empty ones
 })
-"""What was seen of a descriptor so far."""
+"""Findings about a descriptor so far."""
 
 VERDICT = data.StructLayout({
     "failed": 1,
-    "bad": 1,                       # malformed, whatever its ring
+    "bad": 1,                       # malformed, independently of its ring
     "sole": 1,                      # its first word is its last
 })
-"""What all of it comes to, stored with it because it takes long to find."""
+"""Conclusions from the findings, stored with the descriptor because they are late-arriving."""
 
 
 def row_layout():
-    """A descriptor as stored."""
+    """A stored descriptor."""
     return data.StructLayout({
         "header": _HEADER,
         "body": data.UnionLayout({
@@ -68,11 +68,11 @@ class RingStatesSignature(wiring.Signature):
     Members
     -------
     enabled : ``Out(extended)``
-        Rings whose queues take words and doorbells.
+        Rings whose queues accept words and doorbells.
     records : ``Out(extended)``
         Rings that have completion records.
     forget : ``Out(extended)``
-        Rings that start anew: nothing of them is under way, or it was given up.
+        Rings that restart: they have nothing in flight, or it was abandoned.
     give_up : ``Out(extended)``
         With ``forget``: rings whose reserved descriptors are dropped when they arrive.
     """
@@ -82,7 +82,7 @@ class RingStatesSignature(wiring.Signature):
 
 
 class RingBeatSignature(wiring.Signature):
-    """A beat of a descriptor that ``ring`` asked for. Always taken: its row was reserved."""
+    """A beat of a descriptor that ``ring`` has requested. Always taken: its row was reserved."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "ring": Out(config.extended_bits), "data": Out(config.data_width),
@@ -90,14 +90,14 @@ class RingBeatSignature(wiring.Signature):
 
 
 class StoredSignature(wiring.Signature):
-    """What the descriptor buffer has of each ring.
+    """Contents of the descriptor buffer per ring.
 
     Members
     -------
     count : array of ``Out``
-        Descriptors that are here.
+        Descriptors in the buffer.
     owed : ``Out(extended)``
-        Rings with descriptors that were given up before they arrived, and have not arrived since.
+        Rings with abandoned descriptors that have not arrived yet.
     """
 
     def __init__(self, config):
@@ -106,18 +106,18 @@ class StoredSignature(wiring.Signature):
 
 
 class RowReadSignature(wiring.Signature):
-    """The expander reads descriptors and takes them when their last word has left.
+    """The expander reads descriptors and frees them when their last word has left.
 
     Members
     -------
     some, several : ``In(extended)``
         Rings with at least one descriptor, with at least two.
     read : ``Out(1)``, ring : ``Out``, behind : ``Out(1)``
-        Read the oldest descriptor of ``ring``, or the one behind it.
+        Read the oldest descriptor of ``ring``, or the one after it.
     row : ``In(row_layout)``
-        What was read, one cycle later.
+        The result of the read, one cycle later.
     take : ``Out(1)``
-        The oldest descriptor of ``ring`` is not needed any more.
+        The oldest descriptor of ``ring`` is no longer needed.
     """
 
     def __init__(self, config):
@@ -129,8 +129,8 @@ class RowReadSignature(wiring.Signature):
 class RingBuffer(wiring.Component):
     """Keep up to ``config.ring_depth`` descriptors of each ring in one block RAM.
 
-    Beats of one ring come in order, those of different rings in any. Rows were reserved before they were asked
-    for: there is always room.
+    Beats of one ring come in order, those of different rings in any order. Rows were reserved before the read was
+    issued: there is always a free row.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class RingBuffer(wiring.Component):
         numbers = Array(Signal(range(max(beats, 2)), name=f"number_{index}") for index in range(rings))
         finals = Signal(rings, init=-(beats == 1))      # the next beat is a descriptor's last
 
-        # -- A beat: which of its descriptor, and what is known so far?
+        # -- A beat: its number in the descriptor, and the findings so far.
         before = Array(Signal(SEEN.size, name=f"before_{index}") for index in range(rings))
         here, seen, verdict = Signal(SEEN), Signal(SEEN), Signal(VERDICT)
         number = Signal(range(max(beats, 2)))
@@ -180,7 +180,7 @@ class RingBuffer(wiring.Component):
             verdict.sole.eq(verdict.failed | verdict.bad | Mux(seen.list, seen.one, seen.single)),
         ]
 
-        # -- Stored bits, a column for each beat; the verdict goes with the last.
+        # -- Stored bits, a column for each beat; the verdict is stored with the last.
         first, row_read, row_write = Signal(row_bits), Signal(row_bits), Signal(row_bits)
         m.d.comb += [row_write.eq(to[beat.ring]), first.eq(oldest[rows.ring]),
                      row_read.eq(Mux(rows.behind, first + 1, first))]
@@ -213,7 +213,7 @@ class RingBuffer(wiring.Component):
                 m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(seen),
                              last.eq(number == (beats - 2) % beats)]
             with m.If(states.give_up[index] & ~stored.owed[index]):
-                # Nothing is taken of a ring that is given up.
+                # Nothing is taken from an abandoned ring.
                 m.d.sync += [owed.eq(self.reserved[index] - after),
                              stored.owed[index].eq(self.reserved[index] != after)]
             with m.Elif(mine & last & stored.owed[index]):
@@ -222,7 +222,7 @@ class RingBuffer(wiring.Component):
                 m.d.sync += [count.eq(0), rows.some[index].eq(0), rows.several[index].eq(0),
                              to[index].eq(0), oldest[index].eq(0)]
             with m.Else():
-                # What is taken is known late.
+                # ``taken`` is late-arriving.
                 m.d.sync += [count.eq(Mux(taken, after - 1, after)),
                              rows.some[index].eq(Mux(taken, after > 1, after != 0)),
                              rows.several[index].eq(Mux(taken, after > 2, after > 1))]
@@ -234,7 +234,7 @@ class RingBuffer(wiring.Component):
 
 
 def _look(beat, start):
-    """What the beat that starts at bit ``start`` of a descriptor shows of it."""
+    """Findings from the beat that starts at bit ``start`` of a descriptor."""
     unclean, not_2d, single, is_list, one = [], [], [], [], []
     for at in range(0, len(beat), 64):
         lane = beat[at:at + 64]

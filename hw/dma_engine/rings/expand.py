@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors to words: lists word by word, 2-D copies row by row.
+"""Descriptor expander: turns lists into words, and 2-D copies into one word per row.
 
 RingBuffer -> RingExpand -> QueueStore.  Latency: 4 cycles from a stored descriptor to its first word.  Throughput:
-one word per cycle from one ring, 8 words in 9 cycles when several take turns.
+one word per cycle from one ring, 8 words in 9 cycles from several rings.
 """
 
 from amaranth import *
@@ -22,14 +22,14 @@ from .buffer import RingStatesSignature, RowReadSignature
 __all__ = ["RingExpand"]
 
 VISIT = 8
-"""Words of one ring before another's."""
+"""Consecutive words of one ring while another waits."""
 
 
 class RingExpand(wiring.Component):
-    """Make requests of descriptors, only as many as their queues surely have room for.
+    """Make requests from descriptors, within the credits of their queues.
 
-    A ring is left after ``VISIT`` words if another has something to do, in the middle of a descriptor too: how far a
-    2-D copy has come is kept, and its descriptor read again.
+    After ``VISIT`` words another ring with work takes over, even within a descriptor: the position in a 2-D copy is
+    kept, and the descriptor is read again.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class RingExpand(wiring.Component):
     states : ``In(RingStatesSignature)``
     rows : ``Out(RowReadSignature)``
     rows_freed : ``Out(extended)``
-        A row of the descriptor buffer is free again.
+        A row of the descriptor buffer was freed.
     consumed : ``In(QueueStrobeSignature)``
-        A queue has scheduled all of one word.
+        A queue has completely scheduled one word.
     words : ``Out(stream.Signature(ring_word_layout))``
-        Always taken sooner or later. Withdrawn when the ring's queue does not take words any more.
+        Each word is taken eventually. Withdrawn when the ring's queue stops accepting words.
     """
 
     def __init__(self, config):
@@ -70,7 +70,7 @@ class RingExpand(wiring.Component):
         emit, last = Signal(), Signal()
         self._words(m, ring, reading, emit, last)
 
-        # -- May the ring go on?
+        # -- May the ring continue?
         open_, finish, spent = Signal(), Signal(), Signal()
         free, withdrawn, taken = Signal(), Signal(), Signal()
         left = Signal(range(VISIT))
@@ -93,14 +93,14 @@ class RingExpand(wiring.Component):
         with m.If(reading):
             m.d.sync += left.eq(VISIT - 1)
 
-        # -- The next descriptor is read while the last word of the one before goes out.
+        # -- The next descriptor is read while the last word of the previous one leaves.
         following, leave, goes_on = Signal(), Signal(), Signal()
         m.d.comb += [
-            # But for the last word, which is known late.
+            # Without the condition on the last word, which is late-arriving.
             goes_on.eq(loaded & open_ & free & self.rows.several.bit_select(ring, 1) & ~((left == 0) & choice.valid)),
             following.eq(goes_on & last),
             leave.eq(Mux(loaded, (finish & ~following) | ((spent | ~open_) & choice.valid), ~reading)),
-            # The same again while it is worked on: what follows is known late.
+            # Re-read the descriptor while it is in use: the choice of the next one is late-arriving.
             self.rows.read.eq(reading | loaded),
             self.rows.behind.eq(following),
             choice.advance.eq(leave),
@@ -122,20 +122,20 @@ class RingExpand(wiring.Component):
         return m
 
     def _words(self, m, ring, reading, emit, last):
-        """The word that comes next of the descriptor read, and whether it is the descriptor's last."""
+        """The next word of the descriptor, and whether it is the descriptor's last."""
         rings = self.config.extended
         descriptor = self.rows.row
         header, row, shape = descriptor.header, descriptor.body.copy_2d.row, descriptor.body.copy_2d
         progress_layout = data.StructLayout({
             "rows": 32,
-            # What a sum has beyond an offset is not looked at before the next row.
+            # The excess of a sum over an offset is checked only in the next row.
             "src_offset": OFFSET_WIDTH, "src_beyond": 2, "dst_offset": OFFSET_WIDTH, "dst_beyond": 2, "outside": 1})
         m.submodules.progress = progress = Table(progress_layout, depth=rings, reads=1, init=None)
         midway = Signal(rings)          # a 2-D copy has begun
-        amid, final = Signal(rings), Signal(rings)      # words have gone of a descriptor; one is left
+        amid, final = Signal(rings), Signal(rings)      # some words of a descriptor have left; one remains
         indices = Array(Signal(2, name=f"index_{number}") for number in range(rings))
 
-        # -- What is wrong with the descriptor on its face, beside what the buffer has seen.
+        # -- Format errors of the descriptor that the buffer has not found.
         verdict = descriptor.verdict
         is_list, bad, records, no_record = Signal(), Signal(), Signal(), Signal()
         index = Signal(2)
@@ -146,7 +146,7 @@ class RingExpand(wiring.Component):
             bad.eq(verdict.bad | no_record),
         ]
 
-        # -- The row that comes now, and the one after it.
+        # -- The present row and the next one.
         now, after, kept = Signal(progress_layout), Signal(progress_layout), Signal(progress_layout)
         began, outside, sums = Signal(), Signal(), {}
         m.d.comb += [
@@ -180,7 +180,7 @@ class RingExpand(wiring.Component):
         extra = Signal(8)
         m.d.comb += [
             first.eq(~amid.bit_select(ring, 1)),
-            # Nothing is wrong behind the first word.
+            # Format errors affect only the first word.
             last.eq((first & verdict.sole) | (first & ~records & header.flags[_bit(DescriptorFlag.RECORD)])
                     | (~first & final.bit_select(ring, 1))),
             extra.eq(Cat(flag & condition for flag, condition in (

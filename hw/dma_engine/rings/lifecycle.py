@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lifecycle of descriptor rings: which ring drives its queue, which descriptors it waits for, when it starts anew.
+"""Lifecycle of descriptor rings: which ring drives its queue, which descriptors it expects, when it restarts.
 
 Registers, QueueControl, Epochs, BeatBuffer -> RingLifecycle -> RingPointers, RingBuffer, RingExpand.  Latency: 1 cycle
 from a configuration write, otherwise none.  Throughput: one beat of a descriptor per cycle.
@@ -22,14 +22,14 @@ __all__ = ["RingLifecycle", "RingStatusSignature"]
 
 
 class RingStatusSignature(wiring.Signature):
-    """What rings have under way to memory, for resets and for QUIESCE.
+    """Descriptor reads of rings in flight, for resets and for QUIESCE.
 
     Members
     -------
     fetching : ``Out(extended)``
-        Rings with descriptors asked for that have not arrived.
+        Rings with requested descriptors that have not arrived.
     owed : ``Out(1)``
-        Some ring that was given up has descriptors that have not arrived.
+        Some abandoned ring has descriptors that have not arrived.
     """
 
     def __init__(self, config):
@@ -37,10 +37,10 @@ class RingStatusSignature(wiring.Signature):
 
 
 class RingLifecycle(wiring.Component):
-    """Keep the mode of each ring, let only expected descriptors in, and reset rings.
+    """Keep the mode of each ring, accept only expected descriptors, and reset rings.
 
-    A ring whose queue is being reset waits until the descriptors that it asked for are here, then starts anew. A ring
-    that is given up starts anew at once; its late descriptors are dropped as they arrive.
+    A ring whose queue is being reset waits until its requested descriptors have arrived, then restarts. An abandoned
+    ring restarts immediately; its delayed descriptors are dropped as they arrive.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ class RingLifecycle(wiring.Component):
     configure : ``In(QueueWriteSignature)``
     queues : ``In(QueueStatesSignature)``, give_up : ``In(GiveUpSignature)``
     descriptors : ``In(DescriptorBeatSignature)``, unexpected : ``Out(1)``
-        Beats; a ring that asked for nothing gets one, which is dropped.
+        Beats; an unexpected one is dropped.
     reserved : array of ``In``, stored : ``In(StoredSignature)``
         Rows reserved and rows filled of each ring.
     write : ``Out(RingWriteSignature)``, states : ``Out(RingStatesSignature)``, beats : ``Out(RingBeatSignature)``
     driven : ``Out(extended)``
         Queues that are driven by their ring.
     restarted : ``Out(extended)``
-        Rings that start anew.
+        Rings that restart.
     status : ``Out(RingStatusSignature)``
     """
 
@@ -92,7 +92,7 @@ class RingLifecycle(wiring.Component):
             self.status.owed.eq(self.stored.owed.any()),
             states.enabled.eq(self.queues.enabled),
             states.give_up.eq(Cat(give_up.valid & (give_up.queue == index) for index in range(config.extended))),
-            # What is under way arrives first.
+            # Descriptors in flight arrive first.
             states.forget.eq((self.queues.resetting[:config.extended] & ~fetching) | states.give_up),
             self.restarted.eq(states.forget),
         ]

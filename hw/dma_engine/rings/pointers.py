@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pointers of descriptor rings: how far software has told of descriptors, and how far they were asked for.
+"""Pointers of descriptor rings: the tail that software has posted, and the head of descriptors already requested.
 
 Doorbell -> RingPointers -> AR.  Latency: 3 cycles for a doorbell, and 4 from there to ``bursts``.  Throughput: a
 doorbell or a burst per 3 cycles.
@@ -28,13 +28,13 @@ PLACE_WIDTH = RING_SIZE_BITS[1]
 
 
 def ring_mask(size):
-    """Bits of a count that number a place in a ring of ``2**size`` descriptors."""
+    """Low bits of a count, which number an entry in a ring of ``2**size`` descriptors."""
     low, high = RING_SIZE_BITS
     return Cat((size > bit) | (bit < low) for bit in range(high))
 
 
 def entry_address(page, mask, number, *, entry_bytes):
-    """Address of an entry of a ring that lies at ``page``, a multiple of the ring's length: nothing is added."""
+    """Address of an entry of a ring at ``page``, a multiple of the ring's length: no adder is needed."""
     low = (entry_bytes - 1).bit_length()
     base = Cat(C(0, 12), page)
     inside = (Mux(mask[bit], number[bit], base[low + bit]) for bit in range(len(mask)))
@@ -50,7 +50,7 @@ class TailPortSignature(wiring.Signature):
     refused : ``In(1)``
         The doorbell transferred in this cycle is refused.
     driven : ``In(extended)``
-        Queues that are driven by their ring: a store to their pages is a doorbell.
+        Queues driven by their ring: a store to their pages is a doorbell.
     """
 
     def __init__(self, config):
@@ -59,21 +59,21 @@ class TailPortSignature(wiring.Signature):
 
 
 class RingWriteSignature(wiring.Signature):
-    """Software commits where a ring is. Always taken."""
+    """Software commits the location of a ring. Always taken."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "ring": Out(config.extended_bits), "settings": Out(RingSettings)})
 
 
 class RingPointers(wiring.Component):
-    """Keep the furthest tail of each ring, and have the descriptors before it read.
+    """Keep the furthest tail of each ring, and request the descriptors before it.
 
-    A tail is a free-running count, so doorbells may be repeated, merged or overtake each other: one that is not
-    ahead of the latest changes nothing. One that is further ahead of what was asked for than the ring is long, or
-    a whole ring behind, is refused, and so are all later ones until the queue is cleared.
+    A tail is a free-running count, so doorbells may be repeated, merged or reordered: one that is not ahead of the
+    latest changes nothing. One that is ahead of the requested descriptors by more than the ring's length, or behind by
+    a whole ring, is refused, and so are all later ones until the queue is cleared.
 
     A burst ends before the next multiple of ``config.fetch_burst`` descriptors: so it crosses neither 4 KiB nor the
-    end of the ring. It goes when there is room in the descriptor buffer for all of it.
+    end of the ring. It is issued when the descriptor buffer has free rows for all of it.
 
     Parameters
     ----------
@@ -87,16 +87,16 @@ class RingPointers(wiring.Component):
     tail_refused : ``Out(1)``
         A doorbell is transferred and refused.
     clear : ``In(QueueStrobeSignature)``
-        Take doorbells of the queue again.
+        Accept doorbells of the queue again.
     refusing : ``Out(extended)``
     events : ``Out(stream.Signature(event_layout))``
         RING_RANGE or DISABLED, once per ring until it is cleared.
     stored : ``In(StoredSignature)``
         No descriptors are read for rings with ``owed`` ones.
     rows_freed : ``In(extended)``
-        A row of the descriptor buffer is free again.
+        A row of the descriptor buffer was freed.
     reserved : ``Out(extended * row_count)``
-        Rows of each ring in use or asked for.
+        Rows of each ring in use or requested.
     bursts : ``Out(stream.Signature(fetch_layout))``
     """
 
@@ -125,14 +125,14 @@ class RingPointers(wiring.Component):
         m.submodules.events = events = Queue(event_layout(config), depth=4)
         wiring.connect(m, events.o, wiring.flipped(self.events))
 
-        # -- Choose a doorbell or a ring to fetch for, in turns.
+        # -- Select a doorbell or a ring to fetch for, in turn.
         ring, is_bell, was_bell = Signal(config.extended_bits), Signal(), Signal()
         look, weigh, act = Signal(), Signal(), Signal()
         pending, room = Signal(rings), Signal(rings)
         m.submodules.choice = choice = RoundRobin(rings)
         bell, fetch, room_for_event = Signal(), Signal(), Signal()
         m.d.comb += [
-            room_for_event.eq(events.level + events.i.valid < events.depth),    # one may be on its way there
+            room_for_event.eq(events.level + events.i.valid < events.depth),    # one may be in flight to it
             choice.requests.eq(pending & room & self.states.enabled & ~self.stored.owed
                                & (~self.bursts.valid & ~(act & ~is_bell)).replicate(rings)),
             bell.eq(~look & ~weigh & self.tails.valid & room_for_event & ~(act & is_bell) & ~(was_bell & choice.valid)),
@@ -143,7 +143,7 @@ class RingPointers(wiring.Component):
         with m.If(bell | fetch):
             m.d.sync += [ring.eq(Mux(bell, self.tails.payload.ring, choice.grant)), is_bell.eq(bell), was_bell.eq(bell)]
 
-        # -- Look: the tables count only once they were written since the ring started anew.
+        # -- Look-up: the tables are valid only if written since the ring restarted.
         tail, head, mask = Signal(POINTER_WIDTH), Signal(POINTER_WIDTH), Signal(PLACE_WIDTH)
         told, asked = Signal(rings), Signal(rings)
         place = places.read[0].data
@@ -156,16 +156,16 @@ class RingPointers(wiring.Component):
                 mask.eq(ring_mask(place.size)),
             ]
 
-        # -- Weigh: how far apart?
+        # -- Compute the distances.
         left = Signal(PLACE_WIDTH + 1)
-        beyond = Signal(POINTER_WIDTH)  # how far the new tail is ahead of the head, less one
+        beyond = Signal(POINTER_WIDTH)  # new tail minus head, less one
         upto = Signal(low + 1)
         m.d.sync += [
             left.eq(tail - head), beyond.eq(self.tails.payload.tail + ~head),
             upto.eq(most - head[:low]),
         ]
 
-        # -- Act on a doorbell.
+        # -- Handle a doorbell.
         refused, enabled, refusing, ahead, behind, newer, accept = (Signal() for _ in range(7))
         m.d.comb += [
             enabled.eq(self.states.enabled.bit_select(ring, 1)), refusing.eq(self.refusing.bit_select(ring, 1)),
@@ -181,22 +181,22 @@ class RingPointers(wiring.Component):
             places.write.data.page.eq(self.write.settings.page), places.write.data.size.eq(self.write.settings.size),
         ]
 
-        # What is refused is known late.
+        # Refusals are late-arriving.
         m.d.sync += [
             events.i.valid.eq(act & is_bell & refused & ~refusing),
             events.i.payload.queue.eq(ring),
             events.i.payload.status.eq(Mux(enabled, Status.RING_RANGE, Status.DISABLED)),
         ]
 
-        # -- Act on a fetch: up to the tail or the next multiple of a burst.
+        # -- Handle a fetch: up to the tail or the next multiple of a burst.
         asks, all_, count = Signal(), Signal(), Signal(range(most + 1))
         burst = self.bursts.payload
         m.d.comb += [
-            # A ring that is being reset asks no more, or it would start anew with descriptors under way.
+            # A ring that is being reset issues no more: it would otherwise restart with descriptors in flight.
             asks.eq(act & ~is_bell & enabled),
             all_.eq((left[low + 1:] == 0) & (left[:low + 1] <= upto)),
             count.eq(Mux(all_, left[:low + 1], upto)),
-            # Up to the tail is head + left, up to the burst's end head + upto: neither waits for the choice.
+            # Up to the tail: head + left; up to the burst's end: head + upto. Neither depends on the choice.
             heads.write.addr.eq(ring), heads.write.en.eq(asks),
             heads.write.data.eq(Mux(all_, tail, Cat(C(0, low), head[low:] + 1))),
         ]

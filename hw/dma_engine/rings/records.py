@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion records of descriptor rings: what became of the requests since the record before.
+"""Completion records of descriptor rings: results of the requests since the previous record.
 
 Retire (notices) -> RingRecords -> WriteSequencer.  Latency: 1 cycle from the notice of a record's last request to
 ``o``.  Throughput: one notice per cycle, a record every cycle.
@@ -25,7 +25,7 @@ _RECORD = data.StructLayout(dict(RECORD_FIELDS))
 
 
 class RingRecords(wiring.Component):
-    """Add up the requests of each ring, and write a record at those that end one.
+    """Accumulate the results of each ring's requests, and write a record with the last request of each.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class RingRecords(wiring.Component):
     configure : ``In(QueueWriteSignature)``
         Ignored for queues that are not extended.
     restarted : ``In(extended)``
-        Rings that start anew, with the first record.
+        Rings that restart, with the first record.
     i : ``In(stream.Signature(notice_layout))``
-        Ends of requests of rings, in order within each.
+        Completed requests of rings, in order within each.
     o : ``Out(stream.Signature(completion_write_layout))``
     """
 
@@ -65,7 +65,7 @@ class RingRecords(wiring.Component):
             places.write.data.size.eq(self.configure.ring.size),
         ]
 
-        # The tables count only once they were written since the ring started anew.
+        # The tables are valid only if written since the ring restarted.
         notice, ring = self.i.payload, self.i.payload.queue
         summed, counted = Signal(rings), Signal(rings)
         before, total, count = Signal(sum_layout), Signal(sum_layout), Signal.like(counts.read[0].data)
@@ -85,7 +85,7 @@ class RingRecords(wiring.Component):
             mask.eq(ring_mask(place.size)),
         ]
 
-        # -- The record; its phase changes from lap to lap.
+        # -- The record; its phase changes with each pass over the ring.
         record, word_id = Signal(_RECORD), data.View(word_id_layout(config), self.o.payload.id)
         m.d.comb += [
             record.tag.eq(notice.info.note.ring.tag), record.status.eq(total.status), record.bytes.eq(total.bytes),

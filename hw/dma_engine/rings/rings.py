@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptor rings: from a tail told by a doorbell to the words of the queue that the ring drives.
+"""Descriptor rings: from a tail posted through a doorbell to the words of the queue that the ring drives.
 
               tails              bursts
     doorbell ──────▶┌──────────┐─────────▶ read issue
@@ -13,7 +13,7 @@
           │ descriptors
     beat buffer
 
-``states`` goes from the lifecycle to all three others.
+``states`` goes from the lifecycle to the three others.
 """
 
 from amaranth import *
@@ -36,7 +36,7 @@ __all__ = ["Rings", "RingsActivitySignature"]
 
 
 class RingsActivitySignature(wiring.Signature):
-    """What rings do in this cycle, for counters: a doorbell was refused; a beat of a ring that asked for none was
+    """Events of rings in this cycle, for counters: a doorbell was refused; an unexpected beat of a descriptor was
     dropped.
     """
 
@@ -60,12 +60,12 @@ class Rings(wiring.Component):
     clear : ``In(QueueStrobeSignature)``, refusing : ``Out(extended)``, events : ``Out(stream)``
         As in the queue store.
     bursts : ``Out(stream.Signature(fetch_layout))``, descriptors : ``In(DescriptorBeatSignature)``
-        Descriptors asked for, and their beats.
+        Requested descriptors, and their beats.
     consumed : ``In(QueueStrobeSignature)``
-        A queue has scheduled all of one word.
+        A queue has completely scheduled one word.
     words : ``Out(stream.Signature(ring_word_layout))``
     restarted : ``Out(extended)``
-        Rings that start anew.
+        Rings that restart.
     status : ``Out(RingStatusSignature)``, activity : ``Out(RingsActivitySignature)``
     """
 
