@@ -233,9 +233,13 @@ def test_statuses(seed):
             value["length"] = rng.choice((1 << 36, 1 << 36, offset + length, offset + length, offset + length - 1))
         for case in segments(*offsets, length, **front):
             case["segment"]["aborted"] = int(not case["segment"]["first"] and rng.random() < 0.1)
-            cases.append(case | {"src_entry": src, "dst_entry": dst, "settings": settings})
-            if case["segment"]["aborted"] or front["check"] != Check.OK:
+            stopped = case["segment"]["aborted"] or front["check"] != Check.OK
+            if stopped:
+                # The last segment ends where the request does, so this one has another size.
                 case["segment"]["last"] = 1
+                case["size"] = (case["segment"]["front"]["end_position"] - case["dst"]) % SEGMENT + 1
+            cases.append(case | {"src_entry": src, "dst_entry": dst, "settings": settings})
+            if stopped:
                 break
     seen = set(exercise(SMALL, cases, pages, rng, (0.2, 0.4)))
     assert len(seen) > 12, seen
