@@ -20,7 +20,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PATHS = (
     "*.md", "docs/*.md",
     "sim/cli/*.py", "sim/terminal.py", "hw/verilog_cli.py",
-    "hw/dma_engine/registers.py", "hw/ace/registers.py", "hw/endpoint/registers.py", "hw/regs/refusal.py",
+    "hw/dma_engine/*.py", *(f"hw/dma_engine/{folder}/*.py" for folder in (
+        "control", "frontend", "instruments", "model", "mover")),
+    *(f"hw/dma_engine/{file}.py" for file in (
+        "completion/ark_flags", "completion/completion", "completion/failed_words", "completion/places",
+        "completion/retire", "rings/expand", "rings/pointers", "rings/records", "rings/rings")),
+    "hw/ace/registers.py", "hw/endpoint/registers.py", "hw/regs/refusal.py",
     "hw/ace/words_page.py", "hw/**/*.h.in", "dmace/**/*.py", "fpga/**/*.py", "examples/**/*.py",
     "scripts/**/*.py",
     "sim/*.py", "sim/ace/lanes.py", "sim/ace/log.py", "sim/ace/recovery.py", "sim/ace/trace.py",

@@ -19,7 +19,7 @@ class LogEntry(NamedTuple):
 
     queue: int
     status: Status
-    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
+    count: int      # type: ignore[assignment]  # hides tuple.count, which is unused
 
 
 @dataclass
