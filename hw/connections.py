@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find inputs that nobody drives.
+"""Find inputs without a driver.
 
-Amaranth gives an input that was never assigned its initial value, without a word. :func:`check` looks through an
-elaborated design, whatever connects its modules, and refuses it.
+In Amaranth, an input that is never assigned silently keeps its initial value. :func:`check` searches an elaborated
+design and refuses such inputs, however its modules are connected.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def check(fragment: Fragment) -> None:
     _collect(fragment, driven)
     missing = sorted(_undriven(fragment, driven, ()))
     if missing:
-        raise UndrivenInput(f"Nobody drives {', '.join(missing)}.")
+        raise UndrivenInput(f"Inputs without a driver: {', '.join(missing)}.")
 
 
 def _collect(fragment: Fragment, driven: SignalSet) -> None:

@@ -53,7 +53,7 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
     ValueError
         If ``name`` is not a plain Verilog identifier.
     UndrivenInput
-        If nobody drives an input of a submodule.
+        If an input of a submodule has no driver.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError(f"Module name must be a Verilog identifier, not {name!r}")

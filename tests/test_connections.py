@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""No design has an input that nobody drives, whoever connects it."""
+"""A design with an undriven input of a submodule is refused."""
 
 import pytest
 from amaranth import *
@@ -57,7 +57,7 @@ def test_a_whole_design_is_emitted():
 def test_a_forgotten_input_is_refused(forgotten, named):
     with pytest.raises(UndrivenInput) as caught:
         emit.verilog(Top(forgotten), name="top")
-    assert str(caught.value) == f"Nobody drives {named}."
+    assert str(caught.value) == f"Inputs without a driver: {named}."
 
 
 def test_a_port_of_the_top_is_no_submodule():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connect submodules by named interfaces, and refuse to build when one was forgotten.
 
-A forgotten assignment leaves an input at its initial value without a word. :class:`Wiring` knows every port of every
+A forgotten assignment silently leaves an input at its initial value. :class:`Wiring` knows every port of every
 part: each must be connected, tied off or left open, exactly once.
 """
 
@@ -71,7 +71,7 @@ class Wiring:
                 self._m.d.comb += Value.cast(theirs[path][1]).eq(Value.cast(value))
 
     def leave_open(self, path, why):
-        """State that nobody reads these outputs, and why."""
+        """State that these outputs are unused, and why."""
         self._explained(path, why)
         self._one_way(path, self._take(path), wiring.Out)
 
@@ -83,8 +83,7 @@ class Wiring:
         self._hold(ports)
 
     def idle(self, path, why):
-        """State that nothing is behind an interface: its inputs keep their initial values, and nobody reads its
-        outputs; and why."""
+        """State that an interface is unused, and why: its inputs keep their initial values."""
         self._explained(path, why)
         self._hold(self._take(path))
 
