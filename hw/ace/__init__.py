@@ -10,6 +10,6 @@
                                  ^                     |
                                  +-- pool of FSMs <----+
 
-``config``, ``formats``, ``words`` and ``registers`` are what software sees too; ``schedule`` makes the step tables that
-it writes. ``model`` is the golden model of a collective, ``model_numerics`` that of a lane.
+``config``, ``formats``, ``words`` and ``registers`` are shared with software; ``programs.schedule`` makes the programs
+that software writes. ``model`` is the golden model of the collectives and of a lane's arithmetic.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From moves to the bursts that they take on ``m_axi``.
+"""Bursts: cuts moves into bursts on ``m_axi``.
 
-Move -> Bursts -> Fill, Drain.  Latency: 2 cycles.  Throughput: one burst per cycle, also when every move is just one.
+Move -> Bursts -> Fill, Drain.  Latency: 2 cycles.  Throughput: one burst per cycle, also for moves of one burst.
 """
 
 from amaranth import *
@@ -17,22 +17,22 @@ __all__ = ["Bursts", "burst_bytes", "burst_layout"]
 
 
 def burst_bytes(config):
-    """Bursts end where an address is a multiple of this: of a move, only the first and the last are shorter.
+    """Bursts end where an address is a multiple of this: only the first and the last burst of a move are shorter.
 
-    A power of two below 4 KiB, which no burst crosses then; of at most 32 beats, for all that a burst reads has a place
-    before it is asked for.
+    A power of two below 4 KiB, so that no burst crosses 4 KiB; at most 32 beats, because Fill reserves a buffer entry
+    for each beat of a burst before it issues the burst.
     """
     return min(1024, 32 * config.beat_bytes)
 
 
 def burst_layout(config):
-    """A burst, and what is to be known of its move.
+    """A burst, with the properties of its move.
 
-    ``address``: of the first byte. ``len``: beats, less one. ``first``, ``last``: of its move. ``empty``: there
-    is none, for the last move of a chunk has no bytes. ``lane``, ``end_lane``: of the move's first and last byte.
-    ``extra``: the move has a beat more in memory than it would have from lane 0 on. ``quarter``: of its last beat, the
-    quarter that its last byte would be in there. ``sram``, ``slot``, ``dtype``, ``widen``: as in the move. ``ends``:
-    the last burst of the chunk's last move.
+    ``address``: first byte. ``len``: beats, less one. ``first``, ``last``: in its move. ``empty``: no beats, for the
+    last move of a chunk if it has no bytes. ``lane``, ``end_lane``: of the move's first and last byte. ``extra``: the
+    move has one beat more in memory than if it started in lane 0. ``quarter``: quarter of the last beat that would hold
+    the last byte then. ``sram``, ``slot``, ``dtype``, ``widen``: as in the move. ``ends``: last burst of the chunk's
+    last move.
     """
     lane_bits = (config.beat_bytes - 1).bit_length()
     return data.StructLayout({
@@ -45,7 +45,7 @@ def burst_layout(config):
 class Bursts(wiring.Component):
     """Cut moves where the address is a multiple of :func:`burst_bytes`.
 
-    A move without bytes gives an empty burst if it is the last of its chunk, and else nothing.
+    A move without bytes becomes an empty burst if it is the last of its chunk; otherwise it is dropped.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ class Bursts(wiring.Component):
     -------
     i : ``In(stream.Signature(move_layout))``
     o : ``Out(stream.Signature(burst_layout))``
-        From registers.
+        Registered.
     count : ``Out(range(chunk_bytes + 1))``
-        Bytes of the move that was taken in the cycle before, else 0.
+        Bytes of the move accepted in the previous cycle, otherwise 0.
     """
 
     def __init__(self, config):
@@ -74,7 +74,7 @@ class Bursts(wiring.Component):
         longest = burst_bytes(config)
         page_bits, lane_bits = (longest - 1).bit_length(), (config.beat_bytes - 1).bit_length()
 
-        # -- Stage 1: where the move ends, counted from the page it begins in.
+        # -- Stage 1: where the move ends, counted from the page in which it starts.
         rest = Signal(data.StructLayout({
             "page": config.address_width - page_bits, "place": page_bits, "end": page_bits,
             "pages": range((config.chunk_bytes + longest - 2 >> page_bits) + 1), "fixed": burst_layout(config),
@@ -108,7 +108,8 @@ class Bursts(wiring.Component):
             cut.last.eq(last), cut.ends.eq(rest.fixed.ends & last),
         ]
         if config.timing.burst_skid:
-            # Whether all its beats have a place is known late, and would be so for those who ask for moves.
+            # The user's ready depends on its free entries and arrives late: the skid buffer keeps it out of the path to
+            # ``i.ready``.
             m.submodules.out = out = Skid(burst_layout(config))
             wiring.connect(m, out.o, wiring.flipped(self.o))
             m.d.comb += [out.i.valid.eq(valid), out.i.payload.eq(cut), advance.eq(out.i.ready)]

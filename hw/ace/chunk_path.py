@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chunk path: collectives are cut into chunks, each of which is filled, sent around by its FSM, and drained.
+"""The chunk path: cuts collectives into chunks; each chunk is filled, passed around the ring by its FSM, and drained.
 
 ::
 
@@ -57,7 +57,7 @@ class ChunkReports(wiring.Signature):
     Members
     -------
     progress : ``Out(ProgressSignature)``, turns : ``Out(PortTurns)``, fill, drain : ``Out(MoverStatus)``
-        What the watchdog looks at.
+        For the watchdog.
     unread, unwritten : ``Out(ChunkFailed)``
     fsm : ``In(FsmLookup)``
     """
@@ -71,7 +71,7 @@ class ChunkReports(wiring.Signature):
 
 
 class ChunkCounts(wiring.Signature):
-    """What the stages of the chunk path count."""
+    """Counts of the stages of the chunk path."""
 
     def __init__(self, config):
         super().__init__({"fill": Out(FillCounts(config)), "drain": Out(DrainCounts(config)),
@@ -84,7 +84,7 @@ class ChunkPath(wiring.Component):
     ----------
     config : AceConfig
     first : int
-        Number of a communicator's first chunk, as of :class:`Chunker`.
+        Number of a communicator's first chunk, see :class:`Chunker`.
 
     Members
     -------
@@ -93,7 +93,7 @@ class ChunkPath(wiring.Component):
     collectives : ``In(CollectivesSignature)``, packets : ``In(PacketsSignature)``
     communicator : ``In(CommunicatorWrite)``, registers : ``In(ChunkRegisters)``
     programs : ``Out(ProgramRead).array(PROGRAM_READERS)``
-        FSMs first: what they wait for holds up a link. Then drain, fill and chunker.
+        FSMs first, because a waiting FSM stalls a link. Then drain, fill and chunker.
     shares : ``Out(ShareRead).array(SHARE_READERS)``
     send_extents, receive_extents : ``Out(ExtentRead)``
         Only if the accelerator is ``varying``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the chunker reports of chunks: to the registers, to the counters and to Faults.
+"""Reports of the chunker about chunks: to the registers, to the counters and to Faults.
 
 Chunker -> Control, Faults.
 """
@@ -15,17 +15,17 @@ __all__ = ["ChunkCountLookup", "ChunkFailed", "ChunkerCounts", "SlotLookup", "na
 
 
 def name_layout(config):
-    """A chunk's name: its communicator, and its number there."""
+    """Identity of a chunk: its communicator, and its number there."""
     return data.StructLayout({"communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH})
 
 
 def slot_layout(config):
-    """What software sees of a slot: the stage that its chunk is in, and the chunk's name."""
+    """A slot as software sees it: the stage of its chunk, and the chunk's identity."""
     return data.StructLayout({"stage": 3, "name": name_layout(config)})
 
 
 class ChunkFailed(EventSignature):
-    """Memory answered a read, or a write, of the chunk that ``payload`` names with an error. Driven by Chunker."""
+    """Memory answered a read or a write of the chunk ``payload`` with an error. Driven by Chunker."""
 
     def __init__(self, config):
         super().__init__(name_layout(config))
@@ -39,14 +39,15 @@ class SlotLookup(wiring.Signature):
 
 
 class ChunkCountLookup(wiring.Signature):
-    """Debug look-up: the registers drive ``communicator``; ``chunks``, those cut of it, follows in the same cycle."""
+    """Debug look-up: the registers drive ``communicator``; ``chunks``, the number cut of it, follows in the same
+    cycle."""
 
     def __init__(self, config):
         super().__init__({"communicator": Out(config.communicator_bits), "chunks": In(SEQUENCE_WIDTH)})
 
 
 class ChunkerCounts(wiring.Signature):
-    """What Chunker counts, a strobe per cycle: ``active_cycles``, a slot is in use."""
+    """Counts of Chunker, a strobe per cycle: ``active_cycles``, a slot is in use."""
 
     def __init__(self):
         super().__init__({"active_cycles": Out(1)})

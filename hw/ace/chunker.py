@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chunks: cuts collectives into them, and leads each through its slot, from fill to FSM to drain.
+"""Chunks: cuts collectives into chunks, and passes each, in its slot, from fill to FSM to drain.
 
 Operations -> Chunker -> Fill -> FsmPool -> Drain -> Chunker -> Operations.  Latency: 9 cycles from a collective to the
-job of its first chunk; 2 from a filled slot to its FSM, when its communicator is looked at. Throughput: a chunk per 8
-cycles.
+job of its first chunk; 2 from a filled slot to its FSM, once the scan reaches its communicator. Throughput: a chunk per
+8 cycles.
 
-Nothing is ever searched: a chunk's slot and FSM follow from its number. Each communicator has slots and FSMs of its
-own, so that none keeps another waiting.
+There is no search: a chunk's slot and FSM follow from its number. Each communicator has its own slots and FSMs, so none
+can block another.
 """
 
 from amaranth import *
@@ -36,11 +36,11 @@ from .words import Stage, Status
 __all__ = ["Chunker"]
 
 _ROW_BITS = (ROWS - 1).bit_length()
-"""Of a communicator's row."""
+"""Bits of the number of a row within its communicator."""
 
 
 class Chunker(wiring.Component):
-    """Keep a chunk's facts with its slot.
+    """Cut collectives into chunks, and store each chunk's parameters with its slot.
 
     Parameters
     ----------
@@ -52,22 +52,23 @@ class Chunker(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     to_cut : ``In(OperationsToCut)``, cutting : ``Out(ActivitySignature)``
-        Collectives to be cut; the communicator of which a chunk is being cut.
+        Collectives to cut; the communicator whose chunk is being cut.
     operation, drain_operation : ``Out(OperationRead)``
-        Of the chunk that is being cut; of the one that is to be drained.
+        Of the chunk that is being cut; of the chunk to drain.
     issued : ``Out(ChunkIssued)``, ended : ``Out(ChunkEnded)``
     cut_share, start_share : ``Out(ShareRead)``
     restart : ``In(CommunicatorWrite)``
-        Count the communicator's chunks from ``first`` again.
+        Restart the communicator's chunk numbers at ``first``.
     standing : ``In(StandingSignature)``
-        Of one that is stopped, nothing is cut; what was cut goes through its FSM without phases, and is not written.
+        No chunks of a stopped communicator are cut; those already cut pass their FSM without phases and are not
+        written.
     program : ``Out(ProgramRead)``
     fills, drains : ``Out(TransferJobs)``, filled, drained : ``In(MoverDone)``
     chunks : ``Out(stream.Signature(chunk_layout))``, busy : ``In(FsmsBusy)``
     through : ``In(stream.Signature(slot))``
-        Slots whose FSM has finished.
+        Slots whose FSM has completed.
     movers : ``Out(MoverStatus).array(2)``
-        Fill and drain. Communicators whose next chunk is to be cut wait for fill, too.
+        Fill and drain. Communicators whose next chunk is to be cut also wait for fill.
     progress : ``Out(ProgressSignature)``
         A chunk was cut, filled or drained.
     unread, unwritten : ``Out(ChunkFailed)``
@@ -96,7 +97,7 @@ class Chunker(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        # What the FSM needs, and what the drain needs.
+        # Parameters for the FSM and for the drain.
         start_row = data.StructLayout({
             "arithmetic": arithmetic_layout(),
             "piece_beats": config.chunk_beat_bits + 1, "program": config.program_bits, "phases": PHASES.bit_length()})
@@ -114,7 +115,7 @@ class Chunker(wiring.Component):
         ready = self._cut(m, taken, filling, starts, ends, owners, names, queues[0])
         self._start(m, full, unread, starts, names.read[0])
         self._drain(m, draining, ends, owners.read[1], queues[1])
-        # One slot after the other: whose chunk is to be moved there?
+        # One slot after the other: which communicator's chunk waits to be moved there?
         place, owner = owners.read[2].addr, 1 << owners.read[2].data[_ROW_BITS:]
         m.d.sync += place.eq(place + 1)
         for queue, mover, jobs, done, moving, more in zip(
@@ -124,7 +125,7 @@ class Chunker(wiring.Component):
             m.d.comb += [queue.stopped.eq(self.standing.stopped), queue.moved.eq(done.valid), jobs.stop.eq(queue.stop),
                          queue.waiting.eq(Mux(moving.bit_select(place, 1), owner, 0) | more)]
 
-        # -- What has come, what is over.
+        # -- Filled and drained chunks.
         number = self.drained.payload.slot
         for event, failure, read in ((self.filled, self.unread, names.read[1]),
                                      (self.drained, self.unwritten, names.read[2])):
@@ -154,7 +155,7 @@ class Chunker(wiring.Component):
         return m
 
     def _cut(self, m, taken, filling, starts, ends, owners, names, queue):
-        """One chunk after the other, of each communicator in turn; those of higher priority first."""
+        """Cut one chunk after the other, communicators in turn, those of the highest priority first."""
         config, init = self.config, SweepSignature(self.config)
         number, row = Signal(config.communicator_bits), Signal(self.row_bits)
         m.submodules.sequences = sequences = Table(
@@ -163,7 +164,7 @@ class Chunker(wiring.Component):
         m.submodules.columns = columns = Table(columns_layout, depth=config.communicators, reads=1, init=None)
         wiring.connect(m, wiring.flipped(self.init), sequences.init)
         fresh = Signal(config.communicators, init=-1)       # the collective has no chunk yet
-        downward = Signal(config.communicators)             # the next chunk, if there are such columns
+        downward = Signal(config.communicators)             # the next chunk, if any such columns remain
         sequence = Signal(SEQUENCE_WIDTH)
         slot = Signal(config.slot_bits)
         m.d.comb += [
@@ -171,11 +172,11 @@ class Chunker(wiring.Component):
             row.eq(Cat(self.to_cut.row.bit_select(number, 1), number)), self.operation.row.eq(row),
         ]
         operation = Signal(operation_layout(config), reset_less=True)
-        now = Signal(columns_layout, reset_less=True)       # first columns that are left, of each half
+        now = Signal(columns_layout, reset_less=True)       # first remaining column of each half
         down, down_left, up_left = Signal(), Signal(), Signal()
         column = Signal(LENGTH_WIDTH, reset_less=True)
         room, piece = Signal(LENGTH_WIDTH, reset_less=True), Signal(range(config.chunk_bytes + 1), reset_less=True)
-        grown = Signal(range(config.chunk_bytes + 1))       # as it is in the SRAM
+        grown = Signal(range(config.chunk_bytes + 1))       # bytes in the SRAM
         header = Signal(HeaderLayout, reset_less=True)
         beats = Signal(config.chunk_beat_bits + 1)
         lane_bits = (config.beat_bytes - 1).bit_length()
@@ -185,7 +186,7 @@ class Chunker(wiring.Component):
         m.d.comb += [
             self.program.address.eq(program),
             down.eq(down_left & (downward.bit_select(number, 1) | ~up_left)),
-            # Not by the differences that SIDE takes, whose carries would come late.
+            # Compared by XOR: the carries of the differences that SIDE computes would arrive late.
             up_left.eq((now.up ^ operation.half).any()), down_left.eq((now.down ^ operation.shard_bytes).any()),
             grown.eq(Mux(widens(config, operation), Mux(quarters, piece << 2, piece << 1), piece)),
             beats.eq((grown + config.beat_bytes - 1) >> lane_bits),
@@ -197,7 +198,7 @@ class Chunker(wiring.Component):
         ]
         goes_down = Signal()
         m.submodules.turn = turn = RoundRobin(config.communicators)
-        blocked = Signal(config.communicators)              # whose next slot is taken, until one of theirs is freed
+        blocked = Signal(config.communicators)              # the next slot is in use; until one of its slots is freed
         ranks = [Signal(RANK_WIDTH, name=f"rank_{index}") for index in range(config.communicators)]
         m.d.sync += [rank.eq(above(self.standing.priorities[index])) for index, rank in enumerate(ranks)]
         ready = Signal(config.communicators)
@@ -293,9 +294,9 @@ class Chunker(wiring.Component):
             m.d.comb += [write.en.eq(1), write.addr.eq(self.restart.number), write.data.eq(self.first)]
 
     def _start(self, m, full, unread, starts, name):
-        """A filled slot goes to its FSM when that is free, in the order of its communicator.
+        """Pass a filled slot to its FSM when that is free, in the order of the communicator's chunks.
 
-        What could not be read waits for its communicator to be stopped.
+        A chunk with a read error waits until its communicator is stopped.
         """
         config, init = self.config, SweepSignature(self.config)
         number = Signal(config.communicator_bits)
@@ -312,7 +313,7 @@ class Chunker(wiring.Component):
             Cat(fsm, slot).eq(Cat(*own(self.start_share.share, sequence))),
             starts.read[0].addr.eq(slot), name.addr.eq(slot),
             stopped.eq(self.standing.stopped.bit_select(number, 1)),
-            # Entries that are no communicators look at slot 0 too.
+            # Numbers of no communicator also read slot 0.
             ready.eq(full.bit_select(slot, 1) & (stopped | ~unread.bit_select(slot, 1))
                      & ~self.busy.fsms.bit_select(fsm, 1) & (name.data.communicator == number)),
             started.write.addr.eq(number), started.write.data.eq(sequence + 1),
@@ -340,7 +341,7 @@ class Chunker(wiring.Component):
         self._restart(m, started.write)
 
     def _drain(self, m, draining, ends, owner, queue):
-        """Slots of higher priority first; of one whose communicator is stopped, nothing is written."""
+        """Drain slots in order of priority; nothing of a stopped communicator is written."""
         config = self.config
         through, slot = Signal(), Signal(config.slot_bits)
         m.submodules.waiting = waiting = PriorityQueue(config.slot_bits, depth=config.slots)
@@ -352,7 +353,7 @@ class Chunker(wiring.Component):
             owner.addr.eq(slot),
             waiting.i.payload.priority.eq(self.standing.priorities[owner.data[_ROW_BITS:]]),
             waiting.i.payload.item.eq(slot), waiting.i.valid.eq(through),
-            # Each slot is there once at most, and each line has room for all: it is never full.
+            # Each slot is queued at most once, and each priority has an entry for every slot: the queue is never full.
             self.through.ready.eq(1),
             ends.read[0].addr.eq(waiting.o.payload), self.drain_operation.row.eq(row.row),
             job.list.eq(row.list), job.runs.eq(Mux(stopped, 0, row.runs)), job.base.eq(operation.dst_base),
@@ -365,7 +366,7 @@ class Chunker(wiring.Component):
             queue.begins.eq(Mux(self.drains.valid & self.drains.ready, 1 << row.row[_ROW_BITS:], 0)),
         ]
         with m.If(through & ~ResetSignal(allow_reset_less=True)):
-            m.d.sync += Assert(waiting.i.ready, Format("a slot is through twice"))
+            m.d.sync += Assert(waiting.i.ready, Format("a slot completes twice"))
         m.d.sync += looked.eq(waiting.o.valid & ~(looked & self.drains.ready))
         with m.If(~looked):
             m.d.sync += stopped.eq(self.standing.stopped.bit_select(row.row[_ROW_BITS:], 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command path: from doorbells to collectives that can be cut into chunks, and back to completion words.
+"""The command path: from doorbells to collectives that are ready to be cut, and back to completion words.
 
 ::
 
@@ -60,9 +60,9 @@ class CollectivesSignature(wiring.Signature):
     Members
     -------
     to_cut : ``Out(OperationsToCut)``
-        Collectives of which chunks are to be cut.
+        Collectives with chunks to cut.
     cut, drained : ``In(OperationRead)``
-        The chunk path reads the operation of the chunk that is being cut, and of the one that is to be drained.
+        The chunk path reads the operation of the chunk that is being cut, and of the chunk to drain.
     issued : ``In(ChunkIssued)``, ended : ``In(ChunkEnded)``
     words : ``Out(CompletionWords)``
     """
@@ -93,9 +93,9 @@ class CommandPath(wiring.Component):
     collectives : ``Out(CollectivesSignature)``
     standing : ``In(StandingSignature)``
     cutting : ``In(ActivitySignature)``
-        The communicator of which a chunk is being cut.
+        The communicator whose chunk is being cut.
     held, decoding : ``Out(ActivitySignature)``
-        Communicators with chunks that are not over; the one whose command is being decoded.
+        Communicators with chunks in progress; the communicator whose command is being decoded.
     work : ``Out(WorkSignature)``
     irq : ``Out(OperationInterrupts)``
     """

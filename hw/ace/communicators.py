@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The communicator table: shape, place in it, and which FSMs and slots are a communicator's own.
+"""The communicator table: shape, coordinates, and each communicator's own FSMs and slots.
 
 Registers -> Communicators -> decoder, chunker, FSM pool.  Latency: 0.  Throughput: one look-up per port and cycle.
 """
@@ -25,7 +25,7 @@ _COORDINATE = 7
 
 
 def share_layout(config):
-    """A communicator's own FSMs and slots: a power of two of each, of which a chunk's sequence picks one."""
+    """A communicator's own FSMs and slots: a power of two of each; a chunk's sequence number selects one of each."""
     return data.StructLayout({
         "fsm_first": config.fsm_bits, "fsm_mask": config.fsm_bits,
         "slot_first": config.slot_bits, "slot_mask": config.slot_bits,
@@ -43,16 +43,16 @@ def shape_layout(config):
 
 
 def mode_layout(config):
-    """Of an entry of the communicator table: ``ports`` that its programs use, ``rank`` of this endpoint in it."""
+    """Mode of a communicator: the ``ports`` that its programs use, and the ``rank`` of this endpoint."""
     return data.StructLayout({
         "valid": 1, "epoch": EPOCH_WIDTH, "priority": PRIORITY_WIDTH, "ports": config.ports, "rank": 8})
 
 
 class CommunicatorWrite(wiring.Signature):
-    """Write of one entry of the communicator table, from the registers to every stage that keeps a part of it.
+    """Write of one entry of the communicator table, from the registers to every stage that stores a part of it.
 
-    The registers assert ``valid`` for one cycle per write; the new entry counts from the next cycle on. There is no
-    back-pressure. Software writes an entry only while the communicator has no work in flight.
+    The registers assert ``valid`` for one cycle per write; the new entry is valid from the next cycle on. There is no
+    back-pressure. Software writes an entry only while the communicator has no work in progress.
 
     Members
     -------
@@ -85,13 +85,13 @@ class ShapeRead(wiring.Signature):
 
 
 class Communicators(wiring.Component):
-    """Keep the table; after reset no entry is valid.
+    """Store the table; after reset no entry is valid.
 
     Parameters
     ----------
     config : AceConfig
     shares : int
-        Look-ups of shares.
+        Read ports for shares.
 
     Members
     -------
@@ -124,6 +124,6 @@ class Communicators(wiring.Component):
 
 
 def own(share, sequence):
-    """FSM and slot of a chunk of this sequence."""
+    """FSM and slot of the chunk with this sequence number."""
     return (share.fsm_first + (sequence & share.fsm_mask))[:len(share.fsm_first)], (
         share.slot_first + (sequence & share.slot_mask))[:len(share.slot_first)]

@@ -18,51 +18,51 @@ __all__ = [
 ]
 
 DIMENSIONS = 3
-"""Of the largest torus; an accelerator has a port to each side of each of its own."""
+"""Dimensions of the largest torus; an accelerator has two ports for each of its own dimensions."""
 
 PHASES = 4
-"""Ring passes of one program at most."""
+"""Maximum ring passes of one program."""
 
 MAX_RANKS = 128
 
 COLUMN_BYTES = 64
-"""Shards, halves and pieces are cut at multiples of this many bytes, whatever the width of the engine: else the order
-of additions would depend on it."""
+"""Shards, halves and pieces are cut at multiples of this number of bytes at every data width, so that the order of
+additions does not depend on the width."""
 
 COUNT_WIDTH = 28
 OFFSET_WIDTH = 28
 ROOT_WIDTH = 8
-"""Of a command's fields; counts and offsets are in elements."""
+"""Bits of a command's count and offsets, which are in elements."""
 
 SEQUENCE_WIDTH = 16
-"""Of a chunk's number within its communicator, which wraps."""
+"""Bits of a chunk's number within its communicator; the number wraps."""
 
 POSITION_WIDTH = 9
-"""Of a piece's place in a slot, counted in pieces: 3 * MAX_RANKS fit."""
+"""Bits of a position in a slot, counted in pieces: 3 * MAX_RANKS fit."""
 
 EXTENT_ALIGNMENT = 16
-"""A command names the first row of its extents as a multiple of this."""
+"""A command gives the first row of its extents in units of this number of rows."""
 
 STEP_WIDTH = 12
-"""Of the number of a phase's sends and receives."""
+"""Bits of the number of sends, and of receives, in a phase."""
 
 LENGTH_WIDTH = 38
-"""Of a number of bytes that a command names: 2 ** 28 elements of 4 bytes for each of 128 ranks, and one bit more."""
+"""Bits of a length in bytes: 2 ** 28 elements of 4 bytes for each of 128 ranks, and one bit more."""
 
 WIRE_HEADER_BYTES = 16
-"""What a packet takes on a link besides its payload: header, sequence number, credits and CRC."""
+"""Bytes of a packet on a link beside its payload: header, sequence number, credits and CRC."""
 
 LINK_SEQUENCE_WIDTH = 9
-"""Of the part of a packet's number that travels on a link; half as many may wait for their acknowledgement."""
+"""Bits of a packet's number that travel on a link; up to half of the range may be unacknowledged."""
 
 LINK_HIGH_WIDTH = 8
-"""Of the part above it, which does not travel but counts in the CRC; the whole number wraps."""
+"""Bits of the number above those: covered by the CRC but not sent; the whole number wraps."""
 
 LINK_SESSION_WIDTH = 8
-"""Of the number of a link's session, that is of the time from one handshake to the next, which wraps."""
+"""Bits of the number of a link's session (the time between two handshakes), which wraps."""
 
 LINK_CREDIT_WIDTH = 13
-"""Of beats that were taken out of a receive buffer, modulo twice the longest one."""
+"""Bits of the count of beats that left a receive buffer, modulo twice the longest buffer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,46 +74,45 @@ class AceConfig:
     data_width : int
         Bits of a beat: of ``m_axi``, of a word of the SRAM and of a link in one cycle; 64, 128, 256 or 512.
     lanes : int
-        32-bit ALU lanes; as many as a beat has words, or fewer by a power of two. With fewer, a beat that is reduced
-        takes longer.
+        32-bit ALU lanes; as many as a beat has words, or fewer by a power of two. With fewer, reducing a beat takes
+        several cycles.
     prod : bool
-        Products, as NCCL has them: four multipliers of 16 by 16 bits in each lane, and half as many LUTs more. Without,
-        commands that ask for them are malformed.
+        Products, as in NCCL: four multipliers of 16 by 16 bits in each lane, and half as many LUTs again. Without them,
+        commands with PROD are malformed.
     fp8 : bool
-        FP8 of all kinds: two narrow adders more in each lane. Without, commands of these types are malformed.
+        All FP8 types: two more narrow adders in each lane. Without them, commands of these types are malformed.
     avg : bool
-        Averages: a divider of 20 stages for each word of a beat. Without, commands that ask for them are malformed.
+        Averages: a divider of 20 stages for each word of a beat. Without them, commands with AVG are malformed.
     widen : bool
-        16-bit floats and FP8 that are FP32 in the SRAM and on the links: a converter each way for each word of a beat.
-        Without, commands with ``widen`` are malformed.
+        16-bit floats and FP8 as FP32 in the SRAM and on the links: converters in both directions for each word of a
+        beat. Without them, commands with ``widen`` are malformed.
     varying : bool
-        The v-variants, whose parts differ in length, and the extents table. Without, commands that are VARYING are
+        The v-variants, whose parts differ in length, and the extents table. Without them, VARYING commands are
         malformed.
     counters : bool
-        Of events, in the accelerator and its links. Without, they read as 0.
+        Event counters of the accelerator and its links. Without them, they read as 0.
     dimensions : int
-        Of the torus that it has ports for: 1, a ring, to 3.
+        Dimensions of the torus with ports: 1 (a ring) to 3.
     address_width : int
-        Bits of addresses on ``m_axi``, 32 to 64. Of a region's base and of a completion word's address the bits above
-        do not count.
+        Bits of addresses on ``m_axi``, 32 to 64. Higher bits of a region's base and of a completion word's address are
+        ignored.
     fsms : int
-        Chunks that are under way on the links at a time; power of two, 2 to 32.
+        Chunks on the links at a time; power of two, 2 to 32.
     slots : int
-        Chunks that the SRAM holds: those under way, being read and being written; power of two, from ``fsms`` to 64.
+        Chunks in the SRAM: those on the links, being filled and being drained; power of two, from ``fsms`` to 64.
     chunk_bytes : int
         Longest chunk, and so the length of a slot; power of two, 1 KiB to 64 KiB.
     message_bytes : int
-        Bytes that one chunk may send before an older one has its turn on the ports; power of two, from a packet to a
-        chunk.
+        Bytes that one chunk may send before an older one gets the ports; power of two, from a packet to a chunk.
     packet_bytes : int
         Longest payload of a packet; power of two, 64 to 1024, and a multiple of a beat.
     link_beats : int
-        Beats that the receiver of a link has room for, in each channel; power of two, two packets at least.
+        Beats of a link's receive buffer, in each channel; power of two, two packets at least.
     replay_beats : int
-        Beats that a link's sender keeps in each channel until they are acknowledged, those that wait to be sent among
-        them; power of two, four packets at least.
+        Beats of a link's replay buffer, in each channel: those waiting to be sent or acknowledged; power of two, four
+        packets at least.
     link_channels : int
-        Channels of a link: 1, or 2 where puts go beside the collectives.
+        Channels of a link: 1, or 2 with puts beside the collectives.
     queues : int
         Command queues, each with one 4 KiB doorbell page; power of two, 2 to 16.
     queue_depth : int
@@ -123,10 +122,11 @@ class AceConfig:
     communicators : int
         Entries of the communicator table; power of two, 2 to 16.
     program_words : int
-        Words of the step tables' memory; power of two, 256 to 4096.
+        Words of the programs' memory; power of two, 256 to 4096.
     extent_rows : int
         Rows of the extents table, one for each rank of a VARYING collective; power of two, 16 to 4096.
     timing : AceTimingOptions
+        Cuts of critical paths.
         Which critical paths are cut.
     """
 
@@ -223,7 +223,7 @@ class AceConfig:
 
     @property
     def link_window(self) -> int:
-        """Packets that may wait for their acknowledgement on a link."""
+        """Maximum number of unacknowledged packets on a link."""
         return min(self.replay_beats, 1 << LINK_SEQUENCE_WIDTH - 1)
 
     @property
@@ -263,7 +263,7 @@ class AceConfig:
     def extent_bits(self) -> int:
         return (self.extent_rows - 1).bit_length()
 
-    # What the doorbell port and the region table, which are the DMA engine's, ask of a configuration.
+    # Required by the doorbell port and the region table, which are shared with the DMA engine.
 
     extended, extended_bits = 1, 0
     """No queue is driven by a descriptor ring."""

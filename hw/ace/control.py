@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registers, taken apart: tables to write, debug look-ups, interrupts and counters.
+"""The registers, split into interfaces: table writes, debug look-ups, interrupts and counters.
 
 s_axil -> Control -> command path, tables, chunk path, supervision, links; their counts and interrupts -> Control.
 """
@@ -37,7 +37,7 @@ class Control(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-        Software waits until the sweep is over.
+        Software waits until the sweep is done.
     bus : ``In(AxiLiteSignature)``
     communicator : ``Out(CommunicatorWrite)``
     commands : ``Out(CommandRegisters)``, tables : ``Out(TableRegisters)``, chunks : ``Out(ChunkRegisters)``
@@ -45,10 +45,10 @@ class Control(wiring.Component):
         Table writes and debug look-ups of each subsystem.
     standing : ``In(StandingSignature)``, work : ``In(WorkSignature)``
     chunk_counts : ``In(ChunkCounts)``, network_counts : ``In(NetworkCounts)``
-        By how much counters rise in this cycle.
+        Increments of the counters in this cycle.
     interrupts : ``In(OperationInterrupts)``, end : ``In(CommunicatorEnd)``
     irq : ``Out(1)``
-        From a register.
+        Registered.
     """
 
     def __init__(self, config):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command means: checks it against the tables and works out the numbers that its chunks have in common.
+"""The decoder: checks a command against the tables and computes the values that its chunks share.
 
 Intake -> Decoder -> Operations.  Latency: 20 to 60 cycles, most of them for a division of the count by the ranks; 4
 more for each part of a VARYING collective's buffers.
@@ -37,7 +37,7 @@ _UNITS = COUNT_WIDTH + 2 - _COLUMN_BITS + 1
 
 
 def directory_layout(config):
-    """Where a collective's programs are, or their tables of roles."""
+    """Addresses of a collective's programs, or of their tables of roles."""
     return data.StructLayout({"plus": config.program_bits, "minus": config.program_bits, "both": 1, "valid": 1})
 
 
@@ -67,7 +67,7 @@ class RegionWrite(wiring.Signature):
 
 
 class Decoder(wiring.Component):
-    """Look at one command at a time.
+    """Decode one command at a time.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Decoder(wiring.Component):
         Only if the accelerator is ``varying``.
     o : ``Out(stream.Signature(verdict_layout))``
     standing : ``In(StandingSignature)``
-        A command for a communicator that is stopped has its status.
+        A command for a stopped communicator completes with the communicator's status.
     pending : ``Out(DecodingQueues)``, looking : ``Out(ActivitySignature)``
         The queue whose command is being decoded, and the communicator that it names.
     """
@@ -141,7 +141,7 @@ class Decoder(wiring.Component):
         ]
         size = Signal(2)                                            # log2 of bytes per element
         bytes_ = _any(word.dtype, BYTE_FLOATS) if config.fp8 else C(0, 1)
-        # Known from FORM on.
+        # Valid from state FORM on.
         single, double = ([dtype for dtype in DType if dtype.info.bytes == length and dtype not in BYTE_FLOATS]
                           for length in (1, 2))
         m.d.sync += size.eq(Mux(_any(word.dtype, single) | bytes_, 0, Mux(
@@ -149,16 +149,16 @@ class Decoder(wiring.Component):
         to_root = _any(word.collective, those(lambda info: info.to_root))
         roles, outside = self._roles(m, word, shape, mirrored=to_root, ordered=ordered)
 
-        length = Signal(LENGTH_WIDTH, reset_less=True)              # count elements
+        length = Signal(LENGTH_WIDTH, reset_less=True)              # bytes of ``count`` elements
         quotient, rest = Signal(_UNITS, reset_less=True), Signal(9, reset_less=True)
         steps = Signal(range(max(_UNITS, 9) + 1))
         shard = Signal(LENGTH_WIDTH, reset_less=True)
         whole, addend, factor = (Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True),
                                  Signal(8, reset_less=True))        # all shards
         limits = {side: Signal(LENGTH_WIDTH, name=f"{side}_limit") for side in ("src", "dst")}
-        # These follow what they are made of by a cycle or two, and are looked at later.
+        # These lag their operands by one or two cycles; they are used later.
         halfway, half = Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True)
-        bases, rooms = {}, {}                                       # where a buffer begins; bytes to its region's end
+        bases, rooms = {}, {}                                       # start of a buffer; bytes to its region's end
         for side in ("src", "dst"):
             region, offset = getattr(self, side).entry, word[f"{side}_offset"] << size
             bases[side] = Signal(config.address_width, name=f"{side}_base", reset_less=True)
@@ -249,7 +249,7 @@ class Decoder(wiring.Component):
                 with m.Else():
                     m.next = "DIVIDE"
             with m.State("DIVIDE"):
-                # A restoring division, a bit each cycle; what is left over makes the shards one column longer.
+                # A restoring division, one bit per cycle; a remainder makes the shards one column longer.
                 with m.If(steps == 0):
                     m.d.sync += shard.eq((quotient + (rest != 0)) << _COLUMN_BITS)
                     m.next = "MULTIPLY"
@@ -301,7 +301,7 @@ class Decoder(wiring.Component):
                     m.next = "BOUNDS"
             with m.State("BOUNDS"):
                 with m.If(~barrier & some & (status == Status.OK)):
-                    for side in ("dst", "src"):  # the later assignment wins: sources are judged first
+                    for side in ("dst", "src"):  # the later assignment wins: errors of the source take precedence
                         region = getattr(self, side).entry
                         right = region.readable if side == "src" else region.writable
                         named = word[f"{side}_region"][config.region_bits:].any()
@@ -348,9 +348,9 @@ class Decoder(wiring.Component):
         return m
 
     def _roles(self, m, word, shape, *, mirrored, ordered):
-        """Offsets in the two tables of roles, a cycle late, and whether the root is no rank of the communicator."""
+        """Offsets in the two tables of roles, a cycle later, and whether the root is no rank of the communicator."""
         at, root, beyond, dimensions = 0, [], [], self.config.dimensions
-        # The root's coordinates, whether they are there, and neighbours.
+        # The root's coordinates, whether they exist, and the neighbours.
         domain = "sync" if self.config.timing.registered_root else "comb"
         shifts = [Signal(range(2 * ROOT_WIDTH), name=f"shift_{number}") for number in range(dimensions)]
         for number in reversed(range(dimensions)):
@@ -365,7 +365,7 @@ class Decoder(wiring.Component):
         m.d[domain] += outside.eq(Cat(beyond).any())
         same, behind, ahead = (Signal(dimensions, name=name) for name in ("same", "behind", "ahead"))
         for number, where in enumerate(root):
-            # Without a difference, which would be one more adder in a row. Neighbours are so round the end as well.
+            # Compared without a difference, which would add an adder in series. Neighbours wrap around as well.
             place, last = shape.place[number], shape.sizes[number]
             before, after = (Signal(ROOT_WIDTH, name=f"{name}_{number}", reset_less=True)
                              for name in ("before", "after"))
@@ -379,7 +379,7 @@ class Decoder(wiring.Component):
                 m.d.comb += [behind[number].eq(place < where), ahead[number].eq(place < where)]
         found = {}
         for field in ("plus", "minus"):
-            # Counted downward, the last rank is the one behind the root.
+            # Downward, the last rank of the chain is the one behind the root.
             far = Mux(mirrored if field == "plus" else ~mirrored, behind, ahead)
             found[field] = Signal(5, name=f"{field}_role")
             with m.Switch(Cat(same, far)):
@@ -392,6 +392,6 @@ class Decoder(wiring.Component):
 
 
 def _any(value, among):
-    """Whether ``value`` is one of them."""
+    """Whether ``value`` is one of ``among``."""
     equal = [value == int(one) for one in among]
     return equal[0] if len(equal) == 1 else Cat(equal).any()

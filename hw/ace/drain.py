@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the SRAM to memory: bytes from lane 0 of a beat on, put at any address; and completion words between them.
+"""Moves from the SRAM to memory: bytes from lane 0 of a beat, to any address; and completion words between them.
 
 Move -> Bursts -> Drain -> AW; Sram -> Divide -> NarrowBeats -> Drain -> W; B -> Drain.  Latency: 3 cycles from a move
 to AWVALID, 27 from a read of the SRAM to WVALID, 7 without averages.  Throughput: one beat of the SRAM or of W per
@@ -31,57 +31,57 @@ __all__ = ["Drain", "DrainCounts", "reads_under_way"]
 WORD_BYTES = 8
 
 WRITES = 512
-"""Bursts whose response may be missing: as many as go out, of a beat each, in the time that a slow memory takes."""
+"""Default limit of outstanding bursts: those issued, one beat each, during the latency of a slow memory."""
 
 BURSTS = 32
-"""Bursts whose address may be ahead of their data."""
+"""Bursts whose address may be issued ahead of their data."""
 
 MOVES = 4
 """Moves that wait for their turn at the SRAM."""
 
 SLACK = 4
-"""Beats that may wait behind the SRAM besides those that are on their way."""
+"""Beats that may wait behind the SRAM besides those in flight."""
 
 PLACES = 4
-"""Beats that may wait for W in LUT RAM, so that no path runs from WREADY to the stages before."""
+"""Beats that may wait for W in LUT RAM, which keeps WREADY out of the timing paths of earlier stages."""
 
 
 def reads_under_way(config):
-    """Beats on their way from the SRAM or waiting behind it, so that one is read in each cycle."""
-    # The SRAM, the divider, the converter, the queue, and the place given back.
+    """Beats in flight from the SRAM or waiting behind it, enough to read one in each cycle."""
+    # The SRAM, the divider, the converter, the queue, and the return of the credit.
     way = (config.sram_latency + config.avg * Divide.LATENCY + NarrowBeats.LATENCY + 1
            + 1 + config.timing.registered_drain_credits)
     return 1 << (way + SLACK - 1).bit_length()
 
 
 class DrainCounts(wiring.Signature):
-    """What Drain counts, each of the cycle before: ``write_bytes`` of the move that was taken, else 0; ``chunks``, a
-    chunk has ended; ``unexpected``, a response was dropped that nothing had asked for."""
+    """Counts of Drain, each of the previous cycle: ``write_bytes`` of the accepted move, otherwise 0; ``chunks``, a
+    chunk has completed; ``unexpected``, an unexpected response was dropped."""
 
     def __init__(self, config):
         super().__init__({"write_bytes": Out(range(config.chunk_bytes + 1)), "chunks": Out(1), "unexpected": Out(1)})
 
 
 class Drain(wiring.Component):
-    """Read moves in order from the SRAM, rotate the beats, join each with the one before, and write them to memory.
+    """Read moves in order from the SRAM, rotate the beats, join each with the previous one, and write them to memory.
 
-    Elements are divided first, if the move has ``divide``. Then FP32 becomes 16-bit floats or FP8, if it has ``widen``,
-    and its ``bytes`` is what is left.
+    Elements of a move with ``divide`` are divided first. With ``widen``, FP32 is then converted to 16-bit floats or
+    FP8; the move's ``bytes`` counts the converted bytes.
 
     Parameters
     ----------
     config : AceConfig
     writes : int
-        Bursts without a response at most.
+        Maximum outstanding bursts.
 
     Members
     -------
     i : ``In(stream.Signature(move_layout))``
     words : ``In(CompletionWords)``
-        Taken between bursts, before moves. Responses are of the cycle before.
+        Accepted between bursts, before moves. Responses are those of the previous cycle.
     read : ``Out(SramReadSignature)``, memory : ``Out(MemoryWrite)``
     done : ``Out(MoverDone)``
-        The last response to a chunk's moves came in the cycle before.
+        The last response to a chunk's moves came in the previous cycle.
     counts : ``Out(DrainCounts)``
     """
 
@@ -103,7 +103,7 @@ class Drain(wiring.Component):
             "lane": lane_bits, "end_lane": lane_bits, "word": 1,
         })
 
-        # Each move goes two ways: to the SRAM, and to memory.
+        # Each move has two parts: reads of the SRAM, and writes to memory.
         m.submodules.bursts = bursts = Bursts(config)
         self._reading = data.StructLayout({
             "address": config.sram_bits, "left": range(config.chunk_beats), "widen": 1, "dtype": TYPE_WIDTH,
@@ -129,13 +129,13 @@ class Drain(wiring.Component):
         return m
 
     def _read(self, m, moves):
-        """Read what there is a place for, and make of it what memory is to have."""
+        """Read beats for which an entry is free, and convert them to the beats that memory receives."""
         config = self.config
         m.submodules.beats = beats = Queue(config.data_width, depth=reads_under_way(config))
         m.submodules.credit = credit = CreditCounter(reads_under_way(config), max_take=1)
         m.submodules.narrow = narrow = NarrowBeats(config)
 
-        # Only the last part of a beat needs a place.
+        # Only the last part of a beat takes an entry.
         move, some, over, taken = Signal(self._reading), Signal(), Signal(), Signal()
         quarter, step = Signal(2), Signal(2)
         kind, dtype, grows = Signal(kind_layout()), known(config, move.dtype), widens(config, move)
@@ -158,7 +158,7 @@ class Drain(wiring.Component):
         value, behind = self.read.data, config.sram_latency
         if config.avg:
             m.submodules.divide = divide = Divide(config.data_width)
-            # The divisor is wanted a cycle before the beat.
+            # The divider takes the divisor a cycle before the beat.
             ahead = config.sram_latency - 1
             m.d.comb += [
                 divide.divisor.eq(delayed(m, move.divide, ahead, name="divide")),
@@ -176,7 +176,7 @@ class Drain(wiring.Component):
         return beats.o
 
     def _issue(self, m, bursts):
-        """One burst after the other to AW, to those whose data is to come, and to those whose response is."""
+        """Issue one burst after the other on AW, and queue it for its data and for its response."""
         burst, word, memory = bursts.payload, self.words.payload, self.memory
         m.submodules.writing = writing = Queue(self._writing, depth=BURSTS)
         m.submodules.texts = texts = Queue(8 * WORD_BYTES, depth=BURSTS)
@@ -216,12 +216,13 @@ class Drain(wiring.Component):
         return writing.o, texts.o, answers.o
 
     def _write(self, m, writing, texts, beats):
-        """Beat by beat of the bursts: the next one of the SRAM rotated, joined with the one before, and strobes."""
+        """For each beat of a burst: rotate the next beat of the SRAM, join it with the previous one, compute
+        strobes."""
         config, lanes = self.config, self.config.beat_bytes
         m.submodules.out = out = Queue(
             data.StructLayout({"data": config.data_width, "strb": lanes, "last": 1}), depth=PLACES)
 
-        # -- Stage 1: the burst, and how far it is.
+        # -- Stage 1: the burst, and its next beat.
         burst, some, number = Signal(self._writing), Signal(), Signal(range(burst_bytes(config) // lanes))
         opposite = Signal.like(burst.lane)          # as ``lane``, every bit inverted
         starts, final, over, take, step, advance = (Signal(name=name) for name in (
@@ -238,9 +239,9 @@ class Drain(wiring.Component):
         with m.If(step):
             m.d.sync += number.eq(Mux(final, 0, number + 1))
 
-        # -- Stage 2: the beat rotated, the one before it, and masks. A word leaves the beats as they are.
+        # -- Stage 2: the rotated beat, the previous one, and masks. A word leaves the beats unchanged.
         now, before = (Signal(config.data_width, reset_less=True, name=name) for name in ("now", "before"))
-        below = Signal(lanes, reset_less=True)      # lanes taken from the beat before
+        below = Signal(lanes, reset_less=True)      # lanes taken from the previous beat
         strobes = Signal(lanes, reset_less=True)
         word, is_word = Signal(8 * WORD_BYTES, reset_less=True), Signal()
         emit, last = Signal(), Signal()
@@ -265,7 +266,7 @@ class Drain(wiring.Component):
         ]
 
     def _respond(self, m, answers):
-        """Responses come in the order of the addresses; those that nobody asked for are dropped."""
+        """Responses arrive in the order of the addresses; unexpected ones are dropped."""
         answer = answers.payload
         failed, error = Signal(), Signal()
         m.submodules.outstanding = outstanding = Outstanding(self.writes)

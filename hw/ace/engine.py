@@ -10,8 +10,8 @@
                      |         m_axi  |         |
                      +------> Supervision <-----+
 
-After ACE (Rashidi et al., ISCA'21). Latency and throughput of each part are told in its file; payload moves one beat
-per cycle in each of fill, receive, transmit and drain.
+After ACE (Rashidi et al., ISCA'21). Each part's file gives its latency and throughput; payload moves one beat per
+cycle in each of fill, receive, transmit and drain.
 """
 
 from amaranth import *
@@ -40,8 +40,8 @@ class AceEngine(wiring.Component):
     ----------
     config : AceConfig
     first_chunk : int
-        Number of a communicator's first chunk, the same on all ranks: simulations begin shortly before numbers
-        wrap with it.
+        Number of a communicator's first chunk, the same on all ranks: simulations start shortly before the numbers
+        wrap.
 
     Members
     -------
@@ -54,9 +54,9 @@ class AceEngine(wiring.Component):
     tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
         Links; port ``2 * d`` is on the side of rising coordinates of dimension ``d``, ``2 * d + 1`` on the other.
     link_down : ``Out(ports)``
-        The link was given up.
+        The link is DOWN.
     put_tx, put_rx : ``In`` and ``Out``, arrays of ``stream.Signature(flit_layout)``
-        Packets of the links' channel 1, where there is one.
+        Packets of the links' channel 1, if present.
     irq : ``Out(1)``
     """
 
@@ -103,7 +103,7 @@ class AceEngine(wiring.Component):
         wires.connect("chunks.programs", "tables.programs")
         wires.connect("chunks.shares", "tables.shares")
         if config.varying:
-            # The movers first: what they move holds up a chunk.
+            # The movers first: a chunk waits for them.
             for side in ("send_extents", "receive_extents"):
                 wires.connect(f"chunks.{side}", f"tables.{side}[0]")
                 wires.connect(f"command.{side}", f"tables.{side}[1]")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extents table: how many elements each rank's part of a buffer has, and where it begins, for collectives whose
-parts are of different lengths.
+"""The extents table: length and start of each rank's part of a buffer, for collectives with parts of different lengths.
 
 Registers -> Extents -> decoder, movers' address generators.  Latency: 1 cycle from a request to its extent.
 Throughput: one extent per cycle of send buffers, and one of receive buffers.
@@ -15,7 +14,7 @@ from .config import COUNT_WIDTH, OFFSET_WIDTH
 __all__ = ["ExtentLayout", "ExtentRead", "ExtentWrite", "Extents"]
 
 ExtentLayout = data.StructLayout({"count": COUNT_WIDTH, "displacement": OFFSET_WIDTH})
-"""A part of a buffer: ``count`` elements from the one of number ``displacement`` on."""
+"""A part of a buffer: ``count`` elements, starting at element ``displacement``."""
 
 
 class ExtentRead(wiring.Signature):
@@ -41,7 +40,7 @@ class ExtentWrite(wiring.Signature):
 
 
 class Extents(wiring.Component):
-    """Keep ``extent_rows`` rows, each with an extent of a send buffer and one of a receive buffer.
+    """Store ``extent_rows`` rows, each with an extent of a send buffer and one of a receive buffer.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ class Extents(wiring.Component):
     -------
     write : ``In(ExtentWrite)``
     sends, receives : ``In(ExtentRead).array(2)``
-        The first goes first.
+        The first has priority.
     """
 
     def __init__(self, config):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends a communicator, and how all its ranks come to know.
+"""Faults: detects the cause that ends a communicator, and reports it to all ranks.
 
 Links, fill, drain, registers, watchdog, neighbours -> Faults -> Standing, and ABORT packets -> Transmit.  Latency: 3
-cycles for each communicator that is looked at, and 2 for each FSM, from a cause here to the end; 1 from an ABORT.
+cycles for each communicator of the scan, and 2 for each FSM, from a cause here to the end; 1 from an ABORT.
 """
 
 from amaranth import *
@@ -35,7 +35,8 @@ class Revoke(EventSignature):
 
 
 class RecordLookup(wiring.Signature):
-    """Debug look-up: the registers drive ``communicator``; ``record``, of why it ended, follows in the same cycle."""
+    """Debug look-up: the registers drive ``communicator``; ``record``, the cause of its end, follows in the same
+    cycle."""
 
     def __init__(self, config):
         super().__init__({"communicator": Out(config.communicator_bits), "record": In(RecordLayout)})
@@ -44,8 +45,8 @@ class RecordLookup(wiring.Signature):
 class AbortSend(wiring.Signature):
     """An ABORT to be sent at several ports.
 
-    Faults drives ``valid``, a bit for each port, and holds the rest until every port has taken the packet. Transmit
-    drives ``taken``: ports that take theirs in this cycle. A port whose packet is not taken is stalled, others not.
+    Faults drives ``valid``, a bit for each port, and holds the other fields until every port has accepted the packet.
+    Transmit drives ``taken``: ports that accept the packet in this cycle. A stalled port does not stall the others.
 
     Members
     -------
@@ -62,10 +63,10 @@ class AbortSend(wiring.Signature):
 
 
 class Faults(wiring.Component):
-    """The first cause ends the communicator: later ones, and other ranks' records, change nothing.
+    """The first cause ends the communicator: later causes, and other ranks' records, have no effect.
 
-    The record goes to both neighbours in each dimension, whose accelerators do the same: it floods all ranks that links
-    which work lead to. With two causes at a time, some ranks have the record of one and some that of the other.
+    The record goes to both neighbours in each dimension, which forward it in turn: it floods all ranks reachable over
+    working links. With two simultaneous causes, some ranks have the record of one and some that of the other.
 
     Parameters
     ----------
@@ -75,21 +76,21 @@ class Faults(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     write : ``In(CommunicatorWrite)``
-        The entry's causes are forgotten.
+        Clears the entry's causes.
     standing : ``In(StandingSignature)``, work : ``In(WorkSignature)``
     down : ``In(ports)``
-        Links that are down.
+        Links in state DOWN.
     unread, unwritten : ``In(ChunkFailed)``, revoke : ``In(Revoke)``, late : ``In(LateSignature)``
     aborts : ``In(AbortReceived)``
         Causes.
     end : ``Out(CommunicatorEnd)``
-    reporting : ``Out(ActivitySignature)``
+    Ended communicators whose ABORTs have not all been sent.
         Ended, and their ABORTs are still here.
     abort : ``Out(AbortSend)``
     fsm : ``Out(FsmLookup)``
-        One FSM after the other, in every other cycle; else that of ``shown``.
+        One FSM after the other, in every other cycle; otherwise that of ``shown``.
     shown : ``In(FsmLookup)``
-        The FSM that software looks at, 2 cycles ago.
+        The FSM that software selected, 2 cycles ago.
     record : ``In(RecordLookup)``
     """
 
@@ -126,7 +127,7 @@ class Faults(wiring.Component):
             records.read[1].addr.eq(self.record.communicator), self.record.record.eq(records.read[1].data),
         ]
 
-        # -- The pool shows an FSM to software in one cycle, and in the next one to the search.
+        # -- The pool's look-up port serves software and the search in alternate cycles.
         turn, fsm = Signal(), Signal(config.fsm_bits)
         seen = Signal(state_layout(config), reset_less=True)
         m.d.sync += [turn.eq(~turn), seen.eq(self.fsm.state)]
@@ -187,7 +188,7 @@ class Faults(wiring.Component):
                 with m.Elif(turn):
                     m.next = "WEIGH"
             with m.State("WEIGH"):
-                # The oldest chunk; of a link that is down, the oldest that uses it.
+                # Prefer the oldest chunk; if a link is down, the oldest chunk on that link.
                 better = (record.status == Status.LINK_DOWN) & matches & ~matched
                 worse = (record.status == Status.LINK_DOWN) & ~matches & matched
                 with m.If(mine & (~found | better | ((older < 0) & ~worse))):
@@ -208,7 +209,7 @@ class Faults(wiring.Component):
                     m.d.sync += reporting.bit_select(number, 1).eq(0)
                     m.next = "LOOK"
 
-        # -- An ABORT cannot wait.
+        # -- A received ABORT cannot be stalled.
         came, end = self.aborts.payload, self.end.payload
         m.d.comb += [
             end.communicator.eq(Mux(self.aborts.valid, came.communicator, number)),
@@ -222,7 +223,7 @@ class Faults(wiring.Component):
         return m
 
     def _failures(self, m, event, number, *, name):
-        """Communicators with one, and the first one's chunk of ``number``."""
+        """Communicators with a failure, and the chunk of the first failure of communicator ``number``."""
         failed = Signal(self.config.communicators, name=name)
         m.submodules[f"{name}_chunks"] = chunks = Table(
             SEQUENCE_WIDTH, depth=self.config.communicators, reads=1, init=None)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From memory to the SRAM: bytes from any address, put from lane 0 of a beat on.
+"""Moves from memory to the SRAM: bytes from any address, to lane 0 of a beat and on.
 
 Move -> Bursts -> AR; R -> Fill -> WidenBeats -> Sram.  Latency: 3 cycles from a move to ARVALID, 6 from a beat on R to
-its write.
-Throughput: one beat of R per cycle, also when moves are short.
+its write.  Throughput: one beat of R per cycle, also when moves are short.
 """
 
 from amaranth import *
@@ -26,15 +25,15 @@ from .sram import SramWriteSignature
 __all__ = ["Fill", "FillCounts"]
 
 READS = 512
-"""Beats that are kept in flight: as many as come in the time that a slow memory takes."""
+"""Default number of beats in flight: those that arrive within the latency of a slow memory."""
 
 PLACES = 4
-"""Beats that may wait for the SRAM in LUT RAM, so that no path runs from its arbiter to the stages before."""
+"""Beats that may wait for the SRAM in LUT RAM, which keeps its arbiter out of the timing paths of earlier stages."""
 
 
 class FillCounts(wiring.Signature):
-    """What Fill counts, each of the cycle before: ``read_bytes`` of the move that was taken, else 0; ``unexpected``, a
-    beat of R was dropped that nothing had asked for."""
+    """Counts of Fill, each of the previous cycle: ``read_bytes`` of the accepted move, otherwise 0; ``unexpected``, an
+    unexpected beat of R was dropped."""
 
     def __init__(self, config):
         super().__init__({"read_bytes": Out(range(config.chunk_bytes + 1)), "unexpected": Out(1)})
@@ -43,16 +42,17 @@ class FillCounts(wiring.Signature):
 class Fill(wiring.Component):
     """Read moves in order, rotate the beats, join each with the next one, and write whole beats to the SRAM.
 
-    A place for each beat is reserved before it is asked for: R never waits. The last beat of a move does not wait for
-    the next move. Lanes behind a move's last byte are written too, with anything. Of a move with ``widen``, 16-bit
-    floats and FP8 become FP32, which takes two or four times the beats; the last of them only if it has any bytes.
+    A buffer entry is reserved for each beat before its burst is issued, so R never stalls. The last beat of a move does
+    not wait for the next move. Lanes after a move's last byte are written with undefined values. In a move with
+    ``widen``, 16-bit floats and FP8 become FP32, which takes two or four times the beats; beats without any of the
+    move's bytes are not written.
 
     Parameters
     ----------
     config : AceConfig
     reads : int
-        Beats in flight at most, and so the full rate as long as memory answers within as many cycles; a burst
-        at least.
+        Maximum beats in flight, at least a burst: the full rate is reached if memory responds within this number of
+        cycles.
 
     Members
     -------
@@ -60,7 +60,7 @@ class Fill(wiring.Component):
     memory : ``Out(MemoryRead)``
     write : ``Out(SramWriteSignature)``
     done : ``Out(MoverDone)``
-        A chunk's last beat was written in the cycle before.
+        A chunk's last beat was written in the previous cycle.
     counts : ``Out(FillCounts)``
 
     Raises
@@ -103,12 +103,12 @@ class Fill(wiring.Component):
         return m
 
     def _issue(self, m, bursts, waiting):
-        """Ask for a burst once all its beats have a place, and remember it."""
+        """Issue a burst once entries for all its beats are free, and queue it for its data."""
         burst, entry = bursts.payload, waiting.payload
         m.submodules.credit = self._credit = credit = CreditCounter(self.reads, max_take=self.burst_beats)
         free, fits, reads = Signal(), Signal(), Signal()
         if self.config.timing.registered_read_credits:
-            # What fits does so in the next cycle too, unless it has gone.
+            # A burst that fits also fits in the next cycle, unless it was issued.
             m.d.sync += fits.eq((credit.available > burst.len) & bursts.valid & ~bursts.ready)
         else:
             m.d.comb += fits.eq(credit.available > burst.len)
@@ -137,7 +137,7 @@ class Fill(wiring.Component):
             m.d.sync += self.memory.arvalid.eq(0)
 
     def _rotate(self, m, waiting):
-        """Each beat of R with the burst it belongs to, its first byte in lane 0. An empty burst goes on as a beat."""
+        """Pair each beat of R with its burst, and rotate its first byte to lane 0. An empty burst passes as a beat."""
         config, burst = self.config, waiting.payload
         m.submodules.beats = beats = Queue(
             data.StructLayout({"data": config.data_width, "error": 1}), depth=self.reads,
@@ -179,7 +179,7 @@ class Fill(wiring.Component):
         return now, now_valid, ready
 
     def _join(self, m, now, now_valid, now_ready):
-        """Lanes that a beat lacks come from the next one, where the move has one."""
+        """Take the missing lanes of a beat from the move's next beat."""
         config, lanes = self.config, self.config.beat_bytes
         m.submodules.out = out = Queue(filled_layout(config), depth=PLACES, output_register=True)
         filled = out.o
@@ -224,7 +224,7 @@ class Fill(wiring.Component):
 
     def _beat_layout(self):
         """A rotated beat. ``emits``: it is written to ``address``; with lanes of the next beat, if ``needs``. ``over``:
-        the last one of its move."""
+        last beat of its move."""
         config = self.config
         return data.StructLayout({
             "data": config.data_width, "error": 1, "lane": (config.beat_bytes - 1).bit_length(), "emits": 1,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One FSM: takes a chunk through the phases of its program, packet by packet.
+"""One FSM: executes the program of a chunk, phase by phase and packet by packet.
 
-Chunker -> Fsm -> Transmit, and back from Receive.  Throughput: a packet per 2 cycles; with each send 8 cycles more,
+Chunker -> Fsm -> Transmit, and back from Receive.  Throughput: a packet per 2 cycles; 8 more cycles for each send,
 which other FSMs use.
 
 ::
@@ -23,20 +23,20 @@ from .words import Waits
 __all__ = ["Fsm", "FsmLookup", "FsmsBusy", "StepKind", "fetched_layout", "state_layout"]
 
 UNREAD_WIDTH = 4
-"""Of the packets that are issued and not read from the SRAM: Transmit holds a few only."""
+"""Bits of the count of packets that are issued and not yet read from the SRAM: Transmit holds only a few."""
 
 
 class StepKind(enum.Enum, shape=2):
-    """What an FSM asks of the pool."""
+    """An FSM's requests to the pool."""
 
     PHASE = 0
     SEND = 1
     FINISH = 2
-    """Its chunk is through."""
+    """The chunk has completed all phases."""
 
 
 def fetched_layout(config):
-    """A phase or a send out of the program, in beats: ``source`` is an address in the SRAM, ``target`` in a slot."""
+    """A phase or a send of the program, in beats: ``source`` is an address in the SRAM, ``target`` one in a slot."""
     return data.StructLayout({
         "port": range(config.ports), "span": config.chunk_beat_bits + 1, "sends": STEP_WIDTH, "receives": STEP_WIDTH,
         "granted": STEP_WIDTH,
@@ -46,7 +46,7 @@ def fetched_layout(config):
 
 
 def state_layout(config):
-    """What software may know of an FSM."""
+    """State of an FSM for software."""
     return data.StructLayout({
         "busy": 1, "wants": 1, "granted": 1, "ready": 1, "phase": PHASE_WIDTH, "port": 3, "waits": 3,
         "communicator": config.communicator_bits, "sequence": SEQUENCE_WIDTH, "sent": STEP_WIDTH,
@@ -57,7 +57,7 @@ def state_layout(config):
 class FsmLookup(wiring.Signature):
     """Debug look-up: the reader drives ``fsm``, and ``state`` follows.
 
-    In the same cycle from the pool, for Faults; two cycles later from Faults, for the registers.
+    The pool responds to Faults in the same cycle; Faults responds to the registers two cycles later.
     """
 
     def __init__(self, config):
@@ -72,7 +72,7 @@ class FsmsBusy(wiring.Signature):
 
 
 class Fsm(wiring.Component):
-    """Walk through one program at a time.
+    """Execute one program at a time.
 
     Parameters
     ----------
@@ -81,32 +81,32 @@ class Fsm(wiring.Component):
     Members
     -------
     start : ``In(1)``, chunk : ``In(chunk_layout)``
-        Only while it is not busy.
+        ``start`` is asserted only while the FSM is not busy.
     busy : ``Out(1)``
     slot : ``Out``, arithmetic : ``Out``, piece_beats : ``Out``
-        Of its chunk.
+        Of the FSM's chunk.
     step : ``Out(1)``, step_kind : ``Out(StepKind)``, step_address : ``Out``, step_taken : ``In(1)``
-        Asks for a word of the program, or to be let go.
+        Requests a word of the program, or the end of the chunk.
     phase_valid, send_valid : ``In(1)``, fetched : ``In(fetched_layout)``
-        The word it asked for.
+        The requested word.
     entered : ``Out(1)``
-        In the first cycle of a phase: GRANTs that came before are to be looked up.
+        First cycle of a phase: the pool looks up GRANTs that arrived before.
     inside : ``Out(1)``
-        In a phase: GRANTs for it are to be told at once.
+        In a phase: GRANTs for it are forwarded at once.
     granted_valid : ``In(1)``, granted : ``In``
         Receives of this phase that the receiver has granted.
     offer : ``Out(1)``, port, address, header : ``Out``, taken : ``In(1)``
-        A packet that may be sent. Withdrawn only by being taken.
+        A packet that may be sent. The offer is held until ``taken``.
     read : ``In(1)``
         A packet of this FSM has been read from the SRAM.
     landed : ``In(1)``, beats : ``In``
-        So many beats, less one, came for it.
+        ``beats`` + 1 beats for the FSM's chunk have arrived.
     signal : ``Out(1)``, signal_payload : ``Out(signal_layout)``, signal_taken : ``In(1)``
         A GRANT for its upstream neighbour.
     stopped : ``In(1)``
-        Its chunk is let go: packets that are taken are still read, and nothing else is done with it.
+        The chunk is dropped: packets already taken are still read; nothing else happens.
     epoch : ``In``
-        Of its communicator.
+        Of the FSM's communicator.
     state : ``Out(state_layout)``
     """
 
@@ -139,8 +139,8 @@ class Fsm(wiring.Component):
         m.d.comb += [self.slot.eq(chunk.slot), self.arithmetic.eq(chunk.arithmetic),
                      self.piece_beats.eq(chunk.piece_beats), self.step_address.eq(address), self.port.eq(current.port)]
 
-        # -- What has come in this phase.
-        came = Signal(config.chunk_beat_bits + 1)          # beats of the receive under way
+        # -- Received data of this phase.
+        came = Signal(config.chunk_beat_bits + 1)          # beats of the receive in progress
         after = Signal(config.chunk_beat_bits + 2)
         m.d.comb += after.eq(came + self.beats + 1)
         with m.If(self.landed):
@@ -149,7 +149,7 @@ class Fsm(wiring.Component):
             with m.Else():
                 m.d.sync += came.eq(after)
 
-        # -- The next packet of the send, and whether it may go.
+        # -- The next packet of the send, and whether it may be sent.
         offset = Signal(config.chunk_beat_bits + 1)        # beats of the send that are issued
         left = Signal(config.chunk_beat_bits + 1)
         length = Signal(range(config.packet_beats + 1))
@@ -158,7 +158,7 @@ class Fsm(wiring.Component):
         m.d.comb += [
             length.eq(Mux(left > config.packet_beats, config.packet_beats, left)),
             may.eq(sent < granted),
-            # A packet's worth: the last of a piece has come only where the whole piece counts as received.
+            # Data for one packet: the last packet of a piece has arrived only when the whole piece counts as received.
             there.eq((received >= current.need)
                      | ((received + 1 == current.need) & (came >= offset + config.packet_beats))),
             self.address.eq(current.source),
@@ -168,7 +168,7 @@ class Fsm(wiring.Component):
             self.header.offset.eq(current.target), self.header.beats.eq(length - 1),
             self.header.reduce.eq(current.reduce),
         ]
-        # A send of no beats is none: no header tells of it.
+        # A send without beats has no packet.
         m.d.sync += self.offer.eq(sending & may & there & (left != 0) & ~self.taken)
         with m.If(self.granted_valid):
             m.d.sync += granted.eq(self.granted)
@@ -177,9 +177,9 @@ class Fsm(wiring.Component):
             m.d.sync += [current.source.eq(current.source + length), current.target.eq(current.target + length),
                          offset.eq(offset + length), left.eq(left - length)]
 
-        # -- What the neighbour upstream is granted.
+        # -- Grants to the upstream neighbour.
         safe = Signal(STEP_WIDTH)
-        more = Signal()                                    # than it has been told
+        more = Signal()                                    # than was reported to it
         header = self.signal_payload.header
         m.d.comb += [
             self.signal.eq(more),
@@ -252,7 +252,7 @@ class Fsm(wiring.Component):
                     with m.Else():
                         m.next = "SEND"
             with m.State("SETTLE"):
-                # What is granted now may overwrite what was sent, so that must have been read.
+                # The new grant permits overwriting sent data, so that data must have been read.
                 with m.If(self.stopped):
                     m.next = "LEAVING"
                 with m.Elif(unread == 0):
