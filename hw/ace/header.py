@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C header ``dmace_ace.h``: registers, commands and codes of the collectives accelerator, beside ``dmace.h``.
 
-What surrounds them is in ``dmace_ace.h.in``. C11, C++17 and CUDA, without a compiled part.
+The text around them is in ``dmace_ace.h.in``. C11, C++17 and CUDA, without a compiled part.
 """
 
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command queues: words wait here until their communicator can begin another collective.
+"""The command queues: words wait here until their communicator can start another collective.
 
 Doorbell -> Intake -> Decoder.  Latency: 4 cycles if no other queue has words.  Throughput: one word in per cycle, one
 command out per 3 cycles.
@@ -27,10 +27,10 @@ def waiting_layout(config):
 
 
 class QueueWrite(wiring.Signature):
-    """Write of one queue's configuration, from the registers to every stage that keeps a part of it.
+    """Write of one queue's configuration, from the registers to every stage that stores a part of it.
 
-    In the cycle of ``valid``, without back-pressure. ``sc_address`` is that of the completion word, a multiple of 8;
-    without ``sc_enable`` none is written.
+    In the cycle of ``valid``, without back-pressure. ``sc_address`` is the address of the completion word, a multiple
+    of 8; without ``sc_enable`` no word is written.
     """
 
     def __init__(self, config):
@@ -50,7 +50,7 @@ class QueueClear(EventSignature):
 class QueueLookup(wiring.Signature):
     """Debug look-up: the registers drive ``queue``; ``waiting`` follows in the same cycle.
 
-    ``waiting``: commands of the queue that have not begun, the one in the decoder among them.
+    ``waiting``: commands of the queue that have not started, including the one in the decoder.
     """
 
     def __init__(self, config):
@@ -58,14 +58,14 @@ class QueueLookup(wiring.Signature):
 
 
 class Refusal(EventSignature):
-    """A word was refused: in the cycle in which the doorbell transfers it. ``payload.status`` says why."""
+    """A word was refused, in the cycle in which the doorbell transfers it. ``payload.status``: the reason."""
 
     def __init__(self, config):
         super().__init__(data.StructLayout({"queue": config.queue_bits, "status": 8}))
 
 
 class Admission(wiring.Signature):
-    """Which commands may begin, and which are still to come: levels, without handshake.
+    """Which commands may start, and which are pending: levels, without handshake.
 
     Members
     -------
@@ -88,9 +88,9 @@ class DecodingQueues(wiring.Signature):
 
 
 class Intake(wiring.Component):
-    """Hold ``queue_depth`` words for each queue.
+    """Store ``queue_depth`` words for each queue.
 
-    A queue whose oldest command cannot begin yet does not keep the others waiting: else two ranks whose queues name
+    A queue whose oldest command cannot start yet does not block the others: otherwise two ranks whose queues name
     communicators in different orders could wait for each other forever.
 
     Parameters
@@ -106,7 +106,7 @@ class Intake(wiring.Component):
         To Operations, in the same cycle.
     configure : ``In(QueueWrite)``
     clear : ``In(QueueClear)``
-        Words are taken again.
+        The queue accepts words again.
     admission : ``In(Admission)``
     decoding : ``In(DecodingQueues)``
     o : ``Out(stream.Signature(waiting_layout))``
@@ -177,7 +177,7 @@ class Intake(wiring.Component):
                 with m.Else():
                     m.d.sync += queue.eq(queue + 1)
             with m.State("OFFER"):
-                # A communicator that is not there is for the decoder to refuse.
+                # The decoder refuses commands for communicators that do not exist.
                 with m.If(self.admission.queues.bit_select(queue, 1) & (
                         self.admission.communicators.bit_select(number[:config.communicator_bits], 1)
                         | number[config.communicator_bits:].any())):

@@ -42,7 +42,7 @@ class MemoryWrite(wiring.Signature):
 
 
 class MemoryPort(wiring.Component):
-    """Bring both directions together, and drive the pins that never change.
+    """Combine both directions, and drive the constant pins.
 
     Parameters
     ----------

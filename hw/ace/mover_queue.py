@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose chunks a mover (fill or drain) has, in the order in which it moves them.
+"""The communicators of a mover's chunks (fill or drain), in the order of the moves.
 
 Chunker -> MoverQueue -> Watchdog, Transfers.  Latency: 1 cycle from a job to ``holder`` and ``stop``.  Throughput: one
 job per cycle.
@@ -25,14 +25,14 @@ class MoverDone(EventSignature):
 
 
 class MoverStatus(wiring.Signature):
-    """Who holds a mover and who waits for it: levels, driven by Chunker for Watchdog, without handshake.
+    """The communicator that holds a mover, and those that wait for it: levels, driven by Chunker for Watchdog.
 
     Members
     -------
     holder : ``Out(communicators)``
-        The communicator whose chunk is the oldest in the mover, as one bit of all.
+        The communicator of the oldest chunk in the mover, one-hot.
     blocked : ``Out(communicators)``
-        Communicators that wait for the mover while another one that is open holds it.
+        Communicators that wait for the mover while another open one holds it.
     moved : ``Out(1)``
         The oldest chunk leaves the mover in this cycle.
     """
@@ -43,7 +43,7 @@ class MoverStatus(wiring.Signature):
 
 
 class MoverQueue(wiring.Component):
-    """Jobs of a mover are done in order: its oldest job's communicator holds it, and all others wait.
+    """A mover processes jobs in order: the communicator of its oldest job holds it, and all others wait.
 
     Parameters
     ----------
@@ -52,15 +52,15 @@ class MoverQueue(wiring.Component):
     Members
     -------
     begins : ``In(communicators)``
-        Whose job the mover's address generator takes in this cycle, as one bit of all.
+        Communicator whose job the mover's address generator accepts in this cycle, one-hot.
     moved : ``In(1)``
-        The oldest job is over.
+        The oldest job is done.
     waiting : ``In(communicators)``
-        Those with a chunk that is to be moved, or is being moved.
+        Communicators with a chunk that waits for the mover, or is in it.
     stopped : ``In(communicators)``
-        Those that are ending, or revoked: waiting for what one of them does not let go is no excuse.
+        Communicators that are ending or revoked: they do not block others in the sense of the watchdog.
     stop : ``Out(1)``
-        The job that the address generator has is of one that is stopped.
+        The current job of the address generator is of a stopped communicator.
     mover : ``Out(MoverStatus)``
     """
 

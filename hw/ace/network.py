@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network side: packets from the links into chunks, and out of chunks to the links.
+"""The network side: packets from the links into chunks, and from chunks to the links.
 
 ::
 
@@ -36,11 +36,11 @@ class PacketsSignature(wiring.Signature):
     Members
     -------
     received : ``Out(ChunkLookup)``, grant : ``Out(GrantReceived)``, landed : ``Out(DataLanded)``
-        Packets that have come.
+        Received packets.
     operand : ``Out(SramReadSignature)``, result : ``Out(SramWriteSignature)``
-        Their payload; never refused.
+        Their payload; never stalled.
     sends : ``In(SendPort)``, signals : ``In(GrantPort)``
-        Packets to be sent.
+        Packets to send.
     payload : ``Out(SramReadSignature)``
         Their payload.
     """
@@ -61,7 +61,7 @@ class NetworkReports(wiring.Signature):
     Members
     -------
     progress : ``Out(ProgressSignature)``, aborts : ``Out(AbortReceived)``
-        Packets have come.
+        Communicators with received packets.
     down : ``Out(ports)``
         Links that are down: levels.
     abort : ``In(AbortSend)``
@@ -75,7 +75,7 @@ class NetworkReports(wiring.Signature):
 
 
 class NetworkCounts(wiring.Signature):
-    """What the stages of the network count."""
+    """Counts of the stages of the network."""
 
     def __init__(self, config):
         super().__init__({"receive": Out(ReceiveCounts()), "transmit": Out(TransmitCounts(config))})
@@ -91,7 +91,7 @@ class Network(wiring.Component):
     -------
     tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
     put_tx, put_rx : ``In`` and ``Out``, arrays of ``stream.Signature(flit_layout)``
-        Packets of the links' channel 1, where there is one.
+        Packets of the links' channel 1, if present.
     packets : ``Out(PacketsSignature)``
     links : ``In(LinkManagement).array(ports)``, link_down : ``Out(ports)``
     standing : ``In(StandingSignature)``, reports : ``Out(NetworkReports)``

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of the one who has been there longest, among those of the highest priority.
+"""An arbiter that grants the requester that started first, unless others outrank it.
 
 Latency: 0, ``requests`` to ``grant_onehot`` is combinational.  Throughput: one grant per cycle.
 """
@@ -12,24 +12,24 @@ __all__ = ["Oldest"]
 
 
 class Oldest(wiring.Component):
-    """Of those who request, grant the one who started first, but for who outranked it.
+    """Grant the requester that started first among those that request, subject to ``outranked``.
 
-    Who goes before whom is kept as a bit for each pair; four LUT6 deep for 32.
+    The order is stored as one bit for each pair; four LUT6 deep for 32.
 
     Parameters
     ----------
     count : int
-        How many there are.
+        Number of requesters.
 
     Members
     -------
     started : ``In(count)``
-        Who starts anew, and is the youngest from the next cycle on; at most one at a time.
+        Requester that starts now, and is the youngest from the next cycle on; at most one at a time.
     outranked : ``In(count)``
-        Before whom it goes all the same.
+        Requesters before which the one that starts is placed nevertheless.
     requests : ``In(count)``
     grant_onehot : ``Out(count)``
-        0 while nobody requests.
+        0 without a request.
     """
 
     def __init__(self, count):
@@ -39,7 +39,7 @@ class Oldest(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Of each pair, whether the one with the lower number goes first.
+        # For each pair: the one with the lower number is older.
         lower = {(one, other): Signal(init=1, name=f"older_{one}_{other}")
                  for other in range(self.count) for one in range(other)}
         for (one, other), older in lower.items():

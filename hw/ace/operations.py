@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives that have begun, from their command until their completion word.
+"""Collectives in progress, from their command to their completion word.
 
 Decoder -> Operations -> chunker, and back; Operations -> Drain (completion words).  Latency: 4 cycles from the end of
-the last chunk to the completion word if its queue has nothing older.  Throughput: one begins, one chunk begins and one
-ends per cycle; a queue is looked at every ``queues`` cycles.
+the last chunk to the completion word if its queue has nothing older.  Throughput: one collective starts, one chunk
+starts and one ends per cycle; each queue is polled every ``queues`` cycles.
 
-Each communicator has two rows: the chunks of its next collective are cut while those of the one before are under way.
+Each communicator has two rows: chunks of its next collective are cut while those of the previous one are in progress.
 """
 
 from amaranth import *
@@ -30,10 +30,11 @@ __all__ = [
 ]
 
 ROWS = 2
-"""Collectives of a communicator that have begun, at most."""
+"""Maximum collectives of a communicator in progress."""
 
 ACTIVE = 4
-"""Of a queue. The decoder has one command at a time: whose place it was has been counted when the next one is taken."""
+"""Maximum commands of a queue in progress. The decoder has one command at a time: the previous one is already counted
+when it accepts the next."""
 
 STATUS_WIDTH = 8
 
@@ -41,10 +42,9 @@ STATUS_WIDTH = 8
 def operation_layout(config):
     """A collective, ready to be cut into chunks.
 
-    ``shard_bytes``: of columns. ``half``: columns before it go up, the others down. ``piece``: columns of a chunk at
-    most, in units of 16 bytes. ``plus``, ``minus``: programs. ``src_limit``, ``dst_limit``: bytes of the buffers.
-    ``varying``: parts of the buffers are those of rows from ``row`` on of the extents table. ``size``: log2 of bytes
-    per element.
+    ``shard_bytes``: of columns. ``half``: columns before it go up, the others down. ``piece``: maximum columns of a
+    chunk, in units of 16 bytes. ``plus``, ``minus``: programs. ``src_limit``, ``dst_limit``: bytes of the buffers.
+    ``varying``: the extents table has the parts of the buffers, from ``row`` on. ``size``: log2 of bytes per element.
     """
     return data.StructLayout({
         "src_base": config.address_width, "dst_base": config.address_width,
@@ -62,7 +62,8 @@ def word_layout(config):
 
 
 def verdict_layout(config):
-    """A command that has been looked at: in which row it begins, or why it does not; ``chunks`` is 0 if none comes."""
+    """A decoded command: the row in which it starts, or the status with which it fails; ``chunks`` is 0 if it has
+    none."""
     return data.StructLayout({
         "queue": config.queue_bits, "flags": 4, "communicator": config.communicator_bits, "status": STATUS_WIDTH,
         "chunks": 1, "operation": operation_layout(config),
@@ -70,7 +71,7 @@ def verdict_layout(config):
 
 
 def row_width(config):
-    """Bits of the number of a row: the communicator, and below it which of its rows."""
+    """Bits of a row's number: the communicator, and in the low bits which of its rows."""
     return config.communicator_bits + (ROWS - 1).bit_length()
 
 
@@ -87,9 +88,9 @@ class OperationsToCut(wiring.Signature):
     Members
     -------
     begun : ``Out(communicators)``
-        Communicators with a collective of which chunks are still to be cut.
+        Communicators with a collective of which chunks remain to be cut.
     row : ``Out(communicators)``
-        In which of the communicator's two rows it is.
+        Which of the communicator's two rows it is in.
     """
 
     def __init__(self, config):
@@ -97,7 +98,7 @@ class OperationsToCut(wiring.Signature):
 
 
 class ChunkIssued(EventSignature):
-    """A chunk of ``payload.row`` was cut, and if ``payload.last``, the collective's last one. Driven by Chunker."""
+    """A chunk of ``payload.row`` was cut; ``payload.last``: the collective's last one. Driven by Chunker."""
 
     def __init__(self, config):
         super().__init__(data.StructLayout({"row": row_width(config), "last": 1}))
@@ -111,7 +112,7 @@ class ChunkEnded(EventSignature):
 
 
 class WorkSignature(wiring.Signature):
-    """Communicators with a collective that is not over, one bit each: a level, driven by Operations."""
+    """Communicators with a collective in progress, one bit each: a level, driven by Operations."""
 
     def __init__(self, config):
         super().__init__({"communicators": Out(config.communicators)})
@@ -120,9 +121,9 @@ class WorkSignature(wiring.Signature):
 class CompletionWords(wiring.Signature):
     """Completion words to be written to memory, and the responses.
 
-    A stream of ``word_layout`` from Operations to Drain, with back-pressure. Drain drives the rest: in the cycle of
-    ``done`` the oldest word was answered, with an error if ``failed`` is set too; ``queue`` is that word's. Operations
-    always takes the response.
+    A stream of ``word_layout`` from Operations to Drain, with back-pressure. Drain drives the other members: in the
+    cycle of ``done`` the oldest word's response has arrived, an error if ``failed``; ``queue`` is that word's.
+    Operations always accepts the response.
     """
 
     def __init__(self, config):
@@ -135,7 +136,7 @@ class CompletionWords(wiring.Signature):
 class CompletionLookup(wiring.Signature):
     """Debug look-up: the registers drive ``queue``; the rest follows in the same cycle.
 
-    ``count``: commands that have ended. ``status``: of the failed command. ``active``: commands in flight.
+    ``count``: completed commands. ``status``: of the failed command. ``active``: commands in progress.
     """
 
     def __init__(self, config):
@@ -144,14 +145,14 @@ class CompletionLookup(wiring.Signature):
 
 
 class OperationInterrupts(wiring.Signature):
-    """Interrupt strobes, one cycle each: a command failed; a command with the IRQ flag has ended."""
+    """Interrupt strobes, one cycle each: a command failed; a command with the IRQ flag has completed."""
 
     def __init__(self):
         super().__init__({"error": Out(1), "completion": Out(1)})
 
 
 class Operations(wiring.Component):
-    """Keep the rows, count their chunks, and end the commands of each queue in order.
+    """Store the rows, count their chunks, and complete the commands of each queue in order.
 
     Parameters
     ----------
@@ -161,22 +162,22 @@ class Operations(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     i : ``In(stream.Signature(verdict_layout))``
-        The communicator has a free row and the queue a free place.
+        The communicator has a free row and the queue a free entry.
     admission : ``Out(Admission)``
     to_cut : ``Out(OperationsToCut)``
     reads : ``In(OperationRead).array(2)``
     issued : ``In(ChunkIssued)``, ended : ``In(ChunkEnded)``
     standing : ``In(StandingSignature)``
-        Collectives of a communicator that is stopped end with its status when their chunks are over.
+        Collectives of a stopped communicator complete with its status when none of their chunks remain.
     cutting : ``In(ActivitySignature)``
-        The communicator of which a chunk is being cut.
+        The communicator whose chunk is being cut.
     work : ``Out(WorkSignature)``
     held : ``Out(ActivitySignature)``
-        Communicators with a chunk that is not over.
+        Communicators with a chunk in progress.
     configure : ``In(QueueWrite)``, clear : ``In(QueueClear)``
     refused : ``In(Refusal)``
-        The queue is in error when all before has ended; the same after a completion word that was answered with an
-        error.
+        The queue enters the error state when all earlier commands have completed; the same after an error response to a
+        completion word.
     words : ``Out(CompletionWords)``
     lookup : ``In(CompletionLookup)``
     irq : ``Out(OperationInterrupts)``
@@ -204,13 +205,13 @@ class Operations(wiring.Component):
         return m
 
     def _rows(self, m):
-        """Rows are taken alternately; chunks of the older are cut before those of the newer."""
+        """Rows are used alternately; chunks of the older are cut before those of the newer."""
         config = self.config
         rows = config.communicators * ROWS
         m.submodules.operations = table = Table(operation_layout(config), depth=rows, reads=len(self.reads), init=None)
         new = self.i.payload
         to, cutting = Signal(config.communicators), Signal(config.communicators)    # which of the two rows
-        taken, whole, empty = Signal(rows), Signal(rows), Signal(rows)              # in use; cut; have none
+        taken, whole, empty = Signal(rows), Signal(rows), Signal(rows)              # in use; all chunks cut; no chunks
         statuses = Array(Signal(STATUS_WIDTH, name=f"status_{row}") for row in range(rows))
         chunks = Array(Signal(config.slot_bits + 1, name=f"chunks_{row}") for row in range(rows))
         row = Cat(to.bit_select(new.communicator, 1), new.communicator)
@@ -236,7 +237,7 @@ class Operations(wiring.Component):
             for place in range(ROWS):
                 with m.If(empty[first + place] & (cutting[number] == place)):
                     m.d.sync += [empty[first + place].eq(0), cutting[number].eq(~cutting[number])]
-            # Of one that is stopped, nothing more is cut.
+            # No more chunks of a stopped communicator are cut.
             with m.If(self.standing.stopped[number] & ~self.cutting.communicators[number]):
                 m.d.sync += cutting[number].eq(to[number])
                 m.d.sync += [signal.eq(value) for row in here for signal, value in ((whole[row], 1), (empty[row], 0))]
@@ -273,7 +274,7 @@ class Operations(wiring.Component):
         heads, tails = ([Signal(place_bits + 1, name=f"{name}_{queue}") for queue in range(queues)]
                         for name in ("head", "tail"))
         enabled, refused, held = Signal(queues), Signal(queues), Signal(queues)   # held: in error
-        failing = Signal(queues)            # a command that cannot be done waits for those before it to end
+        failing = Signal(queues)            # a failed command waits for earlier ones to complete
         reasons = [Signal(STATUS_WIDTH, name=f"reason_{queue}") for queue in range(queues)]
 
         m.d.comb += [
@@ -296,7 +297,7 @@ class Operations(wiring.Component):
             with m.Elif(self.words.failed & (self.words.queue == queue) & ~refused[queue]):
                 m.d.sync += [refused[queue].eq(1), reasons[queue].eq(Status.COMPLETION_ERROR)]
 
-        # -- One queue after the other: is its oldest command over?
+        # -- One queue after the other: is its oldest command complete?
         queue = Signal(config.queue_bits)
         entry = Signal(entry_layout)
         word, address = Signal(CompletionLayout), Signal(config.address_width)
@@ -358,7 +359,7 @@ class Operations(wiring.Component):
                              held.bit_select(queue, 1).eq(1)]
                 m.next = "STORE"
             with m.State("CLEAR"):
-                # A refused word was never a command; any other failed one counts now.
+                # A refused word was never a command; any other failed command now counts as completed.
                 m.d.sync += [clearing.bit_select(queue, 1).eq(0), held.bit_select(queue, 1).eq(0),
                              failing.bit_select(queue, 1).eq(0),
                              word.status.eq(Status.OK), publishes.eq(1)]

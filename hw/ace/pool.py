@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pool of FSMs, and what they share: the way to their programs, GRANTs, and the turns at the ports.
+"""The pool of FSMs and their shared logic: access to programs, received GRANTs, and arbitration of the ports.
 
-Chunker -> FsmPool -> Transmit, and Receive -> FsmPool.  Latency: 4 cycles from a step asked for to its word, 2 from
-an offer to the packet.  Throughput: one step, one packet and one GRANT per cycle; of one port, a packet per two.
+Chunker -> FsmPool -> Transmit, and Receive -> FsmPool.  Latency: 4 cycles from the request of a step to its word, 2
+from an offer to the packet.  Throughput: one step, one packet and one GRANT per cycle; per port, a packet per two.
 """
 
 from amaranth import *
@@ -36,7 +36,7 @@ __all__ = ["FsmPool", "PoolCounts"]
 
 
 class PoolCounts(wiring.Signature):
-    """What the pool counts, a strobe per cycle: ``starved_cycles``, some FSM has something to send and none may."""
+    """Counts of the pool, a strobe per cycle: ``starved_cycles``, an FSM has data to send and none may send."""
 
     def __init__(self):
         super().__init__({"starved_cycles": Out(1)})
@@ -45,10 +45,9 @@ class PoolCounts(wiring.Signature):
 class FsmPool(wiring.Component):
     """``fsms`` FSMs.
 
-    A packet is from the FSM that sent the one before until its message is over or it has to wait, or a chunk of a
-    higher priority may send; then it is the turn of the oldest chunk of the highest priority that may. So chunks follow
-    each other through their phases and all dimensions have something to do; with equal turns they would all go through
-    a phase at the same time.
+    The FSM of the previous packet is served until its message ends, it has to wait, or a chunk of a higher priority may
+    send; then the oldest chunk of the highest priority that may send is served. So chunks follow each other through
+    their phases and all dimensions are busy; with round robin they would all be in the same phase at the same time.
 
     Parameters
     ----------
@@ -58,19 +57,19 @@ class FsmPool(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     chunks : ``In(stream.Signature(chunk_layout))``
-        Waits while the chunk's FSM is busy.
+        Stalls while the chunk's FSM is busy.
     busy : ``Out(FsmsBusy)``
     done : ``Out(stream.Signature(slot))``
-        Slots whose chunk is through.
+        Slots whose chunk has completed its phases.
     program : ``Out(ProgramRead)``
     lookup_share, grant_share : ``Out(ShareRead)``
     lookup : ``In(ChunkLookup)``, grant : ``In(GrantReceived)``, landed : ``In(DataLanded)``
     sends : ``Out(SendPort)``, signals : ``Out(GrantPort)``
     state : ``In(FsmLookup)``
     standing : ``In(StandingSignature)``
-        Chunks of one that is stopped are let go. Packets of higher priority go first.
+        Chunks of a stopped communicator are dropped. Packets of higher priority go first.
     restart : ``In(CommunicatorWrite)``
-        GRANTs for the FSMs of its share are forgotten.
+        Clears the stored GRANTs for the FSMs of its share.
     turns : ``Out(PortTurns)``, counts : ``Out(PoolCounts)``
     """
 
@@ -112,7 +111,7 @@ class FsmPool(wiring.Component):
         return m
 
     def _standing(self, m, fsms):
-        """What FSMs are to know of their communicators; returns their priorities."""
+        """Distribute the communicators' state to the FSMs; returns the FSMs' priorities."""
         priorities = []
         for number, fsm in enumerate(fsms):
             priority, whose = Signal(PRIORITY_WIDTH, name=f"priority_{number}"), fsm.state.communicator
@@ -135,7 +134,8 @@ class FsmPool(wiring.Component):
             ]
 
     def _steps(self, m, fsms):
-        """Words of programs for the FSMs, with places turned into beats. Returns who enters a phase, and its port."""
+        """Words of programs for the FSMs, positions converted to beats. Returns the FSM that enters a phase, and its
+        port."""
         config = self.config
         m.submodules.step_turn = turn = RoundRobin(config.fsms)
         kinds, addresses, slots, pieces = (Array(values) for values in zip(
@@ -183,12 +183,13 @@ class FsmPool(wiring.Component):
         return entered, port
 
     def _grants(self, m, fsms, entered, entered_port):
-        """A GRANT for a phase in which its FSM is not yet is kept until the FSM enters it; else it is told at once.
+        """A GRANT for a phase that its FSM has not entered is stored until the FSM enters it; others are forwarded at
+        once.
 
-        There is a row for each port of an FSM. Before the neighbour there grants the same FSM something in another
-        phase, or for another chunk, it has had all of the earlier phase's sends: no row is needed twice at a time. A
-        row for each phase would not do: of another collective, whose dimensions come in another order, the same phase
-        may be granted by another neighbour, which knows nothing of the first one.
+        There is a row for each port of an FSM. Before the neighbour at that port grants the same FSM receives of
+        another phase or chunk, it has received all sends of the earlier phase, so no row is needed twice at a time. A
+        row for each phase would not suffice: in another collective, whose dimensions have another order, a different
+        neighbour may grant the same phase, and it does not know about the first one.
         """
         config, grant = self.config, self.grant.payload.grant
         port_bits = config.port_bits
@@ -232,19 +233,19 @@ class FsmPool(wiring.Component):
     def _sends(self, m, fsms, priorities):
         config = self.config
         m.submodules.send_turn = turn = Oldest(config.fsms)
-        open_ = Signal(config.fsms)             # with an offer for a port that has room
-        last = Signal(config.fsms)              # whose packet was the latest
+        open_ = Signal(config.fsms)             # with an offer for a port with free entries
+        last = Signal(config.fsms)              # FSM of the latest packet
         packets = Signal(range(config.message_packets + 1))
         stays, chosen = Signal(), Signal(config.fsms)
         send, valid, free = Signal(send_layout(config), reset_less=True), Signal(), Signal()
-        # Chunks of a higher priority than that of the latest packet; than that which starts.
+        # Chunks of a higher priority than that of the latest packet; than that of the starting chunk.
         latest, starting, higher = Signal(PRIORITY_WIDTH), Signal(PRIORITY_WIDTH), Signal(config.fsms)
         m.d.sync += latest.eq(Array(priorities)[send.fsm])
         m.d.comb += [
             higher.eq(Cat(priority > latest for priority in priorities)),
             starting.eq(self.standing.priorities[self.chunks.payload.communicator]),
             turn.outranked.eq(Cat(starting > priority for priority in priorities)),
-            # The port's room does not know yet of the packet that waits here.
+            # ``free`` does not yet include the packet that waits here.
             open_.eq(Cat(fsm.offer & self.sends.free.bit_select(fsm.port, 1) & ~(valid & (send.port == fsm.port))
                          for fsm in fsms)),
             turn.requests.eq(open_),

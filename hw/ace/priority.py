@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Priorities: who goes first among requests, and a queue from which the highest leave first."""
+"""Priorities: selection of the highest among requests, and a queue that is ordered by priority."""
 
 from amaranth import *
 from amaranth.lib import data, stream, wiring
@@ -20,7 +20,7 @@ def above(priority):
 
 
 def foremost(m, requests, ranks, *, name):
-    """``requests`` without those of a lower priority than others; each has a rank, which is :func:`above` of it.
+    """``requests`` without those of lower priority than another; each rank is :func:`above` of a priority.
 
     Four LUT6 deep for 16 requests.
     """
@@ -33,22 +33,22 @@ def foremost(m, requests, ranks, *, name):
 
 
 class PriorityQueue(wiring.Component):
-    """In order within each priority.
+    """A queue for each priority; the highest priority with an item leaves first.
 
     Latency: 2 cycles.  Throughput: one per 2 cycles.
 
     Parameters
     ----------
     shape : shape-like
-        What waits.
+        Shape of an item.
     depth : int
-        Of each priority.
+        Entries for each priority.
 
     Members
     -------
     i : ``In(stream.Signature({priority, item}))``
     o : ``Out(stream.Signature(shape))``
-        From registers.
+        Registered.
     """
 
     def __init__(self, shape, *, depth):

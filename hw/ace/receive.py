@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes in at the ports: payload to the SRAM, alone or combined with what is there; GRANTs to the FSMs.
+"""Receive: stores or combines payload from the ports in the SRAM, and passes GRANTs to the FSMs.
 
-LinkPort -> Receive -> Sram, pool.  Latency: 12 cycles from a beat on a port to its write, and as many more as
-AluArray takes for its slices; 1 cycle from a GRANT on a port to ``grants``.  Throughput: one beat per cycle over all
-ports, whatever the packets' lengths; reduced ones, one per :attr:`AluArray.slices` cycles.
+LinkPort -> Receive -> Sram, pool.  Latency: 12 cycles from a beat on a port to its write, plus AluArray's further
+slices; 1 cycle from a GRANT on a port to ``grants``.  Throughput: one beat per cycle over all ports, for packets of any
+length; reduced ones, one per :attr:`AluArray.slices` cycles.
 
 ::
 
     cycle  0                1             2             3      4 ... 11   12
-           choose a port    look up the   ask for the   (SRAM) lanes      write, tell the FSM
-                            chunk         operand
+           choose a port    look up the   read the      (SRAM) lanes      write, report
+                            chunk         operand                         to the FSM
 """
 
 from amaranth import *
@@ -45,19 +45,19 @@ __all__ = [
 
 
 def lookup_layout():
-    """The chunk that is looked for."""
+    """The chunk to look up."""
     return data.StructLayout({"communicator": 4, "sequence": SEQUENCE_WIDTH})
 
 
 class ChunkLookup(wiring.Signature):
-    """Where a packet's chunk is: Receive drives ``chunk``, and the pool drives ``place`` one cycle later."""
+    """Look-up of a packet's chunk: Receive drives ``chunk``, and the pool drives ``place`` one cycle later."""
 
     def __init__(self, config):
         super().__init__({"chunk": Out(lookup_layout()), "place": In(place_layout(config))})
 
 
 class GrantReceived(EventSignature):
-    """A GRANT of the present epoch has come, at ``payload.port``. Driven by Receive for the pool."""
+    """A GRANT of the current epoch was received at ``payload.port``. Driven by Receive for the pool."""
 
     def __init__(self, config):
         super().__init__(data.StructLayout({"port": range(config.ports), "grant": grant_layout(config)}))
@@ -74,15 +74,15 @@ class DataLanded(EventSignature):
 
 
 class AbortReceived(EventSignature):
-    """An ABORT of the present epoch has come: from registers of Receive, for Faults."""
+    """An ABORT of the current epoch was received: registered by Receive, for Faults."""
 
     def __init__(self):
         super().__init__(abort_layout())
 
 
 class ReceiveCounts(wiring.Signature):
-    """What Receive counts, a strobe each: packets dropped because of their epoch, or because of their place in the
-    slot; beats written that were reduced, and that were not."""
+    """Counts of Receive, a strobe each: packets dropped because of their epoch, or because they exceed the slot; beats
+    written with and without reduction."""
 
     def __init__(self):
         super().__init__({"late_packets": Out(1), "bad_packets": Out(1), "reduced_beats": Out(1),
@@ -90,7 +90,7 @@ class ReceiveCounts(wiring.Signature):
 
 
 def _packet_layout(config):
-    """A DATA packet of which beats are to come: where the next one goes, and what is known from its header."""
+    """A DATA packet in progress: where its next beat goes, and the properties from its header."""
     return data.StructLayout({
         "slot": config.slot_bits, "beat": config.chunk_beat_bits, "arithmetic": arithmetic_layout(), "reduce": 1,
         "dropped": 1, "landed": landed_layout(config)})
@@ -102,19 +102,18 @@ def receive_latency(config):
 
 
 def settle_cycles(config):
-    """Cycles after which nothing of a communicator that was stopped is in a pipeline: twice as many as the longest,
-    which is that of :class:`Receive`, has."""
+    """Cycles after which the pipelines hold nothing of a stopped communicator: twice the longest, :class:`Receive`."""
     return 2 * receive_latency(config)
 
 
 class Receive(wiring.Component):
-    """Take beats from ports in turns, and change the SRAM with them.
+    """Accept beats from the ports, round robin, and update the SRAM.
 
-    A port keeps its turn until its packet ends, or until it has no beat; then others go on with theirs. So a slow
-    link holds up nobody.
+    A port is served until its packet ends, or until it has no beat; then others are served. So a slow link blocks no
+    other port.
 
-    A packet that would go beyond the end of its slot is dropped. So is one of another epoch than its communicator's
-    present one, or of a communicator that is not open: also what is left of it, when that comes to be.
+    A packet that exceeds its slot is dropped. So is a packet whose epoch is not the communicator's current one, or
+    whose communicator is not open; if this changes within a packet, its remaining beats are dropped.
 
     Parameters
     ----------
@@ -126,11 +125,11 @@ class Receive(wiring.Component):
         DATA and GRANT packets.
     lookup : ``Out(ChunkLookup)``
     read : ``Out(SramReadSignature)``, write : ``Out(SramWriteSignature)``
-        Of the SRAM; never refused.
+        Of the SRAM; never stalled.
     grants : ``Out(GrantReceived)``, landed : ``Out(DataLanded)``, aborts : ``Out(AbortReceived)``
     standing : ``In(StandingSignature)``
     progress : ``Out(ProgressSignature)``
-        Packets have come for these.
+        Communicators with received packets.
     counts : ``Out(ReceiveCounts)``
     """
 
@@ -152,7 +151,7 @@ class Receive(wiring.Component):
         m.submodules.alus = alus = AluArray(self.config, tag_layout)
         valid, port, flit = self._choose(m, slices=alus.slices)
 
-        # A GRANT is told at once; of a DATA packet, the first beat asks where its chunk is.
+        # A GRANT is forwarded at once; the first beat of a DATA packet looks up its chunk.
         header, is_data = flit.header, Signal()
         late = self._late(m, valid, port, flit)
         m.d.comb += [
@@ -169,7 +168,7 @@ class Receive(wiring.Component):
             self.aborts.payload.record.eq(flit.data[:RecordLayout.size]),
         ]
 
-        # The answer is here: read the operand.
+        # The look-up is complete: read the operand.
         known, last, counts = Signal(), Signal(reset_less=True), self.counts
         m.d.sync += [known.eq(valid & is_data & ~late), last.eq(flit.last),
                      counts.late_packets.eq(valid & flit.first & late)]
@@ -202,10 +201,10 @@ class Receive(wiring.Component):
         return m
 
     def _late(self, m, valid, port, flit):
-        """Whether the beat's packet is of no epoch that is."""
+        """Whether the beat's packet is not of the current epoch of an open communicator."""
         config, standing = self.config, self.standing
         who = data.StructLayout({"communicator": 4, "epoch": EPOCH_WIDTH})
-        # Of each port, whose the packet is that is coming in.
+        # Communicator and epoch of the packet in progress at each port.
         m.submodules.whose = whose = Table(who, depth=1 << (config.ports - 1).bit_length(), reads=1, init=None)
         said, mine, late = Signal(who), Signal(who), Signal()
         number = mine.communicator[:config.communicator_bits]
@@ -223,7 +222,7 @@ class Receive(wiring.Component):
         """Take a beat from a port; return it, registered, with ``valid`` and the number of the port."""
         ports = list(self.ports)
         m.submodules.turn = turn = RoundRobin(len(ports))
-        ready, stays = Signal(len(ports)), Signal(len(ports))   # with a beat; whose turn it still is
+        ready, stays = Signal(len(ports)), Signal(len(ports))   # with a beat; in the middle of a packet
         staying, granted = Signal(), Signal(len(ports))
         valid, number = Signal(), Signal(range(len(ports)), reset_less=True)
         chosen = Signal.like(number)
@@ -241,7 +240,7 @@ class Receive(wiring.Component):
         return valid, number, flit
 
     def _paced(self, m, granted, slices):
-        """Ports that may have no turn now, because their next beat is to be reduced and another one still is."""
+        """Ports to exclude now, because their next beat is to be reduced and an earlier reduction is in progress."""
         if slices == 1:
             return C(0, len(self.ports))
         reduces, reducing, left = Signal(len(self.ports)), Signal(len(self.ports)), Signal(range(slices))
@@ -258,14 +257,14 @@ class Receive(wiring.Component):
         return reducing & (left != 0).replicate(len(self.ports))
 
     def _packet(self, m, known, port, flit):
-        """The packet of the beat that was looked up, ``beat`` being where that beat goes."""
+        """The packet of the beat that was looked up; ``beat`` is where that beat goes."""
         config, place = self.config, self.lookup.place
-        # Of each port, the packet that is coming in.
+        # The packet in progress at each port.
         m.submodules.packets = packets = Table(
             _packet_layout(config), depth=1 << (config.ports - 1).bit_length(), reads=1, init=None)
         beyond = Signal()
         m.d.comb += beyond.eq((flit.header.offset + flit.header.beats)[config.chunk_beat_bits:].any())
-        # What the header says, one cycle later.
+        # The header's fields, one cycle later.
         number = Signal.like(port, reset_less=True)
         said = Signal(data.StructLayout({"first": 1, "beat": config.chunk_beat_bits, "beats": 7, "reduce": 1,
                                          "beyond": 1}), reset_less=True)
@@ -286,7 +285,7 @@ class Receive(wiring.Component):
 
 
 def _select(values, number):
-    """The one of ``values`` with this number, two bits of it at a time: a multiplexer of four takes one LUT."""
+    """The one of ``values`` with this number, by two bits at a time: a multiplexer of four is one LUT."""
     if len(values) == 1:
         return values[0]
     groups = [values[at:at + 4] for at in range(0, len(values), 4)]

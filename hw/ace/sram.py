@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The accelerator's SRAM: every chunk that is here, a beat a word, in banks interleaved by the lowest address bits.
+"""The accelerator's SRAM: stores all chunks, a beat per word, in banks interleaved by the lowest address bits.
 
-Receive, Transmit, Drain <- Sram <- Receive, Fill.  Latency: 2 cycles from a read to its data, 3 where block
-RAM is late.  Throughput: one beat per cycle for each of three readers and two writers, as long as no two of a kind want
-the same bank.
+Receive, Transmit, Drain <- Sram <- Receive, Fill.  Latency: 2 cycles from a read to its data, 3 with
+``sram_output_register``.  Throughput: one beat per cycle for each of three readers and two writers, while no two
+readers and no two writers request the same bank.
 """
 
 from amaranth import *
@@ -17,7 +17,7 @@ __all__ = ["Sram", "SramReadSignature", "SramWriteSignature"]
 
 
 class SramReadSignature(wiring.Signature):
-    """A reader's side: a beat is asked for with ``valid`` and ``address`` until ``ready``; ``data`` has it
+    """A reader's side: a beat is requested by ``valid`` and ``address`` until ``ready``; ``data`` is valid
     :attr:`AceConfig.sram_latency` cycles later, for one cycle."""
 
     def __init__(self, config):
@@ -26,8 +26,8 @@ class SramReadSignature(wiring.Signature):
 
 
 class SramWriteSignature(wiring.Signature):
-    """A writer's side: the whole beat is written in the cycle of ``valid`` and ``ready``, and seen by every read
-    that is accepted later."""
+    """A writer's side: the whole beat is written in the cycle of ``valid`` and ``ready``; every read accepted later
+    sees it."""
 
     def __init__(self, config):
         super().__init__({
@@ -35,12 +35,12 @@ class SramWriteSignature(wiring.Signature):
 
 
 class Sram(wiring.Component):
-    """Banks of one read and one write port each; of those who want the same bank, the first in order has it.
+    """Banks of one read and one write port each; among requesters of the same bank, the first in order is granted.
 
-    Those refused try the next cycle. Streams that walk through addresses then follow each other from bank to bank,
-    and none is refused again. ``ready`` depends on what those before ask for, not on one's own ``valid``.
+    The others retry in the next cycle. Streams of consecutive addresses then follow each other from bank to bank
+    without further conflicts. ``ready`` depends on the requests of earlier users, not on the user's own ``valid``.
 
-    A beat may not be read in the cycle in which it is written: either value may come.
+    A read of a beat in the cycle of its write is undefined.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class Sram(wiring.Component):
     Members
     -------
     reads : ``In(SramReadSignature).array(3)``
-        The first is never refused.
+        The first is never stalled.
     writes : ``In(SramWriteSignature).array(2)``
-        The first is never refused.
+        The first is never stalled.
     """
 
     BANK_BITS = 2
@@ -89,7 +89,7 @@ class Sram(wiring.Component):
                 m.d.sync += output.eq(read.data)
             outputs.append(output)
 
-        # A bank's word passes the multiplexer of whoever asked for it, into a register of its own.
+        # A multiplexer per reader selects the bank's word, and has an output register.
         for number, user in enumerate(self.reads):
             word = Signal(self.config.data_width, name=f"word_{number}", reset_less=True)
             chosen = delayed(m, self._bank(user), self.config.sram_latency - 1, name=f"chosen_{number}")

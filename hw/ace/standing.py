@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether each communicator is open, and what else about it all parts look at all the time.
+"""The state of each communicator, broadcast to all stages: whether it is open, its epoch, priority and ports.
 
 Registers, Faults -> Standing -> decoder, operations, chunker, FSM pool, receive.  Latency: 1 cycle.
 """
@@ -20,7 +20,7 @@ __all__ = ["ActivitySignature", "CommunicatorEnd", "Standing", "StandingSignatur
 
 
 def _registered(config):
-    """What is kept of all communicators, side by side."""
+    """The state of all communicators, side by side."""
     count = config.communicators
     return {
         "states": data.ArrayLayout(2, count), "epochs": data.ArrayLayout(EPOCH_WIDTH, count),
@@ -30,18 +30,18 @@ def _registered(config):
 
 
 class StandingSignature(wiring.Signature):
-    """State of all communicators, side by side, broadcast to every stage that decides by it.
+    """State of all communicators, side by side, broadcast to every stage that depends on it.
 
     Driven by Standing, from registers, in every cycle: a level, without handshake.
 
     Members
     -------
     stopped : ``Out(communicators)``
-        ENDING or REVOKED: nothing new begins, and work in flight is dropped.
+        ENDING or REVOKED: nothing new starts, and work in progress is dropped.
     closed : ``Out(communicators)``
         Not OPEN.
     states, epochs, priorities, ports, statuses : ``Out``, an element for each communicator
-        CommunicatorState; the present epoch; the priority class; the ports that its programs use; why it was stopped.
+        CommunicatorState; the current epoch; the priority class; the ports that its programs use; why it was stopped.
     """
 
     def __init__(self, config):
@@ -51,14 +51,14 @@ class StandingSignature(wiring.Signature):
 
 
 class CommunicatorEnd(EventSignature):
-    """A communicator ends: ``payload.status`` says why. Driven by Faults; of one that is not open, it has no effect."""
+    """A communicator ends with ``payload.status``. Driven by Faults; no effect unless the communicator is open."""
 
     def __init__(self, config):
         super().__init__(data.StructLayout({"communicator": config.communicator_bits, "status": 8}))
 
 
 class ActivitySignature(wiring.Signature):
-    """Communicators of which a stage still holds something, one bit each: a level, driven by that stage."""
+    """Communicators with work in a stage, one bit each: a level, driven by that stage."""
 
     def __init__(self, config):
         super().__init__({"communicators": Out(config.communicators)})
@@ -68,24 +68,24 @@ _HOLDERS = ("operations", "cutting", "decoding", "reporting")
 
 
 class Standing(wiring.Component):
-    """CLOSED or OPEN by a write of its entry; ENDING by an error; REVOKED when nothing of it is left.
+    """CLOSED or OPEN by a write of its entry; ENDING by an error; REVOKED when it has no work in progress.
 
     Parameters
     ----------
     config : AceConfig
     settle : int
-        Cycles in which all that has no other sign of itself leaves the pipelines: a communicator is not REVOKED before
-        so many have passed since its end.
+        Cycles in which work that no stage reports leaves the pipelines: the minimum time from a communicator's end to
+        REVOKED.
 
     Members
     -------
     write : ``In(CommunicatorWrite)``
-        The entry is written: open, if it is valid.
+        Write of an entry: it opens if it is valid.
     end : ``In(CommunicatorEnd)``
         Ends a communicator, if it is open.
     operations, cutting, decoding, reporting : ``In(ActivitySignature)``
-        Communicators with chunks in flight; whose chunk is being cut; whose command is being decoded; whose ABORTs are
-        still to be sent. A communicator is not REVOKED while any of them holds it.
+        Communicators with chunks in progress; whose chunk is being cut; whose command is being decoded; with ABORTs
+        still to be sent. A communicator is not REVOKED while any of them reports it.
     standing : ``Out(StandingSignature)``
     """
 
@@ -104,7 +104,7 @@ class Standing(wiring.Component):
         busy, kept = Signal(self.config.communicators), Signal(data.StructLayout(_registered(self.config)))
         m.d.comb += [getattr(standing, name).eq(kept[name]) for name, _ in kept.shape()]
         m.d.comb += busy.eq(reduce(or_, (getattr(self, name).communicators for name in _HOLDERS)))
-        # An age of 2: at least so many cycles have passed.
+        # An age of 2: at least ``settle`` cycles have passed.
         now = Signal(range(self.settle))
         m.d.sync += now.eq(Mux(now == self.settle - 1, 0, now + 1))
         for number in range(self.config.communicators):

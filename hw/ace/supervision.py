@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Supervision: which communicators are open, what ends them, and which of them do not get on.
+"""Supervision: which communicators are open, what ends them, and which of them make no progress.
 
 ::
 
@@ -31,7 +31,7 @@ __all__ = ["Supervision", "SupervisionRegisters"]
 
 
 class SupervisionRegisters(wiring.Signature):
-    """The registers' side of supervision: what software sets, and its debug look-ups."""
+    """The registers' side of supervision: settings, and debug look-ups."""
 
     def __init__(self, config):
         super().__init__({
@@ -52,7 +52,7 @@ class Supervision(wiring.Component):
     communicator : ``In(CommunicatorWrite)``, registers : ``In(SupervisionRegisters)``
     work : ``In(WorkSignature)``
     operations, cutting, decoding : ``In(ActivitySignature)``
-        As of :class:`Standing`.
+        See :class:`Standing`.
     chunks : ``In(ChunkReports)``, network : ``In(NetworkReports)``
     standing : ``Out(StandingSignature)``, end : ``Out(CommunicatorEnd)``
     """
@@ -90,7 +90,7 @@ class Supervision(wiring.Component):
         wires.connect("self.network.down", "faults.down")
         wires.connect("self.network.aborts", "faults.aborts")
 
-        # -- What becomes of them.
+        # -- Their effects.
         wires.connect("faults.abort", "self.network.abort")
         wires.connect("faults.fsm", "self.chunks.fsm")
         wires.connect("self.registers.fsm", "faults.shown")

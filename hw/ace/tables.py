@@ -24,7 +24,7 @@ from .programs.store import ProgramRead, Programs, ProgramWrite
 __all__ = ["PROGRAM_READERS", "SHARE_READERS", "TableRegisters", "Tables"]
 
 PROGRAM_READERS = 4
-"""Of the chunk path; the decoder is one more."""
+"""Readers of the chunk path; the decoder is one more."""
 
 SHARE_READERS = 4
 
@@ -48,10 +48,10 @@ class Tables(wiring.Component):
     init : ``In(SweepSignature)``
     communicator : ``In(CommunicatorWrite)``, registers : ``In(TableRegisters)``
     programs : ``In(ProgramRead).array(PROGRAM_READERS)``, decoder_program : ``In(ProgramRead)``
-        Earlier ones go first, the decoder last.
+        Earlier ones have priority, the decoder is last.
     shares : ``In(ShareRead).array(SHARE_READERS)``, shape : ``In(ShapeRead)``
     send_extents, receive_extents : ``In(ExtentRead).array(2)``
-        Only if the accelerator is ``varying``. The first goes first.
+        Only if the accelerator is ``varying``. The first has priority.
     """
 
     def __init__(self, config):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which critical paths of a collectives accelerator are cut."""
+"""Timing options of a collectives accelerator."""
 
 from dataclasses import dataclass
 

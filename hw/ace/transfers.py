@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses of a chunk's pieces: from a program's fills or drains to moves.
+"""Transfers: turns a program's fills or drains into moves, with the addresses of a chunk's pieces.
 
 Chunker -> Transfers -> Fill or Drain.  Latency: 5 cycles from a job to its first move, and 8 more for a run that does
-not begin at shard 0.  Throughput: one move per cycle within a run; one per 3 cycles where shards are of different
-lengths.
+not start at shard 0.  Throughput: one move per cycle within a run; one per 3 cycles if shards have different lengths.
 """
 
 from amaranth import *
@@ -20,12 +19,12 @@ __all__ = ["TransferJobs", "Transfers", "job_layout"]
 
 
 def job_layout(config):
-    """The pieces of one chunk to be moved.
+    """A job: the pieces of one chunk to move.
 
-    ``list``: address of ``runs`` TransferWords. ``base``: where shard 0 is. ``shard_bytes``: from one shard to the
-    next. ``column``, ``piece_bytes``: which bytes of each shard. ``limit``: bytes in all shards; what lies beyond is
-    not moved. ``piece_beats``: from one piece to the next in the slot. ``varying``: shards are those of rows from
-    ``row`` on of the extents table, of elements of 2 ** ``size`` bytes; ``shard_bytes`` and ``limit`` do not count.
+    ``list``: address of ``runs`` TransferWords. ``base``: address of shard 0. ``shard_bytes``: distance of shards.
+    ``column``, ``piece_bytes``: range of bytes of each shard. ``limit``: bytes in all shards; bytes beyond are not
+    moved. ``piece_beats``: distance of pieces in the slot. ``varying``: the extents table has the shards, from ``row``
+    on, in elements of 2 ** ``size`` bytes; ``shard_bytes`` and ``limit`` are not valid.
     """
     return data.StructLayout({
         "list": config.program_bits, "runs": 8, "base": config.address_width, "shard_bytes": LENGTH_WIDTH,
@@ -39,7 +38,8 @@ def job_layout(config):
 class TransferJobs(wiring.Signature):
     """Jobs for an address generator: a stream of ``job_layout`` from Chunker, with back-pressure, and ``stop``.
 
-    While ``stop`` is set, the rest of the latest job is not moved: the job ends with its next move, which has no bytes.
+    While ``stop`` is set, the remaining pieces of the latest job are not moved: the job ends with its next move, which
+    has no bytes.
     """
 
     def __init__(self, config):
@@ -47,7 +47,7 @@ class TransferJobs(wiring.Signature):
 
 
 class Transfers(wiring.Component):
-    """Make one move of each piece; of a job without runs, one without bytes that is the last.
+    """Make one move of each piece; a job without runs becomes one move without bytes, marked as the last.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Transfers(wiring.Component):
         ]
         if config.varying:
             m.d.comb += self.extents.row.eq(row)
-        # A job is here for cycles before its first move; but each part of a VARYING job has a limit of its own.
+        # A job is stored cycles before its first move; but each part of a VARYING job has its own limit.
         m.d["sync" if config.timing.registered_move_address else "comb"] += start.eq(job.base + job.column)
         early, full = config.timing.registered_move_limit and not config.varying, Signal(signed(LENGTH_WIDTH + 2))
         m.d["sync" if early else "comb"] += rest.eq(job.limit - job.column)
@@ -124,7 +124,7 @@ class Transfers(wiring.Component):
                              step.eq(job.shard_bytes), job.list.eq(job.list + 1), row.eq(job.row + word.shard)]
                 m.next = "START"
             with m.State("START"):
-                # The offset of the first shard, bit by bit; most runs begin at shard 0.
+                # The offset of the first shard, bit by bit; most runs start at shard 0.
                 m.d.sync += sram.eq((job.slot << config.chunk_beat_bits) + entry.position * job.piece_beats)
                 with m.If(varying):
                     m.next = "ROW" if config.varying else "MOVE"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves at the ports: pieces of chunks out of the SRAM, and GRANTs between them.
+"""Transmit: reads pieces of chunks from the SRAM and sends them at the ports, with GRANTs between them.
 
 Pool -> Transmit (<- Sram) -> LinkPort.  Latency: 3 cycles from a send to its first beat on a port; 0 from a GRANT to
-its port.  Throughput: one beat per cycle over all ports, whatever the packets' lengths; besides, one GRANT per cycle.
+its port.  Throughput: one beat per cycle over all ports, for packets of any length; in addition, one GRANT per cycle.
 """
 
 from amaranth import *
@@ -20,17 +20,17 @@ __all__ = ["GrantPort", "SendPort", "Transmit", "TransmitCounts"]
 
 
 class SendPort(wiring.Signature):
-    """DATA packets to be sent: a stream of ``send_layout`` from the pool, and credits ahead of it.
+    """DATA packets to send: a stream of ``send_layout`` from the pool, and credits ahead of it.
 
     Members
     -------
     payload, valid, ready
         The stream; a packet has ``header.beats + 1`` beats.
     free : ``In(ports)``
-        The port will take one more packet than those taken up to the cycle before, and no more than ``AHEAD`` beats
-        wait there to be sent.
+        Credit for one packet more than those taken up to the previous cycle; at most ``AHEAD`` beats wait at the port
+        to be sent.
     read : ``In(1)``, fsm : ``In(fsm)``
-        In the cycle before, the last beat of a packet of this FSM was read: its slot may be written.
+        In the previous cycle, the last beat of a packet of this FSM was read: its slot may be overwritten.
     """
 
     def __init__(self, config):
@@ -41,10 +41,10 @@ class SendPort(wiring.Signature):
 
 
 class GrantPort(wiring.Signature):
-    """GRANTs to be sent: a stream of ``signal_layout`` from the pool, and credits ahead of it.
+    """GRANTs to send: a stream of ``signal_layout`` from the pool, and credits ahead of it.
 
-    Transmit drives ``free``, a bit for each port: it will take at least two more GRANTs than those taken up to the
-    cycle before.
+    Transmit drives ``free``, a bit for each port: credit for at least two GRANTs more than those taken up to the
+    previous cycle.
     """
 
     def __init__(self, config):
@@ -52,21 +52,21 @@ class GrantPort(wiring.Signature):
 
 
 class TransmitCounts(wiring.Signature):
-    """What Transmit counts, a strobe for each port: in the cycle before, a beat of a DATA packet went to the port."""
+    """Counts of Transmit, a strobe for each port: in the previous cycle, a beat of a DATA packet went to the port."""
 
     def __init__(self, config):
         super().__init__({"sent_beats": Out(config.ports)})
 
 
 class Transmit(wiring.Component):
-    """Read the payload of one packet after the other, each into the memory of its port.
+    """Read the payload of one packet after the other into the memory of its port.
 
-    A packet is taken when its port's memory has room for all of it. So nothing that was read is ever held up; and as
-    long as the user looks at ``room``, no port holds up another, and what is urgent waits for one packet at most
-    besides that on the link.
+    A packet is taken when its port's memory has free entries for all of it, so data that was read never stalls. If the
+    user observes ``free``, no port blocks another, and an urgent packet waits for at most one packet besides the one on
+    the link.
 
-    GRANTs have a way of their own; the ports send them before packets that wait. ABORTs go between packets,
-    and while one waits, the port is not ``free``.
+    GRANTs have their own path; the ports send them before waiting packets. ABORTs are sent between packets, and while
+    one waits, the port is not ``free``.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Transmit(wiring.Component):
     abort : ``In(AbortSend)``
     read : ``Out(SramReadSignature)``
     ports : ``Out(stream.Signature(flit_layout)).array(ports)``
-        Packets. The port always has room for what is sent to it: ``ready`` is not looked at.
+        Packets. The port always has free entries for what is sent to it: ``ready`` is ignored.
     port_signals : ``Out(SignalPort).array(ports)``
         GRANTs.
     levels : ``In(ReplayLevels).array(ports)``
@@ -86,7 +86,7 @@ class Transmit(wiring.Component):
     """
 
     AHEAD = 16
-    """Beats that are on their way to a link of a beat per cycle while the next packet is chosen and read."""
+    """Beats that cover a link of a beat per cycle while the next packet is chosen and read."""
 
     def __init__(self, config):
         self.config = config
@@ -112,7 +112,7 @@ class Transmit(wiring.Component):
                      self.signals.ready.eq(signal_fits.bit_select(self.signals.payload.port, 1))]
         packet, reading = self._next(m, taken, fits)
 
-        # A beat is asked for now, and here with its header when its data is.
+        # A beat is requested now, and arrives ``sram_latency`` cycles later together with its header.
         layout = data.StructLayout({
             "port": range(config.ports), "header": packet_layout(config), "first": 1, "last": 1})
         asked = Signal(layout)
@@ -124,19 +124,19 @@ class Transmit(wiring.Component):
         send = self.sends.payload
         for number, port in enumerate(self.ports):
             signals, flit = self.port_signals[number], port.payload
-            # Beats that were taken and are not yet among those that the port has.
+            # Beats that were taken and are not yet included in the port's levels.
             held = Signal(range(2 * config.packet_beats + 8), name=f"held_{number}")
             mine, beats = taken & (send.port == number), send.header.beats
             beat, abort, room, open_ = (Signal(name=f"{name}_{number}", init=name == "room") for name in (
                 "beat", "abort", "room", "open"))
-            inside = Signal(name=f"inside_{number}")    # a packet of which more beats come
+            inside = Signal(name=f"inside_{number}")    # in the middle of a packet
             tells = Signal(name=f"tells_{number}")
             m.d["sync" if config.timing.registered_abort_requests else "comb"] += tells.eq(self.abort.valid[number])
-            # What there will be in the next cycle, so that nothing is added up before the next packet is chosen;
-            # ``speculative_port_credits``: both with this packet and without.
+            # Occupancy in the next cycle, so that no addition precedes the choice of the next packet; with
+            # ``speculative_port_credits``, both with this packet and without.
             cases, speculative = [], config.timing.speculative_port_credits
             for more, one in ((0, 0), (beats, 1)) if speculative else ((Mux(mine, beats + 1, 0), 0),):
-                after = Signal.like(held, name=f"after_{number}")       # but for ``one`` more
+                after = Signal.like(held, name=f"after_{number}")       # without ``one`` more
                 kept, waiting = (Signal(range(2 * config.replay_beats), name=f"{name}_{number}")
                                  for name in ("kept", "waiting"))
                 m.d.comb += [after.eq(held + more), kept.eq(self.levels[number].level + after),
@@ -144,12 +144,12 @@ class Transmit(wiring.Component):
                 most = config.replay_beats - config.packet_beats - one
                 cases.append(Cat(
                     _at_most(kept, most),
-                    # ABORTs may still come before it.
+                    # ABORTs may still precede it.
                     _at_most(kept, most - 2) & _at_most(waiting, self.AHEAD - one),
                     (after + one - beat)[:len(held)]))
             m.d.sync += [Cat(fits[number], room, held).eq(Mux(mine, cases[-1], cases[0])), open_.eq(room)]
             m.d.comb += [
-                # An ABORT is not kept waiting by one packet after the other.
+                # A continuous stream of packets must not starve an ABORT.
                 self.sends.free[number].eq(room & ~tells),
                 beat.eq(here & (known.port == number)),
                 abort.eq(self.abort.valid[number] & open_ & ~beat & ~inside
@@ -172,11 +172,11 @@ class Transmit(wiring.Component):
         return m
 
     def _next(self, m, taken, fits):
-        """The packet that is being read; and that a beat of it is, now."""
+        """The packet that is being read, and a strobe: one of its beats is read in this cycle."""
         layout = data.StructLayout({
             "send": send_layout(self.config), "first": 1, "left": range(self.config.packet_beats)})
         valid, packet = Signal(), Signal(layout, reset_less=True)
-        # A send that was taken while the packet before is still being read.
+        # A send that was taken while the previous packet is being read.
         spare_full, spare = Signal(), Signal(send_layout(self.config), reset_less=True)
         after = Signal(send_layout(self.config))
         reading, done = Signal(), Signal()
@@ -202,7 +202,7 @@ class Transmit(wiring.Component):
 
 
 def _at_most(value, limit):
-    """As ``value <= limit`` of a constant, without the carries that synthesis would make of it."""
+    """``value <= limit`` for a constant, without the carry chain that synthesis would infer."""
     found = C(1, 1)
     for index, bit in enumerate(value):
         found = ~bit | found if limit >> index & 1 else ~bit & found

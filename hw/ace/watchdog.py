@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators that have work and do not get on, for no reason but themselves or their peers.
+"""Watchdog: detects communicators with work that make no progress, unless another communicator blocks them.
 
-Operations, pool, receive, chunker -> Watchdog -> Faults.  Latency: from the set time to nine eighths of it, and at most
-ten cycles more; longer by what is not counted.
+Operations, pool, receive, chunker -> Watchdog -> Faults.  Latency: from the time limit to nine eighths of it, and at
+most ten cycles more; longer by the time that is not counted.
 
-FSMs and slots are a communicator's own: with them it can keep nobody else waiting. What communicators share is of two
-kinds:
+FSMs and slots belong to one communicator, so with them it cannot block another. Communicators share two kinds of
+resources:
 
-* *Movers*, fill and drain, do one chunk after the other, whosever it is. The communicator of the oldest chunk in it
-  *holds* a mover. It lets go when the chunk is through, unless memory does not answer, or the program asks for far
-  more moves than a chunk has.
-* *Turns* at the ports and in cutting chunks are of one packet and one chunk, by class and age. Nobody holds them, but
-  others may have them for long.
+* *Movers*, fill and drain, process one chunk after the other. The communicator of the oldest chunk in a mover *holds*
+  it, until the chunk is done. This takes long only if memory does not respond, or if the program has far more moves
+  than a chunk needs.
+* *Turns* at the ports and in cutting chunks are for one packet and one chunk, by class and age. No communicator holds
+  them, but others may have them for a long time.
 
-*Progress* is what a communicator does with these: a chunk is cut, filled or drained, a packet sent or received. Its
-clock runs while it has work and makes no progress. It stands still, for an eighth of the time, if in this eighth
+*Progress* of a communicator is its use of these: a chunk is cut, filled or drained, a packet sent or received. Its
+clock runs while it has work and makes no progress. The clock stops for an eighth of the time limit if in this eighth
 
-* a chunk of it waited for a mover that another open communicator holds,
-* a packet of it waited for a port while another communicator's left, or
-* a communicator of a higher class made progress: that may have starved it, here or on the rank that it waits for.
+* one of its chunks waited for a mover that another open communicator holds,
+* one of its packets waited for a port while another communicator's was sent, or
+* a communicator of a higher class made progress, which may have starved it, here or on the rank that it waits for.
 
-So a communicator is late whose peers do not come, or whose program waits for what never comes, whatever others of its
-class do; one that is blocked or starved is not.
+So a communicator times out if its peers do not participate, or if its program waits for data that never arrives,
+whatever others of its class do; a blocked or starved one does not.
 
-The holder of a mover has half of the time for each chunk. So it is ended before communicators on other ranks, which
-cannot know that their peer here is blocked, run out of time.
+The holder of a mover has half of the time limit for each chunk. So it is ended before communicators time out on other
+ranks, which cannot know that their peer here is blocked.
 """
 
 from amaranth import *
@@ -42,17 +42,17 @@ MOVERS = 2
 """Fill and drain."""
 
 _TICK_BITS = 3
-"""The set time has 2 ** _TICK_BITS ticks, in each of which all slots should have been looked at."""
+"""The time limit has 2 ** _TICK_BITS ticks, in each of which all slots should have been polled."""
 
 PATIENCE = (1 << _TICK_BITS) + 1
-"""Ticks that pass without progress: of the first one, a part only."""
+"""Ticks without progress before the time-out; the first one is partial."""
 
 HOLDERS_PATIENCE = PATIENCE // 2 + 1
-"""Ticks in which the holder of a mover is not done with a chunk."""
+"""Ticks that the holder of a mover may take for a chunk."""
 
 
 class WatchdogTimeout(wiring.Signature):
-    """The time without progress after which a communicator is late, in clock cycles; 0 for never.
+    """The time limit without progress, in clock cycles; 0 for none.
 
     A level, driven by the registers; software may change it at any time.
     """
@@ -69,14 +69,14 @@ class ProgressSignature(wiring.Signature):
 
 
 class PortTurns(wiring.Signature):
-    """Who wants to send and who does, one bit for each communicator: driven by the FSM pool, without handshake.
+    """Communicators that request ports and those that send, one bit each: driven by the FSM pool, without handshake.
 
     Members
     -------
     offering : ``Out(communicators)``
-        Communicators of which an FSM had a packet that might be sent, in the cycle before.
+        Communicators with an FSM that offered a packet in the previous cycle.
     sent : ``Out(communicators)``
-        Communicators of which a packet is taken in this cycle.
+        Communicators with a packet that is taken in this cycle.
     """
 
     def __init__(self, config):
@@ -102,12 +102,12 @@ class Watchdog(wiring.Component):
     timeout : ``In(WatchdogTimeout)``
     work : ``In(WorkSignature)``
     received, cut : ``In(ProgressSignature)``
-        Progress in Receive and in Chunker; packets that are sent are progress, too.
+        Progress in Receive and in Chunker; sent packets are progress, too.
     turns : ``In(PortTurns)``
     standing : ``In(StandingSignature)``
     movers : ``In(MoverStatus).array(MOVERS)``
     late : ``Out(LateSignature)``
-        Until there is no work, or some progress; of the holder of a mover, until that is done with the chunk.
+        Held until the communicator has no work or makes progress; for the holder of a mover, until the chunk is done.
     """
 
     def __init__(self, config):
@@ -124,16 +124,16 @@ class Watchdog(wiring.Component):
         count = self.config.communicators
         passed, tick, on, progress = Signal(32 - _TICK_BITS), Signal(), Signal(), Signal(count)
         cycles, turns, work = self.timeout.cycles, self.turns, self.work.communicators
-        # Not less than: a shorter time may be set at any moment.
+        # ``>=``, because software may shorten the limit at any moment.
         m.d.comb += [
             on.eq(cycles != 0), tick.eq((passed >= cycles[_TICK_BITS:]) & on),
             progress.eq(self.received.communicators | turns.sent | self.cut.communicators),
         ]
         m.d.sync += passed.eq(Mux(tick, 0, passed + 1))
 
-        # -- What happened since the last tick: who waited for another, and below which classes.
+        # -- Since the last tick: communicators that were blocked, and the classes that others' progress starved.
         waited, starved = Signal(count), Signal(RANK_WIDTH)
-        crowded = Signal(count)             # others' packets leave
+        crowded = Signal(count)             # other communicators' packets are sent
         blocked = Signal(count)
         ranks = [above(priority) for priority in self.standing.priorities]
         m.d.comb += [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What software and hardware both see: the command word, status codes and the words of a program.
+"""Words shared by software and hardware: the command word, status codes and the words of a program.
 
 Plain Python: the golden model, the driver, the C header and the hardware share these tables and nothing else.
 """
@@ -24,25 +24,25 @@ class CommandFlag(enum.IntFlag):
     """Flags of a command."""
 
     SC = 1 << 0
-    """Publish the queue's completion word when the collective has ended here."""
+    """Publish the queue's completion word when the collective has completed here."""
     IRQ = 1 << 1
-    """Raise the completion interrupt when it has ended."""
+    """Raise the completion interrupt when it has completed."""
     ORDERED = 1 << 2
     """Combine every element strictly in rank order, 0 to n - 1."""
     VARYING = 1 << 3
-    """Parts of the buffers have counts and displacements of their own, as the extents table tells."""
+    """Parts of the buffers have individual counts and displacements, in the extents table."""
 
 
 class Status(enum.IntEnum):
-    """How a collective, or a word that never became one, ended. Codes that the DMA engine has too mean the same."""
+    """Result of a collective, or of a word that was refused. Codes that the DMA engine also has mean the same."""
 
     OK = 0x00
     MALFORMED = 0x01
     """Unknown collective, data type or operation, or a reserved flag; an operation that the type does not have."""
     OVERFLOW = 0x03
-    """A word came to a full queue and was refused, as every later one until the queue is cleared."""
+    """A word arrived at a full queue and was refused, as is every later one until the queue is cleared."""
     DISABLED = 0x04
-    """A word came to a queue that is not enabled and was refused."""
+    """A word arrived at a disabled queue and was refused."""
     TIMEOUT = 0x05
     """The communicator had work and made no progress for the watchdog's time."""
     COMPLETION_ERROR = 0x06
@@ -68,46 +68,46 @@ class Status(enum.IntEnum):
 
 
 class CommunicatorState(enum.IntEnum):
-    """What a communicator does with commands and packets."""
+    """How a communicator treats commands and packets."""
 
     CLOSED = 0
-    """It is no communicator."""
+    """The entry is no communicator."""
     OPEN = 1
     ENDING = 2
-    """Something went wrong: nothing new begins, and what is under way is let go."""
+    """An error occurred: nothing new starts, and work in progress is dropped."""
     REVOKED = 3
-    """Nothing of it is under way; it begins anew with COMMUNICATOR_COMMIT."""
+    """It has no work in progress; COMMUNICATOR_COMMIT opens it again."""
 
 
 class Stage(enum.IntEnum):
-    """Where a slot's chunk is."""
+    """Stage of a slot's chunk."""
 
     FREE = 0
     FILLING = 1
-    """Its data comes from memory."""
+    """Being filled from memory."""
     FILLED = 2
     """It waits for its FSM."""
     LINKS = 3
-    """Its FSM leads it through its phases."""
+    """Its FSM executes its phases."""
     DRAINING = 4
-    """Its results go to memory."""
+    """Being drained to memory."""
 
 
 class Waits(enum.IntEnum):
-    """What an FSM waits for."""
+    """Cause of an FSM's wait."""
 
     NOTHING = 0
-    """It has no chunk, or goes on at once."""
+    """It has no chunk, or continues at once."""
     GRANT = 1
     """The neighbour at its port has not granted the next send."""
     DATA = 2
-    """Something has not come from the neighbour at the port of the other side."""
+    """Data has not arrived from the neighbour at the port of the other side."""
     PORT = 3
-    """A packet or a GRANT waits for its turn, or for room at the port."""
+    """A packet or a GRANT waits for arbitration, or for a credit of the port."""
     SRAM = 4
-    """What it has sent has not been read yet."""
+    """Sent data has not been read yet."""
     PROGRAM = 5
-    """A word of its program, or its chunk to be taken."""
+    """A word of its program, or the acceptance of its completed chunk."""
 
 
 RECORD_FIELDS = (
@@ -119,41 +119,41 @@ RECORD_FIELDS = (
     ("step", STEP_WIDTH),
     ("sequence", SEQUENCE_WIDTH),
 )
-"""Why a communicator ended: payload of an ABORT packet from bit 0 up.
+"""Cause of a communicator's end: payload of an ABORT packet from bit 0 up.
 
-``status``: the cause. ``rank``: whose, in the communicator. ``port``: that is down. ``named``: there is a chunk, that
-of ``sequence``; it was in ``phase``, where ``step`` sends were done.
+``status``: the cause. ``rank``: where it occurred, in the communicator. ``port``: that is down. ``named``: a chunk is
+named, by ``sequence``; it was in ``phase``, with ``step`` sends done.
 """
 
 
 class LinkState(enum.IntEnum):
-    """Of one end of a link; a CREDIT packet tells it. The handshake is that of BFD (RFC 5880, 6.2)."""
+    """State of one end of a link; CREDIT packets carry it. The handshake is that of BFD (RFC 5880, 6.2)."""
 
     DOWN = 0
-    """Given up: everything is dropped, until software starts it again."""
+    """All packets are dropped, until software starts the link again."""
     START = 1
-    """The other end has not been heard of."""
+    """Nothing has been received from the peer."""
     INIT = 2
-    """It has, but may not know of this one."""
+    """The peer's packets arrive here; the other direction is not confirmed."""
     UP = 3
-    """Packets go both ways."""
+    """Packets arrive in both directions."""
 
 
 class LinkCause(enum.IntEnum):
-    """Why a port went DOWN the last time."""
+    """Cause of a port's last DOWN."""
 
     NONE = 0
-    """It has not since reset."""
+    """Not DOWN since reset."""
     SOFTWARE = 1
     """LINK_STOP, or LINK_START."""
     PATIENCE = 2
-    """The other end did not answer."""
+    """The peer did not respond."""
     PEER = 3
-    """The other end is DOWN."""
+    """The peer is DOWN."""
     RESTART = 4
-    """The other end was reset or started while this one was UP: what it had taken cannot be known."""
+    """The peer was reset or started while this end was UP: how much it had received is unknown."""
     VIOLATION = 5
-    """The other end told of packets or beats that were never sent: one of both ends is broken."""
+    """The peer acknowledged packets, or returned beats, that were never sent: one of the ends is broken."""
 
 
 COMMAND_FIELDS = (
@@ -173,10 +173,9 @@ COMMAND_FIELDS = (
 """Fields of the 128-bit command word from bit 0 up; no field straddles the two 64-bit halves.
 
 ``count`` and the offsets are in elements; ``count`` means what NCCL's does. ``root`` holds the coordinates of the root,
-each in as many bits as the largest of its dimension needs, the last dimension's lowest: the root's rank where all
-sizes are powers of two. Of a VARYING collective, ``root`` is a sixteenth of the first row of the extents table that it
-uses, and ``count`` the largest of all counts of all ranks. With ``widen``, floats of 16 and 8
-bits are FP32 in the SRAM and on the links.
+each in as many bits as the largest of its dimension needs, the last dimension's lowest: the root's rank if all sizes
+are powers of two. In a VARYING collective, ``root`` is the first row of its extents, divided by 16, and ``count`` the
+maximum of all counts of all ranks. With ``widen``, floats of 16 and 8 bits are FP32 in the SRAM and on the links.
 """
 
 
@@ -194,7 +193,7 @@ class CommandWord(NamedTuple):
     src_offset: int
     dst_region: int
     dst_offset: int
-    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
+    count: int      # type: ignore[assignment]  # hides tuple.count, which is not used
 
     def pack(self) -> int:
         """128-bit integer. Raises ValueError when a field does not fit."""
@@ -223,23 +222,23 @@ HEADER_FIELDS = (
 )
 """First word of a program; its fills follow it, then its drains, then its phases.
 
-``split``: the count is cut into ``shards`` shards; else each shard has ``count`` elements. ``src_whole``,
-``dst_whole``: a buffer holds all shards; else one. ``piece``: columns of each shard in a chunk at most, in units of
-COLUMN_BYTES as they are in the SRAM.
+``split``: the count is cut into ``shards`` shards; otherwise each shard has ``count`` elements. ``src_whole``,
+``dst_whole``: a buffer holds all shards; otherwise one. ``piece``: maximum columns of each shard in a chunk, in units
+of COLUMN_BYTES of the SRAM.
 """
 
 ROLE_FIELDS = (("program", 12),)
-"""Of a collective with a root, the directory tells a table of these, one for each role in each dimension: 3 for a ring,
-9 and 27 for tori. Number ``role[0] + 3 * role[1] + 9 * role[2]`` is that of a rank that is in dimension ``d`` at the
-root's coordinate (role 0), at the other end of the chain (2), or between (1). Chains of BROADCAST start at the root's
-coordinate, those of REDUCE end there. So with ``distance = (coordinate - root) mod size`` of a BROADCAST that goes up
-or a REDUCE that goes down, ``(root - coordinate) mod size`` of the other two, the role is 0 for a distance of 0, 2 for
-``size - 1``, and 1 for all others. Trailing dimensions of one rank may be left out of the table.
+"""For a collective with a root, the directory has the address of a table of these, one for each role in each dimension:
+3 for a ring, 9 and 27 for tori. Number ``role[0] + 3 * role[1] + 9 * role[2]`` is that of a rank that is in dimension
+``d`` at the root's coordinate (role 0), at the other end of the chain (2), or between (1). Chains of BROADCAST start at
+the root's coordinate, those of REDUCE end there. So with ``distance = (coordinate - root) mod size`` for a BROADCAST
+that goes up or a REDUCE that goes down, ``(root - coordinate) mod size`` for the other two, the role is 0 for a
+distance of 0, 2 for ``size - 1``, and 1 for all others. Trailing dimensions of one rank may be left out of the table.
 
-Of a REDUCE in rank order, the role is 0 at the root's coordinate, 1 above it, 2 below it."""
+For a REDUCE in rank order, the role is 0 at the root's coordinate, 1 above it, 2 below it."""
 
 TRANSFER_FIELDS = (("position", POSITION_WIDTH), ("shard", 8), ("count", 8))
-"""A fill or a drain: ``count`` pieces between slot places from ``position`` on and the shards of the buffer from
+"""A fill or a drain: ``count`` pieces between the slot's positions from ``position`` on and the buffer's shards from
 ``shard`` on. A buffer that is not whole has shard 0 only."""
 
 PHASE_FIELDS = (
@@ -251,8 +250,8 @@ PHASE_FIELDS = (
 )
 """First word of a phase; its sends follow it, then the next phase.
 
-``port``: where sends leave; what is received comes in at the port of the same dimension's other side. ``span``: places
-of each send. ``granted``: receives that are safe before anything was sent.
+``port``: of the sends; receives arrive at the port of the dimension's other side. ``span``: positions of each send.
+``granted``: receives that are safe when the phase starts.
 """
 
 SEND_FIELDS = (
@@ -262,11 +261,11 @@ SEND_FIELDS = (
     ("grants", STEP_WIDTH),
     ("reduce", 1),
 )
-"""A send of ``span`` places from ``source`` here to ``target`` in the receiver's slot of the same chunk.
+"""A send of ``span`` positions from ``source`` here to ``target`` in the receiver's slot of the same chunk.
 
-``need``: receives of this phase that must have come first; packet ``i`` of the send waits for packet ``i`` of the last
-of them only. ``grants``: receives that become safe when the send is done. ``reduce``: the
-receiver combines it with what its places hold; else it is copied there.
+``need``: receives of this phase that must precede it; packet ``i`` of the send waits only for packet ``i`` of the last
+of them. ``grants``: receives that become safe when the send is done. ``reduce``: the receiver combines it with the
+contents of its positions; otherwise it is copied there.
 """
 
 
@@ -291,7 +290,7 @@ class HeaderWord(NamedTuple):
 
 
 class RoleWord(NamedTuple):
-    """Where the program of a role is: :data:`ROLE_FIELDS`."""
+    """Address of a role's program: :data:`ROLE_FIELDS`."""
 
     program: int
 
@@ -308,7 +307,7 @@ class TransferWord(NamedTuple):
 
     position: int
     shard: int
-    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
+    count: int      # type: ignore[assignment]  # hides tuple.count, which is not used
 
     def pack(self) -> int:
         return pack_fields(self, TRANSFER_FIELDS)
