@@ -148,6 +148,7 @@ def _prose_of_cpp(text):
 def _faults(prose):
     """A sentence for each forbidden word or form in a piece of prose."""
     prose = re.sub(r"``[^`]*``|`[^`]*`|\]\([^)]*\)", "``", prose)
+    prose = re.sub(r"(?:\w+, )*\w+ : (?=``)", "", prose)       # names of members
     prose = " ".join(prose.split())
     for pattern, term in _PATTERNS.items():
         for found in pattern.finditer(prose):

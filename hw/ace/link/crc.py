@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """CRC-32 of IEEE 802.3 over a packet's header and payload, a beat per cycle, as XOR trees.
 
-The trees come from :mod:`amaranth.lib.crc`: a CRC is an affine function of the message and of the CRC before it, so one
-message for each bit tells its column. Sums of up to four bits that several rows have in common are made once, which
-takes nearly half of the LUTs away and adds no level. Values are those of zlib's ``crc32``, which goes on from a value
+The trees come from :mod:`amaranth.lib.crc`: a CRC is an affine function of the message and of the previous CRC, so one
+message per bit gives that bit's column. Sums of up to four bits that several rows share are computed once, which saves
+nearly half of the LUTs and adds no level. Values are those of zlib's ``crc32``, which continues from a previous value
 as ``continued`` does. Combinational; about five levels of LUT6 for 512 bits.
 """
 
@@ -18,11 +18,11 @@ CRC_WIDTH = 32
 _ONES = (1 << CRC_WIDTH) - 1
 
 _COMMON = 4
-"""Bits of a common sum at most: a LUT4."""
+"""Maximum bits of a shared sum: a LUT4."""
 
 
 def crc32(message, before=0):
-    """CRC-32 of bytes behind those that gave ``before``, in software."""
+    """CRC-32 of bytes that follow those with the CRC ``before``, in software."""
     register = int(f"{before ^ _ONES:032b}"[::-1], 2)
     algorithm = Algorithm(crc_width=CRC_WIDTH, polynomial=0x04C1_1DB7, initial_crc=register, reflect_input=True,
                           reflect_output=True, xor_output=_ONES)
@@ -31,7 +31,7 @@ def crc32(message, before=0):
 
 @lru_cache(maxsize=64)
 def _columns(width):
-    """What each bit of ``width``, and each bit of the CRC before it, turns over; and the CRC of zeros behind 0."""
+    """CRC bits that each message bit of ``width``, and each bit of the previous CRC, inverts; and the CRC of zeros."""
     zeros = bytes(width // 8)
     constant = crc32(zeros)
     message = [crc32((1 << bit).to_bytes(width // 8, "little")) ^ constant for bit in range(width)]
@@ -41,7 +41,7 @@ def _columns(width):
 
 @lru_cache(maxsize=64)
 def _shared(columns):
-    """The same matrix as sums: tuples of the bits that are added, and of the rows that have their sum."""
+    """The same matrix as sums: tuples of the added bits, and of the rows that share their sum."""
     left, sums = list(columns), []
 
     def rows_of(column):
@@ -67,8 +67,8 @@ def _shared(columns):
 
 
 def continued(m, message, before=None, *, zeros=0):
-    """CRC of ``message``, whose lowest byte is first, and of so many ``zeros`` behind it; all behind what gave
-    ``before``, or behind nothing.
+    """CRC of ``message``, lowest byte first, followed by ``zeros`` zero bits; it continues from the CRC ``before``, if
+    given.
 
     The length of ``message``, with ``zeros``, is a multiple of 8 bits.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room at the other end of a link, and what that end has not been told."""
+"""Credits of a link: free entries of the peer's buffer, and when to report ours to the peer."""
 
 from amaranth import *
 from amaranth.lib import wiring
@@ -10,31 +10,31 @@ from hw.ace.config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH
 __all__ = ["PATIENCE", "PROMPT", "Room", "Told"]
 
 PATIENCE = 32
-"""Cycles after which the peer is told of anything at all, where nothing else goes over the link."""
+"""Cycles after which any change is reported to the peer if nothing else is sent on the link."""
 
 PROMPT = 4
-"""Packets of which it is told at once."""
+"""Packets that are reported at once."""
 
 
 class Room(wiring.Component):
-    """Beats that one channel's buffer at the peer has room for.
+    """Free entries of one channel's buffer at the peer, in beats.
 
     Latency: 2 cycles from ``credits`` to ``free``.
 
     Members
     -------
     reset : ``In(1)``
-        All of it is free.
+        All entries are free.
     valid, credits : ``In``
-        The peer has taken out so many beats, modulo 2 ** 13. Not older than what was known by more than ``link_beats``:
-        where nothing came to the peer in between, it has not taken out more.
+        The peer has read ``credits`` beats from its buffer, modulo 2 ** 13. The value is at most ``link_beats`` older
+        than the known one: the peer can read no more if it has received nothing in between.
     take : ``In(1)``
         A beat is sent.
     free : ``Out(range(link_beats + 1))``
     fits : ``Out(1)``
-        There is room for the longest packet.
+        The longest packet fits.
     violated : ``Out(1)``
-        More was taken out than was sent.
+        The peer has read more than was sent.
     """
 
     def __init__(self, config):
@@ -49,7 +49,7 @@ class Room(wiring.Component):
         limit = self.config.link_beats
         bits = limit.bit_length() - 1
         known, gain, given = Signal(LINK_CREDIT_WIDTH), Signal(bits + 1), Signal(LINK_CREDIT_WIDTH)
-        # One bit more: both at their largest.
+        # One more bit, for both at their maximum.
         free = Signal(bits + 2, init=limit)
         more, before, wrong = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -66,17 +66,17 @@ class Room(wiring.Component):
 
 
 class Told(wiring.Component):
-    """When the peer should be told of packets that came, and of beats that were taken out.
+    """When to report received packets and freed beats to the peer.
 
     Members
     -------
     reset : ``In(1)``
     expected, taken : ``In``
-        What there is to be told.
+        The counts to report.
     tell : ``In(1)``
-        It is told.
+        They are reported now.
     due : ``Out(1)``
-        It should be, even if it takes a packet of its own.
+        A report is due, even in a packet of its own.
     """
 
     def __init__(self, config):
@@ -91,7 +91,7 @@ class Told(wiring.Component):
         limit = self.config.link_beats
         number, packets = Signal(LINK_SEQUENCE_WIDTH), Signal(LINK_SEQUENCE_WIDTH)
         m.d.comb += packets.eq(self.expected - number)
-        # Whether there is some, not by the differences, whose carries would come late.
+        # Compared by XOR: the carries of the differences would arrive late.
         some, much = [(self.expected ^ number).any()], [packets >= PROMPT]
         with m.If(self.tell):
             m.d.sync += number.eq(self.expected)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CRC of a packet, beat by beat: of the 12 bytes of the header, then of the payload where the kind has one."""
+"""The CRC of a packet, beat by beat: of the 12 bytes of the header, then of the payload if the kind has one."""
 
 from amaranth import *
 
@@ -10,11 +10,11 @@ from .crc import CRC_WIDTH, continued
 __all__ = ["HEADER_BITS", "packet_crc"]
 
 HEADER_BITS = 96
-"""On the wire; what the fields leave is 0."""
+"""Width of the header on the wire; unused bits are 0."""
 
 
 def packet_crc(m, beat, before):
-    """CRC up to and with ``beat``, of ``link_layout``, where that of the beats before is ``before``; combinational."""
+    """CRC up to and including ``beat``, of ``link_layout``; ``before`` is that of the previous beats. Combinational."""
     header, payload = Value.cast(beat.header), Value.cast(beat.data)
     alone, begun, after = Signal(CRC_WIDTH), Signal(CRC_WIDTH), Signal(CRC_WIDTH)
     kind, long = beat.header.packet.kind, Signal()

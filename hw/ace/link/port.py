@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A link port: packets reach the other end once, whole and in order, whatever the link does with what it carries.
+"""A link port: packets reach the other end once, whole and in order, whatever the faults of the link.
 
 ::
 
@@ -9,8 +9,8 @@
                    |      v
     o <-------- LinkReceiver <--- rx ----
 
-Latency and throughput: those of :mod:`.sender` and :mod:`.receiver`. A packet is handed on when its last beat
-has come, and its CRC is right.
+Latency and throughput: those of :mod:`.sender` and :mod:`.receiver`. A packet is delivered when its last beat has
+arrived and its CRC is right.
 """
 
 from amaranth import *
@@ -38,16 +38,16 @@ class LinkPort(wiring.Component):
     Members
     -------
     i : ``In(stream.Signature(flit_layout)).array(link_channels)``, o : ``Out``, the same
-        Packets to and from the peer. A port that is down takes and drops what it is given.
+        Packets to and from the peer. A port that is DOWN accepts and drops packets.
     signals : ``In(SignalPort)``
-        Headers of packets without payload, of channel 0; they go before packets that wait.
+        Headers of packets without payload, of channel 0; they precede waiting packets.
     tx : ``Out(stream.Signature(link_layout))``, rx : ``In(stream.Signature(link_layout))``
         The link. ``rx.ready`` is constant.
     management : ``In(LinkManagement)``
     levels : ``Out(ReplayLevels)``
         Of channel 0.
     down : ``Out(1)``
-        The link was given up.
+        The port is DOWN.
     """
 
     def __init__(self, config):

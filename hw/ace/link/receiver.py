@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The receiving end of a link: packets that are whole and in order go on, of others nothing.
+"""The receiving end of a link: delivers packets that are intact and in order, and drops all others.
 
 ::
 
     cycle  0      1                                              2
-           rx     CRC and number compared, beat to its buffer    from the buffer; what the packet tells, to the sender
+           rx     CRC and number compared, beat to its buffer    from the buffer; the packet's fields, to the sender
 
 Latency: 2 cycles from a packet's last beat on ``rx`` to its first on ``o``, 3 where the buffer is block RAM, 4 with
 ``receive_output_register``.  Throughput: 1 beat per cycle.
@@ -36,25 +36,25 @@ __all__ = ["Heard", "LinkReceiver", "ReceiverStatus"]
 
 
 class Heard(EventSignature):
-    """What a good packet tells the own port: broadcast by LinkReceiver, from registers."""
+    """Fields of an intact packet, for the own port: broadcast by LinkReceiver, from registers."""
 
     def __init__(self, config):
         super().__init__(heard_layout(config))
 
 
 class ReceiverStatus(wiring.Signature):
-    """What LinkReceiver tells the port's other stages, in every cycle, without handshake.
+    """LinkReceiver's status for the port's other stages, in every cycle, without handshake.
 
     Members
     -------
     expected : ``Out``
-        Number of the next packet.
+        Number of the next expected packet.
     taken : ``Out(LINK_CREDIT_WIDTH).array(link_channels)``
-        Beats taken out of each buffer, modulo 2 ** 13.
+        Beats read from each buffer, modulo 2 ** 13.
     nak, round : ``Out(1)``
-        Strobe: ask the peer to begin again, in this round of it.
+        Strobe: request a replay from the peer, in this round.
     empty : ``Out(1)``
-        All buffers are.
+        All buffers are empty.
     repeated, wrong, missed, stale : ``Out(1)``
         Strobes, for a packet that is a duplicate; corrupt; out of sequence; of an earlier session or too old.
     """
@@ -68,12 +68,12 @@ class ReceiverStatus(wiring.Signature):
 
 
 class LinkReceiver(wiring.Component):
-    """Put packets into their channel's buffer, and commit each that is good and has the expected number.
+    """Store packets in their channel's buffer, and commit each that is intact and has the expected number.
 
-    A packet that is not good, or comes in place of the next one, asks the peer to begin again, once in each of the
-    peer's rounds. The bits of :func:`implied_layout` are taken to be those of the nearest number and of the lowest
-    acknowledgement that is not below the last one; a packet is good if its CRC is right with them. One whose CRC tells
-    the right session and other numbers is late: it is dropped without a NAK.
+    A packet that is corrupt or out of sequence makes the receiver request a replay, once in each of the peer's rounds.
+    The bits of :func:`implied_layout` are assumed to be those of the nearest number and of the lowest acknowledgement
+    not below the last one; a packet is intact if its CRC matches with them. If the CRC matches the right session and
+    other numbers, the packet is stale: it is dropped without a NAK.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class LinkReceiver(wiring.Component):
     Members
     -------
     session : ``In(LinkSession)``
-        Packets are taken in INIT and UP; else only CREDIT packets count.
+        Packets are accepted in INIT and UP; in other states only CREDIT packets count.
     acknowledged : ``In(Acknowledged)``
     rx : ``In(stream.Signature(link_layout))``
         Always ready.
@@ -115,7 +115,7 @@ class LinkReceiver(wiring.Component):
         with m.If(self.rx.valid):
             m.d.sync += [beat.eq(self.rx.payload), crc.eq(following)]
 
-        # The packet of this beat, and whether it has been there from its first one on.
+        # The packet of this beat, and whether its first beat was received.
         inside, some = Signal(), Signal()
         header = Signal(link_header_layout(self.config))
         kept = Signal(link_header_layout(self.config), reset_less=True)
@@ -130,7 +130,7 @@ class LinkReceiver(wiring.Component):
         late, ours, packet = Signal(), Signal(), header.packet
         m.d.comb += [
             whole.eq(some & beat.last), credit.eq(packet.kind == PacketKind.CREDIT),
-            # Not by the difference, whose carries would come late.
+            # Compared by XOR: the carries of the difference would arrive late.
             due.eq(~(low ^ header.sequence).any() & ~credit & self._accepts),
             Cat(behind, carried).eq(low - header.sequence),
             ahead.eq((behind > 1 << LINK_SEQUENCE_WIDTH - 1) & ~credit & self._accepts),
@@ -145,7 +145,7 @@ class LinkReceiver(wiring.Component):
         self._buffers(m, beat, header, some & due, commit, fits)
         m.d.comb += commit.eq(whole & good & due & fits)
 
-        # What is told, a cycle later.
+        # Reports to the sender and the control, one cycle later.
         heard = self.heard.payload
         m.d.sync += [
             self.heard.valid.eq(whole & good), self.status.stale.eq(whole & late),
@@ -167,7 +167,8 @@ class LinkReceiver(wiring.Component):
         return m
 
     def _buffers(self, m, beat, header, keep, commit, fits):
-        """Both channels' buffers. The peer sees to it that there is room; a packet without it is not committed."""
+        """The buffers of all channels. The peer's credits prevent overflow; a packet that overflows is not
+        committed."""
         config = self.config
         ready, lost, empty = Signal(config.link_channels), Signal(), Signal(config.link_channels)
         for number, o in enumerate(self.o):
@@ -190,8 +191,8 @@ class LinkReceiver(wiring.Component):
             m.d.sync += lost.eq(~fits)
 
     def _complain(self, m, whole, good, header, commit):
-        """A NAK for each round in which something is missing; of a broken packet the round is taken to be the last
-        one that was good."""
+        """A NAK for each round in which a packet is missing; a corrupt packet is assumed to be of the round of the last
+        intact one."""
         said, said_round, last_round = Signal(), Signal(), Signal()
         m.d.sync += self.status.nak.eq(0)
         with m.If(self.status.wrong & self._accepts & ~said):

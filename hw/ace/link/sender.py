@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sending end of a link: packets are kept until they are acknowledged, and sent again when that is asked for.
+"""The sending end of a link: stores packets until they are acknowledged, and replays them on request.
 
 ::
 
@@ -32,13 +32,13 @@ from .window import Acknowledged, LinkWindow
 __all__ = ["SIGNALS", "LinkSender", "ReplayLevels", "SenderStatus", "SignalPort"]
 
 SIGNALS = 32
-"""GRANTs that wait, or are not acknowledged."""
+"""Entries for GRANTs that wait or are not acknowledged."""
 
 
 class SignalPort(wiring.Signature):
     """Headers of packets without payload: a stream of ``packet_layout``, and credits ahead of it.
 
-    The sender drives ``free``, from registers: at least two more headers will be taken.
+    The sender drives ``free``, from registers: credit for at least two more headers.
     """
 
     def __init__(self, config):
@@ -51,7 +51,7 @@ class ReplayLevels(wiring.Signature):
     Members
     -------
     level : ``Out(range(replay_beats + 1))``
-        Beats that are kept.
+        Stored beats.
     fresh : ``Out(range(replay_beats + 1))``
         Those of them that were never sent.
     """
@@ -61,7 +61,7 @@ class ReplayLevels(wiring.Signature):
 
 
 class SenderStatus(wiring.Signature):
-    """What LinkSender tells the port's other stages, in every cycle, without handshake.
+    """LinkSender's status for the port's other stages, in every cycle, without handshake.
 
     Members
     -------
@@ -70,10 +70,10 @@ class SenderStatus(wiring.Signature):
     unacknowledged : ``Out(LINK_SEQUENCE_WIDTH)``
         Packets in flight.
     waiting : ``Out(1)``
-        There are packets that were never sent.
+        Packets wait that were never sent.
     progress, replayed, violated : ``Out(1)``
-        Strobes: the peer has acknowledged a packet that it had not before; packets begin again; the peer has
-        acknowledged, or taken out, what was never sent.
+        Strobes: the peer has acknowledged a further packet; a replay starts; the peer has acknowledged, or returned
+        credits for, beats that were never sent.
     """
 
     def __init__(self, config):
@@ -84,10 +84,10 @@ class SenderStatus(wiring.Signature):
 
 
 class LinkSender(wiring.Component):
-    """Give packets numbers as they begin, and keep them in memory until the peer has acknowledged them (go-back-N).
+    """Number packets as they start, and store them until the peer has acknowledged them (go-back-N).
 
-    Each kind of packets has a memory of its own, so that GRANTs go before packets that wait, and no channel waits for
-    the room of another; a table of the last packets says from which of them each came.
+    Each source of packets has its own memory, so that GRANTs precede waiting packets, and no channel waits for the
+    credits of another; a table of the last packets stores the source of each.
 
     Parameters
     ----------
@@ -98,12 +98,12 @@ class LinkSender(wiring.Component):
     i : ``In(stream.Signature(flit_layout)).array(link_channels)``
         Packets of each channel.
     signals : ``In(SignalPort)``
-        Headers of packets without payload, of channel 0; they go before others that wait.
+        Headers of packets without payload, of channel 0; they precede other waiting packets.
     tx : ``Out(stream.Signature(link_layout))``
-        From registers.
+        Registered.
     session : ``In(LinkSession)``, commands : ``In(SenderCommands)``
     receiver : ``In(ReceiverStatus)``
-        Of the own receiver: what the peer is told.
+        Status of the port's own receiver, for reports to the peer.
     heard : ``In(Heard)``
     levels : ``Out(ReplayLevels)``, acknowledged : ``Out(Acknowledged)``, status : ``Out(SenderStatus)``
     """
@@ -129,7 +129,8 @@ class LinkSender(wiring.Component):
         sources = self._sources(m)
         kinds = range(len(sources))
 
-        # Which packet is next: one that was sent before, as the table has it, or a new one that has room.
+        # The next packet: during a replay, one that was sent before, by the table; otherwise a new one that has
+        # credits.
         may = Signal(len(sources))
         new, again, begin, beginning = (Signal(len(sources), name=name)
                                         for name in ("new", "again", "begin", "beginning"))
@@ -138,7 +139,7 @@ class LinkSender(wiring.Component):
         turn = Signal()
         first_choice = offered & may
         if config.link_channels > 1:
-            # Channels in turns.
+            # Channels in turn.
             m.d.comb += new.eq(Mux(first_choice[0], 1, Mux(
                 first_choice[1] & ~(turn & first_choice[2]), 2, Mux(first_choice[2], 4, 0))))
         else:
@@ -148,11 +149,12 @@ class LinkSender(wiring.Component):
         m.d.comb += [
             again.eq(offered & table.source),
             beginning.eq(Mux(replaying, again, Mux(window, new, 0))),
-            # What was just acknowledged may be the packet that would begin; then the window is overtaken, and drains.
+            # A packet that is about to be replayed may just have been acknowledged: then the window is overtaken, and
+            # drains.
             begin.eq(Mux(up & ~draining & ~urgent & ~(replaying & table.progress), beginning, 0)),
         ]
 
-        # A beat, or a CREDIT packet, goes to the first register.
+        # A beat, or a CREDIT packet, enters the first register.
         current, chosen = Signal(len(sources)), Signal(len(sources))
         go, move, tell, last = Signal(), Signal(), Signal(), Signal()
         beat, full = Signal(link_layout(config), reset_less=True), Signal()
@@ -172,7 +174,7 @@ class LinkSender(wiring.Component):
         with m.If(reset):
             m.d.sync += inside.eq(0)
 
-        # The table, acknowledgements, and where to begin again.
+        # The table, acknowledgements, and the start of replays.
         m.d.comb += [
             table.reset.eq(reset), table.heard_valid.eq(self.commands.current & self.heard.payload.recent & up),
             table.ack.eq(self.heard.payload.ack), table.beat.eq(move), table.last.eq(last), table.chosen.eq(chosen),
@@ -200,7 +202,7 @@ class LinkSender(wiring.Component):
             m.d.comb += [source.queue.rewind.eq(rewind),
                          source.queue.release.eq(Mux(table.release[number], table.release_beats, 0))]
 
-        # Room at the peer, and what the peer is told.
+        # Credits of the peer, and reports to it.
         m.submodules.told = told = Told(config)
         channels, violated = [0, *range(config.link_channels)], [table.violated]
         for channel in range(config.link_channels):
@@ -219,7 +221,7 @@ class LinkSender(wiring.Component):
         nak, ask, answer, refuse, refused = Signal(), Signal(), Signal(), Signal(), Signal(LINK_SESSION_WIDTH)
         wanted = Signal()
         m.d.comb += [
-            # A peer that is asked to begin again, or that begins again though it need not, is answered at once.
+            # Respond at once to a peer that is asked to replay, or that replays without need.
             wanted.eq(self.commands.tell | self.receiver.repeated),
             told.expected.eq(self.receiver.expected), told.reset.eq(reset), told.tell.eq(tell | (move & ~inside)),
             urgent.eq(nak | ask | answer | refuse), due.eq(up & told.due),
@@ -233,7 +235,7 @@ class LinkSender(wiring.Component):
         with m.If(self.commands.refuse):
             m.d.sync += refused.eq(heard.session)
 
-        # Nothing is selected while the peer is told.
+        # Nothing is selected while a CREDIT packet is sent.
         header, credit, implied = beat.header, Signal(packet_layout(config)), Signal(implied_layout())
         highs, numbered = Signal(implied_layout(), reset_less=True), Signal()
         ack_high = self.receiver.expected[LINK_SEQUENCE_WIDTH:]
@@ -278,7 +280,7 @@ class LinkSender(wiring.Component):
         for number, i in enumerate(self.i):
             m.submodules[f"channel_{number}"] = queue = ReplayQueue(
                 flit, depth=config.replay_beats, output_register=config.timing.replay_output_register)
-            # Of a packet that has begun while the port was down, the rest is dropped too.
+            # A packet that started while the port was down is dropped to its end.
             within, skips = Signal(name=f"within_{number}"), Signal(name=f"skips_{number}")
             later = Mux(i.valid & i.ready, ~i.payload.last, within)
             m.d.sync += within.eq(later)

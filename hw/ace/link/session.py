@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interfaces of a link port's control: what software sets, and what the port's other stages are told of its session."""
+"""Interfaces of a link port's control: software's settings, and the session's state for the port's other stages."""
 
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
@@ -13,14 +13,14 @@ TIMEOUT_WIDTH, TRIES_WIDTH = 24, 8
 
 
 class LinkSettings(wiring.Signature):
-    """What software sets of a link: driven by the registers, without back-pressure.
+    """Software's settings of a link: driven by the registers, without back-pressure.
 
     Members
     -------
     timeout : ``Out(TIMEOUT_WIDTH)``, tries : ``Out(TRIES_WIDTH)``
-        Levels: clock cycles without progress, 0 for no timer; how often in a row, before the link goes DOWN.
+        Levels: clock cycles without progress, 0 for no timer; consecutive time-outs before the link goes DOWN.
     start, stop : ``Out(1)``
-        Strobes: forget everything and start again; go DOWN.
+        Strobes: discard all packets and start again; go DOWN.
     """
 
     def __init__(self):
@@ -30,8 +30,7 @@ class LinkSettings(wiring.Signature):
 class LinkSession(wiring.Signature):
     """State of the port and number of its session, broadcast by LinkControl in every cycle.
 
-    UP: send and take packets. DOWN: drop what comes and what is there. DOWN and START: count packets and credits from
-    0.
+    UP: send and accept packets. DOWN: drop all packets. DOWN and START: reset the counts of packets and credits.
     """
 
     def __init__(self):
@@ -39,20 +38,20 @@ class LinkSession(wiring.Signature):
 
 
 class SenderCommands(wiring.Signature):
-    """LinkControl tells LinkSender what to send; there is no back-pressure.
+    """Commands of LinkControl to LinkSender, without back-pressure.
 
     Members
     -------
     replay : ``Out(1)``
-        Strobe: begin again with the oldest packet that is not acknowledged.
+        Strobe: replay from the oldest unacknowledged packet.
     tell, ask : ``Out(1)``
-        Strobes: send a CREDIT packet; one that is to be answered.
+        Strobes: send a CREDIT packet; one that requests a response.
     peer : ``Out(LINK_SESSION_WIDTH)``
-        From INIT on, the peer's session that this one is bound to.
+        From INIT on, the peer's session to which this one is bound.
     current : ``Out(1)``
-        What is heard in this cycle is of these sessions, and tells of what was sent in them.
+        The packet received in this cycle is of these sessions, and acknowledges packets of them.
     refuse : ``Out(1)``
-        Strobe: send a CREDIT packet that refuses the peer's session that is heard of in this cycle.
+        Strobe: send a CREDIT packet that refuses the peer's session received in this cycle.
     """
 
     def __init__(self):
@@ -61,14 +60,14 @@ class SenderCommands(wiring.Signature):
 
 
 class SessionEvents(wiring.Signature):
-    """What LinkControl reports, for the port's status.
+    """LinkControl's events, for the port's status.
 
     Members
     -------
     cause : ``Out(LinkCause)``
-        Why the port went DOWN the last time: a level.
+        Cause of the port's last DOWN: a level.
     expired, stale : ``Out(1)``
-        Strobes: the timer ran out; what was heard is of another session, or old, though the port is UP.
+        Strobes: the timer ran out; a received packet is of another session, or stale, while the port is UP.
     """
 
     def __init__(self):

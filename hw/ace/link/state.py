@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a link is up: the handshake of its two ends, and the patience with one that does not answer.
+"""State of a link: the handshake of its two ends, and the time-out if the peer does not respond.
 
-Three ways, as in BFD (RFC 5880, 6.2): a port that hears START goes from START to INIT; one that hears INIT, or what
-only a port that is UP sends, goes UP. So the two ends may come out of reset at different times. A port that was given
-up is DOWN, and tells it, until software starts both ends again.
+A three-way handshake, as in BFD (RFC 5880, 6.2): a port that receives START goes from START to INIT; one that receives
+INIT, or a packet that only a port in UP sends, goes UP. So the two ends may come out of reset at different times. A
+port that timed out is DOWN, and reports this to the peer, until software starts both ends again.
 
-Each time that a port gets to START it begins a session, whose number is one higher than the last; the number is kept
-over reset. CREDIT packets name the sessions of both ends, so those of earlier sessions are known by that. A port binds
-its session to one of the peer's when it leaves START, and never to another. A port that is UP does not believe a START,
-which may be a late copy, but answers with its own state. If the peer has in fact begun a new session, it sees that its
-old one is named, and refuses; then the port that was UP goes DOWN. This is how TCP finds half-open connections (RFC
-9293, 3.5.1).
+Each time a port enters START it begins a session, whose number is one higher than the last; the number is kept over
+reset. CREDIT packets name the sessions of both ends, so those of earlier sessions are recognised. A port binds its
+session to one of the peer's when it leaves START, and never to another. A port that is UP ignores a START, which may be
+a delayed duplicate, but responds with its own state. If the peer has in fact begun a new session, it sees its old one
+named, and refuses; then the port that was UP goes DOWN. TCP finds half-open connections in the same manner (RFC 9293,
+3.5.1).
 """
 
 from amaranth import *
@@ -33,9 +33,9 @@ HELLO = 256
 class LinkControl(wiring.Component):
     """State of a port, and its timer.
 
-    The timer runs while a packet is not acknowledged or waits to be sent. It begins again with each acknowledgement
-    that is new, and, where nothing is to be acknowledged, with any packet that comes. When it runs out, the sender
-    begins again and asks the peer; after ``tries`` times in a row the port is DOWN.
+    The timer runs while a packet is unacknowledged or waits to be sent. It restarts with each new acknowledgement, and,
+    if nothing is unacknowledged, with any received packet. When it runs out, the sender replays and requests a response
+    from the peer; after ``tries`` consecutive time-outs the port is DOWN.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class LinkControl(wiring.Component):
             *(told[state].eq(control & (heard.state == state) & ~heard.refuse) for state in LinkState),
             commands.current.eq(self.heard.valid & (~heard.control | (named & known & ~heard.refuse))),
             events.stale.eq((state == LinkState.UP) & control & ~(commands.current & heard.recent)),
-            # Once after reset, and not while it lasts.
+            # Once, after reset is released.
             renew.eq(begun == 0b01),
         ]
         m.d.sync += [begun.eq(Cat(1, begun)), renewed.eq(renew)]
@@ -80,14 +80,14 @@ class LinkControl(wiring.Component):
         m.d.sync += [
             hello.eq(Mux(state == LinkState.UP, 0, hello + 1)), commands.tell.eq(hello == HELLO - 1),
         ]
-        # Named is a session that this port has left.
+        # The peer names a session that this port has left.
         m.d.comb += commands.refuse.eq((told[LinkState.INIT] | told[LinkState.UP]) & ~named & (state != LinkState.UP))
         with m.Switch(state):
             with m.Case(LinkState.START):
                 with m.If(self.receiver.empty & (told[LinkState.START] | (told[LinkState.INIT] & named))):
                     m.d.sync += [state.eq(Mux(told[LinkState.INIT], LinkState.UP, LinkState.INIT)),
                                  commands.peer.eq(heard.session), commands.tell.eq(1)]
-                # A number that had been used before this port lost its count.
+                # The peer knows this number from before this port lost its count.
                 with m.If(told[LinkState.UP] & named):
                     m.d.comb += renew.eq(1)
             with m.Case(LinkState.INIT):
@@ -115,7 +115,7 @@ class LinkControl(wiring.Component):
         return m
 
     def _timer(self, m):
-        """That the port is to be given up."""
+        """Whether the port times out."""
         settings, sender, commands, state = self.settings, self.sender, self.commands, self.session.state
         expired = self.events.expired
         count, tried = Signal(TIMEOUT_WIDTH), Signal(TRIES_WIDTH)

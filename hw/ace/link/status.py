@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What software sees of a link port: its state, and counts of what went wrong.
+"""Status of a link port for software: its state, and counts of errors.
 
 LinkSender, LinkReceiver, LinkControl -> LinkStatus -> registers.  Latency: 1 cycle.
 """
@@ -19,11 +19,11 @@ __all__ = ["COUNT_WIDTH", "LINK_COUNTS", "LinkManagement", "LinkStatus", "link_s
 
 LINK_COUNTS = ("replays", "crc_errors", "sequence_errors", "duplicates", "timeouts", "stale")
 COUNT_WIDTH = 16
-"""Counters stay at their largest value."""
+"""Counters saturate at their maximum."""
 
 
 def link_status_layout(config):
-    """State of a port; why it went DOWN last; packets in flight; free entries of the peer's buffer of channel 0, in
+    """State of a port; cause of its last DOWN; packets in flight; free entries of the peer's buffer of channel 0, in
     beats; and counters."""
     return data.StructLayout({
         "state": LinkState, "cause": LinkCause, "unacknowledged": LINK_SEQUENCE_WIDTH,
@@ -32,7 +32,7 @@ def link_status_layout(config):
 
 
 class LinkManagement(wiring.Signature):
-    """A link and the registers: ``settings`` from the registers, and back ``status``, from registers of the port."""
+    """A link's registers: ``settings`` from the registers, and back ``status``, from registers of the port."""
 
     def __init__(self, config):
         super().__init__({"settings": Out(LinkSettings()), "status": In(link_status_layout(config))})

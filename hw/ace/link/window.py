@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packets of a link that are not acknowledged: their numbers, and where they are kept."""
+"""The unacknowledged packets of a link: their numbers, and where they are stored."""
 
 from amaranth import *
 from amaranth.lib import data, memory, wiring
@@ -12,22 +12,23 @@ __all__ = ["Acknowledged", "LinkWindow"]
 
 
 class Acknowledged(wiring.Signature):
-    """The peer's last acknowledgement, from registers: ``ack``, its bits that travel; ``high``, those above them."""
+    """The peer's last acknowledgement, from registers: ``ack``, the bits that are sent; ``high``, those above them."""
 
     def __init__(self):
         super().__init__({"ack": Out(LINK_SEQUENCE_WIDTH), "high": Out(LINK_HIGH_WIDTH)})
 
 
 class LinkWindow(Elaboratable):
-    """Numbers of packets, and of each that is not acknowledged from which source it came and its beats.
+    """Numbers of packets, and the source and beats of each unacknowledged one.
 
-    ``acked`` <= ``next`` <= ``end``, modulo 2 ** 9: the oldest that is kept, the one to be sent, the first that never
-    was. The peer's acknowledgement may be ahead of ``acked``, by packets that are still to be released, and even of
-    ``next``, when packets are sent again that it had: then all begin again behind it. It never goes back: what tells of
-    an earlier one is old. One that is beyond ``end`` is a violation: there was no such packet.
+    ``acked`` <= ``next`` <= ``end``, modulo 2 ** 9: the oldest stored packet, the next to send, the first that was
+    never sent. The peer's acknowledgement may be ahead of ``acked``, by packets that remain to be released, and even of
+    ``next``, when a replay sends packets that the peer already had: then the window rewinds to continue after them. The
+    acknowledgement never decreases: an earlier one is stale. One beyond ``end`` is a violation: there was no such
+    packet.
 
-    All bits are kept of the acknowledgement only. Those of ``next`` follow from them, as it is at most a window ahead
-    when a packet begins.
+    Only the acknowledgement has all bits. Those of ``next`` follow from it, because a packet starts at most a window
+    ahead.
     """
 
     def __init__(self, config, sources):
@@ -47,14 +48,14 @@ class LinkWindow(Elaboratable):
         depth = self.config.link_window
         bits = (depth - 1).bit_length()
         row = data.StructLayout({"source": self.sources, "beats": 8})
-        # A row that is written is looked at later: its packet has to be answered, or to be sent once more.
+        # A row is used only later than its write: its packet must first be acknowledged or replayed.
         m.submodules.rows = rows = memory.Memory(shape=row, depth=depth, init=[], attrs=NO_COLLISION)
         write, oldest, upcoming = rows.write_port(), rows.read_port(), rows.read_port()
         acked, end = (Signal(LINK_SEQUENCE_WIDTH, name=name) for name in ("acked", "end"))
         peer = self.peer
         acked_next, number_next, number = Signal.like(acked), Signal.like(acked), self.sequence
 
-        # A packet has ended.
+        # The end of a packet.
         beats, done = Signal(8), Signal()
         m.d.comb += [
             done.eq(self.beat & self.last), self.replaying.eq(number != end),
@@ -66,7 +67,7 @@ class LinkWindow(Elaboratable):
         with m.If(write.en):
             m.d.sync += end.eq(end + 1)
 
-        # One is released.
+        # The release of a packet.
         releasing, domain = Signal(), "sync" if self.config.timing.registered_release else "comb"
         m.d.comb += [
             releasing.eq(_differ(acked, peer) & (_differ(acked, number) | self.draining)),
@@ -76,8 +77,8 @@ class LinkWindow(Elaboratable):
         m.d[domain] += [self.release.eq(Mux(releasing, oldest.data.source, 0)),
                         self.release_beats.eq(oldest.data.beats)]
         m.d.comb += self.settled.eq(~_differ(acked, peer) & ~(self.release.any() if domain == "sync" else 0))
-        # The upcoming packet's source is kept, and the row behind it read ahead: block RAM shows it late. It is 0 for a
-        # cycle after ``rewind``, and anything while nothing is to be sent again.
+        # The upcoming packet's source is registered, and the row after it is prefetched, because block RAM has a cycle
+        # of latency. The source is 0 for a cycle after ``rewind``, and undefined while nothing is to be replayed.
         kept = Signal()
         m.d.comb += upcoming.addr.eq(Mux(self.rewind, acked, Mux(done & kept, number + 2, number + 1))[:bits])
         with m.If(done | ~kept):
@@ -107,10 +108,10 @@ class LinkWindow(Elaboratable):
 
 
 def _ahead(number, before):
-    """By how much, as numbers wrap."""
+    """Distance of ``number`` from ``before``, modulo the range."""
     return (number - before)[:LINK_SEQUENCE_WIDTH]
 
 
 def _differ(one, other):
-    """As ``!=``, which synthesis would make of a difference that is wanted as well, with its carries."""
+    """``!=``, where synthesis would otherwise reuse the carry chain of a difference of the same operands."""
     return (one ^ other).any()

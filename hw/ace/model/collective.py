@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden model of the collectives: what each rank's receive buffer holds in the end, bit by bit.
+"""Golden model of the collectives: the contents of each rank's receive buffer, bit by bit.
 
-From what a collective means and from the documented order of additions, element by element. Lengths of buffers come
-from the table of collectives; programs, and how the hardware cuts, moves and stores elements, make no difference.
+It follows the meaning of each collective and the documented order of additions, element by element. The table of
+collectives gives the lengths of buffers; programs, cutting, and the hardware's transfers make no difference.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,21 +33,21 @@ def results(collective: Collective, shape: tuple[int, ...], inputs: Sequence[Bit
     Parameters
     ----------
     collective : Collective
-        What is asked for.
+        The operation.
     shape : tuple of int
         Ranks along each dimension of the communicator.
     inputs : list of arrays of unsigned integers
         Each rank's send buffer, as bits of its elements; only the root's counts in a broadcast, none in a barrier.
     dtype : DType
-        Of the elements.
+        Type of the elements.
     count : int
-        As NCCL has it.
+        As in NCCL.
     op : Reduction
-        What is made of the elements of all ranks.
+        Reduction of the elements of all ranks.
     root : tuple of int
-        Coordinates of the root, of collectives that have one.
+        Coordinates of the root, for collectives that have one.
     widen : bool
-        16-bit floats and FP8 are FP32 on the way.
+        16-bit floats and FP8 are FP32 on the links.
     both : bool
         Half of the columns go down.
     ordered : bool
@@ -76,7 +76,7 @@ def results(collective: Collective, shape: tuple[int, ...], inputs: Sequence[Bit
 
 
 def _all(made: Bits, ranks: int) -> list[Bits]:
-    """Every rank receives everything that was sent, or all of its reduction."""
+    """Every rank receives all blocks, or the reduction of all."""
     return [made.reshape(-1)] * ranks
 
 
@@ -98,7 +98,7 @@ _RECEIVED = {
     Collective.BROADCAST: _all,
     Collective.REDUCE: _all,
 }
-"""Receive buffers of all ranks, made of what was sent, a row for each sender, or of its reduction."""
+"""Receive buffers of all ranks, from the send buffers, a row for each rank, or from their reduction."""
 
 
 def _sized(elements: Bits, length: int) -> Bits:
@@ -109,7 +109,7 @@ def _sized(elements: Bits, length: int) -> Bits:
 
 def _owners(collective: Collective, shape: tuple[int, ...], count: int, size: int, root: tuple[int, ...] | None,
             both: bool) -> _Owners:
-    """Of each element: coordinates of its owner, an array for each dimension, and whether it goes up."""
+    """Owner of each element, as an array of coordinates for each dimension, and whether the element goes up."""
     ranks = prod(shape)
     if collective == Collective.REDUCE_SCATTER:
         shard = np.repeat(np.arange(ranks), count)
@@ -142,7 +142,7 @@ def _in_rank_order(values: Bits, combined: _Combined) -> Bits:
 
 
 def _round_rings(values: Bits, combined: _Combined, *, shape: tuple[int, ...], at: _Owners) -> Bits:
-    """Of each column, from the rank after its owner round to the owner, in one dimension after the other."""
+    """Sum of each column, from the rank after its owner around to the owner, in one dimension after the other."""
     values, (owners, upper) = values.reshape(*shape, -1), at
     for dimension, size in enumerate(shape):
         def away(hops: int, values: Bits = values, dimension: int = dimension, size: int = size) -> Bits:
@@ -173,5 +173,5 @@ def _converted(bits: Bits, from_type: DType, to_type: DType) -> Bits:
 
 
 def _there_and_back(bits: Bits, dtype: DType, widen: bool) -> Bits:
-    """What is left of elements that were only moved: with ``widen``, NaNs become the canonical one."""
+    """Elements that are moved without reduction: with ``widen``, NaNs become canonical."""
     return _converted(_converted(bits, dtype, DType.FP32), DType.FP32, dtype) if widen else bits

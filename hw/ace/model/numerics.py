@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden model of a lane: what two elements give, bit by bit, by NumPy and ml_dtypes.
+"""Golden model of a lane: results of operations on two elements, bit by bit, by NumPy and ml_dtypes.
 
 Elements go in and come out as the bits in memory, in arrays of unsigned integers. It shares ``formats`` with the
 hardware and nothing else.
@@ -7,7 +7,7 @@ hardware and nothing else.
 
 from typing import Any
 
-import ml_dtypes  # noqa: F401  It gives NumPy the names of its types.
+import ml_dtypes  # noqa: F401  It registers its types with NumPy.
 import numpy as np
 import numpy.typing as npt
 
@@ -37,11 +37,11 @@ def combine(op: Op, a: Bits, b: Bits, *, a_type: DType, b_type: DType | None = N
     Parameters
     ----------
     op : Op
-        What to make of them.
+        The operation.
     a, b : arrays of unsigned integers
         Elements as bits.
     a_type, b_type, o_type : DType
-        Types of the operands and of the result; the latter two are as the first unless given.
+        Types of the operands and of the result; by default the same as the first.
     """
     b_type, o_type = a_type if b_type is None else b_type, a_type if o_type is None else o_type
     check_types(a_type, b_type, o_type)
@@ -82,7 +82,7 @@ def combine_words(op: Op, a: Bits, b: Bits, *, a_type: DType, b_type: DType | No
 
 
 def _least_or_greatest(op: Op, x: Values, y: Values) -> Values:
-    """NumPy hands on NaNs; of zeros it gives either, so their signs are looked at."""
+    """NumPy propagates NaNs; of two zeros it returns either, so the result depends on their signs here."""
     function, sign = (np.minimum, np.logical_or) if op == Op.MIN else (np.maximum, np.logical_and)
     zeros = (x == 0) & (y == 0)
     zero = np.where(sign(np.signbit(x), np.signbit(y)), -0.0, 0.0).astype(x.dtype)

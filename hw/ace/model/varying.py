@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Golden model of collectives whose parts are of different lengths: those of equal parts, of padded blocks.
+"""Golden model of collectives with parts of different lengths: those of equal parts, on padded blocks.
 
-MPI's meaning of each: a block is what one rank's buffer has for, or of, another; where blocks lie in buffers makes no
-difference to what becomes of them.
+They mean what they do in MPI: a block is the part of a rank's buffer for, or from, another rank; the positions of
+blocks in buffers have no effect on results.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ __all__ = ["blocks_received"]
 
 def blocks_received(collective: Collective, shape: tuple[int, ...], blocks: Sequence[Sequence[Bits]],
                     counts: Sequence[int] | Sequence[Sequence[int]], **options: Any) -> list[list[Bits]]:
-    """What each rank receives, as a list of blocks: of each rank, or only its own of a REDUCE_SCATTER.
+    """Blocks that each rank receives: from each rank, or only its own for a REDUCE_SCATTER.
 
     Parameters
     ----------
@@ -29,13 +29,13 @@ def blocks_received(collective: Collective, shape: tuple[int, ...], blocks: Sequ
     shape : tuple of int
         Ranks along each dimension of the communicator.
     blocks : list of lists of arrays
-        What each rank sends: a block for each rank, or one of an ALL_GATHER.
+        Blocks that each rank sends: one for each rank, or a single one for an ALL_GATHER.
     counts : list of int, or of lists of int
-        Elements of the block that is for a rank, or of it; of an ALL_TO_ALL, ``counts[i][j]`` from i to j.
+        Elements of the block for, or from, each rank; for an ALL_TO_ALL, ``counts[i][j]`` from i to j.
     **options
         Of :func:`~.model.results`.
 
-    Elements are combined in the order of a block that is as long as the longest of all.
+    Elements are combined in the order of blocks that are all as long as the longest.
     """
     longest = int(np.max(counts))
     sent = [np.concatenate([_padded(block, longest) for block in row]) for row in blocks]

@@ -25,7 +25,8 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What a rank does with a chunk. Fields are those of :data:`~.words.HEADER_FIELDS`; ``places`` are of its slot."""
+    """A rank's program for a chunk. Fields are those of :data:`~.words.HEADER_FIELDS`; ``places``: positions of its
+    slot."""
 
     places: int
     shards: int
@@ -38,10 +39,10 @@ class Program:
 
 
 def encode(program: Program, config: AceConfig) -> list[int]:
-    """48-bit words of a program. Raises ValueError when it does not fit a slot, or a number its field."""
+    """48-bit words of a program. Raises ValueError if it does not fit a slot, or a number its field."""
     piece = config.chunk_bytes // program.places // COLUMN_BYTES
     if not piece:
-        raise ValueError(f"{program.places} places of {COLUMN_BYTES} bytes do not fit a slot of "
+        raise ValueError(f"{program.places} positions of {COLUMN_BYTES} bytes do not fit a slot of "
                          f"{config.chunk_bytes} bytes")
     words: list[HeaderWord | TransferWord | PhaseWord | SendWord] = [
         HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step tables of sums in rank order: a pipelined chain over the line of a one-dimensional communicator.
+"""Programs for sums in rank order: a pipelined chain over the line of a one-dimensional communicator.
 
-One phase takes sums up, from rank 0 to the last, each rank combining what comes with its own; the next one takes
-results down. Every chunk does both, so each direction of each link carries every byte at most once.
+One phase takes sums up, from rank 0 to the last; each rank combines what it receives with its own elements. The next
+phase takes results down. Every chunk does both, so each direction of each link carries every byte at most once.
 """
 
 from math import prod
@@ -22,7 +22,7 @@ def role_of(coordinate: int, root: int) -> int:
 
 def plan(collective: Ordered, shape: tuple[int, ...], dimensions: tuple[int, ...], coordinates: tuple[int, ...],
          role: tuple[int, ...] | None) -> Program:
-    """Program of one rank, as :func:`~.schedule.plan`. Raises ValueError where ranks are not in a line."""
+    """Program of one rank, as :func:`~.schedule.plan`. Raises ValueError if ranks are not in a line."""
     long = [number for number, size in enumerate(shape) if size > 1]
     if len(long) > 1:
         raise ValueError(f"Rank order needs a line of links from rank to rank, but a communicator of "
@@ -40,7 +40,8 @@ def _up(size: int, rank: int, dimension: int, *, span: int = 1) -> Phase:
 
 
 def _down(dimension: int, *, receives: int, sends: int) -> Phase:
-    """Results of so many places, the first of them first. Each has been there as a sum before, which was sent."""
+    """Results of as many positions as ``sends``, in order. The partial sum of each position was sent from there
+    before."""
     return Phase(port=2 * dimension + 1, span=1, receives=receives, granted=receives,
                  sends=tuple(SendWord(place, place, place + 1 if receives else 0, 0, 0) for place in range(sends)))
 
@@ -64,7 +65,7 @@ def _reduce(size: int, rank: int, dimension: int, role: int | None) -> Program:
 
 
 def _reduce_scatter(size: int, rank: int, dimension: int, role: int | None) -> Program:
-    """Each rank keeps its own result of those that come down, and passes on those of lower ranks."""
+    """Each rank keeps its own result and forwards those of lower ranks."""
     phases = (_up(size, rank, dimension, span=size),
               _down(dimension, receives=rank + 1 if rank < size - 1 else 0, sends=rank))
     return Program(places=size, shards=size, src_whole=True, fills=(TransferWord(0, 0, size),),

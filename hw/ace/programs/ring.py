@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dimension of a communicator as one of its ranks sees it: ports, places of a slot, blocks. Plain Python."""
+"""A dimension of a communicator as one of its ranks sees it: ports, positions in a slot, blocks. Plain Python."""
 
 from collections.abc import Container
 from dataclasses import dataclass
@@ -29,16 +29,16 @@ class Ring:
 
     @property
     def span(self) -> int:
-        """Contiguous places of equal coordinates in this and earlier dimensions."""
+        """Number of contiguous positions with equal coordinates in this and earlier dimensions."""
         return prod(self.shape[self.number + 1:])
 
     def at(self, hops: int) -> int:
-        """Coordinate so many hops on in the direction of sending."""
+        """Coordinate of the rank ``hops`` hops away in the direction of sending."""
         return (self.coordinates[self.number] + (hops if self.up else -hops)) % self.size
 
     def block(self, coordinate: int, own: Container[int] = ()) -> list[int]:
-        """First places of the runs that make up a block, of those places whose coordinates in the dimensions ``own``
-        are the rank's."""
+        """First positions of the runs that make up a block, restricted to positions whose coordinates in the dimensions
+        ``own`` are the rank's."""
         choices = [[coordinate] if number == self.number else [self.coordinates[number]] if number in own
                    else range(self.shape[number]) for number in range(self.number + 1)]
         return [place_of(chosen, self.shape[:self.number + 1]) * self.span for chosen in product(*choices)]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step tables: what each rank of a communicator sends, receives and adds, and when it is safe to.
+"""Programs: what each rank of a communicator sends, receives and adds, and when that is safe.
 
-``plan`` makes a program, ``assemble`` the words of all programs of a rank and the directory that tells them.
+``plan`` makes a program, ``assemble`` the words of all programs of a rank and the directory of their addresses.
 Pure functions: software runs them when it sets up a communicator.
 
-A slot has a place for each rank, in rank order. Along one dimension of ``n`` ranks, block ``b`` of a range of places
-is those whose coordinate is ``b``: runs of contiguous places, each moved by a send of its own.
+A slot has a position for each rank, in rank order. Along one dimension of ``n`` ranks, block ``b`` of a range of
+positions has those with coordinate ``b``: runs of contiguous positions, each moved by its own send.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -27,11 +27,11 @@ __all__ = ["ORDER", "Assembly", "Entry", "assemble", "plan", "role_of"]
 C = Collective
 
 ORDER = (*those(lambda info: not info.pairwise), *Ordered, *those(lambda info: info.pairwise))
-"""The order in which programs are placed in the programs' memory: the longest last."""
+"""The order of programs in the programs' memory: the longest last."""
 
 
 class Entry(NamedTuple):
-    """Of the directory: addresses of the programs, or of the tables of roles, for chunks that go up and down."""
+    """Directory entry: addresses of the programs, or of the tables of roles, for chunks that go up and down."""
 
     plus: int
     minus: int
@@ -47,7 +47,7 @@ class Assembly:
     base : int
         Address of the first word.
     words : tuple of int
-        To be written from there on.
+        Words to write from there on.
     directory : dict
         Collective or Ordered -> :class:`Entry`.
     left_out : dict
@@ -72,12 +72,12 @@ def role_of(collective: Collective | Ordered, coordinate: int, root: int, size: 
 def plan(collective: Collective | Ordered, shape: tuple[int, ...], dimensions: tuple[int, ...],
          coordinates: tuple[int, ...], *, up: bool = True, role: tuple[int, ...] | None = None,
          max_ranks: int = MAX_RANKS) -> Program:
-    """Program of one rank for the chunks that go one way.
+    """Program of one rank for the chunks of one direction.
 
     Parameters
     ----------
     collective : Collective or Ordered
-        What it does.
+        The collective.
     shape : tuple of int
         Ranks along each dimension of the communicator, 1 to 3 of them.
     dimensions : tuple of int
@@ -87,9 +87,9 @@ def plan(collective: Collective | Ordered, shape: tuple[int, ...], dimensions: t
     up : bool
         Send to rising coordinates; else to falling ones.
     role : tuple of int
-        With a root: :func:`role_of` in each dimension. Then the coordinates make no difference, but in rank order.
+        With a root: :func:`role_of` in each dimension. Then the coordinates matter only in rank order.
     max_ranks : int
-        Above :data:`~.config.MAX_RANKS` the words of a program have no room for it: for those who only look ahead.
+        Above :data:`~.config.MAX_RANKS` a program cannot be encoded: for estimates without words.
     """
     _check(shape, dimensions, coordinates, max_ranks)
     if (role is not None) != collective.info.rooted or (role is not None and len(role) != len(shape)):
@@ -104,7 +104,7 @@ def assemble(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, .
              both: bool = True, base: int = 0, collectives: Iterable[Collective | Ordered] = ORDER) -> Assembly:
     """Words and directory of a rank's programs, as :class:`Assembly`. Equal programs are stored once.
 
-    A collective whose slot or words do not fit is left out; those named first come first.
+    A collective whose slot or words do not fit is left out; those named first have precedence.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def assemble(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, .
 
 @dataclass(frozen=True)
 class _Store:
-    """Program memory from ``base`` up to ``end``, as far as it is filled, and where things are in it."""
+    """Program memory from ``base`` to ``end``: its words so far, and the address of each sequence of words."""
 
     base: int
     end: int
@@ -144,7 +144,7 @@ class _Store:
             return known[words], self
         address, free = self.base + len(self.words), self.end - self.base - len(self.words)
         if len(words) > free:
-            raise ValueError(f"{len(words)} words more do not fit: {max(free, 0)} of the programs' memory are free")
+            raise ValueError(f"{len(words)} more words do not fit: {max(free, 0)} of the programs' memory are free")
         return address, replace(self, words=self.words + words, known=(*self.known, (words, address)))
 
 
@@ -175,7 +175,7 @@ def _assemble_one(store: _Store, config: AceConfig, collective: Collective | Ord
 
 
 def _roles(collective: Collective | Ordered, coordinate: int, size: int) -> set[int]:
-    """Roles that a rank can have in a dimension of so many ranks."""
+    """Roles that a rank can have in a dimension of ``size`` ranks."""
     return {role_of(collective, coordinate, root, size, up=True) for root in range(size)}
 
 
@@ -194,11 +194,11 @@ def _check(shape: tuple[int, ...], dimensions: tuple[int, ...], coordinates: tup
 
 
 def _pass_on(ring: Ring, own: Container[int] = (), *, scatter: bool = False, gather: bool = False) -> Phase:
-    """Reduce-scatter, all-gather, or one after the other without a pause.
+    """Reduce-scatter, all-gather, or both without a phase change between them.
 
-    A block's sum starts at the rank after its owner and ends at the owner; a full block is sent on by its owner
-    and all behind, up to the rank before. All receives are safe at once: what comes to a place in the second round was
-    made of what was sent from there in the first.
+    A block's sum starts at the rank after its owner and ends at the owner; the owner and all ranks after it, except the
+    last, forward the complete block. All receives are safe at once: data received at a position in the second round
+    depends on data sent from there in the first.
     """
     steps = [(ring.at(-1 - step), 1) for step in range(ring.size - 1)] if scatter else []
     steps += [(ring.at(-step), 0) for step in range(ring.size - 1)] if gather else []
@@ -245,7 +245,7 @@ def _all_gather(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Seq
 
 def _barrier(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
              role: tuple[int, ...] | None) -> Program:
-    """Whoever has received ``k`` times knows of the ``k`` ranks before. What is sent does not matter."""
+    """A rank with ``k`` receives knows that the ``k`` ranks before it have started. The data sent does not matter."""
     phases = [Phase(port=ring.port, span=1, sends=tuple(SendWord(0, 0, step, 0, 0) for step in range(ring.size - 1)),
                     receives=ring.size - 1, granted=ring.size - 1) for ring in rings]
     return Program(places=1, shards=1, split=True, phases=tuple(phases))
@@ -259,9 +259,9 @@ def _link(ring: Ring, *, receives: bool, sends: bool, reduce: bool) -> Phase:
 
 def _broadcast(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
                role: tuple[int, ...] | None) -> Program:
-    """Along the root's line, then from all of that along the next dimension, and so on.
+    """Along the root's line, then from all its ranks along the next dimension, and so on.
 
-    A rank that joins late has empty phases first: the numbers of phases must agree along a chain.
+    A rank that joins late has empty phases first: phase numbers must agree along a chain.
     """
     assert role is not None
     phases = []
@@ -290,9 +290,9 @@ def _reduce(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequenc
 
 def _all_to_all(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
                 role: tuple[int, ...] | None) -> Program:
-    """One dimension after the other: what was meant for a coordinate is then what came from one.
+    """Exchange in one dimension after the other: pieces for a coordinate are replaced by pieces from that coordinate.
 
-    ``where`` tells the place of what has an index, and ``spare`` the places that hold nothing.
+    ``where`` has the position of the piece with each index, and ``spare`` the unused positions.
     """
     ranks = prod(shape)
     where = list(range(ranks))
@@ -301,7 +301,7 @@ def _all_to_all(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Seq
     for ring in rings:
         phases.append(_exchange(ring, where, spare))
         if ring.size == 2:
-            # What came is in spare places, and what was sent has left some.
+            # Received pieces are in spare positions; the positions of sent pieces are now spare.
             moved = [start + place for start in ring.block(ring.at(1)) for place in range(ring.span)]
             for number, index in enumerate(moved):
                 where[index], spare[number] = spare[number], where[index]
@@ -310,11 +310,13 @@ def _all_to_all(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Seq
 
 
 def _exchange(ring: Ring, where: list[int], spare: list[int]) -> Phase:
-    """All to all in a ring: step ``k`` sends on what came ``k - 1`` hops, the farthest to go first.
+    """All-to-all in a ring: step ``k`` forwards blocks that have made ``k - 1`` hops, those with the farthest target
+    first.
 
-    In step ``k``, ``n - k`` blocks come. The last is here at its end and gets the place of the block that was meant
-    for its source. The others are sent in the next step; those of odd steps stay in spare places, those of even steps
-    in places that later ones get at their end, but the first of them: else the last step of all would wait for itself.
+    In step ``k``, ``n - k`` blocks arrive. The last is at its target and gets the position of the block that was sent
+    to its source. The others are sent in the next step; those of odd steps are stored in spare positions, those of even
+    steps in positions that later ones get at their target, except the first: otherwise the last step would wait for
+    itself.
     """
     size, runs = ring.size, len(ring.block(0))
 
@@ -325,7 +327,7 @@ def _exchange(ring: Ring, where: list[int], spare: list[int]) -> Phase:
         return [where[place] for place in ring.block(ring.at(rank + hops))]
 
     def landing(rank: int, step: int, number: int) -> list[int]:
-        """Places of a block that comes to the rank so many hops on."""
+        """Positions of a block that arrives at the rank ``rank`` hops away."""
         if number == size - step - 1:
             return home(rank, -step) if size > 2 else free(0)
         if step % 2 or not number:
@@ -338,7 +340,7 @@ def _exchange(ring: Ring, where: list[int], spare: list[int]) -> Phase:
         for number in range(size - step):
             sources = home(0, size - 1 - number) if step == 1 else landing(0, step - 1, number)
             for source, target in zip(sources, landing(1, step, number), strict=True):
-                # What came at the same point of the step before.
+                # The receive with the same number in the previous step.
                 need = len(moves) + 1 - (size - step + 1) * runs
                 moves.append((source, target, max(0, need)))
             landings += landing(0, step, number)
@@ -348,7 +350,7 @@ def _exchange(ring: Ring, where: list[int], spare: list[int]) -> Phase:
 
 
 def _grants(moves: Sequence[tuple[int, int, int]], landings: Sequence[int]) -> tuple[int, list[int]]:
-    """How many receives are safe at once, and how many more after each send: a place is, once what it held is sent."""
+    """Number of receives that are safe at once, and the further number after each send, which frees its position."""
     grants = [0] * (len(moves) + 1)
     left: dict[int, int] = {}
     sent, last = 0, -1
@@ -362,7 +364,7 @@ def _grants(moves: Sequence[tuple[int, int, int]], landings: Sequence[int]) -> t
 
 
 def _runs(where: list[int]) -> tuple[TransferWord, ...]:
-    """Drains that bring what has an index to the shard of that number."""
+    """Drains that move the piece of each index to the shard of that number."""
     groups = [list(group) for _, group in groupby(enumerate(where), key=lambda item: item[1] - item[0])]
     return tuple(TransferWord(group[0][1], group[0][0], len(group)) for group in groups)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of the step tables, and turns at it.
+"""The memory of the programs, and its arbitration.
 
 Registers -> Programs -> chunker, movers' address generators, FSMs.  Latency: 1 cycle from a request to its word.
 Throughput: one word per cycle for all clients together.
@@ -18,7 +18,7 @@ class ProgramRead(wiring.Signature):
     """Read port of the programs.
 
     The reader holds ``valid`` and ``address`` until ``ready``; ``word`` is that of the address in the next cycle, for
-    one cycle. All readers share one memory port, so a reader may be stalled for as long as those before it ask.
+    one cycle. All readers share one memory port, so earlier readers may stall a later one.
     """
 
     def __init__(self, config):
@@ -37,7 +37,7 @@ class ProgramWrite(wiring.Signature):
 
 
 class Programs(wiring.Component):
-    """Keep ``program_words`` words, which software writes; clients of lower numbers go first.
+    """Store ``program_words`` words, which software writes; clients of lower numbers have priority.
 
     Parameters
     ----------

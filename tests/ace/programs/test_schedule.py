@@ -131,7 +131,7 @@ def test_sizes():
         made = assemble(TINY, shape, range(len(shape)), (0,) * len(shape))
         assert not set(made.left_out) & set(C) and len(made.words) <= 540, (shape, len(made.words))
     made = assemble(TINY, (4, 4, 4), (0, 1, 2), (1, 2, 3), collectives=tuple(C))
-    assert made.left_out == {C.ALL_TO_ALL: "112 places of 64 bytes do not fit a slot of 4096 bytes"}
+    assert made.left_out == {C.ALL_TO_ALL: "112 positions of 64 bytes do not fit a slot of 4096 bytes"}
     assert set(made.directory) == set(C) - {C.ALL_TO_ALL} and len(made.words) <= 440
     for config in (BASE, WIDE):
         assert set(assemble(config, (4, 4, 4), (0, 1, 2), (1, 2, 3)).left_out) == set(Ordered)
@@ -187,7 +187,7 @@ def test_what_does_not_fit_the_memory_is_left_out():
     whole = assemble(TINY, (16,), (0,), (0,))
     made = assemble(TINY, (16,), (0,), (0,), base=1024 - len(whole.words) + 1)
     assert set(made.left_out) == {C.ALL_TO_ALL}
-    assert made.left_out[C.ALL_TO_ALL] == "124 words more do not fit: 123 of the programs' memory are free"
+    assert made.left_out[C.ALL_TO_ALL] == "124 more words do not fit: 123 of the programs' memory are free"
     full = assemble(TINY, (16,), (0,), (0,), base=1024)
     assert not full.words and not full.directory and set(full.left_out) == {*C, *Ordered}
 
@@ -226,7 +226,7 @@ def test_roles():
      lambda: plan(C.ALL_REDUCE, (4,), (0,), (0,), role=(0,))),
     ("A program for REDUCE in 2 dimensions cannot have the role None",
      lambda: plan(C.REDUCE, (4, 2), (0, 1), (0, 0))),
-    ("128 places of 64 bytes do not fit a slot of 4096 bytes",
+    ("128 positions of 64 bytes do not fit a slot of 4096 bytes",
      lambda: encode(plan(C.ALL_REDUCE, (128,), (0,), (0,)), TINY)),
     ("The program cannot be encoded: sends must fit 12 bits, not 8128",
      lambda: encode(plan(C.ALL_TO_ALL, (128,), (0,), (0,)), WIDE)),
