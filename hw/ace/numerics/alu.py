@@ -11,7 +11,7 @@ per cycle.
                    to top  mul    sum   move ----/
            integer -------------- delayed ---------------/
 
-An engine with more lanes uses one delay line of its own for what goes with the words: validity, address, last.
+An engine with more lanes has one delay line for the data beside the words: validity, address, last.
 """
 
 from amaranth import *
@@ -41,32 +41,32 @@ class Lane(wiring.Component):
     """Combine two words element by element.
 
     If all three types are equal, a word holds one FP32 or INT32, two FP16 or BF16, or four FP8 or INT8, the first in
-    the low bits. If types of floats differ, it holds one element, in the low bits; others are ignored in ``a`` and
-    ``b`` and zero in ``o``. So stored, received and sent type are chosen apart: BF16 in memory and FP32 on
-    the wire, say. A sum is rounded to FP32 and then to the type of the result. Where both operands and the result
-    are of one type, that is the same as rounding the exact sum once.
+    the low bits. If types of floats differ, it holds one element, in the low bits; the other bits are ignored in ``a``
+    and ``b`` and zero in ``o``. So the types in memory, received and sent can differ: BF16 in memory and FP32 on the
+    wire, for example. A sum is rounded to FP32 and then to the type of the result. If both operands and the result are
+    of one type, the result is the same as rounding the exact sum once.
 
-    Which operand is ``a`` makes no difference to any bit of the result: the only NaN is the canonical one, and
-    -0 is less than +0. Which value of many operands is the least or greatest does not depend on their order either;
-    of ``minimumNumber`` or of ``a < b ? a : b`` one or the other would not hold.
+    The operation is commutative bit for bit: the only NaN is the canonical one, and -0 is less than +0. The minimum or
+    maximum of many operands does not depend on their order either; with ``minimumNumber`` or ``a < b ? a : b``, one of
+    the two would not hold.
 
     Parameters
     ----------
     products : bool
-        Multiply, too. Otherwise, what comes of :attr:`Op.PROD` is unspecified.
+        Support products. Otherwise, the result of :attr:`Op.PROD` is undefined.
     fp8 : bool
-        Take FP8, too. Otherwise, what comes of it is unspecified.
+        Support FP8. Otherwise, its results are undefined.
 
     Members
     -------
     a, b : ``In(32)``
-        Operands. A new pair may come every cycle, and nothing stalls.
+        Operands. A new pair may arrive in every cycle, and nothing stalls.
     a_type, b_type, o_type : ``In(TYPE_WIDTH)``
         Their :class:`DType` and that of the result, with the operands: equal, or all floating-point.
     op : ``In(OP_WIDTH)``
         An :class:`Op`, with the operands.
     o : ``Out(32)``
-        The result, :data:`LATENCY` cycles later, from registers.
+        The result, :data:`LATENCY` cycles later, registered.
     """
 
     LATENCY = 1 + FpAdd.LATENCY + Narrow.LATENCY + 1
@@ -102,7 +102,7 @@ class Lane(wiring.Component):
         }
         low, high, *bytes_ = (narrow for _, narrow in paths.values())
 
-        # What is to be done with integers is known late: they have the cycle in which others are widened.
+        # The operation on integers is decoded late: they use the cycle in which floats are widened.
         words = {side: delayed(m, getattr(self, side), 1, name=f"{side}_word") for side in "ab"}
         m.submodules.integer = integer = IntegerAlu()
         m.d.comb += [integer.a.eq(words["a"]), integer.b.eq(words["b"]), integer.op.eq(op),
@@ -117,7 +117,7 @@ class Lane(wiring.Component):
         else:
             whole = delayed(m, integer.o, added - counted, name="integer")
 
-        # The sum as it is, beside the narrowed ones.
+        # The sum itself, beside the narrowed ones.
         now = Signal(controls)
         m.d.comb += now.eq(delayed(m, control, added, name="control"))
         m.d.comb += [narrow.dtype.eq(now.dtype) for narrow in (low, high, *bytes_)]
@@ -132,7 +132,7 @@ class Lane(wiring.Component):
         return m
 
     def _half(self, m, name, adder, op, *, mixed):
-        """Widen both operands and add them; return the adder, and what narrows the sum."""
+        """Widen both operands and add them; return the adder, and the unit that narrows the sum."""
         m.submodules[f"{name}_add"] = adder
         m.d.comb += adder.op.eq(op)
         for side in ("a", "b"):
@@ -164,7 +164,7 @@ class Lane(wiring.Component):
         return adder, narrow
 
     def _multiply(self, m, adders, control, words):
-        """Multiply what each adder is given, and integers, which are ``words``; return the products of those."""
+        """Multiply the adders' operands, and the integers ``words``; return the products of the integers."""
         m.submodules.multiplier = multiplier = Multiplier(
             low=FLOATS[DType.FP32].fraction_width + 1, high=UPPER_PRECISION, byte=BYTE_PRECISION)
         for name, adder in adders.items():

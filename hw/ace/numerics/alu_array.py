@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All lanes side by side: a beat of two operands, or a beat that is passed on as it is.
+"""All lanes side by side: combine a beat of two operands, or copy a beat.
 
-SRAM, received packet -> AluArray -> SRAM.  Latency: that of a lane, and with fewer lanes than a beat has words, a cycle
+SRAM, received packet -> AluArray -> SRAM.  Latency: that of a lane, and with fewer lanes than words in a beat, a cycle
 for each further slice; the same for every beat.  Throughput: one beat per cycle; reduced ones, one per
 :attr:`AluArray.slices` cycles.
 """
@@ -31,23 +31,23 @@ def alu_latency(config):
 
 
 class AluArray(wiring.Component):
-    """Combine two beats word by word, or copy the second; beats leave in the order in which they came.
+    """Combine two beats word by word, or copy the second; beats leave in order of arrival.
 
-    With a lane for each word, a copy goes through the lanes too, as a sum of integers with 0. With fewer, a
-    beat is reduced slice by slice, the first words first, and copies pass it by in a delay line.
+    With a lane for each word, copies pass the lanes, too, as a sum of integers with 0. With fewer, a beat is reduced
+    slice by slice, the first words first, and copies pass through a delay line beside the lanes.
 
     Parameters
     ----------
     config : AceConfig
     tag : shape-like
-        What travels with a beat.
+        Data that accompanies a beat.
 
     Members
     -------
     valid : ``In(1)``, reduce : ``In(1)``
-        A beat comes, and is to be reduced: not within :attr:`slices` cycles of the last one that was.
+        A beat arrives, and is to be reduced: not within :attr:`slices` cycles of the last reduced one.
     a, b : ``In(data_width)``, arithmetic : ``In(arithmetic_layout)``, tag : ``In(tag)``
-        Operands, and what is made of them.
+        Operands, and the operation on them.
     o_valid : ``Out(1)``, o : ``Out(data_width)``, o_tag : ``Out(tag)``
         The same beat :attr:`latency` cycles later.
     """
@@ -72,7 +72,7 @@ class AluArray(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Fewer lanes are for small FPGAs.
+        # Fewer lanes are for small FPGAs, where a delay in LUT RAM is smaller.
         later = delayed if self.slices == 1 else stored
         m.d.comb += [
             self.o_valid.eq(delayed(m, self.valid, self.latency, name="valid", reset_less=False)),
@@ -98,7 +98,7 @@ class AluArray(wiring.Component):
         return Cat(results)
 
     def _slice(self, m):
-        """The first slice of a beat goes straight to the lanes; the others wait their turn."""
+        """The first slice of a beat goes directly to the lanes; the others wait their turn."""
         width = self.config.lanes * WORD_WIDTH
         begin = Signal()
         m.d.comb += begin.eq(self.valid & self.reduce)

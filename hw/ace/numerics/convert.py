@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion between the packed floating-point types and what an adder takes and gives.
+"""Conversion between the packed floating-point types and the adder's operands and results.
 
-Lane -> Widen -> FpAdd -> Narrow -> Lane.  Widen is combinational; Narrow takes a cycle, and one number in each.
+Lane -> Widen -> FpAdd -> Narrow -> Lane.  Widen is combinational; Narrow has a latency of 1 cycle, and accepts one
+number in each.
 """
 
 from amaranth import *
@@ -16,7 +17,7 @@ __all__ = ["Narrow", "Widen"]
 
 _HALF = FLOATS[DType.FP16]
 _REBIAS = FLOATS[DType.FP32].bias - _HALF.bias
-"""What an exponent of FP16, and of E5M2, lacks."""
+"""Difference between FP32's exponent bias and that of FP16 and E5M2."""
 
 _REBIAS_E4M3 = FLOATS[DType.FP32].bias - FLOATS[DType.E4M3].bias
 
@@ -29,9 +30,9 @@ class Widen(wiring.Component):
     precision : int
         Bits of the result's significand, at least 11.
     mixed : bool
-        Take FP32 too, and give subnormals and zeros of FP16 and FP8 the exponent they would have in FP32, so that they
-        can be added to other types. Otherwise they have their type's lowest exponent, and both operands must be of one
-        type.
+        Accept FP32, too, and give subnormals and zeros of FP16 and FP8 the exponent they would have in FP32, so that
+        they can be added to other types. Otherwise they have their type's lowest exponent, and both operands must be of
+        one type.
 
     Members
     -------
@@ -61,15 +62,15 @@ class Widen(wiring.Component):
         half = Mux(is_byte(self.dtype), Cat(C(0, 8), byte), half)
         top = Mux(is_single, wide[16:], half) if self.mixed else half
 
-        # FP32, and BF16 as its upper half. The low bits are a multiplexer of their own, with a constant: where a
-        # register follows, synthesis makes a reset of it.
+        # FP32, and BF16 as its upper half. The low bits are a separate multiplexer with a constant: if a register
+        # follows, synthesis implements it as a reset.
         low = _HALF.fraction_width
         exponent, some = Signal(EXPONENT_WIDTH), Signal()
         m.d.comb += [exponent.eq(top[7:15]), some.eq(exponent.any())]
         rest = Mux(is_single, wide[:16], 0) if self.mixed else C(0, 16)
         lower, upper = rest[:23 - low], Cat(rest[23 - low:], top[:7], some)
 
-        # FP16 and FP8. An exponent of 5 bits, 16 or more, is 128 or more in 8 bits: else bits 6:4 are set.
+        # FP16 and FP8. An exponent of 5 bits, 16 or more, is 128 or more in 8 bits: otherwise bits 6:4 are set.
         half_exponent, half_some, field = half[10:15], Signal(), Signal(_HALF.exponent_width)
         m.d.comb += [
             half_some.eq(Mux(e4m3, byte[3:7].any(), half_exponent.any())),
@@ -78,7 +79,7 @@ class Widen(wiring.Component):
         half_wide = Cat(field[:4], (~field[4]).replicate(3), field[4]) | field.all().replicate(EXPONENT_WIDTH)
         half_upper = Cat(Mux(e4m3, Cat(C(0, low - 3), byte[:3]), half[:low]), half_some)
         if self.mixed:
-            # A subnormal's leading one is brought to the top: by 0, 4 or 8 places, then by 0 to 3.
+            # Normalise a subnormal: shift its leading one to the top by 0, 4 or 8 bits, then by 0 to 3.
             by_four, by_one = Signal(2), Signal(2)
             coarse, fine, lowered = Signal(low + 1), Signal(low + 1), Signal(EXPONENT_WIDTH)
             m.d.comb += [
@@ -100,9 +101,9 @@ class Widen(wiring.Component):
 class Narrow(wiring.Component):
     """Round a number to FP16, BF16 or FP8: to nearest, ties to even (IEEE 754-2019, 4.3.1).
 
-    Subnormals are kept, overflow gives infinity or what the type has instead, any NaN the canonical NaN. After
-    :class:`FpAdd`, a sum of two numbers of that type is rounded exactly, though twice: to 24 bits, at least twice as
-    many and two more, or to odd.
+    Subnormals are kept, overflow gives infinity or the type's replacement, any NaN the canonical NaN. After
+    :class:`FpAdd`, a sum of two numbers of that type is rounded correctly in spite of two roundings: the first is to 24
+    bits, at least twice as many and two more, or to odd.
 
     Parameters
     ----------
@@ -116,8 +117,8 @@ class Narrow(wiring.Component):
     dtype : ``In(TYPE_WIDTH)``
         Type of the result, with ``i``.
     o : ``Out(16)``
-        The result, FP8 in the upper half, one cycle later and combinational from registers: a user's output register
-        follows.
+        The result, FP8 in the upper half, one cycle later and combinational from registers: the user adds an output
+        register.
     """
 
     LATENCY = 1
@@ -137,8 +138,8 @@ class Narrow(wiring.Component):
         is_half, byte = self.dtype == DType.FP16, is_byte(self.dtype)
         e4m3 = byte & is_e4m3(self.dtype)
 
-        # FP16 and FP8: ten bits of the fraction, or the first of them; below the lowest exponent, moved down with the
-        # leading one before them.
+        # FP16 and FP8: ten bits of the fraction, or the first of them; below the lowest exponent, shifted right with
+        # the leading one in front.
         low = _HALF.fraction_width
         under = Signal()
         lowest, distance = Signal(EXPONENT_WIDTH), Signal(EXPONENT_WIDTH)
@@ -152,7 +153,8 @@ class Narrow(wiring.Component):
         m.d.comb += small.eq(Mux(under, Cat(moved[0] | below, moved[1:-1]), Cat(below, fraction[-low - 1:])))
         field = Cat(exponent[:4], exponent[-1]) & (~under).replicate(5)
 
-        # Rest, half and 15 bits. FP8 is in the upper ones, and the lower ones are set, so that they pass a carry.
+        # Sticky bit, guard bit and 15 bits. FP8 is in the upper ones, and the lower ones are set, so that they pass a
+        # carry.
         half = Cat(small, field)
         ones = C(0xFF, 8)
         e5m2_number = Cat(small[:low - 1].any(), small[low - 1], ones, small[low:], field)

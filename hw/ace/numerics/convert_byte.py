@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion between FP8 and what a small adder takes and gives; and how any number is rounded to FP8.
+"""Conversion between FP8 and a small adder's operands and results; and rounding of any number to FP8.
 
-Lane -> WidenByte -> FpAdd -> NarrowByte -> Lane.  WidenByte is combinational; NarrowByte takes a cycle, and one number
-in each.
+Lane -> WidenByte -> FpAdd -> NarrowByte -> Lane.  WidenByte is combinational; NarrowByte has a latency of 1 cycle, and
+accepts one number in each.
 """
 
 from amaranth import *
@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 BYTE_EXPONENT_WIDTH = FLOATS[DType.E5M2].exponent_width
-"""That of the wider format, E5M2, and of FP16."""
+"""Exponent width of the wider format, E5M2, and of FP16."""
 
 _LOWEST = FLOATS[DType.E5M2].bias - FLOATS[DType.E4M3].bias + 1
 """E4M3's lowest exponent, in five bits."""
@@ -27,27 +27,28 @@ _FRACTION = FLOATS[DType.E4M3].fraction_width
 
 
 def known(config, dtype):
-    """A type code as the logic of this :class:`AceConfig` has to see it: without FP8, its bit 2 is always 0."""
+    """A type code as this :class:`AceConfig` decodes it: without FP8, bit 2 is constant 0, so that its logic is
+    removed."""
     return dtype if config.fp8 else Cat(dtype[:2], 0, dtype[3])
 
 
 def is_byte(dtype):
-    """Of a floating-point type, whether it is FP8."""
+    """Whether a floating-point type is FP8."""
     return dtype[2]
 
 
 def is_e4m3(dtype):
-    """Of FP8, whether it is E4M3."""
+    """Whether an FP8 type is E4M3."""
     return ~dtype[0]
 
 
 def saturates(dtype):
-    """Of FP8, whether results beyond the greatest number become that."""
+    """Whether an FP8 type saturates: results beyond the greatest number become that number."""
     return dtype[1]
 
 
 def e4m3_exponent(byte):
-    """Exponent of an E4M3 number in five bits: 8 more, 9 of subnormals, 31 of NaN."""
+    """Exponent of an E4M3 number in five bits: 8 more; 9 for subnormals, 31 for NaN."""
     some = byte[_FRACTION:7].any()
     return (Cat(byte[_FRACTION] | ~some, byte[_FRACTION + 1:6], ~byte[6], byte[6])
             | byte[:7].all().replicate(BYTE_EXPONENT_WIDTH))
@@ -65,7 +66,7 @@ class WidenByte(wiring.Component):
     Members
     -------
     i : ``In(8)``, dtype : ``In(TYPE_WIDTH)``
-        The number, and which FP8 it is.
+        The number, and its FP8 type.
     o : ``Out(unpacked_layout(precision, 5))``
         Combinational. NaNs stay NaNs.
     """
@@ -102,9 +103,9 @@ class NarrowByte(wiring.Component):
     i : ``In(precision + 5)``
         Fraction, exponent of five bits, and sign.
     dtype : ``In(TYPE_WIDTH)``
-        Which FP8 the result is, with ``i``.
+        The FP8 type of the result, with ``i``.
     o : ``Out(8)``
-        The result, one cycle later and combinational from registers: a user's output register follows.
+        The result, one cycle later and combinational from registers: the user adds an output register.
     """
 
     LATENCY = 1
@@ -120,7 +121,7 @@ class NarrowByte(wiring.Component):
         width = self.precision - 1
         fraction, exponent, e4m3 = self.i[:width], self.i[width:-1], is_e4m3(self.dtype)
 
-        # Below E4M3's lowest exponent, moved down with the leading one before it.
+        # Below E4M3's lowest exponent, shifted right with the leading one in front.
         distance = Signal(BYTE_EXPONENT_WIDTH)
         under = Signal()
         m.d.comb += [under.eq(exponent < _LOWEST), distance.eq(_LOWEST - exponent)]
@@ -143,8 +144,8 @@ class NarrowByte(wiring.Component):
 
 
 def byte_layout():
-    """What is known of an FP8 result before it is rounded. ``base``: exponent and fraction, cut off; ``half`` and
-    ``rest``: what was cut off; ``infinite``: beyond all finite numbers, or NaN."""
+    """An FP8 result before it is rounded. ``base``: exponent and fraction, truncated; ``half`` and ``rest``: its guard
+    and sticky bits; ``infinite``: beyond all finite numbers, or NaN."""
     return data.StructLayout({
         "rest": 1, "half": 1, "base": 7, "sign": 1, "infinite": 1, "nan": 1, "e4m3": 1, "saturates": 1})
 
@@ -156,14 +157,14 @@ def byte_of(kept, base, rounded, up):
     ----------
     kept : View
         ``infinite``, ``nan``, ``sign``, ``e4m3``, ``saturates`` of :func:`byte_layout`.
-    base, rounded : Value
+    Exponent and fraction, truncated and rounded.
         Exponent and fraction, cut off and rounded.
     up : Value
         Whether they were rounded up.
     """
     greatest = Mux(kept.e4m3, FLOATS[DType.E4M3].greatest, FLOATS[DType.E5M2].greatest)
     over = kept.infinite | base.all() | (up & (base == greatest))
-    # 1111 and three bits: NaN; else, if beyond the greatest, that, or what comes after it.
+    # 1111 and three bits: NaN; otherwise, beyond the greatest number, that number or its successor.
     nan = Mux(kept.e4m3, 0b111, 0b110)
     beyond = Mux(kept.saturates, greatest[:3], Mux(kept.e4m3, 0b111, 0b100))
     sign = kept.sign & ~(over & kept.e4m3 & ~kept.saturates)

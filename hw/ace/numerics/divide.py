@@ -24,10 +24,10 @@ __all__ = ["Divide"]
 
 DIVISOR_WIDTH = 8
 DIGITS = 2
-"""Digits of a quotient found in a cycle."""
+"""Quotient digits computed per cycle."""
 STAGES = WORD_WIDTH // DIGITS
 GUARD_BITS = 8
-"""Below a float's significand in what is divided: enough for all that a rounding needs, as divisors have 7 bits."""
+"""Bits below a float's significand in the dividend: enough to round, because divisors have 7 bits."""
 
 _HALF, _BRAIN, _SINGLE = (FLOATS[dtype].fraction_width for dtype in (DType.FP16, DType.BF16, DType.FP32))
 _E4M3, _E5M2 = (FLOATS[dtype].fraction_width for dtype in (DType.E4M3, DType.E5M2))
@@ -35,27 +35,26 @@ _E4M3, _E5M2 = (FLOATS[dtype].fraction_width for dtype in (DType.E4M3, DType.E5M
 _CONTROL = data.StructLayout({
     "divisor": DIVISOR_WIDTH, "log": 3, "real": 1, "whole": 1, "half": 1, "byte": 1, "e4m3": 1, "saturates": 1,
 })
-"""``divisor``: as given, or with its leading bit moved to bit 6 for floats. ``log``: the place where that was.
+"""``divisor``: unchanged, or for floats with its leading bit moved to bit 6. ``log``: original position of that bit.
 ``real``: of floats. ``whole``: an element fills the word. ``half``: FP16. ``byte``: FP8."""
 
 _APART = {"signs": 4, "exponents": data.ArrayLayout(8, 2), "small": data.ArrayLayout(5, 2), "infinite": 4, "nan": 4}
-"""What goes by while digits are found: the sign of the element that each byte is of; of floats, the exponent of each
-half of the word, or of its upper byte; ``small``: those of the lower bytes; whether each element is infinite or, if so,
-a NaN, at the number of its highest byte."""
+"""Delayed beside the digits: for each byte, the sign of its element; for floats, the exponent of each half of the word,
+or of its upper byte; ``small``: those of the lower bytes; whether each element is infinite, or if so a NaN, at the
+number of its highest byte."""
 
 
 class Divide(wiring.Component):
     """Divide each element by ``divisor``, and round once.
 
     Quotients of floats are those of IEEE 754-2019 (5.4.1), to nearest, ties to even, subnormals kept; any NaN gives the
-    canonical one, and where the type saturates, infinity gives the greatest number. Those of integers are truncated
-    toward zero. Where the divisor is 0, beats pass as they are.
+    canonical one, and if the type saturates, infinity gives the greatest number. Those of integers are truncated toward
+    zero. If the divisor is 0, beats pass unchanged.
 
-    A word is divided digit by digit, from its highest bit on: whole, or in halves or bytes that begin anew each. The
-    remainder is brought back to the positive only at the end. A float's divisor has its leading bit at bit 6, so
-    that the quotient's leading bit is at one of two places; and where the result is to be subnormal, the
-    significand is moved down beforehand, into the guard bits. Of FP8, the guard bits fill a byte, and the significand
-    is the remainder to begin with.
+    A word is divided digit by digit, from its highest bit on: whole, or in independent halves or bytes. The division is
+    non-restoring: the remainder is corrected only at the end. A float's divisor has its leading bit at bit 6, so the
+    quotient's leading bit has one of two positions; for a subnormal result, the significand is shifted right
+    beforehand, into the guard bits. For FP8, the guard bits fill a byte, and the significand is the initial remainder.
 
     Parameters
     ----------
@@ -65,11 +64,11 @@ class Divide(wiring.Component):
     Members
     -------
     divisor : ``In(8)``, dtype : ``In(TYPE_WIDTH)``
-        From 0 to 128, and what the elements are; in the cycle before the beat.
+        The divisor, from 0 to 128, and the type of the elements; in the cycle before the beat.
     i : ``In(width)``
         A beat.
     o : ``Out(width)``
-        Its quotient, :data:`LATENCY` cycles later, from registers.
+        Its quotient, :data:`LATENCY` cycles later, registered.
     """
 
     LATENCY = 2 + STAGES + 2
@@ -91,7 +90,7 @@ class Divide(wiring.Component):
         return m
 
     def _decode(self, m, control):
-        """No divisor is a whole divided by 1."""
+        """Without a divisor, the whole word is divided by 1."""
         active = self.divisor.any()
         real = active & ~self.dtype[-1]
         place = Signal(3)
@@ -117,7 +116,7 @@ class _Word:
         self._names = count()
 
     def _named(self, value):
-        """``value`` as a signal: what is used more than once is then described once."""
+        """``value`` as a signal, so that a value with several uses is generated once."""
         signal = Signal(len(value), name=f"word_{self.index}_{next(self._names)}")
         self.m.d.comb += signal.eq(value)
         return signal
@@ -133,7 +132,7 @@ class _Word:
         return delayed(self.m, value, cycles, name=f"{name}_{self.index}")
 
     def _unpack(self, word):
-        """Cycle 1: magnitudes, in each element from bit 0 up, and what else there is of them."""
+        """Cycle 1: magnitudes, each element aligned to its bit 0, and the other properties of the elements."""
         m, c = self.m, self.control[0]
         s = self._stage("unpacked", magnitude=WORD_WIDTH, down=data.ArrayLayout(3, 2), bytes=data.ArrayLayout(4, 2),
                         bytes_down=data.ArrayLayout(3, 2), **_APART)
@@ -178,7 +177,7 @@ class _Word:
         return s
 
     def _move(self, before):
-        """Cycle 2: what is divided. FP16 has three bits more than fit, FP8 four: remainders to begin with."""
+        """Cycle 2: the dividend. FP16 has three bits more than fit, FP8 four: they are initial remainders."""
         m, c, magnitude = self.m, self.control[1], before.magnitude
         s = self._stage("dividend", bits=WORD_WIDTH, first=data.ArrayLayout(4, 4))
         apart = self._stage("apart", **_APART)
@@ -195,13 +194,13 @@ class _Word:
                 apart.small[n].eq(Mux(before.small[n] > c.log, before.small[n] - c.log, 1)),
             ]
         m.d.sync += [apart[name].eq(before[name]) for name in ("signs", "infinite", "nan")]
-        # Exponents of quotients whose leading bit is at the upper place.
+        # Exponents of quotients whose leading bit has the upper position.
         m.d.sync += [apart.exponents[n].eq(Mux(exponent > c.log, exponent - c.log, 1))
                      for n, exponent in enumerate(before.exponents)]
         return s, apart
 
     def _digits(self, dividend, apart):
-        """Cycles 3 to 18: each digit, inverted, takes the place of the bit that it comes of."""
+        """Cycles 3 to 18: each digit, inverted, replaces the bit of the dividend that it consumes."""
         bits, remainder = dividend.bits, dividend.first[3]
         first = {8 * n + 7: self._later(f"first_{n}", dividend.first[n], STAGES // 4 * (3 - n)) for n in range(3)}
         rests = {}
@@ -228,12 +227,12 @@ class _Word:
         return self._named(~bits), self._named(rest), later
 
     def _round(self, digits, rest, apart):
-        """Cycle 19: where the leading bit is, and which way to round."""
+        """Cycle 19: position of the leading bit, and direction of rounding."""
         m, c = self.m, self.control[2 + STAGES]
         s = self._stage("rounded", digits=WORD_WIDTH, lower=4, up=4, **_APART)
         m.d.sync += [s[name].eq(apart[name]) for name in ("signs", "infinite", "nan")]
         m.d.sync += s.digits.eq(digits)
-        # Not at the upper place: at the lower one, or lower still in a subnormal.
+        # Not at the upper position: at the lower one, or lower still in a subnormal.
         lower = Signal(4, name=f"lower_{self.index}")
         for n in range(4):
             byte, half, element = digits.word_select(n, 8), digits[16 * (n // 2):][:16], n % 2
@@ -249,7 +248,7 @@ class _Word:
             moved = self._named(Mux(c.whole, lower[3], lower[n]) if n % 2 else lower[n])
             m.d.sync += [
                 s.lower[n].eq(moved),
-                # No tie at the lower place: an odd quotient by a divisor of 7 bits lacks some of the guard bits.
+                # No tie at the lower position: an odd quotient by a divisor of 7 bits lacks some of the guard bits.
                 s.up[n].eq(Mux(moved, low[0], low[1] & (rest[n] | low[0] | low[2]))),
             ]
         return s
@@ -287,15 +286,16 @@ class _Word:
         return Cat(s)
 
     def _special(self, c, before, n):
-        """NaN or infinity of FP8, or what it has instead: 1111 and three bits."""
+        """NaN or infinity of FP8, or the type's replacement: 1111 and three bits."""
         code = Mux(before.nan[n], Mux(c.e4m3, 0b111, 0b110), Mux(c.saturates, 0b011, 0b100))
         return Cat(code[:3], C(0xF, 4), before.signs[n] & ~before.nan[n])
 
     def _step(self, remainder, bit, divisor):
-        """The remainder of one digit more, negative if that is 0: less the divisor, or more if it was negative.
+        """One step of non-restoring division: subtract the divisor, or add it to a negative remainder. Negative: digit
+        0.
 
-        One bit of the sum is found apart: so there is room for the carry in a chain of eight. As a difference it takes
-        a LUT for each bit; of a sum, synthesis would make the second operand too.
+        One bit of the sum is computed separately, so that the carry fits into a chain of eight. As a difference, it
+        takes one LUT per bit; as a sum, synthesis would compute the second operand, too.
         """
         remainder = self._named(Cat(remainder, C(0, 8))[:8])
         again = remainder[-1]
@@ -304,7 +304,7 @@ class _Word:
         return self._named(Cat(bit ^ divisor[0], total[1:8]))
 
     def _with_carries(self, word, carries, passed):
-        """``word`` and what each byte gets: a carry of its own, or that of the byte before it."""
+        """``word`` plus a carry into each byte: its own, or the one out of the byte below."""
         carries, passed, word = self._named(carries), self._named(passed), self._named(word)
         total = self._named(Cat(Cat(carries[n] | passed[n], word.word_select(n, 8)) for n in range(4))
                             + Cat(Cat(carries[n] & ~passed[n], C(0, 8)) for n in range(4)))
@@ -312,12 +312,12 @@ class _Word:
 
 
 def _below(exponent, log):
-    """By how far the quotient is below the lowest exponent that there is."""
+    """Distance of the quotient's exponent below the lowest exponent."""
     return Mux(exponent <= log, (1 + log - exponent)[:3], 0)
 
 
 def _is_some(remainder, divisor):
-    """Whether the remainder, brought back to the positive, is more than 0."""
+    """Whether the corrected remainder is more than 0."""
     return (remainder ^ ((-divisor)[:8] & remainder[-1].replicate(8))).any()
 
 

@@ -24,15 +24,14 @@ WORD_WIDTH = 32
 """Bits of an operand that one lane takes per cycle."""
 
 TYPE_WIDTH = 4
-"""Bits of a type code. Integers have bit 3 set, FP8 has bit 2 set: then bit 0 tells E5M2, and bit 1 the mode,
-saturating or not."""
+"""Bits of a type code. Integers have bit 3 set, FP8 has bit 2 set: then bit 0 selects E5M2, and bit 1 saturation."""
 
 OP_WIDTH = 3
-"""Bits of an operation code. Values not named are kept for more; their result is unspecified."""
+"""Bits of an operation code. Other values are reserved; their result is undefined."""
 
 
 class DType(enum.IntEnum):
-    """Code of an element type. Every other code is reserved, and what a lane makes of it is unspecified."""
+    """Code of an element type. Every other code is reserved, and a lane's result for it is undefined."""
 
     FP32 = 0
     FP16 = 1
@@ -51,7 +50,7 @@ class DType(enum.IntEnum):
 
 
 class Op(enum.IntEnum):
-    """What is made of two elements."""
+    """Operation on two elements."""
 
     SUM = 0
     """IEEE 754-2019 addition (5.4.1), rounded to nearest, ties to even; integers wrap."""
@@ -64,14 +63,14 @@ class Op(enum.IntEnum):
 
 
 class Reduction(enum.IntEnum):
-    """What a command asks for: an :class:`Op` of the same code, or the mean. Every other value is malformed."""
+    """Reduction of a command: an :class:`Op` of the same code, or the mean. Every other value is malformed."""
 
     SUM = Op.SUM
     MIN = Op.MIN
     MAX = Op.MAX
     AVG = 3
     """The sum, divided once by the number of ranks: IEEE 754-2019 division (5.4.1), rounded to nearest, ties to even;
-    integers are cut towards zero."""
+    integers are truncated towards zero."""
     PROD = Op.PROD
 
 
@@ -81,7 +80,7 @@ def types(config: AceConfig) -> list[DType]:
 
 
 def reductions(config: AceConfig) -> list[Reduction]:
-    """What an accelerator of this :class:`~hw.ace.config.AceConfig` reduces with."""
+    """Reductions of an accelerator of this :class:`~hw.ace.config.AceConfig`."""
     left_out = {Reduction.PROD: not config.prod, Reduction.AVG: not config.avg}
     return [reduction for reduction in Reduction if not left_out.get(reduction)]
 
@@ -92,11 +91,11 @@ class FloatFormat(NamedTuple):
     exponent_width: int
     fraction_width: int
     nan: int
-    """The one NaN that ever leaves the hardware: positive, quiet, no payload."""
+    """The only NaN that the hardware produces: positive, quiet, no payload."""
     finite: bool = False
-    """There is no infinity: its place is that of a finite number, but for the last, which is NaN."""
+    """There is no infinity: its codes are finite numbers, except the last, which is NaN."""
     saturates: bool = False
-    """A result beyond the greatest finite number, infinity too, becomes that number."""
+    """A result beyond the greatest finite number, including infinity, becomes that number."""
 
     @property
     def width(self) -> int:
@@ -108,7 +107,7 @@ class FloatFormat(NamedTuple):
 
     @property
     def infinity(self) -> int:
-        """Bits after those of the greatest finite number: positive infinity, or NaN where there is none."""
+        """The code after the greatest finite number: positive infinity, or NaN if there is none."""
         infinity = ((1 << self.exponent_width) - 1) << self.fraction_width
         return self.nan if self.finite else infinity
 
@@ -138,7 +137,7 @@ class DTypeInfo:
     doc : str
         Its definition, as half a sentence.
     layout : FloatFormat or IntegerFormat
-        Its bits; tells integers from floating point.
+        Its bits; its class distinguishes integers from floating point.
     numpy : str
         NumPy's name of it, once ``ml_dtypes`` is imported.
     nccl : str or None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Floating-point adder: the sum, the minimum or the maximum of two numbers, each cycle.
 
-Widen -> FpAdd -> Narrow.  Latency: 5 cycles.  Throughput: 1 result per cycle.  Nothing stalls and nothing is
-marked as valid inside: a user sends only what it has room for, and delays its own marks by ``LATENCY``.
+Widen -> FpAdd -> Narrow.  Latency: 5 cycles.  Throughput: 1 result per cycle.  Nothing stalls, and there is no valid
+bit: a user sends only operands for whose results it has free entries, and delays its own valid bits by ``LATENCY``.
 """
 
 from amaranth import *
@@ -21,18 +21,18 @@ TOP = (1 << EXPONENT_WIDTH) - 1
 
 
 def unpacked_layout(precision, exponent_width=EXPONENT_WIDTH):
-    """A number with its leading bit written out: ``significand * 2 ** (exponent - bias - (precision - 1))``.
+    """A number with an explicit leading bit: ``significand * 2 ** (exponent - bias - (precision - 1))``.
 
     ``bias`` is that of IEEE 754 for the width: 127 for 8 bits. ``exponent`` is 1 or more. With all bits set, it is
-    infinity or, with any bit of the significand below the leading one, NaN. The leading bit may be 0 in a number of the
-    lowest exponent that the two operands of one operation can have, and in no other.
+    infinity or, with any bit of the significand below the leading one, NaN. The leading bit may be 0 only in a number
+    of the lowest exponent that the two operands of an operation can have.
     """
     return data.StructLayout({"significand": precision, "exponent": exponent_width, "sign": 1})
 
 
 def normal_layout(precision, exponent_width=EXPONENT_WIDTH):
-    """What is to be rounded: the leading one at the top, but of subnormals, and below the last place ``half`` of it and
-    the ``rest``. With the leading one, the exponent is 1 more than ``exponent - shift``; else it is 0."""
+    """A number to round: normalised, unless subnormal; ``half`` and ``rest`` are its guard and sticky bits. If the
+    leading bit is set, the exponent is 1 more than ``exponent - shift``; otherwise it is 0."""
     return data.StructLayout({"significand": precision, "half": 1, "rest": 1, "exponent": exponent_width, "shift": 5,
                               "sign": 1, "nan": 1, "infinite": 1})
 
@@ -42,20 +42,20 @@ class FpAdd(wiring.Component):
 
     Sums follow IEEE 754-2019: subnormals are kept (3.4), overflow gives infinity (7.4), ``x + -x`` is +0 and
     ``-0 + -0`` is -0 (6.3). Any NaN, and the sum of opposite infinities (7.2), give the canonical NaN. Minimum and
-    maximum are those of 9.6: the sum of the chosen operand and nothing.
+    maximum are those of 9.6: the chosen operand plus zero.
 
     Parameters
     ----------
     precision : int
         Bits of a significand, the leading one included, 6 to 24. 24 for binary32.
     rounding : ``"even"`` or ``"odd"``
-        To nearest, ties to even (4.3.1); or to odd: bits that do not fit set the lowest bit that does. What was
-        rounded to odd can be rounded to nearest once more, to at least two bits less, as if it had been exact. A sum
-        of 16-bit floats needs 13 bits then, and 24 otherwise; of FP8, 6.
+        To nearest, ties to even (4.3.1); or to odd: bits that do not fit set the lowest bit that does. A value rounded
+        to odd can be rounded to nearest again, to at least two bits less, as if it were exact. A sum of 16-bit floats
+        needs 13 bits then, and 24 otherwise; of FP8, 6.
     exponent_width : int
         Bits of an exponent, 5 or 8: 8 for binary32.
     products : bool
-        Round products too, that are made elsewhere.
+        Also round products, which are computed elsewhere.
 
     Members
     -------
@@ -66,12 +66,12 @@ class FpAdd(wiring.Component):
     product : ``In(normal_layout(precision, exponent_width))``
         With ``products``, where ``op`` is :attr:`Op.PROD`: the product, :data:`PRODUCT` cycles later.
     o : ``Out(precision + exponent_width)``
-        Result as fraction, exponent and sign, :data:`LATENCY` cycles later, from registers.
+        Result as fraction, exponent and sign, :data:`LATENCY` cycles later, registered.
 
     Raises
     ------
     ValueError
-        If ``precision``, ``rounding`` or ``exponent_width`` is none of these.
+        If ``precision``, ``rounding`` or ``exponent_width`` has another value.
     """
 
     LATENCY = 5
@@ -122,7 +122,7 @@ class FpAdd(wiring.Component):
         m.d.comb += [
             is_sum.eq(self.op == Op.SUM),
             differ.eq(a.sign ^ b.sign),
-            # By magnitude, and by value; equal numbers are in any order.
+            # By magnitude, and by value; the order of equal numbers is arbitrary.
             less.eq(Cat(a.significand, a.exponent) < Cat(b.significand, b.exponent)),
             below.eq(Mux(differ, a.sign, less ^ a.sign)),
             take_b.eq(Mux(is_sum, less, below ^ (self.op == Op.MIN))),
@@ -140,9 +140,9 @@ class FpAdd(wiring.Component):
         return s
 
     def _align(self, m, before):
-        """Stage 2: the second operand moved down to the first one's exponent, and inverted to be subtracted.
+        """Stage 2: the second operand aligned to the first one's exponent, and inverted for a subtraction.
 
-        Two bits more are kept, and below them one that is set if anything below is.
+        The guard and round bits are kept, and below them the sticky bit.
         """
         precision = self.precision
         s = self._stage("aligned", first=self._unpacked, second=precision + 3, subtract=1, nan=1,
@@ -156,9 +156,9 @@ class FpAdd(wiring.Component):
         return s
 
     def _add(self, m, before):
-        """Stage 3: the sum, which is never negative, and how many times 8 places it goes up.
+        """Stage 3: the sum, which is never negative, and its left shift in multiples of 8 bits.
 
-        As many as leading zeros and the exponent allow.
+        The shift is as far as leading zeros and the exponent allow.
         """
         width = self.precision + 4
         steps, limit = 2 + (width > 16) + (width > 24), before.first.exponent
@@ -181,10 +181,10 @@ class FpAdd(wiring.Component):
         return s
 
     def _normalise(self, m, before):
-        """Stage 4: the leading bit to the top, but not below the lowest exponent.
+        """Stage 4: normalise, but not below the lowest exponent.
 
-        By 0 to 3 times 8, 0 to 3 times 2, and 0 or 1 places. At each step as many as leading zeros and the exponent
-        allow; an exponent that allows more than was moved so far does not limit the rest.
+        The left shift is 0 to 3 times 8, 0 to 3 times 2, and 0 or 1 bits, at each step as far as leading zeros and the
+        exponent allow; an exponent that allows more than the shift so far does not limit the next steps.
         """
         width, limit, by_eight = self.precision + 4, before.exponent, before.by_eight
         s = Signal(self._normal, name="normal", reset_less=True)
@@ -226,7 +226,7 @@ class FpAdd(wiring.Component):
         fraction, leading = before.significand[:-1], before.significand[-1]
         exponent, up = Signal(self.exponent_width), Signal()
         packed = Signal(fraction_width + self.exponent_width)
-        # Without a leading bit it is subnormal or zero, and its exponent is written as 0.
+        # Without a leading bit it is subnormal or zero, and its exponent is encoded as 0.
         m.d.comb += exponent.eq(
             (before.exponent - before.shift)[:self.exponent_width] & leading.replicate(self.exponent_width))
         if self.rounding == "even":
@@ -247,7 +247,7 @@ class FpAdd(wiring.Component):
 
 
 def _reaches(exponent, number):
-    """Whether it is at least ``number`` times 8, of 1 to 4: without an adder."""
+    """Whether ``exponent`` is at least ``number`` times 8, for 1 to 4, without an adder."""
     high = exponent[3:]
     return {1: high.any(), 2: high[1:].any(), 3: high[2:].any() | high[:2].all(), 4: high[2:].any()}[number]
 
@@ -257,22 +257,22 @@ def is_nan(number):
 
 
 def count_leading(flags):
-    """How many of three flags are set, each of which implies the one before it."""
+    """Number of set flags among three, each of which implies the previous one."""
     return Cat(flags[0] & ~flags[1] | flags[2], flags[1])
 
 
 def shift_left(bits, number, unit, choices):
-    """``bits`` moved up by ``number`` times ``unit`` places; a LUT for each bit."""
+    """``bits`` shifted left by ``number`` times ``unit``; a LUT for each bit."""
     moved = [Cat(C(0, unit * n), bits)[:len(bits)] if n < choices else bits for n in range(4)]
     return _one_of_four(number, moved)
 
 
 def shift_right_sticky(m, bits, distance, opposite=None):
-    """``bits`` moved down by ``distance`` places, and below them one bit more: whether a 1 was lost.
+    """``bits`` shifted right by ``distance``, and below them a sticky bit for the lost bits.
 
-    By two bits of ``distance`` at a time: one of four bits is a LUT for each bit of data. Bits that could share half
-    of their choice with each other are chosen by ``distance`` or by ``opposite``, where that is a register of its own
-    with the same bits inverted: else synthesis makes that half a LUT too. The result is a bit wider than ``bits``.
+    Each step uses two bits of ``distance``: a choice of four is a LUT for each bit of data. Bits that could share half
+    of their choice with each other are selected by ``distance`` or by ``opposite``, if that is a separate register with
+    the same bits inverted: otherwise synthesis makes a LUT of the shared half. The result is a bit wider than ``bits``.
     """
     width = len(bits)
     lost = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Around a multiplier of significands: what of a floating-point product is not the multiplication.
+"""Around a multiplier of significands: the other parts of a floating-point product.
 
 Widen -> FpMultiply -> Multiplier -> FpMultiply -> FpAdd's last stage.  Latency: none to the significands, 3 cycles to
-the product, which must come then.  Throughput: one product per cycle.
+the product, which must arrive then.  Throughput: one product per cycle.
 """
 
 from amaranth import *
@@ -23,9 +23,9 @@ __all__ = ["FpMultiply"]
 
 
 class FpMultiply(wiring.Component):
-    """Bring the leading one of a subnormal operand to the top, add exponents, and put the product where it is rounded.
+    """Normalise a subnormal operand, add the exponents, and align the product for rounding.
 
-    Only one operand is seen to: a product of two subnormals is too small for any bit of it to be kept.
+    Only one operand is normalised: a product of two subnormals is too small to keep any bit.
 
     Parameters
     ----------
@@ -39,11 +39,11 @@ class FpMultiply(wiring.Component):
     a, b : ``In(unpacked_layout(precision, exponent_width))``
         Operands.
     x, y : ``Out(precision)``
-        Significands to be multiplied; combinational.
+        Significands to multiply; combinational.
     product : ``In(2 * precision)``
         Their product, :data:`PRODUCT` cycles later.
     o : ``Out(normal_layout(precision, exponent_width))``
-        What is to be rounded, with ``product``; combinational.
+        The number to round, with ``product``; combinational.
     """
 
     PRODUCT = 3
@@ -80,11 +80,11 @@ class FpMultiply(wiring.Component):
             added.eq(a.exponent + b.exponent), down.eq(moved),
         ]
 
-        # -- Cycle 2: the exponent of a product of 2 or more, with as much more as makes it 1 where nothing is moved.
+        # -- Cycle 2: the biased exponent of a product of 2 or more.
         exponent = Signal(signed(width + 2), reset_less=True)
         m.d.sync += [exponent.eq(added - down - (bias - 1)), known[1].eq(known[0])]
 
-        # -- Cycle 3: how far below the lowest exponent it is, or whether beyond the highest.
+        # -- Cycle 3: distance below the lowest exponent, or whether it is beyond the highest.
         s = Signal(data.StructLayout({"exponent": width, "lowest": 1, "distance": 5, "over": 2}), name="placed",
                    reset_less=True)
         below = Signal(signed(width + 3))
@@ -96,7 +96,7 @@ class FpMultiply(wiring.Component):
             known[2].eq(known[1]),
         ]
 
-        # -- Cycle 4: moved. ``over``: with the leading bit at the top, and with the one below it.
+        # -- Cycle 4: shifted. ``over``: with the leading bit at the top, and with the one below it.
         leading, lifted = self.product[-1], Signal(2 * precision)
         lift = ~leading & ~s.lowest
         m.d.comb += lifted.eq(Mux(lift, self.product << 1, self.product))
@@ -111,7 +111,7 @@ class FpMultiply(wiring.Component):
         return m
 
     def _to_the_top(self, m, bits, normal, moved):
-        """By 0, 8 or 16, by 0 to 6 and by 0 or 1 places; where all bits are 0, by any."""
+        """Normalise by 0, 8 or 16, by 0 to 6 and by 0 or 1 bits; the shift of 0 is arbitrary."""
         coarse, fine = Signal(self.precision), Signal(self.precision)
         by_eight, by_two, by_one = Signal(2), Signal(2), Signal()
         zeros = [~bits[-8 * number:].any() if 8 * number < self.precision else C(0) for number in (1, 2)]

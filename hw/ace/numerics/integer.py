@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer half of a lane: one INT32 or four INT8, of which it makes the sum, the minimum or the maximum.
+"""Integer half of a lane: the sum, the minimum or the maximum of one INT32 or four INT8.
 
 Latency: 1 cycle.  Throughput: 1 word per cycle.
 """
@@ -14,7 +14,7 @@ __all__ = ["IntegerAlu"]
 
 
 class IntegerAlu(wiring.Component):
-    """Add or compare two words of integers in one adder, with a bit between bytes that passes the carry or sets it.
+    """Add or compare two words of integers in one adder, with a bit between bytes that passes or sets the carry.
 
     Members
     -------
@@ -25,7 +25,7 @@ class IntegerAlu(wiring.Component):
     op : ``In(OP_WIDTH)``
         An :class:`Op`. Sums wrap; minimum and maximum are of signed numbers.
     o : ``Out(32)``
-        The result, from registers.
+        The result, registered.
     """
 
     LATENCY = 1

@@ -3,7 +3,7 @@
 
 FpMultiply, integers -> Multiplier -> FpMultiply, Lane.  Latency: 3 cycles.  Throughput: one word per cycle.
 
-Four multipliers of 16 by 16 bits, with a register before, behind, and behind the sum of their products: a DSP slice
+Four multipliers of 16 by 16 bits, with registers before and after, and after the sum of their products: a DSP slice
 each on Xilinx's FPGAs and on ECP5.
 """
 
@@ -17,16 +17,16 @@ _DIGIT = 16
 
 
 def mode_layout():
-    """``integer``: words, whole or, with ``bytes``, byte by byte. Else floats: a significand of the low element or,
-    with ``pair``, of the low and the high one, and, with ``bytes``, of two between them too."""
+    """``integer``: words, whole or, with ``bytes``, byte by byte. Otherwise floats: a significand of the low element
+    or, with ``pair``, of the low and the high one, and, with ``bytes``, of two between them, too."""
     return data.StructLayout({"integer": 1, "pair": 1, "bytes": 1})
 
 
 class Multiplier(wiring.Component):
-    """Multiply what belongs together, of both operands.
+    """Multiply corresponding elements of both operands.
 
-    Operands are cut into upper and lower halves of 16 bits; there is a multiplier for both upper ones, for both lower
-    ones, and two across. Significands of a pair, and bytes, have one each.
+    Operands are split into upper and lower halves of 16 bits; there is a multiplier for both upper ones, for both lower
+    ones, and two for the cross products. Significands of a pair, and bytes, have one each.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Multiplier(wiring.Component):
     a_low, b_low, a_high, b_high, a_1, b_1, a_3, b_3 : ``In``
         Significands, of the elements that begin at byte 0, 2, 1 and 3; with a pair, the upper 16 bits of the low ones.
     low, high, byte_1, byte_3 : ``Out``
-        Products of the significands, of twice their bits, :data:`LATENCY` cycles later, from registers.
+        Products of the significands, of twice their bits, :data:`LATENCY` cycles later, registered.
     word : ``Out(32)``
-        Those of integers, modulo 2 ** 32 or 2 ** 8, then too.
+        Products of integers, modulo 2 ** 32 or 2 ** 8, with the same latency.
     """
 
     LATENCY = 3
@@ -72,7 +72,8 @@ class Multiplier(wiring.Component):
             return Mux(pair, getattr(self, f"{side}_high"), Mux(mode.integer, integer[:_DIGIT], low[:_DIGIT]))
 
         def upper(side):
-            # Of a single float 8 bits, and 8 zeros below: so its product is where that of a pair's low element is.
+            # For a single float, 8 bits and 8 zeros below: so its product has the position of that of a pair's low
+            # element.
             integer, low = word(side)
             return Mux(mode.integer, integer[_DIGIT:], Cat(low[8:16] & mode.pair.replicate(8), low[16:24]))
 
@@ -92,7 +93,7 @@ class Multiplier(wiring.Component):
             m.d.sync += [a.eq(values[0]), b.eq(values[1]), made.eq(a * b)]
             products[name] = made
 
-        # The sum: of a pair, the upper product alone.
+        # The sum; for a pair, the upper product alone.
         first, second = (Signal(mode_layout(), name=f"mode_{cycle}", reset_less=True) for cycle in (1, 2))
         m.d.sync += [first.eq(mode), second.eq(first)]
         alone = second.pair & ~second.integer

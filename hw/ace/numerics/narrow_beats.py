@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FP32 in the SRAM becomes 16-bit floats or FP8 for memory: two beats, or four, become one.
+"""FP32 in the SRAM becomes 16-bit floats or FP8 in memory: two beats, or four, become one.
 
 Sram -> NarrowBeats -> Drain.  Latency: 2 cycles.  Throughput: one beat of the SRAM per cycle. Nothing stalls.
 """
@@ -16,13 +16,13 @@ __all__ = ["NarrowBeats", "kind_layout"]
 
 
 def kind_layout():
-    """What comes of a beat: with ``narrow``, a half of one of ``dtype``, or a quarter of FP8, from this ``quarter`` on.
-    ``complete``: no other part is to come."""
+    """How to convert a beat: with ``narrow``, to half a beat of ``dtype``, or for FP8 to the quarter ``quarter``.
+    ``complete``: the beat's last part."""
     return data.StructLayout({"narrow": 1, "quarter": 2, "complete": 1, "dtype": TYPE_WIDTH})
 
 
 class NarrowBeats(wiring.Component):
-    """Round what is to be rounded, and pass on the rest.
+    """Round the elements of beats with ``narrow``, and copy other beats.
 
     Parameters
     ----------
@@ -33,8 +33,7 @@ class NarrowBeats(wiring.Component):
     valid : ``In(1)``, i : ``In(data_width)``, kind : ``In(kind_layout)``
         A beat of the SRAM.
     o_valid : ``Out(1)``, o : ``Out(data_width)``
-        A beat for memory is complete, :data:`LATENCY` cycles after what it is made of. Lanes of parts that did not come
-        have anything.
+        A beat for memory is complete, :data:`LATENCY` cycles after its last part. Lanes of missing parts are undefined.
     """
 
     LATENCY = Narrow.LATENCY + 1
@@ -57,7 +56,7 @@ class NarrowBeats(wiring.Component):
             halves.append(narrow.o)
             bytes_.append(narrow.o[8:])
 
-        # What came first stays until the rest is there: later quarters may be written before it is their turn.
+        # Earlier parts are held until the beat is complete; later quarters may be overwritten before their turn.
         quarters = [Signal(width // 4, name=f"quarter_{number}", reset_less=True) for number in range(4)]
         four = is_byte(kind.dtype)
         stays = (kind.quarter != 0, kind.quarter[1], four & kind.quarter.all(), C(0))

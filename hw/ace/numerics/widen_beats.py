@@ -18,9 +18,10 @@ __all__ = ["WidenBeats", "filled_layout"]
 def filled_layout(config):
     """A beat for the SRAM, if ``write``.
 
-    ``widen``: of elements of ``dtype`` that are to be FP32 there: the lower half of the lanes, or of FP8 the lowest
-    quarter, goes to ``address``, the next one to the next address, and so on up to the one with ``quarter``.
-    ``ends``: nothing more comes for the chunk of ``slot``; ``error``: then, whether anything went wrong.
+    ``widen``: its elements of ``dtype`` become FP32 in the SRAM: the lower half of the lanes, or for FP8 the lowest
+    quarter, goes to ``address``, the next one to the next address, and so on up to the one with ``quarter``. ``ends``:
+    the
+    last beat for the chunk of ``slot``; ``error``: then, whether any error occurred.
     """
     return data.StructLayout({
         "data": config.data_width, "address": config.sram_bits, "write": 1, "widen": 1, "dtype": TYPE_WIDTH,
@@ -29,7 +30,7 @@ def filled_layout(config):
 
 
 class WidenBeats(wiring.Component):
-    """Widen what is to be widened, and pass on the rest. A converter for each word of a beat does all parts in turn.
+    """Widen beats with ``widen``, and copy others. A converter for each word of a beat converts all parts in turn.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class WidenBeats(wiring.Component):
     -------
     i : ``In(stream.Signature(filled_layout))``
     o : ``Out(stream.Signature(filled_layout))``
-        From registers. ``widen``, ``dtype`` and ``quarter`` have done their work.
+        Registered. ``widen``, ``dtype`` and ``quarter`` are not used any more.
     """
 
     def __init__(self, config):
@@ -60,7 +61,7 @@ class WidenBeats(wiring.Component):
             advance.eq(~self.o.valid | self.o.ready), self.i.ready.eq(advance & last),
         ]
 
-        # Only the type codes that can come, so that no converter knows FP32.
+        # Only the type codes that can occur, so that no converter supports FP32.
         dtype = Mux(four, Cat(beat.dtype[0], 0, 1, 0), Mux(beat.dtype == DType.FP16, DType.FP16, DType.BF16))
         halves = Mux(part[0], beat.data[width // 2:], beat.data[:width // 2])
         quarters = Mux(part[1], beat.data[width // 2:], beat.data[:width // 2])
