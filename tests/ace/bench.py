@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feed a component without handshake a new set of inputs every cycle."""
+"""Apply a new set of inputs to a component without handshake in every cycle."""
 
 from amaranth.sim import Simulator
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the words of all ranks of a communicator, packet by packet in random order.
 
-It knows the rules of programs (needs, grants) and nothing of how a schedule was made. What is forbidden is an
-AssertionError: reading or combining what nobody wrote, landing unasked or on what is still to be sent, standing still
-before the end.
+It knows the rules of programs (needs, grants) and not how a schedule was made. Violations raise AssertionError: reading
+or combining unwritten data, a receive that was not granted or that overwrites data still to be sent, a deadlock.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ __all__ = ["Machine"]
 
 
 class Machine:
-    """All ranks of a communicator, with what ``assemble`` made for each of them, in rank order."""
+    """All ranks of a communicator, with the words that ``assemble`` made for each, in rank order."""
 
     def __init__(self, config, shape, dimensions, assemblies, rng):
         self.config, self.shape, self.dimensions, self.rng = config, shape, dimensions, rng
@@ -50,7 +49,7 @@ class Machine:
                 for buffer, slot in cut.parts(programs[rank].drains, whole):
                     if outputs[rank] is None:
                         outputs[rank] = np.zeros((total if whole else shard) // size, f"u{size}")
-                    assert chunk.held[rank][slot].all(), f"rank {rank} keeps what nobody wrote"
+                    assert chunk.held[rank][slot].all(), f"rank {rank} keeps unwritten data"
                     outputs[rank][buffer] = _converted(chunk.slots[rank][slot], inside, dtype)
         return outputs
 
@@ -97,7 +96,7 @@ class Machine:
 
 @dataclass
 class _Read:
-    """A program as it is in memory."""
+    """A program in memory."""
 
     header: HeaderWord
     fills: list
@@ -108,7 +107,7 @@ class _Read:
 
 @dataclass
 class _Cut:
-    """A range of columns. All in bytes, but ``piece``: elements between one place of a slot and the next."""
+    """A range of columns. All in bytes, except ``piece``: elements between consecutive positions of a slot."""
 
     shard: int
     total: int
@@ -118,7 +117,7 @@ class _Cut:
     piece: int
 
     def parts(self, transfers, whole):
-        """Elements in the buffer and in the slot, of each piece that is not beyond the end."""
+        """Elements in the buffer and in the slot, of each piece that starts before the end."""
         for transfer in transfers:
             for number in range(transfer.count):
                 assert whole or transfer.shard + number == 0
@@ -135,7 +134,7 @@ def _converted(elements, from_type, to_type):
 
 @dataclass
 class _Rank:
-    """Where a rank is in its program. ``part``: elements of the receive under way."""
+    """A rank's progress in its program. ``part``: received elements of the receive in progress."""
 
     phase: int = -1
     sent: int = 0
@@ -147,10 +146,10 @@ class _Rank:
 
 
 class _Chunk:
-    """A chunk in all ranks. Packets of a link stay in order; between links and ranks, anything goes.
+    """A chunk in all ranks. Packets of a link stay in order; between links and ranks, any order is possible.
 
-    Actors are ranks that start or send, and links that deliver data or grants. ``ready`` are those that may be able
-    to; of a random few of them the most eager has its turn, so that others fall far behind.
+    Actors are ranks that start or send, and links that deliver data or grants. ``ready`` are those that may be able to
+    act; the most eager of a random few acts, so that others fall far behind.
     """
 
     def __init__(self, machine, programs, beats, dtype, op, *, trust):
@@ -186,7 +185,7 @@ class _Chunk:
                 self.ready.pop()
                 self.waiting.remove(actor)
         for number, rank in enumerate(self.ranks):
-            assert rank.phase == len(self.programs[number].phases), f"rank {number} stands still: {rank}"
+            assert rank.phase == len(self.programs[number].phases), f"rank {number} makes no progress: {rank}"
         assert not any(self.links.values())
 
     def _wake(self, act, key):
@@ -209,7 +208,7 @@ class _Chunk:
             self._wake("send", number)
             self._leave(number)
         else:
-            # Whoever leaves a barrier knows that all have come.
+            # A rank that leaves a barrier knows that all ranks have started it.
             assert not self.trust or all(rank.phase >= 0 for rank in self.ranks)
 
     def _leave(self, number):
@@ -246,12 +245,12 @@ class _Chunk:
         length = phase.span * self.piece
         first = rank.packets * self.packet
         last = min(first + self.packet, length)
-        # The last receive that it needs, as far as that has come; all before are complete.
+        # The last required receive, as far as its data has arrived; all earlier ones are complete.
         if rank.received < send.need and (rank.received < send.need - 1 or rank.part < last):
             return False
         source = slice(send.source * self.piece + first, send.source * self.piece + last)
         target = slice(send.target * self.piece + first, send.target * self.piece + last)
-        assert self.trust or self.held[number][source].all(), f"rank {number} sends what nobody wrote: {send}"
+        assert self.trust or self.held[number][source].all(), f"rank {number} sends unwritten data: {send}"
         payload = self.slots[number][source].copy()
         self.links.setdefault((number, phase.port), []).append((rank.phase, target, payload, send.reduce))
         self._wake("land", (number, phase.port))
@@ -276,13 +275,13 @@ class _Chunk:
         return True
 
     def _arrived(self, link, in_phase, target, payload, reduce):
-        """Rank, place and new content, if the packet may land now."""
+        """Rank, position and new content, if the packet may be stored now."""
         number = self.machine.neighbours[link]
         rank, program = self.ranks[number], self.programs[number]
         assert rank.phase == in_phase, f"rank {number} is not at phase {in_phase}: {rank}"
         phase, sends = program.phases[in_phase], program.sends[in_phase]
         assert phase.port == link[1]
-        assert rank.received < rank.promised, f"rank {number} did not ask for it: {rank}"
+        assert rank.received < rank.promised, f"rank {number} did not grant it: {rank}"
         assert target.stop <= len(self.slots[number])
         for send in range(rank.sent, phase.sends if not self.trust else 0):
             if sends[send].need > rank.received:
@@ -292,5 +291,5 @@ class _Chunk:
             assert target.stop <= first or last <= target.start, f"rank {number} has yet to send {sends[send]}: {rank}"
         if not reduce:
             return number, target, payload
-        assert self.held[number][target].all(), f"rank {number} combines with what nobody wrote: {rank}"
+        assert self.held[number][target].all(), f"rank {number} combines with unwritten data: {rank}"
         return number, target, combine(self.op, self.slots[number][target], payload, a_type=self.dtype)

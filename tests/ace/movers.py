@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of Fill and Drain have in common: a top with a protocol monitor, chunks of moves, memory."""
+"""Common parts of the tests of Fill and Drain: a top with a protocol monitor, chunks of moves, memory."""
 
 import os
 import random
@@ -34,18 +34,19 @@ BASE_ADDRESS = 0x7_1234_5000
 PAGES = 40
 WIDENED = ({}, {"dtype": DType.FP16, "widen": 1}, {"dtype": DType.BF16, "widen": 1},
            {"dtype": DType.E4M3, "widen": 1}, {"dtype": DType.E5M2_SAT, "widen": 1})
-"""Moves that are converted, and some that are not."""
+"""Moves with conversion, and some without."""
 DIVIDED = ({}, {"dtype": DType.FP16, "widen": 1, "divide": 8}, {"dtype": DType.BF16, "divide": 3},
            {"dtype": DType.FP32, "divide": 128}, {"dtype": DType.INT8, "divide": 5},
            {"dtype": DType.INT32, "divide": 12}, {"dtype": DType.E4M3_SAT, "divide": 7},
            {"dtype": DType.E5M2, "widen": 1, "divide": 3})
-"""Moves that are divided, and some that are not; of each type, in any order."""
-# What cocotbext-axi uses of cocotb is on its way out; the version of cocotb is pinned.
+"""Moves with division, and some without; of each type, in any order."""
+# cocotbext-axi uses deprecated features of cocotb; the version of cocotb is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 
 
 class CheckedMover(wiring.Component):
-    """A mover with a whole ``m_axi``, watched; it has one direction of :class:`MemoryPort`, and the other is idle."""
+    """A mover with a whole ``m_axi`` and its monitor; it has one direction of :class:`MemoryPort`, the other is
+    idle."""
 
     def __init__(self, mover):
         self._mover = mover
@@ -90,7 +91,7 @@ class Move(NamedTuple):
 
 
 def parameters(**values):
-    """Environment that carries what a pytest function was called with."""
+    """Environment that carries the parameters of a pytest function."""
     return {f"MOVER_{name.upper()}": value for name, value in values.items()}
 
 
@@ -107,7 +108,7 @@ def config_of(dut):
 
 
 class MoverBench:
-    """Memory, moves, and what is to come of them."""
+    """Memory, moves, and their expected results."""
 
     def __init__(self, dut, *, latency=8, stalls=None):
         self.dut, self.config = dut, config_of(dut)
@@ -144,7 +145,7 @@ class MoverBench:
                            rng.randint(900, 2200), beat * rng.randint(1, 8)))
 
     def chunks(self, count, lengths=None, kinds=({},)):
-        """Moves of so many chunks. Each has a place of its own in memory, and in the SRAM its slot."""
+        """Moves of ``count`` chunks. Each has its own range of memory, and its slot in the SRAM."""
         rng, config, moves, cursor = self.rng, self.config, [], 100
         for _ in range(count):
             slot, left = rng.randrange(config.slots), config.chunk_bytes
@@ -153,7 +154,7 @@ class MoverBench:
                 kind = rng.choice(kinds)
                 move = Move(0, 0, 0, 0, 0, **kind)
                 size = min(self.length() if lengths is None else rng.choice(lengths), left >> move.growth)
-                # Whole elements of what is converted.
+                # Whole elements of converted moves.
                 size -= size % 4 if kind else 0
                 beats = -(-(size << move.growth) // config.beat_bytes)
                 moves.append(Move(BASE_ADDRESS + cursor, size, beat, slot, number == mine - 1, **kind))
@@ -174,7 +175,7 @@ class MoverBench:
         return [bits(move_layout(self.config), move._asdict()) for move in moves]
 
     def ended(self, moves):
-        """Payloads of ``done`` to be expected."""
+        """Expected payloads of ``done``."""
         expected, error = [], False
         for move in moves:
             error |= self.fails(move)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two link ports at the ends of a link that drops, corrupts, duplicates, delays and reorders packets.
 
-What is expected comes from the sources alone; packets on the link are checked with zlib.
+Expected values come from the sources alone; packets on the link are checked with zlib.
 """
 
 import heapq
@@ -37,7 +37,7 @@ from tests.ace.timing import ECP5, each_alone
 __all__ = ["ALONE", "CONFIGS", "TIMEOUT", "TRIES", "Direction", "Faults", "LinkPair", "directions", "finish", "run_all",
            "wait"]
 
-# Memories in block RAM, one channel; in LUT RAM as short as may be, two channels.
+# Memories in block RAM, one channel; in LUT RAM of minimum size, two channels.
 ALONE = each_alone(TINY, "replay_output_register", "receive_output_register", "registered_release")
 CONFIGS = {"long": TINY, "ecp5": ECP5, **ALONE,
            "short": replace(TINY, packet_bytes=64, link_beats=16, replay_beats=32, link_channels=2)}
@@ -45,7 +45,7 @@ TIMEOUT, TRIES = 400, 10
 
 
 class LinkPair(wiring.Component):
-    """Two ports, each with a reset of its own; what is between them is the test's."""
+    """Two ports, each with its own reset; the test connects their links."""
 
     def __init__(self, config):
         self._ports = [LinkPort(config) for _ in range(2)]
@@ -74,11 +74,11 @@ def _join(m, member, inner, outer):
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """Rates, each of packets; ``delay`` and ``reorder`` are up to 100 cycles, ``late`` is of copies, a
-    quarter of ``late_cycles`` to all of them later."""
+    """Rates, each of packets; ``delay`` and ``reorder`` are up to 100 cycles; ``late`` duplicates arrive a quarter of
+    ``late_cycles`` to all of them later."""
 
     loss: float = 0
-    harm: float = 0
+    corrupt: float = 0
     repeat: float = 0
     delay: float = 0
     reorder: float = 0
@@ -88,7 +88,7 @@ class Faults:
 
 
 class Direction:
-    """From one port to the other: sources, link, sinks; what comes out is what went in, channel by channel.
+    """From one port to the other: sources, link, sinks. Each channel must deliver what its source sent, in order.
 
     GRANTs have an order of their own.
     """
@@ -125,7 +125,7 @@ class Direction:
         config, rng = self.config, self.rng
         beats = beats or rng.choice((1, 1, 2, config.packet_beats, rng.randint(1, config.packet_beats)))
         for number in range(beats):
-            # Of later beats the header is noise.
+            # The header is undefined after the first beat.
             header = random_fields(rng, packet_layout(config), kind=rng.choice(list(PacketKind)) if number else kind)
             flit = bits(flit_layout(config), {"data": rng.getrandbits(config.data_width), "header": header,
                                               "first": number == 0, "last": number == beats - 1})
@@ -145,7 +145,7 @@ class Direction:
             self.packet(channel=self.rng.randrange(self.config.link_channels))
 
     def forget(self, held=False):
-        """What was under way is lost, but for what the receiver's buffer holds, and numbers begin at 0."""
+        """Packets in flight are lost, except those in the receiver's buffer, and numbers restart at 0."""
         if not held:
             self.expected = [deque() for _ in self.expected]
             self.held = [0 for _ in self.held]
@@ -157,7 +157,7 @@ class Direction:
         fields = unpack(link_status_layout(self.config), status)
         return {**fields, "state": LinkState(fields["state"]), "cause": LinkCause(fields["cause"])}
 
-    # What is done in a cycle
+    # Actions in a cycle
 
     def drive(self):
         now = self._next()
@@ -166,7 +166,7 @@ class Direction:
             self.rx.value = now
 
     def _next(self):
-        """The beat that comes now: of a packet that was held back, between two others, or the next one."""
+        """The beat that arrives now: of a delayed packet, between two others, or the next one."""
         if not self.stray and not self.inside and self.strays and self.strays[0][0] <= self.cycle:
             self.stray = deque(heapq.heappop(self.strays)[-1])
         if self.stray:
@@ -178,7 +178,7 @@ class Direction:
         return item
 
     def later(self, beats, cycles):
-        """Let a packet come so many cycles from now."""
+        """Deliver a packet after ``cycles`` cycles."""
         heapq.heappush(self.strays, (self.cycle + cycles, self.rng.random(), list(beats)))
 
     def sample(self, cycle):
@@ -188,7 +188,7 @@ class Direction:
         self.taken.append(cycle)
 
     def _mask(self, item):
-        """Of a beat that is offered, what may not change: nothing may."""
+        """Bits of an offered beat that must not change: all."""
         return -1
 
     def _sent(self, item, cycle):
@@ -196,19 +196,19 @@ class Direction:
         faults, rng = self.faults, self.rng
         first, last = (item >> link_layout(self.config)[name].offset & 1 for name in ("first", "last"))
         if first:
-            self.packet_fate = {name for name in ("loss", "harm", "repeat", "delay", "cut", "reorder", "late")
+            self.packet_fate = {name for name in ("loss", "corrupt", "repeat", "delay", "cut", "reorder", "late")
                                 if rng.random() < getattr(faults, name)}
             self.open, self.whole = [], []
             self.done.update(self.packet_fate)
         self.whole.append(item)
         if "cut" in self.packet_fate:
-            # From some beat on nothing passes, for a while.
+            # From some beat on, nothing passes for a while.
             if not first or rng.random() < 0.5:
                 self.cut_until = self.cycle + rng.randint(1, 60)
                 self.packet_fate -= {"cut"}
-        if "harm" in self.packet_fate and (last or rng.random() < 0.5):
-            item = self._harmed(item, first, last)
-            self.packet_fate -= {"harm"}
+        if "corrupt" in self.packet_fate and (last or rng.random() < 0.5):
+            item = self._corrupted(item, first, last)
+            self.packet_fate -= {"corrupt"}
         if "loss" in self.packet_fate or self.cycle < self.cut_until:
             return
         self.open.append(item)
@@ -224,7 +224,7 @@ class Direction:
             return
         self._put(due, item)
         if passed and "late" in self.packet_fate:
-            # Behind the packet itself, though others keep that waiting.
+            # After the packet itself, even if others delay that.
             self.later(self.open, self.link[-1][0] - self.cycle + rng.randint(faults.late_cycles // 4,
                                                                               faults.late_cycles))
         if last and "repeat" in self.packet_fate:
@@ -234,8 +234,8 @@ class Direction:
     def _put(self, due, item):
         self.link.append((max(due, self.link[-1][0] + 1) if self.link else due, item))
 
-    def _harmed(self, item, first, last):
-        """With some bits of what travels turned over."""
+    def _corrupted(self, item, first, last):
+        """The beat with some of its valid bits inverted."""
         layout = link_layout(self.config)
         kind = unpack(packet_layout(self.config), unpack(link_header_layout(self.config), item >> layout[
             "header"].offset & (1 << layout["header"].width) - 1)["packet"])["kind"]
@@ -247,7 +247,8 @@ class Direction:
         return item
 
     def _inspect(self, beat):
-        """The CRC is that of the bytes that travel, and the peer has room for all that it was not sent before."""
+        """The CRC matches the bytes on the link, and the peer has free entries for each beat that is sent the first
+        time."""
         config = self.config
         if beat["first"]:
             header = beat["header"]
@@ -258,7 +259,7 @@ class Direction:
             self.sent[self.kind] += 1
             if self.kind != PacketKind.CREDIT or packet["state"] == LinkState.UP:
                 self.ack += (self.kept["ack"] - self.ack) % 512
-            # The latest packet of this number.
+            # The latest packet with this number.
             number = self.numbers - (self.numbers - self.kept["sequence"]) % 512
             self.implied = 0
             if self.kind == PacketKind.CREDIT:
@@ -287,7 +288,7 @@ class Direction:
                 assert flit["header"] == self.grants.popleft() and flit["last"]
             else:
                 wanted = self.expected[channel].popleft()
-                # The header of later beats is nobody's.
+                # The header is undefined after the first beat.
                 header = ~((1 << layout["header"].width) - 1 << layout["header"].offset)
                 assert item == wanted if flit["first"] else item & header == wanted & header
                 if channel == 0:

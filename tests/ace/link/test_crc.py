@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CRC-32 as zlib has it."""
+"""CRC-32 against zlib's."""
 
 import random
 import zlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives over links that do not carry everything as it is; and how that is asked for."""
+"""Collectives over faulty links; and the options that configure the faults."""
 
 from functools import cache
 
@@ -48,7 +48,7 @@ def test_results_are_right(faults, done, told, seed):
 @pytest.mark.rtl
 @pytest.mark.parametrize("number", [0, 1, *(pytest.param(number, marks=pytest.mark.soak) for number in range(2, 12))])
 def test_copies_that_come_thousands_of_packets_later(number, seed):
-    """20 % of packets come once more, up to 30,000 cycles later."""
+    """20 % of packets are duplicated, up to 30,000 cycles later."""
     faults = Faults(late=0.2, late_cycles=30_000)
     with Cluster(TINY, (3,), link=Link(latency=7), library=library(), faults=faults,
                  seed=seed + 1000 * number) as cluster:
@@ -78,7 +78,7 @@ def test_a_link_that_is_cut_for_good_is_given_up():
         assert caught.value.statuses == [Status.LINK_DOWN] * 3
         cluster.forget_watches()
         cluster.run(patience)
-        # Each of both ends has sent something.
+        # Both ends have sent data.
         down = {(rank, port) for rank, ports in enumerate(cluster.link_states())
                 for port, status in enumerate(ports) if status.state == LinkState.DOWN}
         assert down == {(0, 0), (1, 1)}

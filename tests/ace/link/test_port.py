@@ -1,7 +1,7 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Two link ports over a faulty link, with copies of packets that arrive thousands of cycles late: every packet comes
-out once, whole and in order."""
+"""Two link ports over a faulty link, with duplicates that arrive thousands of cycles later: every packet is delivered
+once, whole and in order."""
 
 import os
 import zlib
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.rtl
 
 LATENCY = {"long": 7, "ecp5": 9, "replay_output_register": 8, "receive_output_register": 8, "registered_release": 7,
            "short": 5}
-"""Cycles from ``i`` of one port to ``o`` of the other, of a packet of one beat over a link that takes none."""
+"""Cycles from ``i`` of one port to ``o`` of the other, for a packet of one beat over a link without latency."""
 
 
 @pytest.mark.parametrize("config", [pytest.param(name, marks=pytest.mark.soak) if name in ALONE else name
@@ -39,17 +39,17 @@ def test_what_travels_beside_the_payload_is_16_bytes(config):
     assert crc == 32
 
 
-FAULTS = {"none": Faults(), "loss": Faults(loss=0.1), "harm": Faults(harm=0.1), "repeat": Faults(repeat=0.3),
+FAULTS = {"none": Faults(), "loss": Faults(loss=0.1), "corrupt": Faults(corrupt=0.1), "repeat": Faults(repeat=0.3),
           "delay": Faults(delay=0.1), "cut": Faults(cut=0.02), "reorder": Faults(reorder=0.1),
           "late": Faults(late=0.3, late_cycles=500),
-          "all": Faults(loss=0.05, harm=0.05, repeat=0.05, delay=0.05, cut=0.01, reorder=0.05, late=0.05)}
+          "all": Faults(loss=0.05, corrupt=0.05, repeat=0.05, delay=0.05, cut=0.01, reorder=0.05, late=0.05)}
 
 
 @cocotb.test()
-@cocotb.parametrize(case=["none 1", "none 30", "loss 30", "harm 1", "repeat 1", "delay 1", "cut 30",
+@cocotb.parametrize(case=["none 1", "none 30", "loss 30", "corrupt 1", "repeat 1", "delay 1", "cut 30",
                               "reorder 30", "late 1", "all 1", "all 30"])
 async def both_ways(dut, case):
-    """Exactly once and in order, and it is told what happened."""
+    """Packets are delivered exactly once and in order, and the status counts the faults."""
     fault, latency = case.split()
     ways = await directions(dut, latency=int(latency), stalls="none" if fault == "none" else "mixed",
                             faults=FAULTS[fault], tries=200)
@@ -65,7 +65,7 @@ async def both_ways(dut, case):
     assert all(way.status()["state"] == LinkState.UP for way in ways)
     if fault == "none":
         assert not any(told.values())
-    for kind, name in (("loss", "sequence_errors"), ("harm", "crc_errors"), ("repeat", "duplicates"),
+    for kind, name in (("loss", "sequence_errors"), ("corrupt", "crc_errors"), ("repeat", "duplicates"),
                        ("reorder", "sequence_errors"), ("late", "stale")):
         assert fault != kind or (told[name] and done[kind])
     assert told["replays"] or fault in ("none", "repeat", "delay", "late")
@@ -82,7 +82,7 @@ async def latency(dut):
 
 @cocotb.test(skip=os.environ.get("CONFIG") == "short")
 async def full_rate(dut):
-    """One way, where CREDIT packets alone tell of room, and both ways."""
+    """One direction, where only CREDIT packets return credits, and both directions."""
     for both in (False, True):
         for beats in (1, 7):
             ways = await directions(dut, latency=10)
@@ -91,13 +91,13 @@ async def full_rate(dut):
                     way.packet(beats)
             await finish(dut, ways)
             for way in ways[:1 + both]:
-                # A packet is handed on when it is whole.
+                # A packet is delivered when it is complete.
                 assert way.got[-1] - way.got[0] == 280 - 1
 
 
 @cocotb.test()
 async def stuck_receiver(dut):
-    """One channel takes nothing out for long: the other channel, and the other way, go on, and nothing is lost."""
+    """One channel is not read for a long time: the other channel and direction continue, and nothing is lost."""
     ways = await directions(dut, tries=2)
     stuck = ways[0].sinks[-1]
     stalls, stuck.stalls = stuck.stalls, lambda: True
@@ -122,8 +122,8 @@ async def _start(dut, ways, ports):
 
 @cocotb.test()
 async def broken_link(dut):
-    """A link that carries nothing one way is given up in the time that was set, takes and drops what it is given, and
-    comes up again when both ends are started."""
+    """A link that drops everything in one direction times out after the configured limit; its port accepts and drops
+    packets, and comes up again when both ends are started."""
     ways = await directions(dut)
     for way in ways:
         way.some(20)
@@ -142,7 +142,7 @@ async def broken_link(dut):
         first.grant()
     await run_all(dut, ways, lambda: not first.sources[0].items and not first.signals.items)
     first.faults = Faults()
-    # The other end hears of it.
+    # The other end receives the report.
     await run_all(dut, ways, lambda: other.status()["state"] == LinkState.DOWN)
     await _start(dut, ways, [0])
     await wait(dut, ways, 1000)
@@ -158,7 +158,7 @@ async def broken_link(dut):
 
 @cocotb.test()
 async def late_copies(dut):
-    """Copies come when numbers have wrapped twice."""
+    """Duplicates arrive when numbers have wrapped twice."""
     ways = await directions(dut, faults=Faults(late=0.2))
     for _ in range(3):
         for way in ways:
@@ -186,7 +186,7 @@ async def _up(dut, ways):
 
 
 async def _copies(dut, ways):
-    """Everything that has passed comes once more, in any order, while packets go both ways."""
+    """Every packet so far arrives again, in any order, during traffic in both directions."""
     for way in ways:
         for beats in way.record:
             way.later(beats, way.rng.randint(1, 3000))
@@ -201,7 +201,7 @@ async def _copies(dut, ways):
 
 @cocotb.test()
 async def copies_of_an_earlier_session(dut):
-    """Of START, INIT, DOWN, UP and data, in the session and in the next one: nothing changes."""
+    """Duplicates of START, INIT, DOWN, UP and data, in the same session and in the next one, have no effect."""
     ways = await directions(dut)
     for way in ways:
         way.some(150)
@@ -215,7 +215,7 @@ async def copies_of_an_earlier_session(dut):
     for way in ways:
         way.forget()
     await _start(dut, ways, [0, 1])
-    # Copies of all that was before come into the handshake, too.
+    # Duplicates of all earlier packets arrive during the handshake, too.
     for way in ways:
         for beats in way.record:
             way.later(beats, way.rng.randint(1, 1000))
@@ -225,7 +225,7 @@ async def copies_of_an_earlier_session(dut):
 
 
 async def _one_end(dut, ways):
-    """The other end has begun again: this one goes DOWN, though it has nothing to send, and comes up when started."""
+    """The peer has restarted: this end goes DOWN, though it has nothing to send, and comes up when started."""
     await run_all(dut, ways, lambda: ways[1].status()["state"] == LinkState.DOWN, limit=2000)
     assert ways[1].status()["cause"] == LinkCause.RESTART
     assert ways[0].status()["state"] == LinkState.START
@@ -248,7 +248,7 @@ async def the_other_end_alone_begins_again(dut, how):
     if how == "start":
         await _start(dut, ways, [0])
     else:
-        # As often as there are sessions: as if the number had been lost.
+        # Once per session number: as if the number had been lost.
         for _ in range(1 << LINK_SESSION_WIDTH if how == "same number" else 1):
             dut.resets.value = 1
             await wait(dut, ways, 1)
@@ -258,7 +258,7 @@ async def the_other_end_alone_begins_again(dut, how):
 
 
 def _credit(way, **fields):
-    """A CREDIT packet to the port at the end of ``way``, as the other one would send it now."""
+    """A CREDIT packet to the port at the end of ``way``, as the peer would send it now."""
     config = way.config
     packet = {"kind": PacketKind.CREDIT.value, "state": LinkState.UP.value, "session": way.session,
               "peer": way.other.session, "ack_high": way.ack >> 9}
@@ -273,8 +273,8 @@ def _credit(way, **fields):
 @cocotb.test()
 @cocotb.parametrize(what=["ack", "ack 2", "credits", "credits 2"])
 async def what_cannot_be(dut, what):
-    """What a packet of this session tells of what was never sent takes the port down; told by an older one, or in
-    another session, it does not count."""
+    """A packet of this session that acknowledges or credits what was never sent takes the port down; an older packet,
+    or one of another session, has no effect."""
     ways = await directions(dut)
     for way in ways:
         for _ in range(30):
@@ -300,8 +300,8 @@ async def what_cannot_be(dut, what):
 
 @cocotb.test()
 async def full_buffers_at_the_start(dut):
-    """A port that holds packets of the session before waits until they are taken: only then is there room for what the
-    other one may send."""
+    """A port with packets of the previous session in its buffer waits until they are read: only then does it have free
+    entries for the peer's packets."""
     ways = await directions(dut)
     stuck = ways[0].sinks[0]
     stalls, stuck.stalls = stuck.stalls, lambda: True
@@ -323,7 +323,7 @@ async def full_buffers_at_the_start(dut):
 
 @cocotb.test()
 async def nobody_there(dut):
-    """A port without anything to send waits for the other end as long as it takes."""
+    """A port without anything to send waits for its peer without limit."""
     ways = await directions(dut, faults=Faults(loss=1), up=False)
     await wait(dut, ways, 2 * TRIES * TIMEOUT)
     assert all(way.status()["state"] == LinkState.START and not way.status()["timeouts"] for way in ways)

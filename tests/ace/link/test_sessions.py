@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A packet of another session, or of another time of the same one, differs in one bit that does not travel."""
+"""A packet of another session, or of another time in the same one, differs in one bit that is not sent."""
 
 import zlib
 
@@ -17,7 +17,7 @@ OTHERS = [PEER ^ 1 << bit for bit in range(LINK_SESSION_WIDTH)]
 
 
 def test_every_bit_that_does_not_travel_counts():
-    """A GRANT that would be the next packet is dropped if any of them is another."""
+    """A GRANT that would be the next packet is dropped if any of these bits differs."""
     dut = LinkReceiver(TINY)
 
     async def body(ctx):
@@ -53,7 +53,7 @@ async def _hear(ctx, dut, state, session, **fields):
 
 @pytest.mark.parametrize("up", [False, True])
 def test_only_the_peer_takes_the_port_down(up):
-    """A DOWN of any other session is a late copy."""
+    """A DOWN of any other session is a delayed duplicate."""
     dut = LinkControl(TINY)
 
     async def body(ctx):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The golden model of collectives against sums in a scalar loop, and against what is known without any order."""
+"""The golden model of collectives against sums in a scalar loop, and against results that no order changes."""
 
 import re
 from fractions import Fraction
@@ -41,7 +41,7 @@ def values(bits, dtype):
 
 
 def in_order(terms, shape, owner, step, fixed=()):
-    """Sum of ``terms[coordinates]``, the last dimension outermost: of sums along it, of sums along those before."""
+    """Sum of ``terms[coordinates]``, the last dimension outermost: sums along it of sums along the earlier ones."""
     dimension = len(shape) - 1 - len(fixed)
     if dimension < 0:
         return terms[tuple(reversed(fixed))]
@@ -55,7 +55,7 @@ def in_order(terms, shape, owner, step, fixed=()):
 
 @pytest.mark.parametrize("collective", REDUCING, ids=name)
 def test_order_of_additions(collective, seed):
-    """FP32, where the order shows: element by element, by the sentences of the rule."""
+    """FP32, where the order matters: element by element, according to the documented rule."""
     rng = np.random.default_rng([seed, collective])
     for _ in range(30):
         shape, count, both = random_shape(rng), int(rng.integers(1, 80)), bool(rng.integers(2))
@@ -83,7 +83,7 @@ def test_order_of_additions(collective, seed):
 
 
 def test_order_by_hand():
-    """Three ranks: 1, 2 ** 24 and -2 ** 24 give 0 or 1, as the order has it."""
+    """Three ranks: 1, 2 ** 24 and -2 ** 24 give 0 or 1, depending on the order."""
     inputs = [np.full(96, one, np.float32).view(np.uint32) for one in (1.0, 2.0 ** 24, -2.0 ** 24)]
     # Shards have 128 bytes: 16 elements up, 16 down. Owner 0: (x1 + x2) + x0, (x2 + x1) + x0. Owner 1:
     # (x2 + x0) + x1 and (x0 + x2) + x1: 1 - 2 ** 24 is exact. Owner 2: 1 + 2 ** 24 is not.
@@ -91,7 +91,7 @@ def test_order_by_hand():
     assert values(got, DType.FP32).tolist() == [1.0] * 64 + [0.0] * 32
     got = results(C.REDUCE, (3,), inputs, dtype=DType.FP32, count=96, root=(2,))
     assert got[:2] == [None, None] and values(got[2], DType.FP32).tolist() == [0.0] * 96
-    # Four ranks, where the direction shows: ((x1 + x2) + x3) + x0 and ((x3 + x2) + x1) + x0.
+    # Four ranks, where the direction matters: ((x1 + x2) + x3) + x0 and ((x3 + x2) + x1) + x0.
     inputs = [np.full(64, one, np.float32).view(np.uint32) for one in (0.0, 1.0, 2.0 ** 24, -2.0 ** 24)]
     got = results(C.REDUCE, (4,), inputs, dtype=DType.FP32, count=64, root=(0,))
     assert values(got[0], DType.FP32).tolist() == [0.0] * 32 + [1.0] * 32
@@ -102,7 +102,7 @@ def test_order_by_hand():
 @pytest.mark.parametrize("dtype", [DType.INT32, DType.INT8], ids=name)
 @pytest.mark.parametrize("op", Reduction, ids=name)
 def test_integers(op, dtype, seed):
-    """No order matters. Sums and products wrap."""
+    """Results do not depend on the order. Sums and products wrap."""
     rng = np.random.default_rng([seed, op, dtype])
     for collective in REDUCING:
         for _ in range(30):
@@ -159,7 +159,7 @@ def test_widened_sums_are_rounded_once(dtype, seed):
 
 
 def test_widening_shows():
-    """Half a step and half a step: lost one by one, a step together."""
+    """Half a unit in the last place plus half a unit: lost if added separately, a unit together."""
     for dtype in (DType.FP16, DType.BF16, DType.E4M3, DType.E5M2):
         half = 2.0 ** -(FLOATS[dtype].fraction_width + 1)
         inputs = [np.full(8, one, numpy_type(dtype)).view(f"u{width(dtype) // 8}") for one in (half, 1.0, half)]
@@ -179,7 +179,7 @@ def test_what_moved_only_does_to_nan(dtype):
 @pytest.mark.parametrize("widen", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS, ids=name)
 def test_mean_is_the_nearest(dtype, widen, seed):
-    """A quotient is no farther from the exact one than its neighbours, and even if it is half way."""
+    """A quotient is no farther from the exact one than its neighbours, and even in a tie."""
     if widen and dtype == DType.FP32:
         return
     rng = np.random.default_rng([seed, dtype])
@@ -189,7 +189,7 @@ def test_mean_is_the_nearest(dtype, widen, seed):
         total = results(C.ALL_REDUCE, (ranks,), inputs, **what)[0]
         mean = results(C.ALL_REDUCE, (ranks,), inputs, op=Reduction.AVG, **what)[0]
         if widen:
-            # The exact sum is gone; that of one rank and zeros is not.
+            # The exact sum is lost; that of one rank and zeros is not.
             zeros = [inputs[0], *[np.zeros_like(inputs[0])] * (ranks - 1)]
             total = inputs[0]
             mean = results(C.ALL_REDUCE, (ranks,), zeros, op=Reduction.AVG, **what)[0]

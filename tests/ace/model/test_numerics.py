@@ -20,20 +20,20 @@ def exact(bits, layout):
 
 
 def rounded(value, layout):
-    """Bits nearest to a value that is not zero; of two as near, the even one."""
-    # Bits of finite numbers of one sign are in the order of their values, and go on to infinity.
+    """Bits nearest to a value that is not zero; in a tie, the even one."""
+    # Bits of finite numbers of one sign are in the order of their values, followed by infinity.
     low, high = 0, layout.infinity
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if exact(middle, layout) <= abs(value) else (low, middle)
-    # Infinity stands for the power of two that would come next.
+    # Infinity stands for the next power of two.
     below, above = abs(value) - exact(low, layout), exact(high, layout) - abs(value)
     bits = low if below < above or (below == above and low % 2 == 0) else high
     return bits | (layout.sign if value < 0 else 0)
 
 
 def limited(bits, layout):
-    """What becomes of a result that may be beyond the greatest number."""
+    """Result of a value that may be beyond the greatest number."""
     if bits & ~layout.sign != layout.infinity:
         return bits
     return bits - 1 if layout.saturates else layout.nan if layout.finite else bits
@@ -41,7 +41,7 @@ def limited(bits, layout):
 
 @pytest.mark.parametrize("dtype", BYTE_FLOATS)
 def test_fp8_sums_are_those_of_ml_dtypes(dtype):
-    """All pairs: as ml_dtypes adds them, or their exact sum of 64 bits, limited and rounded once."""
+    """All pairs: as ml_dtypes adds them, or their exact sum of 64 bits, saturated and rounded once."""
     layout, kind = FLOATS[dtype], numpy_type(dtype)
     a, b = all_pairs(np.arange(256, dtype=np.uint8))
     with np.errstate(all="ignore"):
@@ -124,7 +124,7 @@ def test_written_out(dtype, op, a, b, o):
 def test_words():
     assert combine_words(Op.SUM, [0x7F010203], [0x01FF0101], a_type=DType.INT8).tolist() == [0x80000304]
     assert combine_words(Op.SUM, [0x3F803F80], [0x40003F80], a_type=DType.BF16).tolist() == [0x40404000]
-    # Types that differ: one element, and what is above it is ignored.
+    # Types that differ: one element; the bits above it are ignored.
     assert combine_words(Op.SUM, [0xDEAD3F80], [0x40000000], a_type=DType.BF16, b_type=DType.FP32,
                          o_type=DType.FP32).tolist() == [0x40400000]
     assert combine_words(Op.MAX, [0x3F800000], [0xFFFF3C00], a_type=DType.FP32, b_type=DType.FP16,

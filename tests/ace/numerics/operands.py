@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands that are likely to go wrong: special values, and random ones that meet."""
+"""Operands for critical cases: special values, and random pairs with near exponents."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ __all__ = ["all_pairs", "factors", "random_pairs", "specials", "words"]
 
 
 def specials(dtype):
-    """Bits of the corners of a type and of values beside them, of both signs."""
+    """Bits of a type's limits and of the values next to them, of both signs."""
     if dtype not in FLOATS:
         top = 1 << (width(dtype) - 1)
         values = [0, 1, 2, 3, top - 2, top - 1, top, top + 1, 2 * top - 2, 2 * top - 1, 0x55555555, 0xAAAAAAAA, 1 << 7,
@@ -34,8 +34,8 @@ def all_pairs(a, b=None):
 
 
 def random_pairs(rng, dtype, count):
-    """Pairs of random bits; of floats, a quarter. The rest have exponents so near that both matter for the result:
-    a quarter with random fractions, one with few ones or zeros (for ties), and one that nearly cancels."""
+    """Pairs of random bits; for floats, a quarter. The others have exponents so near that both matter for the result: a
+    quarter with random fractions, one with few ones or zeros (for ties), and one that nearly cancels."""
     bits = width(dtype)
     a, b = (rng.integers(0, 1 << bits, count, dtype=np.uint64) for _ in range(2))
     if dtype in FLOATS:
@@ -63,8 +63,8 @@ def random_pairs(rng, dtype, count):
 
 
 def factors(rng, dtype, count):
-    """Pairs of floats whose product is often near one end of what a type holds, or a tie, or both: half have exponents
-    whose sum is that of the lowest or greatest number, give or take the bits of a significand."""
+    """Pairs of floats whose product is often near one end of the type's range, or a tie, or both: half have exponents
+    whose sum is that of the lowest or greatest number, plus or minus the bits of a significand."""
     a, b = random_pairs(rng, dtype, count)
     layout = FLOATS[dtype]
     kind, low = a.dtype, layout.fraction_width
@@ -72,7 +72,7 @@ def factors(rng, dtype, count):
     ends = rng.choice([layout.bias - low, layout.bias, layout.bias + top], count) + rng.integers(-3, low + 4, count)
     exponent = (a >> kind.type(low)).astype(np.int64) & top
     other = np.clip(ends - exponent, 0, top).astype(kind) << kind.type(low)
-    # Few ones, so that products have a tie at any place.
+    # Few ones, so that products have ties at any bit.
     few = [rng.integers(0, 1 << bits, count) << (low - bits) for bits in (min(low, 4), low)]
     fraction = np.where(rng.integers(0, 2, count) == 1, *few).astype(kind)
     moved = b & kind.type(layout.sign) | other | fraction
@@ -82,6 +82,6 @@ def factors(rng, dtype, count):
 
 
 def words(elements):
-    """Elements as 32-bit words, the first in the low bits; filled up with zeros."""
+    """Elements as 32-bit words, the first in the low bits; padded with zeros."""
     each = 4 // elements.itemsize
     return np.concatenate([elements, np.zeros(-len(elements) % each, elements.dtype)]).view(np.uint32)

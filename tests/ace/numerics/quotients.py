@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a division gives, by NumPy and ml_dtypes; of 16-bit floats by a quotient so long that it is as good as exact."""
+"""Quotients by NumPy and ml_dtypes; those of 16-bit floats are rounded from a quotient of sufficient precision."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ __all__ = ["quotients"]
 
 
 def quotients(dtype, bits, divisors):
-    """Bits of each element divided by its divisor; by 0, as it is."""
+    """Bits of each element divided by its divisor; for 0, unchanged."""
     values, some = bits.view(numpy_type(dtype)), np.maximum(divisors, 1)
     if dtype in FLOATS:
         with np.errstate(all="ignore"):

@@ -17,7 +17,7 @@ MIXED = [types for types in product(FLOATS, repeat=3) if len(set(types)) > 1]
 SOME_MIXED = [types for types in MIXED if not set(types) & set(BYTE_FLOATS)] + [
     types for fp8 in BYTE_FLOATS for types in (
         (fp8, fp8, DType.FP32), (DType.FP32, fp8, fp8), (DType.FP16, DType.BF16, fp8), (DType.FP16, fp8, DType.BF16))]
-"""All without FP8, and of those with, each operand and result."""
+"""All types without FP8, and those with FP8, for each operand and result."""
 BATCH = 1_000_000
 
 
@@ -35,7 +35,7 @@ each_op = pytest.mark.parametrize("op", Op, ids=_name)
 
 
 def check(lanes, op, a, b, a_type, b_type=None, o_type=None):
-    """Send words through the lane and compare; of what differs, show the first."""
+    """Send words through the lane and compare; report the first differences."""
     got = lanes.run(a, b, control(op, a_type, b_type, o_type))
     want = combine_words(op, a, b, a_type=a_type, b_type=b_type, o_type=o_type)
     wrong = np.flatnonzero(got != want)
@@ -69,7 +69,7 @@ def test_all_pairs_of_fp8(lanes, dtype, op):
 @each_op
 @each_type
 def test_random(lanes, dtype, op, seed, soak):
-    # Minimum and maximum only choose: sum and product are what the numbers are for.
+    # Minimum and maximum only select an operand; sum and product need more numbers.
     count = 10 * BATCH if soak else 200_000 if op in (Op.SUM, Op.PROD) else 50_000
     rng = np.random.default_rng([seed, dtype, op])
     for batch in range(0, count, BATCH):
@@ -85,7 +85,7 @@ def test_mixed_types(lanes, types, seed, soak):
     for op in Op:
         count = BATCH if soak else 4_000
         a, b = random_pairs(rng, DType.FP32, count)
-        # What is above an element is ignored.
+        # Bits above an element are ignored.
         a_corner, b_corner = (rng.choice(specials(dtype), count).astype(np.uint32) for dtype in (a_type, b_type))
         noise = rng.integers(0, 1 << 32, count, dtype=np.uint64) << np.uint64(width(a_type))
         a_corner |= noise.astype(np.uint32)
@@ -98,21 +98,21 @@ def test_every_narrow_value_is_widened_exactly(lanes, dtype):
     for zero in (FLOATS[dtype].sign, 0):
         check(lanes, Op.SUM, values, np.full_like(values, zero), dtype, dtype, DType.FP32)
     check(lanes, Op.MAX, values, values, dtype, dtype, DType.FP32)
-    # And back.
+    # And back to the narrow type.
     wide = combine(Op.MAX, values, values, a_type=dtype, o_type=DType.FP32)
     check(lanes, Op.MIN, wide, wide, DType.FP32, DType.FP32, dtype)
 
 
 @pytest.mark.parametrize("dtype", [DType.FP16, DType.BF16, *BYTE_FLOATS], ids=_name)
 def test_narrowing_around_every_tie(lanes, dtype):
-    """Each value, half way to the next, and what is just beside both."""
+    """Each value, the midpoint to the next, and the values next to both."""
     values = np.arange(1 << width(dtype), dtype=np.uint32)
     wide = combine(Op.MAX, values, values, a_type=dtype, o_type=DType.FP32)
     ends = wide[:-1].view(np.float32).astype(np.float64), wide[1:].view(np.float32).astype(np.float64)
     with np.errstate(all="ignore"):
         middle = np.where(np.isfinite(ends[0]) & np.isfinite(ends[1]), (ends[0] + ends[1]) / 2, ends[0])
     middle = middle.astype(np.float32).view(np.uint32)
-    # Half way from the greatest finite value to what would come after it.
+    # The midpoint of the greatest finite value and its successor.
     layout = FLOATS[dtype]
     last = int(wide[layout.infinity - 1])
     over = np.array([last + (1 << (22 - layout.fraction_width))], np.uint32)
@@ -138,7 +138,7 @@ def test_types_change_with_every_word(lanes, seed):
 @each_op
 @pytest.mark.parametrize("dtype", FLOATS, ids=_name)
 def test_operands_may_be_swapped(lanes, dtype, op):
-    """No bit tells which was first, NaNs and zeros included."""
+    """Exchanged operands give the same bits, NaNs and zeros included."""
     a, b = map(words, all_pairs(specials(dtype)))
     kind = control(op, dtype)
     assert np.array_equal(lanes.run(a, b, kind), lanes.run(b, a, kind))

@@ -52,7 +52,8 @@ def _number(beat):
 
 
 class _Beats:
-    """One beat after the other, with pauses where they must be and some more; each is looked for when it is due."""
+    """Consecutive beats, with the required gaps and random ones; each result is compared in the cycle in which it is
+    due."""
 
     def __init__(self, dut, array, beats, rng, pauses):
         self.dut, self.array, self.beats, self.rng, self.pauses = dut, array, beats, rng, pauses
@@ -64,7 +65,7 @@ class _Beats:
         reduce, dtype, op, a, b, result = now
         go = self.sent < BEATS and self.rng.random() >= self.pauses and not (reduce and self.cycle < self.busy)
         dut.valid.value = int(go)
-        # What comes with no beat, or to be copied, is noise.
+        # Inputs without a beat, and operands that are not used, are random.
         dut.reduce.value = int(reduce)
         dut.arithmetic.value = bits(arithmetic_layout(), {"dtype": dtype, "op": op})
         dut.a.value, dut.b.value, dut.tag.value = _number(a), _number(b), self.sent & 0xFFFF

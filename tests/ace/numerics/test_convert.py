@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Widen and Narrow alone; test_alu.py sends every 16-bit and 8-bit value, and what lies between them, through both."""
+"""Widen and Narrow alone; test_alu.py sends every 16-bit and 8-bit value, and values between them, through both."""
 
 import math
 import struct
@@ -14,11 +14,11 @@ from tests.ace.bench import stream_through
 from tests.ace.numerics.operands import random_pairs, specials
 
 LOWEST = {DType.FP32: 1, DType.FP16: 113, DType.BF16: 1, DType.E4M3: 121, DType.E5M2: 113}
-"""The lowest exponent of each type's normal numbers, as FP32 has them."""
+"""The lowest exponent of each type's normal numbers, in FP32's encoding."""
 
 
 def value(number, precision, bias=127):
-    """What a finite unpacked number stands for."""
+    """Value of a finite unpacked number."""
     return (-1) ** number.sign * math.ldexp(number.significand, number.exponent - bias - (precision - 1))
 
 
@@ -51,7 +51,7 @@ def test_widen(dtype, precision, mixed, seed):
 @pytest.mark.parametrize("dtype", [DType.FP16, DType.BF16, *BYTE_FLOATS])
 def test_narrow(dtype, seed):
     bits = np.concatenate([specials(DType.FP32), random_pairs(np.random.default_rng(seed), DType.FP32, 200)[0],
-                           # Where FP16 ends, and below, where it is subnormal.
+                           # The end of FP16's range, and its subnormals.
                            np.arange(100 << 23, 145 << 23, (1 << 22) + 4097, dtype=np.uint32)])
     got = stream_through(Narrow(), [{"i": int(x), "dtype": dtype} for x in bits], latency=Narrow.LATENCY)
     want = combine(Op.MAX, bits, bits, a_type=DType.FP32, o_type=dtype)

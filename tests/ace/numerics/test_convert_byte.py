@@ -30,7 +30,7 @@ def test_widen_byte(dtype):
 
 @pytest.mark.parametrize("dtype", BYTE_FLOATS)
 def test_narrow_byte(dtype):
-    """All numbers that there are. Those of the lowest exponent have no leading bit: they are as in FP16."""
+    """All numbers. Those of the lowest exponent have no leading bit, as in FP16."""
     every = np.arange(1 << PRECISION + 5, dtype=np.uint32)
     got = stream_through(NarrowByte(precision=PRECISION), [{"i": int(x), "dtype": dtype} for x in every],
                          latency=NarrowByte.LATENCY)

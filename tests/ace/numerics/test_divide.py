@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Verilated divider, a word wide, against NumPy: every 16-bit and 8-bit value by many divisors, FP32 and INT32 at
-random and where quotients are subnormal or ties. ``--soak``: every divisor, and a hundred times as many."""
+random and near subnormal quotients and ties. ``--soak``: every divisor, and a hundred times as many."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ DIVISORS = range(129)
 SOME = (0, 1, 2, 3, 7, 12, 64, 100, 127, 128)
 
 LUTS, FLIP_FLOPS = 1_080, 550
-"""For a word, as measured, and a tenth more. LUTs used as shift registers are counted."""
+"""For one word, as measured, plus a tenth. LUTs used as shift registers are counted."""
 
 
 class Divider(wiring.Component):
@@ -46,7 +46,7 @@ def divider():
 
 
 def check(divider, dtype, elements, divisors):
-    """All elements, each word by one of the divisors; of what differs, show the first."""
+    """All elements, each word by one of the divisors; report the first differences."""
     a = words(elements)
     b = np.resize(np.asarray(divisors, np.uint32), len(a))
     each = 4 // elements.itemsize
@@ -70,7 +70,7 @@ def test_every_divisor_of_corners(divider, dtype):
 @pytest.mark.parametrize("dtype", [dtype for dtype in DType if width(dtype) == 8])
 def test_every_byte(divider, dtype):
     values = np.arange(256, dtype=np.uint8)
-    # Neighbours are other values, which must not matter.
+    # The neighbouring elements have other values, which must not matter.
     elements = np.stack([values, values[::-1], np.roll(values, 77), np.roll(values, 130)], axis=1).reshape(-1)
     check(divider, dtype, np.tile(elements, len(DIVISORS)), np.repeat(DIVISORS, 256))
 
@@ -95,7 +95,8 @@ def test_random(divider, dtype, seed, soak):
 
 @pytest.mark.rtl
 def test_subnormal_quotients_and_ties(divider, seed):
-    """Multiples of a divisor, and half way between them, with exponents where the quotient is just normal or is not."""
+    """Multiples of a divisor, and midpoints between them, with exponents where the quotient is just normal or
+    subnormal."""
     rng = np.random.default_rng(seed)
     divisors = rng.integers(1, 129, 100_000)
     fractions = rng.integers(0, 1 << 24, len(divisors)) // divisors * divisors + rng.integers(-1, 2, len(divisors))

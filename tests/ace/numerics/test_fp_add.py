@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""The adder alone; what it computes in a lane is tested in test_alu.py, with many more numbers."""
+"""The adder alone; test_alu.py tests it in a lane, with many more numbers."""
 
 import re
 from fractions import Fraction
@@ -16,7 +16,7 @@ from tests.ace.numerics.operands import random_pairs, specials
 
 
 def unpacked(bits):
-    """FP32 with its leading bit written out."""
+    """FP32 with an explicit leading bit."""
     exponent, fraction = bits >> 23 & 0xFF, bits & 0x7FFFFF
     return {"significand": fraction | bool(exponent) << 23, "exponent": exponent or 1, "sign": bits >> 31}
 
@@ -39,7 +39,7 @@ def test_operation_goes_with_its_operands():
 
 
 def test_rounding_to_odd(seed):
-    """What is exact stays; of what is not, the odd one of both neighbours."""
+    """An exact result is unchanged; an inexact one becomes the odd one of its two neighbours."""
     precision = 13
     rng = np.random.default_rng(seed)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What surrounds a multiplication of significands, with a plain one; test_alu.py sends many more through a lane."""
+"""FpMultiply around a plain multiplication; test_alu.py sends many more products through a lane."""
 
 import numpy as np
 from amaranth import *
@@ -16,7 +16,7 @@ from tests.ace.numerics.test_fp_add import unpacked
 
 
 class Products(wiring.Component):
-    """Multiply, or do what the adder does."""
+    """Multiply, or use the adder."""
 
     def __init__(self):
         super().__init__({"a": In(unpacked_layout(24)), "b": In(unpacked_layout(24)), "op": In(OP_WIDTH), "o": Out(32)})
@@ -49,14 +49,14 @@ def test_single_precision(seed):
 
 
 def test_written_out():
-    """Results that a rounding too many, or none, would change."""
+    """Results that one rounding more, or none, would change."""
     cases = [
-        (0x3F800001, 0x3F800001, 0x3F800002),       # (1 + 2**-23)**2: what is lost is less than half
+        (0x3F800001, 0x3F800001, 0x3F800002),       # (1 + 2**-23)**2: the lost part is less than half
         (0x3FC00000, 0x3F800001, 0x3FC00002),       # 1.5 * (1 + 2**-23): a tie, to even
-        (0x00000001, 0x3F000000, 0x00000000),       # half the least: a tie, to even
+        (0x00000001, 0x3F000000, 0x00000000),       # half of the least: a tie, to even
         (0x00000003, 0x3F000000, 0x00000002),
-        (0x00000001, 0x4B000000, 0x00800000),       # the least, brought up to be normal
-        (0x00800000, 0x3F7FFFFF, 0x00800000),       # rounded up to be normal
+        (0x00000001, 0x4B000000, 0x00800000),       # the least, scaled to a normal number
+        (0x00800000, 0x3F7FFFFF, 0x00800000),       # rounded up to a normal number
         (0x7F7FFFFF, 0x3F800001, 0x7F800000),       # rounded up to infinity
         (0x7F800000, 0x80000000, 0x7FC00000),
         (0xFF800000, 0x80000001, 0x7F800000),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All products of a lane's multipliers against Python's, whatever came before."""
+"""All products of a lane's multipliers against Python's, in any sequence."""
 
 import random
 
@@ -17,7 +17,7 @@ def _inputs(rng):
     for name, width in WIDTHS.items():
         for side in "ab":
             value = rng.choice((rng.getrandbits(width), (1 << width) - 1))
-            # Of a pair, the low ones have no more than 16 bits.
+            # The low elements of a pair have at most 16 bits.
             given[f"{side}_{name}"] = value & ~0xFF if name == "low" and pair else value
     return {"integer": integer, "pair": pair, "bytes": bytes_}, given
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a communicator, run by the machine and compared with the golden model."""
+"""Random programs of a communicator, executed by the machine and compared with the golden model."""
 
 from dataclasses import replace
 from itertools import product
@@ -24,7 +24,7 @@ def everywhere(shape):
 
 
 def _operands(rng, dtype, count):
-    """Random bits: NaNs, infinities and what is near other values among them."""
+    """Random bits, including NaNs, infinities and values next to others."""
     bits = random_pairs(rng, dtype, count)[1]
     return np.where(rng.random(count) < 0.2, rng.choice(specials(dtype), count), bits)
 

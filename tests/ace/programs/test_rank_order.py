@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank order: its programs in the machine, its sums in the model and in RTL, and that they do not change with how
-tensors are fused and split."""
+"""Rank order: its programs in the machine, and its sums in the model and in RTL, for tensors fused and split in
+different ways."""
 
 from dataclasses import replace
 from functools import cache
@@ -38,7 +38,7 @@ def test_programs(shape, collective, seed, soak):
 
 @pytest.mark.parametrize("collective", Ordered, ids=_name)
 def test_machine_finds_faults(collective, seed):
-    """A rank that passes sums on before its own part is in them."""
+    """A rank that forwards sums before its own part is added."""
     def too_soon(words):
         found = [at for at, word in enumerate(words) if at > 2 and SendWord.unpack(word).need == 1
                  and SendWord.unpack(word).reduce]
@@ -90,7 +90,7 @@ def test_model_adds_from_rank_0_on(dtype, seed):
 
 
 def _gradients(rng, ranks, dtype):
-    """Seven layers' gradients of each rank, of sizes that nobody would choose."""
+    """Seven layers' gradients of each rank, of awkward sizes."""
     values = np.ldexp(rng.standard_normal((ranks, 4111)), rng.integers(-6, 6, (ranks, 4111))).astype(np.float32)
     bits = values.view(np.uint32) if dtype == DType.FP32 else (values.view(np.uint32) >> 16).astype(np.uint16)
     return np.split(bits, [1, 130, 131, 1000, 2222, 4000], axis=1)
@@ -104,14 +104,14 @@ def _library():
 @pytest.mark.rtl
 @pytest.mark.parametrize("dtype", [DType.FP32, DType.BF16])
 def test_fused_split_and_moved(dtype, seed):
-    """Of seven tensors, each by itself, all fused in one buffer, and that cut elsewhere: one set of bits."""
+    """Seven tensors, reduced separately, fused in one buffer, and that buffer split elsewhere: the same bits."""
     rng = np.random.default_rng([seed, int(dtype)])
     with Cluster(TINY, (5,), library=_library(), link=Link(latency=9)) as cluster:
         layers = _gradients(rng, cluster.size, dtype)
         fused = np.concatenate(layers, axis=1)
 
         def reduced(tensors, **options):
-            """Rank 0's results, one behind the other; two collectives at a time."""
+            """Rank 0's results, concatenated; two collectives at a time."""
             found = []
             for first in range(0, len(tensors), 2):
                 found += cluster.wait(*(cluster.submit(C.ALL_REDUCE, list(one), dtype=dtype, **options)
@@ -127,7 +127,7 @@ def test_fused_split_and_moved(dtype, seed):
         for tensors in (layers, elsewhere):
             skews = [int(one) for one in rng.integers(0, 60, cluster.size)]
             assert np.array_equal(reduced(tensors, ordered=True, src_skew=skews, dst_skew=skews[::-1]), whole)
-        # Without rank order, the order belongs to the place in the buffer.
+        # Without rank order, the order of additions depends on the index in the buffer.
         assert (reduced(layers) != reduced([fused])).any()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of all collectives and shapes, run by a machine that forbids what the hardware would do wrong."""
+"""Programs of all collectives and shapes, executed by a machine that refuses illegal steps."""
 
 import re
 from dataclasses import replace
@@ -80,7 +80,7 @@ def _with(words, address, **changed):
 
 
 def _too_soon(words):
-    """The last send no longer waits for what it sends on."""
+    """The last send no longer waits for the data that it forwards."""
     *_, last = _sends(words)
     return _with(words, last, need=SendWord.unpack(words[last]).need - 1)
 
@@ -102,7 +102,7 @@ def _copied(words):
 
 
 def _granted_early(words):
-    """A send grants what the next one should."""
+    """A send grants a receive that becomes safe only with the next one."""
     giver, receiver = [at for at in _sends(words) if SendWord.unpack(words[at]).grants][:2]
     assert giver < receiver
     more = SendWord.unpack(words[giver]).grants + SendWord.unpack(words[receiver]).grants
@@ -138,8 +138,8 @@ def test_sizes():
 
 
 def test_what_an_all_reduce_sends():
-    """In a 4x4x4: 3/4 of the slot along the first dimension, twice; of the quarter that is left, 2 * 3/4 along each of
-    the others."""
+    """In a 4x4x4: 3/4 of the slot along the first dimension, twice; of the remaining quarter, 2 * 3/4 along each of the
+    other dimensions."""
     program = plan(C.ALL_REDUCE, (4, 4, 4), (0, 1, 2), (0, 0, 0))
     assert [(phase.port, phase.span * len(phase.sends)) for phase in program.phases] == \
         [(0, 48), (2, 24), (4, 24), (0, 48)]
@@ -175,7 +175,7 @@ def test_equal_programs_are_stored_once():
     made = assemble(TINY, (1, 1), (0, 1), (0, 0))
     entry = made.directory[C.ALL_REDUCE]
     assert entry.plus == entry.minus
-    # A role of the last dimension leaves only one way to take part.
+    # Each other role in the last dimension leaves only one possible program.
     words = {role: tuple(encode(plan(C.BROADCAST, (4, 4), (0, 1), (0, 0), role=role), TINY))
              for role in product(range(3), repeat=2)}
     assert len(set(words.values())) == 5
