@@ -25,8 +25,10 @@ PATHS = (
     *(f"hw/dma_engine/{file}.py" for file in (
         "completion/ark_flags", "completion/completion", "completion/failed_words", "completion/places",
         "completion/retire", "rings/expand", "rings/pointers", "rings/records", "rings/rings")),
-    "hw/ace/registers.py", "hw/endpoint/registers.py", "hw/regs/refusal.py",
-    "hw/ace/words_page.py", "hw/**/*.h.in", "dmace/**/*.py", "fpga/**/*.py", "examples/**/*.py",
+    "hw/endpoint/registers.py", "hw/regs/refusal.py",
+    "hw/ace/**/*.py",
+    "tests/ace/**/*.py",
+    "hw/**/*.h.in", "dmace/**/*.py", "fpga/**/*.py", "examples/**/*.py",
     "scripts/**/*.py",
     "sim/*.py", "sim/ace/lanes.py", "sim/ace/log.py", "sim/ace/recovery.py", "sim/ace/trace.py",
     "sim/ace/varying.py", "sim/ace/bench/__init__.py", "sim/ace/bench/timeline.py", "sim/ace/bench/urgent.py",

@@ -373,7 +373,7 @@ def _patience(config: AceConfig, links: Sequence[Link], faults: Faults | None) -
 
 def _dtype(element: np.dtype[Any]) -> DType:
     if (dtype := element_type(element)) is None:
-        raise UserError(f"Arrays of {element} do not tell which DType they are.")
+        raise UserError(f"Arrays of {element} have no DType.")
     return dtype
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drive and watch a component's streams under Verilator: what happens in a cycle is decided after its first edge and
-looked at in its middle."""
+"""Drive and monitor a component's streams under Verilator: inputs are set after a cycle's first edge, and outputs are
+sampled in its middle."""
 
 import random
 from collections import deque
@@ -12,22 +12,22 @@ from cocotb.triggers import FallingEdge, RisingEdge
 __all__ = ["Sink", "Source", "bits", "random_fields", "reset", "run", "unpack"]
 
 STALLS = {"none": (), "mixed": (0.1, 0.5, 0.9)}
-"""Probabilities that a source or a sink pauses, each for a while; a number is one that stays."""
+"""Probabilities that a source or a sink stalls, each for a while; a number is a constant probability."""
 _WHILE = 50
 
 
 def bits(layout, fields):
-    """``fields`` of ``layout`` as the number that a port carries."""
+    """``fields`` of ``layout`` as a port's number."""
     return layout.const(fields).as_bits()
 
 
 def unpack(layout, number):
-    """``number`` that a port carries, as a dictionary of numbers."""
+    """A port's ``number`` as a dictionary of fields."""
     return {name: number >> field.offset & ((1 << field.width) - 1) for name, field in layout}
 
 
 def random_fields(rng, layout, **fixed):
-    """Random value of each field of ``layout`` that is not given; where fields overlap, those given count."""
+    """Random value of each field of ``layout`` that is not given; where fields overlap, the given ones win."""
     if isinstance(layout, data.FlexibleLayout):
         number = rng.getrandbits(layout.size)
         for name, value in fixed.items():
@@ -54,7 +54,7 @@ async def reset(dut):
 
 
 async def run(dut, actors, *, until, limit=100_000):
-    """Let ``actors`` drive and sample each cycle, until ``until()``; return how many cycles that took."""
+    """Let ``actors`` drive and sample each cycle, until ``until()``; return the number of cycles."""
     for cycle in range(1, limit + 1):
         await RisingEdge(dut.clk)
         for actor in actors:
@@ -68,7 +68,7 @@ async def run(dut, actors, *, until, limit=100_000):
 
 
 class _Stalls:
-    """Whether to pause in this cycle."""
+    """Whether to stall in this cycle."""
 
     def __init__(self, kind, rng):
         self.rates, self.rng = STALLS.get(kind) or ((kind,) if isinstance(kind, float) else ()), rng
@@ -118,8 +118,8 @@ class Source(_Port):
 
 
 class Sink(_Port):
-    """Take items; ``got(item, cycle)`` is called for each. An item offered must stay until it is taken, as far as its
-    bits in ``mask(item)`` go."""
+    """Accept items; ``got(item, cycle)`` is called for each. An offered item must not change in the bits of
+    ``mask(item)`` until it is accepted."""
 
     def __init__(self, dut, name, got, *, stalls="none", seed=0, mask=lambda item: -1):
         super().__init__(dut, name, stalls, seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An endpoint that only passes beats on: the ports of an accelerator, for tests of what is around one."""
+"""An endpoint that only forwards beats: the ports of an accelerator, for tests of its surroundings."""
 
 from amaranth import *
 from amaranth.lib import data, stream, wiring
@@ -15,13 +15,13 @@ from hw.regs import RegisterBank
 __all__ = ["INBOX", "WORDS", "StubEndpoint", "errand"]
 
 INBOX, WORDS = 0x10_0000, 0x20_0000
-"""What comes at port ``p`` goes to ``INBOX + 4096 * p``; the word at ``WORDS + 64 * p`` counts packets."""
+"""A packet received at port ``p`` is written to ``INBOX + 4096 * p``; the word at ``WORDS + 64 * p`` counts packets."""
 
 ERRAND = {"address": ADDR_WIDTH, "port": 3, "kind": PacketKind, "beats": 8}
 
 
 def errand(*, port, address=0, beats=1, kind=PacketKind.DATA):
-    """A doorbell word: send a packet at ``port``; of a data packet, so many beats from memory."""
+    """A doorbell word: send a packet at ``port``; a data packet with ``beats`` beats from memory."""
     return (address | port << 64 | kind.value << 67 | beats << 70).to_bytes(16, "little")
 
 
@@ -34,9 +34,9 @@ def _tie_off(m, part, *used):
 
 
 class StubEndpoint(wiring.Component):
-    """Send what doorbell words ask for, and write what comes to memory.
+    """Send the packets of doorbell words, and write received packets to memory.
 
-    An error that the memory answers with raises the interrupt.
+    An error response of memory raises the interrupt.
     """
 
     def __init__(self, config):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace bench ace``: closed forms, what it writes, and what it refuses."""
+"""``dmace bench ace``: closed forms, output and refused options."""
 
 import copy
 import json
@@ -45,16 +45,17 @@ def test_closed_forms_are_what_programs_send(shape):
         part = Fraction(phase.span, planned.places)
         sent[phase.port // 2] += part * len(phase.sends)
         reads += part * sum(2 if send.reduce else 1 for send in phase.sends)
-    # Half of all chunks go the other way.
+    # Half of all chunks go in the other direction.
     assert [float(part / 2) for part in sent] == pytest.approx(one_way(shape, 1))
     assert float(reads) == pytest.approx(conventional_ratio(shape))
-    # As many sends as a step has need nothing.
+    # The sends with need 0 are those of one step.
     assert sum(len(phase.sends) // sum(send.need == 0 for send in phase.sends)
                for phase in planned.phases) == hops(shape)
 
 
 def test_bound():
-    # 96 bytes on a ring of 4 are 72 each way, at 4 beats of 64 bytes in 17 cycles of links that are never idle.
+    # 96 bytes on a ring of 4 are 72 in each direction, at 4 beats of 64 bytes in 17 cycles of links that are never
+    # idle.
     assert bound(WIDE, (4,), 96, 1) == pytest.approx([72 / 64 * 17 / 16])
     assert bound(WIDE, (4,), 96, 0.5) == pytest.approx([2 * 72 / 64 * 17 / 16])
 
@@ -123,7 +124,7 @@ def test_latency_over_hops():
 
 @pytest.mark.rtl
 def test_more_fsms_and_slots_are_faster():
-    """On a ring of 8, whose links 4 FSMs do not fill: on one of 4 they do, with as many slots too."""
+    """4 FSMs do not fill the links of a ring of 8; they fill those of a ring of 4, with as many slots, too."""
     shares = {(row["fsms"], row["slots"]): row["bound_share"] for row in (case() for _, case in sweep.cases(
         _bench(link_latency=200), 65536, shapes=((8,),), fsms=(1, 4)))}
     assert list(shares) == [(1, 1), (1, 2), (1, 4), (4, 4), (4, 8)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bursts against a list of the bytes of each: they follow on each other, obey AXI4 and say what there is to know."""
+"""Bursts against a list of the bytes of each: they are contiguous, obey AXI4 and have the right properties."""
 
 import random
 
@@ -25,7 +25,7 @@ def _moves(config, rng, count):
 
 
 def _expected(config, moves):
-    """Of each burst the fields that say something."""
+    """The valid fields of each burst."""
     beat, longest = config.beat_bytes, burst_bytes(config)
     for move in moves:
         size, address = move["bytes"], move["address"]
@@ -65,7 +65,7 @@ def test_bursts(config, stalls, seed):
 
 
 def test_every_length_and_lane(seed):
-    """Of short moves at the end of a page, one burst in each cycle."""
+    """Short moves at the end of a page: one burst in each cycle."""
     config = TINY
     common = {"sram": 0, "slot": 0, "last": 0, "dtype": 0, "widen": 0, "divide": 0}
     moves = [{"address": 8192 - before, "bytes": size, **common} for before in range(1, 18) for size in range(1, 19)]

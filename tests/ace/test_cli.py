@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace sim ace`` and ``dmace compare ace``: what they find, and what they say to wrong arguments."""
+"""``dmace sim ace`` and ``dmace compare ace``: results, and messages for wrong arguments."""
 
 import json
 
@@ -24,7 +24,7 @@ def test_compare(tmp_path, seed):
 
 
 def test_compare_tells_wrong_bits(monkeypatch):
-    """A model that is wrong in one bit of one rank is told, each time."""
+    """A model that is wrong in one bit of one rank is reported, each time."""
     true = compare_module.results
 
     def bent(*arguments, **options):
@@ -41,7 +41,7 @@ def test_compare_tells_wrong_bits(monkeypatch):
 
 
 def test_sim_with_arrays(tmp_path, capsys):
-    """Arrays of any real type are rounded to the type asked for; what comes out is the model's, and near the sum."""
+    """Arrays of any real type are rounded to the requested type; the results are the model's, and near the sum."""
     random = np.random.default_rng(5)
     arrays = {f"rank_{number}": random.standard_normal(700) for number in range(4)}
     np.savez(tmp_path / "in.npz", **arrays)
@@ -71,7 +71,7 @@ def test_sim_of_a_barrier(tmp_path):
     assert json.loads(file.read_text())["mismatches"] == 0
 
 
-@pytest.mark.parametrize("arguments, told", [
+@pytest.mark.parametrize("arguments, message", [
     (["--nodes", "4x"], "--nodes must be sizes of dimensions"),
     (["--nodes", "2x2x2x2"], "at most 3 dimensions"),
     (["--nodes", "0"], "1 to 128 ranks"),
@@ -96,7 +96,7 @@ def test_sim_of_a_barrier(tmp_path):
     (["--stall", "1"], "--stall must be at least 0"),
     (["--json", "none/file"], "there is no folder"),
 ], ids=str)
-def test_sim_says_what_is_wrong(arguments, told, tmp_path, monkeypatch, capsys):
+def test_sim_says_what_is_wrong(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text").write_text("nothing")
     np.savez("three.npz", *[np.zeros(2)] * 3)
@@ -105,7 +105,7 @@ def test_sim_says_what_is_wrong(arguments, told, tmp_path, monkeypatch, capsys):
     np.savez("words.npz", *[np.array(["a"])] * 4)
     assert main(["sim", "ace", *arguments]) == 2
     error = capsys.readouterr().err
-    assert told in error and "Traceback" not in error and len(error.splitlines()) == 1
+    assert message in error and "Traceback" not in error and len(error.splitlines()) == 1
 
 
 def test_nodes():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives on a small cluster against the golden model; what goes wrong is told."""
+"""Collectives on a small cluster against the golden model; reports of errors."""
 
 from functools import cache
 from math import prod
@@ -37,7 +37,7 @@ def _cluster(shape, **options):
 
 
 def _inputs(rng, collective, ranks, group, count, dtype):
-    """Each rank's elements, any bits at all."""
+    """Each rank's elements: random bits."""
     length = collective.info.sent(count, group)
     bits = np.dtype(f"u{numpy_type(dtype).itemsize}")
     return [rng.integers(0, 1 << 8 * bits.itemsize, length, np.uint64).astype(bits) for _ in range(ranks)]
@@ -115,7 +115,7 @@ def test_each_byte_is_read_and_written_once():
             # And the completion word.
             assert memory["read_beats"] * TINY.beat_bytes == 4096 * 4
             assert memory["write_bytes"] == 4096 * 4 + 8
-        # Each rank sends 3 of 4 shards in each of two rounds, half of them each way.
+        # Each rank sends 3 of 4 shards in each of two rounds, half of them in each direction.
         assert {link["payload_bytes"] for link in outcome.statistics["links"]} == {4096 * 4 * 3 // 4}
 
 
@@ -197,7 +197,7 @@ def test_bytes_beside_the_receive_buffer_are_looked_at(where):
 
 @pytest.mark.parametrize(("collective", "inputs", "options", "sentence"), [
     (C.ALL_REDUCE, [np.ones(4, np.int8)], {}, "There must be an array for each of 2 ranks, not 1."),
-    (C.ALL_REDUCE, [np.ones(4)] * 2, {}, "Arrays of float64 do not tell which DType they are."),
+    (C.ALL_REDUCE, [np.ones(4)] * 2, {}, "Arrays of float64 have no DType."),
     (C.ALL_REDUCE, [np.ones(4, np.int8)] * 2, {"dtype": DType.FP16},
      "Arrays must be of one type with elements as large as FP16, not int8."),
     (C.ALL_TO_ALL, [np.ones(5, np.int8)] * 2, {}, "A send buffer of ALL_TO_ALL must have 4 elements, not 5."),

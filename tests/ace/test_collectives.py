@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of collectives says what NCCL's contract says."""
+"""The table of collectives agrees with NCCL's contract."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from hw.ace.words import COMMAND_FIELDS
 C = Collective
 COUNT, RANKS, RANK = 10, 4, 3
 
-# Elements of the send and of the receive buffer, and where both begin in the longer one when they overlap.
+# Elements of the send and of the receive buffer, and the starts of both in the longer one if they overlap.
 CONTRACT = {
     C.ALL_REDUCE: (10, 10, (0, 0)),
     C.REDUCE_SCATTER: (40, 10, (0, 30)),

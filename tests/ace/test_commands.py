@@ -1,7 +1,7 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """From the doorbell to chunks and back to completion words: intake, decoder, operations, chunker and transfers, with
-Python for memory and FSMs."""
+memory and FSMs in Python."""
 
 import random
 from collections import deque
@@ -36,13 +36,13 @@ EXTENTS = {
     **{32 + row: ((0, WORDS), (10, WORDS - 9 if row == 5 else 0)) for row in range(6)},
     **{48 + row: ((11 if row == 0 else 10, 0), (10, 0)) for row in range(6)},
 }
-"""First row -> what the rows from there on have of send and receive buffer."""
+"""First row -> extents of the send and receive buffers in the rows from there on."""
 STOPPED = Status.LINK_DOWN
-"""What a communicator is stopped with, whatever the cause was."""
+"""Status of the stopped communicator, whatever the cause was."""
 
 
 class _Front(wiring.Component):
-    """The command path, its tables and the chunker: all that lies between doorbells, memory and FSMs."""
+    """The command path, its tables and the chunker: all stages between doorbells, memory and FSMs."""
 
     FROM_CHUNKER = ("fills", "drains", "filled", "drained", "chunks", "busy", "through", "unread", "unwritten")
     FROM_COMMANDS = ("doorbells", "registers", "held", "decoding")
@@ -97,9 +97,9 @@ class _Front(wiring.Component):
         for port in absent:
             wires.idle(port, "its reader is not here")
 
-        # -- What nobody looks at here.
+        # -- Outputs that are not used here.
         for port in ("commands.work", "commands.irq", "chunker.movers", "chunker.progress", "chunker.counts"):
-            wires.leave_open(port, "not looked at here")
+            wires.leave_open(port, "not used here")
         for port in ("chunker.slot", "chunker.count"):
             wires.idle(port, "no debug look-ups here")
         wires.finish()
@@ -107,7 +107,7 @@ class _Front(wiring.Component):
 
 
 class _Host:
-    """Tables, commands, and what becomes of them."""
+    """Tables, commands, and their results."""
 
     def __init__(self, seed, first_chunk=0):
         self.rng = random.Random(seed)
@@ -115,10 +115,10 @@ class _Host:
         self.assembly = assemble(CONFIG, SHAPE, (0, 1), PLACE)
         self.jobs, self.drained, self.chunks, self.words = [], [], [], []
         self.errors = {}                    # number of a job -> (read error, write error)
-        self.stopped = None                 # cycle in which the communicator is stopped, if it ever is
+        self.stopped = None                 # cycle in which the communicator is stopped, or None
         self.reopens, self.unwritten = False, False
         self.stores, self.clears = deque(), deque()
-        self.offered = {"aw", "w"}          # channels on which the oldest store still is to be taken
+        self.offered = {"aw", "w"}          # channels on which the oldest store is not yet accepted
         self.done = lambda: False
 
     def run(self, limit=6_000):
@@ -215,7 +215,7 @@ class _Host:
 
 
     def _store(self, ctx):
-        """The oldest store, as a burst of one beat; address and data may be taken in different cycles."""
+        """The oldest store, as a burst of one beat; address and data may be accepted in different cycles."""
         bus, self.offered = self.dut.doorbells, self.offered if self.stores else {"aw", "w"}
         for channel in ("aw", "w"):
             ctx.set(getattr(bus, f"{channel}valid"), bool(self.stores) and channel in self.offered)
@@ -229,7 +229,7 @@ class _Host:
                 self.offered = {"aw", "w"}
 
     def _stand(self, ctx, now):
-        """Stop the communicator some cycles after an error; open it again when that is asked for."""
+        """Stop the communicator some cycles after an error; open it again on request."""
         dut = self.dut
         if (ctx.get(dut.unread.valid) or ctx.get(dut.unwritten.valid)) and self.stopped is None:
             self.stopped = now + self.rng.randint(1, 60)
@@ -244,7 +244,7 @@ class _Host:
         self.unwritten = False
 
     def left(self, ctx):
-        """Whether anything of a communicator is here."""
+        """Whether any work of a communicator is in progress."""
         return any(ctx.get(port.communicators) for port in (self.dut.held, self.dut.cutting, self.dut.decoding))
 
 
@@ -291,7 +291,7 @@ def test_chunks(seed):
     later = deque(commands[4:])
 
     def done():
-        # No more than the queue has room for.
+        # No more words than the queue has free entries.
         if later and len(host.words) >= 4 - len(later):
             host.stores.append((0, later.popleft().pack(), 0xFFFF))
         return len(host.words) == len(commands)
@@ -335,7 +335,7 @@ def test_chunks(seed):
     ({"collective": 3, "flags": 9, "root": 2, "count": 10}, Status.DST_BOUNDS),
     ({"communicator": 1}, Status.COMMUNICATOR), ({"communicator": 9}, Status.COMMUNICATOR),
     ({"src_region": 0}, Status.SRC_REGION), ({"src_region": 200}, Status.SRC_REGION),
-    # Beyond the table; their lower bits are those of regions that there are.
+    # Beyond the table; their lower bits are numbers of existing regions.
     ({"src_region": CONFIG.regions + 1}, Status.SRC_REGION), ({"dst_region": CONFIG.regions + 2}, Status.DST_REGION),
     ({"src_region": 129}, Status.SRC_REGION),
     ({"src_region": 3}, Status.SRC_DOMAIN), ({"src_offset": LENGTH // 4 - 99}, Status.SRC_BOUNDS),
@@ -345,7 +345,7 @@ def test_chunks(seed):
     ({"collective": 2, "count": LENGTH // 4 // RANKS + 1}, Status.SRC_BOUNDS),
 ], ids=str)
 def test_refusals(change, status):
-    """A bad command ends with its status; its queue holds until it is cleared, and then goes on."""
+    """A bad command completes with its status; its queue is held until it is cleared, and then resumes."""
     host = _Host(1)
     good = _command(Collective.ALL_REDUCE, count=100)
     host.stores.extend((0, command.pack(), 0xFFFF) for command in (good, good._replace(**change), good))
@@ -378,7 +378,7 @@ def test_what_may_be_left_out(monkeypatch, name, change):
 
 
 def test_extents_within_bounds():
-    """Of buffers of one part, only the first row counts; where a count is 0, no displacement does."""
+    """For buffers of one part, only the first row matters; with a count of 0, the displacement is ignored."""
     host = _Host(3)
     commands = [
         # Their last parts end with their regions.
@@ -397,7 +397,7 @@ def test_extents_within_bounds():
     (16, CONFIG.extent_rows // 16 - 1, Status.OK), (17, CONFIG.extent_rows // 16 - 1, Status.MALFORMED),
     (1, CONFIG.extent_rows // 16, Status.MALFORMED)])
 def test_last_rows_of_extents(monkeypatch, ranks, root, status):
-    """A communicator's rows may end with the table, and not behind it."""
+    """A communicator's rows may extend to the end of the table, but not beyond."""
     monkeypatch.setitem(globals(), "RANKS", ranks)
     host = _Host(6)
     host.stores.append((0, _command(Collective.ALL_GATHER, count=11, flags=9, root=root).pack(), 0xFFFF))
@@ -407,7 +407,7 @@ def test_last_rows_of_extents(monkeypatch, ranks, root, status):
 
 
 def test_a_command_in_the_decoder_is_under_way(monkeypatch):
-    """From when it is taken from its queue on, also while all its rows are looked at."""
+    """From the cycle in which it leaves its queue, also while all its rows are read."""
     monkeypatch.setitem(globals(), "RANKS", 64)
     monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, extent_rows=128))
     host, left = _Host(8), []
@@ -427,7 +427,7 @@ def test_a_command_in_the_decoder_is_under_way(monkeypatch):
 
 
 def test_numbers_wrap():
-    """After chunk 65,535 comes chunk 0, in the next slot and FSM."""
+    """Chunk 65,535 is followed by chunk 0, in the next slot and FSM."""
     host = _Host(7, first_chunk=0xFFFD)
     host.stores.extend((0, _command(Collective.ALL_REDUCE, count=3000).pack(), 0xFFFF) for _ in range(2))
     host.done = lambda: len(host.words) == 2
@@ -458,7 +458,7 @@ def test_halves_are_malformed(strb):
 
 
 def test_nothing_to_do():
-    """A count of 0 ends at once, between collectives that have chunks; a barrier has one chunk without moves."""
+    """A count of 0 completes at once, between collectives with chunks; a barrier has one chunk without moves."""
     host = _Host(4)
     commands = [_command(Collective.ALL_REDUCE, count=3000), _command(Collective.ALL_REDUCE, count=0),
                 _command(Collective.BARRIER, count=0, dtype=0), _command(Collective.ALL_REDUCE, count=10)]
@@ -473,7 +473,7 @@ def test_nothing_to_do():
 
 
 def test_overflow():
-    """A word too many is refused, and those after it; what was taken is done."""
+    """A word for a full queue is refused, as are those after it; accepted commands complete."""
     host = _Host(5)
     good = _command(Collective.ALL_REDUCE, count=2000).pack()
     host.stores.extend((0, good, 0xFFFF) for _ in range(20))
@@ -495,7 +495,7 @@ def test_overflow():
 @pytest.mark.parametrize("side", [0, 1], ids=["read", "write"])
 @pytest.mark.parametrize("number", [0, 2, 7])
 def test_memory_errors(side, number):
-    """An error stops the communicator: what is under way is let go, later commands are refused, until it is opened."""
+    """An error stops the communicator: its work is dropped and later commands are refused until it is opened again."""
     host = _Host(6 + number)
     command = _command(Collective.ALL_REDUCE, count=6000).pack()
     host.stores.extend((0, command, 0xFFFF) for _ in range(3))
@@ -519,7 +519,7 @@ def test_memory_errors(side, number):
     host.run()
     assert failures and set(failures) <= set(reasons) and STOPPED in failures
     assert host.words[-1][1] == (4, len(failures), 0)
-    # Every chunk that was cut has gone through; the last collective's are whole, and count from 0.
+    # Every chunk that was cut has completed; those of the last collective are whole, and count from 0.
     whole = len(_pieces(host.assembly, CommandWord.unpack(command)))
     assert len(host.jobs) == len(host.chunks) == len(host.drained) == again[-1] + whole
     assert [chunk["sequence"] for chunk in host.chunks[-whole:]] == list(range(whole))
@@ -540,7 +540,7 @@ def test_stopped_communicators_take_no_commands():
 
 
 def test_a_completion_word_that_is_not_written():
-    """It is told when all before has ended, and the queue holds."""
+    """The error is reported when all earlier commands have completed, and the queue is held."""
     host = _Host(10)
     good = _command(Collective.ALL_REDUCE, count=100).pack()
     host.stores.append((0, good, 0xFFFF))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/ace.md says of programs and of results, as far as no other test does."""
+"""Statements of docs/ace.md about programs and results that no other test checks."""
 
 from itertools import product
 from math import prod
@@ -19,7 +19,7 @@ TYPES = [(DType.FP32, False), (DType.BF16, False), (DType.BF16, True), (DType.FP
 
 
 def _inputs(rng, ranks, count, dtype):
-    """Numbers of like size, so that sums are rounded."""
+    """Numbers of similar magnitude, so that sums are rounded."""
     values = rng.standard_normal((ranks, count)).astype(np.float32).view(np.uint32)
     if dtype == DType.FP16:
         return list(values.view(np.float32).astype(np.float16).view(np.uint16))
@@ -27,7 +27,7 @@ def _inputs(rng, ranks, count, dtype):
 
 
 def _both_ways(rng, shape, count, block, dtype, widen, op):
-    """An all-reduce, and what reduce-scatter and all-gather of blocks that hold as much or more make of it."""
+    """An all-reduce, and a reduce-scatter and all-gather with blocks of at least the same size."""
     ranks = prod(shape)
     inputs = _inputs(rng, ranks, ranks * block, dtype)
     kind = {"dtype": dtype, "widen": widen}
@@ -70,7 +70,7 @@ SHAPES = [*((size,) for size in range(2, 33)), (2, 2), (4, 2), (3, 3), (5, 3), (
 
 @pytest.mark.parametrize("collective", [one for one in C if not one.info.rooted])
 def test_sends_wait_for_lower_ones_only(collective):
-    """Of sends of equal numbers on all ranks of a ring, so that the lowest can always be done."""
+    """Sends with equal numbers on all ranks of a ring, so that the lowest can always be done."""
     for shape, up in product(SHAPES, (True, False)):
         ranks = product(*map(range, shape)) if prod(shape) <= 12 else [(0,) * len(shape)]
         for coordinates in ranks:

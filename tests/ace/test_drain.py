@@ -51,12 +51,12 @@ def test_credits_cover_the_round_trip(avg, output_register, credits):
     timing = AceTimingOptions(sram_output_register=output_register, registered_drain_credits=credits)
     config = replace(CONFIGS["tiny"], avg=avg, timing=timing)
     pipeline = 2 + output_register + (Divide.LATENCY if avg else 0) + NarrowBeats.LATENCY
-    # Besides, the queue behind it, and the cycle or two until the credit returns.
+    # In addition, the queue behind it, and one or two cycles until the credit returns.
     assert pipeline + 2 + credits <= reads_under_way(config) == (32 if avg else 16)
 
 
 class _Sram:
-    """Answers reads now and then; each must be the one that comes next. Data is there for one cycle."""
+    """Responds to reads with random stalls; each must be the next expected one. Data is valid for one cycle."""
 
     def __init__(self, bench, beats, stalls):
         self.dut, self.beats, self.stalls = bench.dut, iter(beats), stalls
@@ -83,7 +83,7 @@ class _Sram:
 
 
 class _Ends:
-    """Chunks and words that have ended, when all their bytes are in memory, and the cycles of W."""
+    """Chunks and words that have completed, whose bytes must all be in memory, and the cycles of W."""
 
     def __init__(self, bench, chunks, words, faulty):
         self.bench, self.chunks, self.words, self.faulty = bench, deque(chunks), deque(words), faulty
@@ -113,7 +113,7 @@ class _Ends:
 
 
 def converted(move, content):
-    """What memory gets of the SRAM's bytes."""
+    """Bytes that memory receives for the SRAM's bytes."""
     if move.divide:
         dtype = DType.FP32 if move.widen else move.dtype
         values = np.frombuffer(content, f"u{width(dtype) // 8}")
@@ -125,9 +125,9 @@ def converted(move, content):
 
 
 async def drain(bench, moves, words=(), *, faulty=()):
-    """Send moves and words, and see that they arrive and nothing else does; returns the cycles of W.
+    """Send moves and words, and check that they arrive and nothing else does; returns the cycles of W.
 
-    ``faulty``: pages in which no word can be written.
+    ``faulty``: pages in which words cannot be written.
     """
     dut, rng, beat_bytes = bench.dut, bench.rng, bench.config.beat_bytes
     beats, chunk, chunks = [], [], []
@@ -203,7 +203,7 @@ async def chunks_without_bytes(dut):
 
 @cocotb.test()
 async def full_rate(dut):
-    """Responses after 450 cycles do not slow it down."""
+    """Responses after 450 cycles do not reduce the rate."""
     if (bench := MoverBench(dut, latency=450)).stalls == "none":
         moves = bench.chunks(8, lengths=[1024, 2048, 4096])
         beats = bench.beats(moves)
@@ -223,7 +223,7 @@ async def full_rate_narrowed(dut):
 
 
 async def _short(dut, lane, beats):
-    """Moves of a beat each, one behind the other."""
+    """Consecutive moves of a beat each."""
     if (bench := MoverBench(dut, latency=450)).stalls == "none":
         size = bench.config.beat_bytes
         moves = [Move(BASE_ADDRESS + number * size + lane, size, number, 0, 1) for number in range(400)]

@@ -27,7 +27,7 @@ def library():
 
 
 class Stubs(Endpoints):
-    """Endpoints that send packets when told to."""
+    """Endpoints that send packets on command."""
 
     def __init__(self, shape, **options):
         super().__init__(TINY, shape, library=library(), **options)
@@ -39,7 +39,7 @@ class Stubs(Endpoints):
         self.do(self.bus(rank).store(0, errand(**packet), delay=delay))
 
     def arrival(self, rank, port, count=1, limit=100_000):
-        """Cycle in which that many packets are in the memory."""
+        """Cycle in which ``count`` packets are in the memory."""
         self.forget_watches()
         number = self.watch(rank, WORDS + 64 * port, count)
         assert self.run(limit) == Reason.DONE
@@ -95,7 +95,7 @@ def test_latency_is_that_of_the_link():
             stubs.send(0, port=0, address=SOURCE, beats=8)
             return stubs.arrival(1, 1)
 
-    # The link, 7 cycles to the last beat, 2 of each latency of a memory, and what the stubs take.
+    # The link, 7 cycles to the last beat, 2 for each latency of a memory, and the stubs' own latency.
     assert cycles(1) == 1 + 7 + 2 + 2 * 2 + 8
     assert [cycles(latency) - cycles(1) for latency in (2, 20, 63, 64, 300)] == [1, 19, 62, 63, 299]
 
@@ -130,7 +130,7 @@ def test_signals_take_a_header():
 
 
 def test_what_is_not_taken_waits():
-    """Two packets come to one endpoint at the same time, which takes them one after the other."""
+    """Two packets arrive at one endpoint at the same time, which accepts one after the other."""
     data = np.random.default_rng(2).integers(0, 256, 1024, np.uint8)
     with Stubs((2,), link=Link(latency=5), memory=Memory(write_latency=400)) as stubs:
         stubs.write_memory(0, SOURCE, data)
@@ -176,7 +176,7 @@ def test_each_endpoint_has_its_own_memory():
 
 @pytest.mark.parametrize("write", [False, True], ids=["read", "write"])
 def test_errors_of_a_memory(write):
-    """The first packet is well; of the second, a burst is answered with an error."""
+    """The first packet is intact; a burst of the second is answered with an error."""
     failing = int(write)
     with Stubs((2,)) as stubs:
         driver = AceDriver(stubs.bus(failing), TINY)
@@ -217,7 +217,7 @@ _ROUGH = {"link": Link(latency=7, bytes_per_cycle=5, stall=0.2),
 
 
 def _traffic(seed, **options):
-    """Random packets from everyone to everyone, of which all must arrive; returns what can be told of it."""
+    """Random packets between all neighbours, all of which must arrive; returns cycles and statistics."""
     rng = np.random.default_rng(seed)
     shape = (2, 3, 2)
     with Stubs(shape, seed=seed, **options) as stubs:

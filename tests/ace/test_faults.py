@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison with the golden model finds faults put in on purpose."""
+"""The comparison with the golden model finds injected faults."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.rtl, pytest.mark.soak]
 
 
 def _between(stage, **wrong):
-    """Make ``stage`` of the adder see fields of its input as ``wrong`` says."""
+    """Replace fields of the input of the adder's ``stage`` as ``wrong`` defines."""
     def patch(monkeypatch):
         right = getattr(fp_add.FpAdd, stage)
 
@@ -30,7 +30,7 @@ def _between(stage, **wrong):
 
 
 def _sticky(module):
-    """Forget what was moved out."""
+    """Ignore the bits that were shifted out."""
     def patch(monkeypatch):
         right = module.shift_right_sticky
         monkeypatch.setattr(module, "shift_right_sticky", lambda *given: Cat(C(0, 1), right(*given)[1:]))
@@ -66,9 +66,9 @@ def test_fault_is_found(fault, monkeypatch, seed):
     patch(monkeypatch)
     lanes = build_lanes()
     rng = np.random.default_rng(seed)
-    # A part of what test_alu.py sends.
+    # A part of the operands of test_alu.py.
     pairs = [all_pairs(specials(dtype)), random_pairs(rng, dtype, 200_000)]
-    # Of FP16, subnormals are reached by narrowing too.
+    # Subnormals of FP16 are also produced by narrowing.
     kinds = [(dtype, dtype, dtype)] + ([(DType.FP32, DType.FP32, DType.FP16)] if dtype == DType.FP16 else [])
     found = 0
     for types in kinds:

@@ -29,13 +29,13 @@ pytestmark = pytest.mark.rtl
 @pytest.mark.parametrize("stalls", ["none", "mixed"])
 @pytest.mark.parametrize("config", [*CONFIGS, *FILL_ALONE])
 def test_fill(simulate, config, stalls):
-    # With stalls, so few reads that all places are taken now and then.
+    # With stalls, so few reads that sometimes no entry is free.
     fill = Fill(config_named(config), **({} if stalls == "none" else {"reads": 40}))
     simulate(CheckedMover(fill), name=f"fill_{config}", env=parameters(stalls=stalls))
 
 
 class _Sram:
-    """Takes writes now and then; each must be the one that comes next."""
+    """Accepts writes with random stalls; each must be the next expected one."""
 
     def __init__(self, bench, expected, stalls):
         self.dut, self.expected, self.stalls = bench.dut, expected, stalls
@@ -65,7 +65,7 @@ class _Sram:
 
 
 class _Done:
-    """What has ended, and how many writes were before that."""
+    """Completed chunks, and the number of writes before each."""
 
     def __init__(self, bench, sram, expected, writes):
         self.bench, self.sram, self.expected, self.writes = bench, sram, expected, writes
@@ -86,7 +86,7 @@ class _Done:
 
 
 def as_fp32(values, layout):
-    """FP32 of smaller floats; NaNs keep sign and fraction, which ml_dtypes forgets."""
+    """FP32 of smaller floats; NaNs keep sign and fraction, which ml_dtypes does not preserve."""
     bits = values.view(f"u{layout.width // 8}").astype(np.uint32)
     sign, fraction = bits >> (layout.width - 1), bits & (1 << layout.fraction_width) - 1
     nan = sign << 31 | 0x7F80_0000 | fraction << (23 - layout.fraction_width)
@@ -94,7 +94,7 @@ def as_fp32(values, layout):
 
 
 async def fill(bench, moves):
-    """Send moves and see that they are written; returns the cycles from the first write to the last."""
+    """Send moves and check that they are written; returns the cycles from the first write to the last."""
     dut, beat_bytes, expected, writes = bench.dut, bench.config.beat_bytes, [], []
     for move in moves:
         data = bench.contents[bench.place(move)]
@@ -145,7 +145,7 @@ async def chunks_without_bytes(dut):
 
 @cocotb.test()
 async def full_rate(dut):
-    """A memory that answers after 450 cycles gives a beat in each."""
+    """A memory with a latency of 450 cycles delivers a beat in each cycle."""
     if (bench := MoverBench(dut, latency=450)).stalls == "none":
         moves = bench.chunks(8, lengths=[1024, 2048, 4096])
         beats = bench.beats(moves)
@@ -162,7 +162,7 @@ async def full_rate_widened(dut):
 
 
 async def _short(dut, lane, cycles):
-    """Moves of a beat each, one behind the other."""
+    """Consecutive moves of a beat each."""
     if (bench := MoverBench(dut)).stalls == "none":
         size = bench.config.beat_bytes
         moves = [Move(BASE_ADDRESS + number * size + lane, size, number, 0, 1) for number in range(200)]

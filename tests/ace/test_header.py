@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C header, compiled as C and C++, packs the same bits as the commands of Python."""
+"""The C header, compiled as C and C++, packs the same bits as the Python commands."""
 
 import random
 import re

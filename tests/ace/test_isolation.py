@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A communicator that does not get on ends, and those that it keeps waiting do not."""
+"""A communicator without progress ends, and those that it blocks do not."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def _with(layout, fields, word, name, value):
 
 
 @pytest.mark.parametrize(("number", "layout", "fields", "name", "value"), [
-    # 255 runs of up to 255 moves hold fill, or drain; sends and pieces of nothing would hold a port.
+    # 255 runs of up to 255 moves hold fill or drain; sends and pieces without bytes would hold a port.
     pytest.param(0, HeaderLayout, HEADER_FIELDS, "fills", 255, id="fills"),
     pytest.param(0, HeaderLayout, HEADER_FIELDS, "drains", 130, id="drains"),
     pytest.param(0, HeaderLayout, HEADER_FIELDS, "piece", 0, id="piece"),
@@ -52,8 +52,8 @@ def _with(layout, fields, word, name, value):
 ])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_corrupt_program(number, layout, fields, name, value, rank):
-    """The one with a word of its program changed on one rank ends with TIMEOUT on all; the healthy one beside it goes
-    on, and so does what comes after."""
+    """The communicator whose program is corrupt on one rank ends with TIMEOUT on all; the healthy one beside it
+    continues, as do later collectives."""
     with Cluster(TINY, (RANKS,), communicators=TWO, link=Link(latency=20)) as cluster:
         _watch(cluster)
         made = assemble(TINY, (RANKS,), (0,), (rank,))
@@ -74,13 +74,13 @@ def test_corrupt_program(number, layout, fields, name, value, rank):
             cluster.wait(guilty, limit=100_000)
         assert caught.value.statuses == [Status.TIMEOUT] * RANKS
         assert cluster.cycle - begin < 3 * CYCLES
-        # What was left of its job is not moved: it is not under way any more.
+        # The remaining moves of its job are not executed: it is no longer in progress.
         cluster.run(1000)
         _check(cluster.wait(_all_reduce(cluster, 1, 3000))[0])
 
 
 def test_starved_by_a_higher_class():
-    """Far longer than the watchdog's time nothing of the lower one is cut, sent or drained."""
+    """For much longer than the watchdog's time, nothing of the lower one is cut, sent or drained."""
     communicators = [Communicator((0,), Share(0, 2, 0, 4), 0), Communicator((0,), Share(2, 2, 4, 4), 3)]
     with Cluster(TINY, (RANKS,), communicators=communicators, link=Link(latency=20, bytes_per_cycle=1)) as cluster:
         _watch(cluster, 1500)
@@ -94,7 +94,7 @@ def test_starved_by_a_higher_class():
 
 @pytest.mark.parametrize("priority", [0, 1], ids=["of a higher class", "of the same class"])
 def test_dead_peer_beside_a_busy_communicator(priority):
-    """A rank that does not come is found soon after the time, whatever others of its class, or of a lower one, do."""
+    """A missing rank is detected soon after the time limit, whatever others of its class, or of a lower one, do."""
     communicators = [Communicator((0,), Share(0, 2, 0, 4), 1), Communicator((0,), Share(2, 2, 4, 4), priority)]
     with Cluster(TINY, (RANKS,), communicators=communicators, link=Link(latency=20)) as cluster:
         _watch(cluster)
@@ -102,10 +102,10 @@ def test_dead_peer_beside_a_busy_communicator(priority):
         waiting = _all_reduce(cluster, 0, 20_000, delay=[0, 1_000_000, 0])
         begin = cluster.cycle
         with pytest.raises(CollectiveFailed) as caught:
-            # Rank 1 is told, and has nothing to end.
+            # Rank 1 receives the report, and has nothing to end.
             cluster.wait(waiting, limit=8 * CYCLES)
         assert caught.value.statuses == [Status.TIMEOUT, None, Status.TIMEOUT]
-        # The wait is over when the third does not end: see when the first was told.
+        # The wait ends when the third does not end: check when the first received the report.
         cluster.forget_watches()
         ended = [cluster.do(driver.fault(0))[0] for driver in cluster.drivers]
         assert {fault.status for fault in ended} == {Status.TIMEOUT}

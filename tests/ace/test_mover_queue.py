@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose chunk a mover has, who waits for it, and whether what is left of its job is wanted."""
+"""The holder of a mover, the communicators that wait for it, and ``stop`` for the current job."""
 
 import random
 from collections import deque
@@ -10,7 +10,7 @@ from tests.harness.cell import run_cell
 
 
 def test_against_a_list(seed):
-    """Jobs begin and end in the same order; some communicators are stopped, and some wait."""
+    """Jobs start and end in the same order; some communicators are stopped, and some wait."""
     rng = random.Random(seed)
     dut, count = MoverQueue(TINY), TINY.communicators
 

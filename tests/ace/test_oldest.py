@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of the oldest, against a list in the order of priorities and starts."""
+"""The arbiter by age, against a list ordered by priorities and starts."""
 
 import random
 

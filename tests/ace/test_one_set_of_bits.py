@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same bits whatever the sizes of chunks, messages, packets and SRAM, the number of FSMs, stalls and other traffic.
 
-Each is compared with the golden model elsewhere, which knows none of these; here, with one another.
+Each case is compared with the golden model elsewhere, which knows none of these; here, the cases are compared.
 """
 
 from dataclasses import replace

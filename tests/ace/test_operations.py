@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives of a queue from two communicators: as many as it has places begin, and they end in order."""
+"""Collectives of a queue from two communicators: as many start as it has entries, and they complete in order."""
 
 from itertools import permutations
 
@@ -44,7 +44,7 @@ class _Bench:
         return self.ctx.get(self.dut.admission.queues) >> QUEUE & 1
 
     async def begin(self, communicator):
-        """A collective of one chunk, when it may; the chunk is cut at once. Returns its row."""
+        """Start a collective of one chunk, which is cut at once. Returns its row."""
         ctx, dut = self.ctx, self.dut
         assert self.places and ctx.get(dut.admission.communicators) >> communicator & 1
         ctx.set(dut.i.payload, {"queue": QUEUE, "flags": CommandFlag.SC, "communicator": communicator,
@@ -60,7 +60,7 @@ class _Bench:
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1), (1, 3, 0, 2)], ids=str)
 def test_all_places(order):
-    """Each is a collective's own until its completion word is out, in whatever order chunks end."""
+    """An entry belongs to a collective until its completion word is written, in any order of the ends of chunks."""
     assert sorted(order) == list(range(ACTIVE)) and order in permutations(range(ACTIVE))
     dut = Operations(TINY)
 
@@ -69,7 +69,7 @@ def test_all_places(order):
         ctx.set(dut.words.ready, 1)
         ctx.set(dut.lookup.queue, QUEUE)
         await bench.configure(queue=QUEUE, sc_address=ADDRESS, sc_enable=1)
-        # Three times round, so that numbers of places wrap.
+        # Three passes, so that numbers of entries wrap.
         for number in range(3):
             rows = []
             for begun in range(ACTIVE):

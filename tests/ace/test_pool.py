@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""FSM pools of several ranks, with Python for everything between them: SRAMs, links, and their delays."""
+"""FSM pools of several ranks, with everything between them in Python: SRAMs, links, and their delays."""
 
 import random
 from collections import deque
@@ -27,7 +27,7 @@ FSM_MASK, SLOT_MASK = CONFIG.fsms - 1, CONFIG.slots - 1
 COMMUNICATOR = 2
 LIMIT = 20_000
 LATE = 1_000
-"""Cycles on a link that is late: enough for several chunks."""
+"""Cycles on a slow link: enough for several chunks."""
 
 
 class _Rank(wiring.Component):
@@ -61,7 +61,7 @@ class _Rank(wiring.Component):
 
 
 class _World:
-    """All ranks of a torus, beat by beat; a beat is a number, and to reduce is to add."""
+    """All ranks of a torus, beat by beat; a beat is a number, and a reduction is an addition."""
 
     def __init__(self, shape, programs, chunks, *, seed, slow, fsm_mask, late=()):
         self.rng = random.Random(seed)
@@ -70,7 +70,7 @@ class _World:
         self.ranks = [_Rank(fsm_mask) for _ in programs]
         self.srams = [{} for _ in programs]
         self.reading = [deque() for _ in programs]
-        self.links = {}                     # (rank, its port) -> what is on its way there
+        self.links = {}                     # (rank, its port) -> packets in flight to it
         self.sending = [None for _ in programs]
         self.through = [[] for _ in programs]
 
@@ -112,8 +112,8 @@ class _World:
         return LATE if to in self.late else self.rng.randint(1, 60) if self.slow else 2
 
     def _rank(self, ctx, now, number, rank, waiting):
-        """One cycle of one rank: what it offers now, and what it is told at the next edge."""
-        # Chunks begin when their slot is free: here that is when the one before it is through.
+        """One cycle of one rank: its outputs now, and its inputs for the next edge."""
+        # A chunk starts when its slot is free: here, when the previous chunk of the slot has completed.
         offered = bool(waiting) and waiting[0]["sequence"] - len(self.through[number]) < CONFIG.fsms
         ctx.set(rank.chunks.valid, offered)
         if offered:
@@ -126,7 +126,7 @@ class _World:
         ctx.set(rank.sends.free, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
         ctx.set(rank.signals.free, self.rng.getrandbits(CONFIG.ports) if self.slow else -1)
 
-        # A packet is seen here in the cycle after it was offered, as ``offering`` is.
+        # A packet is visible here in the cycle after its offer, as ``offering`` is.
         offering = ctx.get(rank.turns.offering)
         send = ctx.get(rank.sends.payload) if ctx.get(rank.sends.valid) else None
         if send is not None and self.sending[number] is None:
@@ -198,7 +198,7 @@ def _program(collective, shape, place, root, up):
 
 
 def _expected(collective, values, rank, root, ranks):
-    """Shard -> value that a rank must end with."""
+    """Shard -> value that a rank must have in the end."""
     return {
         Collective.ALL_REDUCE: {s: sum(values[r][s] for r in range(ranks)) for s in range(ranks)},
         Collective.REDUCE_SCATTER: {0: sum(values[r][rank] for r in range(ranks))},
@@ -210,7 +210,8 @@ def _expected(collective, values, rank, root, ranks):
 
 
 def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
-    """Chunks of these ``kinds``, (collective, whether it goes up), each with pieces of so many beats at most."""
+    """Chunks of these ``kinds``, (collective, whether it goes up), each with pieces of at most as many beats as
+    ``pieces`` gives."""
     rng = random.Random(f"{shape} {kinds}")
     places = list(product(*map(range, shape)))
     ranks = len(places)
@@ -239,7 +240,7 @@ def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
                 yield run.shard + index, (number & SLOT_MASK) * CONFIG.chunk_beats + (
                     run.position + index) * pieces[number] + beat, beat
 
-    values = {}                             # of each chunk: rank -> shard -> value of each of its beats
+    values = {}                             # for each chunk: rank -> shard -> value of each beat
     for number, kind in enumerate(kinds):
         values[number] = [[rng.randrange(1 << 20) for _ in range(ranks)] for _ in range(ranks)]
         for rank in range(ranks):
@@ -271,9 +272,9 @@ def test_collectives(collective, shape, slow):
 
 
 def test_half_of_a_torus_a_chunk_ahead():
-    """An ALL_GATHER begins with the dimension that the collective after it ends with, so the half of the torus beyond
-    it can be in the last phase of the second chunk while ranks here wait in the middle of the first one: GRANTs of two
-    neighbours for the same phase of an FSM are there at once.
+    """An ALL_GATHER begins with the dimension with which the next collective ends, so the half of the torus beyond it
+    can be in the last phase of the second chunk while ranks here wait in the middle of the first one: GRANTs of two
+    neighbours for the same phase of an FSM are present at the same time.
     """
     _play((2, 2, 2), [(Collective.ALL_GATHER, True), (Collective.REDUCE_SCATTER, True)], [1, 1], fsm_mask=0,
           slow=False, late={(0, 2), (0, 3)})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who goes first: requests of the highest priority, and queues in order within each."""
+"""Arbitration by priority: requests of the highest priority, and queues in order within each."""
 
 import random
 from collections import deque
@@ -33,7 +33,7 @@ def test_foremost():
 
 
 def test_queue():
-    """What leaves is the oldest of the highest priority that was there two cycles before; nothing is lost."""
+    """The output is the oldest item of the highest priority that was present two cycles before; nothing is lost."""
     dut = PriorityQueue(8, depth=64)
     rng = random.Random(2)
 
@@ -50,7 +50,7 @@ def test_queue():
             if ctx.get(dut.o.valid) and ready:
                 item_out = ctx.get(dut.o.payload)
                 level = next(level for level in (3, 2, 1, 0) if waiting[level] and waiting[level][0] == item_out)
-                # A higher one may have come while this one was waiting at the door.
+                # An item of higher priority may have arrived while this one was in the output register.
                 assert all(not waiting[higher] or waiting[higher][0] in here for higher in range(level + 1, 4)) or here
                 waiting[level].popleft()
                 count += 1

@@ -1,8 +1,8 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Receive, its lanes and the SRAM together against a dictionary of what the SRAM holds.
+"""Receive, its lanes and the SRAM together against a dictionary of the SRAM's contents.
 
-What a packet changed is read back as soon as it is told to have landed.
+A packet's range is read back as soon as ``landed`` reports the packet.
 """
 
 import os
@@ -101,9 +101,9 @@ def _flit(rng, config, word, header, first, last):
 
 
 class _Bench:
-    """Chunks of eight FSMs, each of which receives at one port; packets and what they are to change.
+    """Chunks of eight FSMs, each of which receives at one port; packets and their expected effects.
 
-    A place that a packet is for is left alone until it was read back.
+    The range of a packet is not used again until it has been read back.
     """
 
     def __init__(self, dut, *, stalls="none", conflicts=False):
@@ -112,7 +112,7 @@ class _Bench:
         self.conflicts = conflicts
         self.cycle = 0
         slots = rng.sample(range(self.config.slots), self.config.fsms)
-        self.chunks = {}        # communicator and sequence -> place
+        self.chunks = {}        # communicator and sequence -> FSM, slot and operation
         while len(self.chunks) < 4 * self.config.fsms:
             fsm = len(self.chunks) % self.config.fsms
             self.chunks[rng.randrange(self.config.communicators - 1), rng.getrandbits(16)] = {
@@ -138,7 +138,7 @@ class _Bench:
         return [*self.ports, self]
 
     async def start(self):
-        """Fill the whole SRAM with noise."""
+        """Fill the whole SRAM with random data."""
         for name in ("fill", "reads"):
             getattr(self.dut, f"{name}__valid").value = 0
         await reset(self.dut)
@@ -147,7 +147,7 @@ class _Bench:
         await run(self.dut, self.actors, until=lambda: not self.to_fill)
 
     async def finish(self):
-        """Wait until all is done, and look at the whole SRAM."""
+        """Wait until all is done, and check the whole SRAM."""
         def done():
             return not (any(port.items for port in self.ports) or any(self.coming) or self.to_read or self.answers)
 
@@ -158,10 +158,10 @@ class _Bench:
         self.to_read.extend((address, True) for address in range(self.config.sram_beats))
         await run(self.dut, self.actors, until=done)
 
-    # What is sent
+    # Packets to send
 
     def packet(self, port, **given):
-        """Send a packet of some FSM that receives at this port, if there is room for it now."""
+        """Send a packet of an FSM that receives at this port, if its range is free now."""
         rng, config = self.rng, self.config
         key = rng.choice([key for key, place in self.chunks.items() if place["fsm"] % config.ports == port])
         beats = given.get("beats") or rng.choice((1, 1, 2, rng.randint(1, config.packet_beats)))
@@ -175,7 +175,7 @@ class _Bench:
         return None
 
     def beyond(self, port):
-        """A packet that does not end within its slot, and is to be dropped."""
+        """A packet that exceeds its slot, and is dropped."""
         beats = self.rng.randint(2, self.config.packet_beats)
         key, place = self.rng.choice(list(self.chunks.items()))
         packet = _Packet(self.rng, self.config, self.header(key), place,
@@ -214,7 +214,7 @@ class _Bench:
         self.ports[port].items.append(_flit(self.rng, self.config, record, header, True, True))
         self.grants["abort", key[0], record] += 1
 
-    # What is done in a cycle
+    # Actions in a cycle
 
     def drive(self):
         dut = self.dut
@@ -307,7 +307,7 @@ async def random_packets(dut, stalls):
 
 @cocotb.test()
 async def stopped_in_a_packet(dut):
-    """What comes of a packet after its communicator is closed changes nothing, also when that is open again."""
+    """Beats of a packet that arrive after its communicator is closed have no effect, also after it is opened again."""
     bench = _Bench(dut)
     await bench.start()
     for reduce in (0, 1):
@@ -338,7 +338,7 @@ async def stopped_in_a_packet(dut):
 
 @cocotb.test()
 async def latency(dut):
-    """Of a packet alone."""
+    """Latency of a single packet."""
     bench = _Bench(dut)
     await bench.start()
     for reduce in (0, 1):
@@ -379,7 +379,7 @@ async def full_rate(dut):
 
 @cocotb.test()
 async def slow_links(dut):
-    """Each port has a beat in one cycle of five: together they still fill the way to the SRAM."""
+    """Each port has a beat in one cycle of five: together they still fill the path to the SRAM."""
     bench = _Bench(dut, stalls=0.8)
     await bench.start()
     assert await _rate(dut, bench, beats=8, reduce=0) > 0.85

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors at random moments, and communicators in any order: who is told, what goes on, what works again."""
+"""Errors at random moments, and communicators in any order: which ranks report them, what continues, what recovers."""
 
 import random
 
@@ -36,7 +36,7 @@ def test_random_errors(errors, seed):
 
 
 def test_only_its_own_ranks_and_collectives():
-    """Of two rows with the same number one is revoked; the other, and the communicator over both, go on."""
+    """One of two rows with the same number is revoked; the other, and the communicator over both, continue."""
     with Cluster(TINY, (2, 2), communicators=THREE, link=Link(latency=20)) as cluster:
         row, both = _all_reduce(cluster, communicator=2, queue=1), _all_reduce(cluster, queue=0)
         cluster.run(500)
@@ -53,7 +53,7 @@ def test_only_its_own_ranks_and_collectives():
 
 
 def test_commands_for_a_revoked_communicator():
-    """They are refused with its status, on every rank; what is revoked without work can be opened too."""
+    """They are refused with its status, on every rank; a communicator revoked without work can also be opened again."""
     with Cluster(TINY, (3,)) as cluster:
         revoke(cluster, 0, rank=2)
         cluster.run(1000)
@@ -71,7 +71,7 @@ def test_commands_for_a_revoked_communicator():
 
 
 def test_watchdog():
-    """A rank that does not come ends the others' waiting, and then finds its own command refused."""
+    """A missing rank ends the others' wait, and then finds its own command refused."""
     with Cluster(TINY, (3,)) as cluster:
         cluster.do(*(driver.write("WATCHDOG", cycles=2000) for driver in cluster.drivers))
         begin = cluster.cycle
@@ -79,18 +79,18 @@ def test_watchdog():
             cluster.wait(_all_reduce(cluster, delay=[0, 10_000, 0]))
         assert caught.value.statuses == [Status.TIMEOUT] * 3
         assert 10_000 < cluster.cycle - begin < 12_000
-        # Both waited as long: each tells of itself, or of the other.
+        # Both waited for the same time: each reports itself or the other.
         for fault in recover(cluster):
             assert fault.status == Status.TIMEOUT and fault.rank in (0, 2) and fault.named and fault.phase == 0
-        # Longer than the time altogether, but never without progress.
+        # Longer than the time limit in total, but never without progress.
         outcome, = cluster.wait(_all_reduce(cluster, count=30_000))
         assert outcome.cycles > 10_000 and all((output == 6).all() for output in outcome.outputs)
 
 
 @pytest.mark.parametrize(("shape", "port"), [((3,), 0), ((2, 2), 2)], ids=str)
 def test_link_down(shape, port, seed):
-    """A link that is cut is given up after some tries: every rank is told where, and nothing else ends; when it is up
-    again, so is the communicator."""
+    """A link that is cut times out after several tries: every rank receives the report, and nothing else ends; when the
+    link is up again, so is the communicator."""
     rng = random.Random(seed)
     communicators = [Communicator(tuple(range(len(shape))), Share(0, 2, 0, 4)), Communicator((0,), Share(2, 2, 4, 4))]
     with Cluster(TINY, shape, communicators=communicators, link=Link(latency=20)) as cluster:
@@ -121,7 +121,7 @@ def test_link_down(shape, port, seed):
 
 @pytest.mark.parametrize("rounds", [30, pytest.param(500, marks=pytest.mark.soak)])
 def test_any_order(rounds, seed):
-    """Three communicators, of which each rank posts its collectives in an order of its own."""
+    """Three communicators; each rank posts their collectives in its own order."""
     rng = random.Random(seed)
     with Cluster(TINY, (2, 2), communicators=THREE, link=Link(latency=10), seed=seed) as cluster:
         for _ in range(rounds):

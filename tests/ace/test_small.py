@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An accelerator with little: a ring, a lane, sums of what has 16 or 32 bits, no counters, short addresses."""
+"""A minimal accelerator: a ring, one lane, sums of 16 or 32 bits only, no counters, short addresses."""
 
 from dataclasses import replace
 from functools import cache

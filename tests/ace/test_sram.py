@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SRAM against a dictionary, and streams that walk through it side by side."""
+"""The SRAM against a dictionary, and simultaneous streams of consecutive addresses."""
 
 import itertools
 import os
@@ -24,7 +24,7 @@ def test_sram(simulate, config):
 
 
 class _Client:
-    """Walk through addresses, each kept up until it is accepted."""
+    """Walk through addresses; each is held until it is accepted."""
 
     def __init__(self, dut, kind, number, addresses):
         name = f"{kind}__{number}__"
@@ -68,7 +68,7 @@ class _Writer(_Client):
 
 
 class _Reader(_Client):
-    """Sampled before the writers: a read sees what was written in earlier cycles."""
+    """Sampled before the writers: a read sees the writes of earlier cycles."""
 
     def __init__(self, dut, number, addresses, writers, latency):
         super().__init__(dut, "reads", number, addresses)
@@ -118,7 +118,7 @@ async def random_traffic(dut):
 
 @cocotb.test()
 async def walks_side_by_side(dut):
-    """Five streams at once, each in a slot of its own: whatever bank they start in, they lose a few cycles at most."""
+    """Five streams at once, each in its own slot: whatever their first banks, they stall for a few cycles at most."""
     config, rng = CONFIGS[os.environ["CONFIG"]], random.Random(cocotb.RANDOM_SEED)
     contents = {}
     await reset(dut)

@@ -1,6 +1,7 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Standing and Faults together: who ends a communicator, what is told of it and to whom, and when it may be opened."""
+"""Standing and Faults together: the causes that end a communicator, its record and ABORTs, and when it may be
+opened."""
 
 import random
 
@@ -48,7 +49,7 @@ class _Pair(wiring.Component):
 
 
 class _Bench:
-    """Communicator n has ports ``PORTS_OF[n]`` and rank 10 + n; FSMs show what ``fsms`` says."""
+    """Communicator n has ports ``PORTS_OF[n]`` and rank 10 + n; ``fsms`` gives the states of FSMs."""
 
     PORTS_OF = (0b000011, 0b001100, 0b111111, 0b110011)
 
@@ -123,12 +124,13 @@ def _fsm(communicator, sequence, *, port=0, phase=1, sent=7):
 
 
 FSMS = [_fsm(2, 0x0003, port=2), _fsm(2, 0x0001, port=3, sent=1), _fsm(0, 5), _fsm(2, 0xFFFE, port=4, phase=2, sent=9)]
-"""Of communicator 2, 0xFFFE is the oldest; of its chunks that use a port of dimension 1, 1 is."""
+"""The oldest chunk of communicator 2 is 0xFFFE; the oldest that uses a port of dimension 1 is 1."""
 
 
 @pytest.mark.parametrize("cause", ["unread", "unwritten", "down", "revoke", "late", "abort"])
 def test_causes(cause):
-    """The record names the cause and the chunk; all ports of the communicator are told it, and nobody else ends."""
+    """The record names the cause and the chunk; all ports of the communicator send it, and no other communicator
+    ends."""
     record = {
         "unread": (Status.READ_ERROR, 12, 0, 0, 1, 0, 0x1234),
         "unwritten": (Status.WRITE_ERROR, 12, 0, 0, 1, 0, 0x1234),
@@ -159,7 +161,7 @@ def test_causes(cause):
         await bench.tick(3 * SETTLE)
         assert bench.states() == [STATE.OPEN, STATE.OPEN, STATE.ENDING, STATE.OPEN]
         assert bench.record(2) == record
-        # Later causes change nothing.
+        # Later causes have no effect.
         await bench.pulse(dut.aborts, communicator=2, record={"status": Status.REVOKED})
         await bench.pulse(dut.unread, communicator=2, sequence=1)
         ctx.set(dut.operations.communicators, 0)
@@ -167,7 +169,7 @@ def test_causes(cause):
         assert bench.record(2) == record
         ports = [port for port in range(PORTS) if cause != "down" or port != 2]
         assert sorted(bench.told) == [(2, 3, port, record) for port in ports]
-        # It begins anew, with nothing left of before.
+        # It opens again, and no earlier cause remains.
         ctx.set(dut.down, 0)
         ctx.set(dut.late.communicators, 0)
         await bench.open(2, epoch=4)
@@ -178,7 +180,7 @@ def test_causes(cause):
 
 
 def test_opened_at_any_moment():
-    """A cause of before does not end a communicator that is opened anew, whatever was looked at in that cycle."""
+    """An earlier cause does not end a communicator that is opened again, whatever was polled in that cycle."""
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
         for wait in range(20):
@@ -195,7 +197,7 @@ def test_opened_at_any_moment():
 
 
 def test_settles_first():
-    """Nothing is over before all pipelines are empty, even if nothing of it seems to be under way."""
+    """No communicator is REVOKED before all pipelines are empty, even if none of its work is visible."""
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
         for epoch in range(SETTLE):
@@ -206,7 +208,7 @@ def test_settles_first():
                 assert bench.states()[1] == STATE.ENDING
                 await bench.tick()
             await bench.until(1, STATE.REVOKED, limit=2 * SETTLE)
-        # A link that is down ends only what has work.
+        # A link that is down ends only communicators with work.
         ctx.set(dut.down, -1)
         ctx.set(dut.work.communicators, 0b1000)
         await bench.until(3, STATE.ENDING)
@@ -219,7 +221,7 @@ def test_settles_first():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_many_at_a_time(seed):
-    """Each communicator ends once, with one of its causes, and tells all its ports once the same."""
+    """Each communicator ends once, with one of its causes, and sends the same record once at each of its ports."""
     async def body(bench):
         ctx, dut, rng = bench.ctx, bench.dut, bench.rng
         bench.slow = True

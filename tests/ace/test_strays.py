@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of before a reset: R beats and B responses that nobody asked for are dropped, and stand for nothing later."""
+"""Responses from before a reset: unexpected R beats and B responses are dropped, and have no later effect."""
 
 import random
 
@@ -23,7 +23,7 @@ async def _pulse(ctx, signal):
 
 @pytest.mark.parametrize("strays", range(1, 2 * BEATS))
 def test_fill(strays):
-    """What is moved is what came after its read was asked for, with no error of before."""
+    """Only data that arrives after its read was issued is moved, and earlier errors have no effect."""
     dut, rng = Fill(TINY), random.Random(strays)
 
     async def body(ctx):
@@ -64,7 +64,7 @@ def test_fill(strays):
 
 @pytest.mark.parametrize("strays", range(1, 6))
 def test_drain(strays):
-    """Nothing is said to be written before memory has answered the write itself."""
+    """A write completes only when memory has responded to it."""
     dut = Drain(TINY)
 
     async def body(ctx):
@@ -85,7 +85,7 @@ def test_drain(strays):
             for _ in range(100):
                 last |= bool(ctx.get(dut.memory.wvalid) and ctx.get(dut.memory.wlast))
                 await ctx.tick()
-                assert not ctx.get(dut.done.valid), "a write has ended that memory has not answered"
+                assert not ctx.get(dut.done.valid), "a write has completed without its response"
             assert last
             ctx.set(dut.memory.bresp, 0)
             ctx.set(dut.memory.bvalid, 1)

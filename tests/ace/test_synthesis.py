@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The accelerator's blocks in an FPGA: no latch, within their budgets, and no long way between registers. ``-s`` prints
+"""The accelerator's blocks in an FPGA: no latches, areas within their budgets, and short critical paths. ``-s`` prints
 the figures."""
 
 import json
@@ -23,11 +23,11 @@ from hw.ace.transfers import Transfers
 from hw.ace.transmit import Transmit
 
 LEVELS = 12
-"""LUT6 levels between registers, at most; between two stages of a lane there are fewer."""
+"""Maximum LUT6 levels between registers; between two stages of a lane there are fewer."""
 
 BUDGETS = {False: (1_750, 1_000, 0), True: (2_640, 1_680, 4)}
-"""Without products and with: LUTs, flip-flops and DSP slices as measured, and a tenth more of the former. LUTs used as
-shift registers are counted."""
+"""Without products and with: LUTs, flip-flops and DSP slices as measured, plus a tenth of the LUTs and flip-flops. LUTs
+used as shift registers are counted."""
 
 
 @pytest.mark.synth
@@ -62,7 +62,7 @@ def test_block(block, capsys):
 
 
 def test_no_preset_has_a_longer_way():
-    """The figures that were measured for docs/area.md."""
+    """The measured figures of docs/area.md."""
     figures = json.loads((Path(__file__).parents[2] / "docs" / "area_ace.json").read_text(encoding="utf-8"))
     levels = {f"{name} of {preset}": one["levels"] for preset, found in figures.items()
               for name, one in {**found["blocks"], **({"whole": found["whole"]} if "whole" in found else {})}.items()}

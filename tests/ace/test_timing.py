@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The accelerator's timing options: what is refused, and that each changes the stage that it names."""
+"""The accelerator's timing options: refused values, and the effect of each on its stage."""
 
 import re
 from dataclasses import replace

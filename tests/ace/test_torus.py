@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small tori of accelerators with cocotbext-axi around them: an independent memory, and AXI4 and AXI4-Lite managers.
 
-The cluster in C++ is the place for many ranks; here it is others who say what a bus is.
+Large shapes are simulated by the cluster in C++; here, an independent implementation defines the bus protocol.
 """
 
 import os
@@ -75,7 +75,7 @@ class _Rank:
 
 @cocotb.test()
 async def collectives(dut):
-    """Random collectives one after the other, and what every rank's memory holds after each."""
+    """Random collectives one after the other, and every rank's memory after each."""
     shape, stalls = SHAPES[os.environ["SHAPE"]], os.environ["STALLS"] == "1"
     seed = int(os.environ["SEED"])
     rng, random_bits = random.Random(seed), np.random.default_rng(seed)

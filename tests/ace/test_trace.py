@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of a cluster against what its statistics and counters tell."""
+"""The trace of a cluster against its statistics and counters."""
 
 import json
 from collections import Counter, defaultdict
@@ -33,7 +33,7 @@ def library():
 
 
 def _events(path):
-    """Phase of an event -> its events, whose keys are looked at."""
+    """Phase of an event -> its events, whose keys are checked."""
     made, found = json.loads(path.read_text()), defaultdict(list)
     assert made["displayTimeUnit"] == "ms"
     for event in made["traceEvents"]:
@@ -109,7 +109,7 @@ def test_all_reduce(shape, passes, stall, tmp_path, seed):
 
 
 def test_both_ends_of_a_link():
-    """A packet comes as it left, the latency later; nothing is noted outside."""
+    """A packet arrives unchanged after the link's latency; nothing is logged outside the trace."""
     with Cluster(TINY, (3,), library=library(), link=Link(latency=LATENCY)) as cluster:
         inputs = [np.arange(600, dtype=np.int32)] * 3
         for _ in range(2):
@@ -133,7 +133,7 @@ def test_both_ends_of_a_link():
 
 
 def test_what_failed_is_traced(tmp_path):
-    """A rank that does not come: the others' first packets are there."""
+    """A missing rank: the others' first packets are in the trace."""
     path = tmp_path / "trace.json"
     with Cluster(TINY, (2,), library=library()) as cluster, pytest.raises(ClusterFailed, match="had not ended"), \
             traced(cluster, path):
@@ -146,7 +146,7 @@ def _packet(begin, sequence, phase=0, *, kind=PacketKind.DATA, came=False, port=
 
 
 def test_phases_of_an_fsm_follow_one_another():
-    """Also where one's last packet left after the next one's first, and where sequences wrap."""
+    """Also if one's last packet left after the next one's first, and if sequences wrap."""
     made = phases([_packet(10, 65535), _packet(20, 65535, 1), _packet(30, 1), _packet(21, 65535, port=2),
                    _packet(2, 1, kind=PacketKind.GRANT, came=True), _packet(28, 0)], [Share(2, 2, 0, 2)])
     assert [(one.fsm, one.sequence, one.phase, one.begin, one.end, one.sent) for one in made] == [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of a chunk's pieces, against what the docstrings of programs and jobs say."""
+"""Moves of a chunk's pieces, according to the documentation of programs and jobs."""
 
 import random
 from dataclasses import replace
@@ -43,11 +43,11 @@ class _Bench(wiring.Component):
         if self.config.varying:
             rows = Array(ExtentLayout.const({"count": count, "displacement": displacement})
                          for count, displacement in self.extents or [(0, 0)])
-            hold = Signal()     # another one asks first, every now and then
+            hold = Signal()     # another reader has priority, in random cycles
             m.d.sync += [hold.eq(transfers.extents.valid & ~hold),
                          transfers.extents.extent.eq(rows[transfers.extents.row])]
             m.d.comb += transfers.extents.ready.eq(~hold)
-        # Written before the first job comes.
+        # Written before the first job arrives.
         count = Signal(range(len(self.words) + 1))
         table = Array(Const(word, PROGRAM_WIDTH) for word in self.words)
         with m.If(count != len(self.words)):
@@ -83,7 +83,7 @@ def test_moves(config, stalls):
     rng, config = random.Random(f"transfers {stalls}"), CONFIGS[config]
     words = [TransferWord(rng.randrange(4), rng.choice((0, 0, rng.randrange(TINY.extent_rows - 8))),
                           rng.randint(1, 8)).pack() for _ in range(WORDS)]
-    near = 3000     # many parts have about so many elements
+    near = 3000     # many parts have about this number of elements
     extents = [(rng.choice((0, near - 1, near, near + 1, rng.randrange(1 << 14))), rng.getrandbits(28))
                for _ in range(TINY.extent_rows)]
     jobs = []
@@ -127,8 +127,8 @@ def test_rate(config):
 @pytest.mark.parametrize("varying", [0, 1])
 @pytest.mark.parametrize("runs", [0, 3])
 def test_stop(varying, runs):
-    """At any moment of a job: what is left of it is one move at most, the last one, which has no bytes. The job that
-    comes next is done in full."""
+    """A stop at any moment of a job leaves at most one move of it, the last one, which has no bytes. The next job is
+    executed in full."""
     words = [TransferWord(position, shard, 3).pack() for position, shard in ((0, 2), (4, 0), (8, 5))]
     extents = [(1000, 5000 * row) for row in range(TINY.extent_rows)]
     job = {"list": 0, "runs": runs, "base": 4096, "shard_bytes": 600, "column": 64, "limit": 1 << 20,
@@ -144,7 +144,7 @@ def test_stop(varying, runs):
             jobs, cycle = 0, 0
             ctx.set(dut.i.payload, job)
             for _ in range(300):
-                # As long as the address generator has the first job.
+                # While the address generator has the first job.
                 ctx.set(dut.i.stop, cycle > moment and jobs == 1)
                 ctx.set(dut.i.valid, jobs < 2)
                 ctx.set(dut.o.ready, rng.random() < 0.7)

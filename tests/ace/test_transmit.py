@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Transmit against lists of what each port is to bring, with an SRAM that answers late and now and then refuses."""
+"""Transmit against lists of each port's expected packets, with an SRAM of several cycles' latency and random stalls."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def test_transmit(simulate, config):
 
 
 class _Memory:
-    """Of a port: beats that came, those that were never sent, and when others are acknowledged, if ever."""
+    """Beats in a port's memory, those of them that were never sent, and when they are acknowledged, if at all."""
 
     def __init__(self, stalls, rng):
         self.level = self.fresh = 0
@@ -48,7 +48,7 @@ class _Memory:
 
 
 class _Bench:
-    """Sends and GRANTs with what they are to become."""
+    """Sends and GRANTs with their expected packets."""
 
     def __init__(self, dut, *, stalls="none", refuse=0.0, polite=True):
         self.dut, self.config = dut, CONFIGS[os.environ["CONFIG"]]
@@ -57,7 +57,7 @@ class _Bench:
         self.memory = [self.rng.getrandbits(self.config.data_width) for _ in range(self.config.sram_beats)]
         self.refuse, self.polite, self.cycle = refuse, polite, 0
         self.unknown = 0
-        # ABORTs may go before the last packet.
+        # ABORTs may precede the last packet.
         self.queue_beats = Transmit.AHEAD + self.config.packet_beats + 2 if polite else self.config.replay_beats
         self.sends = Source(dut, "sends", stalls=stalls, seed=cocotb.RANDOM_SEED, taken=self._send_taken)
         self.signals = Source(dut, "signals", stalls=stalls, seed=cocotb.RANDOM_SEED, taken=self._signal_taken)
@@ -71,7 +71,7 @@ class _Bench:
         self.log = []           # (cycle, what, port)
         self.beats, self.counted = [0 for _ in ports], [0 for _ in ports]
         self.begun = [None for _ in ports]
-        self.telling, self.abort = 0, (0, 0, 0)     # to which ports, and what
+        self.telling, self.abort = 0, (0, 0, 0)     # ports and contents of the ABORT
 
     @property
     def actors(self):
@@ -101,7 +101,7 @@ class _Bench:
         await run(self.dut, self.actors, until=lambda: self.cycle == end)
         assert self.counted == self.beats
 
-    # What is done in a cycle
+    # Actions in a cycle
 
     def drive(self):
         dut = self.dut
@@ -132,8 +132,8 @@ class _Bench:
             if getattr(dut, f"ports__{port}__valid").value:
                 self._beat(port, int(getattr(dut, f"ports__{port}__payload").value))
             self.counted[port] += int(dut.counts__sent_beats.value) >> port & 1
-        # A send is chosen by what is known now, and offered in the next cycle. Of one that is taken now, ``free`` does
-        # not know yet.
+        # A send is chosen by the current credits, and offered in the next cycle. ``free`` does not yet include a send
+        # that is taken now.
         for waiting, source, room, layout in (
                 (self.waiting_sends, self.sends, dut.sends__free, send_layout(self.config)),
                 (self.waiting_signals, self.signals, dut.signals__free, signal_layout(self.config))):
@@ -166,7 +166,7 @@ class _Bench:
         return got
 
     def _beat(self, port, item):
-        """A beat comes to the port, which must have room for it."""
+        """A beat arrives at the port, which must have a free entry for it."""
         memory = self.memories[port]
         flit = unpack(flit_layout(self.config), item)
         header = unpack(packet_layout(self.config), flit["header"])
@@ -204,7 +204,7 @@ async def _start(dut, **options):
 @cocotb.test()
 @cocotb.parametrize(stalls=["none", "mixed"], polite=[True, False])
 async def random_packets(dut, stalls, polite):
-    """Also from a user who does not look at ``room``: ports then wait for each other, and nothing is lost."""
+    """Also with a user that ignores ``free``: ports then block each other, and nothing is lost."""
     bench = await _start(dut, stalls=stalls, polite=polite, refuse=0.2)
     for _ in range(400):
         bench.send(None if polite or bench.rng.random() < 0.2 else 0)
@@ -216,7 +216,7 @@ async def random_packets(dut, stalls, polite):
 
 @cocotb.test()
 async def aborts(dut):
-    """One at each port that is named, never within a packet, and soon, whatever else the port has to do."""
+    """One at each requested port, never within a packet, and soon, whatever the port's other traffic."""
     bench = await _start(dut)
     rng = bench.rng
     for count in range(20):
@@ -248,8 +248,8 @@ async def latency(dut):
 
 @cocotb.test()
 async def full_rate(dut):
-    """A beat per cycle, whatever the lengths of the packets and wherever they go: but that of one port's packets, who
-    looks at ``room`` sends one per two cycles."""
+    """A beat per cycle, for packets of any length to any ports; but a user that observes ``free`` sends one packet per
+    two cycles to a single port."""
     bench = await _start(dut)
     for ports, beats in ((range(6), 1), (range(6), 5), ((3,), 2), ((3,), 7), ((0, 5), 2), ((3,), 1)):
         bench.polite = beats > 1 or len(ports) > 1
@@ -262,7 +262,7 @@ async def full_rate(dut):
 
 @cocotb.test()
 async def full_port(dut):
-    """A port that sends nothing holds up nobody, nor its GRANTs."""
+    """A port that sends nothing blocks neither the other ports nor its own GRANTs."""
     bench = await _start(dut)
     bench.memories[2].stuck = True
     for _ in range(200):
@@ -283,8 +283,8 @@ async def full_port(dut):
 @cocotb.test()
 @cocotb.parametrize(polite=[True, False])
 async def full_memory(dut, polite):
-    """While nothing is acknowledged, packets go to a port as long as it has a place for the longest; those of who looks
-    at ``room``, as long as it then still has one for an ABORT."""
+    """Without acknowledgements, packets go to a port while it has free entries for the longest; those of a user that
+    observes ``free``, while it then has one more for an ABORT."""
     bench = await _start(dut, polite=polite)
     memory, replay_beats = bench.memories[1], bench.config.replay_beats
     memory.silent = True

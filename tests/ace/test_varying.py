@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of different lengths: what lands where, and that nothing beside them is read or written."""
+"""Parts of different lengths: the contents of all parts, and no access beside them."""
 
 import random
 from functools import cache
@@ -68,7 +68,7 @@ def test_placed():
 @pytest.mark.rtl
 @pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=lambda shape: "x".join(map(str, shape)))
 def test_on_a_cluster(shape, seed):
-    """Receive buffers in full: with what is in the gaps between parts."""
+    """Whole receive buffers, including the previous contents of gaps between parts."""
     rng, bits = random.Random(seed), np.random.default_rng(seed)
     with Cluster(TINY, shape, library=_library(), link=Link(latency=5), seed=seed) as cluster:
         for collective in those(lambda info: info.varying) * 2:

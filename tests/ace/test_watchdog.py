@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The watchdog tells of those that have work and no progress, soon after its time; not of those that others block."""
+"""The watchdog reports communicators with work and no progress soon after its time, but not those that others block."""
 
 import pytest
 
@@ -30,7 +30,8 @@ class _Bench:
         return self.ctx.get(self.dut.late.communicators)
 
     async def until_late(self, limit, *, every=None, event=None):
-        """Cycles until somebody is late, and who; ``event`` is called every so many cycles with 1, and then with 0."""
+        """Cycles until a communicator is late, and which ones; ``event`` is called with 1 once in ``every`` cycles,
+        otherwise with 0."""
         for cycle in range(limit):
             if late := self.late:
                 return cycle, late
@@ -50,7 +51,7 @@ def _run(body, cycles):
 
 
 def _longest(cycles, more=0):
-    """``more``: ticks that are not counted."""
+    """Maximum cycles to the time-out; ``more``: ticks that do not count."""
     return (9 + more) * (cycles // 8 + 1) + 2
 
 
@@ -60,7 +61,7 @@ def test_time(cycles, begin):
     async def body(bench):
         await bench.ctx.tick().repeat(begin) if begin else None
         bench.set(work=0b0110)
-        # The first has progress now and then.
+        # The first makes progress in some cycles.
         waited, late = await bench.until_late(
             3 * cycles + 30, every=max(cycles // 2, 1), event=lambda now: bench.set(progress=0b0010 * now))
         assert late == 0b0100
@@ -68,7 +69,7 @@ def test_time(cycles, begin):
         bench.set(progress=0b0110)
         await bench.ctx.tick()
         assert not bench.late
-        # And no work is never late.
+        # A communicator without work is never late.
         bench.set(progress=0, work=0)
         assert await bench.until_late(2 * _longest(cycles)) == (2 * _longest(cycles), 0)
 
@@ -97,7 +98,7 @@ def test_off():
 
 @pytest.mark.parametrize("number", [FILL, DRAIN])
 def test_who_holds_a_mover_has_half_the_time(number):
-    """It is late, whether or not it gets on otherwise; those that it blocks are not, until it is ended."""
+    """The holder is late with and without other progress; those that it blocks are not, until it is ended."""
     cycles = 400
 
     async def body(bench):
@@ -109,7 +110,7 @@ def test_who_holds_a_mover_has_half_the_time(number):
         for _ in range(5 * cycles):
             await bench.ctx.tick()
             assert bench.late == 0b0001
-        # It was ended, and still does not let go: what waits for it is not told apart from the dead.
+        # It was ended, and still holds the mover: a communicator that waits for it counts as one without progress.
         bench.set(work=0b0110)
         bench.mover(number, blocked=0)
         await bench.ctx.tick().repeat(_longest(cycles, more=1))
@@ -140,7 +141,7 @@ def test_each_chunk_has_half_the_time():
     pytest.param(lambda bench, on: bench.set(offering=0b0010, sent=0b0001 * on, progress=0b0001 * on), id="port"),
 ])
 def test_who_is_kept_waiting_is_not_late(blocks):
-    """For as long as it is, in each eighth of the time; then the time goes on."""
+    """Time does not count while it is blocked, in each eighth of the limit; then the clock runs again."""
     cycles = 400
 
     async def body(bench):
@@ -154,7 +155,7 @@ def test_who_is_kept_waiting_is_not_late(blocks):
 
 
 def test_packets_of_others_are_no_excuse_for_who_has_none():
-    """Its peers do not come, however busy others of its class are."""
+    """Its peers do not participate, however busy others of its class are."""
     async def body(bench):
         bench.set(work=0b0011, offering=0b0001, sent=0b0001, progress=0b0001)
         waited, late = await bench.until_late(2000)
@@ -166,7 +167,7 @@ def test_packets_of_others_are_no_excuse_for_who_has_none():
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("other", range(4))
 def test_only_a_higher_class_starves(number, other):
-    """Of two with work, only the first one has progress."""
+    """Two have work, and only the first one makes progress."""
     cycles = 80
 
     async def body(bench):

@@ -1,7 +1,7 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that only connect: a connection that is left out is refused, and so is an input that nobody drives in an
-accelerator that is built without some of its parts."""
+"""Modules that only connect: a missing connection is refused, and so is an input without a driver in an accelerator
+that is built without some of its parts."""
 
 import gc
 from dataclasses import replace
@@ -46,13 +46,13 @@ REDUCED = {
 
 @pytest.fixture(autouse=True)
 def _collected():
-    """Parts that are only connected, and not elaborated, go while the warning is off."""
+    """Collect parts that are connected, but not elaborated, while the warning about them is off."""
     yield
     gc.collect()
 
 
 def _recorded(monkeypatch, module):
-    """What the module does with its wiring: ``(method, arguments, keywords)`` of each call, in order."""
+    """The module's calls of its wiring: ``(method, arguments, keywords)``, in order."""
     calls = []
 
     def recording(name, method):

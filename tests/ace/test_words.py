@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A named tuple of a word has the fields of its table, in their order."""
+"""A word's named tuple has the fields of its table, in order."""
 
 import pytest
 

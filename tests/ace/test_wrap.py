@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of chunks wrap: in accelerators that begin shortly before the last one, and after all of them."""
+"""Chunk numbers wrap: in accelerators that start shortly before the last one, and after all of them."""
 
 from dataclasses import replace
 from functools import cache
@@ -66,7 +66,7 @@ def test_between_collectives_and_within(before):
 @pytest.mark.parametrize("first, times", [
     (NUMBERS - 3, 1), pytest.param(0, 200, marks=pytest.mark.soak)], ids=["one", "all numbers"])
 def test_many(first, times):
-    """332 chunks each time; 200 times have all numbers, and some twice."""
+    """332 chunks each time; 200 times cover all numbers, some of them twice."""
     with _cluster(first) as cluster:
         for number in range(times):
             _check(cluster, 84_736, seed=number)
