@@ -65,7 +65,7 @@ class Buffer:
     Parameters
     ----------
     blocks : bool
-        It has a block of ``count`` elements for each rank, in rank order; else it has ``count`` elements.
+        It has a block of ``count`` elements for each rank, in rank order; otherwise it has ``count`` elements.
     root_only : bool
         Only the root has one.
     """
@@ -181,12 +181,12 @@ COLLECTIVES = {
     Collective.REDUCE: CollectiveInfo(
         doc="the root gets the reduction of all", nccl="ncclReduce", receive=Buffer(root_only=True), reduces=True),
     Collective.BARRIER: CollectiveInfo(
-        doc="it ends on no rank before it has begun on every rank", nccl=None, send=None, receive=None,
+        doc="it completes on no rank before every rank has started it", nccl=None, send=None, receive=None,
         both_ways=False),
 }
 """Code -> row."""
 
 
 def those(rule: Callable[[CollectiveInfo], bool]) -> tuple[Collective, ...]:
-    """Collectives whose row the rule accepts, in the order of their codes."""
+    """Collectives whose row satisfies ``rule``, in the order of their codes."""
     return tuple(one for one in Collective if rule(one.info))

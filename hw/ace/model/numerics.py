@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden model of a lane: results of operations on two elements, bit by bit, by NumPy and ml_dtypes.
 
-Elements go in and come out as the bits in memory, in arrays of unsigned integers. It shares ``formats`` with the
+Operands and results are the bits in memory, in arrays of unsigned integers. It shares ``formats`` with the
 hardware and nothing else.
 """
 

@@ -238,6 +238,6 @@ def check_types(a: DType, b: DType, o: DType) -> None:
 
 
 def elements(a: DType, b: DType, o: DType) -> int:
-    """Elements in a 32-bit word: as many as fit if all three types are equal, else one, in the low bits."""
+    """Elements in a 32-bit word: as many as fit if all three types are equal, otherwise one, in the low bits."""
     check_types(a, b, o)
     return WORD_WIDTH // width(a) if a == b == o else 1

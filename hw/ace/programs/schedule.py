@@ -85,7 +85,7 @@ def plan(collective: Collective | Ordered, shape: tuple[int, ...], dimensions: t
     coordinates : tuple of int
         Of this rank, in the communicator.
     up : bool
-        Send to rising coordinates; else to falling ones.
+        Send to rising coordinates; otherwise to falling ones.
     role : tuple of int
         With a root: :func:`role_of` in each dimension. Then the coordinates matter only in rank order.
     max_ranks : int
@@ -109,7 +109,7 @@ def assemble(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, .
     Parameters
     ----------
     both : bool
-        Send half of the columns each way. A barrier has one chunk, which goes up; in rank order all chunks do.
+        Send half of the columns in each direction. A barrier has one chunk, which goes up; in rank order all chunks do.
     base : int
         First word that is free.
     """
