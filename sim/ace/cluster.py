@@ -63,7 +63,7 @@ class Outcome:
     ended : list of int
         Cycles from the posting of the commands until each rank could see that it had ended.
     statistics : dict
-        As :meth:`Endpoints.statistics`, of the time from the posting until all was waited for.
+        As :meth:`Endpoints.statistics`, from the posting to the end of the wait.
     """
 
     outputs: list[npt.NDArray[Any] | None]
@@ -199,7 +199,7 @@ class Cluster(Endpoints):
         Parameters
         ----------
         inputs : sequence of arrays
-            Each rank's send buffer; of the root alone counts what is in it in a broadcast. None of a barrier.
+            Each rank's send buffer; in a broadcast, only the root's contents matter. A barrier has none.
         count : int
             As NCCL has it; by default what fits the inputs.
         dtype : DType

@@ -197,7 +197,7 @@ def test_bytes_beside_the_receive_buffer_are_looked_at(where):
 
 @pytest.mark.parametrize(("collective", "inputs", "options", "sentence"), [
     (C.ALL_REDUCE, [np.ones(4, np.int8)], {}, "There must be an array for each of 2 ranks, not 1."),
-    (C.ALL_REDUCE, [np.ones(4)] * 2, {}, "Arrays of float64 do not tell which DType they are."),
+    (C.ALL_REDUCE, [np.ones(4)] * 2, {}, "Arrays of float64 could be of several types: give the DType."),
     (C.ALL_REDUCE, [np.ones(4, np.int8)] * 2, {"dtype": DType.FP16},
      "Arrays must be of one type with elements as large as FP16, not int8."),
     (C.ALL_TO_ALL, [np.ones(5, np.int8)] * 2, {}, "A send buffer of ALL_TO_ALL must have 4 elements, not 5."),
