@@ -21,11 +21,11 @@ Bytes = npt.NDArray[np.uint8]
 REGIONS: dict[int, dict[str, Any]] = {
     _SEND: {"base": 1 << 32, "length": 1 << 32, "writable": False},
     _RECEIVE: {"base": 2 << 32, "length": 1 << 32}}
-"""Number -> what :meth:`AceDriver.define_region` is told. Collectives in place use the second alone."""
+"""Number -> options of :meth:`AceDriver.define_region`. Collectives in place use only the second."""
 
 _GUARD = np.full(64, 0xA5, np.uint8)
 BEFORE = 0x5A
-"""Each byte of a receive buffer, before."""
+"""Initial value of each byte of a receive buffer."""
 
 
 class Place(NamedTuple):
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class _Image:
-    """What was in memory from a place on."""
+    """The initial contents of memory from an address on."""
 
     place: Place
     data: Bytes
@@ -50,7 +50,7 @@ class _Image:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a rank's buffers are, and what of ``written`` bytes from ``dst`` on may change; None for nothing at all."""
+    """Addresses of a rank's buffers, and which of the ``written`` bytes from ``dst`` on may change; None: none."""
 
     src: Place
     dst: Place
@@ -67,7 +67,7 @@ class _Memories(Protocol):
 
 
 class Buffers:
-    """Those of collectives that are under way.
+    """Buffers of the collectives in progress.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Buffers:
         Parameters
         ----------
         data : array of bytes
-            What is sent.
+            Contents of the send buffer.
         received : int
             Bytes of the receive buffer.
         writes : bool
@@ -134,5 +134,5 @@ class Buffers:
         return self._endpoints.read_memory(rank, placement.dst.address, placement.written)
 
     def free(self) -> None:
-        """Begin from the start again; what was placed before does not count any more."""
+        """Start again at the first address; earlier placements are dropped."""
         self._ends = {}

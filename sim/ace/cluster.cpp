@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cluster as a library of C functions, for Python's ctypes.
 //
-// Functions return a number of at least 0, or -1 where something is wrong: cluster_error() says what, as a sentence.
+// Functions return a number of at least 0, or -1 on an error, which cluster_error() returns as a sentence.
 
 #include "cluster.h"
 
@@ -122,7 +122,7 @@ API int cluster_fail_burst(Cluster* cluster, uint32_t rank, uint32_t write, uint
     });
 }
 
-// What links do to packets, and links that carry nothing for a while.
+// Faults of links, and links that carry nothing for a time.
 
 API int cluster_faults(Cluster* cluster, double loss, double corrupt, double duplicate, double delay, uint64_t cycles,
                        double late, double reorder, uint64_t late_cycles, uint64_t reorder_cycles) {
@@ -171,7 +171,7 @@ API int cluster_doorbell(Cluster* cluster, uint32_t rank, uint64_t delay, uint32
     });
 }
 
-// Until all registers have answered: 1, or 0 if they have not after so many cycles.
+// Run until all register accesses have a response: 1; 0 if they have none within `cycles`.
 API int cluster_settle(Cluster* cluster, uint64_t cycles) {
     return guarded([&]() -> int {
         const bool done = cluster->run(cycles, [cluster] {
@@ -197,7 +197,7 @@ API int cluster_watch(Cluster* cluster, uint32_t rank, uint64_t address, uint32_
     });
 }
 
-// Of a watch that is not met: keep so many bytes of memory as they are in the cycle in which it will be.
+// Copy `count` bytes of memory in the cycle in which a watch is met; call it before.
 API int cluster_watch_bytes(Cluster* cluster, uint32_t rank, uint32_t number, uint64_t address, uint64_t count) {
     return guarded([&] {
         Watch& watch = (*cluster)[rank].watches.at(number);
@@ -207,7 +207,7 @@ API int cluster_watch_bytes(Cluster* cluster, uint32_t rank, uint32_t number, ui
     });
 }
 
-// Those bytes; how many.
+// Those bytes; returns their number.
 API int64_t cluster_watched_bytes(Cluster* cluster, uint32_t rank, uint32_t number, uint8_t* bytes) {
     return guarded([&] {
         const Watch& watch = (*cluster)[rank].watches.at(number);
@@ -231,7 +231,7 @@ API uint64_t cluster_interrupted(Cluster* cluster, uint32_t rank) {
     return guarded([&] { return (*cluster)[rank].interrupted; });
 }
 
-// Until all watches are met, or one irq is high if that is asked for, or for so many cycles: a Reason.
+// Run until all watches are met, with `until_interrupt` until an irq is high, or for `cycles`: a Reason.
 API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_interrupt) {
     return guarded([&]() -> int {
         int reason = kLimit;
@@ -258,7 +258,7 @@ API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_interrupt)
     });
 }
 
-// The log of packets and bursts: begins, forgetting what was there, or ends.
+// The log of packets and bursts: starts empty, or stops.
 API int cluster_log(Cluster* cluster, uint32_t on) {
     cluster->log(on);
     return 0;

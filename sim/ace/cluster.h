@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // N endpoints on a torus.
 //
-// Nothing that an endpoint sends arrives before the latency of the link, so that each endpoint runs that many cycles
-// at a time, and what it needs stays in the cache.
+// A packet arrives after the latency of its link at the earliest, so each endpoint runs for that number of cycles at a
+// time, and its state stays in the cache.
 #pragma once
 
 #include <numeric>
@@ -26,7 +26,7 @@ struct Shape {
         return product;
     }
 
-    // Who is at a port: 2 * d leads to the next higher coordinate, 2 * d + 1 to the next lower.
+    // The neighbour at a port: 2 * d leads to the next higher coordinate, 2 * d + 1 to the next lower.
     unsigned neighbour(unsigned rank, unsigned port) const {
         const unsigned dimension = port / 2, size = sizes[dimension], step = stride(dimension);
         const unsigned here = rank / step % size, there = (here + (port % 2 ? size - 1 : 1)) % size;
@@ -66,7 +66,7 @@ public:
     size_t size() const { return endpoints_.size(); }
     Endpoint& operator[](size_t rank) { return *endpoints_.at(rank); }
 
-    // Goes on for so many cycles, or until `done()`, which is asked now and then.
+    // Runs for `cycles`, or until `done()`, which is polled between steps.
     template <class Done>
     bool run(uint64_t cycles, Done done) {
         const uint64_t end = cycle + cycles;
@@ -82,7 +82,7 @@ public:
         return true;
     }
 
-    // Notes packets and bursts from now on, or no more; those noted before are forgotten when it begins.
+    // Starts or stops the log of packets and bursts; a start clears it.
     void log(bool on) {
         for (const Made& made : made_)
             for (PacketLog* log : {&made.link->left, &made.link->come}) {
@@ -118,7 +118,7 @@ public:
         return rows;
     }
 
-    // What all links do to packets from now on.
+    // Sets the faults of all links.
     void faults(const FaultRates& rates) {
         for (const Made& made : made_) made.link->faults.set(rates);
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster with software on it: communicators, buffers, and collectives with what they give.
+"""A cluster with its software: communicators, buffers, and collectives with their results.
 
 ::
 
@@ -41,7 +41,7 @@ _STATUS_LSB, _STATUS_WIDTH = field_positions(COMPLETION_FIELDS)["status"]
 _FAILED = (1 << _STATUS_WIDTH) - 1 << _STATUS_LSB
 _SHOWN = 16
 TRIES = 16
-"""Of a link, before it is given up."""
+"""Cycles without progress before a link times out."""
 
 
 class CollectiveFailed(ClusterFailed):
@@ -54,16 +54,16 @@ class CollectiveFailed(ClusterFailed):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a collective gave.
+    """Result of a collective.
 
     Attributes
     ----------
     outputs : list
-        Each rank's receive buffer as an array of the inputs' type, or None where nothing was to be written.
+        Each rank's receive buffer as an array of the inputs' type, or None where nothing is written.
     ended : list of int
         Cycles from the posting of the commands until each rank could see that it had ended.
     statistics : dict
-        As :meth:`Endpoints.statistics`, of the time from the posting until all was waited for.
+        As :meth:`Endpoints.statistics`, from the posting to the end of the wait.
     """
 
     outputs: list[npt.NDArray[Any] | None]
@@ -77,7 +77,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Pending:
-    """A collective that was posted."""
+    """A collective that has been posted."""
 
     collective: Collective
     queue: int
@@ -90,7 +90,7 @@ class Pending:
 
 
 class Cluster(Endpoints):
-    """Endpoints that are set up to work together.
+    """Endpoints that are configured as one cluster.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ class Cluster(Endpoints):
     communicators : sequence of :class:`Communicator`, optional
         Number 0 first; else :func:`default_communicators`.
     both : bool
-        Send half of all columns each way.
+        Send half of all columns in each direction.
     faults : :class:`sim.ace.faults.Faults`, optional
-        What links do to packets, from the start.
+        Faults of links, from the start.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Cluster(Endpoints):
         return tuple(self.shape[dimension] for dimension in self.communicators[communicator].dimensions)
 
     def groups(self, communicator: int = 0) -> list[list[int]]:
-        """Lists of ranks that work together, each in the order of their ranks in the communicator."""
+        """Groups of ranks, each in the order of their ranks in the communicator."""
         inside = self.communicators[communicator].dimensions
         outside = [dimension for dimension in range(len(self.shape)) if dimension not in inside]
 
@@ -182,8 +182,8 @@ class Cluster(Endpoints):
         CollectiveFailed
             If it failed on any rank.
         ClusterFailed
-            If it has not ended within ``limit`` cycles, with what each FSM waits for, or memory was written beside the
-            receive buffers.
+            If it has not ended within ``limit`` cycles, with the wait of each FSM, or bytes outside the receive buffers
+            were written.
         """
         outcome, = self.wait(self.submit(collective, inputs, **options), limit=limit, progress=progress)
         return outcome
@@ -199,19 +199,19 @@ class Cluster(Endpoints):
         Parameters
         ----------
         inputs : sequence of arrays
-            Each rank's send buffer; of the root alone counts what is in it in a broadcast. None of a barrier.
+            Each rank's send buffer; in a broadcast, only the root's contents matter. A barrier has none.
         count : int
             As NCCL has it; by default what fits the inputs.
         dtype : DType
-            If the arrays' type does not tell it: arrays may hold the elements' bits.
+            Needed if the arrays' type is ambiguous: arrays may hold the elements' bits.
         root : int or tuple of int
             Rank in the communicator, or its coordinates there.
         ordered : bool
             Combine in rank order.
         extents : :class:`sim.ace.varying.Extents`, optional
             Parts of the buffers are of different lengths: ``inputs`` are the whole send buffers, outputs the receive
-            buffers, with what was there before in places of no part. ``count`` is theirs. Written to rows of the table
-            that no collective under way uses.
+            buffers, which keep their contents outside the parts. ``count`` is theirs. They are written to rows of the
+            table that no collective in progress uses.
         src_skew, dst_skew : int, or one for each rank
             Elements from an address that is a multiple of 4096 to the first of the buffer.
         in_place : bool
@@ -219,13 +219,13 @@ class Cluster(Endpoints):
         delay : int, or one for each rank
             Cycles from now until the command is stored to the doorbell.
         post : bool
-            Post it now; else each rank's ``commands`` are to be posted one by one.
+            Post it now; else post each rank's ``commands`` one by one.
         """
         shape = self.communicator_shape(communicator)
         ranks = prod(shape)
         info = collective.info
         if ordered and not info.reduces:
-            raise UserError(f"{collective.name} combines nothing, in rank order or any other.")
+            raise UserError(f"{collective.name} combines nothing, so it has no rank order.")
         if why := self.left_out[communicator].get(collective.in_rank_order if ordered else collective):
             raise UserError(f"Communicator {communicator} has no program for {collective.name}"
                             f"{' in rank order' if ordered else ''}: {why}.")
@@ -272,7 +272,7 @@ class Cluster(Endpoints):
         first = self._extent_rows
         rows = -(-len(groups[0]) // EXTENT_ALIGNMENT) * EXTENT_ALIGNMENT
         if first + rows > self.config.extent_rows:
-            raise UserError(f"The extents of collectives that are under way need more than the table's "
+            raise UserError(f"The extents of the collectives in progress need more than the table's "
                             f"{self.config.extent_rows} rows.")
         self._extent_rows += rows
         self.do(*(self.drivers[rank].define_extents(first, extents.rows(local))
@@ -314,7 +314,7 @@ class Cluster(Endpoints):
                   if self.completion(rank, queue).status != Status.OK))
 
     def forget_pending(self) -> None:
-        """No collective is waited for any more; all queues are empty."""
+        """Drop the pending collectives; all queues are empty."""
         self.forget_watches()
         self._waiting = 0
         self._buffers.free()
@@ -342,15 +342,15 @@ class Cluster(Endpoints):
         return self.do(*map(states, self.drivers))
 
     def waits(self) -> str:
-        """What each rank waits for, as lines of text."""
+        """The waits of each rank, as lines of text."""
         lines: list[str] = []
         for rank, pending in enumerate(self.do(*(driver.pending() for driver in self.drivers))):
             neighbours = {port: f"rank {self.neighbour(rank, port)}" for port in range(self.config.ports)}
             lines += [f"  rank {rank}, {line}" for line in pending.lines(neighbours)]
-        # What is on the links first: that tells who waits for whom.
+        # Lines of links first: they show which rank waits for which.
         lines.sort(key=lambda line: " is " not in line and ", FSM " not in line)
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        return "\n".join([*lines[:_SHOWN], *more]) or "  Nothing is under way."
+        return "\n".join([*lines[:_SHOWN], *more]) or "  Nothing is in progress."
 
     def neighbour(self, rank: int, port: int) -> int:
         """The rank at the other end of a port's link."""
@@ -361,7 +361,7 @@ class Cluster(Endpoints):
 
 
 def _patience(config: AceConfig, links: Sequence[Link], faults: Faults | None) -> int:
-    """Cycles without progress on a link that mean that something was lost."""
+    """Cycles without progress on a link after which a packet counts as lost."""
     def way(link: Link) -> float:
         stalls = (1 - link.stall) ** 2
         packet = (config.packet_bytes + WIRE_HEADER_BYTES) / (link.bytes_per_cycle or config.beat_bytes) / stalls
@@ -409,7 +409,7 @@ def _check(collective: Collective, inputs: Sequence[npt.NDArray[Any]], dtype: DT
 
 
 def _since(before: Statistics, after: Statistics) -> Statistics:
-    """Statistics of the time between; the numbers that tell which link it is stay as they are."""
+    """Statistics of the time between; the numbers that identify a link are not subtracted."""
     def rows(old: list[dict[str, int]], new: list[dict[str, int]]) -> list[dict[str, int]]:
         return [{key: value if key in ("rank", "port", "to") else value - was[key] for key, value in now.items()}
                 for was, now in zip(old, new, strict=True)]

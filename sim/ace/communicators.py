@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators of a cluster, and those that it has unless told otherwise."""
+"""Communicators of a cluster, and its default communicators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = ["Communicator", "default_communicators"]
 
 @dataclass(frozen=True)
 class Communicator:
-    """Ranks of all coordinates in these dimensions of the torus, what each has for it, and who goes first, 0 to 3;
+    """Ranks of all coordinates in these dimensions of the torus, its resources, and its priority, 0 to 3;
     there is one for each choice of the other coordinates."""
 
     dimensions: tuple[int, ...]
@@ -21,8 +21,8 @@ class Communicator:
 
 
 def default_communicators(config: AceConfig, shape: Sequence[int]) -> list[Communicator]:
-    """The whole torus with half of all FSMs and slots, and a communicator for each dimension, as far as the rest goes;
-    of a single ring, one that has all."""
+    """The whole torus with half of all FSMs and slots, and a communicator for each dimension as long as resources
+    remain; of a single ring, one communicator with all of them."""
     rings = [dimension for dimension, size in enumerate(shape) if size > 1]
     rings = rings[:min(config.fsms // 2, config.communicators - 1)] if len(rings) > 1 else []
     whole = tuple(range(len(shape)))

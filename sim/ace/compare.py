@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random collectives on clusters in RTL, each rank's buffers against the golden model.
 
-Shapes, links, memories, types, operations, counts, places of buffers, communicators, and when each rank posts are by
-chance; so are the pauses on every channel. Several collectives are under way at a time.
+Shapes, links, memories, types, operations, counts, addresses of buffers, communicators, the cycles of posting and the
+stalls of every channel are random. Several collectives are in progress at a time.
 """
 
 import random
@@ -31,16 +31,16 @@ from sim.ace.varying import extents, placed, scattered, skewed
 __all__ = ["SHAPES", "compare"]
 
 SHAPES = ((2,), (3,), (4,), (5,), (8,), (2, 2), (3, 2), (4, 2), (1, 4), (2, 2, 2), (4, 2, 2), (3, 1, 2), (16,))
-"""Of 2 to 16 ranks."""
+"""Shapes of 2 to 16 ranks."""
 
 PER_CLUSTER = 20
-"""Collectives on one cluster, before there is another."""
+"""Collectives on one cluster before the next one is built."""
 
 LIMIT = 2_000_000
 MOST_SENTENCES = 20
 
 MOST_QUEUES, MOST_OF_A_QUEUE = 3, 2
-"""Of collectives under way at a time."""
+"""Most collectives in progress at a time."""
 
 
 _Counts = dict[str, Counter[str]]
@@ -52,18 +52,18 @@ _Made = tuple[str, dict[str, Any], Sequence[npt.NDArray[Any] | None]]
 def compare(config: AceConfig, *, collectives: int, seed: int, stalls: bool = True, faults: bool = False,
             library: Library | None = None, shapes: Sequence[tuple[int, ...]] = SHAPES,
             progress: Callable[[int, int, str], object] | None = None) -> dict[str, Any]:
-    """Run so many collectives and say what was different.
+    """Run N collectives and report the differences.
 
     Parameters
     ----------
     config : AceConfig
     collectives : int
-        How many at least.
+        N, the least number.
     seed : int
     stalls : bool
-        Pauses on all links and channels, on most of the clusters.
+        Stalls on all links and channels of most clusters.
     faults : bool
-        Links do :meth:`sim.ace.faults.Faults.random` to packets.
+        Links have the faults of :meth:`sim.ace.faults.Faults.random`.
     progress : callable or None
         Receives ``(done, total, note)``.
 
@@ -192,7 +192,7 @@ def _one(cluster: Cluster, rng: random.Random, communicator: int, counts: _Count
 
 def _varying(cluster: Cluster, rng: random.Random, communicator: int, counts: _Counts,
              collective: Collective) -> _Made:
-    """The same as :func:`_one` of parts of different lengths, in any places."""
+    """As :func:`_one`, with parts of different lengths at random offsets."""
     inner = cluster.communicator_shape(communicator)
     ranks = int(np.prod(inner))
     dtype, op = rng.choice(types(cluster.config)), rng.choice(reductions(cluster.config))

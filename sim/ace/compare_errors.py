@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives that are stopped at random moments, by software, memories and links: who comes to know, and what works
-then.
+"""Collectives that are stopped at random moments, by software, memories and links: which ranks report it, and how the
+communicator recovers.
 
-Each error must be told with its kind and its rank on all ranks of its communicator and on no other; others go on, and
-the one that was hit gives the golden model's bits again as soon as it is opened anew.
+Each error must be reported with its kind and its rank on all ranks of its communicator and on no other; the others
+continue, and the one that failed gives the golden model's bits again as soon as it is reopened.
 """
 
 import random
@@ -34,7 +34,7 @@ CAUSES = (Status.REVOKED, Status.READ_ERROR, Status.WRITE_ERROR, Status.LINK_DOW
 PER_CLUSTER = 10
 LIMIT = 500_000
 CUT = 60_000
-"""Cycles for which a link is cut: longer than it takes until it is given up."""
+"""Cycles for which a link is cut: more than its time-out."""
 
 MENDED = 500
 """Cycles in which a link comes up again."""
@@ -54,13 +54,13 @@ _Submitted = tuple[Pending, str, Sequence[npt.NDArray[Any] | None]]
 def compare_errors(config: AceConfig, *, errors: int, seed: int, causes: Sequence[Status] = CAUSES,
                    library: Library | None = None, shapes: Sequence[tuple[int, ...]] = SHAPES,
                    progress: Callable[[int, int, str], object] | None = None) -> dict[str, Any]:
-    """Stop so many collectives and say what was not as it should be.
+    """Stop N collectives and report the differences.
 
     Parameters
     ----------
     config : AceConfig
     errors : int
-        How many at least.
+        N, the least number.
     seed : int
     causes : sequence of Status
         Of :data:`CAUSES`, in turn.
@@ -71,8 +71,8 @@ def compare_errors(config: AceConfig, *, errors: int, seed: int, causes: Sequenc
     -------
     dict
         ``errors``, ``mismatches``, ``hangs``, ``cycles``; ``causes``, ``shapes``: how many of each; ``longest``: most
-        cycles from an error, or from the beginning of the collective that is hit, until all ranks could be opened
-        again; ``first_mismatches``: sentences.
+        cycles from an error, or from the start of the failed collective, until all ranks could be reopened;
+        ``first_mismatches``: sentences.
     """
     rng = random.Random(seed)
     found = {"errors": 0, "mismatches": 0, "hangs": 0, "cycles": 0, "longest": 0}
@@ -115,7 +115,7 @@ def _one(cluster: Cluster, rng: random.Random, cause: Status) -> tuple[list[str]
     group = next(group for group in cluster.groups(whose) if rank in group)
     ends = {rank}
     for _ in range(rng.choice((1, 1, 2))):
-        # All links of an all-reduce have something to do.
+        # All links of an all-reduce carry packets.
         _submit(cluster, rng, whose, queue, longest=20_000,
                 kinds=(Collective.ALL_REDUCE,) if cause == Status.LINK_DOWN else _ALL)
     beside = None
@@ -141,7 +141,7 @@ def _one(cluster: Cluster, rng: random.Random, cause: Status) -> tuple[list[str]
     wrong = [] if beside is None else _check(cluster, *beside)
     faults = recover(cluster, whose, ranks=group, limit=LIMIT)
     cycles = cluster.cycle - begin
-    # Either end of a link may be the first to give it up, or both.
+    # Either end of a link may time out first, or both.
     want = {(cause, group.index(end)) for end in ends}
     told = {(fault.status, fault.rank) for fault in faults}
     if not told <= want or len(set(faults)) > len(ends):

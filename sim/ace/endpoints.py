@@ -59,9 +59,9 @@ class Link:
     latency : int
         Cycles from the end of a beat at the sender to its arrival, at least 1. The longer, the faster the simulation.
     bytes_per_cycle : float
-        Of payload and headers together; 0 for a beat per cycle, whatever it holds.
+        Of payload and headers together; 0 for a beat per cycle, however many bytes it has.
     stall : float
-        Probability that the link pauses, at each end and in each cycle.
+        Probability that each end of the link stalls in a cycle.
     """
 
     latency: int = 20
@@ -80,11 +80,11 @@ class Memory:
     read_rate, write_rate : float
         Beats per cycle; 0 for any number.
     jitter : int
-        Up to so many cycles more for each burst.
+        Most additional cycles of a burst.
     out_of_order : bool
-        Bursts of different IDs that are due are answered in any order.
+        Responses of different IDs that are due may come in any order.
     stall : float
-        Probability that a channel pauses in a cycle.
+        Probability that a channel stalls in a cycle.
     """
 
     read_latency: int = 100
@@ -108,11 +108,11 @@ class Endpoints:
     link : :class:`Link`, or one for each dimension
     memory : :class:`Memory`, or one for each rank
     seed : int
-        Of all that is random; with the same, the same cycles.
+        Random seed; equal seeds give equal cycles.
     threads : int
-        That share the work; results do not depend on it. More than one pays where endpoints are many and links slow.
+        Results do not depend on it. More than one helps with many endpoints and links of high latency.
     library : optional
-        From :func:`sim.ace.shared_library.build_library`, if not that of the accelerator as it comes.
+        From :func:`sim.ace.shared_library.build_library`, by default that of the accelerator.
     status : callable or None
         Receives ``(what, done, total)`` as the library is built.
     """
@@ -143,7 +143,7 @@ class Endpoints:
         self.close()
 
     def close(self) -> None:
-        """Give the memory back; nothing else can be done from then on."""
+        """Free the cluster, which cannot be used afterwards."""
         if self._handle is not None:
             self._library.destroy(self._handle)
             self._handle = None
@@ -155,7 +155,7 @@ class Endpoints:
         return prod(self.shape)
 
     def coordinates(self, rank: int) -> tuple[int, ...]:
-        """Of a rank, in each dimension."""
+        """Coordinates of a rank."""
         return tuple(int(place) for place in np.unravel_index(rank, self.shape))
 
     # Memory
@@ -172,17 +172,17 @@ class Endpoints:
         return data
 
     def fail_read(self, rank: int, number: int = 1) -> None:
-        """Let the memory answer the ``number``-th read burst from now on with an error."""
+        """Fail the ``number``-th read burst from now on with an error response."""
         self._library.fail_burst(self._handle, rank, 0, number)
 
     def fail_write(self, rank: int, number: int = 1) -> None:
-        """The same of a write burst, of which nothing is stored."""
+        """As :meth:`fail_read`, for a write burst, which then stores nothing."""
         self._library.fail_burst(self._handle, rank, 1, number)
 
     # Links
 
     def set_faults(self, faults: Faults) -> None:
-        """Let links do :class:`sim.ace.faults.Faults` to packets from now on; cycles of cuts count from now."""
+        """Set the :class:`sim.ace.faults.Faults` of all links; cycles of cuts count from now."""
         faults.check(self.shape)
         self._library.faults(self._handle, faults.loss, faults.corrupt, faults.dup, faults.delay, faults.delay_cycles,
                              faults.late, faults.reorder, faults.late_cycles, faults.reorder_cycles)
@@ -218,7 +218,7 @@ class Endpoints:
 
     def _settle(self, limit: int = 1_000_000) -> None:
         if not self._library.settle(self._handle, limit):
-            raise ClusterFailed(f"A register access was not answered within {limit:,} cycles.")
+            raise ClusterFailed(f"A register access had no response within {limit:,} cycles.")
 
     # Time
 
@@ -247,11 +247,11 @@ class Endpoints:
         return cycle
 
     def keep_bytes(self, rank: int, number: int, address: int, count: int) -> None:
-        """Of a watch that is not met: keep these bytes as they are in the very cycle in which it will be."""
+        """Copy these bytes in the cycle in which a watch is met; call it before."""
         self._library.watch_bytes(self._handle, rank, number, address, count)
 
     def kept_bytes(self, rank: int, number: int, count: int) -> npt.NDArray[np.uint8]:
-        """What :meth:`keep_bytes` asked for, as an array; empty where the watch was not met."""
+        """The bytes of :meth:`keep_bytes`, as an array; empty where the watch was not met."""
         data = np.zeros(count, np.uint8)
         return data[:self._library.watched_bytes(self._handle, rank, number, data.ctypes.data)]
 
@@ -279,7 +279,7 @@ class Endpoints:
         :class:`Reason`
         """
         end = self.cycle + cycles
-        # Python looks after signals between slices.
+        # Python handles signals between slices.
         longest = max(64, 100_000 // self.size)
         while True:
             part = min(longest, end - self.cycle)
@@ -353,6 +353,6 @@ def _check(shape: tuple[int, ...], links: Sequence[Link], memories: Sequence[Mem
     parts: list[Link | Memory] = [*links, *memories]
     for part in parts:
         if not 0 <= part.stall < 1:
-            raise UserError(f"The probability of a pause must be at least 0 and less than 1, not {part.stall}.")
+            raise UserError(f"The probability of a stall must be at least 0 and less than 1, not {part.stall}.")
     if threads < 1:
-        raise UserError(f"There must be a thread at least, not {threads}.")
+        raise UserError(f"There must be at least one thread, not {threads}.")

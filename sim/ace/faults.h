@@ -10,13 +10,13 @@
 
 #include "memory.h"
 
-// Where things are in a beat, and what they take on the link.
+// Fields of a beat, and their sizes on the link.
 struct BeatFormat {
     unsigned first, last, kind, kind_width, payload_kinds, header, header_width, link_header, link_header_width, crc,
         crc_width, data, header_bytes, beat_bytes;
 };
 
-// Of packets, but for the cycles.
+// Probabilities per packet, and cycles.
 struct FaultRates {
     double loss = 0, corrupt = 0, duplicate = 0, delay = 0;
     uint64_t delay_cycles = 0;  // at most; those behind wait, too
@@ -47,7 +47,7 @@ public:
 
     bool on() const { return on_; }
 
-    // Whether the beat arrives, harmed and later if that is its packet's fate.
+    // Whether the beat arrives; corrupts or delays it if its packet was chosen for that.
     bool pass(uint8_t* beat, const BeatFormat& format, bool first, bool last, bool payload, uint64_t cycle,
               uint64_t& due) {
         if (first) {
@@ -87,7 +87,7 @@ private:
         return happens;
     }
 
-    // One to three bits of what travels with the beat are turned over.
+    // Inverts one to three of the beat's bits.
     void harm(uint8_t* beat, const BeatFormat& format, bool first, bool last, bool payload) {
         std::vector<std::pair<unsigned, unsigned>> places;
         if (first) places.emplace_back(format.link_header, format.link_header_width);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What links do to packets in a simulation: how often, and when one is cut."""
+"""Faults of links in a simulation: their rates, and the times at which a link is cut."""
 
 import random
 import re
@@ -14,24 +14,24 @@ from hw.errors import UserError
 __all__ = ["FAULT_COUNTS", "HELP", "Cut", "Faults", "counted", "parse"]
 
 FAULT_COUNTS = ("lost", "corrupted", "duplicated", "delayed", "late", "reordered", "cut")
-"""What the statistics of a link count, in packets."""
+"""Counters of a link's statistics, in packets."""
 
-HELP = ("what links do to packets, as loss=1e-3,corrupt=1e-3,dup=1e-4,delay=1e-3:200,late=1e-3:30000,"
-        "reorder=1e-3:200,down=3:+0@5000-9000: shares of packets that are lost, have wrong bits, come twice, come up "
-        "to so many cycles late and hold up those behind them, come once more up to so many cycles later, or are "
-        "overtaken for up to so many cycles; and that the link at rank 3 to the side of rising coordinates of "
-        "dimension 0 (-0: the other side) is cut from cycle 5000 after the start to 9000, or for good without an end. "
+HELP = ("faults of links, as loss=1e-3,corrupt=1e-3,dup=1e-4,delay=1e-3:200,late=1e-3:30000,reorder=1e-3:200,"
+        "down=3:+0@5000-9000: shares of packets that are dropped, corrupted, duplicated, delayed by up to 200 cycles "
+        "together with those behind them, duplicated with the copy up to 30000 cycles later, or delayed by up to 200 "
+        "cycles while others overtake them; and the link at rank 3 to the side of rising coordinates of dimension 0 "
+        "(-0: the other side) is cut from cycle 5000 after the start to 9000, or permanently without an end. "
         "down may be given several times")
 
 LONGEST = 1_000_000
 _RATES = ("loss", "corrupt", "dup", "delay", "late", "reorder")
 _TIMED = {"delay": "A delay", "late": "The delay of a late copy", "reorder": "The delay of a reordered packet"}
-"""Those with cycles, and what these are called."""
+"""Names of the cycles of those that have some."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A link that carries nothing, in both directions, from cycle ``begin`` on and before ``end``, or for good."""
+    """A link that carries nothing, in both directions, from cycle ``begin`` until before ``end``, or permanently."""
 
     rank: int
     port: int
@@ -41,10 +41,10 @@ class Cut:
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """Of all links alike: shares of packets, and cuts.
+    """Faults of all links alike: shares of packets, and cuts.
 
-    ``delay`` keeps the order of packets: one that is delayed holds up those behind it. ``late`` is of packets of which
-    a copy comes later, ``reorder`` of those that come later themselves; others overtake them.
+    ``delay`` keeps the order of packets: a delayed one stalls those behind it. ``late`` delays a copy of a packet,
+    ``reorder`` the packet itself; others overtake it.
     """
 
     loss: float = 0
@@ -71,14 +71,14 @@ class Faults:
         for cut in self.cuts:
             ranks = int(np.prod(shape))
             if cut.rank >= ranks:
-                raise UserError(f"There is no rank {cut.rank} among {ranks}, so no link of it can be down.")
+                raise UserError(f"There is no rank {cut.rank} among {ranks}, so none of its links can be down.")
             if cut.port // 2 >= len(shape) or shape[cut.port // 2] < 2:
                 raise UserError(f"There is no link in dimension {cut.port // 2} of a torus of "
                                 f"{'x'.join(map(str, shape))}, so none can be down.")
 
     @classmethod
     def random(cls, rng: random.Random, shape: Sequence[int]) -> Self:
-        """Some of every kind, up to 3 of 100 packets, and now and then a link that is cut for a while."""
+        """Some of every kind, up to 3 of 100 packets, and occasionally a link that is cut for a time."""
         def rate() -> float:
             return rng.choice((0, 1e-3, 1e-2, 3e-2))
 
@@ -92,7 +92,7 @@ class Faults:
 
 
 def counted(statistics: Mapping[str, Any]) -> dict[str, int]:
-    """Packets to which each fault was done, over all links, of :meth:`sim.ace.endpoints.Endpoints.statistics`."""
+    """Packets with each fault, over all links, of :meth:`sim.ace.endpoints.Endpoints.statistics`."""
     return {name: sum(link[name] for link in statistics["links"]) for name in FAULT_COUNTS}
 
 

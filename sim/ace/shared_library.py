@@ -33,26 +33,26 @@ _Rows = ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64))
 
 
 class ClusterFailed(UserError):
-    """The cluster did something wrong, or could not be run."""
+    """The cluster broke a rule, or could not run."""
 
     status = 1
 
 
 class LinkParameters(ctypes.Structure):
-    """Of one dimension."""
+    """Options of the links of one dimension."""
 
     _fields_ = [("latency", ctypes.c_uint32), ("bytes_per_cycle", ctypes.c_double), ("stall", ctypes.c_double)]
 
 
 class MemoryParameters(ctypes.Structure):
-    """Of one endpoint."""
+    """Options of one endpoint's memory."""
 
     _fields_ = [(name, ctypes.c_uint32) for name in ("read_latency", "write_latency", "jitter", "out_of_order")]
     _fields_ += [(name, ctypes.c_double) for name in ("read_rate", "write_rate", "stall")]
 
 
 class Parameters(ctypes.Structure):
-    """Of a cluster."""
+    """Options of a cluster."""
 
     _fields_ = [("shape", ctypes.c_uint32 * DIMENSIONS), ("links", LinkParameters * DIMENSIONS),
                 ("seed", ctypes.c_uint64), ("threads", ctypes.c_uint32)]
@@ -125,7 +125,7 @@ class Library:
 
 def build_library(config: AceConfig, *, component: Component | Design | None = None, checked: bool = False,
                   status: _Status | None = None) -> Library:
-    """Build a cluster of ``AceEngine(config)`` unless that was done before, and return a :class:`Library`.
+    """Build a cluster of ``AceEngine(config)`` unless it exists, and return a :class:`Library`.
 
     That of an accelerator is described once per process.
 
@@ -138,7 +138,7 @@ def build_library(config: AceConfig, *, component: Component | Design | None = N
     checked : bool
         With the assertions of the design, which end the run; slower.
     status : callable or None
-        Receives ``(what, done, total)`` as the build goes on.
+        Receives ``(what, done, total)`` during the build.
     """
     if component is None:
         return _build_engine(config, checked, status)
@@ -149,7 +149,7 @@ _engines: dict[tuple[AceConfig, bool], Library] = {}
 
 
 def _build_engine(config: AceConfig, checked: bool, status: _Status | None) -> Library:
-    # Imported here: a stub in its place has no need of it.
+    # Imported here: a stub does not need it.
     from hw.ace.engine import AceEngine
 
     key = config, checked
@@ -176,7 +176,7 @@ def _load(program: Program) -> Library:
 
 
 def _beat_header(config: AceConfig, component: Component) -> str:
-    """``beat.h``: sizes, and where the link model finds what it looks at in a beat."""
+    """``beat.h``: sizes, and the fields of a beat that the link model reads."""
     layout = link_layout(config)
     whole, crc, header = _place(layout, "header"), _place(layout, "crc"), _place(layout, "header", "packet")
     kind = _place(layout, "header", "packet", "kind")

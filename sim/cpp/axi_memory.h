@@ -2,8 +2,8 @@
 // The memory behind m_axi: several targets by address range, each with its own latencies and bandwidth.
 //
 // A burst's first R beat can come `read_latency` cycles after its AR, its B `write_latency` cycles after the
-// later of AW and its last W beat. A target of limited bandwidth serves its bursts one after the other and hands
-// each over as a whole, so that it never holds R or W for the others; it has room for all that is in flight.
+// later of AW and its last W beat. A target of limited bandwidth serves its bursts in order and buffers each one,
+// so that it never stalls R or W for the others; its buffers hold all bursts in flight.
 // Bytes written become visible when their B is taken.
 #pragma once
 
@@ -25,13 +25,13 @@ struct Target {
 
 struct MemoryOptions {
     bool out_of_order = false;  // between IDs
-    unsigned jitter = 0;        // up to so many cycles more per burst
-    double stall = 0;           // probability of a pause, per channel and cycle
+    unsigned jitter = 0;        // most additional cycles of a burst
+    double stall = 0;           // probability of a stall, per channel and cycle
     uint64_t seed = 1;
     uint64_t plant = 0;         // this R beat, from 1, has one wrong bit
 };
 
-// What came since the beginning.
+// Counts since reset.
 struct MemoryCounts {
     uint64_t read_bursts = 0, read_beats = 0, write_bursts = 0, write_beats = 0, write_bytes = 0;
 };
@@ -54,7 +54,7 @@ public:
 
     SparseMemory bytes;
 
-    // What goes to the pins in this cycle.
+    // Values of the pins in this cycle.
     struct Outputs {
         bool arready, awready, wready, rvalid, rlast, bvalid;
         uint32_t rid, bid;
@@ -173,7 +173,7 @@ private:
 
     uint64_t jitter() { return options_.jitter ? random_.below(options_.jitter + 1) : 0; }
 
-    // When the last beat is there, of a server that delivers so many beats per cycle.
+    // Cycle of the last beat of a server with this rate in beats per cycle.
     static uint64_t serve(uint64_t earliest, double& free, unsigned beats, double rate) {
         if (rate <= 0) return earliest;
         free = std::max(free, static_cast<double>(earliest)) + beats / rate;

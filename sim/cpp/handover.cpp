@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory changes hands: queues are reset while memory keeps answers back, and what they used belongs to others from then on.
+// Memory changes owners: queues are reset while memory withholds responses, and their addresses then belong to others.
 //
 //   handover --seed 1 --runs 100
 //
-// A queue lives several lives, each with regions, completion words, ring, records and flags at addresses of its own. A life
-// ends with a RESET that may have to give up, with `rst`, or well. From then on not one byte may be stored at its
-// addresses: transfers that memory had taken before are stored already, and all others are findings. The next life begins
-// at once, while memory lets go of what it had kept back; its own copies must all be right.
+// A queue has several epochs, each with regions, completion words, ring, records and flags at new addresses. An epoch
+// ends with a RESET that may have to abandon responses, with `rst`, or regularly. From then on no byte may be stored at
+// its addresses: transfers that memory took before are stored already, and any other is a finding. The next epoch
+// starts at once, while memory releases the withheld responses; its own copies must all be correct.
 //
-// Status 0 where the runs came to their end, right or wrong: `findings` says. Status 2: the options are wrong.
+// Status 0: the runs ended, with or without `findings`. Status 2: an option is wrong.
 
 #include <cinttypes>
 #include <cstdlib>
@@ -33,7 +33,7 @@ struct Request {
     bool signal;
 };
 
-// What a queue is from its configuration to its end.
+// An epoch of a queue: from its configuration to its end.
 struct Life {
     uint64_t base = 0;
     uint32_t mode = 0, posted = 0, told = 0;
@@ -83,7 +83,7 @@ private:
             findings.push_back("Seed " + std::to_string(seed_) + ", cycle " + std::to_string(engine_.cycle) + ": " + sentence);
     }
 
-    // Stored now: it must belong to a life that goes on.
+    // A store is legal only at the addresses of a current epoch.
     void land(uint64_t address) {
         if (alive_.count(address / kLifeSpan * kLifeSpan)) return;
         char text[96];
@@ -109,7 +109,7 @@ private:
 
     uint32_t count(uint32_t queue) { return state(queue, DMACE_DMA_QUEUE_COUNT_OFFSET); }
 
-    // -- A queue's life.
+    // -- Epochs.
 
     void begin(uint32_t queue) {
         Life& life = lives_[queue];
@@ -180,7 +180,7 @@ private:
             ++statistics.requests;
             low = uint64_t{queue} << 18 | made.length << 25;
         } else if (life.mode == DMACE_DMA_MODE_RING) {
-            if (life.told >> kRingBits) return;  // one lap is enough
+            if (life.told >> kRingBits) return;  // one pass over the ring is enough
             const uint64_t words = 1 + random_.below(3), tag = life.told;
             const uint64_t at = life.base + kRing + 64 * life.told++;
             put64(at, 1 | uint64_t{1} << 8 | words << 12 | tag << 16);
@@ -210,7 +210,7 @@ private:
         while (cycles--) engine_.tick();
     }
 
-    // Posts with pauses, memory letting go of some of what it keeps now and then.
+    // Posts at random intervals; memory occasionally releases some withheld responses.
     void work(uint32_t queue, unsigned requests) {
         for (unsigned number = 0; number < requests; ++number) {
             while (lives_[queue].posted >= count(queue) + kRoom) {
@@ -247,7 +247,7 @@ private:
         lives_[queue].base = 0;
     }
 
-    // RESET; memory keeps what it keeps, unless that keeps the RESET from ending.
+    // RESET; memory withholds responses until the RESET cannot end without them.
     void reset_queue() {
         ++statistics.resets;
         const uint64_t watchdog = 16 * DMACE_DMA_QUEUES + random_.below(300);
@@ -288,7 +288,7 @@ private:
         engine_.memory.unstick();
     }
 
-    // Says when memory has nothing of the old life any more.
+    // QUIESCE must report the moment from which memory has no transfer of the old addresses.
     void quiesce(uint64_t old) {
         engine_.write(DMACE_DMA_QUIESCE_OFFSET, DMACE_DMA_QUIESCE_START_MASK);
         for (int left = 500; engine_.read(DMACE_DMA_QUIESCE_OFFSET) & DMACE_DMA_QUIESCE_BUSY_MASK; --left) {
@@ -300,7 +300,7 @@ private:
             finding("QUIESCE is not busy, though memory owes answers to a queue that was given up.");
     }
 
-    // `rst`, and then all that was asked for before.
+    // `rst`, and then all responses of earlier requests.
     void reset_all() {
         engine_.hold(true);
         engine_.tick();  // what is on the channels in this cycle is taken
@@ -333,7 +333,7 @@ private:
             finding(std::to_string(found) + " answers were unexpected, of " + std::to_string(expected_strays_) + " that were.");
     }
 
-    // Memory answers, and everything posted must end and be right.
+    // Memory releases all responses; all posted requests must complete correctly.
     void end_well() {
         engine_.memory.unstick();
         engine_.memory.release(1);
@@ -381,7 +381,7 @@ private:
             }
     }
 
-    // Memory answers all; then nothing is left, and every tag and slot works.
+    // Memory releases all responses; then nothing is in flight, and every tag and slot works.
     void finish() {
         if (!findings.empty()) return;
         engine_.memory.unstick();
@@ -403,7 +403,7 @@ private:
         lives_given_up_ = 0;
     }
 
-    static constexpr uint32_t kRoom = 4;  // words that every queue has room for
+    static constexpr uint32_t kRoom = 4;  // words that fit every queue
     EngineWith<Memory> engine_;
     Random random_{1};
     uint64_t seed_ = 0, life_count_ = 0, expected_strays_ = 0;

@@ -29,7 +29,7 @@ _SOURCES = ("traffic.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
 
 
 class HarnessFailed(UserError):
-    """The engine did something wrong under the harness, or the harness could not be run."""
+    """The engine failed a check of the harness, or the harness could not be run."""
 
     status = 1
 
@@ -37,7 +37,7 @@ class HarnessFailed(UserError):
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """A part of the memory: cycles from AR to the first R beat that it can give, from the last W beat to B, and beats
-    per cycle (0 for any number). ``limit`` and ``slow`` are what the engine is told in TARGET_LIMIT."""
+    per cycle (0 for any number). ``limit`` and ``slow`` are the values of TARGET_LIMIT."""
 
     read_latency: int = 100
     write_latency: int = 100
@@ -56,10 +56,10 @@ class Flow:
     size : int
         Bytes of each request.
     depth : int
-        Requests of a queue that are posted and not known to have ended, at most: SC in memory tells.
+        Most requests of a queue that are posted and not complete by SC in memory.
     waiting : int
-        Requests of a queue that are posted and whose first read is not on the bus, at most; 0 for any number. No GPU
-        sees that; it keeps queues full however deep they are, as a benchmark of the engine alone needs it.
+        Most requests of a queue that are posted and whose first read is not on the bus; 0 for any number. No GPU sees
+        that; it keeps queues of any depth full, as a benchmark of the engine alone needs.
     requests : int
         Per queue, then the flow ends; 0 for no end.
     start : int
@@ -71,7 +71,7 @@ class Flow:
     source_shift, destination_shift : int
         Bytes beyond alignment.
     random_shift : int
-        Both by chance instead, and less than so many bytes, for each request; at most 4096.
+        Both random instead, below this number of bytes, for each request; at most 4096.
     size_from : int
         Sizes by chance, from this to ``size``, half of them two beats at most beyond this; 0 for all of ``size``.
     across : int
@@ -79,14 +79,14 @@ class Flow:
     rate : float
         Requests per cycle of all queues together; 0 for as fast as they may.
     misbehaves : int
-        1: each request goes beyond its region; 2: each word is malformed; 3: the queue was never started. Nothing of it
-        moves, nobody waits for it, and it is posted for ever.
+        1: each request goes beyond its region; 2: each word is malformed; 3: the queue was never started. None of it
+        moves a byte, no thread waits for it, and the posting never ends.
     ring : int
-        Post by descriptor ring, with so many words in each descriptor, 1 to 3; 0 for native words.
+        Post by descriptor ring, with this number of words in each descriptor, 1 to 3; 0 for native words.
     records : int
-        1: each descriptor of the ring asks for a record.
+        1: each descriptor of the ring requests a record.
     target, limit, priority, weight : int
-        What the engine is told of each queue in QUEUE_CONFIG and QUEUE_LIMIT.
+        Fields of QUEUE_CONFIG and QUEUE_LIMIT, for each queue.
     """
 
     first: int = 0
@@ -136,11 +136,11 @@ class Harness:
         limit : int
             Cycles after which requests that have not ended are an error.
         out_of_order : bool
-            The memory answers bursts that are due in any order.
+            Responses that are due may come in any order.
         jitter : int
-            Up to so many cycles more for each burst.
+            Most additional cycles of a burst.
         stall : float
-            Probability that a channel of the memory pauses in a cycle.
+            Probability that a channel of the memory stalls in a cycle.
         plant : int
             Number, from 1, of the R beat in which the memory turns one bit around; 0 for none.
         registers : dict
@@ -188,9 +188,9 @@ def build_harness(config: DmaConfig, *, checked: bool = False,
     checked : bool
         With the protocol monitors on each bus, which stop the run; slower.
     status : callable or None
-        Receives ``(what, done, total)`` as the build goes on.
+        Receives ``(what, done, total)`` during the build.
     """
-    # Imported here, so that a wrong option is told without waiting for the hardware description.
+    # Imported here, so that a wrong option is reported without waiting for the hardware description.
     from hw.dma_engine.engine import DmaEngine
     from sim.cpp.clocked import ClockedInputs
     from sim.dma.checked import CheckedDma

@@ -22,22 +22,22 @@ constexpr uint32_t kDomain = 5;
 struct Flow {
     uint32_t first = 0, count = 1;
     uint32_t size = 64;
-    uint32_t depth = 1;        // at most so many posted and not known to have ended, per queue
+    uint32_t depth = 1;        // most requests of a queue that are posted and not seen complete
     uint64_t requests = 0;     // per queue; 0: until the end of the run
     uint64_t start = 0;        // cycles after the start of the run
     uint32_t burst = 1;        // words in one doorbell burst
     uint32_t source = 0, destination = 0;              // targets
     uint32_t source_shift = 0, destination_shift = 0;  // bytes beyond alignment
-    uint32_t random_shift = 0;  // both by chance, per request, less than so many bytes
+    uint32_t random_shift = 0;  // both random, per request, below this
     uint32_t size_from = 0;     // if not 0: sizes by chance, from this to `size`, half of them short
     uint32_t across = 0;        // 1: the middle of each source is at a multiple of 4 KiB
-    uint32_t waiting = 0;  // if not 0: at most so many posted whose first read is not on the bus yet
+    uint32_t waiting = 0;  // if not 0: most requests posted whose first read is not on the bus yet
     double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
     uint32_t target = 0, limit = 0, priority = 0, weight = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
     uint32_t flags = DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC;
-    uint32_t ring = 0;     // if not 0: by descriptor ring, so many words in a descriptor
+    uint32_t ring = 0;     // if not 0: by descriptor ring, with this number of words in a descriptor
     uint32_t records = 0;  // with a record for each descriptor
-    uint32_t misbehaves = 0;  // one of Misbehaviour: what is posted never moves a byte, and nobody waits for it
+    uint32_t misbehaves = 0;  // one of Misbehaviour: no posted word moves a byte, and no thread waits for it
 };
 
 enum Misbehaviour : uint32_t { kBehaves, kBounds, kMalformed, kNotStarted, kMisbehaviours };
@@ -49,7 +49,7 @@ struct Request {
     uint64_t posted = 0, issued = 0, done = 0, seen = 0;
 };
 
-// A completion word: what it has not told yet, and when its writes began whose answers are to come.
+// A completion word: completions not yet published, and the cycles in which its outstanding writes were issued.
 struct Word {
     std::deque<uint64_t> untold;  // when each request and all before it were written
     std::deque<uint64_t> issued;
@@ -64,7 +64,7 @@ struct Queue {
     std::deque<Request> open;                                        // those from `ended` on
     dmace_queue gpu = {};  // what its threads use
     dmace_ring ring = {};
-    std::deque<uint64_t> told;  // requests up to each doorbell of the ring that is on its way
+    std::deque<uint64_t> told;  // requests up to each doorbell of the ring in flight
     std::deque<uint64_t> ends;  // requests up to the last of each descriptor in the ring
     std::deque<uint64_t> record_ends;  // the same of those whose records are to come
     std::deque<uint64_t> owed_ends;    // and of those whose requests are to be written
@@ -89,7 +89,7 @@ public:
     Window window;
     bool measuring = false;
     std::vector<Request> finished;  // in the window, or of flows that end
-    std::vector<uint64_t> word_delays, record_delays;  // from the last write response to AW of the word that tells
+    std::vector<uint64_t> word_delays, record_delays;  // from the last write response to AW of the word that reports it
     std::vector<std::string> errors;
     uint64_t misbehaved = 0;  // words in the window
     uint64_t wrong_bytes = 0, checked_bytes = 0, checked_requests = 0;
@@ -117,7 +117,7 @@ public:
 
     void begin() { start_ = engine_.cycle; }
 
-    // What the threads do before a cycle.
+    // Actions of the threads before a cycle.
     void step() {
         for (Queue& queue : queues)
             if (queue.flow && !queue.flow->misbehaves) look(queue);
@@ -136,7 +136,7 @@ public:
         return true;
     }
 
-    // What is in flight at the end may have been written or not.
+    // Requests in flight at the end may have been written or not.
     void check_rest() {
         for (Queue& queue : queues) {
             if (!queue.flow) continue;
@@ -231,7 +231,7 @@ public:
     }
 
 private:
-    // A completion word is in memory: how long had the oldest request waited that it tells of?
+    // A completion word is in memory: the wait of the oldest request that it reports.
     void told(const WriteBurst& burst) {
         const uint64_t number = (burst.address - kWords) / 8;
         if (number / 2 >= queues.size()) return;
@@ -419,7 +419,7 @@ private:
         return dmace_copy_word(2 * queue.number, from, 2 * queue.number + 1, to, size, flow.flags);
     }
 
-    // A thread loads the queue's SC word, and if it has advanced, looks at the data.
+    // A thread loads the queue's SC word, and if it has advanced, checks the data.
     void look(Queue& queue) {
         const uint32_t next = static_cast<uint32_t>(queue.ended + 1);
         const uint64_t sc = dmace_try_sc(&queue.gpu, next, 1), rc = dmace_try_rc(&queue.gpu, next, 1);

@@ -34,7 +34,7 @@ class CheckedDma(wiring.Component):
                 connect(m, flipped(getattr(self, name)), getattr(engine, name))
         m.d.comb += self.irq.eq(engine.irq)
 
-        # Of one read ID as many bursts are in flight as a segment takes, or a ring has room for.
+        # Most bursts in flight per read ID: those of a segment, or those that a ring can buffer.
         m.submodules.m_axi_checker = m_axi = AxiChecker(
             engine.m_axi.signature, max_per_id=max(4, self.config.ring_depth), name="m_axi")
         m.submodules.s_axi_db_checker = s_axi_db = AxiChecker(engine.s_axi_db.signature, name="s_axi_db")

@@ -2,7 +2,7 @@
 """Random requests, good and bad, on the engine and on its model: the cocotb side of ``dmace compare dma``.
 
 A run consists of rounds. In a round every queue gets its share of requests, whose destinations overlap
-with nothing else that is under way; then everything is waited for and compared. Between the rounds stand
+with no other in flight; then everything is waited for and compared. Between the rounds stand
 sections that provoke what depends on time: a full queue, a disabled one, a reset, a response that does not
 come, a completion word that memory refuses.
 """
@@ -31,7 +31,7 @@ PATIENCE = 20_000
 
 
 class Stopped(Exception):
-    """There is a mismatch, and going on would only make more."""
+    """There is a mismatch, and continuing would only cause more."""
 
 
 class Comparison(Sections):
@@ -159,7 +159,7 @@ class Comparison(Sections):
             pass
 
     def _group(self, items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
-        """What goes out in one burst."""
+        """The items of one burst."""
         if items[0].part is not None:
             return items[:1], items[1:]
         most = self.rng.choice((1, 1, 1, 2, 4, 8))
@@ -176,7 +176,7 @@ class Comparison(Sections):
             await bench.store(queue, group[0].word.to_bytes()[first:first + length], offset=offset + first,
                               size=size)
             return
-        # Whether a request's bytes can be looked at is told per burst.
+        # `verifiable` holds for a whole burst.
         for item in group:
             if not item.verifiable:
                 break
@@ -193,7 +193,7 @@ class Comparison(Sections):
         return max(self.bench.poller.count(queue), self.bench.known[queue])
 
     def _has_room(self, queue: int, number: int) -> bool:
-        """Whether so many words, or descriptors, can be posted now."""
+        """Whether this number of words, or descriptors, can be posted now."""
         if queue in self.rings:
             return self.rings[queue].has_room(number, self._ended(queue))
         return self.model.queues[queue].posted - self._ended(queue) + number <= self.config.queue_depth
@@ -221,7 +221,7 @@ class Comparison(Sections):
         await self._rest(queue)
         if self.model.queues[queue].held is not None:
             if self.rng.random() < 0.01:
-                # What an error holds is nothing to the watchdog.
+                # The watchdog ignores requests held by an error.
                 await self.bench.wait(3 * WATCHDOG)
                 await self._rest(queue)
             await self.bench.command(queue, Command.CLEAR)

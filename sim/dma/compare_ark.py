@@ -34,7 +34,7 @@ class Home:
     domain: "Domain"
     #: Region of the queue's segment 0.
     base: int
-    #: Regions that nobody else writes.
+    #: Regions that no other queue writes.
     destinations: list[int]
     connection: int
     connection_base: int
@@ -62,7 +62,7 @@ class ArkQueues:
     async def lay_out(self, queue: int, domain: "Domain", numbers: list[int]) -> None:
         """Configure a queue and start it; takes region numbers from the list."""
         rng, bench = self.rng, self.bench
-        # The last connection belongs to nobody that may use it.
+        # The last connection belongs to no queue that may use it.
         connections = rng.sample(range(self.config.connections), self.config.connections - 1)
         taken = {home.connection for home in self.homes.values()}
         connection = next(number for number in connections if number not in taken)
@@ -89,7 +89,7 @@ class ArkQueues:
         return page + 8 * self.rng.randrange(2 * PAGE_BYTES // 8)
 
     def items(self, queue: int) -> list[Item]:
-        """Requests that may be under way together: no destination twice."""
+        """Requests that may be in flight together: no destination twice."""
         rng, home = self.rng, self.homes[queue]
         found = [Item(word) for number in rng.sample(home.destinations, rng.randint(1, len(home.destinations)))
                  if (word := self._copy(home, number)) is not None]
@@ -136,7 +136,7 @@ class ArkQueues:
         return Item(word)
 
     def clear(self, queue: int) -> None:
-        """What software does to flags that it has seen."""
+        """Software's update of flags that it has seen."""
         for array in self.homes[queue].arrays:
             self.bench.fill(array, bytes(ARRAY_BYTES))
 

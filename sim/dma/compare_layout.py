@@ -101,18 +101,18 @@ class MemoryLayout:
         """Limit the targets by chance, or not at all."""
         rng = self.rng
         for target in range(TARGETS):
-            # A limit of one beat blocks for good if one beat too many or too few is ever counted.
+            # With a limit of one beat, a single miscounted beat blocks permanently.
             beats = rng.choice((0, 1, rng.randint(2, 200)))
             await self.bench.driver.limit_target(target, beats=0 if lift else beats, slow=rng.random() < 0.3)
 
     def scheduling(self) -> dict[str, int]:
-        """When a queue's segments go; nothing that can be seen depends on it."""
+        """The order of a queue's segments; no observable result depends on it."""
         rng = self.rng
         return {"target": rng.randrange(TARGETS), "limit": rng.choice((0, 0, rng.randrange(self.config.window))),
                 "priority": rng.randrange(CLASSES), "weight": rng.randrange(1 << WEIGHT_WIDTH)}
 
     def page(self, length: int, multiple: int = PAGE_BYTES) -> int:
-        """Address of a page with room for ``length`` bytes, and a page of distance to everything else."""
+        """Address of a page for ``length`` bytes, at least a page from all others."""
         while True:
             base = self.rng.getrandbits(self.rng.choice((33, 36, 40, 48, 64))) & -multiple
             if base < PAGE_BYTES or base + length + PAGE_BYTES > 1 << 64:

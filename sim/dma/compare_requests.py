@@ -133,7 +133,7 @@ class RequestMaker(MemoryLayout):
         return None
 
     def good(self, queue: int, length: int | None = None) -> NativeWord | None:
-        """A copy that will succeed, or None where there is no room for its destination any more."""
+        """A copy that will succeed, or None where no free destination is left."""
         length = length or self.length()
         for size in (length, min(length, 300), 1):
             word = self._try(queue, size, lambda status, word: status is Status.OK
@@ -248,7 +248,7 @@ class RequestMaker(MemoryLayout):
         return Item(NativeWord(**fields)) if fields["src_offset"] >= 0 <= fields["dst_offset"] else None
 
     def items(self, queue: int) -> list[Item]:
-        """The next one or two things that a queue is to be given; none where there is no room."""
+        """The next one or two items for a queue; none where no free destination is left."""
         rng = self.rng
         if self.wanted:
             status = self.wanted.pop(0)

@@ -17,7 +17,7 @@ __all__ = ["RingPoster", "place_ring"]
 
 
 def place_ring(bench: "DmaTestbench", page: Callable[[int], int]) -> RingPlace:
-    """A :class:`RingPlace` of random size; ``page`` finds pages with room for so many bytes."""
+    """A :class:`RingPlace` of random size; ``page`` finds pages for a number of bytes."""
     size = bench.rng.randint(3, 6)
     place = RingPlace(base=page(PAGE_BYTES), size=size, records=page(PAGE_BYTES) if bench.rng.random() < 0.8 else None)
     if place.records is not None:
@@ -91,13 +91,13 @@ class RingPoster:
         return self.ring.free(ended) >= number
 
     async def post(self, descriptors: Sequence[bytes], *, verifiable: bool = True) -> None:
-        """Put descriptors into the ring and tell of them in one or several doorbells, some of them late."""
+        """Put descriptors into the ring and ring one or several doorbells, some of them delayed."""
         rng, bench = self.rng, self.bench
         told = self.ring.tail
         self.ring.write(*descriptors)
         options = {"size": rng.choice((2, 3)), "offset": 8 * rng.randrange(256)}
         if rng.random() < 0.3 and self.ring.tail - told > 1:
-            # One on the way, and later the same again.
+            # An intermediate tail, and later the same again.
             middle = rng.randrange(told + 1, self.ring.tail)
             await bench.ring(self.queue, middle, verifiable=verifiable, **options)
             await self.ring.tell(verifiable=verifiable, **options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections of ``dmace compare dma``: each provokes on one queue what depends on time."""
+"""Sections of ``dmace compare dma``: each provokes a timing-dependent case on one queue."""
 
 import random
 from collections.abc import Callable, Coroutine
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["WATCHDOG", "Section", "Sections"]
 
 Section = Callable[[int], Coroutine[Any, Any, None]]
-"""What is provoked on a queue."""
+"""A case that is provoked on a queue."""
 
 WATCHDOG = 3_000
 
@@ -61,7 +61,7 @@ class Sections:
             await self._post(queue, self._good(queue, length))
 
     def _good(self, queue: int, length: int | None = None) -> NativeWord:
-        """A request that will succeed; there is room for it, as destinations were just made free."""
+        """A request that will succeed: destinations were just freed."""
         word = self.make.good(queue, length)
         assert word is not None
         return word
@@ -167,7 +167,7 @@ class Sections:
         await self._rest(queue)
 
     async def _ring_fetch(self, queue: int) -> None:
-        """Descriptors that cannot be read, some of which are on their way with good ones."""
+        """Descriptors that cannot be read, some in flight together with good ones."""
         bench, ring = self.bench, self.rings[queue].ring
         await self._some(queue, 2, 700)
         await self._rest(queue)
@@ -202,11 +202,11 @@ class Sections:
 
     async def _time_out(self, queue: int) -> None:
         bench, model = self.bench, self.model
-        # Short, so that what waits for memory leaves room in the buffer for the other queue.
+        # Short, so that stalled data leaves free entries of the buffer to the other queue.
         word, other = self._good(queue, self.rng.randint(1, 200)), self._other(queue)
         # The one read in flight may not be that which memory never answers.
         side = self.rng.choice(("src", "dst")) if "single_read" not in self.ablation else "dst"
-        # What does not come counts for its target, and so for the other queue if that has the same.
+        # Outstanding data counts for its target, and so for the other queue if it has the same target.
         await self.make.limit_targets(lift=True)
         pieces = model.source(word) if side == "src" else model.destination(word)
         pages = [page for start, length in present(pieces)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine shows in simulation, compared with its golden model."""
+"""The engine's observable results in simulation, compared with its golden model."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -63,14 +63,14 @@ class Observer:
         self._popped: Counter[int] = Counter()
         #: Queue -> entries of the model's log that the engine's has come past.
         self._told: Counter[int] = Counter()
-        #: Queue -> the same, when the log had told everything.
+        #: Queue -> the same, when the log had reported everything.
         self._quiet: Counter[int] = Counter()
         self._lost = 0
         #: (queue, kind) -> index in the queue's history.
         self._places: defaultdict[tuple[int, str], int] = defaultdict(int)
         #: Queue -> words that were legal before its RESET.
         self._earlier: defaultdict[int, set[int]] = defaultdict(set)
-        #: Queue -> ended requests whose bytes have been looked at.
+        #: Queue -> ended requests whose bytes have been checked.
         self._verified: Counter[int] = Counter()
         #: (queue, number) of requests whose bytes are overwritten later.
         self._unverifiable: set[tuple[int, int]] = set()
@@ -82,7 +82,7 @@ class Observer:
             self.mismatches.append(sentence)
             self.dut._log.warning(sentence)
 
-    # What the hardware shows
+    # Observations of the hardware
 
     def _written(self, writes: Writes) -> None:
         for queue, kind, word in self.poller.take(writes):
@@ -93,7 +93,7 @@ class Observer:
         self.flags.take(writes)
 
     def _asked(self, kind: str, identifier: int, address: int, attributes: tuple[int, ...]) -> None:
-        """A burst goes where a region is, with the attributes of the region."""
+        """A burst must address a region and have its attributes."""
         word = identifier >> (self.config.axi_id_width - 1)
         expected = {(0, 0, 0)} if word else self.model.attributes(kind, address)
         if attributes not in expected:
@@ -161,7 +161,7 @@ class Observer:
         entries = [entry for entry in self.model.log if entry.queue == record.queue]
         self._popped[record.queue] += 1
         start, quiet = self._told[record.queue], self._quiet[record.queue]
-        # A queue's first failure has a place; of later ones some are only counted.
+        # A queue's first failure has a log entry; some of the later ones are only counted.
         end = start + 1 if start == quiet else len(entries)
         for index in range(start, min(end, len(entries))):
             if (entries[index].status, entries[index].count) == (record.status, record.count):
@@ -181,7 +181,7 @@ class Observer:
     # Comparing
 
     def difference(self, queue: int, state: QueueState) -> str | None:
-        """What is different between a :class:`QueueState` and the model, or None."""
+        """Differences between a :class:`QueueState` and the model, or None."""
         expected = self.model.state(queue)
         wrong = {name: (value, getattr(state, name)) for name, value in expected.items()
                  if getattr(state, name) != value}
@@ -214,10 +214,10 @@ class Observer:
         q = self.model.queues[queue]
         start = self.cycle
         while True:
-            # The words are cheap to look at, the registers are not.
+            # Words are cheap to read, registers are not.
             if self._words_missing(queue) is None or self.cycle - max(start, self._moved[queue]) > 256:
                 state = await self.state(queue)
-                # What has begun behind a failed request stays in flight until the queue is cleared.
+                # Segments issued behind a failed request stay in flight until the queue is cleared.
                 moving = state.in_flight and q.held is None and not self.memory.withheld
                 if self.difference(queue, state) is None and not moving and not self._words_missing(queue):
                     self.check_moved(queue, q.count, f"queue {queue} came to rest")
@@ -248,22 +248,22 @@ class Observer:
         return self.flags.missing(queue)
 
     async def wait_log(self, *, patience: int = 5_000) -> None:
-        """Wait until the hardware's log has told of every failure that the model's has, or counted it as lost."""
+        """Wait until the hardware's log has every failure of the model's log, or counted it as lost."""
         start = self.cycle
         while self.popped + self._lost < len(self.model.log):
             if self.cycle - start > patience:
-                self.mismatch(f"the error log told of {self.popped} failures and lost {self._lost} of "
+                self.mismatch(f"the error log has reported {self.popped} failures and lost {self._lost} of "
                               f"{len(self.model.log)}.")
                 return
             await self.wait(32)
             self._lost = await self.driver.lost()
         if self.popped + self._lost > len(self.model.log):
-            self.mismatch(f"the error log told of {self.popped} failures and lost {self._lost}, but there were "
+            self.mismatch(f"the error log has reported {self.popped} failures and lost {self._lost}, but there were "
                           f"{len(self.model.log)}.")
-        # There is room for a failure of each queue again.
+        # The log has an entry for a failure of each queue again.
         for queue, failures in Counter(entry.queue for entry in self.model.log).items():
             if self._told[queue] == self._quiet[queue] < failures:
-                self.mismatch(f"queue {queue} failed, and the error log does not tell.")
+                self.mismatch(f"queue {queue} failed, and the error log does not report it.")
             self._told[queue] = self._quiet[queue] = failures
 
     def check_memory(self) -> None:

@@ -132,7 +132,7 @@ class Mover:
         await self.bench.finish()
 
     async def _block(self, queue: int) -> None:
-        """A block of the GPU: post as long as the queue has room, then poll."""
+        """A block of the GPU: post while the queue has free entries, then poll."""
         bench, poller = self.bench, self.bench.poller
         mine = self.messages[queue::self.queues]
         posted, progress = 0, bench.cycle
@@ -153,7 +153,7 @@ class Mover:
                 progress = bench.cycle
             if poller.seen(queue, "rc").failed or bench.cycle - progress > PATIENCE:
                 state = await bench.state(queue)
-                bench.mismatch(f"queue {queue} does not go on: {state}.")
+                bench.mismatch(f"queue {queue} makes no progress: {state}.")
                 return
 
     def _word(self, queue: int, kind: str, word: CompletionWord) -> None:

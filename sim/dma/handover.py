@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``dmace soak handover`` runs: queues are reset while memory keeps answers back, and their memory changes hands.
+"""Checks of ``dmace soak handover``: queues are reset while memory withholds responses, and memory changes owners.
 
 ::
 
@@ -7,10 +7,11 @@
     result = run_handover(program, seed=1, runs=2000)
     assert not result["findings"]
 
-Each run has some lives of one queue, in native, ARK or ring mode, beside another that stays. Memory keeps back any
-number of the beats of a read, write responses, or all transfers of AR, AW or W from some moment on. A life ends with
-RESET, which may have to give up, with ``rst``, or well. After that not one byte may be stored at its addresses, QUIESCE
-must say when memory owes it no more answers, and what comes late after ``rst`` must be dropped and counted.
+Each run has some epochs of one queue, in native, ARK or ring mode, beside another that stays. Memory withholds any
+number of the beats of a read, write responses, or all transfers of AR, AW or W from some cycle on. An epoch ends with
+RESET, which may have to abandon responses, with ``rst``, or regularly. After that no byte may be stored at its
+addresses, QUIESCE must report when memory has no more outstanding responses, and delayed responses after ``rst`` must
+be dropped and counted.
 """
 
 import json
@@ -48,14 +49,14 @@ def build_handover(config: DmaConfig, *, status: Status | None = None) -> Progra
 def run_handover(program: Program, *, seed: int, runs: int, timeout: float = 3600) -> dict[str, Any]:
     """Run with the seeds from ``seed`` on, up to the first with a finding.
 
-    The result counts ``runs``, ``lives``, ``requests``, ``resets``, those that left something in flight (``given_up``)
-    and those that ended only when memory moved again (``late_ends``), lives that ``ended_well``, answers after ``rst``
-    that were dropped (``unexpected``); and has ``findings``, sentences.
+    Counts in the result: ``runs``, ``lives``, ``requests``, ``resets``, RESETs with abandoned responses
+    (``given_up``) and those ended only by memory that moved again (``late_ends``), epochs that ``ended_well``,
+    dropped responses after ``rst`` (``unexpected``); and ``findings``, sentences.
 
     Raises
     ------
     HarnessFailed
-        If the program did not come to its end.
+        If the program did not end.
     """
     command = [str(program.path), "--seed", str(seed), "--runs", str(runs)]
     try:

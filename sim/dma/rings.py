@@ -30,24 +30,24 @@ class DescriptorRing:
     def restart(self) -> None:
         """After RESET."""
         self.tail = 0
-        # Of each descriptor, the queue's requests up to its last.
+        # For each descriptor, the queue's requests up to its last.
         self._ends: list[int] = []
         self._read = 0
 
     def free(self, ended: int) -> int:
-        """Descriptors that may be written when so many requests of the queue have ended."""
+        """Descriptors that may be written when this number of the queue's requests have ended."""
         busy = sum(1 for end in self._ends[-self.place.entries:] if end > ended)
         return self.place.entries - busy
 
     def write(self, *descriptors: Descriptor | bytes) -> None:
-        """Put descriptors (or 64 bytes each) behind the tail, which the engine is not told of yet."""
+        """Put descriptors (or 64 bytes each) behind the tail, which is not yet in the doorbell."""
         for descriptor in descriptors:
             data = descriptor if isinstance(descriptor, bytes) else descriptor.to_bytes()
             self.bench.fill(self.place.base + self.tail % self.place.entries * DESCRIPTOR_BYTES, data)
             self.tail += 1
 
     async def tell(self, **options: Any) -> bool:
-        """Tell the engine of the tail; returns whether that was accepted."""
+        """Store the tail to the doorbell; returns whether it was accepted."""
         accepted: bool = await self.bench.ring(self.queue, self.tail, **options)
         self._ends += [self.bench.model.queues[self.queue].posted] * (self.tail - len(self._ends))
         return accepted

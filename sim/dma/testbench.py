@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An engine in simulation beside its golden model: everything is done to both, and every difference is told.
+"""An engine in simulation beside its golden model: everything is done to both, and every difference is reported.
 
 Differences are collected in ``mismatches`` as sentences; :meth:`DmaTestbench.finish` compares what is left.
 """
@@ -29,7 +29,7 @@ __all__ = ["DmaTestbench"]
 
 PERIOD_NS = 4
 WORDS_PATIENCE = 5_000
-# What cocotbext-axi uses of cocotb is on its way out; the version of cocotb is pinned.
+# cocotbext-axi uses deprecated parts of cocotb; the version of cocotb is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 _TRACE = bool(os.environ.get("DMACE_TRACE"))
 
@@ -61,7 +61,7 @@ class DmaTestbench(Observer):
     config : :class:`DmaConfig`
         Its sizes.
     seed : int
-        Of everything random.
+        Random seed.
     latency : int or (int, int)
         Of the memory, see :class:`sim.memory.Memory`.
     stalls : str
@@ -106,7 +106,7 @@ class DmaTestbench(Observer):
         await ClockCycles(self.dut.clk, cycles)
 
     async def until(self, event: Event, cycles: int) -> None:
-        """Wait for an event, but not for more than so many cycles."""
+        """Wait for an event, for a limited number of cycles."""
         await First(event.wait(), ClockCycles(self.dut.clk, cycles))
 
     def trace(self, text: str) -> None:
@@ -114,7 +114,7 @@ class DmaTestbench(Observer):
         if _TRACE:
             self.dut._log.info(f"cycle {self.cycle}: {text}")
 
-    # What is done to both
+    # Actions on both
 
     def fill(self, address: int, data: bytes) -> None:
         """Put bytes into memory."""
@@ -159,7 +159,7 @@ class DmaTestbench(Observer):
             self.known.pop(queue, None)
             self._unverifiable = {entry for entry in self._unverifiable if entry[0] != queue}
         elif command is Command.START and self.model.queues[queue].count == 0:
-            # A word on its way when the queue was reset has been written since.
+            # A word in flight at the queue's RESET has been written since.
             self.poller.forget(queue)
         self.model.command(queue, command)
         self.trace(f"{command.name} to queue {queue}; model: {self.model.state(queue)}")
@@ -184,7 +184,7 @@ class DmaTestbench(Observer):
     async def post(self, queue: int, *words: NativeWord | int, offset: int = 0, verifiable: bool = True) -> bool:
         """Store one or several words to a queue in one burst; returns whether all were accepted.
 
-        The bytes of each request are looked at as soon as a completion word says that they are there,
+        The bytes of each request are checked as soon as a completion word reports them,
         unless ``verifiable`` is false, which it must be if a later request may overwrite them.
         """
         packed = [word.pack() if isinstance(word, NativeWord) else word for word in words]
@@ -192,7 +192,7 @@ class DmaTestbench(Observer):
         return await self.store(queue, data, offset=offset, verifiable=verifiable)
 
     async def ring(self, queue: int, tail: int, *, verifiable: bool = True, size: int = 3, offset: int = 0) -> bool:
-        """Tell a queue's descriptor ring of a new tail; returns whether that was accepted."""
+        """Store a new tail to a queue's descriptor ring; returns whether it was accepted."""
         return await self.store(queue, (tail % (1 << 32)).to_bytes(1 << size, "little"), size=size, offset=offset,
                                 verifiable=verifiable)
 

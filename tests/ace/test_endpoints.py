@@ -297,8 +297,8 @@ def test_counts_wrap():
     ((4, 4), {"memory": [Memory()]}, "A torus of 16 ranks must have as many memories, not 1."),
     ((4,), {"link": Link(latency=0)}, "The latency of a link must be from 1 to 100,000 cycles, not 0."),
     ((4,), {"link": Link(bytes_per_cycle=-1)}, "The bandwidth of a link must not be negative, but is -1."),
-    ((4,), {"memory": Memory(stall=1)}, "The probability of a pause must be at least 0 and less than 1, not 1."),
-    ((4,), {"threads": 0}, "There must be a thread at least, not 0."),
+    ((4,), {"memory": Memory(stall=1)}, "The probability of a stall must be at least 0 and less than 1, not 1."),
+    ((4,), {"threads": 0}, "There must be at least one thread, not 0."),
 ])
 def test_wrong_options(shape, options, sentence):
     with pytest.raises(UserError) as caught:

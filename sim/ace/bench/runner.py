@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All-reduces on a cluster of their own, checked and counted."""
+"""All-reduces on a new cluster each, with checked results and counters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -27,7 +27,7 @@ __all__ = ["MEMORY_LATENCY", "Bench", "Found", "differences"]
 MEMORY_LATENCY = 100
 
 _WORD_BYTES = 8
-"""Of the completion word, which the memory counts and ``COUNT_WRITE_BYTES`` does not."""
+"""Bytes of the completion word: the memory counts them, ``COUNT_WRITE_BYTES`` does not."""
 
 
 class Found(TypedDict):
@@ -57,7 +57,7 @@ class Bench:
         Add in rank order.
     seed : int
     tell : callable
-        Receives the cycle of the run that is under way.
+        Receives the cycle of the current run.
 
     Attributes
     ----------
@@ -105,14 +105,14 @@ class Bench:
                  "links": outcome.statistics["links"]}
         if log is not None:
             found["timeline"] = busy(config, shape, log.packets, self.link_rate, log.begin, outcome.cycles)
-        # What is sent again is counted by links alone.
+        # Only the links count retransmissions.
         if not faults and (wrong := differences(config, found)):
             raise ClusterFailed(wrong[0])
         return found
 
     def cluster(self, shape: Sequence[int], communicators: Sequence[Communicator], *,
                 faults: Faults | None = None) -> Cluster:
-        """A cluster of its own."""
+        """A new cluster."""
         link = Link(latency=self.link_latency, bytes_per_cycle=self.link_rate * self.config.beat_bytes)
         memory = Memory(read_latency=MEMORY_LATENCY, write_latency=MEMORY_LATENCY)
         return Cluster(self.config, shape, communicators=communicators, link=link, memory=memory, seed=self.seed,
@@ -126,7 +126,7 @@ class Bench:
         return [rng.standard_normal(size // 4, np.float32).view(np.uint32) for _ in range(ranks)]
 
     def _limit(self, shape: Sequence[int], size: int) -> int:
-        """Cycles that one FSM with chunks one after the other would not need."""
+        """Cycles that overlapping saves against one FSM with consecutive chunks."""
         chunks = 2 + size // self.config.chunk_bytes
         waits = chunks * (hops(shape) + 2) * (2 * self.link_latency + 1000)
         return 100_000 + waits + int(10 * sum(self.bound(shape, size)))
@@ -150,7 +150,7 @@ class Bench:
 
 
 def differences(config: AceConfig, found: Mapping[str, Any] | Found) -> list[str]:
-    """Sentences on what the accelerator's counters and those of memories and links do not agree on."""
+    """A sentence for each counter of the accelerator that differs from those of memories and links."""
     sentences: list[str] = []
     payloads = {(link["rank"], link["port"]): link["payload_bytes"] for link in found["links"]}
     headers = sum(link["header_bytes"] for link in found["links"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the DMA engine's benchmark measures, a file per group of cases.
+"""Benchmarks of the DMA engine, a file per group of cases.
 
 Each group has ``cases(bench, sizes, latencies)``, which yields ``(key, note, case)``: what ``case()`` returns is
 appended to the result's list ``key``; and ``show(result, console)``, which prints its part of the result. To measure
@@ -18,7 +18,7 @@ __all__ = ["GROUPS", "UNALIGNED", "Bench", "Group", "measure", "plan"]
 
 
 class Group(Protocol):
-    """What the module of a group has."""
+    """Contents of a group's module."""
 
     __name__: str
 

@@ -54,7 +54,7 @@ def _behind(bench: Bench, latency: int, large: int, small: int = 64) -> Row:
 
 
 def _load(bench: Bench, latency: int, share: float, size: int = _LOAD_BYTES) -> Row:
-    """Latency where requests come evenly and ask for ``share`` of the bus."""
+    """Latency where requests come evenly and offer ``share`` of the bus as load."""
     flow = bench.flow(size, count=bench.queues, depth=bench.config.queue_depth,
                       rate=share * bench.config.beat_bytes / size)
     result = bench.run([flow], latency, warmup=bench.steady(latency), window=20000)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine under the fast harness, as all groups of cases use it.
 
-The memory answers L cycles after AR and L cycles after the last W beat, never pauses and has any bandwidth, as for the
-peers in ``peers.py``. Every run checks every byte.
+The memory answers L cycles after AR and L cycles after the last W beat, never stalls and has unlimited bandwidth, as do
+the peers in ``peers.py``. Every run checks every byte.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from sim.cpp import Flow, Harness, Target
 __all__ = ["UNALIGNED", "Bench", "Case", "Row"]
 
 Row = dict[str, Any]
-"""What was measured, by name, as it becomes JSON."""
+"""Measurements by name, as they become JSON."""
 
 Case = tuple[str, str, Callable[[], Row]]
 """Name of a list of rows, what to say meanwhile, and what makes the row."""
@@ -32,7 +32,7 @@ class Bench:
     queues : int
         Queues that are posted to, where a measurement does not say otherwise.
     seed : int
-        Of all that is random.
+        Random seed.
     shifts : (int, int)
         Bytes by which source and destination miss alignment.
 
@@ -48,11 +48,11 @@ class Bench:
         self.cycles, self.seconds = 0, 0.0
 
     def run(self, flows: Sequence[Flow], latency: int, **options: Any) -> Row:
-        """What the harness measured, with a memory of this latency."""
+        """Measurements with a memory of this latency."""
         return self.run_on(flows, [Target(read_latency=latency, write_latency=latency)], **options)
 
     def run_on(self, flows: Sequence[Flow], targets: Sequence[Target], **options: Any) -> Row:
-        """What the harness measured, with these memories."""
+        """Measurements with these memories."""
         result = self.harness.run(flows, targets, seed=self.seed, **options)
         self.cycles += result["cycles"]
         self.seconds += result["seconds"]
@@ -62,7 +62,7 @@ class Bench:
         return Flow(size=size, source_shift=self.shifts[0], destination_shift=self.shifts[1], **options)
 
     def full(self, size: int, latency: int, count: int, window: int | None = None) -> Flow:
-        """Requests enough that no queue ever runs empty, in the engine and on the way; its window may be another."""
+        """Requests enough that no queue runs empty, neither in the engine nor in flight; its window may differ."""
         config = self.config
         window = window or config.window
         waiting = 2 if size >= 8192 else min(config.queue_depth, 32)

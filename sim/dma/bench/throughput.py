@@ -50,8 +50,8 @@ def _thread_depth(bench: Bench, size: int, latency: int) -> int:
 def show(result: Row, console: Console) -> None:
     shift = f", {result['source_shift']} and {result['destination_shift']} bytes off" if result["source_shift"] else ""
     table = Table(title=f"DMA engine {result['config']}, {result['data_width']} bit, {result['queues']} queues{shift}",
-                  caption="Queues full, with the longest cycles from a request's end to AW of the word that tells; and "
-                          "threads that wait for SC before they post more, cycles from doorbell to SC")
+                  caption="Queues full, with the longest cycles from a request's end to AW of its completion word; "
+                          "and threads that wait for SC before they post more, cycles from doorbell to SC")
     for name in ("latency", "size", "bus share", "R share", "requests/cycle", "word after", "by SC: share", "p50",
                  "p99"):
         table.add_column(name, justify="right")

@@ -121,7 +121,7 @@ def test_wrong_spec(text, sentence):
 
 
 @pytest.mark.parametrize(("cut", "sentence"), [
-    (Cut(9, 0, 1), "There is no rank 9 among 4, so no link of it can be down."),
+    (Cut(9, 0, 1), "There is no rank 9 among 4, so none of its links can be down."),
     (Cut(0, 3, 1), "There is no link in dimension 1 of a torus of 4, so none can be down."),
 ])
 def test_cuts_that_cannot_be(cut, sentence):
