@@ -118,7 +118,7 @@ class Bench:
         launched = self.launch(segment, self.chance(stalls.launch), stalls.whole)
         arriving = self.arrive(self.chance(stalls.beat))
         self.offer(stalls)
-        self.lookups(arriving)
+        self.lookups()
         self.compare(self.chance(stalls.steps), self.chance(stalls.aw))
         await self.ctx.tick()
         if arriving:
@@ -147,7 +147,6 @@ class Bench:
             segment.queue, segment.epoch, segment.qos = rng.randrange(4), rng.randrange(4), rng.randrange(16)
             segment.whole = self.chance(whole)
         self.set(dut.launch.read, launched)
-        # A signal has a tag, too, but its launch is none to write.
         self.set(dut.launch.signal, not launched and rng.randrange(2))
         payload = self.launches.pack({"tag": segment.tag} | {
             f"segment.{name}": value for name, value in segment.fields().items()}) if launched else (
@@ -187,7 +186,7 @@ class Bench:
         # It may be high for a word that is not on the stream yet.
         self.set(dut.words.urgent, self.urgent if self.word else rng.randrange(2))
 
-    def lookups(self, arriving):
+    def lookups(self):
         """Answer the sequencer's look-ups; a link and a tail change in the cycle after the beat's."""
         ctx, slots = self.ctx, self.dut.slots
         self.set(slots.head, self.heads[ctx.get(slots.head_tag)])
