@@ -11,8 +11,9 @@ from amaranth.lib.wiring import Out
 from hw.common.regions import RegionEntry
 from hw.common.sizes import ADDR_WIDTH
 
-from .config import CLASSES, TARGETS
-from .layouts import ArkSettings, Connection, PageEntry, QueueSettings, RingSettings
+from .config import TARGETS
+from .layouts import ArkSettings, Connection, PageEntry, RingSettings, queue_settings_layout
+from .queue_settings import QUEUE_SETTINGS
 
 __all__ = ["AblationSignature", "ConnectionWriteSignature", "PageWriteSignature", "QueueStatesSignature",
            "QueueWriteSignature", "RegionWriteSignature", "TargetSettingsSignature"]
@@ -24,22 +25,19 @@ class QueueWriteSignature(wiring.Signature):
     Members
     -------
     valid : ``Out(1)``, queue : ``Out``
-    settings : ``Out(QueueSettings)``
-    priority : ``Out(range(CLASSES))``
-        The queue's class; the highest goes first.
-    limit : ``Out``
-        Limit of the queue's segments in flight; 0 for its whole window.
-    sc_addr, rc_addr : ``Out(ADDR_WIDTH)``
-        Addresses of its completion words (in ARK mode, ``sc_addr`` is that of the sender's array); multiples of 8.
+    settings : ``Out(queue_settings_layout)``
+    priority, limit, sc_addr, rc_addr : ``Out``
+        One member for each setting of :data:`~.queue_settings.QUEUE_SETTINGS` that is not part of a struct. In ARK
+        mode, ``sc_addr`` is the address of the sender's array.
     ring : ``Out(RingSettings)``, ark : ``Out(ArkSettings)``
         Of an extended queue; ignored for others.
     """
 
     def __init__(self, config):
         super().__init__({
-            "valid": Out(1), "queue": Out(config.queue_bits), "settings": Out(QueueSettings),
-            "priority": Out(range(CLASSES)), "limit": Out(config.place_bits),
-            "sc_addr": Out(ADDR_WIDTH), "rc_addr": Out(ADDR_WIDTH),
+            "valid": Out(1), "queue": Out(config.queue_bits),
+            "settings": Out(queue_settings_layout(config)),
+            **{setting.member: Out(setting.bits(config)) for setting in QUEUE_SETTINGS if "." not in setting.member},
             "ring": Out(RingSettings), "ark": Out(ArkSettings),
         })
 

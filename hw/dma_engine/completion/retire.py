@@ -25,9 +25,9 @@ from hw.dma_engine.layouts import (
     EndFlags,
     InfoLayout,
     OpKind,
-    QueueSettings,
     done_layout,
     op_layout,
+    queue_settings_layout,
 )
 from hw.dma_engine.strobes import (
     DoneSignature,
@@ -254,8 +254,8 @@ class Retire(wiring.Component):
         # -- Stage 3: counters, what to publish, what to log.
         three = Signal(data.StructLayout({
             "ok": 1, "fail": 1, "event": 1, "clear": 1, "reset": 1, "counts": 1,
-            "queue": config.queue_bits, "end": EndFlags, "status": STATUS_WIDTH, "settings": QueueSettings,
-            "notice": 1, "info": InfoLayout,
+            "queue": config.queue_bits, "end": EndFlags, "status": STATUS_WIDTH,
+            "settings": queue_settings_layout(config), "notice": 1, "info": InfoLayout,
         }))
         tells, notice = Signal(), self.notice.payload
         m.d.comb += [

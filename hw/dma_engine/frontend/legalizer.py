@@ -31,7 +31,7 @@ from hw.dma_engine.layouts import (
     STATUS_WIDTH,
     Check,
     EndFlags,
-    QueueSettings,
+    queue_settings_layout,
     segment_layout,
 )
 from hw.dma_engine.strobes import ScheduledSignature
@@ -81,7 +81,7 @@ class Legalizer(wiring.Component):
     -------
     scheduled : ``In(ScheduledSignature)``
         A segment, together with its regions' entries and its queue's settings.
-    regions : ``In(RegionEntriesSignature)``, settings : ``In(QueueSettings)``
+    regions : ``In(RegionEntriesSignature)``, settings : ``In(queue_settings_layout)``
     pages : ``Out(PageLookupSignature)``
     o : ``Out(stream.Signature(segment_layout))``, issued : ``Out(1)``
         Checked segments; one leaves.
@@ -92,7 +92,7 @@ class Legalizer(wiring.Component):
         self.config = config
         super().__init__({
             "scheduled": In(ScheduledSignature(config)),
-            "regions": In(RegionEntriesSignature()), "settings": In(QueueSettings),
+            "regions": In(RegionEntriesSignature()), "settings": In(queue_settings_layout(config)),
             "pages": Out(PageLookupSignature()),
             "o": Out(stream.Signature(segment_layout(config))), "issued": Out(1),
             "abort": Out(AbortSignature(config)), "entered": Out(EnteredSignature(config)),

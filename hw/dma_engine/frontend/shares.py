@@ -19,7 +19,7 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.dma_engine.config import CLASSES
 from hw.dma_engine.configuration import QueueWriteSignature
-from hw.dma_engine.layouts import QueueSettings
+from hw.dma_engine.layouts import queue_settings_layout
 from hw.dma_engine.strobes import ScheduledSignature
 from hw.dma_engine.words import QueueMode
 
@@ -62,7 +62,7 @@ class Shares(wiring.Component):
     configure : ``In(QueueWriteSignature)``
         A queue's class.
     scheduler : ``In(SharesPortSignature)``
-    scheduled : ``In(ScheduledSignature)``, settings : ``In(QueueSettings)``
+    scheduled : ``In(ScheduledSignature)``, settings : ``In(queue_settings_layout)``
         The segment to charge to its queue, and the queue's settings: a weight of 0 counts as 1.
     """
 
@@ -72,7 +72,7 @@ class Shares(wiring.Component):
             "init": In(SweepSignature(config)),
             "configure": In(QueueWriteSignature(config)),
             "scheduler": In(SharesPortSignature(config)),
-            "scheduled": In(ScheduledSignature(config)), "settings": In(QueueSettings),
+            "scheduled": In(ScheduledSignature(config)), "settings": In(queue_settings_layout(config)),
         })
 
     def elaborate(self, platform):
