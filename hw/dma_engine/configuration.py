@@ -11,7 +11,7 @@ from amaranth.lib.wiring import Out
 from hw.common.regions import RegionEntry
 from hw.common.sizes import ADDR_WIDTH
 
-from .config import TARGETS
+from .config import TARGETS, DmaConfig
 from .layouts import ArkSettings, Connection, PageEntry, RingSettings, queue_settings_layout
 from .queue_settings import QUEUE_SETTINGS
 
@@ -33,7 +33,7 @@ class QueueWriteSignature(wiring.Signature):
         Of an extended queue; ignored for others.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({
             "valid": Out(1), "queue": Out(config.queue_bits),
             "settings": Out(queue_settings_layout(config)),
@@ -45,21 +45,21 @@ class QueueWriteSignature(wiring.Signature):
 class RegionWriteSignature(wiring.Signature):
     """Software commits an entry of the region table. A lookup in the same cycle still reads the old entry."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "region": Out(config.region_bits), "entry": Out(RegionEntry)})
 
 
 class PageWriteSignature(wiring.Signature):
     """Software commits an entry of the page table. Segments looked up earlier may be in flight to the old frame."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "page": Out(config.page_bits), "entry": Out(PageEntry)})
 
 
 class ConnectionWriteSignature(wiring.Signature):
     """Software commits an entry of the connection table; ``rc_addr`` is the receiver's flag array, a multiple of 8."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "connection": Out(config.connection_bits), "entry": Out(Connection),
                           "rc_addr": Out(ADDR_WIDTH)})
 
@@ -69,7 +69,7 @@ class TargetSettingsSignature(wiring.Signature):
     its read data.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"limit": Out(config.load_width).array(TARGETS), "slow": Out(TARGETS)})
 
 
@@ -84,7 +84,7 @@ class AblationSignature(wiring.Signature):
         Do not retire from a queue while one of its completion words is to be written.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"single_read": Out(1), "every_word": Out(1)})
 
 
@@ -101,5 +101,5 @@ class QueueStatesSignature(wiring.Signature):
         Queues being reset: their errors are dropped, and their rings discard their state.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({name: Out(config.queues) for name in ("enabled", "running", "resetting")})

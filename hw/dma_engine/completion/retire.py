@@ -16,6 +16,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.layouts import CompletionLayout
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import AblationSignature, QueueStatesSignature
 from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.frontend.settings import SettingsLookupSignature
@@ -49,14 +50,14 @@ __all__ = ["HeadLookupSignature", "Retire", "RetirementLookupSignature"]
 class HeadLookupSignature(wiring.Signature):
     """The scheduler looks up a queue's oldest segment that has not retired; combinational."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "head": In(config.index_width)})
 
 
 class RetirementLookupSignature(wiring.Signature):
     """Software and the scanner look up a queue's oldest segment and its completion word; combinational."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "head": In(config.index_width),
                           "word": In(CompletionLayout)})
 
@@ -94,7 +95,7 @@ class Retire(wiring.Component):
     publish : ``Out(PublishSignature)``, outcome : ``Out(OutcomeSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -15,7 +15,7 @@ from hw.common.doorbell import is_extended
 from hw.common.layouts import CompletionLayout
 from hw.common.sizes import SMALL_PAGE_BITS
 from hw.common.sweep import SweepSignature
-from hw.dma_engine.config import TARGETS
+from hw.dma_engine.config import TARGETS, DmaConfig
 from hw.dma_engine.configuration import (
     AblationSignature,
     ConnectionWriteSignature,
@@ -73,7 +73,7 @@ class FrontPanel(wiring.Component):
         Registered.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -25,7 +25,7 @@ from hw.common.sizes import (
     PAGE_ID_WIDTH,
     SMALL_PAGE_BITS,
 )
-from hw.dma_engine.config import LENGTH_WIDTH, TARGETS
+from hw.dma_engine.config import LENGTH_WIDTH, TARGETS, DmaConfig
 from hw.dma_engine.layouts import (
     EPOCH_WIDTH,
     STATUS_WIDTH,
@@ -47,7 +47,7 @@ __all__ = ["AbortSignature", "EnteredSignature", "Legalizer", "RegionEntriesSign
 class RegionEntriesSignature(wiring.Signature):
     """The entries of a segment's two regions, read from the region table in the segment's cycle."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"src": Out(RegionEntry), "dst": Out(RegionEntry)})
 
 
@@ -55,14 +55,14 @@ class AbortSignature(wiring.Signature):
     """A segment of this queue and generation failed its checks: the scheduler ends its request with the next
     segment."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "lap": Out(1)})
 
 
 class EnteredSignature(wiring.Signature):
     """A segment has entered the pipeline; it will return with this size in bytes, less one, and this target."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "size": Out(config.segment_bits), "target": Out(range(TARGETS))})
 
 
@@ -88,7 +88,7 @@ class Legalizer(wiring.Component):
     abort : ``Out(AbortSignature)``, entered : ``Out(EnteredSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "scheduled": In(ScheduledSignature(config)),

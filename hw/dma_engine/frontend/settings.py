@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueWriteSignature
 from hw.dma_engine.layouts import queue_settings_layout
 from hw.dma_engine.queue_settings import QUEUE_SETTINGS
@@ -22,7 +23,7 @@ __all__ = ["QueueSettingsTable", "SettingsLookupSignature"]
 class SettingsLookupSignature(wiring.Signature):
     """The settings of a queue, combinational from ``queue`` to ``settings``."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "settings": In(queue_settings_layout(config))})
 
 
@@ -43,7 +44,7 @@ class QueueSettingsTable(wiring.Component):
         For retirement.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
