@@ -15,6 +15,7 @@ from hw.ace import config as ace_config  # noqa: E402
 from hw.ace import registers as ace_registers  # noqa: E402
 from hw.ace import words_page  # noqa: E402
 from hw.dma_engine import config as dma_config  # noqa: E402
+from hw.dma_engine import queue_settings_page  # noqa: E402
 from hw.dma_engine import registers as dma_registers  # noqa: E402
 from hw.endpoint import config as endpoint_config  # noqa: E402
 from hw.endpoint import registers as endpoint_registers  # noqa: E402
@@ -27,6 +28,7 @@ def pages() -> dict[str, str]:
     """File name -> text of every generated page."""
     return {
         "dma_engine_registers.md": HEAD + to_markdown(dma_registers.register_map(dma_config.BASE)),
+        "dma_engine_queue_settings.md": HEAD + queue_settings_page.page(dma_config.BASE),
         "ace_registers.md": HEAD + to_markdown(ace_registers.register_map(ace_config.BASE)),
         "endpoint_registers.md": HEAD + to_markdown(endpoint_registers.register_map(endpoint_config.BASE)),
         "ace_words.md": HEAD + words_page.page(ace_config.BASE),

@@ -44,12 +44,14 @@ SHARED = {
     "hw.dma_engine.timing": {"hw.common.timing"},
     "hw.dma_engine.config": {"hw.common.sizes", "hw.dma_engine.timing"},
     "hw.dma_engine.words": {"hw.common.sizes", "hw.common.words", "hw.dma_engine.config"},
-    "hw.dma_engine.registers": {"hw.common.sizes", "hw.dma_engine.config", "hw.dma_engine.words", "hw.regs"},
+    "hw.dma_engine.queue_settings": {"hw.common.sizes", "hw.dma_engine.config", "hw.dma_engine.words"},
+    "hw.dma_engine.registers": {"hw.common.sizes", "hw.dma_engine.config", "hw.dma_engine.queue_settings",
+                                "hw.dma_engine.words", "hw.regs"},
     "hw.dma_engine.header": {"hw.common.c_header", "hw.common.sizes", "hw.common.words", "hw.dma_engine.config",
                              "hw.dma_engine.descriptors", "hw.dma_engine.words", "hw.dma_engine.registers", "hw.regs"},
     "hw.dma_engine.descriptors": {"hw.common.sizes", "hw.common.words", "hw.dma_engine.config", "hw.dma_engine.words"},
     "hw.dma_engine.model": {"hw.common.sizes", "hw.common.words", "hw.dma_engine.config", "hw.dma_engine.descriptors",
-                            "hw.dma_engine.words"},
+                            "hw.dma_engine.queue_settings", "hw.dma_engine.words"},
     "hw.ace.collectives": set(),
     "hw.ace.timing": {"hw.common.timing"},
     "hw.ace.config": {"hw.ace.collectives", "hw.common.sizes", "hw.ace.timing"},
@@ -148,8 +150,8 @@ def test_what_software_shares_has_no_gateware():
 
 def test_software_does_without_amaranth():
     modules = [f"hw.{name}" for name in (
-        "dma_engine.config", "dma_engine.words", "dma_engine.model", "ace.collectives", "ace.model",
-        "ace.numerics.formats", "ace.programs.schedule")]
+        "dma_engine.config", "dma_engine.queue_settings", "dma_engine.words", "dma_engine.model",
+        "ace.collectives", "ace.model", "ace.numerics.formats", "ace.programs.schedule")]
     code = f"import sys, {', '.join(modules)}; sys.exit('amaranth' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 

@@ -5,6 +5,7 @@ The names and bits come from the register map. Nothing here knows about simulati
 :class:`dmace.drivers.registers.Bus`.
 """
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -12,8 +13,10 @@ from dmace.drivers.registers import Bus, Lock, RegisterDriver
 from hw.common.sizes import PAGE_BYTES, SMALL_PAGE_BITS
 from hw.dma_engine.config import HISTOGRAM_BINS, DmaConfig
 from hw.dma_engine.descriptors import RingPlace
+from hw.dma_engine.queue_settings import QUEUE_REGISTERS, Setter, check_queue_settings, setting_fields
 from hw.dma_engine.registers import register_map
 from hw.dma_engine.words import Command, QueueMode, Status
+from hw.regs import REGISTER_WIDTH
 
 __all__ = ["DmaDriver", "LogRecord", "QueueCounters", "QueueState"]
 
@@ -110,32 +113,48 @@ class DmaDriver(RegisterDriver):
             await self.write("CONNECTION_CONFIG", base=base, domain=domain, valid=int(valid))
             await self.write("CONNECTION_COMMIT", connection=number)
 
-    async def configure_queue(self, queue: int, *, domain: int = 0, sc: int | None = None, rc: int | None = None,
-                              skip_errors: bool = False, target: int = 0, limit: int = 0, priority: int = 0,
-                              weight: int = 0, ark: int | None = None, ring: RingPlace | None = None) -> None:
-        """Give a queue its domain, the addresses of its completion words (None for no such word), its target, the most
-        segments that it may have in flight (0 for its window), its class, its weight, and the ring that drives it, if
-        one does, as a :class:`RingPlace`.
+    async def configure_queue(self, queue: int, *, sc: int | None = None, rc: int | None = None, ark: int | None = None,
+                              ring: RingPlace | None = None, **settings: int) -> None:
+        """Configure a queue.
 
-        With ``ark``, the region of its segment 0, it is in ARK mode, and ``sc`` the address of its SC array.
+        Parameters
+        ----------
+        sc, rc : int or None
+            Addresses of its completion words, None for no such word. With ``ark``, ``sc`` is the address of its SC
+            array.
+        ark : int or None
+            The region of its segment 0: the queue is in ARK mode.
+        ring : :class:`RingPlace` or None
+            The descriptor ring that drives it.
+        settings
+            Those of :data:`~hw.dma_engine.queue_settings.QUEUE_SETTINGS` with a keyword, for instance ``domain``,
+            ``skip_errors``, ``target``, ``limit``, ``priority`` and ``weight``. A setting that is not given has its
+            reset value.
         """
-        mode = QueueMode.NATIVE
+        mode = QueueMode.RING if ring is not None else QueueMode.ARK if ark is not None else QueueMode.NATIVE
+        values = check_queue_settings(self.config, settings) | {
+            "sc": sc or 0, "sc_enable": int(sc is not None), "rc": rc or 0, "rc_enable": int(rc is not None),
+            "mode": int(mode)}
         async with self._lock():
             if ark is not None:
-                mode = QueueMode.ARK
-                await self.write("QUEUE_ARK", base=ark)
+                await self._stage(Setter.ARK, {"ark_base": ark})
             if ring is not None:
-                mode = QueueMode.RING
-                await self._write_pair("RING_BASE", ring.base)
-                await self._write_pair("RING_RECORDS", ring.records or 0)
-                await self.write("RING_CONFIG", size=ring.size, records=int(ring.records is not None))
-            await self._write_pair("QUEUE_SC", sc or 0)
-            await self._write_pair("QUEUE_RC", rc or 0)
-            await self.write("QUEUE_CONFIG", domain=domain, sc_enable=int(sc is not None),
-                             rc_enable=int(rc is not None), skip_errors=int(skip_errors), mode=int(mode),
-                             target=target, priority=priority, weight=weight)
-            await self.write("QUEUE_LIMIT", segments=limit)
+                await self._stage(Setter.RING, {
+                    "ring_base": ring.base, "ring_records": ring.records or 0, "ring_size": ring.size,
+                    "ring_has_records": int(ring.records is not None)})
+            await self._stage(None, values)
             await self.write("QUEUE_COMMIT", queue=queue)
+
+    async def _stage(self, only: Setter | None, values: Mapping[str, int]) -> None:
+        """Write the staging registers of the settings with this setter, or of those that every queue has."""
+        for register in QUEUE_REGISTERS:
+            settings = setting_fields(register)
+            if only is not (settings[0].setter if settings[0].setter in (Setter.ARK, Setter.RING) else None):
+                continue
+            if settings[0].bits(self.config) > REGISTER_WIDTH:
+                await self._write_pair(register, values[settings[0].name])
+            else:
+                await self.write(register, **{setting.field: values[setting.name] for setting in settings})
 
     async def limit_target(self, target: int, *, beats: int = 0, slow: bool = False) -> None:
         """Limit the beats that a target's queues have in flight (0 for no limit)."""

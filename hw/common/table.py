@@ -29,7 +29,7 @@ def ram_of(depth: int) -> dict[str, str]:
 class Table(wiring.Component):
     """Keep one row per queue, tag or slot.
 
-    While the sweep after reset is active, each row is set to zero.
+    While the sweep after reset is active, each row is set to ``reset``.
 
     Parameters
     ----------
@@ -41,6 +41,8 @@ class Table(wiring.Component):
         Read ports; each costs a copy of the table.
     init : wiring.Signature or None
         Signature of the sweep; None if every row is written before it is read.
+    reset : int
+        Bits of a row after the sweep.
 
     Members
     -------
@@ -55,11 +57,13 @@ class Table(wiring.Component):
         If the sweep does not reach the last row.
     """
 
-    def __init__(self, shape: ShapeLike, *, depth: int, reads: int, init: wiring.Signature | None) -> None:
+    def __init__(self, shape: ShapeLike, *, depth: int, reads: int, init: wiring.Signature | None,
+                 reset: int = 0) -> None:
         self.shape = shape
         self.depth = depth
         self.reads = reads
         self._swept = init is not None
+        self._reset = reset
         if init is not None and depth > 1 << len(init.create().address):
             raise ValueError(f"A table of {depth} rows is longer than the sweep after reset")
         super().__init__(({"init": In(init)} if self._swept else {}) | {
@@ -78,7 +82,7 @@ class Table(wiring.Component):
                      write.data.eq(data_bits(self.write.data))]
         if self._swept:
             with m.If(self.init.active):
-                m.d.comb += [write.en.eq(1), write.addr.eq(self.init.address), write.data.eq(0)]
+                m.d.comb += [write.en.eq(1), write.addr.eq(self.init.address), write.data.eq(self._reset)]
         for port in self.read:
             read = rows.read_port(domain="comb")
             m.d.comb += [read.addr.eq(port.addr), data_bits(port.data).eq(read.data)]

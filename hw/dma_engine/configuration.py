@@ -11,8 +11,9 @@ from amaranth.lib.wiring import Out
 from hw.common.regions import RegionEntry
 from hw.common.sizes import ADDR_WIDTH
 
-from .config import CLASSES, TARGETS
-from .layouts import ArkSettings, Connection, PageEntry, QueueSettings, RingSettings
+from .config import TARGETS, DmaConfig
+from .layouts import ArkSettings, Connection, PageEntry, RingSettings, queue_settings_layout
+from .queue_settings import QUEUE_SETTINGS
 
 __all__ = ["AblationSignature", "ConnectionWriteSignature", "PageWriteSignature", "QueueStatesSignature",
            "QueueWriteSignature", "RegionWriteSignature", "TargetSettingsSignature"]
@@ -24,22 +25,19 @@ class QueueWriteSignature(wiring.Signature):
     Members
     -------
     valid : ``Out(1)``, queue : ``Out``
-    settings : ``Out(QueueSettings)``
-    priority : ``Out(range(CLASSES))``
-        The queue's class; the highest goes first.
-    limit : ``Out``
-        Limit of the queue's segments in flight; 0 for its whole window.
-    sc_addr, rc_addr : ``Out(ADDR_WIDTH)``
-        Addresses of its completion words (in ARK mode, ``sc_addr`` is that of the sender's array); multiples of 8.
+    settings : ``Out(queue_settings_layout)``
+    priority, limit, sc_addr, rc_addr : ``Out``
+        One member for each setting of :data:`~.queue_settings.QUEUE_SETTINGS` that is not part of a struct. In ARK
+        mode, ``sc_addr`` is the address of the sender's array.
     ring : ``Out(RingSettings)``, ark : ``Out(ArkSettings)``
         Of an extended queue; ignored for others.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({
-            "valid": Out(1), "queue": Out(config.queue_bits), "settings": Out(QueueSettings),
-            "priority": Out(range(CLASSES)), "limit": Out(config.place_bits),
-            "sc_addr": Out(ADDR_WIDTH), "rc_addr": Out(ADDR_WIDTH),
+            "valid": Out(1), "queue": Out(config.queue_bits),
+            "settings": Out(queue_settings_layout(config)),
+            **{setting.member: Out(setting.bits(config)) for setting in QUEUE_SETTINGS if "." not in setting.member},
             "ring": Out(RingSettings), "ark": Out(ArkSettings),
         })
 
@@ -47,21 +45,21 @@ class QueueWriteSignature(wiring.Signature):
 class RegionWriteSignature(wiring.Signature):
     """Software commits an entry of the region table. A lookup in the same cycle still reads the old entry."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "region": Out(config.region_bits), "entry": Out(RegionEntry)})
 
 
 class PageWriteSignature(wiring.Signature):
     """Software commits an entry of the page table. Segments looked up earlier may be in flight to the old frame."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "page": Out(config.page_bits), "entry": Out(PageEntry)})
 
 
 class ConnectionWriteSignature(wiring.Signature):
     """Software commits an entry of the connection table; ``rc_addr`` is the receiver's flag array, a multiple of 8."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "connection": Out(config.connection_bits), "entry": Out(Connection),
                           "rc_addr": Out(ADDR_WIDTH)})
 
@@ -71,7 +69,7 @@ class TargetSettingsSignature(wiring.Signature):
     its read data.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"limit": Out(config.load_width).array(TARGETS), "slow": Out(TARGETS)})
 
 
@@ -86,7 +84,7 @@ class AblationSignature(wiring.Signature):
         Do not retire from a queue while one of its completion words is to be written.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"single_read": Out(1), "every_word": Out(1)})
 
 
@@ -103,5 +101,5 @@ class QueueStatesSignature(wiring.Signature):
         Queues being reset: their errors are dropped, and their rings discard their state.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({name: Out(config.queues) for name in ("enabled", "running", "resetting")})

@@ -61,7 +61,7 @@ class DmaEngine(wiring.Component):
     See ``docs/dma_engine.md``, whose figures come from ``tests/dma_engine/test_latency.py``.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         if not isinstance(config, DmaConfig):
             raise TypeError(f"DmaEngine needs a DmaConfig, not {config!r}")
         self.config = config

@@ -15,10 +15,10 @@ from hw.common.sizes import (
     FRAME_WIDTH,
     OFFSET_WIDTH,
     REGION_ID_WIDTH,
-    WEIGHT_WIDTH,
 )
 
 from .config import CONNECTION_WIDTH, LENGTH_WIDTH, REQUEST_LENGTH_WIDTH, SID_WIDTH, TARGETS
+from .queue_settings import QUEUE_SETTINGS
 from .words import ARK_FIELDS, NATIVE_FIELDS, QueueMode, Status
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "NoteLayout",
     "OpKind",
     "PageEntry",
-    "QueueSettings",
     "RingSettings",
     "address_layout",
     "arrival_layout",
@@ -49,6 +48,7 @@ __all__ = [
     "notice_layout",
     "op_layout",
     "origin_fields",
+    "queue_settings_layout",
     "read_beat_layout",
     "ring_word_layout",
     "scheduled_layout",
@@ -97,16 +97,9 @@ class PageEntry(data.Struct):
     present: 1
 
 
-class QueueSettings(data.Struct):
-    """Settings of one queue."""
-
-    domain: DOMAIN_WIDTH
-    sc_enable: 1
-    rc_enable: 1
-    skip_errors: 1
-    target: range(TARGETS)
-    weight: WEIGHT_WIDTH
-    mode: QueueModeShape
+def queue_settings_layout(config):
+    """A queue's row of settings: those of :data:`~.queue_settings.QUEUE_SETTINGS` that are looked up for segments."""
+    return data.StructLayout({setting.row_field: setting.bits(config) for setting in QUEUE_SETTINGS if setting.in_row})
 
 
 class RingSettings(data.Struct):

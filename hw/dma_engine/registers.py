@@ -15,9 +15,9 @@ from hw.common.sizes import (
     OFFSET_WIDTH,
     PAGE_ID_WIDTH,
     REGION_ID_WIDTH,
-    WEIGHT_WIDTH,
 )
 from hw.regs import (
+    REGISTER_WIDTH,
     Access,
     Field,
     Register,
@@ -28,8 +28,9 @@ from hw.regs import (
     register_pair,
 )
 
-from .config import BYTES_WIDTH, CLASSES, HISTOGRAM_BINS, MODERATION_WIDTH, TARGETS, DmaConfig
-from .words import Command, QueueMode, Status
+from .config import BYTES_WIDTH, HISTOGRAM_BINS, MODERATION_WIDTH, TARGETS, DmaConfig
+from .queue_settings import QUEUE_REGISTERS, setting_fields
+from .words import Command, Status
 
 __all__ = ["ID_VALUE", "VERSION", "register_map"]
 
@@ -145,38 +146,22 @@ def _connections(config: DmaConfig) -> Sequence[Register]:
     )
 
 
+def _queue_settings(config: DmaConfig) -> Sequence[Register]:
+    registers: list[Register] = []
+    for name, doc in QUEUE_REGISTERS.items():
+        settings = setting_fields(name)
+        if (width := settings[0].bits(config)) > REGISTER_WIDTH:
+            registers += register_pair(name, width, RW, reset=settings[0].reset, doc=doc)
+        else:
+            registers.append(Register(name, [
+                Field(setting.field, setting.bits(config), RW, lsb=setting.lsb, reset=setting.reset, doc=setting.doc,
+                      enum=setting.codes, legal=setting.legal) for setting in settings], doc=doc))
+    return registers
+
+
 def _queues(config: DmaConfig) -> Sequence[Register]:
     return (
-        *register_pair("QUEUE_SC", ADDR_WIDTH, RW, doc="Address of the send completion word; a multiple of 8"),
-        *register_pair("QUEUE_RC", ADDR_WIDTH, RW, doc="Address of the receive completion word; a multiple of 8"),
-        Register("QUEUE_CONFIG", [
-            Field("domain", DOMAIN_WIDTH, RW, doc="Protection domain of the queue's requests."),
-            Field("sc_enable", 1, RW, doc="The queue has a send completion word."),
-            Field("rc_enable", 1, RW, doc="The queue has a receive completion word."),
-            Field("skip_errors", 1, RW, doc="Continue after a failed request instead of holding."),
-            Field("mode", 2, RW, enum=QueueMode,
-                  doc="Meaning of stores to its page; NATIVE in a queue that is not extended."),
-            Field("target", (TARGETS - 1).bit_length(), RW, lsb=24,
-                  doc="Memory with most of the queue's traffic, see TARGET_LIMIT."),
-            Field("priority", (CLASSES - 1).bit_length(), RW, doc="Class; higher classes are scheduled first."),
-            Field("weight", WEIGHT_WIDTH, RW, doc="Share of the bus within the class; 0 counts as 1."),
-        ], doc="Behaviour of the queue."),
-        *register_pair("RING_BASE", ADDR_WIDTH, RW,
-                       doc="Address of the queue's descriptor ring; a multiple of its length and of 4096, "
-                           "lower bits are ignored"),
-        *register_pair("RING_RECORDS", ADDR_WIDTH, RW,
-                       doc="Address of the ring's completion records; a multiple of their length and of 4096, "
-                           "lower bits are ignored"),
-        Register("RING_CONFIG", [
-            Field("size", 5, RW, doc="Log2 of the number of descriptors and records, 3 to 16; other values saturate."),
-            Field("records", 1, RW, lsb=8, doc="The ring has records."),
-        ], doc="Layout of the queue's descriptor ring."),
-        Register("QUEUE_LIMIT", [
-            Field("segments", config.place_bits, RW, doc="Maximum of segments in flight; 0 for the whole window."),
-        ], doc="Limit of the engine's resources that the queue occupies."),
-        Register("QUEUE_ARK", [
-            Field("base", REGION_ID_WIDTH, RW, doc="Region that is the queue's segment 0."),
-        ], doc="Segments of a queue in ARK mode."),
+        *_queue_settings(config),
         Register("QUEUE_COMMIT", [number_field("queue", config.queues, PULSE, doc="Queue to configure.")],
                  doc="Writes the staged configuration to a queue, which must have nothing in flight."),
         Register("QUEUE_COMMAND", [

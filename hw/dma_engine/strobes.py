@@ -8,7 +8,7 @@ high. The other members are undefined while it is low.
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from .config import TARGETS
+from .config import TARGETS, DmaConfig
 from .layouts import (
     STATUS_WIDTH,
     done_layout,
@@ -25,7 +25,7 @@ __all__ = ["DoneSignature", "LaunchSignature", "OutcomeSignature", "QueueStrobeS
 class QueueStrobeSignature(wiring.Signature):
     """An event of one queue; the port that carries the strobe defines the event."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits)})
 
 
@@ -40,7 +40,7 @@ class ScheduledSignature(wiring.Signature):
         Destination beats less one, and whether the source has one beat more than the destination.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "segment": Out(scheduled_layout(config)),
                           "beats": Out(range(config.segment_beats)), "beyond": Out(1)})
 
@@ -57,14 +57,14 @@ class LaunchSignature(wiring.Signature):
     payload : ``Out(launch_layout)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"read": Out(1), "signal": Out(1), "payload": Out(launch_layout(config))})
 
 
 class RejectionSignature(wiring.Signature):
     """A segment that failed its checks ends without a tag."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "index": Out(config.index_width),
                           "status": Out(STATUS_WIDTH)})
 
@@ -72,14 +72,14 @@ class RejectionSignature(wiring.Signature):
 class DoneSignature(wiring.Signature):
     """Memory has responded to a segment's write; ``tag`` is free from now on."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "tag": Out(config.tag_bits), "payload": Out(done_layout(config))})
 
 
 class WrittenSignature(wiring.Signature):
     """Memory has responded to the write of a completion word, record, flag or signal word; ``id`` is its AXI ID."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "id": Out(word_id_layout(config)), "failed": Out(1)})
 
 
@@ -88,7 +88,7 @@ class ReturnedSignature(wiring.Signature):
     less one, the target and the phase with which it entered.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "size": Out(config.segment_bits),
                           "target": Out(range(TARGETS)), "phase": Out(1)})
 
@@ -96,7 +96,7 @@ class ReturnedSignature(wiring.Signature):
 class RetiredSignature(wiring.Signature):
     """A queue's window advances past its oldest segment, whose number was ``index``."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "index": Out(config.index_width)})
 
 
@@ -116,6 +116,6 @@ class OutcomeSignature(wiring.Signature):
     queue : ``Out``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"ended": Out(1), "failed": Out(1), "interrupt": Out(1), "reset": Out(1),
                           "queue": Out(config.queue_bits), "log": Out(log_layout(config))})

@@ -4,8 +4,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from hw.common.sizes import PAGE_BYTES, WEIGHT_WIDTH
-from hw.dma_engine.config import CLASSES, TARGETS
+from hw.common.sizes import PAGE_BYTES
+from hw.dma_engine.config import TARGETS
+from hw.dma_engine.queue_settings import QUEUE_SETTINGS, QueueSetting
 from hw.dma_engine.words import Command
 from sim.dma.compare_ark import ArkQueues
 from sim.dma.compare_rings import place_ring
@@ -106,10 +107,15 @@ class MemoryLayout:
             await self.bench.driver.limit_target(target, beats=0 if lift else beats, slow=rng.random() < 0.3)
 
     def scheduling(self) -> dict[str, int]:
-        """The order of a queue's segments; no observable result depends on it."""
+        """Random settings that affect when a queue's segments are scheduled, and no result."""
         rng = self.rng
-        return {"target": rng.randrange(TARGETS), "limit": rng.choice((0, 0, rng.randrange(self.config.window))),
-                "priority": rng.randrange(CLASSES), "weight": rng.randrange(1 << WEIGHT_WIDTH)}
+
+        def chosen(setting: QueueSetting) -> int:
+            if setting.name == "limit":     # most queues have none: a limit serializes all else
+                return rng.choice((0, 0, rng.randrange(self.config.window)))
+            return rng.choice(setting.values(self.config))
+
+        return {setting.name: chosen(setting) for setting in QUEUE_SETTINGS if setting.scheduling}
 
     def page(self, length: int, multiple: int = PAGE_BYTES) -> int:
         """Address of a page for ``length`` bytes, at least a page from all others."""

@@ -1,11 +1,12 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""A table that the sweep after reset does not cover is refused."""
+"""Tables and the sweep after reset."""
 
 import re
 from dataclasses import replace
 
 import pytest
+from amaranth.sim import Simulator
 
 from hw.ace.config import TINY
 from hw.common.sweep import SweepSignature
@@ -24,3 +25,29 @@ def test_sweep_reaches_every_row():
 def test_more_communicators_have_a_longer_sweep():
     many = replace(TINY, communicators=16)
     assert len(SweepSignature(many).create().address) > len(SweepSignature(TINY).create().address)
+
+
+def test_sweep_writes_the_reset_value():
+    dut = Table(8, depth=4, reads=1, init=SweepSignature(TINY), reset=0xA5)
+
+    async def bench(ctx):
+        ctx.set(dut.write.en, 1)
+        ctx.set(dut.write.addr, 3)
+        ctx.set(dut.write.data, 0x11)
+        await ctx.tick()
+        ctx.set(dut.write.en, 0)
+        ctx.set(dut.read[0].addr, 3)
+        assert ctx.get(dut.read[0].data) == 0x11
+        ctx.set(dut.init.active, 1)
+        for row in range(4):
+            ctx.set(dut.init.address, row)
+            await ctx.tick()
+        ctx.set(dut.init.active, 0)
+        for row in range(4):
+            ctx.set(dut.read[0].addr, row)
+            assert ctx.get(dut.read[0].data) == 0xA5
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(bench)
+    sim.run()

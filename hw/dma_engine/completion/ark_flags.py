@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import is_extended
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import ConnectionWriteSignature, QueueWriteSignature
 from hw.dma_engine.layouts import completion_write_layout, notice_layout, word_id_layout
 from hw.dma_engine.words import Status
@@ -35,7 +36,7 @@ class ArkFlags(wiring.Component):
     o : ``Out(stream.Signature(completion_write_layout))``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "configure": In(QueueWriteSignature(config)), "connection": In(ConnectionWriteSignature(config)),

@@ -24,6 +24,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import (
     AblationSignature,
     ConnectionWriteSignature,
@@ -68,7 +69,7 @@ class CompletionActivitySignature(wiring.Signature):
         A response arrived for a word that is not in flight.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"moved": Out(MovedSignature(config)), "sent": Out(SentSignature(config)),
                           "unexpected": Out(1)})
 
@@ -105,7 +106,7 @@ class Completion(wiring.Component):
         Events of segments, requests and words.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         done = stream.Signature(done_layout(config))
         super().__init__({

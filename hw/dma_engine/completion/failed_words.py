@@ -9,6 +9,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import event_layout
 from hw.dma_engine.strobes import WrittenSignature
 from hw.dma_engine.words import Status
@@ -30,7 +31,7 @@ class FailedWords(wiring.Component):
     events : ``Out(stream.Signature(event_layout))``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({"written": In(WrittenSignature(config)),
                           "events": Out(stream.Signature(event_layout(config)))})

@@ -12,6 +12,7 @@ from amaranth.hdl import Assert, Format
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.layouts import completion_write_layout, notice_layout, word_id_layout
 from hw.dma_engine.mover.sequencer import WordWriteSignature
@@ -43,7 +44,7 @@ class NoticeSignature(wiring.Signature):
         Early back-pressure: up to 3 more may arrive while it is high.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "payload": Out(notice_layout(config)), "crowded": In(1)})
 
 
@@ -57,14 +58,14 @@ class UnansweredSignature(wiring.Signature):
         ``count`` includes every response so far.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"count": Out(COUNT_WIDTH).array(config.extended), "settled": Out(1)})
 
 
 class SentSignature(wiring.Signature):
     """A word leaves for the write sequencer; ``id`` is its AXI ID. For traces."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "id": Out(config.axi_id_width)})
 
 
@@ -98,7 +99,7 @@ class Notices(wiring.Component):
         Queues with notices, or with words that are waiting or in flight.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         notice, word = stream.Signature(notice_layout(config)), stream.Signature(completion_write_layout(config))
         super().__init__({

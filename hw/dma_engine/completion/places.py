@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import is_extended
 from hw.common.sweep import SweepSignature
 from hw.common.table import ram_of
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import STATUS_WIDTH, EndFlags, InfoLayout, done_layout
 from hw.dma_engine.strobes import ScheduledSignature
 from hw.dma_engine.words import Status
@@ -27,7 +28,7 @@ PlaceLayout = data.StructLayout({"last": 1, "end": EndFlags, "failed": 1, "statu
 class MarkSignature(wiring.Signature):
     """A segment has ended: mark its entry. Always taken."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "done": Out(done_layout(config))})
 
 
@@ -43,7 +44,7 @@ class PlaceLookupSignature(wiring.Signature):
         Information about the entry's request; only for extended queues.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "index": Out(config.index_width),
                           "marked": In(1), "place": In(PlaceLayout), "info": In(InfoLayout)})
 
@@ -64,7 +65,7 @@ class Places(wiring.Component):
     lookup : ``In(PlaceLookupSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

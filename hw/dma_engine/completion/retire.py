@@ -16,6 +16,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.layouts import CompletionLayout
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import AblationSignature, QueueStatesSignature
 from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.frontend.settings import SettingsLookupSignature
@@ -25,9 +26,9 @@ from hw.dma_engine.layouts import (
     EndFlags,
     InfoLayout,
     OpKind,
-    QueueSettings,
     done_layout,
     op_layout,
+    queue_settings_layout,
 )
 from hw.dma_engine.strobes import (
     DoneSignature,
@@ -49,14 +50,14 @@ __all__ = ["HeadLookupSignature", "Retire", "RetirementLookupSignature"]
 class HeadLookupSignature(wiring.Signature):
     """The scheduler looks up a queue's oldest segment that has not retired; combinational."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "head": In(config.index_width)})
 
 
 class RetirementLookupSignature(wiring.Signature):
     """Software and the scanner look up a queue's oldest segment and its completion word; combinational."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "head": In(config.index_width),
                           "word": In(CompletionLayout)})
 
@@ -94,7 +95,7 @@ class Retire(wiring.Component):
     publish : ``Out(PublishSignature)``, outcome : ``Out(OutcomeSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
@@ -254,8 +255,8 @@ class Retire(wiring.Component):
         # -- Stage 3: counters, what to publish, what to log.
         three = Signal(data.StructLayout({
             "ok": 1, "fail": 1, "event": 1, "clear": 1, "reset": 1, "counts": 1,
-            "queue": config.queue_bits, "end": EndFlags, "status": STATUS_WIDTH, "settings": QueueSettings,
-            "notice": 1, "info": InfoLayout,
+            "queue": config.queue_bits, "end": EndFlags, "status": STATUS_WIDTH,
+            "settings": queue_settings_layout(config), "notice": 1, "info": InfoLayout,
         }))
         tells, notice = Signal(), self.notice.payload
         m.d.comb += [

@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import is_extended
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.control.epochs import GiveUpSignature, WordStatusSignature
 from hw.dma_engine.layouts import EPOCH_WIDTH
 from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
@@ -48,7 +49,7 @@ class WordAnswers(wiring.Component):
     status : ``Out(WordStatusSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

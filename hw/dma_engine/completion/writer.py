@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.layouts import CompletionLayout
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueWriteSignature
 from hw.dma_engine.control.epochs import EpochLookupSignature, GiveUpSignature
 from hw.dma_engine.layouts import EPOCH_WIDTH, completion_write_layout, word_id_layout
@@ -36,7 +37,7 @@ class PublishSignature(wiring.Signature):
         Drop published words of ``queue`` that are not yet written.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"sc": Out(1), "rc": Out(1), "queue": Out(config.queue_bits), "word": Out(CompletionLayout),
                           "discard": Out(1)})
 
@@ -44,7 +45,7 @@ class PublishSignature(wiring.Signature):
 class OutstandingSignature(wiring.Signature):
     """Queues whose SC word, RC word is in flight: chosen, with an outstanding write response."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"sc": Out(config.queues), "rc": Out(config.queues)})
 
 
@@ -73,7 +74,7 @@ class CompletionWriter(wiring.Component):
     o : ``Out(stream.Signature(completion_write_layout))``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "configure": In(QueueWriteSignature(config)), "publish": In(PublishSignature(config)),

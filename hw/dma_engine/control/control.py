@@ -9,6 +9,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature
 from hw.dma_engine.frontend.queues import OccupancySignature
 from hw.dma_engine.layouts import OpKind, op_layout
@@ -30,14 +31,14 @@ class CommandSignature(wiring.Signature):
         A level: cycles between two rounds in which a queue must make progress; 0 disables the watchdog.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "command": Out(3), "queue": Out(config.queue_bits), "watchdog": Out(32)})
 
 
 class PendingSignature(wiring.Signature):
     """Queues with completion words, with notices or words made from them, that are waiting or in flight."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"completions": Out(config.queues), "notices": Out(config.queues)})
 
 
@@ -52,7 +53,7 @@ class ScanSignature(wiring.Signature):
         The queue has segments or descriptor reads in flight, or is being abandoned.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "in_flight": In(1)})
 
 
@@ -81,7 +82,7 @@ class QueueControl(wiring.Component):
         The scanned queue is being reset, and the watchdog found no progress.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         operation, strobe = stream.Signature(op_layout(config)), QueueStrobeSignature(config)
         super().__init__({

@@ -30,6 +30,7 @@ from hw.axi import AxiLiteSignature
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 from hw.dma_engine.completion.retire import RetirementLookupSignature
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import (
     AblationSignature,
     ConnectionWriteSignature,
@@ -98,7 +99,7 @@ class ControlPlane(wiring.Component):
     outcome : ``In(OutcomeSignature)``, counts : ``In(Counts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         strobe, event = QueueStrobeSignature(config), stream.Signature(event_layout(config))
         super().__init__({

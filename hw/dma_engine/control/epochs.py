@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.frontend.segment_credit import SEGMENT_PLACES
 from hw.dma_engine.layouts import EPOCH_WIDTH, done_layout
 from hw.dma_engine.mover.port_drain import DrainSignature
@@ -30,7 +31,7 @@ RETURNING = 8
 class EpochLookupSignature(wiring.Signature):
     """The present epoch of a queue, combinational from ``queue`` to ``epoch``."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH)})
 
 
@@ -49,7 +50,7 @@ class GiveUpSignature(wiring.Signature):
         ``queue`` is being abandoned.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "scan": Out(1), "busy": Out(1)})
 
 
@@ -67,14 +68,14 @@ class WordStatusSignature(wiring.Signature):
         Some queue has abandoned responses outstanding.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"busy": Out(1), "outside": Out(1), "outstanding": Out(1)})
 
 
 class WindowSignature(wiring.Signature):
     """The scanner shows both ends of a queue's window: its oldest segment, and the number of its next one."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "head": Out(config.index_width),
                           "tail": Out(config.index_width)})
 
@@ -112,7 +113,7 @@ class Epochs(wiring.Component):
         Ends of the abandoned segments.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import log_layout
 from hw.stream import Queue
 
@@ -44,7 +45,7 @@ class ErrorLog(wiring.Component):
         Failures that were only counted. The count wraps.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         entry = log_layout(config)
         super().__init__({

@@ -4,6 +4,8 @@
 s_axil -> FrontPanel -> tables and QueueControl.  Latency as ``hw.regs.RegisterBank``.
 """
 
+from operator import attrgetter
+
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -13,7 +15,7 @@ from hw.common.doorbell import is_extended
 from hw.common.layouts import CompletionLayout
 from hw.common.sizes import SMALL_PAGE_BITS
 from hw.common.sweep import SweepSignature
-from hw.dma_engine.config import TARGETS
+from hw.dma_engine.config import TARGETS, DmaConfig
 from hw.dma_engine.configuration import (
     AblationSignature,
     ConnectionWriteSignature,
@@ -27,10 +29,11 @@ from hw.dma_engine.frontend.queues import OccupancySignature
 from hw.dma_engine.instruments.activity import Counts
 from hw.dma_engine.instruments.counters import SnapshotSignature
 from hw.dma_engine.instruments.histogram import HistogramReadSignature
+from hw.dma_engine.queue_settings import QUEUE_SETTINGS
 from hw.dma_engine.registers import COUNTERS, register_map
 from hw.dma_engine.strobes import OutcomeSignature
 from hw.dma_engine.words import QueueMode
-from hw.regs import RegisterBank
+from hw.regs import REGISTER_WIDTH, RegisterBank
 
 from .control import CommandSignature
 from .error_log import ErrorLog
@@ -70,7 +73,7 @@ class FrontPanel(wiring.Component):
         Registered.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
@@ -113,9 +116,8 @@ class FrontPanel(wiring.Component):
         m.d.comb += [getattr(bank, f"count_{name}").value.eq(totals.total) for name in rows]
 
     def _tables(self, m, bank):
-        access, config, attributes = bank.region_access, bank.queue_config, bank.region_attributes
+        access, attributes = bank.region_access, bank.region_attributes
         region, pages, write = self.region.entry, bank.region_pages, self.configure
-        mode = write.settings.mode
         m.d.comb += [
             self.region.valid.eq(bank.region_commit.written_stb),
             self.region.region.eq(bank.region_commit.region),
@@ -137,21 +139,14 @@ class FrontPanel(wiring.Component):
         ]
         m.d.comb += [
             write.valid.eq(bank.queue_commit.written_stb), write.queue.eq(bank.queue_commit.queue),
-            write.settings.domain.eq(config.domain),
-            write.settings.sc_enable.eq(config.sc_enable), write.settings.rc_enable.eq(config.rc_enable),
-            write.settings.skip_errors.eq(config.skip_errors), write.settings.target.eq(config.target),
-            write.settings.weight.eq(config.weight), write.priority.eq(config.priority),
-            mode.eq(Mux(is_extended(self.config, write.queue) & (config.mode <= max(QueueMode)),
-                        config.mode, QueueMode.NATIVE)),
-            write.limit.eq(bank.queue_limit.segments),
-            write.ring.page.eq(Cat(bank.ring_base_lo.value, bank.ring_base_hi.value)[12:]),
-            write.ring.record_page.eq(Cat(bank.ring_records_lo.value, bank.ring_records_hi.value)[12:]),
-            write.ring.size.eq(bank.ring_config.size), write.ring.records.eq(bank.ring_config.records),
-            write.ark.active.eq(mode == QueueMode.ARK),
-            write.ark.base.eq(bank.queue_ark.base), write.ark.domain.eq(config.domain),
-            write.sc_addr.eq(Cat(bank.queue_sc_lo.value, bank.queue_sc_hi.value)),
-            write.rc_addr.eq(Cat(bank.queue_rc_lo.value, bank.queue_rc_hi.value)),
+            write.ark.active.eq(write.settings.mode == QueueMode.ARK), write.ark.domain.eq(write.settings.domain),
         ]
+        for setting in QUEUE_SETTINGS:
+            staged, member = self._staged(bank, setting), attrgetter(setting.member)(write)
+            if setting.codes is QueueMode:
+                staged = Mux(is_extended(self.config, write.queue) & (staged <= max(QueueMode)), staged,
+                             QueueMode.NATIVE)
+            m.d.comb += member.eq(staged)
         connection = self.connection
         m.d.comb += [
             connection.valid.eq(bank.connection_commit.written_stb),
@@ -174,6 +169,15 @@ class FrontPanel(wiring.Component):
         for number in range(TARGETS):
             target = getattr(bank, f"target_limit_{number}")
             m.d.comb += [self.targets.limit[number].eq(target.beats), self.targets.slow[number].eq(target.slow)]
+
+    def _staged(self, bank, setting):
+        """The value of a queue setting in its staging register or pair of registers."""
+        if setting.bits(self.config) > REGISTER_WIDTH:
+            halves = [getattr(bank, f"{setting.register.lower()}_{half}") for half in ("lo", "hi")]
+            value = Cat(getattr(half, setting.field) for half in halves)
+        else:
+            value = getattr(getattr(bank, setting.register.lower()), setting.field)
+        return value[setting.low_bits:]
 
     def _inspect(self, m, bank):
         """Show the selected queue; its counters are sampled whenever the lookup is free."""

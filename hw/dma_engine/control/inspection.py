@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.layouts import CompletionLayout
 from hw.dma_engine.completion.retire import RetirementLookupSignature
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.frontend.scheduler import TailLookupSignature
 from hw.dma_engine.rings.lifecycle import RingStatusSignature
 
@@ -32,7 +33,7 @@ class InspectSignature(wiring.Signature):
         Segments in flight, and the counters.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "valid": In(1), "in_flight": In(config.index_width),
                           "word": In(CompletionLayout)})
 
@@ -53,7 +54,7 @@ class QueueInspector(wiring.Component):
         The scanner's view, for epochs.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "software": In(InspectSignature(config)), "scan": In(ScanSignature(config)),

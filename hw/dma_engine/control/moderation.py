@@ -27,7 +27,7 @@ class InterruptModeration(wiring.Component):
         Combinational.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"i": In(1), "count": In(MODERATION_WIDTH), "cycles": In(MODERATION_WIDTH), "o": Out(1)})
 
     def elaborate(self, platform):

@@ -9,6 +9,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import OpKind, event_layout, op_layout
 from hw.stream import Merge
 
@@ -31,7 +32,7 @@ class Operations(wiring.Component):
     o : ``Out(stream.Signature(op_layout))``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         operation, event = stream.Signature(op_layout(config)), stream.Signature(event_layout(config))
         super().__init__({"clears": In(operation), "scans": In(operation), "queues": In(event), "words": In(event),

@@ -10,6 +10,7 @@ from amaranth.hdl import Assert, Format
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.rings.lifecycle import RingStatusSignature
 from hw.dma_engine.strobes import ReturnedSignature, ScheduledSignature
 
@@ -29,7 +30,7 @@ class QuiesceSignature(wiring.Signature):
         From the cycle after ``start``; also while abandoned queues have responses outstanding.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"start": Out(1), "busy": In(1)})
 
 
@@ -51,7 +52,7 @@ class Quiesce(wiring.Component):
         A segment is scheduled at most one cycle after its lookup.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "software": In(QuiesceSignature()), "phase": Out(1),

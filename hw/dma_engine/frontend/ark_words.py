@@ -13,7 +13,7 @@ from hw.common.doorbell import is_extended, store_layout
 from hw.common.sizes import REGION_ID_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
-from hw.dma_engine.config import LENGTH_WIDTH
+from hw.dma_engine.config import LENGTH_WIDTH, DmaConfig
 from hw.dma_engine.configuration import ConnectionWriteSignature, QueueWriteSignature
 from hw.dma_engine.layouts import ArkExtra, ArkLayout, ArkSettings, Check, Connection, arrival_layout
 from hw.dma_engine.words import Opcode
@@ -47,7 +47,7 @@ class ArkWords(wiring.Component):
     o : ``Out(ArrivalSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

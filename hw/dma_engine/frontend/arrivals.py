@@ -9,6 +9,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import arrival_layout, ring_word_layout
 from hw.stream import Merge
 
@@ -31,7 +32,7 @@ class Arrivals(wiring.Component):
     o : ``Out(ArrivalSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "doorbells": In(ArrivalSignature(config)),

@@ -25,6 +25,7 @@ from hw.common.regions import RegionTable
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 from hw.dma_engine.completion.retire import HeadLookupSignature
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import (
     ConnectionWriteSignature,
     PageWriteSignature,
@@ -57,7 +58,7 @@ class FrontEndActivitySignature(wiring.Signature):
     dropped.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"posted": Out(QueueStrobeSignature(config)), "refused": Out(1),
                           "dropped": Out(QueueStrobeSignature(config))})
 
@@ -91,7 +92,7 @@ class FrontEnd(wiring.Component):
     activity : ``Out(FrontEndActivitySignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         strobe = QueueStrobeSignature(config)
         super().__init__({

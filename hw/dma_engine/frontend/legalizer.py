@@ -25,13 +25,13 @@ from hw.common.sizes import (
     PAGE_ID_WIDTH,
     SMALL_PAGE_BITS,
 )
-from hw.dma_engine.config import LENGTH_WIDTH, TARGETS
+from hw.dma_engine.config import LENGTH_WIDTH, TARGETS, DmaConfig
 from hw.dma_engine.layouts import (
     EPOCH_WIDTH,
     STATUS_WIDTH,
     Check,
     EndFlags,
-    QueueSettings,
+    queue_settings_layout,
     segment_layout,
 )
 from hw.dma_engine.strobes import ScheduledSignature
@@ -47,7 +47,7 @@ __all__ = ["AbortSignature", "EnteredSignature", "Legalizer", "RegionEntriesSign
 class RegionEntriesSignature(wiring.Signature):
     """The entries of a segment's two regions, read from the region table in the segment's cycle."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"src": Out(RegionEntry), "dst": Out(RegionEntry)})
 
 
@@ -55,14 +55,14 @@ class AbortSignature(wiring.Signature):
     """A segment of this queue and generation failed its checks: the scheduler ends its request with the next
     segment."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "lap": Out(1)})
 
 
 class EnteredSignature(wiring.Signature):
     """A segment has entered the pipeline; it will return with this size in bytes, less one, and this target."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "size": Out(config.segment_bits), "target": Out(range(TARGETS))})
 
 
@@ -81,18 +81,18 @@ class Legalizer(wiring.Component):
     -------
     scheduled : ``In(ScheduledSignature)``
         A segment, together with its regions' entries and its queue's settings.
-    regions : ``In(RegionEntriesSignature)``, settings : ``In(QueueSettings)``
+    regions : ``In(RegionEntriesSignature)``, settings : ``In(queue_settings_layout)``
     pages : ``Out(PageLookupSignature)``
     o : ``Out(stream.Signature(segment_layout))``, issued : ``Out(1)``
         Checked segments; one leaves.
     abort : ``Out(AbortSignature)``, entered : ``Out(EnteredSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "scheduled": In(ScheduledSignature(config)),
-            "regions": In(RegionEntriesSignature()), "settings": In(QueueSettings),
+            "regions": In(RegionEntriesSignature()), "settings": In(queue_settings_layout(config)),
             "pages": Out(PageLookupSignature()),
             "o": Out(stream.Signature(segment_layout(config))), "issued": Out(1),
             "abort": Out(AbortSignature(config)), "entered": Out(EnteredSignature(config)),

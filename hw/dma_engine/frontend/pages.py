@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.sizes import OFFSET_WIDTH, SMALL_PAGE_BITS
 from hw.common.sweep import SweepSignature
 from hw.common.table import ram_of
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import PageWriteSignature
 from hw.dma_engine.layouts import PageEntry
 from hw.stream.storage import read_late
@@ -33,7 +34,7 @@ class PageLookupSignature(wiring.Signature):
         Entries one cycle after their numbers; ``next`` belongs to the page after ``src_page``, if that one is present.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"src_page": Out(PAGE_NUMBER_WIDTH), "dst_page": Out(PAGE_NUMBER_WIDTH),
                           "src": In(PageEntry), "next": In(PageEntry), "dst": In(PageEntry)})
 
@@ -56,7 +57,7 @@ class PageTable(wiring.Component):
     lookup : ``In(PageLookupSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

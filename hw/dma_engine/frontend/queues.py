@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table, ram_of
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature
 from hw.dma_engine.layouts import ArkExtra, Check, NativeLayout, arrival_layout, event_layout, front_layout
 from hw.dma_engine.strobes import QueueStrobeSignature
@@ -32,7 +33,7 @@ class ArrivalSignature(wiring.Signature):
         The word is refused; valid with the transfer, combinational.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(arrival_layout(config)), "refused": In(1)})
 
 
@@ -59,7 +60,7 @@ class FrontPortSignature(wiring.Signature):
         Drop the words of a queue; nothing is picked in this cycle or the previous one.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         queue = config.queue_bits
         super().__init__({
             "ready": In(config.queues), "more": In(config.queues), "arriving": In(1), "arriving_queue": In(queue),
@@ -79,7 +80,7 @@ class OccupancySignature(wiring.Signature):
         Queues that refuse all words after a first refusal.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({name: Out(config.queues) for name in ("ready", "more", "refusing")})
 
 _stored_layout = data.StructLayout({"word": NativeLayout, "tag": 16})
@@ -129,7 +130,7 @@ class QueueStore(wiring.Component):
         A word was accepted, was refused.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

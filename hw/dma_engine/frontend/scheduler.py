@@ -15,6 +15,7 @@ from hw.common.doorbell import is_extended
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.dma_engine.completion.retire import HeadLookupSignature
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
 from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.layouts import Check
@@ -32,14 +33,14 @@ __all__ = ["RegionLookupSignature", "Scheduler", "TailLookupSignature"]
 class RegionLookupSignature(wiring.Signature):
     """Regions of the request looked up in this cycle; their entries reach the legalizer with the segment."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"src_id": Out(config.region_bits), "dst_id": Out(config.region_bits)})
 
 
 class TailLookupSignature(wiring.Signature):
     """Software and the scanner look up the number of a queue's next segment; combinational."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "tail": In(config.index_width)})
 
 
@@ -80,7 +81,7 @@ class Scheduler(wiring.Component):
     scheduled : ``Out(ScheduledSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

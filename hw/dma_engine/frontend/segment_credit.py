@@ -9,6 +9,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.dma_engine.config import DmaConfig
 from hw.stream import CreditCounter
 
 __all__ = ["SEGMENT_PLACES", "SegmentCredit", "SegmentCreditSignature"]
@@ -28,7 +29,7 @@ class SegmentCreditSignature(wiring.Signature):
         A credit is taken; a credit taken earlier is returned unused.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"available": In(1), "pick": Out(1), "drop": Out(1)})
 
 
@@ -46,7 +47,7 @@ class SegmentCredit(wiring.Component):
         A segment has left the queue.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({"scheduler": In(SegmentCreditSignature()), "issued": In(1)})
 

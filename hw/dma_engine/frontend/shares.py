@@ -17,9 +17,9 @@ from amaranth.lib.wiring import In, Out
 from hw.common.sizes import WEIGHT_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
-from hw.dma_engine.config import CLASSES
+from hw.dma_engine.config import CLASSES, DmaConfig
 from hw.dma_engine.configuration import QueueWriteSignature
-from hw.dma_engine.layouts import QueueSettings
+from hw.dma_engine.layouts import queue_settings_layout
 from hw.dma_engine.strobes import ScheduledSignature
 from hw.dma_engine.words import QueueMode
 
@@ -44,7 +44,7 @@ class SharesPortSignature(wiring.Signature):
         Queues with a positive deficit in their class's round.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"asking": Out(config.queues), "leaving": Out(config.queues),
                           "candidates": In(config.queues), "left": In(config.queues, init=-1)})
 
@@ -62,17 +62,17 @@ class Shares(wiring.Component):
     configure : ``In(QueueWriteSignature)``
         A queue's class.
     scheduler : ``In(SharesPortSignature)``
-    scheduled : ``In(ScheduledSignature)``, settings : ``In(QueueSettings)``
+    scheduled : ``In(ScheduledSignature)``, settings : ``In(queue_settings_layout)``
         The segment to charge to its queue, and the queue's settings: a weight of 0 counts as 1.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
             "configure": In(QueueWriteSignature(config)),
             "scheduler": In(SharesPortSignature(config)),
-            "scheduled": In(ScheduledSignature(config)), "settings": In(QueueSettings),
+            "scheduled": In(ScheduledSignature(config)), "settings": In(queue_settings_layout(config)),
         })
 
     def elaborate(self, platform):

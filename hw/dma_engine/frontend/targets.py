@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.dma_engine.config import TARGETS
+from hw.dma_engine.config import TARGETS, DmaConfig
 from hw.dma_engine.configuration import QueueWriteSignature, TargetSettingsSignature
 from hw.dma_engine.strobes import ReturnedSignature
 
@@ -39,7 +39,7 @@ class TargetLimits(wiring.Component):
         Registered.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "configure": In(QueueWriteSignature(config)), "settings": In(TargetSettingsSignature(config)),

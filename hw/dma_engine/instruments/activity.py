@@ -8,6 +8,7 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.mover.axi_port import BusActivitySignature
 from hw.dma_engine.registers import COUNTERS
 from hw.dma_engine.strobes import LaunchSignature, OutcomeSignature, QueueStrobeSignature, WrittenSignature
@@ -35,7 +36,7 @@ class Activity(wiring.Component):
     counts : ``Out(Counts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({
             "posted": In(QueueStrobeSignature(config)), "word_refused": In(1), "tail_refused": In(1),
             "launch": In(LaunchSignature(config)), "outcome": In(OutcomeSignature(config)),

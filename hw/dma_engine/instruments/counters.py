@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
-from hw.dma_engine.config import BYTES_WIDTH
+from hw.dma_engine.config import BYTES_WIDTH, DmaConfig
 from hw.dma_engine.strobes import OutcomeSignature, QueueStrobeSignature
 
 __all__ = ["MovedSignature", "QueueCounters", "SnapshotSignature", "Tally"]
@@ -21,7 +21,7 @@ class MovedSignature(wiring.Signature):
     """Memory has responded to a segment of ``size`` bytes less one that was not abandoned; ``ok`` if without an
     error."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "size": Out(config.segment_bits),
                           "ok": Out(1)})
 
@@ -38,7 +38,7 @@ class SnapshotSignature(wiring.Signature):
     bytes, segments, stalls : ``In``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"take": Out(1), "queue": Out(config.queue_bits), "busy": In(1),
                           "bytes": In(BYTES_WIDTH), "segments": In(32), "stalls": In(32)})
 
@@ -154,7 +154,7 @@ class QueueCounters(wiring.Component):
     snapshot : ``In(SnapshotSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -9,6 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.dma_engine.completion.notices import SentSignature
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import STATUS_WIDTH
 from hw.dma_engine.mover.axi_port import BusActivitySignature
 from hw.dma_engine.mover.sequencer import SequencerEventsSignature
@@ -92,7 +93,7 @@ class Events(wiring.Component):
         Fields are undefined while their ``valid`` is low.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({
             "posted": In(QueueStrobeSignature(config)), "dropped": In(QueueStrobeSignature(config)),
             "scheduled": In(ScheduledSignature(config)), "launch": In(LaunchSignature(config)),

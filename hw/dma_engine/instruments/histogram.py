@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import SweepSignature
 from hw.common.table import BLOCK_RAM, Table
-from hw.dma_engine.config import HISTOGRAM_BINS
+from hw.dma_engine.config import HISTOGRAM_BINS, DmaConfig
 from hw.dma_engine.strobes import OutcomeSignature, QueueStrobeSignature
 from hw.stream import Queue
 
@@ -38,7 +38,7 @@ class HistogramReadSignature(wiring.Signature):
         The bin last read, valid 2 cycles later. Wraps.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"read": Out(1), "queue": Out(config.queue_bits), "bin": Out(range(HISTOGRAM_BINS)),
                           "count": In(COUNT_WIDTH)})
 
@@ -60,7 +60,7 @@ class LatencyHistogram(wiring.Component):
     software : ``In(HistogramReadSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -19,6 +19,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 from hw.dma_engine.completion.completion import CompletionActivitySignature
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.frontend.frontend import FrontEndActivitySignature
 from hw.dma_engine.mover.mover import MoverActivitySignature
 from hw.dma_engine.rings.rings import RingsActivitySignature
@@ -58,7 +59,7 @@ class Instruments(wiring.Component):
         For an external observer.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

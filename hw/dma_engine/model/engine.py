@@ -13,6 +13,7 @@ from typing import Any
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.descriptors import RingPlace
+from hw.dma_engine.queue_settings import QUEUE_SETTINGS
 from hw.dma_engine.words import ARK_FLAG_BYTES, ArkWord, Command, NativeWord, Opcode, RequestFlag, Status
 
 from .ark import ArkQueue, Connection, ark_requests
@@ -26,6 +27,8 @@ __all__ = ["DmaModel"]
 
 WORD_BYTES = 16
 ALL_STROBES = (1 << WORD_BYTES) - 1
+SCHEDULING_SETTINGS = [setting.name for setting in QUEUE_SETTINGS if setting.scheduling]
+
 
 class DmaModel(Checks):
     """An engine with its memory.
@@ -71,8 +74,11 @@ class DmaModel(Checks):
 
     def configure_queue(self, queue: int, *, domain: int = 0, sc: int | None = None, rc: int | None = None,
                         skip_errors: bool = False, ark: int | None = None, ring: RingPlace | None = None,
-                        **_scheduling: object) -> None:
+                        **scheduling: int) -> None:
         """Configure a queue; settings that only affect scheduling change nothing here."""
+        if others := [name for name in scheduling if name not in SCHEDULING_SETTINGS]:
+            raise TypeError(f"Setting of a queue that the model ignores must be one of "
+                            f"{', '.join(SCHEDULING_SETTINGS)}, not {others[0]!r}")
         q = self.queues[queue]
         if queue >= self.config.extended:
             ark = ring = None

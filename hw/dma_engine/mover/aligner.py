@@ -10,6 +10,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi.lanes import rotate_up
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.layouts import write_beat_layout
 from hw.stream import Queue
@@ -47,7 +48,7 @@ class Aligner(wiring.Component):
         Beats whose strobes are final and that have not left.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "steps": In(stream.Signature(step_layout(config))),

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature, Burst
 from hw.common.sizes import ADDR_WIDTH
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import address_layout, read_beat_layout, write_beat_layout, write_response_layout
 
 __all__ = ["AxiPort", "BusActivitySignature"]
@@ -27,7 +28,7 @@ class BusActivitySignature(wiring.Signature):
         AR, W stalls.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"read_beat": Out(1), "write_beat": Out(1), "read_stall": Out(1), "write_stall": Out(1)})
 
 
@@ -50,7 +51,7 @@ class AxiPort(wiring.Component):
     activity : ``Out(BusActivitySignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         address = stream.Signature(address_layout(config))
         super().__init__({

@@ -16,6 +16,7 @@ from hw.axi import Resp
 from hw.common.free_list import FreeList
 from hw.common.sweep import SweepSignature
 from hw.common.table import BLOCK_RAM, Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import TargetSettingsSignature
 from hw.dma_engine.layouts import read_beat_layout
 from hw.dma_engine.strobes import LaunchSignature
@@ -48,7 +49,7 @@ class BufferReadSignature(wiring.Signature):
         Free a slot that was read and whose link is no longer needed.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         tag, slot = config.tag_bits, config.slot_bits
         super().__init__({
             "head_tag": Out(tag), "head": In(slot), "tail_tag": Out(tag), "tail": In(slot),
@@ -60,7 +61,7 @@ class BufferReadSignature(wiring.Signature):
 class ReadStatusSignature(wiring.Signature):
     """Result of a tag's reads: the first error response, combinational from ``tag`` to ``resp``."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"tag": Out(config.tag_bits), "resp": In(Resp)})
 
 
@@ -70,7 +71,7 @@ class DescriptorBeatSignature(wiring.Signature):
     ``id`` has its top bit set; the rest is the ring.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "id": Out(config.axi_id_width), "data": Out(config.data_width),
                           "resp": Out(Resp)})
 
@@ -106,7 +107,7 @@ class BeatBuffer(wiring.Component):
     read_status : ``In(ReadStatusSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

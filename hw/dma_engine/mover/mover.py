@@ -30,6 +30,7 @@ from hw.common.free_list import FreeList
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import AblationSignature, TargetSettingsSignature
 from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.layouts import completion_write_layout, done_layout, fetch_layout, segment_layout
@@ -58,7 +59,7 @@ class MoverActivitySignature(wiring.Signature):
         Unexpected responses on R, on B.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({
             "launch": Out(LaunchSignature(config)), "rejection": Out(RejectionSignature(config)),
             "sequencer": Out(SequencerEventsSignature(config)), "bus": Out(BusActivitySignature()),
@@ -90,7 +91,7 @@ class Mover(wiring.Component):
     m_axi : ``Out(AxiSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         word = stream.Signature(completion_write_layout(config))
         super().__init__({

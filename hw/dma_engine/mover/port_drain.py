@@ -39,7 +39,7 @@ class DrainSignature(wiring.Signature):
         From the cycle after ``start`` until memory has taken them.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"start": Out(1), "busy": In(1)})
 
 

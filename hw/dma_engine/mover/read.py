@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.layouts import Attributes
 from hw.common.sizes import ADDR_WIDTH, SMALL_PAGE_BITS
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import AblationSignature
 from hw.dma_engine.layouts import (
     address_layout,
@@ -61,7 +62,7 @@ class ReadIssue(wiring.Component):
         Registered.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "i": In(stream.Signature(segment_layout(config))),

@@ -12,6 +12,7 @@ from hw.axi import Resp
 from hw.common.free_list import FreeSignature
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table, ram_of
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import STATUS_WIDTH, origin_fields, write_response_layout
 from hw.dma_engine.strobes import DoneSignature, LaunchSignature, WrittenSignature
 from hw.dma_engine.words import Status
@@ -43,7 +44,7 @@ class Responses(wiring.Component):
     written : ``Out(WrittenSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

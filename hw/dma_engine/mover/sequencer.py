@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.layouts import Attributes
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import BLOCK_RAM
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import EPOCH_WIDTH, address_layout, completion_write_layout
 from hw.dma_engine.strobes import LaunchSignature
 from hw.stream import Queue
@@ -57,7 +58,7 @@ class WordWriteSignature(wiring.Signature):
         ``payload``. Words are then taken after every segment.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(completion_write_layout(config)),
                           "urgent": Out(1)})
 
@@ -75,7 +76,7 @@ class SequencerEventsSignature(wiring.Signature):
         It releases a buffer slot.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"arrived": Out(1), "arrived_tag": Out(config.tag_bits),
                           "began": Out(1), "began_tag": Out(config.tag_bits), "freed": Out(1)})
 
@@ -104,7 +105,7 @@ class WriteSequencer(wiring.Component):
         The beat of a step with ``take`` leaves the buffer in the cycle after the transfer.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "launch": In(LaunchSignature(config)),

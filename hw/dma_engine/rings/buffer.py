@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import Resp
 from hw.common.table import ram_of
-from hw.dma_engine.config import DESCRIPTOR_BYTES
+from hw.dma_engine.config import DESCRIPTOR_BYTES, DmaConfig
 from hw.dma_engine.descriptors import (
     HEADER_FIELDS,
     LIST_WORDS,
@@ -77,14 +77,14 @@ class RingStatesSignature(wiring.Signature):
         With ``forget``: rings whose reserved descriptors are dropped when they arrive.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({name: Out(config.extended) for name in ("enabled", "records", "forget", "give_up")})
 
 
 class RingBeatSignature(wiring.Signature):
     """A beat of a descriptor that ``ring`` has requested. Always taken: its row was reserved."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "ring": Out(config.extended_bits), "data": Out(config.data_width),
                           "resp": Out(Resp)})
 
@@ -100,7 +100,7 @@ class StoredSignature(wiring.Signature):
         Rings with abandoned descriptors that have not arrived yet.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"count": Out(range(config.ring_depth + 1)).array(config.extended),
                           "owed": Out(config.extended)})
 
@@ -120,7 +120,7 @@ class RowReadSignature(wiring.Signature):
         The oldest descriptor of ``ring`` is no longer needed.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"some": In(config.extended), "several": In(config.extended), "read": Out(1),
                           "ring": Out(config.extended_bits), "behind": Out(1), "row": In(row_layout()),
                           "take": Out(1)})
@@ -145,7 +145,7 @@ class RingBuffer(wiring.Component):
     rows : ``In(RowReadSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "states": In(RingStatesSignature(config)),

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sizes import OFFSET_WIDTH
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.descriptors import LIST_WORDS, STRIDE_WIDTH, DescriptorFlag, DescriptorKind
 from hw.dma_engine.layouts import Check, ring_word_layout
 from hw.dma_engine.strobes import QueueStrobeSignature
@@ -47,7 +48,7 @@ class RingExpand(wiring.Component):
         Each word is taken eventually. Withdrawn when the ring's queue stops accepting words.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "states": In(RingStatesSignature(config)),

@@ -10,6 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.doorbell import is_extended
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
 from hw.dma_engine.control.epochs import GiveUpSignature
 from hw.dma_engine.mover.buffer import DescriptorBeatSignature
@@ -32,7 +33,7 @@ class RingStatusSignature(wiring.Signature):
         Some abandoned ring has descriptors that have not arrived.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"fetching": Out(config.extended), "owed": Out(1)})
 
 
@@ -62,7 +63,7 @@ class RingLifecycle(wiring.Component):
     status : ``Out(RingStatusSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         rings = config.extended
         super().__init__({

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import tail_layout
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
-from hw.dma_engine.config import DESCRIPTOR_BYTES
+from hw.dma_engine.config import DESCRIPTOR_BYTES, DmaConfig
 from hw.dma_engine.descriptors import RING_SIZE_BITS
 from hw.dma_engine.layouts import RingSettings, event_layout, fetch_layout
 from hw.dma_engine.strobes import QueueStrobeSignature
@@ -53,7 +53,7 @@ class TailPortSignature(wiring.Signature):
         Queues driven by their ring: a store to their pages is a doorbell.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"doorbells": Out(stream.Signature(tail_layout(config))), "refused": In(1),
                           "driven": In(config.extended)})
 
@@ -61,7 +61,7 @@ class TailPortSignature(wiring.Signature):
 class RingWriteSignature(wiring.Signature):
     """Software commits the location of a ring. Always taken."""
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "ring": Out(config.extended_bits), "settings": Out(RingSettings)})
 
 
@@ -100,7 +100,7 @@ class RingPointers(wiring.Component):
     bursts : ``Out(stream.Signature(fetch_layout))``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         rings = config.extended
         super().__init__({

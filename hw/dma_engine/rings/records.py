@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import is_extended
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueWriteSignature
 from hw.dma_engine.descriptors import RECORD_BYTES, RECORD_FIELDS, RING_SIZE_BITS
 from hw.dma_engine.layouts import STATUS_WIDTH, RingSettings, completion_write_layout, notice_layout, word_id_layout
@@ -42,7 +43,7 @@ class RingRecords(wiring.Component):
     o : ``Out(stream.Signature(completion_write_layout))``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "configure": In(QueueWriteSignature(config)), "restarted": In(config.extended),

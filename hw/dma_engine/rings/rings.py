@@ -21,6 +21,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.wiring import Wiring
+from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
 from hw.dma_engine.control.epochs import GiveUpSignature
 from hw.dma_engine.layouts import event_layout, fetch_layout, ring_word_layout
@@ -40,7 +41,7 @@ class RingsActivitySignature(wiring.Signature):
     dropped.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"tail_refused": Out(1), "unexpected": Out(1)})
 
 
@@ -69,7 +70,7 @@ class Rings(wiring.Component):
     status : ``Out(RingStatusSignature)``, activity : ``Out(RingsActivitySignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: DmaConfig) -> None:
         self.config = config
         super().__init__({
             "configure": In(QueueWriteSignature(config)),
