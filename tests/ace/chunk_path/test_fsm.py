@@ -37,7 +37,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Phase:
-    """Of a program, in beats. The receives are granted to the neighbour by ``granted`` and by the sends together."""
+    """A phase of a program, in beats. ``granted`` and the sends together grant the receives to the neighbour."""
 
     port: int
     span: int
@@ -145,7 +145,7 @@ class Bench:
         self._receive(inside, entered)
 
     def _state(self):
-        """What software sees."""
+        """Check the state that software can read."""
         state = self.ctx.get(self.dut.state)
         assert (state.busy, state.communicator, state.sequence) == (
             1, self.chunk["communicator"], self.chunk["sequence"])
@@ -176,7 +176,7 @@ class Bench:
                                       "receives": 1, "granted": 5, **vars(self.send)})
                 ctx.set(dut.send_valid, 1)
         elif ctx.get(dut.step):
-            assert self.fetching is None, "A word is asked for before the last one has come"
+            assert self.fetching is None, "A word is requested before the previous one has arrived"
             kind = StepKind(ctx.get(dut.step_kind))
             assert inside == (kind is StepKind.SEND)
             if self.stopped_for and kind is StepKind.FINISH:
@@ -185,7 +185,7 @@ class Bench:
             else:
                 assert kind is self.expected[0], f"{kind} instead of {self.expected[0]}"
                 assert kind is StepKind.FINISH or ctx.get(dut.step_address) == self.address
-                assert self.send is None, "The next word is asked for before a send is done"
+                assert self.send is None, "The next word is requested before a send is done"
                 assert kind is StepKind.SEND or self.complete, "A phase ends before its work is done"
             if self._acts("step"):
                 ctx.set(dut.step_taken, 1)

@@ -16,13 +16,13 @@ __all__ = ["DOMAIN", "OTHER", "SIZES", "Bench", "alone"]
 
 COLUMN = 64
 SIZES = [(3, 2, 5), (4, 1, 1), (2, 2, 8), (1, 7, 1)]
-"""Of the communicators, in turn."""
+"""Shapes of the communicators, in turn."""
 DOMAIN, OTHER = 5, 6
 LIMIT = 600
 
 
 def _role(collective, ordered, place, root, size, *, up):
-    """Of ROLE_FIELDS."""
+    """The field of ``ROLE_FIELDS`` for one dimension."""
     if ordered:
         return 0 if place == root else 1 if place > root else 2
     distance = (place - root if up == (collective == Collective.BROADCAST) else root - place) % size
