@@ -7,13 +7,14 @@ PYTHON := .venv/bin/python
 # Of all random tests; any number will do. `make test SEED=` takes a new one.
 SEED ?= 1198034105
 
-.PHONY: help demo demo-train demo-predict test fpga lint clean distclean
+.PHONY: help demo demo-train demo-predict test test-long fpga lint clean distclean
 
 help:
 	@echo "make demo       install into .venv, simulate the DMA engine, build a small bitstream"
 	@echo "make demo-train learn handwritten digits on four ranks, gradients added up by the accelerators' RTL"
 	@echo "make demo-predict  predict ResNet-50 on 16 accelerators, with a report as HTML"
-	@echo "make test       check style and types, and run all tests (ARGS='-k name' for pytest)"
+	@echo "make test       check style and types, and run the tests of the first stage (ARGS='-k name' for pytest)"
+	@echo "make test-long  synthesis within the area budgets, simulated netlists and boards, variants of blocks"
 	@echo "make fpga       build bitstreams, and hold their clocks against fpga/budgets.toml"
 	@echo "make lint       check style and types only"
 	@echo "make clean      remove what was built"
@@ -41,6 +42,10 @@ lint:
 
 test: lint
 	@$(PYTHON) -m pytest -n 2 --dist worksteal --durations=10 --durations-min=1 $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+test-long:
+	@scripts/setup.sh dev
+	@$(PYTHON) -m pytest -n 2 --dist worksteal --durations=10 --durations-min=1 --long $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 fpga:
 	@scripts/setup.sh fpga

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the test suite: ``--waves``, ``--seed N``, ``--soak``.
+"""Options of the test suite: ``--waves``, ``--seed N``, ``--long``, ``--soak``.
 
 A test that simulates takes the fixture ``simulate``, or ``seed`` and ``waves`` if it calls the builder.
 The seed is one for the whole session, so that a failure repeats with the ``--seed`` that is printed with it.
@@ -18,10 +18,12 @@ def pytest_addoption(parser):
     group = parser.getgroup("dmace")
     group.addoption("--waves", action="store_true", help="record every signal of the simulations that run")
     group.addoption("--seed", type=int, metavar="N", help="random seed of this session (default: a new one)")
+    group.addoption("--long", action="store_true", help="run only the second stage: tests marked long or synth")
     group.addoption("--soak", action="store_true", help="run the long tests too, and the others for longer")
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "long: second stage, `make test-long`; with --long or --soak")
     config.addinivalue_line("markers", "soak: runs long; only with --soak")
     if not config.getoption("--soak"):
         os.environ.setdefault("DMACE_QUICK_BUILDS", "1")
@@ -41,8 +43,19 @@ def pytest_report_header(config):
     return f"seed: {config.stash[_SESSION_SEED]}"
 
 
+def _is_long(item):
+    """Whether a test belongs to the second stage: synthesis, simulated netlists, variants of a covered block."""
+    return any(item.get_closest_marker(mark) for mark in ("long", "synth"))
+
+
 def pytest_collection_modifyitems(config, items):
     if not config.getoption("--soak"):
+        stage = config.getoption("--long")
+        others = [item for item in items if _is_long(item) != stage]
+        # A test that the command line names runs in either stage.
+        if not any("::" in argument for argument in config.args):
+            config.hook.pytest_deselected(items=others)
+            items[:] = [item for item in items if _is_long(item) == stage]
         for item in items:
             if item.get_closest_marker("soak"):
                 item.add_marker(pytest.mark.skip(reason="runs long; --soak runs it"))

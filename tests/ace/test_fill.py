@@ -27,7 +27,8 @@ pytestmark = pytest.mark.rtl
 
 
 @pytest.mark.parametrize("stalls", ["none", "mixed"])
-@pytest.mark.parametrize("config", [*CONFIGS, *FILL_ALONE])
+@pytest.mark.parametrize("config", [
+    *CONFIGS, *(pytest.param(name, marks=pytest.mark.long) for name in FILL_ALONE)])
 def test_fill(simulate, config, stalls):
     # With stalls, so few reads that sometimes no entry is free.
     fill = Fill(config_named(config), **({} if stalls == "none" else {"reads": 40}))

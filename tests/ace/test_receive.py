@@ -73,7 +73,8 @@ class ReceiveBench(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", [
+    "whole", *(pytest.param(name, marks=pytest.mark.long) for name in CONFIGS if name != "whole")])
 def test_receive(simulate, config):
     assert receive_latency(CONFIGS[config]) == LATENCY[config]
     simulate(ReceiveBench(CONFIGS[config]), name="receive", env={"CONFIG": config})

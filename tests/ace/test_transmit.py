@@ -25,7 +25,8 @@ CONFIGS = {"short": replace(TINY, packet_bytes=64), "long": TINY, "ecp5": ECP5,
            **each_alone(TINY, "registered_abort_requests", "speculative_port_credits")}
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", [
+    "short", *(pytest.param(name, marks=pytest.mark.long) for name in CONFIGS if name != "short")])
 def test_transmit(simulate, config):
     simulate(Transmit(CONFIGS[config]), env={"CONFIG": config})
 

@@ -68,7 +68,8 @@ async def run_suites(dut):
 
 @pytest.mark.parametrize(("config", "stalls", "number", "shard"), [
     ("tiny", "none", 1000, 0), ("tiny", "random", 1000, 1),
-    ("base", "none", 1000, 0), ("base", "random", 1000, 1),
+    *(pytest.param("base", stalls, 1000, shard, marks=pytest.mark.long)
+      for shard, stalls in enumerate(("none", "random"))),
     pytest.param("wide", "random", 150, 0, marks=pytest.mark.soak),
 ])
 def test_pairs(engine, soak, config, stalls, number, shard):

@@ -121,11 +121,13 @@ def test_dma(seed, name):
     built.run(__name__, testcase=name, seed=seed, env=env)
 
 
+@pytest.mark.long
 def test_ace(seed):
     built, env = board_of("ace")
     built.run(__name__, testcase="ranks_reduce", seed=seed, env=env)
 
 
+@pytest.mark.long
 def test_endpoint(seed):
     built, env = board_of("endpoint")
     built.run(__name__, testcase="endpoint_does_all", seed=seed, env=env)

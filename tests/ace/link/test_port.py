@@ -24,8 +24,9 @@ LATENCY = {"long": 7, "ecp5": 9, "replay_output_register": 8, "receive_output_re
 """Cycles from ``i`` of one port to ``o`` of the other, for a packet of one beat over a link without latency."""
 
 
-@pytest.mark.parametrize("config", [pytest.param(name, marks=pytest.mark.soak) if name in ALONE else name
-                                    for name in CONFIGS])
+@pytest.mark.parametrize("config", [
+    "short", *(pytest.param(name, marks=pytest.mark.soak if name in ALONE else pytest.mark.long)
+               for name in CONFIGS if name != "short")])
 def test_link(simulate, config):
     simulate(LinkPair(CONFIGS[config]), env={"CONFIG": config})
 

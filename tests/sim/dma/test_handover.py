@@ -16,7 +16,7 @@ ODD = DmaConfig(data_width=128, queues=8, queue_depth=8, window=4, regions=16, p
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("runs", [600, pytest.param(2000, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("config", [TINY, ODD], ids=["tiny", "odd"])
+@pytest.mark.parametrize("config", [pytest.param(TINY, id="tiny", marks=pytest.mark.long), pytest.param(ODD, id="odd")])
 def test_nothing_lands(config, runs, seed):
     result = run_handover(build_handover(config), seed=seed % (1 << 50), runs=runs)
     print(result)
