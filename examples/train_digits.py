@@ -111,11 +111,11 @@ def accuracy(weights: Floats, digits: Digits) -> float:
 
 
 def train(digits: Digits, ranks: int, add: Add, steps: int,
-          tell: Callable[[float], object]) -> tuple[Floats, list[Floats]]:
+          notify: Callable[[float], object]) -> tuple[Floats, list[Floats]]:
     """Losses of all steps, as FP32, and the weights of each rank in the end.
 
-    ``add`` takes a list of the ranks' buffers and returns their sum as each rank has it. ``tell`` is called after each
-    step with its loss.
+    ``add`` takes a list of the ranks' buffers and returns their sum as each rank has it. ``notify`` is called after
+    each step with its loss.
     """
     weights, losses = [initial() for _ in range(ranks)], []
     rng = np.random.default_rng(3)
@@ -125,7 +125,7 @@ def train(digits: Digits, ranks: int, add: Add, steps: int,
         sums = add([gradient(*one) for one in zip(weights, parts, strict=True)])
         weights = [own - np.float32(RATE) * whole[:-1] for own, whole in zip(weights, sums, strict=True)]
         losses.append(sums[0][-1])
-        tell(losses[-1])
+        notify(losses[-1])
     return np.array(losses), weights
 
 

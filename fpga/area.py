@@ -181,23 +181,23 @@ _CLOCKS = ("C", "CLK", "WCLK", "CLKA", "CLKB", "CLKARDCLK", "CLKBWRCLK")
 
 def _depth(netlist: Module, *, worst: int = 10) -> Depth:
     names = _net_names(netlist)
-    ways: dict[int, list[int]] = {}             # net -> nets it depends on
+    sources: dict[int, list[int]] = {}          # net -> nets it depends on
     ends: list[tuple[int, str]] = []            # net, name of the endpoint
     for name, cell in netlist["cells"].items():
         inputs, outputs = _nets(cell, "input"), _nets(cell, "output")
         if cell["type"] == "$lut":
-            ways |= dict.fromkeys(outputs, inputs)
+            sources |= dict.fromkeys(outputs, inputs)
             continue
         for port, bits in cell["connections"].items():
             # The cells of LUT-RAM read asynchronously: output DOx at address ADDRx, DPO at DPRA.
             address = {"DPO": "DPRA", "SPO": "A"}.get(port) or re.sub(r"^DO([A-H])$", r"ADDR\1", port)
             if port == "O" and cell["type"].startswith("RAM"):
                 # Most of those with one port have an address of single bits.
-                ways |= {bit: [a for name, wires in cell["connections"].items() if re.fullmatch(r"A\d?", name)
-                               for a in wires if isinstance(a, int)] for bit in bits if isinstance(bit, int)}
+                sources |= {bit: [a for name, wires in cell["connections"].items() if re.fullmatch(r"A\d?", name)
+                                  for a in wires if isinstance(a, int)] for bit in bits if isinstance(bit, int)}
             elif cell["type"].startswith("RAM") and not cell["type"].startswith("RAMB") and address != port:
                 reads = [bit for bit in cell["connections"][address] if isinstance(bit, int)]
-                ways |= {bit: reads for bit in bits if isinstance(bit, int)}
+                sources |= {bit: reads for bit in bits if isinstance(bit, int)}
         end = name if cell["type"].startswith("RAM") else min((names[bit] for bit in outputs), default=name)
         ends += [(bit, end) for bit in inputs]
     for name, pins in netlist["ports"].items():
@@ -209,25 +209,25 @@ def _depth(netlist: Module, *, worst: int = 10) -> Depth:
         stack = [last]
         while stack:
             net = stack[-1]
-            missing = [before for before in ways.get(net, ()) if before not in levels]
+            missing = [before for before in sources.get(net, ()) if before not in levels]
             if missing and net not in levels:
                 stack += missing
                 continue
             stack.pop()
-            levels[net] = 1 + max((levels[before] for before in ways[net]), default=0) if net in ways else 0
+            levels[net] = 1 + max((levels[before] for before in sources[net]), default=0) if net in sources else 0
 
     paths: dict[str, list[str]] = {}
     for net, end in sorted(ends, key=lambda item: (-levels[item[0]], item[1])):
         end = re.sub(r"\[\d+\]$|(\.\d+)+$", "", end)
         if end not in paths and len(paths) < worst:
-            paths[end] = _path(net, ways, levels, names)
+            paths[end] = _path(net, sources, levels, names)
     return Depth(levels=max((levels[net] for net, _ in ends), default=0), paths=paths)
 
 
-def _path(net: int, ways: dict[int, list[int]], levels: dict[int, int], names: dict[int, str]) -> list[str]:
+def _path(net: int, sources: dict[int, list[int]], levels: dict[int, int], names: dict[int, str]) -> list[str]:
     path = [net]
-    while ways.get(path[0]):
-        path.insert(0, max(ways[path[0]], key=levels.__getitem__))
+    while sources.get(path[0]):
+        path.insert(0, max(sources[path[0]], key=levels.__getitem__))
     return [names[step] for step in path if not names[step].startswith("$")]
 
 

@@ -136,13 +136,13 @@ def _with_progress(title: str, job: "Callable[[Status], _Result]") -> _Result:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress:
-        task, told = progress.add_task(title, total=None), [""]
+        task, shown = progress.add_task(title, total=None), [""]
 
         def status(what: str, done: int, total: int) -> None:
             progress.update(task, description=f"{done}/{total} {what}")
             stage = what.partition(",")[0].partition(":")[0]
-            if not console.is_terminal and stage != told[0]:
-                told[0] = stage
+            if not console.is_terminal and stage != shown[0]:
+                shown[0] = stage
                 console.print(f"{done}/{total} {what}", highlight=False)
 
         return job(status)
@@ -150,7 +150,7 @@ def _with_progress(title: str, job: "Callable[[Status], _Result]") -> _Result:
 
 def _paths(args: argparse.Namespace) -> int:
     from .build import board_config, synthesise
-    from .paths import WIRE_NS, longest, ways
+    from .paths import WIRE_NS, longest, timing_paths
 
     check_file("--json", args.json)
     check_range("--over", args.over, 0, 1000)
@@ -159,10 +159,10 @@ def _paths(args: argparse.Namespace) -> int:
         raise UserError(f"Timing paths are estimated only for an ECP5, not for {args.target}.")
     folder = _with_progress(f"synthesising {args.design}",
                             lambda status: synthesise(args.target, config, status=status))
-    found = ways((folder / "board.json").read_text(encoding="utf-8"))
+    found = timing_paths((folder / "board.json").read_text(encoding="utf-8"))
     rows = longest(found, over=args.over)
-    counts = {limit: sum(way.ns > limit for way in found) for limit in (10, 12, 14, 16, 18, 20)}
-    write_json(args.json, {"ends": len(found), "over": counts, "ways": [
+    counts = {limit: sum(timing_path.ns > limit for timing_path in found) for limit in (10, 12, 14, 16, 18, 20)}
+    write_json(args.json, {"ends": len(found), "over": counts, "timing_paths": [
         dict(zip(("from", "to", "ns", "ends"), row, strict=True)) for row in rows]})
     if args.json != "-":
         table = Table(title=f"Timing paths of more than {args.over:g} ns in {args.design} {args.config} for "

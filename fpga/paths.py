@@ -15,7 +15,7 @@ from hw.errors import UserError
 from .timing import source_name
 from .yosys_json import Bits, Cell
 
-__all__ = ["WIRE_NS", "Way", "longest", "ways"]
+__all__ = ["WIRE_NS", "TimingPath", "longest", "timing_paths"]
 
 _Arrival = tuple[float, str | None]
 """Arrival time of a bit in ns, and the cell where its path starts: None for constants and pins."""
@@ -33,7 +33,7 @@ _ENDS = {"TRELLIS_FF": {"CLK"}, "DP16KD": {"CLKA", "CLKB"}, "TRELLIS_DPR16X4": {
 
 
 @dataclass(frozen=True)
-class Way:
+class TimingPath:
     """The timing path with the largest delay to one input of a register or a memory.
 
     Attributes
@@ -48,8 +48,8 @@ class Way:
     end: str
 
 
-def ways(netlist: str) -> list[Way]:
-    """List of :class:`Way`, the longest first, of Yosys's JSON text of a module ``board``.
+def timing_paths(netlist: str) -> list[TimingPath]:
+    """List of :class:`TimingPath`, the longest first, of Yosys's JSON text of a module ``board``.
 
     Raises :class:`UserError` where a way comes back to itself without a register.
     """
@@ -57,24 +57,24 @@ def ways(netlist: str) -> list[Way]:
         name: cell for name, cell in json.loads(netlist)["modules"]["board"]["cells"].items()
         if cell["type"] != "$scopeinfo"}
     arrivals = _arrivals(cells)
-    found: list[Way] = []
+    found: list[TimingPath] = []
     for name, cell in cells.items():
         if cell["type"] not in _ENDS:
             continue
         for port, bits in _inputs(cell):
             if port not in _ENDS[cell["type"]]:
-                found += [Way(ns + WIRE_NS, start, name) for ns, start in (arrivals[bit] for bit in bits)
+                found += [TimingPath(ns + WIRE_NS, start, name) for ns, start in (arrivals[bit] for bit in bits)
                           if start is not None]
-    return sorted(found, key=lambda way: -way.ns)
+    return sorted(found, key=lambda path: -path.ns)
 
 
-def longest(found: Iterable[Way], *, over: float) -> list[tuple[str, str, float, int]]:
+def longest(found: Iterable[TimingPath], *, over: float) -> list[tuple[str, str, float, int]]:
     """Timing paths of more than ``over`` ns as ``(from, to, ns, count)`` by blocks of the source, slowest first."""
     groups: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    for way in found:
-        if way.ns <= over:
+    for path in found:
+        if path.ns <= over:
             break
-        groups[_block(way.start), _block(way.end)].append(way.ns)
+        groups[_block(path.start), _block(path.end)].append(path.ns)
     return [(start, end, round(numbers[0], 2), len(numbers)) for (start, end), numbers in groups.items()]
 
 
@@ -95,7 +95,7 @@ def _arrivals(cells: Mapping[str, Cell]) -> defaultdict[int | str, _Arrival]:
         asked: set[str] = set()
         while waiting:
             one = waiting[-1]
-            behind = {drivers[bit] for bit in _asked(cells[one]) if bit in drivers} - done
+            behind = {drivers[bit] for bit in _input_bits(cells[one]) if bit in drivers} - done
             if behind:
                 if one in asked:
                     raise UserError(f"The netlist has a loop without a register, through {source_name(one)}.")
@@ -121,13 +121,13 @@ def _through(cell: Cell, arrivals: defaultdict[int | str, _Arrival]) -> dict[int
             there: _Arrival = (carry + more, before) if before is not None and carry + more > into else (into, start)
             out |= dict.fromkeys(ports.get(port, ()), there)
         return out
-    ns, start = max((arrivals[bit] for bit in _asked(cell)), key=_when, default=(0.0, None))
+    ns, start = max((arrivals[bit] for bit in _input_bits(cell)), key=_when, default=(0.0, None))
     ns += _WITHIN.get(kind, WIRE_NS + _LUT_NS)
     return {bit: (ns, start) for port, bits in ports.items() if cell["port_directions"][port] == "output"
             for bit in bits}
 
 
-def _asked(cell: Cell) -> Bits:
+def _input_bits(cell: Cell) -> Bits:
     """Bits that its outputs depend on within a cycle."""
     if cell["type"] == "EHXPLLL":
         return []

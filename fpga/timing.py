@@ -23,9 +23,9 @@ def read_report(path: Path, *, wanted_hz: float) -> dict[str, Any]:
     found = json.loads(path.read_text(encoding="utf-8"))
     # The core's clock is the one with the least slack relative to its target frequency.
     clock, fmax = min(found["fmax"].items(), key=lambda item: item[1]["achieved"] / item[1]["constraint"])
-    ways = [way["path"] for way in found["critical_paths"]
-            if way["from"] == way["to"] == f"posedge {clock}"]
-    steps = ways[0] if ways else []
+    paths = [path_found["path"] for path_found in found["critical_paths"]
+             if path_found["from"] == path_found["to"] == f"posedge {clock}"]
+    steps = paths[0] if paths else []
     named: list[tuple[str, float]] = []
     spent = 0.0
     for step in steps:

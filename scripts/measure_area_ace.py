@@ -27,6 +27,8 @@ from fpga.area import measure  # noqa: E402
 from fpga.gates import measure_gates  # noqa: E402
 from hw import emit  # noqa: E402
 from hw.ace.chunker import Chunker  # noqa: E402
+from hw.ace.command_queues import CommandQueues  # noqa: E402
+from hw.ace.communicator_status import CommunicatorStatus  # noqa: E402
 from hw.ace.communicators import Communicators  # noqa: E402
 from hw.ace.config import PRESETS, AceConfig  # noqa: E402
 from hw.ace.control import Control  # noqa: E402
@@ -36,13 +38,11 @@ from hw.ace.engine import AceEngine  # noqa: E402
 from hw.ace.extents import Extents  # noqa: E402
 from hw.ace.faults import Faults  # noqa: E402
 from hw.ace.fill import Fill  # noqa: E402
-from hw.ace.intake import Intake  # noqa: E402
 from hw.ace.link.port import LinkPort  # noqa: E402
 from hw.ace.operations import Operations  # noqa: E402
 from hw.ace.pool import FsmPool  # noqa: E402
 from hw.ace.programs.store import Programs  # noqa: E402
 from hw.ace.receive import Receive, settle_cycles  # noqa: E402
-from hw.ace.standing import Standing  # noqa: E402
 from hw.ace.transfers import Transfers  # noqa: E402
 from hw.ace.transmit import Transmit  # noqa: E402
 from hw.ace.watchdog import Watchdog  # noqa: E402
@@ -54,8 +54,8 @@ FIGURES = ROOT / "docs" / "area_ace.json"
 BLOCKS: dict[str, Callable[[AceConfig], Component]] = {
     "receive": Receive, "drain": Drain, "fill": Fill, "link": LinkPort, "pool": FsmPool, "chunker": Chunker,
     "transmit": Transmit, "decoder": Decoder, "operations": Operations, "control": Control, "faults": Faults,
-    "intake": Intake, "doorbell": Doorbell, "regions": RegionTable, "watchdog": Watchdog,
-    "standing": lambda config: Standing(config, settle=settle_cycles(config)),
+    "command_queues": CommandQueues, "doorbell": Doorbell, "regions": RegionTable, "watchdog": Watchdog,
+    "communicator_status": lambda config: CommunicatorStatus(config, settle=settle_cycles(config)),
     "transfers": Transfers, "programs": lambda config: Programs(config, clients=5), "extents": Extents,
     "communicators": lambda config: Communicators(config, shares=4),
 }

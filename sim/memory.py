@@ -240,7 +240,7 @@ class _ReadPort(AxiSlaveRead):
 
         async def receive_address() -> Any:
             ar = await receive()
-            memory.ask("read", "ar", ar)
+            memory.issue("read", "ar", ar)
             return ar
 
         self.ar_channel.recv = receive_address
@@ -276,7 +276,7 @@ class _WritePort(AxiSlaveWrite):
         async def receive_address() -> Any:
             aw = await receive()
             self._address = int(aw.awaddr)
-            memory.ask("write", "aw", aw)
+            memory.issue("write", "aw", aw)
             return aw
 
         self.aw_channel.recv = receive_address
@@ -316,7 +316,7 @@ class Memory:
         The bytes, for the backdoor.
     written : callable or None
         Called with the list of ``(address, data)`` of a burst after they have become visible.
-    asked : callable or None
+    issued : callable or None
         Called with "read" or "write", the ID, the address and ``(AxCACHE, AxPROT, AxQOS)`` of each burst.
     """
 
@@ -327,7 +327,7 @@ class Memory:
         self.withheld: set[int] = set()
         self.begun: dict[int, int] = {}
         self.written: Callable[[Writes], None] | None = None
-        self.asked: Callable[[str, int, int, tuple[int, ...]], None] | None = None
+        self.issued: Callable[[str, int, int, tuple[int, ...]], None] | None = None
         self.step = period
         self.rng = random.Random(f"memory {seed}")
         read, write = (latency, latency) if isinstance(latency, int) else latency
@@ -348,11 +348,11 @@ class Memory:
             latency = self.rng.randrange(2, 2 * latency + 1) if self.rng.random() < 0.95 else 8 * latency
         return now() + latency * self.step
 
-    def ask(self, kind: str, channel: str, transfer: Any) -> None:
-        if self.asked is not None:
+    def issue(self, kind: str, channel: str, transfer: Any) -> None:
+        if self.issued is not None:
             identifier, address, *attributes = (int(getattr(transfer, channel + field))
                                                 for field in ("id", "addr", "cache", "prot", "qos"))
-            self.asked(kind, identifier, address, tuple(attributes))
+            self.issued(kind, identifier, address, tuple(attributes))
 
     def apply(self, writes: Writes) -> None:
         for address, data in writes:
@@ -366,7 +366,7 @@ class Memory:
             if response is not None:
                 self.faults[kind][address & -PAGE_BYTES] = AxiResp[response]
 
-    def mend_page(self, address: int) -> None:
+    def repair_page(self, address: int) -> None:
         """Answer OKAY again."""
         for faults in self.faults.values():
             faults.pop(address & -PAGE_BYTES, None)

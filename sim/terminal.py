@@ -20,8 +20,22 @@ from sim.verilator.build import Design, Status, build
 if TYPE_CHECKING:
     from sim.cpp import Harness
 
-__all__ = ["Row", "Subparsers", "Tell", "add_config", "add_json", "add_latency", "add_seed", "check_file",
-           "check_range", "fast_harness", "integer", "measuring", "simulate_dma", "write_json"]
+__all__ = [
+    "Notify",
+    "Row",
+    "Subparsers",
+    "add_config",
+    "add_json",
+    "add_latency",
+    "add_seed",
+    "check_file",
+    "check_range",
+    "fast_harness",
+    "integer",
+    "measuring",
+    "simulate_dma",
+    "write_json",
+]
 
 
 Row = dict[str, Any]
@@ -31,7 +45,7 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Where a design adds its own options to a verb."""
 
 
-class Tell(Protocol):
+class Notify(Protocol):
     """Shows a step of a measurement on its progress bar."""
 
     def __call__(self, note: str, total: int | None = None, advance: int = 1) -> None: ...
@@ -86,8 +100,8 @@ def write_json(name: str | None, result: object) -> None:
 
 
 @contextmanager
-def measuring(name: str) -> Iterator[tuple[Status, Tell]]:
-    """``with`` a progress bar: ``building`` shows the status of a build, ``tell(note, total=None, advance=1)`` one
+def measuring(name: str) -> Iterator[tuple[Status, Notify]]:
+    """``with`` a progress bar: ``building`` shows the status of a build, ``notify(note, total=None, advance=1)`` one
     of ``total`` steps."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
                TextColumn("{task.fields[note]}"))
@@ -97,21 +111,21 @@ def measuring(name: str) -> Iterator[tuple[Status, Tell]]:
         def building(what: str, done: int, total: int) -> None:
             progress.update(task, completed=done, total=total or None, note=what)
 
-        def tell(note: str, total: int | None = None, advance: int = 1) -> None:
+        def notify(note: str, total: int | None = None, advance: int = 1) -> None:
             if total is not None:
                 progress.reset(task, description=f"measuring {name}", total=total)
             progress.update(task, advance=advance, note=note)
 
-        yield building, tell
+        yield building, notify
 
 
 @contextmanager
-def fast_harness(name: str) -> Iterator[tuple["Harness", Tell]]:
-    """``with`` the fast harness of a preset, and the ``tell`` of :func:`measuring`."""
+def fast_harness(name: str) -> Iterator[tuple["Harness", Notify]]:
+    """``with`` the fast harness of a preset, and the ``notify`` of :func:`measuring`."""
     from sim.cpp import build_harness
 
-    with measuring(name) as (building, tell):
-        yield build_harness(PRESETS[name], status=building), tell
+    with measuring(name) as (building, notify):
+        yield build_harness(PRESETS[name], status=building), notify
 
 
 def simulate_dma(config: str, module: str, options: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
@@ -149,9 +163,9 @@ def simulate_dma(config: str, module: str, options: dict[str, Any], args: argpar
                      status=building)
         progress.update(task, description=f"simulating {config}", completed=0, total=None, note="")
 
-        def simulating(told: dict[str, Any]) -> None:
-            note = f"{told.get('cycles', 0):,} cycles {told.get('note', '')}"
-            progress.update(task, completed=told["done"], total=told["total"], note=note)
+        def simulating(reported: dict[str, Any]) -> None:
+            note = f"{reported.get('cycles', 0):,} cycles {reported.get('note', '')}"
+            progress.update(task, completed=reported["done"], total=reported["total"], note=note)
 
         with tempfile.TemporaryDirectory(prefix="dmace-") as folder:
             result = Path(folder) / "result.json"

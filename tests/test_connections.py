@@ -30,8 +30,8 @@ class Top(wiring.Component):
     i: In(4)
     o: Out(4)
 
-    def __init__(self, forgotten=()):
-        self.forgotten = forgotten
+    def __init__(self, missing=()):
+        self.missing = missing
         super().__init__()
 
     def elaborate(self, platform):
@@ -42,7 +42,7 @@ class Top(wiring.Component):
         statements = {"a": inner.operands.a.eq(read.data), "b": inner.operands.b.eq(self.i[0]),
                       "carry": inner.carry.eq(self.i[1]), "o": self.o.eq(inner.o)}
         m.d.comb += read.addr.eq(self.i[2:])
-        m.d.comb += [statement for name, statement in statements.items() if name not in self.forgotten]
+        m.d.comb += [statement for name, statement in statements.items() if name not in self.missing]
         return m
 
 
@@ -50,13 +50,13 @@ def test_a_whole_design_is_emitted():
     assert "module \\top.inner" in emit.verilog(Top(), name="top")
 
 
-@pytest.mark.parametrize(("forgotten", "named"), [
+@pytest.mark.parametrize(("missing", "named"), [
     (("a",), "inner.operands.a"), (("b",), "inner.operands.b"), (("carry",), "inner.carry"),
     (("b", "carry"), "inner.carry, inner.operands.b"),
 ])
-def test_a_forgotten_input_is_refused(forgotten, named):
+def test_an_unconnected_input_is_refused(missing, named):
     with pytest.raises(UndrivenInput) as caught:
-        emit.verilog(Top(forgotten), name="top")
+        emit.verilog(Top(missing), name="top")
     assert str(caught.value) == f"Inputs without a driver: {named}."
 
 

@@ -58,7 +58,7 @@ def test_rtl_run(train_digits, capsys):
     (lambda sums: [one * np.float32(1 + 2 ** -20) for one in sums],
      "RTL and golden model differ from step 0 on."),
 ])
-def test_wrong_sums_are_told(train_digits, monkeypatch, capsys, wrong, sentence):
+def test_wrong_sums_are_reported(train_digits, monkeypatch, capsys, wrong, sentence):
     class Hardware:
         def __init__(self, *_):
             pass
@@ -74,6 +74,6 @@ def test_wrong_sums_are_told(train_digits, monkeypatch, capsys, wrong, sentence)
     assert sentence in capsys.readouterr().out
 
 
-def test_wrong_options_are_told(train_digits, capsys):
+def test_wrong_options_are_reported(train_digits, capsys):
     assert train_digits.main(["--steps", "0"]) == 2
     assert capsys.readouterr().err == "train_digits: --steps must be at least 1, not 0.\n"

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.synth
 WIDEST = {"RAMB36E2": (512, 72), "RAMB18E2": (512, 36), "DP16KD": (512, 36)}
 
 # At the start of critical paths: LUT RAM up to 32 rows.
-FAST = ("front_end.queues.ring", "mover.responses.origins", "completion.retire.places.rows",
-        "completion.retire.places.extended_rows")
+FAST = ("front_end.queues.ring", "mover.responses.origins", "completion.retire.window_table.rows",
+        "completion.retire.window_table.extended_rows")
 
 RUNS = [
     pytest.param("tiny", "ecp5", id="tiny-ecp5"),
@@ -43,8 +43,8 @@ def _block_memories(config):
         "mover.buffer.beats": (config.buffer_beats, config.data_width + 1),
         "mover.sequencer.contexts": (config.tags, 64),
         "mover.responses.origins": (config.tags, config.queue_bits + config.window_bits + 2),
-        "completion.retire.places.rows": (config.queues * config.window, 9),
-        "completion.retire.places.extended_rows": (config.extended * config.extended_window, 9),
+        "completion.retire.window_table.rows": (config.queues * config.window, 9),
+        "completion.retire.window_table.extended_rows": (config.extended * config.extended_window, 9),
     }
 
 
@@ -88,7 +88,7 @@ def _check_memories(config, family, memories):
     assert deep == []
 
 
-def test_excess_is_told():
+def test_excess_is_reported():
     area = Area(family="ECP5", lut=20_000, lut_ram=0, flip_flop=1, block_ram=30, latch=0, cells={}, memories={})
     assert area_excess("dma_engine", "tiny", "ecp5", area) == [
         f"dma_engine tiny takes {taken} on ecp5, beyond its budget of {limit}." for taken, limit in (
@@ -116,7 +116,7 @@ def test_depth_counts_levels_and_stops_at_registers():
     assert list(depth.paths) == ["y"]
 
 
-def test_memories_are_told_apart():
+def test_memories_are_distinguished():
     text = """module two(input clk, we, input [8:0] wa, ra, input [31:0] d, output reg [31:0] q, output [7:0] p);
     (* ram_style = "block" *) reg [31:0] block [511:0];
     (* ram_style = "distributed" *) reg [7:0] lut [31:0];

@@ -23,7 +23,7 @@ PATHS = (
     "hw/dma_engine/*.py", *(f"hw/dma_engine/{folder}/*.py" for folder in (
         "control", "frontend", "instruments", "model", "mover")),
     *(f"hw/dma_engine/{file}.py" for file in (
-        "completion/ark_flags", "completion/completion", "completion/failed_words", "completion/places",
+        "completion/ark_flags", "completion/completion", "completion/failed_words", "completion/window_table",
         "completion/retire", "rings/expand", "rings/pointers", "rings/records", "rings/rings")),
     "hw/endpoint/registers.py", "hw/regs/refusal.py",
     "hw/ace/**/*.py",
@@ -33,7 +33,7 @@ PATHS = (
     "sim/*.py", "sim/ace/lanes.py", "sim/ace/log.py", "sim/ace/recovery.py", "sim/ace/trace.py",
     "sim/ace/varying.py", "sim/ace/bench/__init__.py", "sim/ace/bench/timeline.py", "sim/ace/bench/urgent.py",
     "sim/cpp/engine.h", "sim/cpp/memory.h", "sim/cpp/ports.h", "sim/cpp/withholding.h", "sim/dma/ark.py",
-    "sim/dma/gpu.py", "sim/dma/lives.py", "sim/dma/soak.py", "sim/dma/bench/ablation.py",
+    "sim/dma/gpu.py", "sim/dma/lifecycles.py", "sim/dma/soak.py", "sim/dma/bench/ablation.py",
     "sim/dma/bench/fairness.py", "sim/dma/bench/isolation.py", "sim/dma/bench/peers.py", "sim/dma/bench/rings.py",
     "sim/system/calibration.py", "sim/system/chunk.py", "sim/system/compute.py", "sim/system/endpoint.py",
     "sim/system/experiment.py", "sim/system/machine.py", "sim/system/routes.py", "sim/system/settings.py",
@@ -215,7 +215,7 @@ def test_forms_are_found():
     assert any("times `that`" in fault for fault in _faults(chain))
 
 
-def test_places_of_prose_are_found():
+def test_lines_of_prose_are_found():
     text = '"""A docstring under way."""\n\nX = 1  # a comment\n# that is given up\nSAY = f"no room for {X} more"\n'
     lines = [fault.partition(": ")[0] for fault in faults_of(Path("x.py"), text)]
     assert sorted(lines) == ["x.py:1", "x.py:4", "x.py:5"]

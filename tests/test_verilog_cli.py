@@ -45,7 +45,7 @@ def test_text_is_the_same_every_time(written, tmp_path):
         assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
 
 
-def test_text_names_no_place_and_no_time(written):
+def test_text_names_no_path_and_no_time(written):
     for name in FILES:
         text = (written / name).read_text()
         assert str(ROOT) not in text and str(written) not in text and str(Path.home()) not in text, name

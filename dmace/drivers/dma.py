@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dmace.drivers.registers import Bus, Lock, RegisterDriver
 from hw.common.sizes import PAGE_BYTES, SMALL_PAGE_BITS
 from hw.dma_engine.config import HISTOGRAM_BINS, DmaConfig
-from hw.dma_engine.descriptors import RingPlace
+from hw.dma_engine.descriptors import RingLocation
 from hw.dma_engine.queue_settings import QUEUE_REGISTERS, Setter, check_queue_settings, setting_fields
 from hw.dma_engine.registers import register_map
 from hw.dma_engine.words import Command, QueueMode, Status
@@ -114,7 +114,7 @@ class DmaDriver(RegisterDriver):
             await self.write("CONNECTION_COMMIT", connection=number)
 
     async def configure_queue(self, queue: int, *, sc: int | None = None, rc: int | None = None, ark: int | None = None,
-                              ring: RingPlace | None = None, **settings: int) -> None:
+                              ring: RingLocation | None = None, **settings: int) -> None:
         """Configure a queue.
 
         Parameters
@@ -124,7 +124,7 @@ class DmaDriver(RegisterDriver):
             array.
         ark : int or None
             The region of its segment 0: the queue is in ARK mode.
-        ring : :class:`RingPlace` or None
+        ring : :class:`RingLocation` or None
             The descriptor ring that drives it.
         settings
             Those of :data:`~hw.dma_engine.queue_settings.QUEUE_SETTINGS` with a keyword, for instance ``domain``,

@@ -23,7 +23,7 @@ class Bridge(wiring.Component):
 
     Parameters
     ----------
-    patience : int
+    timeout : int
         Cycles without a byte after which a frame that is not whole is dropped.
 
     Members
@@ -40,8 +40,8 @@ class Bridge(wiring.Component):
         A request is being received, done or answered.
     """
 
-    def __init__(self, *, patience: int) -> None:
-        self.patience = patience
+    def __init__(self, *, timeout: int) -> None:
+        self.timeout = timeout
         super().__init__({
             "data": In(8), "valid": In(1), "broken": In(1), "o": Out(stream.Signature(8)),
             "bus": Out(WordSignature()), "dropped": Out(1), "busy": Out(1),
@@ -62,21 +62,21 @@ class Bridge(wiring.Component):
         shift = Signal(24)
         final = Signal()
         m.d.sync += final.eq(index == (count - 1)[:len(index)])
-        waited = Signal(range(self.patience + 1))
-        answered = Signal(8)                    # words of the response
+        waited = Signal(range(self.timeout + 1))
+        responded = Signal(8)                   # words of the response
 
-        give_up = Signal()
+        timed_out = Signal()
         m.d.comb += [
             read.addr.eq(index), write.addr.eq(index),
             bus.write_data.eq(read.data),
             bus.write.eq(operation == Operation.WRITE), bus.last.eq(final),
-            give_up.eq(self.broken | (waited == self.patience)),
+            timed_out.eq(self.broken | (waited == self.timeout)),
         ]
         # A byte is checked one cycle later: the next comes after some.
         due = Signal()
         m.d.sync += [check.data.eq(Mux(self.valid, self.data, o.payload)), check.valid.eq(due)]
         m.d.sync += [waited.eq(waited + 1), bus.address.eq(address + Cat(C(0, 2), index))]
-        with m.If(self.valid | self.broken | give_up):
+        with m.If(self.valid | self.broken | timed_out):
             m.d.sync += waited.eq(0)
 
         with m.FSM() as fsm:
@@ -93,7 +93,7 @@ class Bridge(wiring.Component):
                     with m.If(step == _HEADER - 1):
                         m.d.sync += step.eq(0)
                         m.next = "LENGTH"
-                with m.If(give_up):
+                with m.If(timed_out):
                     m.next = "DROP"
             with m.State("LENGTH"):
                 # Bytes are many cycles apart.
@@ -114,13 +114,13 @@ class Bridge(wiring.Component):
                         m.d.sync += index.eq(index + 1)
                         with m.If(final):
                             m.next = "CRC"
-                with m.If(give_up):
+                with m.If(timed_out):
                     m.next = "DROP"
             with m.State("CRC"):
                 m.d.comb += due.eq(self.valid)
                 with m.If(self.valid):
                     m.d.sync += step.eq(step + 1)
-                with m.If(give_up):
+                with m.If(timed_out):
                     m.next = "DROP"
                 with m.Elif(step == 2):
                     m.next = "JUDGE"
@@ -130,13 +130,13 @@ class Bridge(wiring.Component):
                 with m.If(~check.match_detected):
                     m.next = "DROP"
                 with m.Elif(operation == Operation.HELLO):
-                    m.d.sync += [last_known.eq(0), status.eq(Status.OK), answered.eq(0)]
+                    m.d.sync += [last_known.eq(0), status.eq(Status.OK), responded.eq(0)]
                     m.next = "RESPOND"
                 with m.Elif(last_known & (sequence == last_sequence) & (operation == Operation.WRITE)):
                     m.next = "RESPOND"
                 with m.Else():
                     m.d.sync += [last_known.eq(1), last_sequence.eq(sequence), status.eq(Status.OK),
-                                 answered.eq(0)]
+                                 responded.eq(0)]
                     with m.If(operation > max(Operation)):
                         m.d.sync += status.eq(Status.BAD_OPERATION)
                         m.next = "RESPOND"
@@ -155,17 +155,17 @@ class Bridge(wiring.Component):
                         m.d.sync += [status.eq(Status.BUS_ERROR), index.eq(0)]
                         m.next = "RESPOND"
                     with m.Elif(final):
-                        m.d.sync += [index.eq(0), answered.eq(Mux(bus.write, 0, count))]
+                        m.d.sync += [index.eq(0), responded.eq(Mux(bus.write, 0, count))]
                         m.next = "RESPOND"
             with m.State("RESPOND"):
                 m.d.comb += [o.valid.eq(1), due.eq(o.ready & (step != 0)),
-                             o.payload.eq(Array([RESPONSE_SYNC, sequence, status, answered])[step[:2]])]
+                             o.payload.eq(Array([RESPONSE_SYNC, sequence, status, responded])[step[:2]])]
                 with m.If(o.ready):
                     m.d.sync += step.eq(step + 1)
                     with m.If(step == 3):
                         m.d.sync += [step.eq(0), lane.eq(0)]
                         m.next = "WORDS"
-                        with m.If(answered == 0):
+                        with m.If(responded == 0):
                             m.next = "CHECK"
             with m.State("WORDS"):
                 m.d.comb += [o.valid.eq(1), o.payload.eq(read.data.word_select(lane, 8)), due.eq(o.ready)]

@@ -20,7 +20,7 @@ from .host import Board
 
 __all__ = ["configure", "run"]
 
-PATIENCE_S = 0.5
+TIMEOUT_S = 0.5
 
 
 class SerialPort:
@@ -32,7 +32,7 @@ class SerialPort:
         except ModuleNotFoundError:
             raise UserError("A serial port needs the package pyserial; `pip install -e .[fpga]` installs it.") from None
         try:
-            self._port = serial.Serial(name, baud, timeout=PATIENCE_S, write_timeout=10, exclusive=True)
+            self._port = serial.Serial(name, baud, timeout=TIMEOUT_S, write_timeout=10, exclusive=True)
             self._port.reset_input_buffer()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -108,15 +108,15 @@ def _selftest(board: Board, args: argparse.Namespace, _: bytes) -> int:
 
 def _copy(board: Board, args: argparse.Namespace, data: bytes) -> int:
     engine, came = jobs.Engine(board), b""
-    room = (engine.words // 2) & ~4095
-    for first in range(0, len(data), room):
-        piece = data[first:first + room]
+    half = (engine.words // 2) & ~4095
+    for first in range(0, len(data), half):
+        piece = data[first:first + half]
         board.write_memory(0, 0, piece)
-        board.write_memory(0, room, bytes(len(piece)))
-        status = engine.copy(0, room, len(piece))
+        board.write_memory(0, half, bytes(len(piece)))
+        status = engine.copy(0, half, len(piece))
         if status:
             raise UserError(f"The copy of bytes {first:,} to {first + len(piece):,} ended with {status.name}.")
-        came += board.read_memory(0, room, len(piece))
+        came += board.read_memory(0, half, len(piece))
     if args.output is not None:
         Path(args.output).write_bytes(came)
     print(f"{len(data):,} bytes copied: " + ("every byte arrived." if came == data else "they differ."))

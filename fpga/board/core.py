@@ -162,7 +162,7 @@ class BoardCore(wiring.Component):
         divisor = round(config.clock_hz / config.baud)
         m.submodules.receiver = receiver = UartReceiver(divisor)
         m.submodules.transmitter = transmitter = UartTransmitter(divisor)
-        m.submodules.bridge = bridge = Bridge(patience=100 * divisor)
+        m.submodules.bridge = bridge = Bridge(timeout=100 * divisor)
         connect(m, bridge.o, transmitter.i)
         m.d.comb += [
             receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx), bridge.data.eq(receiver.data),
@@ -176,7 +176,7 @@ class BoardCore(wiring.Component):
         targets = {(Space.BOARD, 0): panel.i}
 
         # -- Engines, and a memory for each.
-        rung, answered, interrupts, engines = [], [], [], []
+        rung, responded, interrupts, engines = [], [], [], []
         for number in range(config.endpoints):
             engine = Twin(self.twin.signature) if self.twin else config.engine()
             port = engine.m_axi.signature if engine else AxiSignature(addr_width=32, data_width=64, id_width=1)
@@ -197,7 +197,7 @@ class BoardCore(wiring.Component):
             connect(m, doorbells.o, engine.s_axi_db)
             targets |= {(Space.REGISTERS, number): lite.i, (Space.DOORBELLS, number): doorbells.i}
             rung.append(doorbells.o.awvalid & doorbells.o.awready)
-            answered.append(engine.m_axi.bvalid & engine.m_axi.bready)
+            responded.append(engine.m_axi.bvalid & engine.m_axi.bready)
             interrupts.append(engine.irq)
         if config.design in ("ace", "endpoint"):
             for engine, following in zip(engines, engines[1:] + engines[:1], strict=True):
@@ -210,13 +210,13 @@ class BoardCore(wiring.Component):
         cycles, work = Signal(32), Signal(range(config.clock_hz // 16 + 1))
         blink = Signal(range(config.clock_hz))
         m.d.sync += [cycles.eq(cycles + 1), blink.eq(Mux(blink == config.clock_hz - 1, 0, blink + 1))]
-        ring, answer = Signal(), Signal()
-        m.d.sync += [ring.eq(Cat(rung).any()), answer.eq(Cat(answered).any())]
+        ring, response = Signal(), Signal()
+        m.d.sync += [ring.eq(Cat(rung).any()), response.eq(Cat(responded).any())]
         with m.If(ring):
             m.d.sync += bank.began.value.eq(cycles)
-        with m.If(answer):
+        with m.If(response):
             m.d.sync += bank.ended.value.eq(cycles)
-        with m.If(ring | answer | bridge.busy):
+        with m.If(ring | response | bridge.busy):
             m.d.sync += work.eq(config.clock_hz // 16)
         with m.Elif(work != 0):
             m.d.sync += work.eq(work - 1)

@@ -18,7 +18,7 @@ from hw.ace.words import Collective, CommandFlag, CommandWord
 from hw.common.sizes import PAGE_BYTES
 from hw.common.words import CompletionWord
 from hw.dma_engine.config import DESCRIPTOR_BYTES, DmaConfig
-from hw.dma_engine.descriptors import Descriptor, RingPlace
+from hw.dma_engine.descriptors import Descriptor, RingLocation
 from hw.dma_engine.words import NativeWord, RequestFlag, Status
 from hw.endpoint.config import EndpointConfig, remote_address
 
@@ -29,7 +29,7 @@ __all__ = ["Accelerators", "Engine", "Row", "bench", "selftest"]
 
 _Number = TypeVar("_Number", np.int32, np.float32)
 
-PATIENCE = 200
+TIMEOUT = 200
 """Polls of a completion word before a request counts as lost."""
 
 _RING, _PUTS = 1, 2
@@ -92,7 +92,7 @@ class Engine:
         return self._result(queue, self._posted[queue])
 
     def _result(self, queue: int, count: int) -> Status:
-        for _ in range(PATIENCE):
+        for _ in range(TIMEOUT):
             found = CompletionWord.unpack(
                 int.from_bytes(self.board.read_memory(0, self.words + 16 * queue + 8, 8), "little"))
             if found.status:
@@ -115,7 +115,7 @@ class Engine:
         descriptors = [Descriptor.copies(*words[n:n + 3]) for n in range(0, len(words), 3)]
         base = self.words - max(PAGE_BYTES, DESCRIPTOR_BYTES << size)
         self.board.write_memory(0, base, b"".join(one.to_bytes() for one in descriptors))
-        self._start(_RING, ring=RingPlace(base=base, size=size))
+        self._start(_RING, ring=RingLocation(base=base, size=size))
         wait(self.bus.store(PAGE_BYTES * _RING, len(descriptors).to_bytes(8, "little")))
         status = self._result(_RING, len(words))
         if status != Status.OK:
@@ -174,7 +174,7 @@ class Accelerators:
                 for rank in range(self.ranks)], cycles
 
     def _result(self, rank: int) -> None:
-        for _ in range(PATIENCE):
+        for _ in range(TIMEOUT):
             found = CompletionWord.unpack(int.from_bytes(self.board.read_memory(rank, self.words, 8), "little"))
             if found.status:
                 raise BoardError(f"The collective ended with status {found.status:#x} on rank {rank}.")
@@ -289,11 +289,11 @@ class Row(TypedDict):
 def bench(board: Board, *, sizes: Sequence[int] = (16, 64, 256, 1024), requests: int = 48) -> list[Row]:
     """Copies of each size from a descriptor ring, aligned."""
     engine = Engine(board)
-    room = (engine.words - 2 * PAGE_BYTES) // 2
+    half = (engine.words - 2 * PAGE_BYTES) // 2
     rows: list[Row] = []
     for size in sizes:
-        places = max(1, min(requests, room // size))
-        words = [NativeWord.copy(src=(0, n % places * size), dst=(0, room + n % places * size), length=size,
+        positions = max(1, min(requests, half // size))
+        words = [NativeWord.copy(src=(0, n % positions * size), dst=(0, half + n % positions * size), length=size,
                                  flags=RequestFlag.RC) for n in range(requests)]
         cycles = engine.ring(words)
         rows.append({"bytes": size, "requests": requests, "cycles": cycles,

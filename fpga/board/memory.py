@@ -83,22 +83,22 @@ class AxiMemory(wiring.Component):
         # -- The host: its word in one cycle, and what was read in the next.
         row, lane = host.address[rows.start:rows.stop], host.address[2:max(lane_bits, 3)] if lane_bits > 2 else 0
         beyond = host.address[rows.stop:24].any()
-        asked, asked_write, held = Signal(), Signal(), Signal()
-        started = host.valid & ~asked & ~held & ~host.done
-        m.d.sync += [asked.eq(started & ~beyond), asked_write.eq(host.write), held.eq(asked),
+        requested, requested_write, held = Signal(), Signal(), Signal()
+        started = host.valid & ~requested & ~held & ~host.done
+        m.d.sync += [requested.eq(started & ~beyond), requested_write.eq(host.write), held.eq(requested),
                      host.done.eq(held | (started & beyond)),
                      host.error.eq(started & beyond), host.read_data.eq(read.data.word_select(lane, 32))]
-        host_reads, host_writes = asked & ~asked_write, asked & asked_write
+        host_reads, host_writes = requested & ~requested_write, requested & requested_write
 
         # -- Reads.
         beat = data.StructLayout({"data": width, "id": bus.signature.id_width, "last": 1, "bad": 1})
         m.submodules.beats = beats = Queue(beat, depth=_BEATS)
         reads = bursts("ar")
-        issue, room = Signal(), Signal()
-        m.d.sync += room.eq(beats.level < _BEATS - 3)
+        issue, vacant = Signal(), Signal()
+        m.d.sync += vacant.eq(beats.level < _BEATS - 3)
         reading, active, last = current(reads, issue)
         m.d.comb += [
-            issue.eq(active & room & ~host_reads),
+            issue.eq(active & vacant & ~host_reads),
             read.addr.eq(Mux(host_reads, row, reading.row)),
         ]
         m.d.sync += [beats.i.valid.eq(issue), beats.i.payload.id.eq(reading.id), beats.i.payload.last.eq(last),
@@ -110,25 +110,25 @@ class AxiMemory(wiring.Component):
         ]
 
         # -- Writes.
-        answer = data.StructLayout({"id": bus.signature.id_width, "bad": 1})
-        m.submodules.answers = answers = Queue(answer, depth=_BURSTS)
+        response_layout = data.StructLayout({"id": bus.signature.id_width, "bad": 1})
+        m.submodules.responses = responses = Queue(response_layout, depth=_BURSTS)
         writes = bursts("aw")
         m.submodules.w = w = Skid(data.StructLayout({"data": width, "strb": lanes}))
         taken, free, offered = Signal(), Signal(), w.o.payload
         m.d.comb += [
             w.i.valid.eq(bus.wvalid), bus.wready.eq(w.i.ready),
             w.i.payload.data.eq(bus.wdata), w.i.payload.strb.eq(bus.wstrb),
-            free.eq(answers.level < _BURSTS - 2), taken.eq(w.o.valid & w.o.ready),
+            free.eq(responses.level < _BURSTS - 2), taken.eq(w.o.valid & w.o.ready),
         ]
         writing, ready, last = current(writes, taken)
         m.d.comb += [
             w.o.ready.eq(ready & free & ~host_writes),
-            answers.o.ready.eq(bus.bready), bus.bvalid.eq(answers.o.valid), bus.bid.eq(answers.o.payload.id),
-            bus.bresp.eq(Mux(answers.o.payload.bad, Resp.DECERR, Resp.OKAY)),
+            responses.o.ready.eq(bus.bready), bus.bvalid.eq(responses.o.valid), bus.bid.eq(responses.o.payload.id),
+            bus.bresp.eq(Mux(responses.o.payload.bad, Resp.DECERR, Resp.OKAY)),
         ]
         m.d.sync += [
-            answers.i.valid.eq(taken & last), answers.i.payload.id.eq(writing.id),
-            answers.i.payload.bad.eq(writing.bad),
+            responses.i.valid.eq(taken & last), responses.i.payload.id.eq(writing.id),
+            responses.i.payload.bad.eq(writing.bad),
             write.addr.eq(Mux(host_writes, row, writing.row)),
             write.data.eq(Mux(host_writes, host.write_data.replicate(width // 32), offered.data)),
             write.en.eq(Mux(host_writes, C(0b1111) << Cat(C(0, 2), lane),

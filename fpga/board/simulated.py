@@ -37,7 +37,7 @@ class SimulatedLine:
         for name in ("rx", "tx"):
             logging.getLogger(f"cocotb.{getattr(dut, name)._path}").setLevel(logging.ERROR)
         self.source, self.sink = UartSource(dut.rx, baud=baud, bits=8), UartSink(dut.tx, baud=baud, bits=8)
-        self.patience = 200 * 10**9 // baud
+        self.timeout = 200 * 10**9 // baud
         #: Called with each frame to send; what it returns is sent.
         self.spoil: Callable[[bytes], bytes] | None = None
 
@@ -53,7 +53,7 @@ class SimulatedLine:
         while self.sink.count() < count:
             self.sink.sync.clear()
             try:
-                await with_timeout(self.sink.sync.wait(), self.patience, "ns")
+                await with_timeout(self.sink.sync.wait(), self.timeout, "ns")
             except SimTimeoutError:
                 break
         return bytes(self.sink.read_nowait(min(count, self.sink.count())))

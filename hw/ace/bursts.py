@@ -75,37 +75,40 @@ class Bursts(wiring.Component):
         page_bits, lane_bits = (longest - 1).bit_length(), (config.beat_bytes - 1).bit_length()
 
         # -- Stage 1: where the move ends, counted from the page in which it starts.
-        rest = Signal(data.StructLayout({
-            "page": config.address_width - page_bits, "place": page_bits, "end": page_bits,
+        remaining = Signal(data.StructLayout({
+            "page": config.address_width - page_bits, "offset": page_bits, "end": page_bits,
             "pages": range((config.chunk_bytes + longest - 2 >> page_bits) + 1), "fixed": burst_layout(config),
         }), reset_less=True)
         valid, advance, last = Signal(), Signal(), Signal()
-        m.d.comb += [last.eq(rest.pages == 0), self.i.ready.eq(~valid | (advance & last))]
+        m.d.comb += [last.eq(remaining.pages == 0), self.i.ready.eq(~valid | (advance & last))]
         m.d.sync += self.count.eq(Mux(self.i.valid & self.i.ready, move.bytes, 0))
         with m.If(self.i.ready):
             end, end_lane = move.bytes - 1 + move.address[:page_bits], Signal(lane_bits + 1)
             m.d.comb += end_lane.eq(move.address[:lane_bits] + (move.bytes - 1)[:lane_bits])
             m.d.sync += [
                 valid.eq(self.i.valid & (move.last | (move.bytes != 0))),
-                Cat(rest.place, rest.page).eq(move.address),
-                Cat(rest.end, rest.pages).eq(end),
-                rest.fixed.lane.eq(move.address), Cat(rest.fixed.end_lane, rest.fixed.extra).eq(end_lane),
-                rest.fixed.quarter.eq((move.bytes - 1)[lane_bits - 2:lane_bits]),
-                rest.fixed.empty.eq(move.bytes == 0), rest.fixed.first.eq(1), rest.fixed.ends.eq(move.last),
+                Cat(remaining.offset, remaining.page).eq(move.address),
+                Cat(remaining.end, remaining.pages).eq(end),
+                remaining.fixed.lane.eq(move.address), Cat(remaining.fixed.end_lane,
+                                                           remaining.fixed.extra).eq(end_lane),
+                remaining.fixed.quarter.eq((move.bytes - 1)[lane_bits - 2:lane_bits]),
+                remaining.fixed.empty.eq(move.bytes == 0), remaining.fixed.first.eq(1),
+                remaining.fixed.ends.eq(move.last),
             ]
-            m.d.sync += [rest.fixed[name].eq(move[name]) for name in ("sram", "slot", "dtype", "widen")]
+            m.d.sync += [remaining.fixed[name].eq(move[name]) for name in ("sram", "slot", "dtype", "widen")]
             with m.If(move.bytes == 0):
-                m.d.sync += rest.pages.eq(0)
+                m.d.sync += remaining.pages.eq(0)
         with m.Elif(advance):
-            m.d.sync += [rest.page.eq(rest.page + 1), rest.place.eq(0), rest.pages.eq(rest.pages - 1),
-                         rest.fixed.first.eq(0)]
+            m.d.sync += [remaining.page.eq(remaining.page + 1), remaining.offset.eq(0),
+                         remaining.pages.eq(remaining.pages - 1),
+                         remaining.fixed.first.eq(0)]
 
         # -- Stage 2: the burst.
         cut = Signal(burst_layout(config))
         m.d.comb += [
-            cut.eq(rest.fixed), cut.address.eq(Cat(rest.place, rest.page)),
-            cut.len.eq(Mux(last, rest.end, longest - 1)[lane_bits:] - rest.place[lane_bits:]),
-            cut.last.eq(last), cut.ends.eq(rest.fixed.ends & last),
+            cut.eq(remaining.fixed), cut.address.eq(Cat(remaining.offset, remaining.page)),
+            cut.len.eq(Mux(last, remaining.end, longest - 1)[lane_bits:] - remaining.offset[lane_bits:]),
+            cut.last.eq(last), cut.ends.eq(remaining.fixed.ends & last),
         ]
         if config.timing.burst_skid:
             # The user's ready depends on its free entries and arrives late: the skid buffer keeps it out of the path to

@@ -25,6 +25,7 @@ from hw.common.wiring import Wiring
 from .chunk_status import ChunkCountLookup, ChunkerCounts, ChunkFailed, SlotLookup
 from .chunker import Chunker
 from .command_path import CollectivesSignature
+from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite, ShareRead
 from .drain import Drain, DrainCounts
 from .extents import ExtentRead
@@ -36,7 +37,6 @@ from .network import PacketsSignature
 from .pool import FsmPool, PoolCounts
 from .programs.store import ProgramRead
 from .sram import Sram
-from .standing import ActivitySignature, StandingSignature
 from .tables import PROGRAM_READERS, SHARE_READERS
 from .transfers import Transfers
 from .watchdog import PortTurns, ProgressSignature
@@ -97,7 +97,8 @@ class ChunkPath(wiring.Component):
     shares : ``Out(ShareRead).array(SHARE_READERS)``
     send_extents, receive_extents : ``Out(ExtentRead)``
         Only if the accelerator is ``varying``.
-    standing : ``In(StandingSignature)``, cutting : ``Out(ActivitySignature)``, reports : ``Out(ChunkReports)``
+    communicator_status : ``In(CommunicatorStatusSignature)``, cutting : ``Out(ActivitySignature)``, reports :
+    ``Out(ChunkReports)``
     counts : ``Out(ChunkCounts)``
     """
 
@@ -112,7 +113,7 @@ class ChunkPath(wiring.Component):
             "shares": Out(ShareRead(config)).array(SHARE_READERS),
             **({"send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config))}
                if config.varying else {}),
-            "standing": In(StandingSignature(config)), "cutting": Out(ActivitySignature(config)),
+            "communicator_status": In(CommunicatorStatusSignature(config)), "cutting": Out(ActivitySignature(config)),
             "reports": Out(ChunkReports(config)), "counts": Out(ChunkCounts(config)),
         })
 
@@ -174,7 +175,7 @@ class ChunkPath(wiring.Component):
         wires.broadcast("self.communicator", "chunker.restart", "pool.restart")
         wires.connect("self.registers.slot", "chunker.slot")
         wires.connect("self.registers.count", "chunker.count")
-        wires.broadcast("self.standing", "chunker.standing", "pool.standing")
+        wires.broadcast("self.communicator_status", "chunker.communicator_status", "pool.communicator_status")
         wires.connect("chunker.cutting", "self.cutting")
         wires.connect("chunker.progress", "self.reports.progress")
         wires.connect("chunker.movers[0]", "self.reports.fill")

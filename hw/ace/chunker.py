@@ -19,6 +19,7 @@ from hw.common.table import Table
 from hw.stream import RoundRobin
 
 from .chunk_status import ChunkCountLookup, ChunkerCounts, ChunkFailed, SlotLookup, name_layout
+from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite, ShareRead, own
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
 from .fsm import FsmsBusy
@@ -28,7 +29,6 @@ from .numerics.convert_byte import is_byte, known
 from .operations import ROWS, ChunkEnded, ChunkIssued, OperationRead, OperationsToCut, operation_layout, row_width
 from .priority import RANK_WIDTH, PriorityQueue, above, foremost
 from .programs.store import ProgramRead
-from .standing import ActivitySignature, StandingSignature
 from .transfers import TransferJobs
 from .watchdog import ProgressSignature
 from .words import Stage, Status
@@ -59,7 +59,7 @@ class Chunker(wiring.Component):
     cut_share, start_share : ``Out(ShareRead)``
     restart : ``In(CommunicatorWrite)``
         Restart the communicator's chunk numbers at ``first``.
-    standing : ``In(StandingSignature)``
+    communicator_status : ``In(CommunicatorStatusSignature)``
         No chunks of a stopped communicator are cut; those already cut pass their FSM without phases and are not
         written.
     program : ``Out(ProgramRead)``
@@ -79,7 +79,7 @@ class Chunker(wiring.Component):
         self.config, self.first = config, first
         self.row_bits = row_width(config)
         super().__init__({
-            "init": In(SweepSignature(config)), "standing": In(StandingSignature(config)),
+            "init": In(SweepSignature(config)), "communicator_status": In(CommunicatorStatusSignature(config)),
             "to_cut": In(OperationsToCut(config)), "cutting": Out(ActivitySignature(config)),
             "operation": Out(OperationRead(config)), "drain_operation": Out(OperationRead(config)),
             "issued": Out(ChunkIssued(config)), "ended": Out(ChunkEnded(config)),
@@ -116,14 +116,15 @@ class Chunker(wiring.Component):
         self._start(m, full, unread, starts, names.read[0])
         self._drain(m, draining, ends, owners.read[1], queues[1])
         # One slot after the other: which communicator's chunk waits to be moved there?
-        place, owner = owners.read[2].addr, 1 << owners.read[2].data[_ROW_BITS:]
-        m.d.sync += place.eq(place + 1)
+        candidate, owner = owners.read[2].addr, 1 << owners.read[2].data[_ROW_BITS:]
+        m.d.sync += candidate.eq(candidate + 1)
         for queue, mover, jobs, done, moving, more in zip(
                 queues, self.movers, (self.fills, self.drains), (self.filled, self.drained),
                 (filling, draining), (ready, 0), strict=True):
             wiring.connect(m, queue.mover, wiring.flipped(mover))
-            m.d.comb += [queue.stopped.eq(self.standing.stopped), queue.moved.eq(done.valid), jobs.stop.eq(queue.stop),
-                         queue.waiting.eq(Mux(moving.bit_select(place, 1), owner, 0) | more)]
+            m.d.comb += [queue.stopped.eq(self.communicator_status.stopped), queue.moved.eq(done.valid),
+                         jobs.stop.eq(queue.stop),
+                         queue.waiting.eq(Mux(moving.bit_select(candidate, 1), owner, 0) | more)]
 
         # -- Filled and drained chunks.
         number = self.drained.payload.slot
@@ -175,7 +176,7 @@ class Chunker(wiring.Component):
         now = Signal(columns_layout, reset_less=True)       # first remaining column of each half
         down, down_left, up_left = Signal(), Signal(), Signal()
         column = Signal(LENGTH_WIDTH, reset_less=True)
-        room, piece = Signal(LENGTH_WIDTH, reset_less=True), Signal(range(config.chunk_bytes + 1), reset_less=True)
+        available, piece = Signal(LENGTH_WIDTH, reset_less=True), Signal(range(config.chunk_bytes + 1), reset_less=True)
         grown = Signal(range(config.chunk_bytes + 1))       # bytes in the SRAM
         header = Signal(HeaderLayout, reset_less=True)
         beats = Signal(config.chunk_beat_bits + 1)
@@ -200,9 +201,9 @@ class Chunker(wiring.Component):
         m.submodules.turn = turn = RoundRobin(config.communicators)
         blocked = Signal(config.communicators)              # the next slot is in use; until one of its slots is freed
         ranks = [Signal(RANK_WIDTH, name=f"rank_{index}") for index in range(config.communicators)]
-        m.d.sync += [rank.eq(above(self.standing.priorities[index])) for index, rank in enumerate(ranks)]
+        m.d.sync += [rank.eq(above(self.communicator_status.priorities[index])) for index, rank in enumerate(ranks)]
         ready = Signal(config.communicators)
-        m.d.sync += ready.eq(self.to_cut.begun & ~self.standing.stopped & ~blocked)
+        m.d.sync += ready.eq(self.to_cut.begun & ~self.communicator_status.stopped & ~blocked)
         m.d.comb += [
             turn.requests.eq(foremost(m, ready, ranks, name="first")),
             sequences.read[1].addr.eq(self.count.communicator), self.count.chunks.eq(sequences.read[1].data),
@@ -212,8 +213,8 @@ class Chunker(wiring.Component):
                 m.d.comb += turn.advance.eq(1)
                 m.d.sync += number.eq(turn.grant)
                 with m.If(turn.valid):
-                    m.next = "LOOK"
-            with m.State("LOOK"):
+                    m.next = "LOOKUP"
+            with m.State("LOOKUP"):
                 m.d.sync += [operation.eq(self.operation.operation), sequence.eq(sequences.read[0].data),
                              now.eq(columns.read[0].data)]
                 mine = Signal(config.slot_bits)
@@ -221,7 +222,8 @@ class Chunker(wiring.Component):
                 with m.If(taken.bit_select(mine, 1)):
                     m.d.sync += blocked.bit_select(number, 1).eq(1)
                     m.next = "CHOOSE"
-                with m.Elif(self.to_cut.begun.bit_select(number, 1) & ~self.standing.stopped.bit_select(number, 1)):
+                with m.Elif(self.to_cut.begun.bit_select(number, 1)
+                            & ~self.communicator_status.stopped.bit_select(number, 1)):
                     m.next = "COLUMNS"
                 with m.Else():
                     m.next = "CHOOSE"
@@ -233,13 +235,13 @@ class Chunker(wiring.Component):
             with m.State("SIDE"):
                 m.d.sync += [
                     goes_down.eq(down), column.eq(Mux(down, now.down, now.up)),
-                    room.eq(Mux(down, operation.shard_bytes - now.down, operation.half - now.up)),
+                    available.eq(Mux(down, operation.shard_bytes - now.down, operation.half - now.up)),
                     program.eq(Mux(down, operation.minus, operation.plus)),
                 ]
                 m.next = "PIECE"
             with m.State("PIECE"):
                 longest = operation.piece << 4
-                m.d.sync += piece.eq(Mux(room < longest, room, longest))
+                m.d.sync += piece.eq(Mux(available < longest, available, longest))
                 m.d.comb += self.program.valid.eq(1)
                 with m.If(self.program.ready):
                     m.next = "HEADER"
@@ -259,16 +261,16 @@ class Chunker(wiring.Component):
                         sequences.write.en.eq(1), columns.write.en.eq(1), self.issued.valid.eq(1),
                     ]
                     m.d.sync += [downward.bit_select(number, 1).eq(~goes_down), fresh.bit_select(number, 1).eq(last)]
-                    for place in range(config.slots):
-                        with m.If(slot == place):
-                            m.d.sync += [taken[place].eq(1), filling[place].eq(1)]
+                    for candidate in range(config.slots):
+                        with m.If(slot == candidate):
+                            m.d.sync += [taken[candidate].eq(1), filling[candidate].eq(1)]
                     m.next = "CHOOSE"
         with m.If(self.drained.valid):
             m.d.sync += blocked.bit_select(self.unwritten.payload.communicator, 1).eq(0)
         with m.If(self.restart.valid):
             m.d.sync += [blocked.eq(0), fresh.bit_select(self.restart.number, 1).eq(1)]
         cutting = self.cutting.communicators
-        m.d.comb += [cutting.eq(Mux(fsm.ongoing("CHOOSE") | fsm.ongoing("LOOK"), 0, 1 << number)),
+        m.d.comb += [cutting.eq(Mux(fsm.ongoing("CHOOSE") | fsm.ongoing("LOOKUP"), 0, 1 << number)),
                      queue.begins.eq(Mux(self.issued.valid, cutting, 0))]
 
         m.d.comb += [
@@ -312,7 +314,7 @@ class Chunker(wiring.Component):
             sequence.eq(started.read[0].data),
             Cat(fsm, slot).eq(Cat(*own(self.start_share.share, sequence))),
             starts.read[0].addr.eq(slot), name.addr.eq(slot),
-            stopped.eq(self.standing.stopped.bit_select(number, 1)),
+            stopped.eq(self.communicator_status.stopped.bit_select(number, 1)),
             # Numbers of no communicator also read slot 0.
             ready.eq(full.bit_select(slot, 1) & (stopped | ~unread.bit_select(slot, 1))
                      & ~self.busy.fsms.bit_select(fsm, 1) & (name.data.communicator == number)),
@@ -320,7 +322,7 @@ class Chunker(wiring.Component):
             self.chunks.payload.eq(chunk),
         ]
         with m.FSM():
-            with m.State("LOOK"):
+            with m.State("LOOKUP"):
                 m.d.sync += [
                     chunk.communicator.eq(number), chunk.sequence.eq(name.data.sequence), chunk.fsm.eq(fsm),
                     chunk.slot.eq(slot), chunk.arithmetic.eq(row.arithmetic), chunk.piece_beats.eq(row.piece_beats),
@@ -328,16 +330,16 @@ class Chunker(wiring.Component):
                 ]
                 with m.If(ready & ~self.init.active & ~self.restart.valid):
                     m.d.comb += started.write.en.eq(1)
-                    for place in range(config.slots):
-                        with m.If(slot == place):
-                            m.d.sync += full[place].eq(0)
+                    for candidate in range(config.slots):
+                        with m.If(slot == candidate):
+                            m.d.sync += full[candidate].eq(0)
                     m.next = "START"
                 with m.Else():
                     m.d.sync += number.eq(number + 1)
             with m.State("START"):
                 m.d.comb += self.chunks.valid.eq(1)
                 with m.If(self.chunks.ready):
-                    m.next = "LOOK"
+                    m.next = "LOOKUP"
         self._restart(m, started.write)
 
     def _drain(self, m, draining, ends, owner, queue):
@@ -346,12 +348,12 @@ class Chunker(wiring.Component):
         through, slot = Signal(), Signal(config.slot_bits)
         m.submodules.waiting = waiting = PriorityQueue(config.slot_bits, depth=config.slots)
         row, operation, job = ends.read[0].data, self.drain_operation.operation, self.drains.payload
-        looked, stopped = Signal(), Signal()
+        lookup_valid, stopped = Signal(), Signal()
         domain = "sync" if config.timing.registered_drain_requests else "comb"
         m.d[domain] += [through.eq(self.through.valid), slot.eq(self.through.payload)]
         m.d.comb += [
             owner.addr.eq(slot),
-            waiting.i.payload.priority.eq(self.standing.priorities[owner.data[_ROW_BITS:]]),
+            waiting.i.payload.priority.eq(self.communicator_status.priorities[owner.data[_ROW_BITS:]]),
             waiting.i.payload.item.eq(slot), waiting.i.valid.eq(through),
             # Each slot is queued at most once, and each priority has an entry for every slot: the queue is never full.
             self.through.ready.eq(1),
@@ -362,14 +364,14 @@ class Chunker(wiring.Component):
             job.slot.eq(waiting.o.payload),
             job.varying.eq(operation.varying), job.row.eq(operation.row), job.size.eq(operation.size),
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(operation.divide),
-            self.drains.valid.eq(waiting.o.valid & looked), waiting.o.ready.eq(self.drains.ready & looked),
+            self.drains.valid.eq(waiting.o.valid & lookup_valid), waiting.o.ready.eq(self.drains.ready & lookup_valid),
             queue.begins.eq(Mux(self.drains.valid & self.drains.ready, 1 << row.row[_ROW_BITS:], 0)),
         ]
         with m.If(through & ~ResetSignal(allow_reset_less=True)):
             m.d.sync += Assert(waiting.i.ready, Format("a slot completes twice"))
-        m.d.sync += looked.eq(waiting.o.valid & ~(looked & self.drains.ready))
-        with m.If(~looked):
-            m.d.sync += stopped.eq(self.standing.stopped.bit_select(row.row[_ROW_BITS:], 1))
-        for place in range(config.slots):
-            with m.If(through & (slot == place)):
-                m.d.sync += draining[place].eq(1)
+        m.d.sync += lookup_valid.eq(waiting.o.valid & ~(lookup_valid & self.drains.ready))
+        with m.If(~lookup_valid):
+            m.d.sync += stopped.eq(self.communicator_status.stopped.bit_select(row.row[_ROW_BITS:], 1))
+        for candidate in range(config.slots):
+            with m.If(through & (slot == candidate)):
+                m.d.sync += draining[candidate].eq(1)

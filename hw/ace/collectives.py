@@ -97,7 +97,7 @@ class CollectiveInfo:
         It combines the ranks' elements; then it can do so in rank order, too.
     in_place : bool
         The buffers may overlap, as NCCL defines it: see :meth:`in_place_offsets`.
-    both_ways : bool
+    both_directions : bool
         Half of the columns may travel down each ring. Otherwise all chunks travel up, as they do in rank order.
     """
 
@@ -107,7 +107,7 @@ class CollectiveInfo:
     receive: Buffer | None = Buffer()
     reduces: bool = False
     in_place: bool = True
-    both_ways: bool = True
+    both_directions: bool = True
 
     @property
     def moves_data(self) -> bool:
@@ -182,7 +182,7 @@ COLLECTIVES = {
         doc="the root gets the reduction of all", nccl="ncclReduce", receive=Buffer(root_only=True), reduces=True),
     Collective.BARRIER: CollectiveInfo(
         doc="it completes on no rank before every rank has started it", nccl=None, send=None, receive=None,
-        both_ways=False),
+        both_directions=False),
 }
 """Code -> row."""
 

@@ -22,10 +22,11 @@ from hw.common.regions import RegionTable
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 
+from .command_queues import CommandQueues, QueueClear, QueueLookup, QueueWrite
+from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import ShapeRead
 from .decoder import Decoder, DirectoryWrite, RegionWrite
 from .extents import ExtentRead
-from .intake import Intake, QueueClear, QueueLookup, QueueWrite
 from .operations import (
     ChunkEnded,
     ChunkIssued,
@@ -38,7 +39,6 @@ from .operations import (
     WorkSignature,
 )
 from .programs.store import ProgramRead
-from .standing import ActivitySignature, StandingSignature
 
 __all__ = ["CollectivesSignature", "CommandPath", "CommandRegisters"]
 
@@ -91,7 +91,7 @@ class CommandPath(wiring.Component):
     send_extents, receive_extents : ``Out(ExtentRead)``
         Only if the accelerator is ``varying``.
     collectives : ``Out(CollectivesSignature)``
-    standing : ``In(StandingSignature)``
+    communicator_status : ``In(CommunicatorStatusSignature)``
     cutting : ``In(ActivitySignature)``
         The communicator whose chunk is being cut.
     held, decoding : ``Out(ActivitySignature)``
@@ -111,7 +111,7 @@ class CommandPath(wiring.Component):
             **({"send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config))}
                if config.varying else {}),
             "collectives": Out(CollectivesSignature(config)),
-            "standing": In(StandingSignature(config)), "cutting": In(ActivitySignature(config)),
+            "communicator_status": In(CommunicatorStatusSignature(config)), "cutting": In(ActivitySignature(config)),
             "held": Out(ActivitySignature(config)), "decoding": Out(ActivitySignature(config)),
             "work": Out(WorkSignature(config)), "irq": Out(OperationInterrupts()),
         })
@@ -119,19 +119,19 @@ class CommandPath(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, wires = self.config, Wiring(m, self)
-        wires.add(doorbell=Doorbell(config), intake=Intake(config), decoder=Decoder(config),
+        wires.add(doorbell=Doorbell(config), command_queues=CommandQueues(config), decoder=Decoder(config),
                   operations=Operations(config), regions=RegionTable(config, lut_ram=config.timing.lut_ram_tables))
         wires.broadcast("self.init", "doorbell.init", "decoder.init", "operations.init", "regions.init")
 
         # -- From store to collective.
         wires.connect("self.doorbells", "doorbell.bus")
-        wires.connect("doorbell.o", "intake.i")
-        wires.connect("intake.o", "decoder.i")
+        wires.connect("doorbell.o", "command_queues.i")
+        wires.connect("command_queues.o", "decoder.i")
         wires.connect("decoder.o", "operations.i")
-        wires.connect("operations.admission", "intake.admission")
-        wires.connect("decoder.pending", "intake.decoding")
-        wires.connect("intake.store_refused", "doorbell.refused")
-        wires.connect("intake.refused", "operations.refused")
+        wires.connect("operations.admission", "command_queues.admission")
+        wires.connect("decoder.pending", "command_queues.decoding")
+        wires.connect("command_queues.store_refused", "doorbell.refused")
+        wires.connect("command_queues.refused", "operations.refused")
         wires.tie_off("doorbell.rings", "there are no descriptor rings")
         wires.tie_off("doorbell.tail_refused", "there are no descriptor rings")
         wires.idle("doorbell.tails", "there are no descriptor rings")
@@ -151,9 +151,9 @@ class CommandPath(wiring.Component):
         wires.connect("self.registers.region.region", "regions.write_id")
         wires.connect("self.registers.region.entry", "regions.write_data")
         wires.connect("self.registers.directory", "decoder.directory")
-        wires.broadcast("self.registers.queue", "intake.configure", "decoder.configure", "operations.configure")
-        wires.broadcast("self.registers.clear", "intake.clear", "operations.clear")
-        wires.connect("self.registers.waiting", "intake.lookup")
+        wires.broadcast("self.registers.queue", "command_queues.configure", "decoder.configure", "operations.configure")
+        wires.broadcast("self.registers.clear", "command_queues.clear", "operations.clear")
+        wires.connect("self.registers.waiting", "command_queues.lookup")
         wires.connect("self.registers.completion", "operations.lookup")
         wires.connect("operations.irq", "self.irq")
 
@@ -164,7 +164,7 @@ class CommandPath(wiring.Component):
         wires.connect("self.collectives.issued", "operations.issued")
         wires.connect("self.collectives.ended", "operations.ended")
         wires.connect("operations.words", "self.collectives.words")
-        wires.broadcast("self.standing", "decoder.standing", "operations.standing")
+        wires.broadcast("self.communicator_status", "decoder.communicator_status", "operations.communicator_status")
         wires.connect("self.cutting", "operations.cutting")
         wires.connect("operations.held", "self.held")
         wires.connect("decoder.looking", "self.decoding")

@@ -37,7 +37,7 @@ def shape_layout(config):
     return data.StructLayout({
         "valid": 1, "domain": DOMAIN_WIDTH,
         "sizes": data.ArrayLayout(_COORDINATE, config.dimensions),
-        "place": data.ArrayLayout(_COORDINATE, config.dimensions),
+        "coordinates": data.ArrayLayout(_COORDINATE, config.dimensions),
         "root_widths": data.ArrayLayout(4, config.dimensions), "ranks": 8,
     })
 

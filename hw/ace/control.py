@@ -14,13 +14,13 @@ from hw.regs import RegisterBank
 
 from .chunk_path import ChunkCounts, ChunkRegisters
 from .command_path import CommandRegisters
+from .communicator_status import CommunicatorEnd, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite
 from .layouts import LinkState
 from .link.status import LinkManagement, link_status_layout
 from .network import NetworkCounts
 from .operations import OperationInterrupts, WorkSignature
 from .registers import COUNTERS, LINK_COUNTERS, register_map
-from .standing import CommunicatorEnd, StandingSignature
 from .supervision import SupervisionRegisters
 from .tables import TableRegisters
 
@@ -43,7 +43,7 @@ class Control(wiring.Component):
     commands : ``Out(CommandRegisters)``, tables : ``Out(TableRegisters)``, chunks : ``Out(ChunkRegisters)``
     supervision : ``Out(SupervisionRegisters)``, links : ``Out(LinkManagement).array(ports)``
         Table writes and debug look-ups of each subsystem.
-    standing : ``In(StandingSignature)``, work : ``In(WorkSignature)``
+    communicator_status : ``In(CommunicatorStatusSignature)``, work : ``In(WorkSignature)``
     chunk_counts : ``In(ChunkCounts)``, network_counts : ``In(NetworkCounts)``
         Increments of the counters in this cycle.
     interrupts : ``In(OperationInterrupts)``, end : ``In(CommunicatorEnd)``
@@ -59,7 +59,7 @@ class Control(wiring.Component):
             "tables": Out(TableRegisters(config)), "chunks": Out(ChunkRegisters(config)),
             "supervision": Out(SupervisionRegisters(config)),
             "links": Out(LinkManagement(config)).array(config.ports),
-            "standing": In(StandingSignature(config)), "work": In(WorkSignature(config)),
+            "communicator_status": In(CommunicatorStatusSignature(config)), "work": In(WorkSignature(config)),
             "chunk_counts": In(ChunkCounts(config)), "network_counts": In(NetworkCounts(config)),
             "interrupts": In(OperationInterrupts()), "end": In(CommunicatorEnd(config)), "irq": Out(1),
         })
@@ -107,7 +107,7 @@ class Control(wiring.Component):
         for number in range(self.config.dimensions):
             m.d.comb += [
                 write.shape.sizes[number].eq(getattr(bank.communicator_shape, f"size_{number}")),
-                write.shape.place[number].eq(getattr(bank.communicator_place, f"rank_{number}")),
+                write.shape.coordinates[number].eq(getattr(bank.communicator_place, f"rank_{number}")),
                 write.shape.root_widths[number].eq(getattr(roots, f"width_{number}")),
             ]
         m.d.comb += [
@@ -195,10 +195,11 @@ class Control(wiring.Component):
             self.chunks.slot.slot.eq(bank.slot_select.slot), slot.stage.eq(shown.stage),
             slot.communicator.eq(shown.name.communicator), slot.sequence.eq(shown.name.sequence),
             record.communicator.eq(number), chunks.communicator.eq(number),
-            communicator.state.eq(self.standing.states[number]),
+            communicator.state.eq(self.communicator_status.states[number]),
             communicator.work.eq(self.work.communicators.bit_select(number, 1)),
-            communicator.epoch.eq(self.standing.epochs[number]),
-            communicator.priority.eq(self.standing.priorities[number]), communicator.chunks.eq(chunks.chunks),
+            communicator.epoch.eq(self.communicator_status.epochs[number]),
+            communicator.priority.eq(self.communicator_status.priorities[number]),
+            communicator.chunks.eq(chunks.chunks),
             *(getattr(bank.fault, name).eq(record.record[name])
               for name in ("status", "rank", "port", "phase", "named")),
             *(getattr(bank.fault_chunk, name).eq(record.record[name]) for name in ("step", "sequence")),

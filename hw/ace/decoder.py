@@ -18,15 +18,15 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
 from .collectives import DIRECTORY_WIDTH, Collective, those
+from .command_queues import DecodingQueues, QueueWrite, waiting_layout
+from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import ShapeRead, shape_layout
 from .config import COLUMN_BYTES, COUNT_WIDTH, EXTENT_ALIGNMENT, LENGTH_WIDTH, ROOT_WIDTH
 from .extents import ExtentRead
-from .intake import DecodingQueues, QueueWrite, waiting_layout
 from .layouts import HeaderLayout, widens
 from .numerics.formats import BYTE_FLOATS, DType, Op, Reduction, one_of, reductions, types
 from .operations import verdict_layout
 from .programs.store import ProgramRead
-from .standing import ActivitySignature, StandingSignature
 from .words import CommandFlag, Status
 
 __all__ = ["Decoder", "DirectoryWrite", "RegionRead", "RegionWrite", "directory_layout"]
@@ -83,7 +83,7 @@ class Decoder(wiring.Component):
     send_extents, receive_extents : ``Out(ExtentRead)``
         Only if the accelerator is ``varying``.
     o : ``Out(stream.Signature(verdict_layout))``
-    standing : ``In(StandingSignature)``
+    communicator_status : ``In(CommunicatorStatusSignature)``
         A command for a stopped communicator completes with the communicator's status.
     pending : ``Out(DecodingQueues)``, looking : ``Out(ActivitySignature)``
         The queue whose command is being decoded, and the communicator that it names.
@@ -99,7 +99,8 @@ class Decoder(wiring.Component):
             "src": Out(RegionRead(config)), "dst": Out(RegionRead(config)),
             **({"send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config))}
                if config.varying else {}),
-            "o": Out(stream.Signature(verdict_layout(config))), "standing": In(StandingSignature(config)),
+            "o": Out(stream.Signature(verdict_layout(config))),
+            "communicator_status": In(CommunicatorStatusSignature(config)),
             "pending": Out(DecodingQueues(config)), "looking": Out(ActivitySignature(config)),
         })
 
@@ -119,8 +120,8 @@ class Decoder(wiring.Component):
         status = Signal(8)
         verdict = self.o.payload
         operation = verdict.operation
-        ordered, asks_varying = ((word.flags & flag).any() for flag in (CommandFlag.ORDERED, CommandFlag.VARYING))
-        varying = asks_varying if config.varying else C(0, 1)
+        ordered, requests_varying = ((word.flags & flag).any() for flag in (CommandFlag.ORDERED, CommandFlag.VARYING))
+        varying = requests_varying if config.varying else C(0, 1)
         m.d.comb += [
             directory.write.en.eq(self.directory.valid), directory.write.addr.eq(self.directory.number),
             directory.write.data.eq(self.directory.entry),
@@ -150,7 +151,7 @@ class Decoder(wiring.Component):
         roles, outside = self._roles(m, word, shape, mirrored=to_root, ordered=ordered)
 
         length = Signal(LENGTH_WIDTH, reset_less=True)              # bytes of ``count`` elements
-        quotient, rest = Signal(_UNITS, reset_less=True), Signal(9, reset_less=True)
+        quotient, remainder = Signal(_UNITS, reset_less=True), Signal(9, reset_less=True)
         steps = Signal(range(max(_UNITS, 9) + 1))
         shard = Signal(LENGTH_WIDTH, reset_less=True)
         whole, addend, factor = (Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True),
@@ -158,13 +159,14 @@ class Decoder(wiring.Component):
         limits = {side: Signal(LENGTH_WIDTH, name=f"{side}_limit") for side in ("src", "dst")}
         # These lag their operands by one or two cycles; they are used later.
         halfway, half = Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True)
-        bases, rooms = {}, {}                                       # start of a buffer; bytes to its region's end
+        bases, available = {}, {}                                   # start of a buffer; bytes to its region's end
         for side in ("src", "dst"):
             region, offset = getattr(self, side).entry, word[f"{side}_offset"] << size
             bases[side] = Signal(config.address_width, name=f"{side}_base", reset_less=True)
-            rooms[side] = Signal(signed(max(len(region.length), len(offset)) + 1), name=f"{side}_room", reset_less=True)
+            available[side] = Signal(signed(max(len(region.length), len(offset)) + 1), name=f"{side}_available",
+                                     reset_less=True)
             m.d.sync += [bases[side].eq(Cat(Const(0, 12), region.base_page) + offset),
-                         rooms[side].eq(region.length - offset)]
+                         available[side].eq(region.length - offset)]
         m.d.sync += [halfway.eq((shard + (2 * COLUMN_BYTES - 1))[_COLUMN_BITS + 1:] << _COLUMN_BITS),
                      half.eq(Mux(entry.both & ~barrier & (halfway < shard), halfway, shard))]
         uses = {"src": header.fills != 0, "dst": header.drains != 0}
@@ -184,7 +186,7 @@ class Decoder(wiring.Component):
         compare, over = "COMPARE" if config.timing.registered_compare else "BOUNDS", {}
         for side in limits:
             over[side] = Signal(name=f"{side}_over", reset_less=True)
-            m.d["sync" if config.timing.registered_compare else "comb"] += over[side].eq(limits[side] > rooms[side])
+            m.d["sync" if config.timing.registered_compare else "comb"] += over[side].eq(limits[side] > available[side])
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(~self.init.active)
@@ -204,7 +206,7 @@ class Decoder(wiring.Component):
                 m.d.sync += length.eq(word.count << size)
                 with m.If(~command.whole | (word.collective == 0) | (word.collective > max(Collective))
                           | (word.flags & ~(sum(CommandFlag)) & 0xF).any() | (ordered & ~reducing)
-                          | (asks_varying & (beyond | ~varies))
+                          | (requests_varying & (beyond | ~varies))
                           | (~barrier & (~_any(word.dtype, types(config)) | ~_any(word.op, operations)
                                          | (word.widen & never_widened) | (rooted & outside)))):
                     m.d.sync += status.eq(Status.MALFORMED)
@@ -213,8 +215,8 @@ class Decoder(wiring.Component):
                             | word.communicator[config.communicator_bits:].any()):
                     m.d.sync += status.eq(Status.COMMUNICATOR)
                     m.next = "SAY"
-                with m.Elif(self.standing.stopped.bit_select(number, 1)):
-                    m.d.sync += status.eq(self.standing.statuses[number])
+                with m.Elif(self.communicator_status.stopped.bit_select(number, 1)):
+                    m.d.sync += status.eq(self.communicator_status.statuses[number])
                     m.next = "SAY"
                 with m.Elif(rooted):
                     m.next = "ROLE_UP"
@@ -233,7 +235,7 @@ class Decoder(wiring.Component):
                 with m.If(self.program.ready):
                     m.next = "HEADER_WORD"
             with m.State("HEADER_WORD"):
-                m.d.sync += [header.eq(self.program.word), rest.eq(0), steps.eq(_UNITS),
+                m.d.sync += [header.eq(self.program.word), remainder.eq(0), steps.eq(_UNITS),
                              quotient.eq((length + (COLUMN_BYTES - 1))[_COLUMN_BITS:])]
                 m.next = "SHARD"
             with m.State("SHARD"):
@@ -251,14 +253,14 @@ class Decoder(wiring.Component):
             with m.State("DIVIDE"):
                 # A restoring division, one bit per cycle; a remainder makes the shards one column longer.
                 with m.If(steps == 0):
-                    m.d.sync += shard.eq((quotient + (rest != 0)) << _COLUMN_BITS)
+                    m.d.sync += shard.eq((quotient + (remainder != 0)) << _COLUMN_BITS)
                     m.next = "MULTIPLY"
                 with m.Else():
                     more = Signal(10)
-                    m.d.comb += more.eq(Cat(quotient[-1], rest))
+                    m.d.comb += more.eq(Cat(quotient[-1], remainder))
                     m.d.sync += [
                         steps.eq(steps - 1), quotient.eq(Cat(more >= header.shards, quotient[:-1])),
-                        rest.eq(Mux(more >= header.shards, more - header.shards, more)),
+                        remainder.eq(Mux(more >= header.shards, more - header.shards, more)),
                     ]
             with m.State("MULTIPLY"):
                 m.d.sync += [whole.eq(0), addend.eq(shard), factor.eq(header.shards)]
@@ -366,17 +368,17 @@ class Decoder(wiring.Component):
         same, behind, ahead = (Signal(dimensions, name=name) for name in ("same", "behind", "ahead"))
         for number, where in enumerate(root):
             # Compared without a difference, which would add an adder in series. Neighbours wrap around as well.
-            place, last = shape.place[number], shape.sizes[number]
+            coordinate, last = shape.coordinates[number], shape.sizes[number]
             before, after = (Signal(ROOT_WIDTH, name=f"{name}_{number}", reset_less=True)
                              for name in ("before", "after"))
-            m.d[domain] += [before.eq(place - 1), after.eq(place + 1)]
+            m.d[domain] += [before.eq(coordinate - 1), after.eq(coordinate + 1)]
             m.d.comb += [
-                same[number].eq(place == where),
-                behind[number].eq((where == before) | ((place == 0) & (where == last))),
-                ahead[number].eq((where == after) | ((place == last) & (where == 0))),
+                same[number].eq(coordinate == where),
+                behind[number].eq((where == before) | ((coordinate == 0) & (where == last))),
+                ahead[number].eq((where == after) | ((coordinate == last) & (where == 0))),
             ]
             with m.If(ordered):
-                m.d.comb += [behind[number].eq(place < where), ahead[number].eq(place < where)]
+                m.d.comb += [behind[number].eq(coordinate < where), ahead[number].eq(coordinate < where)]
         found = {}
         for field in ("plus", "minus"):
             # Downward, the last rank of the chain is the one behind the root.

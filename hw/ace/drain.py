@@ -26,7 +26,7 @@ from .numerics.narrow_beats import NarrowBeats, kind_layout
 from .operations import CompletionWords
 from .sram import SramReadSignature
 
-__all__ = ["Drain", "DrainCounts", "reads_under_way"]
+__all__ = ["Drain", "DrainCounts", "reads_in_flight"]
 
 WORD_BYTES = 8
 
@@ -42,16 +42,16 @@ MOVES = 4
 SLACK = 4
 """Beats that may wait behind the SRAM besides those in flight."""
 
-PLACES = 4
+OUTPUT_DEPTH = 4
 """Beats that may wait for W in LUT RAM, which keeps WREADY out of the timing paths of earlier stages."""
 
 
-def reads_under_way(config):
+def reads_in_flight(config):
     """Beats in flight from the SRAM or waiting behind it, enough to read one in each cycle."""
     # The SRAM, the divider, the converter, the queue, and the return of the credit.
-    way = (config.sram_latency + config.avg * Divide.LATENCY + NarrowBeats.LATENCY + 1
-           + 1 + config.timing.registered_drain_credits)
-    return 1 << (way + SLACK - 1).bit_length()
+    latency = (config.sram_latency + config.avg * Divide.LATENCY + NarrowBeats.LATENCY + 1
+               + 1 + config.timing.registered_drain_credits)
+    return 1 << (latency + SLACK - 1).bit_length()
 
 
 class DrainCounts(wiring.Signature):
@@ -123,16 +123,16 @@ class Drain(wiring.Component):
             self.counts.write_bytes.eq(bursts.count),
         ]
         beats = self._read(m, moves.o)
-        writing, texts, answers = self._issue(m, bursts.o)
+        writing, texts, responses = self._issue(m, bursts.o)
         self._write(m, writing, texts, beats)
-        self._respond(m, answers)
+        self._respond(m, responses)
         return m
 
     def _read(self, m, moves):
         """Read beats for which an entry is free, and convert them to the beats that memory receives."""
         config = self.config
-        m.submodules.beats = beats = Queue(config.data_width, depth=reads_under_way(config))
-        m.submodules.credit = credit = CreditCounter(reads_under_way(config), max_take=1)
+        m.submodules.beats = beats = Queue(config.data_width, depth=reads_in_flight(config))
+        m.submodules.credit = credit = CreditCounter(reads_in_flight(config), max_take=1)
         m.submodules.narrow = narrow = NarrowBeats(config)
 
         # Only the last part of a beat takes an entry.
@@ -180,7 +180,7 @@ class Drain(wiring.Component):
         burst, word, memory = bursts.payload, self.words.payload, self.memory
         m.submodules.writing = writing = Queue(self._writing, depth=BURSTS)
         m.submodules.texts = texts = Queue(8 * WORD_BYTES, depth=BURSTS)
-        m.submodules.answers = answers = Queue(
+        m.submodules.responses = responses = Queue(
             data.StructLayout({"empty": 1, "word": 1, "ends": 1,
                                "owner": max(self.config.slot_bits, self.config.queue_bits)}), depth=self.writes,
             output_register=self.config.timing.response_output_register)
@@ -188,16 +188,17 @@ class Drain(wiring.Component):
         m.d.comb += [
             first.eq(self.words.valid),
             empty.eq(burst.empty & ~first),
-            free.eq(answers.i.ready & (empty | ((~memory.awvalid | memory.awready) & writing.i.ready & texts.i.ready))),
+            free.eq(responses.i.ready & (empty | ((~memory.awvalid | memory.awready) & writing.i.ready
+                                                  & texts.i.ready))),
             go.eq(free & (first | bursts.valid)),
             self.words.ready.eq(free), bursts.ready.eq(free & ~first),
-            answers.i.valid.eq(go), writing.i.valid.eq(go & ~empty), texts.i.valid.eq(go & first),
+            responses.i.valid.eq(go), writing.i.valid.eq(go & ~empty), texts.i.valid.eq(go & first),
             texts.i.payload.eq(word.data),
-            answers.i.payload.empty.eq(empty), answers.i.payload.word.eq(first),
-            answers.i.payload.ends.eq(burst.ends), answers.i.payload.owner.eq(Mux(first, word.queue, burst.slot)),
+            responses.i.payload.empty.eq(empty), responses.i.payload.word.eq(first),
+            responses.i.payload.ends.eq(burst.ends), responses.i.payload.owner.eq(Mux(first, word.queue, burst.slot)),
         ]
-        self._asks = go & ~empty
-        with m.If(self._asks):
+        self._issues = go & ~empty
+        with m.If(self._issues):
             m.d.sync += [
                 self.memory.awvalid.eq(1), self.memory.awaddr.eq(Mux(first, word.address, burst.address)),
                 self.memory.awlen.eq(Mux(first, 0, burst.len)),
@@ -213,14 +214,14 @@ class Drain(wiring.Component):
                 entry.len.eq(0), entry.first.eq(1), entry.last.eq(1), entry.extra.eq(0),
                 entry.lane.eq(word.address), entry.end_lane.eq(word.address[:len(entry.lane)] | WORD_BYTES - 1),
             ]
-        return writing.o, texts.o, answers.o
+        return writing.o, texts.o, responses.o
 
     def _write(self, m, writing, texts, beats):
         """For each beat of a burst: rotate the next beat of the SRAM, join it with the previous one, compute
         strobes."""
         config, lanes = self.config, self.config.beat_bytes
         m.submodules.out = out = Queue(
-            data.StructLayout({"data": config.data_width, "strb": lanes, "last": 1}), depth=PLACES)
+            data.StructLayout({"data": config.data_width, "strb": lanes, "last": 1}), depth=OUTPUT_DEPTH)
 
         # -- Stage 1: the burst, and its next beat.
         burst, some, number = Signal(self._writing), Signal(), Signal(range(burst_bytes(config) // lanes))
@@ -265,24 +266,24 @@ class Drain(wiring.Component):
             *(getattr(self.memory, f"w{name}").eq(out.o.payload[name]) for name in ("data", "strb", "last")),
         ]
 
-    def _respond(self, m, answers):
+    def _respond(self, m, responses):
         """Responses arrive in the order of the addresses; unexpected ones are dropped."""
-        answer = answers.payload
+        response = responses.payload
         failed, error = Signal(), Signal()
         m.submodules.outstanding = outstanding = Outstanding(self.writes)
         m.d.comb += [
-            outstanding.asked.eq(self._asks), outstanding.answered.eq(self.memory.bvalid & self.memory.bready),
-            self.counts.unexpected.eq(outstanding.stray), self.counts.chunks.eq(self.done.valid),
-            self.memory.bready.eq((answers.valid & ~answer.empty) | ~outstanding.owed),
-            answers.ready.eq(answer.empty | self.memory.bvalid),
-            error.eq(failed | (self.memory.bresp.as_value()[1] & ~answer.empty)),
+            outstanding.issued.eq(self._issues), outstanding.response.eq(self.memory.bvalid & self.memory.bready),
+            self.counts.unexpected.eq(outstanding.unexpected), self.counts.chunks.eq(self.done.valid),
+            self.memory.bready.eq((responses.valid & ~response.empty) | ~outstanding.outstanding),
+            responses.ready.eq(response.empty | self.memory.bvalid),
+            error.eq(failed | (self.memory.bresp.as_value()[1] & ~response.empty)),
         ]
-        taken = answers.valid & answers.ready
-        with m.If(taken & ~answer.word):
-            m.d.sync += failed.eq(error & ~answer.ends)
+        taken = responses.valid & responses.ready
+        with m.If(taken & ~response.word):
+            m.d.sync += failed.eq(error & ~response.ends)
         m.d.sync += [
-            self.words.done.eq(taken & answer.word), self.words.queue.eq(answer.owner),
-            self.words.failed.eq(taken & answer.word & self.memory.bresp.as_value()[1]),
-            self.done.valid.eq(taken & ~answer.word & answer.ends),
-            self.done.payload.slot.eq(answer.owner), self.done.payload.error.eq(error),
+            self.words.done.eq(taken & response.word), self.words.queue.eq(response.owner),
+            self.words.failed.eq(taken & response.word & self.memory.bresp.as_value()[1]),
+            self.done.valid.eq(taken & ~response.word & response.ends),
+            self.done.payload.slot.eq(response.owner), self.done.payload.error.eq(error),
         ]

@@ -109,7 +109,7 @@ class AceEngine(wiring.Component):
                 wires.connect(f"command.{side}", f"tables.{side}[1]")
 
         # -- Supervision.
-        wires.broadcast("supervision.standing", *(f"{part}.standing" for part in (
+        wires.broadcast("supervision.communicator_status", *(f"{part}.communicator_status" for part in (
             "control", "command", "chunks", "network")))
         wires.broadcast("command.work", "control.work", "supervision.work")
         wires.broadcast("chunks.cutting", "command.cutting", "supervision.cutting")

@@ -14,14 +14,14 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
 from .chunk_status import ChunkFailed
+from .communicator_status import ActivitySignature, CommunicatorEnd, CommunicatorStatusSignature
 from .communicators import EPOCH_WIDTH, CommunicatorWrite
 from .config import SEQUENCE_WIDTH
 from .fsm import FsmLookup, state_layout
 from .layouts import RecordLayout
 from .operations import WorkSignature
 from .receive import AbortReceived
-from .standing import ActivitySignature, CommunicatorEnd, StandingSignature
-from .watchdog import LateSignature
+from .watchdog import TimedOutSignature
 from .words import Status
 
 __all__ = ["AbortSend", "Faults", "RecordLookup", "Revoke"]
@@ -77,10 +77,10 @@ class Faults(wiring.Component):
     init : ``In(SweepSignature)``
     write : ``In(CommunicatorWrite)``
         Clears the entry's causes.
-    standing : ``In(StandingSignature)``, work : ``In(WorkSignature)``
+    communicator_status : ``In(CommunicatorStatusSignature)``, work : ``In(WorkSignature)``
     down : ``In(ports)``
         Links in state DOWN.
-    unread, unwritten : ``In(ChunkFailed)``, revoke : ``In(Revoke)``, late : ``In(LateSignature)``
+    unread, unwritten : ``In(ChunkFailed)``, revoke : ``In(Revoke)``, timed_out : ``In(TimedOutSignature)``
     aborts : ``In(AbortReceived)``
         Causes.
     end : ``Out(CommunicatorEnd)``
@@ -98,9 +98,9 @@ class Faults(wiring.Component):
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)), "write": In(CommunicatorWrite(config)),
-            "standing": In(StandingSignature(config)), "work": In(WorkSignature(config)),
+            "communicator_status": In(CommunicatorStatusSignature(config)), "work": In(WorkSignature(config)),
             "down": In(config.ports), "unread": In(ChunkFailed(config)), "unwritten": In(ChunkFailed(config)),
-            "revoke": In(Revoke(config)), "late": In(LateSignature(config)), "aborts": In(AbortReceived()),
+            "revoke": In(Revoke(config)), "timed_out": In(TimedOutSignature(config)), "aborts": In(AbortReceived()),
             "end": Out(CommunicatorEnd(config)), "reporting": Out(ActivitySignature(config)),
             "abort": Out(AbortSend(config)),
             "fsm": Out(FsmLookup(config)), "shown": In(FsmLookup(config)), "record": In(RecordLookup(config)),
@@ -108,7 +108,8 @@ class Faults(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config, standing, write, reporting = self.config, self.standing, self.write, self.reporting.communicators
+        config, communicator_status, write = self.config, self.communicator_status, self.write
+        reporting = self.reporting.communicators
         number = Signal(config.communicator_bits)
         m.submodules.records = records = Table(
             RecordLayout, depth=config.communicators, reads=2, init=SweepSignature(config))
@@ -144,20 +145,20 @@ class Faults(wiring.Component):
         left = Signal(config.ports)
         closed = Signal()
         m.d.comb += [
-            closed.eq(standing.closed.bit_select(number, 1)),
-            down.eq(self.down & standing.ports[number]),
+            closed.eq(communicator_status.closed.bit_select(number, 1)),
+            down.eq(self.down & communicator_status.ports[number]),
             mine.eq(seen.busy & (seen.communicator == number)),
             matches.eq(seen.port[1:] == record.port[1:]), older.eq(seen.sequence - record.sequence),
             self.abort.valid.eq(left), self.abort.communicator.eq(number), self.abort.record.eq(record),
-            self.abort.epoch.eq(standing.epochs[number]),
+            self.abort.epoch.eq(communicator_status.epochs[number]),
         ]
         with m.FSM():
-            with m.State("LOOK"):
+            with m.State("LOOKUP"):
                 m.d.sync += cause.eq(Mux(closed, Status.OK, Mux(unread.bit_select(number, 1), Status.READ_ERROR, Mux(
                     unwritten.bit_select(number, 1), Status.WRITE_ERROR, Mux(
                         down.any() & self.work.communicators.bit_select(number, 1), Status.LINK_DOWN, Mux(
                             revoked.bit_select(number, 1), Status.REVOKED, Mux(
-                                self.late.communicators.bit_select(number, 1), Status.TIMEOUT, Status.OK)))))))
+                                self.timed_out.communicators.bit_select(number, 1), Status.TIMEOUT, Status.OK)))))))
                 for index in reversed(range(config.ports)):
                     with m.If(down[index]):
                         m.d.sync += port.eq(index)
@@ -165,8 +166,9 @@ class Faults(wiring.Component):
             with m.State("JUDGE"):
                 m.d.sync += [fsm.eq(0), found.eq(0), matched.eq(0)]
                 with m.If(reporting.bit_select(number, 1)):
-                    m.d.sync += [record.eq(records.read[0].data), left.eq(standing.ports[number] & ~self.down)]
-                    m.next = "TELL"
+                    m.d.sync += [record.eq(records.read[0].data),
+                                 left.eq(communicator_status.ports[number] & ~self.down)]
+                    m.next = "REPORT"
                 with m.Elif((cause != Status.OK) & ~closed):
                     failed = (cause == Status.READ_ERROR) | (cause == Status.WRITE_ERROR)
                     m.d.sync += [
@@ -181,10 +183,10 @@ class Faults(wiring.Component):
                         m.next = "SEARCH"
                 with m.Else():
                     m.d.sync += number.eq(number + 1)
-                    m.next = "LOOK"
+                    m.next = "LOOKUP"
             with m.State("SEARCH"):
                 with m.If(closed):
-                    m.next = "LOOK"
+                    m.next = "LOOKUP"
                 with m.Elif(turn):
                     m.next = "WEIGH"
             with m.State("WEIGH"):
@@ -202,18 +204,19 @@ class Faults(wiring.Component):
             with m.State("WRITE"):
                 with m.If(~self.aborts.valid):
                     m.d.comb += writes.eq(~closed)
-                    m.next = "LOOK"
-            with m.State("TELL"):
+                    m.next = "LOOKUP"
+            with m.State("REPORT"):
                 m.d.sync += left.eq(left & ~self.abort.taken)
                 with m.If(left == 0):
                     m.d.sync += reporting.bit_select(number, 1).eq(0)
-                    m.next = "LOOK"
+                    m.next = "LOOKUP"
 
         # -- A received ABORT cannot be stalled.
         came, end = self.aborts.payload, self.end.payload
         m.d.comb += [
             end.communicator.eq(Mux(self.aborts.valid, came.communicator, number)),
-            self.end.valid.eq(Mux(self.aborts.valid, ~standing.closed.bit_select(end.communicator, 1), writes)),
+            self.end.valid.eq(Mux(self.aborts.valid, ~communicator_status.closed.bit_select(end.communicator, 1),
+                                  writes)),
             records.write.en.eq(self.end.valid), records.write.addr.eq(end.communicator),
             records.write.data.eq(Mux(self.aborts.valid, came.record, record)),
             end.status.eq(data.View(RecordLayout, records.write.data).status),
@@ -227,13 +230,13 @@ class Faults(wiring.Component):
         failed = Signal(self.config.communicators, name=name)
         m.submodules[f"{name}_chunks"] = chunks = Table(
             SEQUENCE_WIDTH, depth=self.config.communicators, reads=1, init=None)
-        whose = event.payload.communicator
+        owner = event.payload.communicator
         m.d.comb += [
-            chunks.write.en.eq(event.valid & ~failed.bit_select(whose, 1)), chunks.write.addr.eq(whose),
+            chunks.write.en.eq(event.valid & ~failed.bit_select(owner, 1)), chunks.write.addr.eq(owner),
             chunks.write.data.eq(event.payload.sequence), chunks.read[0].addr.eq(number),
         ]
         with m.If(self.write.valid):
             m.d.sync += failed.bit_select(self.write.number, 1).eq(0)
         with m.If(event.valid):
-            m.d.sync += failed.bit_select(whose, 1).eq(1)
+            m.d.sync += failed.bit_select(owner, 1).eq(1)
         return failed, chunks.read[0].data

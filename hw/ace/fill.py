@@ -27,7 +27,7 @@ __all__ = ["Fill", "FillCounts"]
 READS = 512
 """Default number of beats in flight: those that arrive within the latency of a slow memory."""
 
-PLACES = 4
+OUTPUT_DEPTH = 4
 """Beats that may wait for the SRAM in LUT RAM, which keeps its arbiter out of the timing paths of earlier stages."""
 
 
@@ -121,10 +121,10 @@ class Fill(wiring.Component):
             credit.take_stb.eq(reads),
         ]
         m.submodules.outstanding = outstanding = Outstanding(self.reads)
-        self._owed = outstanding.owed
+        self._outstanding = outstanding.outstanding
         m.d.comb += [
-            outstanding.asked.eq(Mux(reads, burst.len + 1, 0)), outstanding.answered.eq(self.memory.rvalid),
-            self.counts.unexpected.eq(outstanding.stray),
+            outstanding.issued.eq(Mux(reads, burst.len + 1, 0)), outstanding.response.eq(self.memory.rvalid),
+            self.counts.unexpected.eq(outstanding.unexpected),
         ]
         m.d.comb += [entry[name].eq(burst[name]) for name in (
             "len", "first", "last", "empty", "lane", "extra", "sram", "slot", "ends", "quarter", "widen",
@@ -143,7 +143,7 @@ class Fill(wiring.Component):
             data.StructLayout({"data": config.data_width, "error": 1}), depth=self.reads,
             output_register=config.timing.fill_output_registers)
         m.d.comb += [
-            beats.i.valid.eq(self.memory.rvalid & self._owed), beats.i.payload.data.eq(self.memory.rdata),
+            beats.i.valid.eq(self.memory.rvalid & self._outstanding), beats.i.payload.data.eq(self.memory.rdata),
             beats.i.payload.error.eq(self.memory.rresp.as_value()[1]), self.memory.rready.eq(1),
         ]
 
@@ -181,7 +181,7 @@ class Fill(wiring.Component):
     def _join(self, m, now, now_valid, now_ready):
         """Take the missing lanes of a beat from the move's next beat."""
         config, lanes = self.config, self.config.beat_bytes
-        m.submodules.out = out = Queue(filled_layout(config), depth=PLACES, output_register=True)
+        m.submodules.out = out = Queue(filled_layout(config), depth=OUTPUT_DEPTH, output_register=True)
         filled = out.o
         if config.widen:
             m.submodules.widen = widen = WidenBeats(config)

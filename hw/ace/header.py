@@ -39,8 +39,8 @@ def c_header(config: AceConfig) -> str:
     ]
     text = Path(__file__).with_name("dmace_ace.h.in").read_text(encoding="utf-8")
     members = "\n".join(f"    uint32_t {name};" for name, _ in COMMAND_FIELDS)
-    for place, made in (("@TABLES@", "\n".join(tables).rstrip()), ("@MEMBERS@", members), ("@PACK@", _packed())):
-        text = text.replace(place, made)
+    for mark, made in (("@TABLES@", "\n".join(tables).rstrip()), ("@MEMBERS@", members), ("@PACK@", _packed())):
+        text = text.replace(mark, made)
     return text
 
 
@@ -48,6 +48,6 @@ def _packed() -> str:
     """Statements that fill both halves of a word from a command's members."""
     halves: dict[str, list[str]] = {"lo": [], "hi": []}
     for name, (lsb, _) in field_positions(COMMAND_FIELDS).items():
-        place = f"{PREFIX}_COMMAND_{name.upper()}"
-        halves["hi" if lsb >= 64 else "lo"].append(f"((command->{name} & {place}_MASK) << {place}_SHIFT)")
+        mark = f"{PREFIX}_COMMAND_{name.upper()}"
+        halves["hi" if lsb >= 64 else "lo"].append(f"((command->{name} & {mark}_MASK) << {mark}_SHIFT)")
     return "\n".join(f"    word.{half} = " + "\n        | ".join(parts) + ";" for half, parts in halves.items())

@@ -30,11 +30,35 @@ from .words import (
 )
 
 __all__ = [
-    "HEADER_WIDTH", "PAYLOAD_KINDS", "PHASE_WIDTH", "CommandLayout", "HeaderLayout", "LinkCause", "LinkState",
-    "PacketKind", "PhaseLayout", "RecordLayout", "SendLayout", "TransferLayout", "abort_layout", "arithmetic_layout",
-    "chunk_layout", "done_layout", "flit_layout", "grant_layout", "heard_layout", "implied_layout", "landed_layout",
-    "link_header_layout", "link_layout", "move_layout", "packet_layout", "place_layout", "send_layout",
-    "signal_layout", "widens",
+    "HEADER_WIDTH",
+    "PAYLOAD_KINDS",
+    "PHASE_WIDTH",
+    "CommandLayout",
+    "HeaderLayout",
+    "LinkCause",
+    "LinkState",
+    "PacketKind",
+    "PhaseLayout",
+    "RecordLayout",
+    "SendLayout",
+    "TransferLayout",
+    "abort_layout",
+    "arithmetic_layout",
+    "chunk_layout",
+    "destination_layout",
+    "done_layout",
+    "flit_layout",
+    "grant_layout",
+    "implied_layout",
+    "landed_layout",
+    "link_header_layout",
+    "link_layout",
+    "move_layout",
+    "packet_layout",
+    "received_layout",
+    "send_layout",
+    "signal_layout",
+    "widens",
 ]
 
 CommandLayout = data.StructLayout(dict(COMMAND_FIELDS))
@@ -136,7 +160,7 @@ def link_layout(config):
         "data": config.data_width, "header": link_header_layout(config), "crc": CRC_WIDTH, "first": 1, "last": 1})
 
 
-def heard_layout(config):
+def received_layout(config):
     """Fields of an intact packet for the port's own sender. ``control``: it is a CREDIT packet. ``named``: it names the
     port's session. ``recent``: its acknowledgement is not older than the last known one."""
     return data.StructLayout({
@@ -182,7 +206,7 @@ def chunk_layout(config):
     })
 
 
-def place_layout(config):
+def destination_layout(config):
     """Result of the look-up of a packet's communicator and sequence: the chunk's FSM, slot and operation."""
     return data.StructLayout({
         "fsm": config.fsm_bits, "slot": config.slot_bits, "arithmetic": arithmetic_layout()})

@@ -16,6 +16,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.wiring import Wiring
 
+from .communicator_status import CommunicatorStatusSignature
 from .faults import AbortSend
 from .layouts import flit_layout, link_layout
 from .link.down import LinksDown
@@ -23,7 +24,6 @@ from .link.port import LinkPort
 from .link.status import LinkManagement
 from .receive import AbortReceived, ChunkLookup, DataLanded, GrantReceived, Receive, ReceiveCounts
 from .sram import SramReadSignature, SramWriteSignature
-from .standing import StandingSignature
 from .transmit import GrantPort, SendPort, Transmit, TransmitCounts
 from .watchdog import ProgressSignature
 
@@ -94,7 +94,7 @@ class Network(wiring.Component):
         Packets of the links' channel 1, if present.
     packets : ``Out(PacketsSignature)``
     links : ``In(LinkManagement).array(ports)``, link_down : ``Out(ports)``
-    standing : ``In(StandingSignature)``, reports : ``Out(NetworkReports)``
+    communicator_status : ``In(CommunicatorStatusSignature)``, reports : ``Out(NetworkReports)``
     counts : ``Out(NetworkCounts)``
     """
 
@@ -107,7 +107,7 @@ class Network(wiring.Component):
                if config.link_channels > 1 else {}),
             "packets": Out(PacketsSignature(config)),
             "links": In(LinkManagement(config)).array(config.ports), "link_down": Out(config.ports),
-            "standing": In(StandingSignature(config)), "reports": Out(NetworkReports(config)),
+            "communicator_status": In(CommunicatorStatusSignature(config)), "reports": Out(NetworkReports(config)),
             "counts": Out(NetworkCounts(config)),
         })
 
@@ -144,7 +144,7 @@ class Network(wiring.Component):
         wires.broadcast("down.down", "self.link_down", "self.reports.down")
 
         # -- Supervision and counters.
-        wires.connect("self.standing", "receive.standing")
+        wires.connect("self.communicator_status", "receive.communicator_status")
         wires.connect("receive.progress", "self.reports.progress")
         wires.connect("receive.aborts", "self.reports.aborts")
         wires.connect("self.reports.abort", "transmit.abort")

@@ -17,11 +17,11 @@ from hw.common.layouts import CompletionLayout
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
+from .command_queues import Admission, QueueClear, QueueWrite, Refusal
+from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .config import LENGTH_WIDTH
-from .intake import Admission, QueueClear, QueueWrite, Refusal
 from .layouts import arithmetic_layout
 from .numerics.formats import TYPE_WIDTH
-from .standing import ActivitySignature, StandingSignature
 from .words import CommandFlag, Status
 
 __all__ = [
@@ -167,7 +167,7 @@ class Operations(wiring.Component):
     to_cut : ``Out(OperationsToCut)``
     reads : ``In(OperationRead).array(2)``
     issued : ``In(ChunkIssued)``, ended : ``In(ChunkEnded)``
-    standing : ``In(StandingSignature)``
+    communicator_status : ``In(CommunicatorStatusSignature)``
         Collectives of a stopped communicator complete with its status when none of their chunks remain.
     cutting : ``In(ActivitySignature)``
         The communicator whose chunk is being cut.
@@ -192,7 +192,7 @@ class Operations(wiring.Component):
             "admission": Out(Admission(config)), "to_cut": Out(OperationsToCut(config)),
             "reads": In(OperationRead(config)).array(2),
             "issued": In(ChunkIssued(config)), "ended": In(ChunkEnded(config)),
-            "standing": In(StandingSignature(config)), "cutting": In(ActivitySignature(config)),
+            "communicator_status": In(CommunicatorStatusSignature(config)), "cutting": In(ActivitySignature(config)),
             "work": Out(WorkSignature(config)), "held": Out(ActivitySignature(config)),
             "configure": In(QueueWrite(config)), "clear": In(QueueClear(config)), "refused": In(Refusal(config)),
             "words": Out(CompletionWords(config)), "lookup": In(CompletionLookup(config)),
@@ -234,11 +234,11 @@ class Operations(wiring.Component):
                 self.admission.communicators[number].eq(~taken.bit_select(first + to[number], 1)),
                 self.to_cut.begun[number].eq((taken & ~whole).bit_select(first + cutting[number], 1)),
             ]
-            for place in range(ROWS):
-                with m.If(empty[first + place] & (cutting[number] == place)):
-                    m.d.sync += [empty[first + place].eq(0), cutting[number].eq(~cutting[number])]
+            for row_index in range(ROWS):
+                with m.If(empty[first + row_index] & (cutting[number] == row_index)):
+                    m.d.sync += [empty[first + row_index].eq(0), cutting[number].eq(~cutting[number])]
             # No more chunks of a stopped communicator are cut.
-            with m.If(self.standing.stopped[number] & ~self.cutting.communicators[number]):
+            with m.If(self.communicator_status.stopped[number] & ~self.cutting.communicators[number]):
                 m.d.sync += cutting[number].eq(to[number])
                 m.d.sync += [signal.eq(value) for row in here for signal, value in ((whole[row], 1), (empty[row], 0))]
         for number in range(rows):
@@ -254,9 +254,9 @@ class Operations(wiring.Component):
             with m.If(starts):
                 m.d.sync += [taken[number].eq(1), whole[number].eq(~new.chunks), statuses[number].eq(Status.OK),
                              empty[number].eq(~new.chunks), to[number // ROWS].eq(~to[number // ROWS])]
-            with m.Elif(self.standing.stopped[number // ROWS] & taken[number] & ~over[number]
+            with m.Elif(self.communicator_status.stopped[number // ROWS] & taken[number] & ~over[number]
                         & (statuses[number] == Status.OK)):
-                m.d.sync += statuses[number].eq(self.standing.statuses[number // ROWS])
+                m.d.sync += statuses[number].eq(self.communicator_status.statuses[number // ROWS])
         return row, taken, over, statuses
 
     def _queues(self, m, begin_row, taken, over, statuses):
@@ -270,8 +270,8 @@ class Operations(wiring.Component):
         m.submodules.ends = ends = Table(CompletionLayout, depth=queues, reads=2, init=init)
         for table in (addresses, ends):
             wiring.connect(m, wiring.flipped(self.init), table.init)
-        place_bits = (ACTIVE - 1).bit_length()
-        heads, tails = ([Signal(place_bits + 1, name=f"{name}_{queue}") for queue in range(queues)]
+        entry_bits = (ACTIVE - 1).bit_length()
+        heads, tails = ([Signal(entry_bits + 1, name=f"{name}_{queue}") for queue in range(queues)]
                         for name in ("head", "tail"))
         enabled, refused, held = Signal(queues), Signal(queues), Signal(queues)   # held: in error
         failing = Signal(queues)            # a failed command waits for earlier ones to complete
@@ -281,12 +281,12 @@ class Operations(wiring.Component):
             addresses.write.en.eq(self.configure.valid), addresses.write.addr.eq(self.configure.queue),
             addresses.write.data.eq(self.configure.sc_address[3:]),
             active.write.en.eq(self.i.valid),
-            active.write.addr.eq(Cat(Array(tails)[new.queue][:place_bits], new.queue)),
+            active.write.addr.eq(Cat(Array(tails)[new.queue][:entry_bits], new.queue)),
             active.write.data.row.eq(begin_row), active.write.data.status.eq(new.status),
             active.write.data.flags.eq(new.flags),
         ]
         for queue in range(queues):
-            held_in = (tails[queue] - heads[queue])[:place_bits + 1]
+            held_in = (tails[queue] - heads[queue])[:entry_bits + 1]
             m.d.comb += self.admission.queues[queue].eq((held_in < ACTIVE) & ~held[queue] & ~failing[queue])
             with m.If(self.configure.valid & (self.configure.queue == queue)):
                 m.d.sync += enabled[queue].eq(self.configure.sc_enable)
@@ -306,7 +306,7 @@ class Operations(wiring.Component):
         clearing = Signal(queues)
         publishes = Signal()
         m.d.comb += [
-            active.read[0].addr.eq(Cat(Array(heads)[queue][:place_bits], queue)),
+            active.read[0].addr.eq(Cat(Array(heads)[queue][:entry_bits], queue)),
             addresses.read[0].addr.eq(queue), ends.read[0].addr.eq(queue),
         ]
         for number in range(queues):
@@ -314,7 +314,7 @@ class Operations(wiring.Component):
                 m.d.sync += clearing[number].eq(held[number])
         m.d.comb += self.words.payload.eq(Cat(address, word, queue))
         with m.FSM():
-            with m.State("LOOK"):
+            with m.State("LOOKUP"):
                 m.d.comb += some.eq(Array(heads)[queue] != Array(tails)[queue])
                 m.d.sync += [
                     entry.eq(active.read[0].data), word.eq(ends.read[0].data),
@@ -342,7 +342,7 @@ class Operations(wiring.Component):
                     m.next = "END"
                 with m.Else():
                     m.d.sync += queue.eq(queue + 1)
-                    m.next = "LOOK"
+                    m.next = "LOOKUP"
             with m.State("END"):
                 with m.If(result != Status.OK):
                     m.next = "FAIL"
@@ -380,10 +380,10 @@ class Operations(wiring.Component):
                 m.d.comb += self.words.valid.eq(due)
                 with m.If(~due | self.words.ready):
                     m.d.sync += queue.eq(queue + 1)
-                    m.next = "LOOK"
+                    m.next = "LOOKUP"
 
         m.d.comb += [
             ends.read[1].addr.eq(selected), self.lookup.count.eq(ends.read[1].data.count),
             self.lookup.status.eq(ends.read[1].data.status),
-            self.lookup.active.eq((Array(tails)[selected] - Array(heads)[selected])[:place_bits + 1]),
+            self.lookup.active.eq((Array(tails)[selected] - Array(heads)[selected])[:entry_bits + 1]),
         ]

@@ -13,6 +13,8 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.stream import RoundRobin
 
+from .age_arbiter import AgeArbiter
+from .communicator_status import CommunicatorStatusSignature
 from .communicators import PRIORITY_WIDTH, CommunicatorWrite, ShareRead, own
 from .config import SEQUENCE_WIDTH, STEP_WIDTH
 from .fsm import Fsm, FsmLookup, FsmsBusy, StepKind, fetched_layout
@@ -25,10 +27,8 @@ from .layouts import (
     send_layout,
     signal_layout,
 )
-from .oldest import Oldest
 from .programs.store import ProgramRead
 from .receive import ChunkLookup, DataLanded, GrantReceived
-from .standing import StandingSignature
 from .transmit import GrantPort, SendPort
 from .watchdog import PortTurns
 
@@ -66,7 +66,7 @@ class FsmPool(wiring.Component):
     lookup : ``In(ChunkLookup)``, grant : ``In(GrantReceived)``, landed : ``In(DataLanded)``
     sends : ``Out(SendPort)``, signals : ``Out(GrantPort)``
     state : ``In(FsmLookup)``
-    standing : ``In(StandingSignature)``
+    communicator_status : ``In(CommunicatorStatusSignature)``
         Chunks of a stopped communicator are dropped. Packets of higher priority go first.
     restart : ``In(CommunicatorWrite)``
         Clears the stored GRANTs for the FSMs of its share.
@@ -82,7 +82,7 @@ class FsmPool(wiring.Component):
             "lookup_share": Out(ShareRead(config)), "grant_share": Out(ShareRead(config)),
             "lookup": In(ChunkLookup(config)), "grant": In(GrantReceived(config)), "landed": In(DataLanded(config)),
             "sends": Out(SendPort(config)), "signals": Out(GrantPort(config)), "state": In(FsmLookup(config)),
-            "standing": In(StandingSignature(config)), "restart": In(CommunicatorWrite(config)),
+            "communicator_status": In(CommunicatorStatusSignature(config)), "restart": In(CommunicatorWrite(config)),
             "turns": Out(PortTurns(config)), "counts": Out(PoolCounts()),
         })
 
@@ -92,7 +92,7 @@ class FsmPool(wiring.Component):
         for number, fsm in enumerate(fsms):
             m.submodules[f"fsm_{number}"] = fsm
         self._chunks(m, fsms)
-        priorities = self._standing(m, fsms)
+        priorities = self._communicator_status(m, fsms)
         self._grants(m, fsms, *self._steps(m, fsms))
         self._sends(m, fsms, priorities)
         self._signals(m, fsms)
@@ -106,18 +106,19 @@ class FsmPool(wiring.Component):
             self.state.state.eq(states[self.state.fsm]),
             self.busy.fsms.eq(Cat(fsm.busy for fsm in fsms)),
         ]
-        place = self.lookup.place
-        m.d.sync += [place.fsm.eq(found), place.slot.eq(slots[found]), place.arithmetic.eq(arithmetics[found])]
+        entry = self.lookup.destination
+        m.d.sync += [entry.fsm.eq(found), entry.slot.eq(slots[found]), entry.arithmetic.eq(arithmetics[found])]
         return m
 
-    def _standing(self, m, fsms):
+    def _communicator_status(self, m, fsms):
         """Distribute the communicators' state to the FSMs; returns the FSMs' priorities."""
         priorities = []
         for number, fsm in enumerate(fsms):
-            priority, whose = Signal(PRIORITY_WIDTH, name=f"priority_{number}"), fsm.state.communicator
+            priority, owner = Signal(PRIORITY_WIDTH, name=f"priority_{number}"), fsm.state.communicator
             m.d.sync += [
-                priority.eq(self.standing.priorities[whose]), fsm.epoch.eq(self.standing.epochs[whose]),
-                fsm.stopped.eq(self.standing.stopped.bit_select(whose, 1) & fsm.busy),
+                priority.eq(self.communicator_status.priorities[owner]),
+                fsm.epoch.eq(self.communicator_status.epochs[owner]),
+                fsm.stopped.eq(self.communicator_status.stopped.bit_select(owner, 1) & fsm.busy),
             ]
             priorities.append(priority)
         return priorities
@@ -155,10 +156,10 @@ class FsmPool(wiring.Component):
             m.d.comb += fsm.step_taken.eq(taken & turn.grant_onehot[number])
 
         # Read; the word; products; delivered.
-        asked = data.StructLayout({
+        query = data.StructLayout({
             "fsm": config.fsm_bits, "is_send": 1, "slot": config.slot_bits, "piece": config.chunk_beat_bits + 1})
         valid = Signal(3)
-        first, second, third = (Signal(asked, name=name, reset_less=True) for name in ("first", "second", "third"))
+        first, second, third = (Signal(query, name=name, reset_less=True) for name in ("first", "second", "third"))
         word = Signal(PhaseLayout.size, reset_less=True)
         phase, send = data.View(PhaseLayout, word), data.View(SendLayout, word[:SendLayout.size])
         fetched = Signal(fetched_layout(config), reset_less=True)
@@ -203,10 +204,10 @@ class FsmPool(wiring.Component):
         m.d.sync += [valid.eq(self.grant.valid), came.eq(grant), port.eq(self.grant.payload.port),
                      number.eq(own(self.grant_share.share, grant.sequence)[0])]
         kept = Signal(config.fsms << port_bits)
-        place, told = Signal(range(len(kept))), Signal(config.fsms)
+        entry, granted_now = Signal(range(len(kept))), Signal(config.fsms)
         m.d.comb += [
-            place.eq(Cat(port, number)),
-            table.write.en.eq(valid & ~told.any()), table.write.addr.eq(place),
+            entry.eq(Cat(port, number)),
+            table.write.en.eq(valid & ~granted_now.any()), table.write.addr.eq(entry),
             *(table.write.data[name].eq(came[name]) for name, _ in row_layout),
         ]
         phases, sequences = (Array(fsm.state[name] for fsm in fsms) for name in ("phase", "sequence"))
@@ -214,15 +215,15 @@ class FsmPool(wiring.Component):
         found = Signal(range(len(kept)))
         m.d.comb += [found.eq(Cat(entered_port, entered)), table.read[0].addr.eq(found)]
         with m.If(table.write.en):
-            m.d.sync += kept.bit_select(place, 1).eq(1)
+            m.d.sync += kept.bit_select(entry, 1).eq(1)
         for index, fsm in enumerate(fsms):
             known = fsm.entered & kept.bit_select(found, 1) & (row.sequence == sequences[entered]) \
                 & (row.phase == phases[entered])
             m.d.comb += [
-                told[index].eq(valid & fsm.inside & (number == index) & (came.phase == fsm.state.phase)
-                               & (came.sequence == fsm.state.sequence)),
-                fsm.granted_valid.eq(told[index] | known),
-                fsm.granted.eq(Mux(told[index], came.granted, row.granted)),
+                granted_now[index].eq(valid & fsm.inside & (number == index) & (came.phase == fsm.state.phase)
+                                      & (came.sequence == fsm.state.sequence)),
+                fsm.granted_valid.eq(granted_now[index] | known),
+                fsm.granted.eq(Mux(granted_now[index], came.granted, row.granted)),
             ]
             with m.If(known):
                 m.d.sync += kept.bit_select(found, 1).eq(0)
@@ -232,7 +233,7 @@ class FsmPool(wiring.Component):
 
     def _sends(self, m, fsms, priorities):
         config = self.config
-        m.submodules.send_turn = turn = Oldest(config.fsms)
+        m.submodules.send_turn = turn = AgeArbiter(config.fsms)
         open_ = Signal(config.fsms)             # with an offer for a port with free entries
         last = Signal(config.fsms)              # FSM of the latest packet
         packets = Signal(range(config.message_packets + 1))
@@ -243,7 +244,7 @@ class FsmPool(wiring.Component):
         m.d.sync += latest.eq(Array(priorities)[send.fsm])
         m.d.comb += [
             higher.eq(Cat(priority > latest for priority in priorities)),
-            starting.eq(self.standing.priorities[self.chunks.payload.communicator]),
+            starting.eq(self.communicator_status.priorities[self.chunks.payload.communicator]),
             turn.outranked.eq(Cat(starting > priority for priority in priorities)),
             # ``free`` does not yet include the packet that waits here.
             open_.eq(Cat(fsm.offer & self.sends.free.bit_select(fsm.port, 1) & ~(valid & (send.port == fsm.port))

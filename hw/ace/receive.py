@@ -21,6 +21,7 @@ from hw.common.event import EventSignature
 from hw.common.table import Table
 from hw.stream import RoundRobin
 
+from .communicator_status import CommunicatorStatusSignature
 from .communicators import EPOCH_WIDTH
 from .config import SEQUENCE_WIDTH
 from .layouts import (
@@ -28,14 +29,13 @@ from .layouts import (
     RecordLayout,
     abort_layout,
     arithmetic_layout,
+    destination_layout,
     flit_layout,
     grant_layout,
     landed_layout,
-    place_layout,
 )
 from .numerics.alu_array import AluArray, alu_latency
 from .sram import SramReadSignature, SramWriteSignature
-from .standing import StandingSignature
 from .watchdog import ProgressSignature
 
 __all__ = [
@@ -50,10 +50,10 @@ def lookup_layout():
 
 
 class ChunkLookup(wiring.Signature):
-    """Look-up of a packet's chunk: Receive drives ``chunk``, and the pool drives ``place`` one cycle later."""
+    """Look-up of a packet's chunk: Receive drives ``chunk``, and the pool drives ``destination`` one cycle later."""
 
     def __init__(self, config):
-        super().__init__({"chunk": Out(lookup_layout()), "place": In(place_layout(config))})
+        super().__init__({"chunk": Out(lookup_layout()), "destination": In(destination_layout(config))})
 
 
 class GrantReceived(EventSignature):
@@ -127,7 +127,7 @@ class Receive(wiring.Component):
     read : ``Out(SramReadSignature)``, write : ``Out(SramWriteSignature)``
         Of the SRAM; never stalled.
     grants : ``Out(GrantReceived)``, landed : ``Out(DataLanded)``, aborts : ``Out(AbortReceived)``
-    standing : ``In(StandingSignature)``
+    communicator_status : ``In(CommunicatorStatusSignature)``
     progress : ``Out(ProgressSignature)``
         Communicators with received packets.
     counts : ``Out(ReceiveCounts)``
@@ -140,7 +140,7 @@ class Receive(wiring.Component):
             "lookup": Out(ChunkLookup(config)),
             "read": Out(SramReadSignature(config)), "write": Out(SramWriteSignature(config)),
             "grants": Out(GrantReceived(config)), "landed": Out(DataLanded(config)), "aborts": Out(AbortReceived()),
-            "standing": In(StandingSignature(config)), "progress": Out(ProgressSignature(config)),
+            "communicator_status": In(CommunicatorStatusSignature(config)), "progress": Out(ProgressSignature(config)),
             "counts": Out(ReceiveCounts()),
         })
 
@@ -153,25 +153,25 @@ class Receive(wiring.Component):
 
         # A GRANT is forwarded at once; the first beat of a DATA packet looks up its chunk.
         header, is_data = flit.header, Signal()
-        late = self._late(m, valid, port, flit)
+        stale = self._stale(m, valid, port, flit)
         m.d.comb += [
             is_data.eq(~flit.first | (header.kind == PacketKind.DATA)),
-            self.grants.valid.eq(valid & ~late & flit.first & (header.kind == PacketKind.GRANT)),
+            self.grants.valid.eq(valid & ~stale & flit.first & (header.kind == PacketKind.GRANT)),
             self.grants.payload.port.eq(port),
             *(self.grants.payload.grant[name].eq(header[name]) for name, _ in grant_layout(self.config)),
             *(self.lookup.chunk[name].eq(header[name]) for name, _ in lookup_layout()),
         ]
 
         m.d.sync += [
-            self.aborts.valid.eq(valid & ~late & flit.first & (header.kind == PacketKind.ABORT)),
+            self.aborts.valid.eq(valid & ~stale & flit.first & (header.kind == PacketKind.ABORT)),
             self.aborts.payload.communicator.eq(header.communicator),
             self.aborts.payload.record.eq(flit.data[:RecordLayout.size]),
         ]
 
         # The look-up is complete: read the operand.
         known, last, counts = Signal(), Signal(reset_less=True), self.counts
-        m.d.sync += [known.eq(valid & is_data & ~late), last.eq(flit.last),
-                     counts.late_packets.eq(valid & flit.first & late)]
+        m.d.sync += [known.eq(valid & is_data & ~stale), last.eq(flit.last),
+                     counts.late_packets.eq(valid & flit.first & stale)]
         packet = self._packet(m, known, port, flit)
         live = known & ~packet.dropped
         tag = Signal(tag_layout)
@@ -200,23 +200,25 @@ class Receive(wiring.Component):
         ]
         return m
 
-    def _late(self, m, valid, port, flit):
+    def _stale(self, m, valid, port, flit):
         """Whether the beat's packet is not of the current epoch of an open communicator."""
-        config, standing = self.config, self.standing
-        who = data.StructLayout({"communicator": 4, "epoch": EPOCH_WIDTH})
+        config, communicator_status = self.config, self.communicator_status
+        sender_layout = data.StructLayout({"communicator": 4, "epoch": EPOCH_WIDTH})
         # Communicator and epoch of the packet in progress at each port.
-        m.submodules.whose = whose = Table(who, depth=1 << (config.ports - 1).bit_length(), reads=1, init=None)
-        said, mine, late = Signal(who), Signal(who), Signal()
+        m.submodules.senders = senders = Table(sender_layout, depth=1 << (config.ports - 1).bit_length(), reads=1,
+                                               init=None)
+        said, mine, stale = Signal(sender_layout), Signal(sender_layout), Signal()
         number = mine.communicator[:config.communicator_bits]
         m.d.comb += [
             said.communicator.eq(flit.header.communicator), said.epoch.eq(flit.header.epoch),
-            whose.read[0].addr.eq(port), mine.eq(Mux(flit.first, said, whose.read[0].data)),
-            whose.write.en.eq(valid & flit.first), whose.write.addr.eq(port), whose.write.data.eq(said),
-            late.eq(standing.closed.bit_select(number, 1) | (standing.epochs[number] != mine.epoch)
-                    | mine.communicator[config.communicator_bits:].any()),
+            senders.read[0].addr.eq(port), mine.eq(Mux(flit.first, said, senders.read[0].data)),
+            senders.write.en.eq(valid & flit.first), senders.write.addr.eq(port), senders.write.data.eq(said),
+            stale.eq(communicator_status.closed.bit_select(number, 1)
+                     | (communicator_status.epochs[number] != mine.epoch)
+                     | mine.communicator[config.communicator_bits:].any()),
         ]
-        m.d.sync += self.progress.communicators.eq(Mux(valid & ~late, 1 << number, 0))
-        return late
+        m.d.sync += self.progress.communicators.eq(Mux(valid & ~stale, 1 << number, 0))
+        return stale
 
     def _choose(self, m, *, slices):
         """Take a beat from a port; return it, registered, with ``valid`` and the number of the port."""
@@ -258,7 +260,7 @@ class Receive(wiring.Component):
 
     def _packet(self, m, known, port, flit):
         """The packet of the beat that was looked up; ``beat`` is where that beat goes."""
-        config, place = self.config, self.lookup.place
+        config, destination = self.config, self.lookup.destination
         # The packet in progress at each port.
         m.submodules.packets = packets = Table(
             _packet_layout(config), depth=1 << (config.ports - 1).bit_length(), reads=1, init=None)
@@ -274,9 +276,9 @@ class Receive(wiring.Component):
 
         begun, packet, after = (Signal(_packet_layout(config), name=name) for name in ("begun", "packet", "after"))
         m.d.comb += [
-            begun.slot.eq(place.slot), begun.beat.eq(said.beat), begun.arithmetic.eq(place.arithmetic),
+            begun.slot.eq(destination.slot), begun.beat.eq(said.beat), begun.arithmetic.eq(destination.arithmetic),
             begun.reduce.eq(said.reduce), begun.dropped.eq(said.beyond),
-            begun.landed.fsm.eq(place.fsm), begun.landed.beats.eq(said.beats),
+            begun.landed.fsm.eq(destination.fsm), begun.landed.beats.eq(said.beats),
             packets.read[0].addr.eq(number), packet.eq(Mux(said.first, begun, packets.read[0].data)),
             after.eq(packet), after.beat.eq(packet.beat + 1),
             packets.write.en.eq(known), packets.write.addr.eq(number), packets.write.data.eq(after),

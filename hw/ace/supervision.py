@@ -18,13 +18,13 @@ from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 
 from .chunk_path import ChunkReports
+from .communicator_status import ActivitySignature, CommunicatorEnd, CommunicatorStatus, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite
 from .faults import Faults, RecordLookup, Revoke
 from .fsm import FsmLookup
 from .network import NetworkReports
 from .operations import WorkSignature
 from .receive import settle_cycles
-from .standing import ActivitySignature, CommunicatorEnd, Standing, StandingSignature
 from .watchdog import Watchdog, WatchdogTimeout
 
 __all__ = ["Supervision", "SupervisionRegisters"]
@@ -52,9 +52,9 @@ class Supervision(wiring.Component):
     communicator : ``In(CommunicatorWrite)``, registers : ``In(SupervisionRegisters)``
     work : ``In(WorkSignature)``
     operations, cutting, decoding : ``In(ActivitySignature)``
-        See :class:`Standing`.
+        See :class:`CommunicatorStatus`.
     chunks : ``In(ChunkReports)``, network : ``In(NetworkReports)``
-    standing : ``Out(StandingSignature)``, end : ``Out(CommunicatorEnd)``
+    communicator_status : ``Out(CommunicatorStatusSignature)``, end : ``Out(CommunicatorEnd)``
     """
 
     def __init__(self, config):
@@ -65,25 +65,26 @@ class Supervision(wiring.Component):
             "work": In(WorkSignature(config)),
             **{name: In(ActivitySignature(config)) for name in ("operations", "cutting", "decoding")},
             "chunks": In(ChunkReports(config)), "network": In(NetworkReports(config)),
-            "standing": Out(StandingSignature(config)), "end": Out(CommunicatorEnd(config)),
+            "communicator_status": Out(CommunicatorStatusSignature(config)), "end": Out(CommunicatorEnd(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config, wires = self.config, Wiring(m, self)
-        wires.add(standing=Standing(config, settle=settle_cycles(config)), faults=Faults(config),
+        wires.add(communicator_status=CommunicatorStatus(config, settle=settle_cycles(config)), faults=Faults(config),
                   watchdog=Watchdog(config))
         wires.connect("self.init", "faults.init")
-        wires.broadcast("self.communicator", "standing.write", "faults.write")
-        wires.broadcast("standing.standing", "faults.standing", "watchdog.standing", "self.standing")
-        wires.broadcast("faults.end", "standing.end", "self.end")
+        wires.broadcast("self.communicator", "communicator_status.write", "faults.write")
+        wires.broadcast("communicator_status.communicator_status", "faults.communicator_status",
+                        "watchdog.communicator_status", "self.communicator_status")
+        wires.broadcast("faults.end", "communicator_status.end", "self.end")
         wires.broadcast("self.work", "faults.work", "watchdog.work")
         for name in ("operations", "cutting", "decoding"):
-            wires.connect(f"self.{name}", f"standing.{name}")
-        wires.connect("faults.reporting", "standing.reporting")
+            wires.connect(f"self.{name}", f"communicator_status.{name}")
+        wires.connect("faults.reporting", "communicator_status.reporting")
 
         # -- Causes.
-        wires.connect("watchdog.late", "faults.late")
+        wires.connect("watchdog.timed_out", "faults.timed_out")
         wires.connect("self.registers.revoke", "faults.revoke")
         wires.connect("self.chunks.unread", "faults.unread")
         wires.connect("self.chunks.unwritten", "faults.unwritten")

@@ -82,12 +82,12 @@ class Transfers(wiring.Component):
         pieces = Signal(8)
         row = Signal(config.extent_bits, reset_less=True)
         move, valid = Signal(move_layout(config), reset_less=True), Signal()
-        left, rest = Signal(signed(LENGTH_WIDTH + 1)), Signal(signed(LENGTH_WIDTH + 1))
+        left, remaining = Signal(signed(LENGTH_WIDTH + 1)), Signal(signed(LENGTH_WIDTH + 1))
         start = Signal(config.address_width, reset_less=True)
         varying = job.varying if config.varying else C(0)
         m.d.comb += [
             self.program.address.eq(job.list),
-            left.eq(rest - offset),
+            left.eq(remaining - offset),
             self.o.valid.eq(valid), self.o.payload.eq(move),
         ]
         if config.varying:
@@ -95,9 +95,9 @@ class Transfers(wiring.Component):
         # A job is stored cycles before its first move; but each part of a VARYING job has its own limit.
         m.d["sync" if config.timing.registered_move_address else "comb"] += start.eq(job.base + job.column)
         early, full = config.timing.registered_move_limit and not config.varying, Signal(signed(LENGTH_WIDTH + 2))
-        m.d["sync" if early else "comb"] += rest.eq(job.limit - job.column)
+        m.d["sync" if early else "comb"] += remaining.eq(job.limit - job.column)
         if early:
-            m.d.sync += full.eq(rest - job.piece_bytes)     # the last offset of a whole piece
+            m.d.sync += full.eq(remaining - job.piece_bytes)  # the last offset of a whole piece
         with m.If(self.o.ready):
             m.d.sync += valid.eq(0)
         free = ~valid | self.o.ready

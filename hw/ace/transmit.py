@@ -115,11 +115,11 @@ class Transmit(wiring.Component):
         # A beat is requested now, and arrives ``sram_latency`` cycles later together with its header.
         layout = data.StructLayout({
             "port": range(config.ports), "header": packet_layout(config), "first": 1, "last": 1})
-        asked = Signal(layout)
-        m.d.comb += [asked.port.eq(packet.send.port), asked.header.eq(packet.send.header),
-                     asked.first.eq(packet.first), asked.last.eq(packet.left == 0)]
+        requested = Signal(layout)
+        m.d.comb += [requested.port.eq(packet.send.port), requested.header.eq(packet.send.header),
+                     requested.first.eq(packet.first), requested.last.eq(packet.left == 0)]
         here = delayed(m, reading, config.sram_latency, name="here", reset_less=False)
-        known = delayed(m, asked, config.sram_latency, name="known")
+        known = delayed(m, requested, config.sram_latency, name="known")
 
         send = self.sends.payload
         for number, port in enumerate(self.ports):
@@ -127,11 +127,11 @@ class Transmit(wiring.Component):
             # Beats that were taken and are not yet included in the port's levels.
             held = Signal(range(2 * config.packet_beats + 8), name=f"held_{number}")
             mine, beats = taken & (send.port == number), send.header.beats
-            beat, abort, room, open_ = (Signal(name=f"{name}_{number}", init=name == "room") for name in (
-                "beat", "abort", "room", "open"))
+            beat, abort, vacant, open_ = (Signal(name=f"{name}_{number}", init=name == "vacant") for name in (
+                "beat", "abort", "vacant", "open"))
             inside = Signal(name=f"inside_{number}")    # in the middle of a packet
-            tells = Signal(name=f"tells_{number}")
-            m.d["sync" if config.timing.registered_abort_requests else "comb"] += tells.eq(self.abort.valid[number])
+            aborting = Signal(name=f"aborting_{number}")
+            m.d["sync" if config.timing.registered_abort_requests else "comb"] += aborting.eq(self.abort.valid[number])
             # Occupancy in the next cycle, so that no addition precedes the choice of the next packet; with
             # ``speculative_port_credits``, both with this packet and without.
             cases, speculative = [], config.timing.speculative_port_credits
@@ -147,10 +147,10 @@ class Transmit(wiring.Component):
                     # ABORTs may still precede it.
                     _at_most(kept, most - 2) & _at_most(waiting, self.AHEAD - one),
                     (after + one - beat)[:len(held)]))
-            m.d.sync += [Cat(fits[number], room, held).eq(Mux(mine, cases[-1], cases[0])), open_.eq(room)]
+            m.d.sync += [Cat(fits[number], vacant, held).eq(Mux(mine, cases[-1], cases[0])), open_.eq(vacant)]
             m.d.comb += [
                 # A continuous stream of packets must not starve an ABORT.
-                self.sends.free[number].eq(room & ~tells),
+                self.sends.free[number].eq(vacant & ~aborting),
                 beat.eq(here & (known.port == number)),
                 abort.eq(self.abort.valid[number] & open_ & ~beat & ~inside
                          & ~(self.sends.valid & (send.port == number))),

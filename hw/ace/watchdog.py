@@ -31,12 +31,12 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .communicator_status import CommunicatorStatusSignature
 from .mover_queue import MoverStatus
 from .operations import WorkSignature
 from .priority import RANK_WIDTH, above
-from .standing import StandingSignature
 
-__all__ = ["MOVERS", "LateSignature", "PortTurns", "ProgressSignature", "Watchdog", "WatchdogTimeout"]
+__all__ = ["MOVERS", "PortTurns", "ProgressSignature", "TimedOutSignature", "Watchdog", "WatchdogTimeout"]
 
 MOVERS = 2
 """Fill and drain."""
@@ -44,10 +44,10 @@ MOVERS = 2
 _TICK_BITS = 3
 """The time limit has 2 ** _TICK_BITS ticks, in each of which all slots should have been polled."""
 
-PATIENCE = (1 << _TICK_BITS) + 1
+TIMEOUT_TICKS = (1 << _TICK_BITS) + 1
 """Ticks without progress before the time-out; the first one is partial."""
 
-HOLDERS_PATIENCE = PATIENCE // 2 + 1
+HOLDER_TIMEOUT_TICKS = TIMEOUT_TICKS // 2 + 1
 """Ticks that the holder of a mover may take for a chunk."""
 
 
@@ -83,7 +83,7 @@ class PortTurns(wiring.Signature):
         super().__init__({"offering": Out(config.communicators), "sent": Out(config.communicators)})
 
 
-class LateSignature(wiring.Signature):
+class TimedOutSignature(wiring.Signature):
     """Communicators that have timed out, one bit each: levels, driven by Watchdog for Faults."""
 
     def __init__(self, config):
@@ -104,9 +104,9 @@ class Watchdog(wiring.Component):
     received, cut : ``In(ProgressSignature)``
         Progress in Receive and in Chunker; sent packets are progress, too.
     turns : ``In(PortTurns)``
-    standing : ``In(StandingSignature)``
+    communicator_status : ``In(CommunicatorStatusSignature)``
     movers : ``In(MoverStatus).array(MOVERS)``
-    late : ``Out(LateSignature)``
+    timed_out : ``Out(TimedOutSignature)``
         Held until the communicator has no work or makes progress; for the holder of a mover, until the chunk is done.
     """
 
@@ -115,8 +115,8 @@ class Watchdog(wiring.Component):
         super().__init__({
             "timeout": In(WatchdogTimeout()), "work": In(WorkSignature(config)),
             "received": In(ProgressSignature(config)), "cut": In(ProgressSignature(config)),
-            "turns": In(PortTurns(config)), "standing": In(StandingSignature(config)),
-            "movers": In(MoverStatus(config)).array(MOVERS), "late": Out(LateSignature(config)),
+            "turns": In(PortTurns(config)), "communicator_status": In(CommunicatorStatusSignature(config)),
+            "movers": In(MoverStatus(config)).array(MOVERS), "timed_out": Out(TimedOutSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -135,7 +135,7 @@ class Watchdog(wiring.Component):
         waited, starved = Signal(count), Signal(RANK_WIDTH)
         crowded = Signal(count)             # other communicators' packets are sent
         blocked = Signal(count)
-        ranks = [above(priority) for priority in self.standing.priorities]
+        ranks = [above(priority) for priority in self.communicator_status.priorities]
         m.d.comb += [
             crowded.eq(turns.offering & ~turns.sent & turns.sent.any().replicate(count)),
             blocked.eq(crowded | self.movers[0].blocked | self.movers[1].blocked),
@@ -146,22 +146,22 @@ class Watchdog(wiring.Component):
 
         overdue = Signal(count)
         for index, mover in enumerate(self.movers):
-            ticks = Signal(range(HOLDERS_PATIENCE + 1), name=f"ticks_of_mover_{index}")
+            ticks = Signal(range(HOLDER_TIMEOUT_TICKS + 1), name=f"ticks_of_mover_{index}")
             expired = Signal(name=f"expired_{index}")
-            m.d.comb += expired.eq(ticks == HOLDERS_PATIENCE)
+            m.d.comb += expired.eq(ticks == HOLDER_TIMEOUT_TICKS)
             with m.If(~mover.holder.any() | mover.moved | ~on):
                 m.d.sync += ticks.eq(0)
             with m.Elif(tick & ~expired):
                 m.d.sync += ticks.eq(ticks + 1)
             overdue = overdue | Mux(expired, mover.holder, 0)
         for number, rank in enumerate(ranks):
-            ticks = Signal(range(PATIENCE + 1), name=f"ticks_{number}")
+            ticks = Signal(range(TIMEOUT_TICKS + 1), name=f"ticks_{number}")
             expired = Signal(name=f"expired_of_{number}")
-            m.d.comb += expired.eq(ticks == PATIENCE)
+            m.d.comb += expired.eq(ticks == TIMEOUT_TICKS)
             with m.If(~work[number] | progress[number] | ~on):
                 m.d.sync += ticks.eq(0)
             with m.Elif(tick & ~expired & ~waited[number] & ~(starved & ~rank).any()):
                 m.d.sync += ticks.eq(ticks + 1)
-            m.d.sync += self.late.communicators[number].eq(
+            m.d.sync += self.timed_out.communicators[number].eq(
                 expired & work[number] & ~progress[number] | overdue[number])
         return m

@@ -251,14 +251,14 @@ class AxiChecker(BusRules):
 
         # Responses.
         b_transfer = self.transfers(m, "b")
-        answered = Table(m, "b_answered", self.bus.id_width, _Issued, epoch)
-        b_answered = answered.read(m, self.bid).bursts
+        responded = Table(m, "b_responses", self.bus.id_width, _Issued, epoch)
+        b_responses = responded.read(m, self.bid).bursts
         with m.If(self.bvalid & ~self.reset):
-            self.rule(m, "subordinate", "A3.3.1", completed.read(m, self.bid).bursts != b_answered,
+            self.rule(m, "subordinate", "A3.3.1", completed.read(m, self.bid).bursts != b_responses,
                       "response with BID={:#x}, of which no completed burst is unanswered", self.bid)
             self.rule(m, "subordinate", "A3.4.4", self.bresp != Resp.EXOKAY,
                       "BRESP is EXOKAY, but there are no exclusive accesses")
-        answered.write(m, b_transfer, self.bid, {"bursts": b_answered + 1})
+        responded.write(m, b_transfer, self.bid, {"bursts": b_responses + 1})
 
         self._count(m, "writes", aw_transfer, b_transfer)
 
@@ -341,22 +341,22 @@ class AxiLiteChecker(BusRules):
         m = Module()
 
         self.check_handshakes(m)
-        answers = {"b": self.transfers(m, "b"), "r": self.transfers(m, "r")}
-        for channel, count, answer in (
+        responses = {"b": self.transfers(m, "b"), "r": self.transfers(m, "r")}
+        for channel, count, response in (
             ("ar", self.reads, "r"), ("aw", self.write_addresses, "b"), ("w", self.write_data, "b"),
         ):
             request = self.transfers(m, channel)
-            with m.If(request & ~answers[answer]):
+            with m.If(request & ~responses[response]):
                 m.d.sync += count.eq(count + 1)
-            with m.If(answers[answer] & ~request & (count != 0)):
+            with m.If(responses[response] & ~request & (count != 0)):
                 m.d.sync += count.eq(count - 1)
             with m.If(request & ~self.reset):
                 self.capacity(m, count < self.max_outstanding,
                               f"{self.max_outstanding + 1} transfers unanswered at {channel.upper()}: "
                               "max_outstanding")
-            with m.If(getattr(self, f"{answer}valid") & ~self.reset):
+            with m.If(getattr(self, f"{response}valid") & ~self.reset):
                 self.rule(m, "subordinate", "A3.3.1", count != 0,
-                          f"{answer.upper()}VALID without an unanswered transfer at {channel.upper()}")
+                          f"{response.upper()}VALID without an unanswered transfer at {channel.upper()}")
         for channel, resp in (("b", self.bresp), ("r", self.rresp)):
             with m.If(getattr(self, f"{channel}valid") & ~self.reset):
                 self.rule(m, "subordinate", "B1.1.1", resp != Resp.EXOKAY,

@@ -15,12 +15,12 @@ def rotate_up(beat, lanes, opposite, *, unit=1):
     """
     found = [beat[at:at + 8] for at in range(0, len(beat), 8)]
     for low in range(0, len(lanes), 2):
-        before, found, places = found, [], unit << low
+        before, found, distance = found, [], unit << low
         for index in range(len(before)):
-            choice = [before[(index - places * number) % len(before)] for number in range(4)]
+            choice = [before[(index - distance * number) % len(before)] for number in range(4)]
             if low + 1 == len(lanes):
                 found.append(Mux(lanes[low], choice[1], choice[0]))
-            elif index // places & 2:
+            elif index // distance & 2:
                 found.append(_one_of_four(opposite[low:low + 2], choice[::-1]))
             else:
                 found.append(_one_of_four(lanes[low:low + 2], choice))

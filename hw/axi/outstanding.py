@@ -19,32 +19,33 @@ class Outstanding(wiring.Component):
 
     Parameters
     ----------
-    most : int
+    depth : int
         Most outstanding responses, at least 1.
 
     Members
     -------
-    asked : ``In(range(most + 1))``
+    issued : ``In(range(depth + 1))``
         Responses requested in this cycle; 0 for none.
-    answered : ``In(1)``
+    response : ``In(1)``
         A response arrives; never in the cycle of its request.
-    owed : ``Out(1)``
+    outstanding : ``Out(1)``
         Some are outstanding. Registered.
-    stray : ``Out(1)``
+    unexpected : ``Out(1)``
         A response arrived in the cycle before while none was outstanding.
     """
 
-    def __init__(self, most: int) -> None:
-        if not isinstance(most, int) or most < 1:
-            raise ValueError(f"Outstanding answers must be a positive integer, not {most!r}")
-        self.most = most
-        super().__init__({"asked": In(range(most + 1)), "answered": In(1), "owed": Out(1), "stray": Out(1)})
+    def __init__(self, depth: int) -> None:
+        if not isinstance(depth, int) or depth < 1:
+            raise ValueError(f"Outstanding answers must be a positive integer, not {depth!r}")
+        self.depth = depth
+        super().__init__({"issued": In(range(depth + 1)), "response": In(1), "outstanding": Out(1),
+                          "unexpected": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
         # The count minus one: its sign tells that none is outstanding.
-        less = Signal(signed(self.most.bit_length() + 1), init=-1)
-        m.d.comb += self.owed.eq(~less[-1])
-        m.d.sync += [less.eq(less + self.asked - (self.answered & self.owed)),
-                     self.stray.eq(self.answered & ~self.owed)]
+        less = Signal(signed(self.depth.bit_length() + 1), init=-1)
+        m.d.comb += self.outstanding.eq(~less[-1])
+        m.d.sync += [less.eq(less + self.issued - (self.response & self.outstanding)),
+                     self.unexpected.eq(self.response & ~self.outstanding)]
         return m

@@ -82,7 +82,7 @@ class Doorbell(wiring.Component):
             {"queue": self.config.queue_bits, "id": id_width}))
         m.submodules.beats = beats = Skid(data.StructLayout(
             {"data": WORD_BITS, "some": 2, "whole": 2, "words": 2, "tail": 2, "last": 1}))
-        m.submodules.answers = answers = Queue(data.StructLayout({"id": id_width, "refused": 1}), depth=4)
+        m.submodules.responses = responses = Queue(data.StructLayout({"id": id_width, "refused": 1}), depth=4)
         halves = bus.wstrb[:WORD_BITS // 16], bus.wstrb[WORD_BITS // 16:]
         m.d.comb += [
             addresses.i.payload.queue.eq(bus.awaddr[12:]),
@@ -100,30 +100,30 @@ class Doorbell(wiring.Component):
             beats.i.payload.last.eq(bus.wlast),
             beats.i.valid.eq(bus.wvalid),
             bus.wready.eq(beats.i.ready),
-            bus.bid.eq(answers.o.payload.id),
-            bus.bresp.eq(Mux(answers.o.payload.refused, Resp.SLVERR, Resp.OKAY)),
-            bus.bvalid.eq(answers.o.valid),
-            answers.o.ready.eq(bus.bready),
+            bus.bid.eq(responses.o.payload.id),
+            bus.bresp.eq(Mux(responses.o.payload.refused, Resp.SLVERR, Resp.OKAY)),
+            bus.bvalid.eq(responses.o.valid),
+            responses.o.ready.eq(bus.bready),
         ]
 
         # A beat leaves when its address is there and the response queue has a free entry.
         beat = beats.o.payload
-        some, room, open_, is_tail = Signal(), Signal(), Signal(), Signal()
+        some, vacant, open_, is_tail = Signal(), Signal(), Signal(), Signal()
         queue = addresses.o.payload.queue
         burst_refused = Signal()
         refused = Signal()
         m.d.comb += [
             some.eq(beat.some.any()),
             # One response may be on its way into the queue.
-            room.eq(answers.level + answers.i.valid < answers.depth),
-            open_.eq(beats.o.valid & addresses.o.valid & room & ~self.init.active),
+            vacant.eq(responses.level + responses.i.valid < responses.depth),
+            open_.eq(beats.o.valid & addresses.o.valid & vacant & ~self.init.active),
             is_tail.eq(is_extended(self.config, queue)
                        & self.rings.bit_select(queue[:self.config.extended_bits], 1)),
             self.o.valid.eq(open_ & some & ~is_tail),
             self.o.payload.queue.eq(queue),
             self.o.payload.data.eq(beat.data), self.o.payload.words.eq(beat.words),
             self.o.payload.some.eq(beat.some), self.o.payload.whole.eq(beat.whole),
-            beats.o.ready.eq(addresses.o.valid & room & ~self.init.active
+            beats.o.ready.eq(addresses.o.valid & vacant & ~self.init.active
                              & (~some | Mux(is_tail, self.tails.ready, self.o.ready))),
             self.tails.valid.eq(open_ & some & is_tail),
             self.tails.payload.ring.eq(queue),
@@ -134,9 +134,9 @@ class Doorbell(wiring.Component):
         ]
         # ``refused`` arrives late.
         m.d.sync += [
-            answers.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
-            answers.i.payload.id.eq(addresses.o.payload.id),
-            answers.i.payload.refused.eq(refused),
+            responses.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
+            responses.i.payload.id.eq(addresses.o.payload.id),
+            responses.i.payload.refused.eq(refused),
         ]
         with m.If(beats.o.valid & beats.o.ready):
             m.d.sync += burst_refused.eq(refused & ~beat.last)

@@ -183,14 +183,14 @@ class DmaConfig:
         return DESCRIPTOR_BYTES // self.beat_bytes
 
     @property
-    def place_bits(self) -> int:
+    def entry_bits(self) -> int:
         """Width of an entry's number in the longer of the two windows."""
         return (self.extended_window - 1).bit_length()
 
     @property
     def index_width(self) -> int:
         """Width of a segment's index in its queue's window: the entry, and above it the generation bit."""
-        return self.place_bits + 1
+        return self.entry_bits + 1
 
     @property
     def connection_bits(self) -> int:

@@ -16,7 +16,7 @@ from .words import NativeWord, Opcode
 
 __all__ = [
     "HEADER_FIELDS", "LIST_WORDS", "RECORD_BYTES", "RECORD_FIELDS", "RING_SIZE_BITS", "SHAPE_FIELDS",
-    "STRIDE_WIDTH", "Descriptor", "DescriptorFlag", "DescriptorKind", "Record", "RingPlace",
+    "STRIDE_WIDTH", "Descriptor", "DescriptorFlag", "DescriptorKind", "Record", "RingLocation",
 ]
 
 RECORD_BYTES = 8
@@ -66,7 +66,7 @@ RECORD_FIELDS = (("tag", 16), ("status", 7), ("phase", 1), ("bytes", 40))
 
 
 @dataclass(frozen=True, kw_only=True)
-class RingPlace:
+class RingLocation:
     """Addresses of a descriptor ring and of its records; ``records`` is None if there are none.
 
     Each address is a multiple of its area's length and of 4096. Raises ValueError otherwise.

@@ -127,8 +127,8 @@ class DmaEngine(wiring.Component):
         wires.connect("mover.epoch", "control.epochs[1]")
         for number in range(3):
             wires.connect(f"completion.epochs[{number}]", f"control.epochs[{number + 2}]")
-        wires.broadcast("control.give_up", "rings.give_up", "completion.give_up")
-        wires.connect("control.given_up", "completion.given_up")
+        wires.broadcast("control.abandon", "rings.abandon", "completion.abandon")
+        wires.connect("control.abandoned", "completion.abandoned")
         wires.connect("control.drain", "mover.drain")
         wires.connect("completion.word_status", "control.words")
         wires.connect("completion.inside", "control.inside")

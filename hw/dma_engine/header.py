@@ -45,9 +45,9 @@ def c_header(config: DmaConfig) -> str:
         *field_lines("RECORD", RECORD_FIELDS, "Completion record of a ring: 8 bytes, little endian."),
     ]
     text = Path(__file__).with_name("dmace.h.in").read_text(encoding="utf-8")
-    for place, made in (("@TABLES@", "\n".join(tables).rstrip()), ("@PACK@", _packed()), ("@ARK@", _ark()),
-                        ("@ACCESSORS@", _accessors())):
-        text = text.replace(place, made)
+    for mark, made in (("@TABLES@", "\n".join(tables).rstrip()), ("@PACK@", _packed()), ("@ARK@", _ark()),
+                       ("@ACCESSORS@", _accessors())):
+        text = text.replace(mark, made)
     return text
 
 

@@ -42,7 +42,6 @@ __all__ = [
     "done_layout",
     "event_layout",
     "fetch_layout",
-    "front_layout",
     "launch_layout",
     "log_layout",
     "notice_layout",
@@ -50,6 +49,7 @@ __all__ = [
     "origin_fields",
     "queue_settings_layout",
     "read_beat_layout",
+    "request_layout",
     "ring_word_layout",
     "scheduled_layout",
     "segment_layout",
@@ -173,7 +173,7 @@ def notice_layout(config):
         "queue": config.extended_bits, "mode": QueueModeShape, "status": STATUS_WIDTH, "info": InfoLayout})
 
 
-def front_layout(config):
+def request_layout(config):
     """The decoded request at the head of a queue."""
     return data.StructLayout({
         "check": Check, "signal": 1, "fence": 1, "end": EndFlags, "note": NoteLayout,
@@ -188,8 +188,8 @@ def front_layout(config):
 def scheduled_layout(config):
     """One segment of the request at the head of ``queue``."""
     return data.StructLayout({
-        "queue": config.queue_bits, "index": config.index_width, "lap": 1,
-        "front": front_layout(config), "number": config.segment_count_width,
+        "queue": config.queue_bits, "index": config.index_width, "generation": 1,
+        "request": request_layout(config), "number": config.segment_count_width,
         "first": 1, "last": 1, "aborted": 1, "epoch": EPOCH_WIDTH, "phase": 1,
     })
 

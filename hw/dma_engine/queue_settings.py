@@ -165,7 +165,7 @@ QUEUE_SETTINGS = (
         stages=("frontend/targets.py", "frontend/legalizer.py")),
     QueueSetting(
         name="limit", doc="Maximum of segments in flight; 0 for the whole window.",
-        register="QUEUE_LIMIT", field="segments", width=lambda config: config.place_bits, member="limit",
+        register="QUEUE_LIMIT", field="segments", width=lambda config: config.entry_bits, member="limit",
         scheduling=True, stages=("frontend/scheduler.py",)),
     QueueSetting(
         name="priority", doc="Class; higher classes are scheduled first.",

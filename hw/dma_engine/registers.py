@@ -62,7 +62,7 @@ def _identity(config: DmaConfig) -> Sequence[Register]:
         ], doc="Sizes of this engine."),
         Register("SIZES_2", [
             constant_field("page_bits", 4, config.page_bits, "Log2 of entries of the page table."),
-            Field("extended_window_bits", 4, RO, reset=config.place_bits, constant=True, lsb=8,
+            Field("extended_window_bits", 4, RO, reset=config.entry_bits, constant=True, lsb=8,
                   doc="Log2 of window entries per extended queue."),
             constant_field("ring_bits", 4, (config.ring_depth - 1).bit_length(),
                            "Log2 of prefetched descriptors per ring."),

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature
 
 from .config import ADDR_WIDTH
-from .layouts import answer_layout, read_beat_layout, read_layout, write_layout
+from .layouts import read_beat_layout, read_layout, response_layout, write_layout
 
 __all__ = ["Bridge"]
 
@@ -31,7 +31,7 @@ class Bridge(wiring.Component):
     -------
     bus : ``In(AxiSignature)``
     reads : ``Out(stream.Signature(read_layout))``, beats : ``In(stream.Signature(read_beat_layout))``
-    writes : ``Out(stream.Signature(write_layout))``, answers : ``In(stream.Signature(answer_layout))``
+    writes : ``Out(stream.Signature(write_layout))``, responses : ``In(stream.Signature(response_layout))``
     """
 
     def __init__(self, config, *, id_width):
@@ -41,7 +41,7 @@ class Bridge(wiring.Component):
             "reads": Out(stream.Signature(read_layout(config))),
             "beats": In(stream.Signature(read_beat_layout(config))),
             "writes": Out(stream.Signature(write_layout(config))),
-            "answers": In(stream.Signature(answer_layout(config))),
+            "responses": In(stream.Signature(response_layout(config))),
         })
 
     def elaborate(self, platform):
@@ -58,10 +58,10 @@ class Bridge(wiring.Component):
             bus.wready.eq(self.writes.ready & (inside | bus.awvalid)),
             bus.awready.eq(self.writes.ready & bus.wvalid & ~inside),
             bus.rvalid.eq(self.beats.valid), self.beats.ready.eq(bus.rready),
-            bus.bvalid.eq(self.answers.valid), self.answers.ready.eq(bus.bready),
+            bus.bvalid.eq(self.responses.valid), self.responses.ready.eq(bus.bready),
         ]
         m.d.comb += [getattr(bus, f"r{name}").eq(self.beats.payload[name]) for name in ("id", "data", "resp", "last")]
-        m.d.comb += [getattr(bus, f"b{name}").eq(self.answers.payload[name]) for name in ("id", "resp")]
+        m.d.comb += [getattr(bus, f"b{name}").eq(self.responses.payload[name]) for name in ("id", "resp")]
         with m.If(self.writes.valid & self.writes.ready):
             m.d.sync += inside.eq(~bus.wlast)
         return m

@@ -14,10 +14,10 @@ from hw.stream import Queue
 
 __all__ = ["DoorbellSplit"]
 
-PLACES = 4
+DEPTH = 4
 """Bursts whose data may be missing."""
 
-ANSWERS = 16
+RESPONSES = 16
 """Bursts whose response may be missing."""
 
 PAGE_BITS, WORD_BITS = 12, 128
@@ -52,55 +52,55 @@ class DoorbellSplit(wiring.Component):
 
     def _write(self, m):
         bus, parts = self.bus, (self.dma, self.ace)
-        owners, nobody = range(len(parts) + 1), len(parts)
+        owners, unmapped = range(len(parts) + 1), len(parts)
         id_width = self.config.doorbell_id_width
         m.submodules.addresses = addresses = Queue(data.StructLayout({
-            "owner": range(3), "id": id_width, "addr": len(bus.awaddr), "len": 8, "size": 3}), depth=PLACES)
-        m.submodules.data = owned = Queue(range(3), depth=PLACES)
-        m.submodules.answers = answers = Queue(
-            data.StructLayout({"owner": range(3), "id": id_width}), depth=ANSWERS)
+            "owner": range(3), "id": id_width, "addr": len(bus.awaddr), "len": 8, "size": 3}), depth=DEPTH)
+        m.submodules.data = owned = Queue(range(3), depth=DEPTH)
+        m.submodules.responses = responses = Queue(
+            data.StructLayout({"owner": range(3), "id": id_width}), depth=RESPONSES)
         owner, taken, page = Signal(range(3)), Signal(), bus.awaddr[PAGE_BITS:]
         first = self.config.dma.queues
         m.d.comb += [
-            owner.eq(Mux(page < first, 0, Mux(page < first + self.config.ace.queues, 1, nobody))),
-            bus.awready.eq(addresses.i.ready & owned.i.ready & answers.i.ready),
+            owner.eq(Mux(page < first, 0, Mux(page < first + self.config.ace.queues, 1, unmapped))),
+            bus.awready.eq(addresses.i.ready & owned.i.ready & responses.i.ready),
             taken.eq(bus.awvalid & bus.awready),
-            owned.i.payload.eq(owner), answers.i.payload.owner.eq(owner), answers.i.payload.id.eq(bus.awid),
+            owned.i.payload.eq(owner), responses.i.payload.owner.eq(owner), responses.i.payload.id.eq(bus.awid),
             addresses.i.payload.owner.eq(owner), addresses.i.payload.id.eq(bus.awid),
             addresses.i.payload.addr.eq(bus.awaddr - Mux(owner == 1, first << PAGE_BITS, 0)),
             addresses.i.payload.len.eq(bus.awlen), addresses.i.payload.size.eq(bus.awsize),
-            *(queue.i.valid.eq(taken) for queue in (addresses, owned, answers)),
+            *(queue.i.valid.eq(taken) for queue in (addresses, owned, responses)),
         ]
 
         # Nobody's: its data is dropped, and counted for its response.
-        dropped, drop, told = Signal(range(ANSWERS + 1)), Signal(), Signal()
-        address, goes = addresses.o.payload, Signal()
+        dropped, drop, report = Signal(range(RESPONSES + 1)), Signal(), Signal()
+        address, beat_valid = addresses.o.payload, Signal()
         m.d.comb += addresses.o.ready.eq(1)
-        m.d.comb += goes.eq(bus.wvalid & owned.o.valid)
+        m.d.comb += beat_valid.eq(bus.wvalid & owned.o.valid)
         m.d.comb += [bus.wready.eq(owned.o.valid), owned.o.ready.eq(bus.wvalid & bus.wready & bus.wlast)]
-        m.d.comb += drop.eq(goes & bus.wlast & (owned.o.payload == nobody))
-        m.d.sync += dropped.eq(dropped + drop - told)
-        answer, ready = Signal(data.StructLayout({"id": id_width, "resp": Resp}), reset_less=True), Signal()
+        m.d.comb += drop.eq(beat_valid & bus.wlast & (owned.o.payload == unmapped))
+        m.d.sync += dropped.eq(dropped + drop - report)
+        response, ready = Signal(data.StructLayout({"id": id_width, "resp": Resp}), reset_less=True), Signal()
         come, resp = Signal(), Signal(Resp)
-        m.d.comb += [ready.eq(~bus.bvalid | bus.bready), answers.o.ready.eq(come & ready)]
+        m.d.comb += [ready.eq(~bus.bvalid | bus.bready), responses.o.ready.eq(come & ready)]
         for number, part in zip(owners, parts, strict=False):
             m.d.comb += [getattr(part, f"aw{name}").eq(address[name]) for name in ("id", "addr", "len", "size")]
             m.d.comb += [part[0].eq(part[1]) for part in (
                 (part.awburst, Burst.INCR), (part.awvalid, addresses.o.valid & (address.owner == number)),
                 (part.wdata, bus.wdata), (part.wstrb, bus.wstrb), (part.wlast, bus.wlast),
-                (part.wvalid, goes & (owned.o.payload == number)))]
+                (part.wvalid, beat_valid & (owned.o.payload == number)))]
             with m.If(address.owner == number):
                 m.d.comb += addresses.o.ready.eq(part.awready)
             with m.If(owned.o.payload == number):
                 m.d.comb += bus.wready.eq(owned.o.valid & part.wready)
-            with m.If(answers.o.payload.owner == number):
-                m.d.comb += [come.eq(answers.o.valid & part.bvalid), resp.eq(part.bresp),
-                             part.bready.eq(answers.o.valid & ready)]
-        with m.If(answers.o.payload.owner == nobody):
-            m.d.comb += [come.eq(answers.o.valid & (dropped != 0)), resp.eq(Resp.DECERR), told.eq(come & ready)]
+            with m.If(responses.o.payload.owner == number):
+                m.d.comb += [come.eq(responses.o.valid & part.bvalid), resp.eq(part.bresp),
+                             part.bready.eq(responses.o.valid & ready)]
+        with m.If(responses.o.payload.owner == unmapped):
+            m.d.comb += [come.eq(responses.o.valid & (dropped != 0)), resp.eq(Resp.DECERR), report.eq(come & ready)]
         with m.If(ready):
-            m.d.sync += [bus.bvalid.eq(come), answer.id.eq(answers.o.payload.id), answer.resp.eq(resp)]
-        m.d.comb += [bus.bid.eq(answer.id), bus.bresp.eq(answer.resp)]
+            m.d.sync += [bus.bvalid.eq(come), response.id.eq(responses.o.payload.id), response.resp.eq(resp)]
+        m.d.comb += [bus.bid.eq(response.id), bus.bresp.eq(response.resp)]
 
     def _read(self, m):
         """The DMA engine's port answers reads of any address."""

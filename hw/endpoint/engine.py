@@ -98,14 +98,14 @@ class Endpoint(wiring.Component):
             wires.connect(f"{part}_bridge.reads", f"memory.reads[{number}]")
             wires.connect(f"memory.beats[{number}]", f"{part}_bridge.beats")
         wires.connect("dma_bridge.writes", "split.i")
-        wires.connect("split.answers", "dma_bridge.answers")
+        wires.connect("split.responses", "dma_bridge.responses")
         wires.connect("split.remote", "puts.writes")
-        wires.connect("puts.answers", "split.remote_answers")
-        for number, (writes, answers) in enumerate((
-                ("split.local", "split.local_answers"), ("ace_bridge.writes", "ace_bridge.answers"),
-                ("puts.memory_writes", "puts.memory_answers"))):
+        wires.connect("puts.responses", "split.remote_responses")
+        for number, (writes, responses) in enumerate((
+                ("split.local", "split.local_responses"), ("ace_bridge.writes", "ace_bridge.responses"),
+                ("puts.memory_writes", "puts.memory_responses"))):
             wires.connect(writes, f"memory.writes[{number}]")
-            wires.connect(f"memory.answers[{number}]", answers)
+            wires.connect(f"memory.responses[{number}]", responses)
         wires.connect("memory.bus", "self.m_axi")
         wires.connect("control.settings", "memory.settings")
         wires.connect("control.exports", "puts.exports")

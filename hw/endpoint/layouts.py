@@ -10,8 +10,16 @@ from hw.axi import Resp
 from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_BIT, REMOTE_EXPORT_LSB, REMOTE_OFFSET_WIDTH, REMOTE_PORT_LSB
 
 __all__ = [
-    "DONE_WIDTH", "RemoteLayout", "answer_layout", "done_layout", "export_layout", "header_view",
-    "put_layout", "read_beat_layout", "read_layout", "write_layout",
+    "DONE_WIDTH",
+    "RemoteLayout",
+    "done_layout",
+    "export_layout",
+    "header_view",
+    "put_layout",
+    "read_beat_layout",
+    "read_layout",
+    "response_layout",
+    "write_layout",
 ]
 
 DONE_WIDTH = 8
@@ -38,7 +46,7 @@ def write_layout(config):
     })
 
 
-def answer_layout(config):
+def response_layout(config):
     """The response to a write burst."""
     return data.StructLayout({"id": config.source_id_width, "resp": Resp})
 

@@ -13,7 +13,7 @@ from hw.axi import AxiSignature, Burst
 from hw.stream import RoundRobin, Skid
 
 from .config import ADDR_WIDTH, MANAGER_BITS, MANAGERS, WEIGHT_WIDTH
-from .layouts import answer_layout, read_beat_layout, read_layout, write_layout
+from .layouts import read_beat_layout, read_layout, response_layout, write_layout
 from .manager_shares import ManagerShares
 
 __all__ = ["READERS", "MemoryCounts", "MemoryPort", "MemorySettings"]
@@ -73,7 +73,7 @@ class MemoryPort(wiring.Component):
     beats : array of ``Out(stream.Signature(read_beat_layout))``
         Of the first READERS managers, who take each beat at once: ``beats.ready`` is not looked at.
     writes : array of ``In(stream.Signature(write_layout))``
-    answers : array of ``Out(stream.Signature(answer_layout))``
+    responses : array of ``Out(stream.Signature(response_layout))``
         Of each manager.
     settings : ``In(MemorySettings)``, counts : ``Out(MemoryCounts)``
     bus : ``Out(AxiSignature)``
@@ -87,7 +87,7 @@ class MemoryPort(wiring.Component):
             "reads": In(stream.Signature(read_layout(config))).array(READERS),
             "beats": Out(stream.Signature(read_beat_layout(config))).array(READERS),
             "writes": In(stream.Signature(write_layout(config))).array(managers),
-            "answers": Out(stream.Signature(answer_layout(config))).array(managers),
+            "responses": Out(stream.Signature(response_layout(config))).array(managers),
             "settings": In(MemorySettings()), "counts": Out(MemoryCounts()),
             "bus": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
                                     id_width=config.axi_id_width)),
@@ -99,8 +99,8 @@ class MemoryPort(wiring.Component):
         m.d.comb += [self.bus.arsize.eq(size), self.bus.awsize.eq(size),
                      self.bus.arburst.eq(Burst.INCR), self.bus.awburst.eq(Burst.INCR)]
         self._write(m)
-        self._answer(m)
-        self._ask(m)
+        self._respond(m)
+        self._issue(m)
         self._read(m)
         return m
 
@@ -134,34 +134,34 @@ class MemoryPort(wiring.Component):
         m.d.comb += [bus.wdata.eq(beats.o.payload.data), bus.wstrb.eq(beats.o.payload.strb),
                      bus.wlast.eq(beats.o.payload.last), bus.wvalid.eq(beats.o.valid), beats.o.ready.eq(bus.wready)]
 
-    def _answer(self, m):
+    def _respond(self, m):
         bus, width = self.bus, self.config.source_id_width
-        layout = answer_layout(self.config)
+        layout = response_layout(self.config)
         m.submodules.responses = responses = Skid(data.StructLayout(
-            {"manager": MANAGER_BITS, "answer": layout}))
+            {"manager": MANAGER_BITS, "response": layout}))
         m.d.comb += [
             responses.i.valid.eq(bus.bvalid), bus.bready.eq(responses.i.ready),
-            responses.i.payload.manager.eq(bus.bid[width:]), responses.i.payload.answer.id.eq(bus.bid[:width]),
-            responses.i.payload.answer.resp.eq(bus.bresp),
+            responses.i.payload.manager.eq(bus.bid[width:]), responses.i.payload.response.id.eq(bus.bid[:width]),
+            responses.i.payload.response.resp.eq(bus.bresp),
         ]
         # Nobody's answer is taken and forgotten.
         m.d.comb += responses.o.ready.eq(1)
-        for number, answers in enumerate(self.answers):
-            m.d.comb += answers.payload.eq(responses.o.payload.answer)
+        for number, output in enumerate(self.responses):
+            m.d.comb += output.payload.eq(responses.o.payload.response)
             with m.If(responses.o.payload.manager == number):
-                m.d.comb += [answers.valid.eq(responses.o.valid), responses.o.ready.eq(answers.ready)]
+                m.d.comb += [output.valid.eq(responses.o.valid), responses.o.ready.eq(output.ready)]
 
-    def _ask(self, m):
+    def _issue(self, m):
         m.submodules.read_shares = shares = ManagerShares(READERS)
         m.submodules.read_choice = choice = RoundRobin(READERS)
         m.submodules.read_addresses = addresses = Skid(_address_layout(self.config))
         chosen = choice.grant_onehot
         taken = _chosen(read_layout(self.config), chosen, [read.payload for read in self.reads])
         ahead, flying = Signal(range(1 << 10)), Signal(WINDOW_WIDTH + 1)
-        open_, free, asked, asked_beats = Signal(), Signal(), Signal(), Signal(9)
+        open_, free, issued, issued_beats = Signal(), Signal(), Signal(), Signal(9)
         m.d.comb += [
             shares.asking.eq(Cat(read.valid for read in self.reads)),
-            free.eq(addresses.i.ready & open_ & ~asked),
+            free.eq(addresses.i.ready & open_ & ~issued),
             choice.requests.eq(shares.candidates), choice.advance.eq(free),
             addresses.i.valid.eq(choice.valid & free),
             shares.charge.eq(Mux(addresses.i.valid, chosen, 0)), shares.beats.eq(taken.len + 1),
@@ -175,9 +175,9 @@ class MemoryPort(wiring.Component):
         arrived = Signal()
         m.d.comb += arrived.eq(self.bus.rvalid & self.bus.rready)
         m.d.sync += [
-            asked_beats.eq(Mux(addresses.i.valid, taken.len + 1, 0)), asked.eq(addresses.i.valid & taken.len.any()),
+            issued_beats.eq(Mux(addresses.i.valid, taken.len + 1, 0)), issued.eq(addresses.i.valid & taken.len.any()),
             # What comes when nothing is in flight was asked for before a reset.
-            ahead.eq(ahead + asked_beats - (ahead != 0)), flying.eq(flying + asked_beats - (arrived & (flying != 0))),
+            ahead.eq(ahead + issued_beats - (ahead != 0)), flying.eq(flying + issued_beats - (arrived & (flying != 0))),
             open_.eq((ahead < AHEAD) & ((self.settings.window == 0) | (flying < self.settings.window))),
         ]
 

@@ -30,7 +30,7 @@ class PutPort(wiring.Component):
     puts : ``In(stream.Signature(flit_layout))``, come : ``Out(stream.Signature(flit_layout))``
         PUT packets to the neighbour, and from it.
     results : ``In(PutResults)``
-    told : ``Out(stream.Signature(done_layout))``
+    report : ``Out(stream.Signature(done_layout))``
         PUT_DONEs that came.
     tx : ``Out(stream.Signature(flit_layout))``, rx : ``In(stream.Signature(flit_layout))``
         The channel.
@@ -41,7 +41,7 @@ class PutPort(wiring.Component):
         flits = stream.Signature(flit_layout(config.ace))
         super().__init__({
             "puts": In(flits), "come": Out(flits), "results": In(PutResults()),
-            "told": Out(stream.Signature(done_layout(config))), "tx": Out(flits), "rx": In(flits),
+            "report": Out(stream.Signature(done_layout(config))), "tx": Out(flits), "rx": In(flits),
         })
 
     def elaborate(self, platform):
@@ -62,24 +62,24 @@ class PutPort(wiring.Component):
             header.kind.eq(PacketKind.PUT_DONE), header.puts.eq(offered_puts), header.failed.eq(offered_failed),
         ]
         m.d.sync += [
-            puts.eq(Mux(self.results.forget, 0, Mux(moves, 0, puts) + taken)),
-            failed.eq(~self.results.forget & ((failed & ~moves) | (taken & self.results.payload))),
+            puts.eq(Mux(self.results.discard, 0, Mux(moves, 0, puts) + taken)),
+            failed.eq(~self.results.discard & ((failed & ~moves) | (taken & self.results.payload))),
         ]
         with m.If(moves):
-            m.d.sync += [offered.eq((puts != 0) & ~self.results.forget), offered_puts.eq(puts),
+            m.d.sync += [offered.eq((puts != 0) & ~self.results.discard), offered_puts.eq(puts),
                          offered_failed.eq(failed)]
 
         # Of what comes, the first flit tells where the packet goes.
-        flit, told = self.rx.payload, header_view(done_layout(self.config), self.rx.payload)
+        flit, report = self.rx.payload, header_view(done_layout(self.config), self.rx.payload)
         is_put, before = Signal(), Signal()
         m.d.comb += [
-            is_put.eq(Mux(flit.first, told.kind == PacketKind.PUT, before)),
+            is_put.eq(Mux(flit.first, report.kind == PacketKind.PUT, before)),
             self.come.payload.eq(flit), self.come.valid.eq(self.rx.valid & is_put),
-            self.told.payload.eq(told), self.rx.ready.eq(1),
+            self.report.payload.eq(report), self.rx.ready.eq(1),
         ]
         with m.If(is_put):
             m.d.comb += self.rx.ready.eq(self.come.ready)
-        with m.Elif(flit.first & (told.kind == PacketKind.PUT_DONE)):
-            m.d.comb += [self.told.valid.eq(self.rx.valid), self.rx.ready.eq(self.told.ready)]
+        with m.Elif(flit.first & (report.kind == PacketKind.PUT_DONE)):
+            m.d.comb += [self.report.valid.eq(self.rx.valid), self.rx.ready.eq(self.report.ready)]
         m.d.sync += before.eq(is_put)
         return m

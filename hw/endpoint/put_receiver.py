@@ -13,7 +13,7 @@ from hw.ace.layouts import flit_layout
 from hw.stream import Queue, Skid
 
 from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_OFFSET_WIDTH
-from .layouts import answer_layout, export_layout, header_view, put_layout, write_layout
+from .layouts import export_layout, header_view, put_layout, response_layout, write_layout
 from .packet_merge import PacketMerge
 
 __all__ = ["ExportWrite", "PutReceiver", "PutReceiverCounts", "PutResults"]
@@ -40,13 +40,14 @@ class ExportWrite(wiring.Signature):
 
 
 class PutResults(wiring.Signature):
-    """Ends of a neighbour's writes, in the order of their packets: a stream of one bit, 1 for an error; and ``forget``.
+    """Ends of a neighbour's writes, in the order of their packets: a stream of one bit, 1 for an error; and
+    ``discard``.
 
-    While ``forget`` is set, the link is down, and results that the neighbour was not told are dropped.
+    While ``discard`` is set, the link is down, and results that the neighbour was not told are dropped.
     """
 
     def __init__(self):
-        super().__init__({**stream.Signature(1).members, "forget": Out(1)})
+        super().__init__({**stream.Signature(1).members, "discard": Out(1)})
 
 
 class PutReceiverCounts(wiring.Signature):
@@ -73,7 +74,7 @@ class PutReceiver(wiring.Component):
     come : array of ``In(stream.Signature(flit_layout))``
         PUT packets, by port.
     results : ``Out(PutResults).array(ports)``
-    writes : ``Out(stream.Signature(write_layout))``, answers : ``In(stream.Signature(answer_layout))``
+    writes : ``Out(stream.Signature(write_layout))``, responses : ``In(stream.Signature(response_layout))``
         To the memory port.
     exports : ``In(ExportWrite)``
     down : ``In(ports)``
@@ -87,7 +88,7 @@ class PutReceiver(wiring.Component):
             "come": In(stream.Signature(flit_layout(config.ace))).array(config.ports),
             "results": Out(PutResults()).array(config.ports),
             "writes": Out(stream.Signature(write_layout(config))),
-            "answers": In(stream.Signature(answer_layout(config))),
+            "responses": In(stream.Signature(response_layout(config))),
             "exports": In(ExportWrite(config)), "down": In(config.ports), "counts": Out(PutReceiverCounts()),
         })
 
@@ -168,13 +169,13 @@ class PutReceiver(wiring.Component):
     def _issue(self, m, beats, checked):
         """A burst for each packet that may; those that may not are taken out, with their beats."""
         config, now, beat = self.config, checked.payload, self.writes.payload
-        number, first, final, silent, room, step, done = (
+        number, first, final, silent, vacant, step, done = (
             Signal.like(now.beats), Signal(), Signal(), Signal(), Signal(), Signal(), Signal())
         start = now.addr[:config.lane_bits]
         m.d.comb += [
             silent.eq(now.refused | now.void), first.eq(number == 0), final.eq(now.void | (number == now.beats)),
-            step.eq(checked.valid & (room | ~first) & (now.void | beats.valid) & (silent | self.writes.ready)),
-            self.writes.valid.eq(checked.valid & (room | ~first) & beats.valid & ~silent),
+            step.eq(checked.valid & (vacant | ~first) & (now.void | beats.valid) & (silent | self.writes.ready)),
+            self.writes.valid.eq(checked.valid & (vacant | ~first) & beats.valid & ~silent),
             beats.ready.eq(step & ~now.void), done.eq(step & final), checked.ready.eq(done),
             beat.id.eq(now.port), beat.addr.eq(now.addr), beat.len.eq(now.beats), beat.data.eq(beats.payload),
             beat.first.eq(first), beat.last.eq(final),
@@ -186,45 +187,45 @@ class PutReceiver(wiring.Component):
         m.d.sync += [self.counts.taken.eq(done), self.counts.refused.eq(done & now.refused & ~now.void)]
 
         # Nobody's answer is taken and forgotten.
-        strays = Signal(config.ports)
-        m.d.comb += self.answers.ready.eq(1)
-        m.d.sync += self.counts.unexpected.eq(self.answers.valid
-                                              & (strays.any() | (self.answers.payload.id >= config.ports)))
+        unexpected = Signal(config.ports)
+        m.d.comb += self.responses.ready.eq(1)
+        m.d.sync += self.counts.unexpected.eq(self.responses.valid
+                                              & (unexpected.any() | (self.responses.payload.id >= config.ports)))
         entry = data.StructLayout({"written": 1, "failed": 1, "ends": 1})
-        forgets = Signal(config.ports)
-        m.d.comb += [results.forget.eq(forgets[port]) for port, results in enumerate(self.results)]
+        discards = Signal(config.ports)
+        m.d.comb += [results.discard.eq(discards[port]) for port, results in enumerate(self.results)]
         for port in range(config.ports):
             m.submodules[f"flying_{port}"] = flying = Queue(entry, depth=config.puts)
             m.submodules[f"results_{port}"] = results = Queue(1, depth=config.puts, ram="lut")
-            mine, named, stale = now.port == port, self.answers.payload.id == port, forgets[port]
+            mine, named, stale = now.port == port, self.responses.payload.id == port, discards[port]
             head, failed, wrong, over = flying.o.payload, Signal(name=f"failed_{port}"), Signal(name=f"wrong_{port}"), \
                 Signal(name=f"over_{port}")
-            owed = Signal(range(config.puts + 1), name=f"owed_{port}")
-            begins, told, tells = (Signal(name=f"{name}_{port}") for name in ("begins", "told", "tells"))
+            outstanding = Signal(range(config.puts + 1), name=f"outstanding_{port}")
+            begins, report, reports = (Signal(name=f"{name}_{port}") for name in ("begins", "report", "reports"))
             with m.If(mine):
-                m.d.comb += room.eq(flying.i.ready)
+                m.d.comb += vacant.eq(flying.i.ready)
             inside = Signal(range(2 * PACKETS), name=f"inside_{port}")
             comes = self._gathered & (self._gathered_port == port)
             m.d.sync += inside.eq(inside + comes - (done & mine))
             m.d.comb += [
                 flying.i.valid.eq(done & mine), flying.i.payload.written.eq(~silent),
                 # Who has more writes in flight than there may be is not told of them all.
-                tells.eq(now.ends & (owed != config.puts)),
-                flying.i.payload.failed.eq(now.refused & ~now.void), flying.i.payload.ends.eq(tells),
-                over.eq(flying.o.valid & (~head.written | (self.answers.valid & named))), flying.o.ready.eq(over),
-                wrong.eq(failed | head.failed | (head.written & self.answers.payload.resp.as_value()[1])),
+                reports.eq(now.ends & (outstanding != config.puts)),
+                flying.i.payload.failed.eq(now.refused & ~now.void), flying.i.payload.ends.eq(reports),
+                over.eq(flying.o.valid & (~head.written | (self.responses.valid & named))), flying.o.ready.eq(over),
+                wrong.eq(failed | head.failed | (head.written & self.responses.payload.resp.as_value()[1])),
                 results.i.valid.eq(over & head.ends & ~stale), results.i.payload.eq(wrong),
                 self.results[port].valid.eq(results.o.valid & ~stale), self.results[port].payload.eq(results.o.payload),
                 results.o.ready.eq(self.results[port].ready | stale),
-                begins.eq(done & mine & tells),
-                told.eq((results.o.valid & results.o.ready) | (stale & over & head.ends)),
+                begins.eq(done & mine & reports),
+                report.eq((results.o.valid & results.o.ready) | (stale & over & head.ends)),
             ]
             with m.If(named):
-                m.d.comb += [strays[port].eq(flying.level == 0),
-                             self.answers.ready.eq((flying.o.valid & head.written) | strays[port])]
+                m.d.comb += [unexpected[port].eq(flying.level == 0),
+                             self.responses.ready.eq((flying.o.valid & head.written) | unexpected[port])]
             with m.If(over):
                 m.d.sync += failed.eq(wrong & ~head.ends & ~stale)
-            m.d.sync += owed.eq(owed + begins - told)
+            m.d.sync += outstanding.eq(outstanding + begins - report)
 
             # What came before the link went down ends unheard; what comes after waits for that.
             quiet = Signal(QUIET_WIDTH, name=f"quiet_{port}")
@@ -233,6 +234,6 @@ class PutReceiver(wiring.Component):
                 m.d.sync += [stale.eq(1), quiet.eq(0)]
             with m.Elif(~quiet.all()):
                 m.d.sync += quiet.eq(Mux(self.come[port].valid, 0, quiet + 1))
-            with m.Elif((owed == 0) & (flying.level == 0) & (inside == 0)):
+            with m.Elif((outstanding == 0) & (flying.level == 0) & (inside == 0)):
                 m.d.sync += stale.eq(0)
         return m

@@ -13,7 +13,7 @@ from hw.ace.layouts import flit_layout
 from hw.stream import Merge
 
 from .layouts import done_layout
-from .put_sender import PutPackets, told_layout
+from .put_sender import PutPackets, report_layout
 
 __all__ = ["PutRoute"]
 
@@ -28,7 +28,7 @@ class PutRoute(wiring.Component):
     -------
     packets : ``In(PutPackets)``, puts : ``Out(stream.Signature(flit_layout)).array(ports)``
         To the port that each names.
-    done : ``In(stream.Signature(done_layout)).array(ports)``, told : ``Out(stream.Signature(told_layout))``
+    done : ``In(stream.Signature(done_layout)).array(ports)``, report : ``Out(stream.Signature(report_layout))``
         PUT_DONEs that came, ports in turns.
     """
 
@@ -38,19 +38,19 @@ class PutRoute(wiring.Component):
             "packets": In(PutPackets(config)),
             "puts": Out(stream.Signature(flit_layout(config.ace))).array(config.ports),
             "done": In(stream.Signature(done_layout(config))).array(config.ports),
-            "told": Out(stream.Signature(told_layout(config))),
+            "report": Out(stream.Signature(report_layout(config))),
         })
 
     def elaborate(self, platform):
         m = Module()
         packets = self.packets
-        m.submodules.merge = merge = Merge(told_layout(self.config), self.config.ports)
-        connect(m, merge.o, flipped(self.told))
-        for number, (port, done, told) in enumerate(zip(self.puts, self.done, merge.i, strict=True)):
+        m.submodules.merge = merge = Merge(report_layout(self.config), self.config.ports)
+        connect(m, merge.o, flipped(self.report))
+        for number, (port, done, report) in enumerate(zip(self.puts, self.done, merge.i, strict=True)):
             m.d.comb += [
                 port.payload.eq(packets.payload), port.valid.eq(packets.valid & (packets.port == number)),
-                told.valid.eq(done.valid), done.ready.eq(told.ready), told.payload.port.eq(number),
-                *(told.payload[name].eq(done.payload[name]) for name in ("puts", "failed")),
+                report.valid.eq(done.valid), done.ready.eq(report.ready), report.payload.port.eq(number),
+                *(report.payload[name].eq(done.payload[name]) for name in ("puts", "failed")),
             ]
             with m.If(packets.port == number):
                 m.d.comb += packets.ready.eq(port.ready)

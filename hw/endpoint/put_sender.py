@@ -15,9 +15,9 @@ from hw.axi import Resp
 from hw.stream import Merge, Queue
 
 from .config import EXPORT_WIDTH, REMOTE_OFFSET_WIDTH
-from .layouts import DONE_WIDTH, RemoteLayout, answer_layout, header_view, put_layout, write_layout
+from .layouts import DONE_WIDTH, RemoteLayout, header_view, put_layout, response_layout, write_layout
 
-__all__ = ["PutPackets", "PutSender", "PutSenderCounts", "told_layout"]
+__all__ = ["PutPackets", "PutSender", "PutSenderCounts", "report_layout"]
 
 PACKETS = 8
 """Packets that wait to be sent, whole."""
@@ -26,7 +26,7 @@ PACKETS_OF_BEATS = 4
 """And the longest ones for which there are beats."""
 
 
-def told_layout(config):
+def report_layout(config):
     """A PUT_DONE that came: at which port, and what it tells."""
     return data.StructLayout({"port": range(config.ports), "puts": DONE_WIDTH, "failed": 1})
 
@@ -58,10 +58,10 @@ class PutSender(wiring.Component):
     Members
     -------
     writes : ``In(stream.Signature(write_layout))``
-    answers : ``Out(stream.Signature(answer_layout))``
+    responses : ``Out(stream.Signature(response_layout))``
         In order among those of one port.
     o : ``Out(PutPackets)``
-    told : ``In(stream.Signature(told_layout))``
+    report : ``In(stream.Signature(report_layout))``
         PUT_DONEs. Taken in a bounded time, whatever goes on at the ports.
     down : ``In(ports)``
         Links that are down: all that was not answered failed.
@@ -72,8 +72,8 @@ class PutSender(wiring.Component):
         self.config = config
         super().__init__({
             "writes": In(stream.Signature(write_layout(config))),
-            "answers": Out(stream.Signature(answer_layout(config))),
-            "o": Out(PutPackets(config)), "told": In(stream.Signature(told_layout(config))),
+            "responses": Out(stream.Signature(response_layout(config))),
+            "o": Out(PutPackets(config)), "report": In(stream.Signature(report_layout(config))),
             "down": In(config.ports), "counts": Out(PutSenderCounts()),
         })
 
@@ -88,11 +88,11 @@ class PutSender(wiring.Component):
         m.submodules.beats = beats = Queue(
             config.data_width, depth=max(Queue.LUT_RAM_DEPTH, PACKETS_OF_BEATS * config.packet_beats))
         m.submodules.packets = packets = Queue(self._packet, depth=PACKETS)
-        m.submodules.merge = merge = Merge(answer_layout(config), 3)
-        connect(m, merge.o, flipped(self.answers))
+        m.submodules.merge = merge = Merge(response_layout(config), 3)
+        connect(m, merge.o, flipped(self.responses))
         m.submodules.fly = fly = _InFlight(config)
-        connect(m, flipped(self.told), fly.told)
-        connect(m, fly.answers, merge.i[0])
+        connect(m, flipped(self.report), fly.report)
+        connect(m, fly.responses, merge.i[0])
         connect(m, fly.lost, merge.i[1])
         m.d.comb += fly.down.eq(self.down)
         self._gather(m, beats.i, packets.i)
@@ -104,11 +104,11 @@ class PutSender(wiring.Component):
         config, beat, packet = self.config, self.writes.payload, packets.payload
         lanes, address = config.lane_bits, data.View(RemoteLayout, self.writes.payload.addr)
         known, origin = Signal(self._packet, reset_less=True), Signal(self._packet)
-        place, number, kept = Signal(range(config.packet_beats)), Signal(range(config.packet_beats)), Signal()
+        beat_index, number, kept = Signal(range(config.packet_beats)), Signal(range(config.packet_beats)), Signal()
         some, full, go = Signal(), Signal(), Signal()
         m.d.comb += [
             origin.eq(known), some.eq(beat.strb.any() & ~origin.bad),
-            full.eq((place == config.packet_beats - 1) | beat.last),
+            full.eq((beat_index == config.packet_beats - 1) | beat.last),
             self.writes.ready.eq(beats.ready & packets.ready), go.eq(self.writes.valid & self.writes.ready),
             beats.valid.eq(go & some), beats.payload.eq(beat.data),
             packet.eq(origin), packet.ends.eq(beat.last), packet.void.eq(~some & ~kept),
@@ -125,27 +125,28 @@ class PutSender(wiring.Component):
             ]
         with m.If(go):
             m.d.sync += [
-                known.eq(origin), known.end_lane.eq(packet.end_lane), place.eq(Mux(full, 0, place + 1)),
+                known.eq(origin), known.end_lane.eq(packet.end_lane), beat_index.eq(Mux(full, 0, beat_index + 1)),
                 number.eq(Mux(full, 0, number + some)), kept.eq(~full & (kept | some)),
             ]
             with m.If(full):
                 m.d.sync += known.offset.eq(Cat(
-                    C(0, lanes), (origin.offset[lanes:] + place + 1)[:REMOTE_OFFSET_WIDTH - lanes]))
+                    C(0, lanes), (origin.offset[lanes:] + beat_index + 1)[:REMOTE_OFFSET_WIDTH - lanes]))
 
     def _send(self, m, beats, packets, fly, refused):
         """Packet by packet; one for a link that is down, or for nowhere, is only taken out."""
         packet, flit = packets.payload, self.o.payload
         header = header_view(put_layout(self.config), flit)
-        number, final, silent, room = Signal.like(packet.beats), Signal(), Signal(), Signal()
+        number, final, silent, vacant = Signal.like(packet.beats), Signal(), Signal(), Signal()
         begun, was_silent, step = Signal(), Signal(), Signal()
         m.d.comb += [
             silent.eq(packet.bad | Mux(begun, was_silent, fly.failing.bit_select(packet.port, 1))),
             # The answer's place is there before the packet begins.
-            room.eq(Mux(packet.bad, refused.ready | ~packet.ends, fly.room.bit_select(packet.port, 1) | ~packet.ends)),
+            vacant.eq(Mux(packet.bad, refused.ready | ~packet.ends,
+                          fly.vacant.bit_select(packet.port, 1) | ~packet.ends)),
             final.eq(packet.void | (number == packet.beats)),
-            self.o.valid.eq(packets.valid & ~silent & (beats.valid | packet.void) & (room | begun)),
+            self.o.valid.eq(packets.valid & ~silent & (beats.valid | packet.void) & (vacant | begun)),
             self.o.port.eq(packet.port),
-            step.eq(packets.valid & (beats.valid | packet.void) & (room | begun) & (silent | self.o.ready)),
+            step.eq(packets.valid & (beats.valid | packet.void) & (vacant | begun) & (silent | self.o.ready)),
             beats.ready.eq(step & ~packet.void), packets.ready.eq(step & final),
             flit.data.eq(beats.payload), flit.first.eq(number == 0), flit.last.eq(final),
             header.kind.eq(PacketKind.PUT), header.export.eq(packet.export), header.offset.eq(packet.offset),
@@ -172,43 +173,43 @@ class _InFlight(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        answer = stream.Signature(answer_layout(config))
+        response = stream.Signature(response_layout(config))
         super().__init__({
             "push": In(1), "id": In(config.source_id_width), "port": In(range(config.ports)), "head": In(1),
             "open": In(1), "open_port": In(range(config.ports)),
-            "room": Out(config.ports), "failing": Out(config.ports),
-            "told": In(stream.Signature(told_layout(config))), "answers": Out(answer), "lost": Out(answer),
+            "vacant": Out(config.ports), "failing": Out(config.ports),
+            "report": In(stream.Signature(report_layout(config))), "responses": Out(response), "lost": Out(response),
             "down": In(config.ports),
         })
 
     def elaborate(self, platform):
         m = Module()
-        config, told = self.config, self.told.payload
+        config, report = self.config, self.report.payload
         count, over, taken, lost_id = Signal(DONE_WIDTH), Signal(), Signal(), Signal(config.source_id_width)
         m.d.comb += [
-            over.eq(count == (told.puts - 1)[:DONE_WIDTH]), self.told.ready.eq(1),
-            taken.eq(self.answers.valid & self.answers.ready),
-            self.answers.payload.resp.eq(Mux(over & told.failed, Resp.SLVERR, Resp.OKAY)),
+            over.eq(count == (report.puts - 1)[:DONE_WIDTH]), self.report.ready.eq(1),
+            taken.eq(self.responses.valid & self.responses.ready),
+            self.responses.payload.resp.eq(Mux(over & report.failed, Resp.SLVERR, Resp.OKAY)),
             self.lost.payload.resp.eq(Resp.SLVERR), self.lost.payload.id.eq(lost_id),
         ]
-        with m.If(self.told.valid):
-            m.d.sync += count.eq(Mux(self.told.ready, 0, count + taken))
+        with m.If(self.report.valid):
+            m.d.sync += count.eq(Mux(self.report.ready, 0, count + taken))
         earlier = 0
         for port in range(config.ports):
             m.submodules[f"flying_{port}"] = flying = Queue(config.source_id_width, depth=config.puts)
             failing, named, loses = self.failing[port], Signal(name=f"named_{port}"), Signal(name=f"loses_{port}")
             m.d.comb += [
                 flying.i.valid.eq(self.push & (self.port == port)), flying.i.payload.eq(self.id),
-                self.room[port].eq(flying.i.ready), named.eq((told.port == port) & ~failing),
+                self.vacant[port].eq(flying.i.ready), named.eq((report.port == port) & ~failing),
                 loses.eq(failing & flying.o.valid & ~earlier),
                 flying.o.ready.eq((loses & self.lost.ready) | (named & taken)),
             ]
             # A PUT_DONE tells nothing where nothing is in flight.
             with m.If(named & (flying.level != 0)):
                 m.d.comb += [
-                    self.answers.valid.eq(self.told.valid & flying.o.valid),
-                    self.answers.payload.id.eq(flying.o.payload),
-                    self.told.ready.eq(taken & over),
+                    self.responses.valid.eq(self.report.valid & flying.o.valid),
+                    self.responses.payload.id.eq(flying.o.payload),
+                    self.report.ready.eq(taken & over),
                 ]
             with m.If(loses):
                 m.d.comb += [self.lost.valid.eq(1), lost_id.eq(flying.o.payload)]

@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.layouts import flit_layout
 from hw.common.wiring import Wiring
 
-from .layouts import answer_layout, write_layout
+from .layouts import response_layout, write_layout
 from .put_port import PutPort
 from .put_receiver import ExportWrite, PutReceiver, PutReceiverCounts
 from .put_route import PutRoute
@@ -61,9 +61,10 @@ class Puts(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        write, answer = stream.Signature(write_layout(config)), stream.Signature(answer_layout(config))
+        write, response = stream.Signature(write_layout(config)), stream.Signature(response_layout(config))
         super().__init__({
-            "writes": In(write), "answers": Out(answer), "memory_writes": Out(write), "memory_answers": In(answer),
+            "writes": In(write), "responses": Out(response), "memory_writes": Out(write),
+            "memory_responses": In(response),
             "exports": In(ExportWrite(config)), "channels": Out(PutChannel(config)).array(config.ports),
             "down": In(config.ports), "counts": Out(PutCounts()),
         })
@@ -73,18 +74,18 @@ class Puts(wiring.Component):
         config, wires = self.config, Wiring(m, self)
         wires.add(sender=PutSender(config), receiver=PutReceiver(config), route=PutRoute(config))
         wires.connect("self.writes", "sender.writes")
-        wires.connect("sender.answers", "self.answers")
+        wires.connect("sender.responses", "self.responses")
         wires.connect("receiver.writes", "self.memory_writes")
-        wires.connect("self.memory_answers", "receiver.answers")
+        wires.connect("self.memory_responses", "receiver.responses")
         wires.connect("self.exports", "receiver.exports")
         wires.broadcast("self.down", "sender.down", "receiver.down")
         wires.connect("sender.o", "route.packets")
-        wires.connect("route.told", "sender.told")
+        wires.connect("route.report", "sender.report")
         for number in range(config.ports):
             port = f"port_{number}"
             wires.add(**{port: PutPort(config)})
             wires.connect(f"route.puts[{number}]", f"{port}.puts")
-            wires.connect(f"{port}.told", f"route.done[{number}]")
+            wires.connect(f"{port}.report", f"route.done[{number}]")
             wires.connect(f"{port}.come", f"receiver.come[{number}]")
             wires.connect(f"receiver.results[{number}]", f"{port}.results")
             wires.connect(f"{port}.tx", f"self.channels[{number}].tx")

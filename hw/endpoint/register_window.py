@@ -52,9 +52,9 @@ class RegisterWindow(wiring.Component):
             m.d.sync += [some_addr.eq(1), addr.eq(bus.awaddr), prot.eq(bus.awprot)]
         with m.If(bus.wvalid & bus.wready):
             m.d.sync += [some_data.eq(1), data.eq(bus.wdata), strb.eq(bus.wstrb)]
-        both, answered, resp = Signal(), Signal(), Signal(Resp)
+        both, responded, resp = Signal(), Signal(), Signal(Resp)
         m.d.comb += [both.eq(some_addr & some_data & ~bus.bvalid),
-                     answered.eq(both), resp.eq(Resp.DECERR)]
+                     responded.eq(both), resp.eq(Resp.DECERR)]
         for number, part in enumerate(self.parts):
             mine = both & (addr[WINDOW_BITS:] == number)
             m.d.comb += [
@@ -62,27 +62,27 @@ class RegisterWindow(wiring.Component):
                 part.awvalid.eq(mine & ~sent_addr), part.wvalid.eq(mine & ~sent_data), part.bready.eq(mine),
             ]
             with m.If(mine):
-                m.d.comb += [answered.eq(part.bvalid), resp.eq(part.bresp)]
+                m.d.comb += [responded.eq(part.bvalid), resp.eq(part.bresp)]
                 with m.If(part.awready):
                     m.d.sync += sent_addr.eq(1)
                 with m.If(part.wready):
                     m.d.sync += sent_data.eq(1)
-        with m.If(answered):
+        with m.If(responded):
             m.d.sync += [bus.bvalid.eq(1), bus.bresp.eq(resp), some_addr.eq(0), some_data.eq(0),
                          sent_addr.eq(0), sent_data.eq(0)]
         with m.Elif(bus.bready):
             m.d.sync += bus.bvalid.eq(0)
 
         # -- Read.
-        place, place_prot = Signal.like(bus.araddr, reset_less=True), Signal.like(bus.arprot, reset_less=True)
+        address, address_prot = Signal.like(bus.araddr, reset_less=True), Signal.like(bus.arprot, reset_less=True)
         some, sent, wanted, came = Signal(), Signal(), Signal(), Signal()
         word, status = Signal(32), Signal(Resp)
         m.d.comb += [bus.arready.eq(~some), wanted.eq(some & ~bus.rvalid), came.eq(wanted), status.eq(Resp.DECERR)]
         with m.If(bus.arvalid & bus.arready):
-            m.d.sync += [some.eq(1), place.eq(bus.araddr), place_prot.eq(bus.arprot)]
+            m.d.sync += [some.eq(1), address.eq(bus.araddr), address_prot.eq(bus.arprot)]
         for number, part in enumerate(self.parts):
-            mine = wanted & (place[WINDOW_BITS:] == number)
-            m.d.comb += [part.araddr.eq(place), part.arprot.eq(place_prot), part.arvalid.eq(mine & ~sent),
+            mine = wanted & (address[WINDOW_BITS:] == number)
+            m.d.comb += [part.araddr.eq(address), part.arprot.eq(address_prot), part.arvalid.eq(mine & ~sent),
                          part.rready.eq(mine)]
             with m.If(mine):
                 m.d.comb += [came.eq(part.rvalid), word.eq(part.rdata), status.eq(part.rresp)]

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.stream import Merge
 
-from .layouts import RemoteLayout, answer_layout, write_layout
+from .layouts import RemoteLayout, response_layout, write_layout
 
 __all__ = ["RemoteSplit"]
 
@@ -27,17 +27,17 @@ class RemoteSplit(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(write_layout))``, answers : ``Out(stream.Signature(answer_layout))``
+    i : ``In(stream.Signature(write_layout))``, responses : ``Out(stream.Signature(response_layout))``
     local, remote : ``Out(stream.Signature(write_layout))``
-    local_answers, remote_answers : ``In(stream.Signature(answer_layout))``
+    local_responses, remote_responses : ``In(stream.Signature(response_layout))``
     """
 
     def __init__(self, config):
         self.config = config
-        write, answer = stream.Signature(write_layout(config)), stream.Signature(answer_layout(config))
+        write, response = stream.Signature(write_layout(config)), stream.Signature(response_layout(config))
         super().__init__({
-            "i": In(write), "answers": Out(answer), "local": Out(write), "remote": Out(write),
-            "local_answers": In(answer), "remote_answers": In(answer),
+            "i": In(write), "responses": Out(response), "local": Out(write), "remote": Out(write),
+            "local_responses": In(response), "remote_responses": In(response),
         })
 
     def elaborate(self, platform):
@@ -51,8 +51,8 @@ class RemoteSplit(wiring.Component):
             self.i.ready.eq(Mux(far, self.remote.ready, self.local.ready)),
         ]
         m.d.sync += before.eq(far)
-        m.submodules.merge = merge = Merge(answer_layout(self.config), 2)
-        connect(m, flipped(self.local_answers), merge.i[0])
-        connect(m, flipped(self.remote_answers), merge.i[1])
-        connect(m, merge.o, flipped(self.answers))
+        m.submodules.merge = merge = Merge(response_layout(self.config), 2)
+        connect(m, flipped(self.local_responses), merge.i[0])
+        connect(m, flipped(self.remote_responses), merge.i[1])
+        connect(m, merge.o, flipped(self.responses))
         return m

@@ -76,8 +76,8 @@ class RoundRobin(wiring.Component):
         with m.Switch(first):
             for start, turn in enumerate(turns):
                 with m.Case(start):
-                    m.d.comb += [self.grant_onehot[place].eq(bit) for place, bit in zip(
-                        turn, _lowest(Cat(self.requests[place] for place in turn)), strict=True)]
+                    m.d.comb += [self.grant_onehot[position].eq(bit) for position, bit in zip(
+                        turn, _lowest(Cat(self.requests[position] for position in turn)), strict=True)]
         m.d.comb += self.grant.eq(_number(self.grant_onehot))
         with m.If(self.advance & self.valid):
             m.d.sync += first.eq(_number(Cat(self.grant_onehot[-1], self.grant_onehot[:-1])))
@@ -105,14 +105,14 @@ class RoundRobin(wiring.Component):
             groups_preferred.any(), _lowest(groups_preferred), _lowest(groups_any)))
 
         # Both halves together.
-        place = Signal(range(min(self._GROUP, self.count)))
+        position = Signal(range(min(self._GROUP, self.count)))
         for at, selected in zip(starts, group_onehot, strict=True):
             group = slice(at, min(at + self._GROUP, self.count))
             m.d.comb += self.grant_onehot[group].eq(Mux(selected, chosen[group], 0))
         m.d.comb += [
-            place.eq(_either(Mux(selected, _number(chosen[at:at + self._GROUP]), 0)
-                             for at, selected in zip(starts, group_onehot, strict=True))),
-            self.grant.eq(Cat(place, _number(group_onehot))),
+            position.eq(_either(Mux(selected, _number(chosen[at:at + self._GROUP]), 0)
+                                for at, selected in zip(starts, group_onehot, strict=True))),
+            self.grant.eq(Cat(position, _number(group_onehot))),
         ]
 
         # Those after the granted one come first next time.

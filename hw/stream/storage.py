@@ -8,7 +8,8 @@ from hw.stream.shapes import ShapeLike
 
 from .skid import Skid
 
-__all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "make_storage", "read_late",
+__all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", "make_storage",
+           "registered_address_read",
            "registered_output", "show_registered"]
 
 LUT_RAM_DEPTH = 32
@@ -41,7 +42,7 @@ def make_storage(shape: ShapeLike, depth: int, ram: str | None) -> memory.Memory
                          attrs=_RAM_STYLE[ram] | (NO_COLLISION if has_registered_read(depth, ram) else {}))
 
 
-def read_late(m, rows, *, addr, en):
+def registered_address_read(m, rows, *, addr, en):
     """Data of a row one cycle after its address, for an address that arrives late.
 
     LUT RAM registers the address, block RAM the data. The row may not be written before the next is read.

@@ -12,7 +12,7 @@ from hw.common.sizes import PAGE_BYTES
 from hw.errors import UserError
 from sim.ace.shared_library import ClusterFailed
 
-__all__ = ["BEFORE", "REGIONS", "Buffers", "Place", "Placement"]
+__all__ = ["BEFORE", "REGIONS", "Buffers", "Location", "Placement"]
 
 _SEND, _RECEIVE = 0, 1
 
@@ -28,7 +28,7 @@ BEFORE = 0x5A
 """Initial value of each byte of a receive buffer."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A byte of a region."""
 
     region: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 class _Image:
     """The initial contents of memory from an address on."""
 
-    place: Place
+    location: Location
     data: Bytes
 
 
@@ -52,8 +52,8 @@ class _Image:
 class Placement:
     """Addresses of a rank's buffers, and which of the ``written`` bytes from ``dst`` on may change; None: none."""
 
-    src: Place
-    dst: Place
+    src: Location
+    dst: Location
     written: int | None
     images: tuple[_Image, ...]
 
@@ -99,31 +99,32 @@ class Buffers:
         before = np.full(received, BEFORE, np.uint8)
         if in_place is None:
             source, target = self._put(rank, _SEND, data, skews[0]), self._put(rank, _RECEIVE, before, skews[1])
-            src, dst = (Place(image.place.region, image.place.offset + len(_GUARD)) for image in (source, target))
+            src, dst = (Location(image.location.region, image.location.offset + len(_GUARD))
+                        for image in (source, target))
             return Placement(src, dst, written, (source, target))
         if len(before) > len(data):
             before[in_place[0]:in_place[0] + len(data)] = data
             data = before
         image = self._put(rank, _RECEIVE, data, skews[1])
-        src, dst = (Place(_RECEIVE, image.place.offset + len(_GUARD) + offset) for offset in in_place)
+        src, dst = (Location(_RECEIVE, image.location.offset + len(_GUARD) + offset) for offset in in_place)
         return Placement(src, dst, written, (image,))
 
     def _put(self, rank: int, region: int, data: Bytes, skew: int) -> _Image:
         offset = self._ends.get((rank, region), 0) + PAGE_BYTES + skew - len(_GUARD)
-        image = _Image(Place(region, offset), np.concatenate([_GUARD, data, _GUARD]))
+        image = _Image(Location(region, offset), np.concatenate([_GUARD, data, _GUARD]))
         end = offset + len(image.data)
         if end > REGIONS[region]["length"]:
             raise UserError(f"The buffers of rank {rank} do not fit a region of {REGIONS[region]['length']:,} bytes.")
         self._ends[rank, region] = -(-end // PAGE_BYTES) * PAGE_BYTES
-        self._endpoints.write_memory(rank, image.place.address, image.data)
+        self._endpoints.write_memory(rank, image.location.address, image.data)
         return image
 
     def result(self, rank: int, placement: Placement) -> Bytes | None:
         """Bytes of the receive buffer, or None. Raises :class:`ClusterFailed` where anything else has changed."""
         for image in placement.images:
-            start = image.place.address
+            start = image.location.address
             changed = self._endpoints.read_memory(rank, start, len(image.data)) != image.data
-            if placement.written and placement.dst.region == image.place.region:
+            if placement.written and placement.dst.region == image.location.region:
                 may = placement.dst.address - start
                 changed[may:may + placement.written] = False
             if changed.any():

@@ -216,7 +216,7 @@ API int64_t cluster_watched_bytes(Cluster* cluster, uint32_t rank, uint32_t numb
     });
 }
 
-API int cluster_forget_watches(Cluster* cluster) {
+API int cluster_clear_watches(Cluster* cluster) {
     for (size_t rank = 0; rank < cluster->size(); ++rank) (*cluster)[rank].watches.clear();
     return 0;
 }
@@ -251,7 +251,7 @@ API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_interrupt)
         for (size_t rank = 0; rank < cluster->size(); ++rank) {
             const Endpoint& endpoint = (*cluster)[rank];
             const std::string name = "Endpoint " + std::to_string(rank);
-            if (endpoint.memory.strays()) throw std::runtime_error(name + " used memory that it may not.");
+            if (endpoint.memory.illegal_accesses()) throw std::runtime_error(name + " used memory that it may not.");
             if (endpoint.lost_beats) throw std::runtime_error(name + " sent at a port without a neighbour.");
         }
         return reason;

@@ -121,7 +121,7 @@ class Cluster(Endpoints):
         self._buffers = Buffers(self)
         self._posted = [0] * config.queues
         self._waiting, self._extent_rows = 0, 0
-        self._timeout = _patience(config, self.links, faults)
+        self._timeout = _timeout_for(config, self.links, faults)
         if faults is not None:
             self.set_faults(faults)
         for rank in range(self.size):
@@ -129,7 +129,7 @@ class Cluster(Endpoints):
         self.left_out = self.do(*(self._set_up(rank, both) for rank in range(self.size)))[0]
 
     async def _set_up(self, rank: int, both: bool) -> list[dict[Collective | Ordered, str]]:
-        driver, place = self.drivers[rank], self.coordinates(rank)
+        driver, position = self.drivers[rank], self.coordinates(rank)
         await driver.check_identity()
         await driver.set_link_patience(timeout=self._timeout, tries=TRIES)
         for number, region in REGIONS.items():
@@ -140,7 +140,7 @@ class Cluster(Endpoints):
         for number, communicator in enumerate(self.communicators):
             left_out.append(await driver.define_communicator(
                 number, shape=self.communicator_shape(number), dimensions=communicator.dimensions,
-                coordinates=[place[dimension] for dimension in communicator.dimensions], share=communicator.share,
+                coordinates=[position[dimension] for dimension in communicator.dimensions], share=communicator.share,
                 both=both, priority=communicator.priority))
         return left_out
 
@@ -152,14 +152,16 @@ class Cluster(Endpoints):
     def groups(self, communicator: int = 0) -> list[list[int]]:
         """Groups of ranks, each in the order of their ranks in the communicator."""
         inside = self.communicators[communicator].dimensions
-        outside = [dimension for dimension in range(len(self.shape)) if dimension not in inside]
+        fixed_dimensions = [dimension for dimension in range(len(self.shape)) if dimension not in inside]
 
         def ranks(fixed: tuple[int, ...]) -> Iterator[int]:
             for moving in product(*(range(self.shape[dimension]) for dimension in inside)):
-                place = dict(zip((*outside, *inside), (*fixed, *moving), strict=True))
-                yield int(np.ravel_multi_index([place[dimension] for dimension in range(len(self.shape))], self.shape))
+                position = dict(zip((*fixed_dimensions, *inside), (*fixed, *moving), strict=True))
+                yield int(np.ravel_multi_index([position[dimension] for dimension in range(len(self.shape))],
+                                               self.shape))
 
-        return [list(ranks(fixed)) for fixed in product(*(range(self.shape[dimension]) for dimension in outside))]
+        return [list(ranks(fixed)) for fixed in product(*(range(self.shape[dimension])
+                                                          for dimension in fixed_dimensions))]
 
     # Collectives
 
@@ -238,28 +240,28 @@ class Cluster(Endpoints):
         blocks = info.sent(1, ranks)
         count = extents.count if extents else len(inputs[0]) // blocks if count is None else count
         _check(collective, inputs, dtype, count, info.sent(count, ranks), self.size, root, in_place, extents)
-        place_of_root = [int(at) for at in (np.unravel_index(root, shape) if isinstance(root, int) else root or ())]
-        code = root_code(shape, place_of_root) if place_of_root else 0
+        root_coordinates = [int(at) for at in (np.unravel_index(root, shape) if isinstance(root, int) else root or ())]
+        code = root_code(shape, root_coordinates) if root_coordinates else 0
         if extents:
             code = self._define_extents(extents, self.groups(communicator)) // EXTENT_ALIGNMENT
             flags |= CommandFlag.VARYING
         flags |= CommandFlag.ORDERED if ordered else 0
         size, received = dtype.info.bytes, info.received(count, ranks)
-        at_root = np.ravel_multi_index(place_of_root, shape) if place_of_root else None
+        at_root = np.ravel_multi_index(root_coordinates, shape) if root_coordinates else None
         placements: list[Any] = [None] * self.size
         commands: list[Any] = [None] * self.size
         pending = Pending(collective, queue, self._posted[queue] + 1, self.cycle, inputs[0].dtype, placements,
                           self.statistics(), commands)
         for local, rank in (pair for group in self.groups(communicator) for pair in enumerate(group)):
-            placements[rank] = place = self._buffers.place(
+            placements[rank] = position = self._buffers.place(
                 rank, inputs[rank].view(np.uint8),
                 received=_length(extents.receive[local]) * size if extents else received * size,
                 writes=info.writes(at_root=local == at_root),
                 skews=[_of(skew, rank) * size for skew in (src_skew, dst_skew)],
                 in_place=[offset * size for offset in info.in_place_offsets(count, local)] if in_place else None)
             commands[rank] = CommandWord(
-                collective, flags, communicator, dtype, op, int(widen), code, place.src.region,
-                place.src.offset // size, place.dst.region, place.dst.offset // size, count)
+                collective, flags, communicator, dtype, op, int(widen), code, position.src.region,
+                position.src.offset // size, position.dst.region, position.dst.offset // size, count)
         if post:
             self.do(*(driver.post(queue, command, delay=_of(delay, rank))
                       for rank, (driver, command) in enumerate(zip(self.drivers, commands, strict=True))))
@@ -283,7 +285,7 @@ class Cluster(Endpoints):
              progress: Callable[[int], object] | None = None) -> list[Outcome]:
         """Wait until collectives have ended everywhere; a list of each one's :class:`Outcome`. Raises as
         :meth:`collective`."""
-        self.forget_watches()
+        self.clear_watches()
         numbers = [[self.watch(rank, _WORDS + _WORD_PITCH * pending.queue, pending.number % (1 << 32), failed=_FAILED)
                     for rank in range(self.size)] for pending in pendings]
         reason = self.run(limit, progress=progress)
@@ -313,9 +315,9 @@ class Cluster(Endpoints):
         self.do(*(self.drivers[rank].clear(queue) for rank in range(self.size)
                   if self.completion(rank, queue).status != Status.OK))
 
-    def forget_pending(self) -> None:
+    def clear_pending(self) -> None:
         """Drop the pending collectives; all queues are empty."""
-        self.forget_watches()
+        self.clear_watches()
         self._waiting = 0
         self._buffers.free()
 
@@ -354,21 +356,21 @@ class Cluster(Endpoints):
 
     def neighbour(self, rank: int, port: int) -> int:
         """The rank at the other end of a port's link."""
-        place = list(self.coordinates(rank))
-        if port // 2 < len(place):
-            place[port // 2] = (place[port // 2] + (-1 if port % 2 else 1)) % self.shape[port // 2]
-        return int(np.ravel_multi_index(place, self.shape))
+        position = list(self.coordinates(rank))
+        if port // 2 < len(position):
+            position[port // 2] = (position[port // 2] + (-1 if port % 2 else 1)) % self.shape[port // 2]
+        return int(np.ravel_multi_index(position, self.shape))
 
 
-def _patience(config: AceConfig, links: Sequence[Link], faults: Faults | None) -> int:
+def _timeout_for(config: AceConfig, links: Sequence[Link], faults: Faults | None) -> int:
     """Cycles without progress on a link after which a packet counts as lost."""
-    def way(link: Link) -> float:
+    def one_direction(link: Link) -> float:
         stalls = (1 - link.stall) ** 2
         packet = (config.packet_bytes + WIRE_HEADER_BYTES) / (link.bytes_per_cycle or config.beat_bytes) / stalls
         return link.latency + 4 * packet + 100 / stalls
 
-    late = 2 * faults.delay_cycles if faults is not None and faults.delay else 0
-    return min((1 << TIMEOUT_WIDTH) - 1, int(2 * max(map(way, links)) + late) + 300)
+    delayed = 2 * faults.delay_cycles if faults is not None and faults.delay else 0
+    return min((1 << TIMEOUT_WIDTH) - 1, int(2 * max(map(one_direction, links)) + delayed) + 300)
 
 
 def _dtype(element: np.dtype[Any]) -> DType:

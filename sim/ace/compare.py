@@ -79,7 +79,7 @@ def compare(config: AceConfig, *, collectives: int, seed: int, stalls: bool = Tr
     counts: _Counts = {name: Counter() for name in ("kinds", "types", "operations", "shapes")}
     sentences: list[str] = []
     done_to: Counter[str] = Counter()
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for number in range(-(-collectives // PER_CLUSTER)):
         shape = shapes[number % len(shapes)]
         with Cluster(config, shape, library=library, seed=rng.getrandbits(32), both=rng.random() < 0.8,
@@ -103,8 +103,8 @@ def compare(config: AceConfig, *, collectives: int, seed: int, stalls: bool = Tr
             if faults:
                 done_to.update(counted(cluster.statistics()))
                 for status in chain.from_iterable(cluster.link_states()):
-                    told.update({name: getattr(status, name) for name, _ in LINK_COUNTERS})
-    return {**found, "faults": dict(done_to) or None, "link_counts": dict(told) or None,
+                    reported.update({name: getattr(status, name) for name, _ in LINK_COUNTERS})
+    return {**found, "faults": dict(done_to) or None, "link_counts": dict(reported) or None,
             **{name: dict(sorted(counter.items())) for name, counter in counts.items()},
             "first_mismatches": sentences[:MOST_SENTENCES]}
 

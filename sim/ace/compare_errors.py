@@ -36,7 +36,7 @@ LIMIT = 500_000
 CUT = 60_000
 """Cycles for which a link is cut: more than its time-out."""
 
-MENDED = 500
+REPAIR_CYCLES = 500
 """Cycles in which a link comes up again."""
 
 MOST_SENTENCES = 20
@@ -109,14 +109,14 @@ def compare_errors(config: AceConfig, *, errors: int, seed: int, causes: Sequenc
 
 def _one(cluster: Cluster, rng: random.Random, cause: Status) -> tuple[list[str], int]:
     """Sentences, and cycles until the communicator could be opened again."""
-    whose, queue = rng.randrange(len(cluster.communicators)), rng.randrange(cluster.config.queues)
-    others = [number for number in range(len(cluster.communicators)) if number != whose]
+    target, queue = rng.randrange(len(cluster.communicators)), rng.randrange(cluster.config.queues)
+    others = [number for number in range(len(cluster.communicators)) if number != target]
     rank = rng.randrange(cluster.size)
-    group = next(group for group in cluster.groups(whose) if rank in group)
+    group = next(group for group in cluster.groups(target) if rank in group)
     ends = {rank}
     for _ in range(rng.choice((1, 1, 2))):
         # All links of an all-reduce carry packets.
-        _submit(cluster, rng, whose, queue, longest=20_000,
+        _submit(cluster, rng, target, queue, longest=20_000,
                 kinds=(Collective.ALL_REDUCE,) if cause == Status.LINK_DOWN else _ALL)
     beside = None
     if cause == Status.REVOKED:
@@ -124,30 +124,30 @@ def _one(cluster: Cluster, rng: random.Random, cause: Status) -> tuple[list[str]
             beside = _submit(cluster, rng, rng.choice(others), (queue + 1) % cluster.config.queues, longest=5000)
         cluster.run(int(10 ** rng.uniform(0, 3.7)))
         begin = cluster.cycle
-        revoke(cluster, whose, rank)
+        revoke(cluster, target, rank)
     elif cause == Status.LINK_DOWN:
-        port, begin = 2 * rng.choice(_rings(cluster, whose)) + rng.randrange(2), cluster.cycle
+        port, begin = 2 * rng.choice(_rings(cluster, target)) + rng.randrange(2), cluster.cycle
         ends.add(cluster.neighbour(rank, port))
         cluster.set_faults(Faults(cuts=(Cut(rank, port, rng.randint(1, 500), CUT),)))
-        cluster.forget_watches()
+        cluster.clear_watches()
         cluster.run(CUT)
         cluster.do(*(cluster.drivers[end].start_links([at]) for end, at in (
             (rank, port), (cluster.neighbour(rank, port), port ^ 1))))
-        cluster.run(MENDED)
+        cluster.run(REPAIR_CYCLES)
     else:
         fail = cluster.fail_read if cause == Status.READ_ERROR else cluster.fail_write
         begin = cluster.cycle
         fail(rank, rng.randint(1, 3))
     wrong = [] if beside is None else _check(cluster, *beside)
-    faults = recover(cluster, whose, ranks=group, limit=LIMIT)
+    faults = recover(cluster, target, ranks=group, limit=LIMIT)
     cycles = cluster.cycle - begin
     # Either end of a link may time out first, or both.
     want = {(cause, group.index(end)) for end in ends}
-    told = {(fault.status, fault.rank) for fault in faults}
-    if not told <= want or len(set(faults)) > len(ends):
+    reported = {(fault.status, fault.rank) for fault in faults}
+    if not reported <= want or len(set(faults)) > len(ends):
         wrong.append(f"ranks {group} report {', '.join(sorted(map(str, set(faults))))}; it was {cause.name} at rank "
                      f"{' or '.join(map(str, sorted(ends)))}.")
-    for number in [whose, *others[:1]]:
+    for number in [target, *others[:1]]:
         wrong += _check(cluster, *_submit(cluster, rng, number, rng.randrange(cluster.config.queues), longest=400))
     return wrong, cycles
 

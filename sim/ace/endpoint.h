@@ -70,7 +70,7 @@ public:
 
     void watch(uint64_t cycle, const Watch& wanted) {
         watches.push_back(wanted);
-        look(watches.back(), cycle);
+        check(watches.back(), cycle);
     }
 
 private:
@@ -164,10 +164,10 @@ private:
         ended(writing_[burst.id], cycle);
         const uint64_t end = burst.address / ACE_DATA_BYTES * ACE_DATA_BYTES + uint64_t{burst.beats} * ACE_DATA_BYTES;
         for (Watch& watch : watches)
-            if (watch.met == kNever && watch.address < end && watch.address + 8 > burst.address) look(watch, cycle);
+            if (watch.met == kNever && watch.address < end && watch.address + 8 > burst.address) check(watch, cycle);
     }
 
-    void look(Watch& watch, uint64_t cycle) {
+    void check(Watch& watch, uint64_t cycle) {
         uint64_t word = 0;
         if (const uint8_t* at = memory.bytes.at(watch.address)) std::memcpy(&word, at, 8);
         if (static_cast<int32_t>(static_cast<uint32_t>(word) - watch.count) < 0 && !(word & watch.failed)) return;

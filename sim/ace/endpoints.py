@@ -255,8 +255,8 @@ class Endpoints:
         data = np.zeros(count, np.uint8)
         return data[:self._library.watched_bytes(self._handle, rank, number, data.ctypes.data)]
 
-    def forget_watches(self) -> None:
-        self._library.forget_watches(self._handle)
+    def clear_watches(self) -> None:
+        self._library.clear_watches(self._handle)
 
     def interrupted(self, rank: int) -> int | None:
         """Cycle in which ``irq`` rose; None while it is low."""

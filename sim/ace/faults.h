@@ -52,7 +52,7 @@ public:
               uint64_t& due) {
         if (first) {
             lost_ = draw(rates_.loss, counts.lost);
-            harmed_ = draw(rates_.corrupt, counts.corrupted);
+            corrupted_ = draw(rates_.corrupt, counts.corrupted);
             doubled_ = draw(rates_.duplicate, counts.duplicated);
             delay_ = draw(rates_.delay, counts.delayed) ? 1 + random_.below(rates_.delay_cycles) : 0;
             late_ = draw(rates_.late, counts.late) ? 1 + random_.below(rates_.late_cycles) : 0;
@@ -60,9 +60,9 @@ public:
             cut_ = false;
         }
         due += delay_;
-        if (harmed_ && (last || random_.chance(0.5))) {
-            harm(beat, format, first, last, payload);
-            harmed_ = false;
+        if (corrupted_ && (last || random_.chance(0.5))) {
+            corrupt(beat, format, first, last, payload);
+            corrupted_ = false;
         }
         const bool down = std::any_of(cuts_.begin(), cuts_.end(), [cycle](const auto& one) {
             return one.first <= cycle && cycle < one.second;
@@ -88,16 +88,16 @@ private:
     }
 
     // Inverts one to three of the beat's bits.
-    void harm(uint8_t* beat, const BeatFormat& format, bool first, bool last, bool payload) {
-        std::vector<std::pair<unsigned, unsigned>> places;
-        if (first) places.emplace_back(format.link_header, format.link_header_width);
-        if (payload) places.emplace_back(format.data, 8 * format.beat_bytes);
-        if (last) places.emplace_back(format.crc, format.crc_width);
+    void corrupt(uint8_t* beat, const BeatFormat& format, bool first, bool last, bool payload) {
+        std::vector<std::pair<unsigned, unsigned>> fields;
+        if (first) fields.emplace_back(format.link_header, format.link_header_width);
+        if (payload) fields.emplace_back(format.data, 8 * format.beat_bytes);
+        if (last) fields.emplace_back(format.crc, format.crc_width);
         unsigned total = 0;
-        for (const auto& place : places) total += place.second;
+        for (const auto& field : fields) total += field.second;
         for (uint64_t left = 1 + random_.below(3), bit = random_.below(total); left; --left, bit = (bit + 7) % total) {
             uint64_t at = bit;
-            for (const auto& [lsb, width] : places) {
+            for (const auto& [lsb, width] : fields) {
                 if (at < width) {
                     beat[(lsb + at) / 8] ^= static_cast<uint8_t>(1u << (lsb + at) % 8);
                     break;
@@ -110,6 +110,6 @@ private:
     Random random_;
     FaultRates rates_;
     std::vector<std::pair<uint64_t, uint64_t>> cuts_;
-    bool on_ = false, lost_ = false, harmed_ = false, doubled_ = false, cut_ = false;
+    bool on_ = false, lost_ = false, corrupted_ = false, doubled_ = false, cut_ = false;
     uint64_t delay_ = 0, late_ = 0, overtaken_ = 0;
 };

@@ -99,12 +99,12 @@ public:
         if (offered_) return offered_->front().bytes;
         // A packet that was held back comes between two others.
         const bool between = !inside_ || (!coming_.empty() && first(coming_.front()));
-        if (stray_.empty() && between && !strays_.empty() && strays_.begin()->first <= cycle) {
-            stray_ = std::move(strays_.begin()->second);
-            strays_.erase(strays_.begin());
+        if (late_copy_.empty() && between && !late_copies_.empty() && late_copies_.begin()->first <= cycle) {
+            late_copy_ = std::move(late_copies_.begin()->second);
+            late_copies_.erase(late_copies_.begin());
         }
-        const bool there = !stray_.empty() || (!coming_.empty() && coming_.front().due <= cycle);
-        if (there && !receiving_.chance(options_.stall)) offered_ = stray_.empty() ? &coming_ : &stray_;
+        const bool there = !late_copy_.empty() || (!coming_.empty() && coming_.front().due <= cycle);
+        if (there && !receiving_.chance(options_.stall)) offered_ = late_copy_.empty() ? &coming_ : &late_copy_;
         return offered_ ? offered_->front().bytes : nullptr;
     }
 
@@ -120,7 +120,7 @@ public:
     void carry() {
         coming_.insert(coming_.end(), sent_.begin(), sent_.end());
         sent_.clear();
-        strays_.insert(held_.begin(), held_.end());
+        late_copies_.insert(held_.begin(), held_.end());
         held_.clear();
     }
 
@@ -162,7 +162,7 @@ private:
     std::vector<Beat> sent_;
     std::deque<Beat> copy_;                                  // of the packet that is sent
     std::vector<std::pair<uint64_t, std::deque<Beat>>> held_;   // packets that others overtake, and when they come
-    std::multimap<uint64_t, std::deque<Beat>> strays_;          // the same at the receiver, by that cycle
-    std::deque<Beat> coming_, stray_;                        // in their order; one of `strays_`, which comes now
+    std::multimap<uint64_t, std::deque<Beat>> late_copies_;          // the same at the receiver, by that cycle
+    std::deque<Beat> coming_, late_copy_;                        // in their order; one of `late_copies_`, which comes now
     std::deque<Beat>* offered_ = nullptr;
 };

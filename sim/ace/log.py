@@ -54,10 +54,10 @@ class Log:
 
 def packets(config: AceConfig, rows: Iterable[Sequence[int]]) -> list[Packet]:
     """A :class:`Packet` of each row that ends with the bits of a header."""
-    places = [(name, place.offset, (1 << place.width) - 1) for name, place in packet_layout(config)
-              if name in Packet._fields]
+    fields_at = [(name, place.offset, (1 << place.width) - 1) for name, place in packet_layout(config)
+                 if name in Packet._fields]
     made: list[Packet] = []
     for rank, port, came, begin, end, header in rows:
-        fields = {name: header >> lsb & mask for name, lsb, mask in places}
+        fields = {name: header >> lsb & mask for name, lsb, mask in fields_at}
         made.append(Packet(rank, port, bool(came), begin, end, PacketKind(fields.pop("kind")), **fields))
     return made

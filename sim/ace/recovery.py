@@ -45,12 +45,12 @@ def recover(cluster: Cluster, communicator: int = 0, *, ranks: Sequence[int] | N
     drivers, end = [cluster.drivers[rank] for rank in ranks], cluster.cycle + limit
     while True:
         states = cluster.do(*(driver.communicator_state(communicator) for driver in drivers))
-        late = [(rank, found) for rank, found in zip(ranks, states, strict=True)
-                if found.state != CommunicatorState.REVOKED]
-        if not late:
+        incomplete = [(rank, found) for rank, found in zip(ranks, states, strict=True)
+                      if found.state != CommunicatorState.REVOKED]
+        if not incomplete:
             break
         if cluster.cycle >= end:
-            rank, found = late[0]
+            rank, found = incomplete[0]
             raise ClusterFailed(f"Communicator {communicator} is {found.state.name}, not REVOKED, at rank {rank} after "
                                 f"{limit:,} cycles.\n{cluster.waits()}")
         cluster.run(64)
@@ -61,7 +61,7 @@ def recover(cluster: Cluster, communicator: int = 0, *, ranks: Sequence[int] | N
             raise ClusterFailed(f"Queues still hold commands {limit:,} cycles after an error.\n{cluster.waits()}")
         cluster.run(64)
     cluster.do(*(driver.reopen(communicator) for driver in drivers))
-    cluster.forget_pending()
+    cluster.clear_pending()
     return faults
 
 

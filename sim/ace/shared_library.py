@@ -79,7 +79,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "watch": (ctypes.c_int, _Handle, _Rank, _Address, _Number, ctypes.c_uint64),
     "watch_bytes": (ctypes.c_int, _Handle, _Rank, _Number, _Address, ctypes.c_uint64),
     "watched_bytes": (ctypes.c_int64, _Handle, _Rank, _Number, _Bytes),
-    "forget_watches": (ctypes.c_int, _Handle),
+    "clear_watches": (ctypes.c_int, _Handle),
     "watch_met": (ctypes.c_uint64, _Handle, _Rank, _Number),
     "interrupted": (ctypes.c_uint64, _Handle, _Rank),
     "run": (ctypes.c_int, _Handle, ctypes.c_uint64, _Number),

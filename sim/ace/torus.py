@@ -51,11 +51,11 @@ class CheckedTorus(wiring.Component):
             m.submodules[f"s_axil_checker_{number}"] = registers = AxiLiteChecker(
                 engine.s_axil.signature, name=f"s_axil_{number}")
             m.d.comb += [*memory.observe(engine.m_axi), *registers.observe(engine.s_axil)]
-        for number, place in enumerate(product(*map(range, self.shape))):
+        for number, position in enumerate(product(*map(range, self.shape))):
             for dimension in range(DIMENSIONS):
                 for side in range(2):
-                    other = list(place)
-                    other[dimension] = (place[dimension] + (-1 if side else 1)) % self.shape[dimension]
+                    other = list(position)
+                    other[dimension] = (position[dimension] + (-1 if side else 1)) % self.shape[dimension]
                     to = int(np.ravel_multi_index(other, self.shape))
                     port = 2 * dimension + side
                     if to == number:

@@ -50,11 +50,11 @@ def extents(collective: Collective, counts: Any,
     displacements : callable, optional
         Makes a list of displacements of a list of counts; by default one part follows the other.
     """
-    place = displacements or (lambda parts: [0, *accumulate(parts)][:-1])
+    position = displacements or (lambda parts: [0, *accumulate(parts)][:-1])
 
     def row(lengths: Iterable[int]) -> list[Extent]:
         parts = [int(part) for part in lengths]
-        return list(zip(parts, map(int, place(parts)), strict=True))
+        return list(zip(parts, map(int, position(parts)), strict=True))
 
     info = collective.info
     if info.pairwise:
@@ -66,25 +66,25 @@ def extents(collective: Collective, counts: Any,
 def placed(blocks: Sequence[npt.NDArray[Any]], parts: Sequence[Extent], filler: Any, *,
            length: int | None = None) -> npt.NDArray[Any]:
     """An array that has the blocks in their places, and ``filler`` in all others."""
-    length = max((count + place for count, place in parts if count), default=0) if length is None else length
+    length = max((count + position for count, position in parts if count), default=0) if length is None else length
     made = np.full(length, filler)
-    for block, (count, place) in zip(blocks, parts, strict=True):
+    for block, (count, position) in zip(blocks, parts, strict=True):
         if count:
-            made[place:place + count] = block
+            made[position:position + count] = block
     return made
 
 
 def scattered(rng: random.Random) -> Callable[[list[int]], list[int]]:
     """For :func:`extents`: parts in any order with gaps between them, by a ``random.Random``."""
-    def place(counts: list[int]) -> list[int]:
-        places, at = [0] * len(counts), 0
+    def position(counts: list[int]) -> list[int]:
+        positions, at = [0] * len(counts), 0
         for part in rng.sample(range(len(counts)), len(counts)):
             at += rng.choice((0, 0, rng.randrange(30)))
-            places[part] = at
+            positions[part] = at
             at += counts[part]
-        return places
+        return positions
 
-    return place
+    return position
 
 
 def skewed(rng: random.Random, ranks: int, most: int) -> list[int]:

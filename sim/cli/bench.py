@@ -57,11 +57,11 @@ def _run_dma(args: argparse.Namespace) -> int:
     from sim.dma.bench import GROUPS, UNALIGNED, Bench, measure, plan
 
     groups = tuple(GROUPS) if args.only is None else _groups(args, tuple(GROUPS))
-    with fast_harness(args.config) as (harness, tell):
+    with fast_harness(args.config) as (harness, notify):
         bench = Bench(harness, queues=queues, seed=args.seed, shifts=UNALIGNED if args.unaligned else (0, 0))
         cases = plan(bench, sizes, latencies, groups)
         result = {"config": args.config,
-                  **measure(bench, cases, progress=lambda note: tell(note, len(cases) if not bench.cycles else None))}
+                  **measure(bench, cases, progress=lambda note: notify(note, len(cases) if not bench.cycles else None))}
     if args.plot:
         from sim.dma.bench.plot import draw
 

@@ -67,26 +67,26 @@ def run(args: argparse.Namespace) -> int:
     from sim.ace.shared_library import build_library
 
     doing = "all-reduce"
-    with measuring(f"ace {args.config}") as (building, tell):
+    with measuring(f"ace {args.config}") as (building, notify):
         many = sweep.largest(config)
         benches = {one: Bench(one, build_library(one, status=building), link_rate=args.link_rate,
                               link_latency=args.latency, dtype=DType[args.type.upper()], seed=args.seed,
                               ordered=args.ordered,
-                              tell=lambda cycle: tell(f"{doing}: {cycle:,} cycles", advance=0))
+                              notify=lambda cycle: notify(f"{doing}: {cycle:,} cycles", advance=0))
                    for one in ([config, many] if args.sweep else [config])}
         bench = benches[config]
         lists = {"latency": list(latency.cases(bench, shape)),
                  "urgent": list(urgent.cases(bench, shape)) if args.urgent else [],
                  "sweep": list(sweep.cases(benches[many], _default_bytes(config, (8,)))) if args.sweep else [],
                  "loss": list(loss.cases(bench, shape, size)) if args.loss else []}
-        tell(doing, total=1 + sum(map(len, lists.values())))
+        notify(doing, total=1 + sum(map(len, lists.values())))
         result: Row = {"config": args.config, "fsms": config.fsms, "slots": config.slots, "nodes": list(shape),
                        "ranks": prod(shape), "bytes": size, "type": args.type, "ordered": args.ordered,
                        "data_width": config.data_width, "link_rate": args.link_rate, "link_latency": args.latency,
                        "memory_latency": MEMORY_LATENCY, "seed": args.seed, **throughput.measure(bench, shape, size)}
         for key, cases in lists.items():
             for doing, case in cases:
-                tell(doing)
+                notify(doing)
                 result.setdefault(key, []).append(case())
         result["hop"] = latency.fit(config, result["latency"], args.link_rate, args.latency)
     if args.plot:
@@ -121,9 +121,9 @@ def _calibrate(args: argparse.Namespace, config: AceConfig) -> int:
     from sim.ace.shared_library import build_library
     from sim.validation import calibrate
 
-    with measuring(f"ace {args.config}") as (building, tell):
+    with measuring(f"ace {args.config}") as (building, notify):
         library = build_library(config, status=building)
-        tell("calibration", total=4)
+        notify("calibration", total=4)
         made = calibrate.measure(
             Bench(config, library, link_rate=args.link_rate, link_latency=args.latency, seed=args.seed),
             f"dmace bench ace --config {args.config} --link-rate {args.link_rate:g} --latency {args.latency} "

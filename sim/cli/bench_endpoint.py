@@ -53,17 +53,17 @@ def run(args: argparse.Namespace) -> int:
                    "seed": args.seed}
     result: Row = {"config": args.config, "data_width": config.data_width, **around, "latency": [], "throughput": [],
                    "contention": []}
-    with measuring(f"endpoint {args.config}") as (building, tell):
+    with measuring(f"endpoint {args.config}") as (building, notify):
         around["library"] = library(config, status=building)
-        tell("puts", total=2 * len(sizes) + len(WEIGHTS))
+        notify("puts", total=2 * len(sizes) + len(WEIGHTS))
         for size in sizes:
-            tell(f"a put of {size:,} B")
+            notify(f"a put of {size:,} B")
             result["latency"].append(bench.latency(config, size, **around))
         for size in sizes:
-            tell(f"puts of {size:,} B")
+            notify(f"puts of {size:,} B")
             result["throughput"].append(bench.throughput(config, size, **around))
         for weights in WEIGHTS:
-            tell(f"both engines, weights {weights[0]} and {weights[1]}")
+            notify(f"both engines, weights {weights[0]} and {weights[1]}")
             result["contention"].append(bench.contention(config, weights, library=around["library"], seed=args.seed))
     write_json(args.json, result)
     if args.json != "-":

@@ -45,13 +45,13 @@ def run(args: argparse.Namespace) -> int:
     from sim.ace.compare import compare
     from sim.ace.compare_errors import compare_errors
 
-    with at_work(args.config) as (library, tell):
+    with at_work(args.config) as (library, notify):
         if args.revoke is None:
             result = compare(PRESETS[args.config], collectives=args.collectives or COLLECTIVES, seed=args.seed,
-                             stalls=not args.no_stalls, faults=args.faults, library=library, progress=tell)
+                             stalls=not args.no_stalls, faults=args.faults, library=library, progress=notify)
         else:
             result = compare_errors(PRESETS[args.config], errors=args.revoke, seed=args.seed, library=library,
-                                    progress=tell)
+                                    progress=notify)
     result = {"config": args.config, "seed": args.seed, **result}
     write_json(args.json, result)
     if args.json != "-":

@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     operation = _operation(args.operation, config, mine)
     orders = _orders(operation, config)
     rows = []
-    with measuring("slices") as (_, tell):
-        tell("", len(slices) * len(orders), 0)
+    with measuring("slices") as (_, notify):
+        notify("", len(slices) * len(orders), 0)
         alone = fused.run(operation, config, engine=args.baseline or args.engine)
         for order in orders:
             for number in slices:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
                 rows.append({"slices": number, "slice_bytes": one.slice_bytes, "order": order,
                              "seconds": one.seconds, "compute_seconds": one.computed, "skew": one.skew,
                              "gain": 1 - one.seconds / alone.seconds})
-                tell(f"{number} slices")
+                notify(f"{number} slices")
     result = {"operation": operation.name, "nodes": args.nodes, "engine": args.engine,
               "baseline": args.baseline or args.engine, "unfused_seconds": alone.seconds,
               "unfused_compute_seconds": alone.computed, "rows": rows, "inputs": config.inputs(),

@@ -118,15 +118,15 @@ def run(args: argparse.Namespace) -> int:
     from sim.ace.trace import traced
 
     moves_data = collective.info.moves_data
-    with at_work(args.config) as (library, tell), Cluster(
+    with at_work(args.config) as (library, notify), Cluster(
             PRESETS[args.config], shape, library=library, seed=args.seed,
             link=Link(latency=args.link_latency, bytes_per_cycle=args.link_rate, stall=args.stall),
             memory=Memory(read_latency=args.latency, write_latency=args.latency, stall=args.stall),
             faults=faults) as cluster:
-        tell(0, None, "")
+        notify(0, None, "")
         with traced(cluster, args.trace) if args.trace else nullcontext():
             outcome = cluster.collective(
-                collective, limit=LIMIT, progress=lambda cycle: tell(cycle, None, f"{cycle:,} cycles"),
+                collective, limit=LIMIT, progress=lambda cycle: notify(cycle, None, f"{cycle:,} cycles"),
                 **({"inputs": inputs, "count": count, "dtype": dtype, "op": op, "root": root, "extents": varying,
                     "widen": args.widen, "ordered": args.ordered} if moves_data else {}))
     what = {"dtype": dtype, "op": op, "widen": args.widen, "ordered": args.ordered}

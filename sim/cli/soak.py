@@ -64,10 +64,10 @@ def _run_copies(args: argparse.Namespace) -> int:
 
     rows: list[Row] = []
     soaks = runs(PRESETS[args.config], args.single, args.together)
-    with fast_harness(args.config) as (harness, tell):
+    with fast_harness(args.config) as (harness, notify):
         for seed in range(args.seed, args.seed + args.rounds):
             for soak in soaks:
-                tell(f"{soak.name}, seed {seed}", None if rows else args.rounds * len(soaks))
+                notify(f"{soak.name}, seed {seed}", None if rows else args.rounds * len(soaks))
                 rows.append(soak.run(harness, seed))
     result = {"config": args.config, "seed": args.seed, "runs": rows}
     write_json(args.json, result)
@@ -83,11 +83,11 @@ def _run_handover(args: argparse.Namespace) -> int:
     from sim.dma.handover import build_handover, run_handover
 
     result: Row = {"config": args.config, "seed": args.seed, "runs": 0, "findings": []}
-    with measuring(args.config) as (building, tell):
+    with measuring(args.config) as (building, notify):
         program = build_handover(PRESETS[args.config], status=building)
         pieces = -(-args.runs // _PIECE)
         while result["runs"] < args.runs and not result["findings"]:
-            tell(f"runs from seed {args.seed + result['runs']}", None if result["runs"] else pieces)
+            notify(f"runs from seed {args.seed + result['runs']}", None if result["runs"] else pieces)
             part = run_handover(program, seed=args.seed + result["runs"], runs=min(_PIECE, args.runs - result["runs"]))
             for name, value in part.items():
                 result[name] = result.get(name, type(value)()) + value
@@ -95,7 +95,7 @@ def _run_handover(args: argparse.Namespace) -> int:
     if args.json != "-":
         Console().print(
             f"{result['runs']:,} runs on {args.config}: {result['lives']:,} queue configurations with "
-            f"{result['requests']:,} requests, {result['resets']:,} RESETs, of which {result['given_up']:,} "
+            f"{result['requests']:,} requests, {result['resets']:,} RESETs, of which {result['abandoned']:,} "
             f"abandoned transactions; {result['unexpected']:,} responses after rst dropped; "
             f"{len(result['findings']):,} findings.")
         for finding in result["findings"]:

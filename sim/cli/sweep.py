@@ -50,12 +50,12 @@ def run(args: argparse.Namespace) -> int:
         console.print(f"{len(keyed):,} runs, of which {stored:,} are stored in {store.folder}.", markup=False,
                       highlight=False, soft_wrap=True)
         return 0
-    with measuring("sweep") as (_, tell):
-        tell("", len(keyed), 0)
+    with measuring("sweep") as (_, notify):
+        notify("", len(keyed), 0)
         counted = [0]
 
         def progress(done: int, total: int) -> None:
-            tell(f"{done:,} of {total:,}", advance=done - counted[0])
+            notify(f"{done:,} of {total:,}", advance=done - counted[0])
             counted[0] = done
 
         results = run_all({key: experiment for key, (experiment, _) in keyed.items()}, store, scheduler=args.scheduler,

@@ -17,9 +17,9 @@ from hw.errors import UserError
 if TYPE_CHECKING:
     from sim.ace.shared_library import Library
 
-__all__ = ["TellCycles", "add_config", "at_work", "nodes"]
+__all__ = ["NotifyCycles", "add_config", "at_work", "nodes"]
 
-TellCycles = Callable[[int, int | None, str], None]
+NotifyCycles = Callable[[int, int | None, str], None]
 """Takes what is done, out of how much, and a note."""
 
 
@@ -41,8 +41,8 @@ def nodes(text: str) -> tuple[int, ...]:
 
 
 @contextmanager
-def at_work(config: str) -> Iterator[tuple["Library", TellCycles]]:
-    """``with`` the library of a preset, and ``tell(done, total, note)``."""
+def at_work(config: str) -> Iterator[tuple["Library", NotifyCycles]]:
+    """``with`` the library of a preset, and ``notify(done, total, note)``."""
     from sim.ace.shared_library import build_library
 
     console = Console(stderr=True)
@@ -54,7 +54,7 @@ def at_work(config: str) -> Iterator[tuple["Library", TellCycles]]:
         def building(what: str, done: int, total: int) -> None:
             progress.update(task, completed=done, total=total or None, note=what)
 
-        def tell(done: int, total: int | None, note: str) -> None:
+        def notify(done: int, total: int | None, note: str) -> None:
             progress.update(task, description=f"simulating {config}", completed=done, total=total, note=note)
 
-        yield build_library(PRESETS[config], status=building), tell
+        yield build_library(PRESETS[config], status=building), notify

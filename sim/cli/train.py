@@ -53,12 +53,12 @@ def run(args: argparse.Namespace) -> int:
     if args.check_rtl:
         return _check_rtl(args, experiments[0])
     runs = []
-    with measuring("training") as (_, tell):
-        tell("", len(experiments), 0)
+    with measuring("training") as (_, notify):
+        notify("", len(experiments), 0)
         for experiment in experiments:
-            tell(experiment.endpoint, advance=0)
+            notify(experiment.endpoint, advance=0)
             runs.append(experiment.run())
-            tell(experiment.endpoint)
+            notify(experiment.endpoint)
     result: Row = {"inputs": [experiment.inputs() for experiment in experiments],
                    "rows": [row(*pair) for pair in zip(experiments, runs, strict=True)],
                    "layers": {experiment.endpoint: [vars(times) for times in one.layers()]

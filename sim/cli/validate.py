@@ -36,9 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    asked = [name for name in ("only", "check_rtl", "offload", "growth") if getattr(args, name) not in (None, False)]
-    if len(asked) > 1:
-        options = [f"--{name.replace('_', '-')}" for name in asked]
+    chosen = [name for name in ("only", "check_rtl", "offload", "growth") if getattr(args, name) not in (None, False)]
+    if len(chosen) > 1:
+        options = [f"--{name.replace('_', '-')}" for name in chosen]
         raise UserError(f"{' and '.join(options)} cannot be combined.")
     names = list(CHECKS) if args.only is None else args.only.split(",")
     for name in names:
@@ -87,12 +87,12 @@ def _growth(args: argparse.Namespace) -> int:
 
     if not args.growth.lower().endswith(".png"):
         raise UserError(f"--growth writes PNG, so its file must end in .png, not {args.growth!r}.")
-    with measuring("growth") as (_, tell):
-        tell("iterations", total=len(growth.SHAPES))
+    with measuring("growth") as (_, notify):
+        notify("iterations", total=len(growth.SHAPES))
         rows = []
         for row in growth.measure():
             rows.append(row)
-            tell(f"{row['ranks']} endpoints")
+            notify(f"{row['ranks']} endpoints")
     growth.draw(rows, args.growth)
     write_json(args.json, rows)
     if args.json != "-":

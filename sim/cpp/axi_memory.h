@@ -67,7 +67,7 @@ public:
           read_last_(reads_.size()), write_last_(reads_.size()), read_waiting_(targets_.size()),
           read_ready_(targets_.size()) {}
 
-    uint64_t strays() const { return strays_; }
+    uint64_t illegal_accesses() const { return illegal_accesses_; }
     const MemoryCounts& counts() const { return counts_; }
     const std::vector<Target>& targets() const { return targets_; }
 
@@ -88,8 +88,8 @@ public:
             }
         }
         if (!out.rvalid && !random_.chance(options_.stall)) next_beat();
-        if (!out.bvalid && !answers_.empty() && answers_.top().time <= cycle && !random_.chance(options_.stall)) {
-            const auto& burst = written_[answers_.top().what];
+        if (!out.bvalid && !responses_.empty() && responses_.top().time <= cycle && !random_.chance(options_.stall)) {
+            const auto& burst = written_[responses_.top().what];
             out.bvalid = true;
             out.bid = burst.id;
             out.bresp = burst.answer;
@@ -135,15 +135,15 @@ public:
 
     // Calls `written(burst)` when its bytes are visible.
     template <class Written>
-    void answer_taken(Written written) {
+    void response_taken(Written written) {
         out.bvalid = false;
-        const uint32_t place = answers_.top().what;
-        answers_.pop();
+        const uint32_t place = responses_.top().what;
+        responses_.pop();
         WriteBurst& burst = written_[place];
         if (burst.answer != kSlaveError) store(burst);
         written(burst);
         spare_.push_back(std::move(burst.data));
-        free_places_.push_back(place);
+        free_entries_.push_back(place);
     }
 
 private:
@@ -200,7 +200,7 @@ private:
             std::memcpy(out.rdata, from, kBytes);
         } else {
             std::memset(out.rdata, 0, kBytes);
-            ++strays_;
+            ++illegal_accesses_;
         }
         if (++beats_read_ == options_.plant) out.rdata[read.address % kBytes] ^= 1;
         out.rresp = !from ? kDecodeError : read.error ? kSlaveError : kOkay;
@@ -212,12 +212,12 @@ private:
     void pair(uint64_t cycle) {
         while (!addresses_.empty() && !contents_.empty()) {
             uint32_t place;
-            if (free_places_.empty()) {
+            if (free_entries_.empty()) {
                 place = static_cast<uint32_t>(written_.size());
                 written_.emplace_back();
             } else {
-                place = free_places_.back();
-                free_places_.pop_back();
+                place = free_entries_.back();
+                free_entries_.pop_back();
             }
             WriteBurst& burst = written_[place];
             burst.id = addresses_.front().id;
@@ -228,7 +228,7 @@ private:
             contents_.pop_front();
             burst.bytes_enabled = 0;
             for (const uint8_t strobe : burst.enabled) burst.bytes_enabled += __builtin_popcount(strobe);
-            if (burst.data.size() != size_t{burst.beats} * kBytes) ++strays_;
+            if (burst.data.size() != size_t{burst.beats} * kBytes) ++illegal_accesses_;
             Target* target = target_of(burst.address);
             const bool fails = ++counts_.write_bursts == failing_write_;
             burst.answer = !target ? kDecodeError : fails ? kSlaveError : kOkay;
@@ -238,7 +238,7 @@ private:
             if (target) time = serve(time, target->write_free, burst.beats, target->write_beats_per_cycle);
             time = std::max(time + jitter(), write_last_[burst.id]);
             write_last_[burst.id] = time;
-            answers_.push({time, sequence_++, place});
+            responses_.push({time, sequence_++, place});
         }
     }
 
@@ -249,7 +249,7 @@ private:
             const uint8_t* data = &burst.data[beat * kBytes];
             const uint8_t* enabled = &burst.enabled[beat * kStrobeBytes];
             if (!to) {
-                ++strays_;
+                ++illegal_accesses_;
                 continue;
             }
             for (unsigned group = 0; group < kStrobeBytes; ++group) {
@@ -274,7 +274,7 @@ private:
     std::vector<Target> targets_;
     MemoryOptions options_;
     Random random_;
-    uint64_t sequence_ = 0, beats_read_ = 0, strays_ = 0;
+    uint64_t sequence_ = 0, beats_read_ = 0, illegal_accesses_ = 0;
     MemoryCounts counts_;
     uint64_t failing_read_ = 0, failing_write_ = 0;  // 0 for none
 
@@ -290,6 +290,6 @@ private:
     std::vector<uint8_t> filling_, filling_enabled_;
     std::vector<std::vector<uint8_t>> spare_;
     std::vector<WriteBurst> written_;
-    std::vector<uint32_t> free_places_;
-    std::priority_queue<Due> answers_;
+    std::vector<uint32_t> free_entries_;
+    std::priority_queue<Due> responses_;
 };

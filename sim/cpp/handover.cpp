@@ -36,13 +36,13 @@ struct Request {
 // An epoch of a queue: from its configuration to its end.
 struct Life {
     uint64_t base = 0;
-    uint32_t mode = 0, posted = 0, told = 0;
+    uint32_t mode = 0, posted = 0, posted_descriptors = 0;
     uint64_t used = 0;  // of the destination
     std::vector<Request> requests;
 };
 
 struct Statistics {
-    uint64_t runs = 0, lives = 0, requests = 0, given_up = 0, resets = 0, ended_well = 0, late_ends = 0, unexpected = 0;
+    uint64_t runs = 0, lives = 0, requests = 0, abandoned = 0, resets = 0, ended_well = 0, late_ends = 0, unexpected = 0;
 };
 
 class Handover {
@@ -180,9 +180,9 @@ private:
             ++statistics.requests;
             low = uint64_t{queue} << 18 | made.length << 25;
         } else if (life.mode == DMACE_DMA_MODE_RING) {
-            if (life.told >> kRingBits) return;  // one pass over the ring is enough
-            const uint64_t words = 1 + random_.below(3), tag = life.told;
-            const uint64_t at = life.base + kRing + 64 * life.told++;
+            if (life.posted_descriptors >> kRingBits) return;  // one pass over the ring is enough
+            const uint64_t words = 1 + random_.below(3), tag = life.posted_descriptors;
+            const uint64_t at = life.base + kRing + 64 * life.posted_descriptors++;
             put64(at, 1 | uint64_t{1} << 8 | words << 12 | tag << 16);
             put64(at + 8, 0);
             for (uint64_t index = 0; index < 3; ++index) {
@@ -190,7 +190,7 @@ private:
                 put64(at + 16 + 16 * index, word.lo);
                 put64(at + 24 + 16 * index, word.hi);
             }
-            low = life.told;
+            low = life.posted_descriptors;
         } else {
             const dmace_word word = request(queue, publish);
             low = word.lo;
@@ -213,8 +213,8 @@ private:
     // Posts at random intervals; memory occasionally releases some withheld responses.
     void work(uint32_t queue, unsigned requests) {
         for (unsigned number = 0; number < requests; ++number) {
-            while (lives_[queue].posted >= count(queue) + kRoom) {
-                if (patience_-- == 0) return;
+            while (lives_[queue].posted >= count(queue) + kCredits) {
+                if (timeout_-- == 0) return;
                 ticks(20);
             }
             post(queue, true);
@@ -225,7 +225,7 @@ private:
 
     void live() {
         begin(victim_);
-        patience_ = 20;
+        timeout_ = 20;
         all_kept_ = chance(0.2);
         read_kept_ = chance(0.6) ? 0.05 + 0.5 * random_.below(2) : 0;
         write_kept_ = chance(0.6) ? 0.05 + 0.5 * random_.below(2) : 0;
@@ -263,7 +263,7 @@ private:
             if (in_time) {
                 // Where each channel moves and W waits for no beat that was begun, it must have ended.
                 if (!engine_.memory.stuck(Memory::kWriteAddress) && !engine_.memory.stuck(Memory::kWriteData) &&
-                    !engine_.memory.stuck(Memory::kReadAddress) && !engine_.memory.begun() && lives_given_up_ < 3)
+                    !engine_.memory.stuck(Memory::kReadAddress) && !engine_.memory.begun() && lives_abandoned_ < 3)
                     finding("RESET does not end, though memory takes all that it is given.");
                 in_time = false;
                 ++statistics.late_ends;
@@ -276,8 +276,8 @@ private:
                 return finding("RESET does not end, though memory has answered.");
             }
         }
-        if (engine_.memory.idle()) lives_given_up_ = 0;
-        else ++lives_given_up_, ++statistics.given_up;
+        if (engine_.memory.idle()) lives_abandoned_ = 0;
+        else ++lives_abandoned_, ++statistics.abandoned;
         const uint64_t old = lives_[victim_].base;
         bury(victim_);
         engine_.write(DMACE_DMA_WATCHDOG_OFFSET, 0);
@@ -322,7 +322,7 @@ private:
             finding("The engine asks memory for something after rst.");
         expected_strays_ = memory.answers - before;
         statistics.unexpected += expected_strays_;
-        lives_given_up_ = 0;
+        lives_abandoned_ = 0;
         check_unexpected();
         begin(kAnchor == victim_ ? 3 : kAnchor);
     }
@@ -374,7 +374,7 @@ private:
                 engine_.tick();
             }
         if (life.mode != DMACE_DMA_MODE_RING) return;
-        for (uint64_t number = 0; number < life.told; ++number)
+        for (uint64_t number = 0; number < life.posted_descriptors; ++number)
             for (int left = 3000; (get64(life.base + kRecords + 8 * number) & 0xFFFFFF) != (number | 1 << 23); --left) {
                 if (!left) return finding("A record is not that of its descriptor.");
                 engine_.tick();
@@ -388,7 +388,7 @@ private:
         engine_.memory.release(1);
         read_kept_ = write_kept_ = 0;
         begin(victim_);
-        patience_ = 4000;
+        timeout_ = 4000;
         work(victim_, 20);
         check_life(victim_);
         check_life(kAnchor == victim_ ? 3 : kAnchor);
@@ -400,17 +400,17 @@ private:
             engine_.tick();
         }
         check_unexpected();
-        lives_given_up_ = 0;
+        lives_abandoned_ = 0;
     }
 
-    static constexpr uint32_t kRoom = 4;  // words that fit every queue
+    static constexpr uint32_t kCredits = 4;  // words that fit every queue
     EngineWith<Memory> engine_;
     Random random_{1};
     uint64_t seed_ = 0, life_count_ = 0, expected_strays_ = 0;
     Life lives_[kQueues];
     std::set<uint64_t> alive_;
     uint32_t victim_ = 0;
-    unsigned lives_given_up_ = 0, patience_ = 0;
+    unsigned lives_abandoned_ = 0, timeout_ = 0;
     bool all_kept_ = false;
     double read_kept_ = 0, write_kept_ = 0;
 };
@@ -443,9 +443,9 @@ int main(int count, char** words) {
         for (uint64_t number = 0; number < runs && handover.findings.empty(); ++number) handover.run(seed + number);
         const Statistics& all = handover.statistics;
         std::printf("{\"runs\": %" PRIu64 ", \"lives\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"resets\": %" PRIu64
-                    ", \"given_up\": %" PRIu64 ", \"late_ends\": %" PRIu64 ", \"ended_well\": %" PRIu64
+                    ", \"abandoned\": %" PRIu64 ", \"late_ends\": %" PRIu64 ", \"ended_well\": %" PRIu64
                     ", \"unexpected\": %" PRIu64 ", \"findings\": [",
-                    all.runs, all.lives, all.requests, all.resets, all.given_up, all.late_ends, all.ended_well, all.unexpected);
+                    all.runs, all.lives, all.requests, all.resets, all.abandoned, all.late_ends, all.ended_well, all.unexpected);
         const char* comma = "";
         for (const std::string& sentence : handover.findings) {
             std::printf("%s\"%s\"", comma, sentence.c_str());

@@ -148,7 +148,7 @@ protected:
             }
         }
         if (memory.out.bvalid && PORT(m_axi, bready)) {
-            memory.answer_taken([&](const WriteBurst& burst) {
+            memory.response_taken([&](const WriteBurst& burst) {
                 if (observer) observer->written(cycle, burst);
             });
         }

@@ -51,7 +51,7 @@ struct Request {
 
 // A completion word: completions not yet published, and the cycles in which its outstanding writes were issued.
 struct Word {
-    std::deque<uint64_t> untold;  // when each request and all before it were written
+    std::deque<uint64_t> unreported;  // when each request and all before it were written
     std::deque<uint64_t> issued;
     uint32_t count = 0;
 };
@@ -64,7 +64,7 @@ struct Queue {
     std::deque<Request> open;                                        // those from `ended` on
     dmace_queue gpu = {};  // what its threads use
     dmace_ring ring = {};
-    std::deque<uint64_t> told;  // requests up to each doorbell of the ring in flight
+    std::deque<uint64_t> reported;  // requests up to each doorbell of the ring in flight
     std::deque<uint64_t> ends;  // requests up to the last of each descriptor in the ring
     std::deque<uint64_t> record_ends;  // the same of those whose records are to come
     std::deque<uint64_t> owed_ends;    // and of those whose requests are to be written
@@ -120,7 +120,7 @@ public:
     // Actions of the threads before a cycle.
     void step() {
         for (Queue& queue : queues)
-            if (queue.flow && !queue.flow->misbehaves) look(queue);
+            if (queue.flow && !queue.flow->misbehaves) check(queue);
         // One store per cycle enters the doorbell port; the flows take turns, and in each the queues.
         if (engine_.stores_waiting() > 1) return;
         for (size_t tried = 0; tried < flows_.size(); ++tried) {
@@ -153,9 +153,9 @@ public:
             const uint64_t outside = count_differing(queue.destination_base, queue.slots * queue.stride);
             complain_bytes(queue, queue.ended, outside, "written outside of every request");
         }
-        if (engine_.memory.strays())
+        if (engine_.memory.illegal_accesses())
             complain("The engine used addresses outside of all memory, " +
-                     std::to_string(engine_.memory.strays()) + " times.");
+                     std::to_string(engine_.memory.illegal_accesses()) + " times.");
     }
 
     void posted(uint64_t cycle, uint32_t number) override {
@@ -166,8 +166,8 @@ public:
         }
         uint64_t upto = queue.posted + 1;
         if (queue.flow->ring) {
-            upto = queue.told.front();
-            queue.told.pop_front();
+            upto = queue.reported.front();
+            queue.reported.pop_front();
         }
         while (queue.posted < upto) queue.request(queue.posted++).posted = cycle;
     }
@@ -208,7 +208,7 @@ public:
     }
 
     void written(uint64_t cycle, const WriteBurst& burst) override {
-        if (burst.id >> (kIdBits - 1)) return told(burst);
+        if (burst.id >> (kIdBits - 1)) return reported(burst);
         Queue* queue = owner(burst.address);
         if (!queue) return complain("A write went to no arena.");
         queue->bytes += measuring * burst.bytes_enabled;
@@ -221,8 +221,8 @@ public:
         if (request.moved == request.size) request.done = cycle;
         while (queue->done < queue->posted && queue->request(queue->done).done) {
             ++queue->done;
-            queue->sc.untold.push_back(cycle);
-            queue->rc.untold.push_back(cycle);
+            queue->sc.unreported.push_back(cycle);
+            queue->rc.unreported.push_back(cycle);
             if (!queue->owed_ends.empty() && queue->owed_ends.front() == queue->done) {
                 queue->owed_ends.pop_front();
                 queue->owed_records.push_back(cycle);
@@ -232,16 +232,16 @@ public:
 
 private:
     // A completion word is in memory: the wait of the oldest request that it reports.
-    void told(const WriteBurst& burst) {
+    void reported(const WriteBurst& burst) {
         const uint64_t number = (burst.address - kWords) / 8;
         if (number / 2 >= queues.size()) return;
         Word& word = number % 2 ? queues[number / 2].rc : queues[number / 2].sc;
         uint64_t value;
         std::memcpy(&value, &burst.data[burst.address % kBytes], 8);
-        const size_t told = dmace_count(value) - word.count;
-        if (told && told <= word.untold.size()) {
-            if (measuring) word_delays.push_back(word.issued.front() - word.untold.front());
-            word.untold.erase(word.untold.begin(), word.untold.begin() + static_cast<std::ptrdiff_t>(told));
+        const size_t reported = dmace_count(value) - word.count;
+        if (reported && reported <= word.unreported.size()) {
+            if (measuring) word_delays.push_back(word.issued.front() - word.unreported.front());
+            word.unreported.erase(word.unreported.begin(), word.unreported.begin() + static_cast<std::ptrdiff_t>(reported));
         }
         word.count = dmace_count(value);
         word.issued.pop_front();
@@ -260,13 +260,13 @@ private:
 
     void prepare(Queue& queue, const Flow& flow) {
         queue.flow = &flow;
-        const uint64_t room = uint64_t{flow.size} + std::max(flow.random_shift, kBytes) + kBytes;
+        const uint64_t extent = uint64_t{flow.size} + std::max(flow.random_shift, kBytes) + kBytes;
         // Aligned requests of up to a page lie in one page.
         if (flow.size >= 4096 || flow.across) {
-            queue.stride = (room + (flow.across ? 4096 : 0) + 4095) / 4096 * 4096;
+            queue.stride = (extent + (flow.across ? 4096 : 0) + 4095) / 4096 * 4096;
         } else {
             queue.stride = 2 * kBytes;
-            while (queue.stride < room) queue.stride *= 2;
+            while (queue.stride < extent) queue.stride *= 2;
         }
         queue.slots = flow.depth + 1;
         if (flow.requests) queue.slots = std::min(queue.slots, flow.requests + 1);
@@ -366,12 +366,12 @@ private:
             words -= count;
         }
         dmace_ring_tell(&queue.gpu, &queue.ring, slot);
-        queue.told.push_back(queue.made);
+        queue.reported.push_back(queue.made);
         engine_.merge(queue.number, slot, 1);
     }
 
     // Records come in order, each when its requests are written.
-    void look_at_records(Queue& queue) {
+    void poll_records(Queue& queue) {
         uint64_t record;
         while (dmace_ring_record(&queue.ring, &record)) {
             const auto field = [&](unsigned shift, uint64_t mask) { return record >> shift & mask; };
@@ -420,7 +420,7 @@ private:
     }
 
     // A thread loads the queue's SC word, and if it has advanced, checks the data.
-    void look(Queue& queue) {
+    void check(Queue& queue) {
         const uint32_t next = static_cast<uint32_t>(queue.ended + 1);
         const uint64_t sc = dmace_try_sc(&queue.gpu, next, 1), rc = dmace_try_rc(&queue.gpu, next, 1);
         judge(queue, sc, queue.sc_count, "SC");
@@ -429,7 +429,7 @@ private:
                dmace_reached(sc, static_cast<uint32_t>(queue.ended + 1)))
             end(queue);
         while (!queue.ends.empty() && queue.ends.front() <= queue.ended) queue.ends.pop_front();
-        if (queue.flow->records) look_at_records(queue);
+        if (queue.flow->records) poll_records(queue);
     }
 
     void judge(Queue& queue, uint64_t word, uint32_t& known, const char* name) {

@@ -137,8 +137,8 @@ public:
         pair(cycle);
     }
 
-    template <class Tell>
-    void answer_taken(Tell) {
+    template <class Report>
+    void response_taken(Report) {
         out.bvalid = false;
         ++answers;
         writes_[out.bid].pop_front();

@@ -50,10 +50,10 @@ class ArkThread:
         """Wait until a segment has been received."""
         await self._take(self.rc + ARK_FLAG_BYTES * dst)
 
-    async def _wait(self, address: int, patience: int = 20_000) -> None:
+    async def _wait(self, address: int, timeout: int = 20_000) -> None:
         start = self.bench.cycle
         while not int.from_bytes(self.bench.memory.read(address, ARK_FLAG_BYTES), "little"):
-            assert self.bench.cycle - start < patience, f"the flag at {address:#x} was not set"
+            assert self.bench.cycle - start < timeout, f"the flag at {address:#x} was not set"
             await self.bench.wait(4)
 
     async def _take(self, address: int) -> None:
@@ -81,7 +81,7 @@ class FlagWatch:
         """Look at an array from now on."""
         self._arrays.add(address)
 
-    def forget(self, queue: int) -> None:
+    def discard(self, queue: int) -> None:
         """Start anew after RESET: call this before the model knows of it."""
         self._stale[queue] = self._expected(queue)
         self._seen[queue] = 0

@@ -27,7 +27,7 @@ from sim.progress import report
 
 __all__ = ["Comparison"]
 
-PATIENCE = 20_000
+TIMEOUT = 20_000
 
 
 class Stopped(Exception):
@@ -50,7 +50,7 @@ class Comparison(Sections):
         self.requests, self.make = requests, RequestMaker(bench)
         # The watchdog is on in half of the runs; only what is provoked may time out.
         self.watchdog = self.rng.choice((0, WATCHDOG))
-        self._told = 0.0
+        self._reported = 0.0
 
     async def run(self) -> None:
         """Everything. Differences are in the testbench's ``mismatches``."""
@@ -64,13 +64,13 @@ class Comparison(Sections):
             self.bench.trace(f"ablation {self.ablation}")
             await self.bench.driver.set_ablation(**self.ablation)
             sections = self.sections
-            owed = self.rng.sample(sections, len(sections))
+            remaining = self.rng.sample(sections, len(sections))
             per_round = max(20, min(400, self.requests // 6))
-            while self.bench.posted < self.requests or owed:
+            while self.bench.posted < self.requests or remaining:
                 await self._round(min(per_round, max(20, self.requests - self.bench.posted)))
                 # Each once, and then any of them again.
-                if owed or self.rng.random() < 0.5:
-                    await self._section(owed.pop() if owed else self.rng.choice(sections))
+                if remaining or self.rng.random() < 0.5:
+                    await self._section(remaining.pop() if remaining else self.rng.choice(sections))
             await self.bench.finish()
             provoked = {entry.status for entry in self.model.log}
             for status in Status:
@@ -83,10 +83,10 @@ class Comparison(Sections):
         if self.bench.mismatches:
             raise Stopped
 
-    def tell(self, note: str = "") -> None:
+    def notify(self, note: str = "") -> None:
         """Report progress, a few times a second."""
-        if time.monotonic() - self._told > 0.2:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported > 0.2:
+            self._reported = time.monotonic()
             report(done=min(self.bench.posted, self.requests), total=self.requests, cycles=self.bench.cycle,
                    note=note, mismatches=len(self.bench.mismatches))
 
@@ -126,13 +126,13 @@ class Comparison(Sections):
                     await self._nap(queue)
                 ring = self.rings.get(queue)
                 descriptors = [] if ring is None else ring.describe(group)
-                while not self._has_room(queue, len(group) if ring is None else len(descriptors)):
+                while not self._has_free_entries(queue, len(group) if ring is None else len(descriptors)):
                     await self._progress(queue)
                 if ring is None:
                     await self._store(queue, group)
                 else:
                     await ring.post(descriptors, verifiable=all(item.verifiable for item in group))
-                self.tell()
+                self.notify()
                 self._check()
             await self._drain(queue)
         except Stopped:
@@ -151,10 +151,10 @@ class Comparison(Sections):
                 if reset:
                     await bench.wait(self.rng.randint(0, 200))
                     await bench.command(queue, Command.RESET)
-                    await self._rest(queue)
+                    await self._settle(queue)
                     await bench.command(queue, Command.START)
                 await self._drain(queue)
-                self.tell()
+                self.notify()
         except Stopped:
             pass
 
@@ -192,10 +192,10 @@ class Comparison(Sections):
         """Requests of a queue that have ended, as far as the GPU knows."""
         return max(self.bench.poller.count(queue), self.bench.known[queue])
 
-    def _has_room(self, queue: int, number: int) -> bool:
+    def _has_free_entries(self, queue: int, number: int) -> bool:
         """Whether this number of words, or descriptors, can be posted now."""
         if queue in self.rings:
-            return self.rings[queue].has_room(number, self._ended(queue))
+            return self.rings[queue].has_free_entries(number, self._ended(queue))
         return self.model.queues[queue].posted - self._ended(queue) + number <= self.config.queue_depth
 
     async def _progress(self, queue: int) -> None:
@@ -211,19 +211,19 @@ class Comparison(Sections):
             await bench.until(changed, 100)
             if not changed.is_set():
                 await bench.state(queue)
-            if bench.cycle - start > PATIENCE:
+            if bench.cycle - start > TIMEOUT:
                 await bench.settle(queue)
                 if not bench.mismatches:
                     start = bench.cycle
 
     async def _resolve(self, queue: int) -> None:
         """Wait for what a queue comes to, and clear it if that is an error."""
-        await self._rest(queue)
+        await self._settle(queue)
         if self.model.queues[queue].held is not None:
             if self.rng.random() < 0.01:
                 # The watchdog ignores requests held by an error.
                 await self.bench.wait(3 * WATCHDOG)
-                await self._rest(queue)
+                await self._settle(queue)
             await self.bench.command(queue, Command.CLEAR)
 
     async def _drain(self, queue: int) -> None:
@@ -240,15 +240,15 @@ class Comparison(Sections):
         await bench.command(queue, Command.PAUSE)
         await bench.wait(self.rng.randint(0, 100))
         while (state := await bench.state(queue)).in_flight and not state.held:
-            if bench.cycle - start > PATIENCE:
+            if bench.cycle - start > TIMEOUT:
                 bench.mismatch(f"paused queue {queue} still has {state.in_flight} segments in flight.")
                 raise Stopped
             await bench.wait(32)
         await bench.command(queue, Command.START)
 
-    async def _rest(self, queue: int) -> None:
+    async def _settle(self, queue: int) -> None:
         """Wait until a queue shows what the model does."""
-        await self.bench.settle(queue, patience=PATIENCE)
+        await self.bench.settle(queue, timeout=TIMEOUT)
         self._check()
 
     async def _section(self, section: Section) -> None:
@@ -259,7 +259,7 @@ class Comparison(Sections):
                    and (q.sc is not None or q.rc is not None)]
         if section in (self._ring_range, self._ring_fetch, self._ring_reset):
             fitting = list(self.rings)
-        self.tell(section.__name__.strip("_").replace("_", " "))
+        self.notify(section.__name__.strip("_").replace("_", " "))
         if not fitting:
             fitting = [queue for queue, q in enumerate(self.model.queues) if q.ring is None and q.ark is None]
         await section(self.rng.choice(fitting))

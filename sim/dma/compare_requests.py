@@ -26,7 +26,7 @@ PAGES = (Status.SRC_PAGE, Status.DST_PAGE)
 MEMORY = (Status.READ_SLVERR, Status.READ_DECERR, Status.WRITE_SLVERR, Status.WRITE_DECERR)
 
 
-Place = Callable[[int, int], int]
+Address = Callable[[int, int], int]
 """Offset in a source region that is at most some limit."""
 
 
@@ -82,7 +82,7 @@ class RequestMaker(MemoryLayout):
             return rng.randint(1, 1500)
         return rng.choice((65535, 65536, 65537, 40_000))
 
-    def _place(self, limit: int) -> int:
+    def _offset(self, limit: int) -> int:
         """An offset below ``limit``, often aligned or next to a page's border."""
         rng, kind = self.rng, self.rng.random()
         offset = rng.randint(0, limit)
@@ -105,27 +105,27 @@ class RequestMaker(MemoryLayout):
         return flags
 
     def _try(self, queue: int, length: int, accept: Callable[[Status, NativeWord], bool],
-             place: Place | None = None) -> NativeWord | None:
+             place: Address | None = None) -> NativeWord | None:
         """A copy whose destination is new in this round and whose prediction is accepted, or None."""
         rng, home = self.rng, self.homes[queue]
         for attempt in range(40):
             source, destination = rng.choice(home.sources(self.parity)), rng.choice(home.destinations(self.parity))
             begin = self.begins[source]
-            source_room = self.model.regions[source].length - length
+            source_available = self.model.regions[source].length - length
             start = self.used.get(destination, 0)
-            room = min(source_room - begin, REGION_BYTES + PAGE_BYTES)
-            start += rng.choice((0, 0, 1, rng.randint(0, 70), rng.randint(0, 70), self._place(PAGE_BYTES)))
+            available = min(source_available - begin, REGION_BYTES + PAGE_BYTES)
+            start += rng.choice((0, 0, 1, rng.randint(0, 70), rng.randint(0, 70), self._offset(PAGE_BYTES)))
             if attempt > 20:
                 # The place may be on a faulty page.
                 start += rng.choice((1, 2)) * PAGE_BYTES
-            if source_room < 0 or start + length > self.model.regions[destination].length:
+            if source_available < 0 or start + length > self.model.regions[destination].length:
                 continue
             if length == SIGNAL_BYTES and place is None:
                 start = -(-start // SIGNAL_BYTES) * SIGNAL_BYTES
                 word = NativeWord.signal(dst=(destination, start), value=rng.getrandbits(44), flags=self._flags(queue))
             else:
                 word = NativeWord.copy(
-                    src=(source, place(source, source_room) if place else begin + self._place(room)),
+                    src=(source, place(source, source_available) if place else begin + self._offset(available)),
                     dst=(destination, start), length=length, flags=self._flags(queue))
             if accept(self.model.predict(queue, word), word):
                 self.used[destination] = start + length
@@ -168,7 +168,7 @@ class RequestMaker(MemoryLayout):
 
         for _ in range(60):
             length = self.length()
-            place: Place | None = None
+            place: Address | None = None
             if kind == "write":
                 number = rng.choice(home.destinations(self.parity))
                 pages = [page for page in faulty_pages(number) if page >= self.used.get(number, 0)]

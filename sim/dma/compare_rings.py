@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hw.common.sizes import PAGE_BYTES
-from hw.dma_engine.descriptors import LIST_WORDS, RECORD_BYTES, Descriptor, DescriptorFlag, DescriptorKind, RingPlace
+from hw.dma_engine.descriptors import LIST_WORDS, RECORD_BYTES, Descriptor, DescriptorFlag, DescriptorKind, RingLocation
 from hw.dma_engine.words import NativeWord
 from sim.dma.rings import DescriptorRing
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["RingPoster", "place_ring"]
 
 
-def place_ring(bench: "DmaTestbench", page: Callable[[int], int]) -> RingPlace:
-    """A :class:`RingPlace` of random size; ``page`` finds pages for a number of bytes."""
+def place_ring(bench: "DmaTestbench", page: Callable[[int], int]) -> RingLocation:
+    """A :class:`RingLocation` of random size; ``page`` finds pages for a number of bytes."""
     size = bench.rng.randint(3, 6)
-    place = RingPlace(base=page(PAGE_BYTES), size=size, records=page(PAGE_BYTES) if bench.rng.random() < 0.8 else None)
-    if place.records is not None:
-        bench.fill(place.records, bytes(RECORD_BYTES * place.entries))
-    return place
+    location = RingLocation(base=page(PAGE_BYTES), size=size,
+                            records=page(PAGE_BYTES) if bench.rng.random() < 0.8 else None)
+    if location.records is not None:
+        bench.fill(location.records, bytes(RECORD_BYTES * location.entries))
+    return location
 
 
 class RingPoster:
@@ -39,8 +40,8 @@ class RingPoster:
         self.bench, self.queue, self.rng = bench, queue, bench.rng
         driver = bench.model.queues[queue].ring
         assert driver is not None
-        self.place = driver.place
-        self.ring = DescriptorRing(bench, queue, self.place)
+        self.location = driver.location
+        self.ring = DescriptorRing(bench, queue, self.location)
 
     def describe(self, items: "Iterable[Item]") -> list[bytes]:
         """Descriptors, 64 bytes each, of what would go out in one burst of words."""
@@ -65,7 +66,7 @@ class RingPoster:
     def _flags(self) -> DescriptorFlag:
         q, rng, flags = self.bench.model.queues[self.queue], self.rng, DescriptorFlag(0)
         for flag, there, often in ((DescriptorFlag.SC, q.sc, 0.3), (DescriptorFlag.RC, q.rc, 0.3),
-                                   (DescriptorFlag.RECORD, self.place.records, 0.6),
+                                   (DescriptorFlag.RECORD, self.location.records, 0.6),
                                    (DescriptorFlag.FENCE, True, 0.1), (DescriptorFlag.IRQ, True, 0.1)):
             if there is not None and rng.random() < often:
                 flags |= flag
@@ -87,22 +88,22 @@ class RingPoster:
         header[0:4] = self.rng.choice((b"\x00\x00", b"\x03\x10", b"\x01\x00", b"\x02\x10", b"\x01\x52")) + b"\x34\x12"
         return bytes(header)
 
-    def has_room(self, number: int, ended: int) -> bool:
+    def has_free_entries(self, number: int, ended: int) -> bool:
         return self.ring.free(ended) >= number
 
     async def post(self, descriptors: Sequence[bytes], *, verifiable: bool = True) -> None:
         """Put descriptors into the ring and ring one or several doorbells, some of them delayed."""
         rng, bench = self.rng, self.bench
-        told = self.ring.tail
+        reported = self.ring.tail
         self.ring.write(*descriptors)
         options = {"size": rng.choice((2, 3)), "offset": 8 * rng.randrange(256)}
-        if rng.random() < 0.3 and self.ring.tail - told > 1:
+        if rng.random() < 0.3 and self.ring.tail - reported > 1:
             # An intermediate tail, and later the same again.
-            middle = rng.randrange(told + 1, self.ring.tail)
+            middle = rng.randrange(reported + 1, self.ring.tail)
             await bench.ring(self.queue, middle, verifiable=verifiable, **options)
-            await self.ring.tell(verifiable=verifiable, **options)
-            await bench.ring(self.queue, rng.choice((told, middle)), verifiable=verifiable, **options)
+            await self.ring.notify(verifiable=verifiable, **options)
+            await bench.ring(self.queue, rng.choice((reported, middle)), verifiable=verifiable, **options)
         else:
-            await self.ring.tell(verifiable=verifiable, **options)
+            await self.ring.notify(verifiable=verifiable, **options)
             if rng.random() < 0.2:
                 await bench.ring(self.queue, self.ring.tail, verifiable=verifiable, **options)

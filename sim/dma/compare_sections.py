@@ -38,7 +38,7 @@ class Sections:
     watchdog: int
 
     if TYPE_CHECKING:
-        async def _rest(self, queue: int) -> None: ...
+        async def _settle(self, queue: int) -> None: ...
 
         async def _resolve(self, queue: int) -> None: ...
 
@@ -78,8 +78,8 @@ class Sections:
         if queue in self.rings:
             ring, bench = self.rings[queue].ring, self.bench
             ring.restart()
-            if ring.place.records is not None:
-                bench.fill(ring.place.records, bytes(RECORD_BYTES * ring.place.entries))
+            if ring.location.records is not None:
+                bench.fill(ring.location.records, bytes(RECORD_BYTES * ring.location.entries))
         await self.bench.command(queue, Command.START)
 
     async def _overflow(self, queue: int) -> None:
@@ -87,27 +87,27 @@ class Sections:
         await bench.command(queue, Command.PAUSE)
         await self._some(queue, self.config.queue_depth + 1, 40)
         await self._some(queue, 3, 40)
-        await self._rest(queue)
+        await self._settle(queue)
         await bench.wait_log()
         await bench.command(queue, Command.START)
-        await self._rest(queue)
+        await self._settle(queue)
         await self._some(queue, 1, 40)
-        await self._rest(queue)
+        await self._settle(queue)
         await bench.command(queue, Command.CLEAR)
         await self._some(queue, 3, 40)
-        await self._rest(queue)
+        await self._settle(queue)
 
     async def _disabled(self, queue: int) -> None:
         bench = self.bench
         await bench.command(queue, Command.RESET)
-        await self._rest(queue)
+        await self._settle(queue)
         await self._some(queue, 2, 40)
-        await self._rest(queue)
+        await self._settle(queue)
         await bench.wait_log()
         await bench.command(queue, Command.CLEAR)
         await self._start_anew(queue)
         await self._some(queue, 2, 40)
-        await self._rest(queue)
+        await self._settle(queue)
 
     async def _reset(self, queue: int) -> None:
         bench = self.bench
@@ -119,11 +119,11 @@ class Sections:
             await self._resolve(other)
         await bench.wait(self.rng.randint(0, 200))
         await bench.command(queue, Command.RESET)
-        await self._rest(queue)
+        await self._settle(queue)
         await bench.command(queue, Command.START)
         await self._some(queue, 3, 700)
-        await self._rest(queue)
-        await self._rest(other)
+        await self._settle(queue)
+        await self._settle(other)
 
     async def _completion_error(self, queue: int) -> None:
         bench, q = self.bench, self.model.queues[queue]
@@ -131,11 +131,11 @@ class Sections:
         address = getattr(q, kind)
         bench.fail_page(address, write=self.rng.choice(("SLVERR", "DECERR")))
         await self._post(queue, self._good(queue, 99)._replace(flags=int(flag)))
-        await self._rest(queue)
+        await self._settle(queue)
         await bench.wait_log()
-        bench.mend_page(getattr(q, kind))
+        bench.repair_page(getattr(q, kind))
         await self._post(queue, self._good(queue, 99)._replace(flags=int(flag)))
-        await self._rest(queue)
+        await self._settle(queue)
 
     async def _moderation(self, queue: int) -> None:
         bench, rng = self.bench, self.rng
@@ -146,7 +146,7 @@ class Sections:
         for _ in range(rng.randint(1, 6)):
             word = self._good(queue, 40)
             await bench.post(queue, word._replace(flags=word.flags | int(RequestFlag.IRQ)))
-        await self._rest(queue)
+        await self._settle(queue)
         await bench.wait(moderation["cycles"])
         await bench.check_interrupt()
         bench.model.moderate_interrupts()
@@ -155,50 +155,51 @@ class Sections:
 
     async def _ring_range(self, queue: int) -> None:
         bench, ring = self.bench, self.rings[queue].ring
-        away = self.rng.choice((ring.place.entries + 1, -ring.place.entries - 3, self.rng.randrange(1 << 20, 1 << 31)))
+        away = self.rng.choice((ring.location.entries + 1, -ring.location.entries - 3,
+                                self.rng.randrange(1 << 20, 1 << 31)))
         await self._some(queue, 2, 700)
-        await self._rest(queue)
+        await self._settle(queue)
         await bench.ring(queue, ring.tail + away)
         await bench.ring(queue, ring.tail)
-        await self._rest(queue)
+        await self._settle(queue)
         await bench.wait_log()
         await bench.command(queue, Command.CLEAR)
         await self._some(queue, 2, 40)
-        await self._rest(queue)
+        await self._settle(queue)
 
     async def _ring_fetch(self, queue: int) -> None:
         """Descriptors that cannot be read, some in flight together with good ones."""
         bench, ring = self.bench, self.rings[queue].ring
         await self._some(queue, 2, 700)
-        await self._rest(queue)
-        bench.fail_page(ring.place.base, read=self.rng.choice(("SLVERR", "DECERR")))
+        await self._settle(queue)
+        bench.fail_page(ring.location.base, read=self.rng.choice(("SLVERR", "DECERR")))
         for _ in range(self.rng.randint(1, 3)):
             ring.write(Descriptor.copies(self._good(queue, 40)))
-        await ring.tell()
+        await ring.notify()
         await self._drain(queue)
         await bench.wait_log()
-        bench.mend_page(ring.place.base)
+        bench.repair_page(ring.location.base)
         await self._some(queue, 2, 40)
-        await self._rest(queue)
+        await self._settle(queue)
 
     async def _ring_reset(self, queue: int) -> None:
         """RESET while descriptors are fetched, expanded, moved."""
         bench, ring = self.bench, self.rings[queue].ring
         other = self._other(queue)
         self.model.freeze(queue)
-        for _ in range(self.rng.randint(1, ring.place.entries)):
+        for _ in range(self.rng.randint(1, ring.location.entries)):
             words = [self.make.good(queue, self.rng.choice((40, 40, 3000))) for _ in range(self.rng.randint(1, 3))]
             if None not in words:
                 ring.write(Descriptor.copies(*filter(None, words)))
-        await ring.tell()
+        await ring.notify()
         await self._some(other, 1, 700)
         await bench.wait(self.rng.randint(0, 200))
         await bench.command(queue, Command.RESET)
-        await self._rest(queue)
+        await self._settle(queue)
         await self._start_anew(queue)
         await self._some(queue, 3, 700)
-        await self._rest(queue)
-        await self._rest(other)
+        await self._settle(queue)
+        await self._settle(other)
 
     async def _time_out(self, queue: int) -> None:
         bench, model = self.bench, self.model
@@ -219,8 +220,8 @@ class Sections:
         await self._some(queue, 2, 40)
         model.time_out(queue)
         await self._some(other, 3, 600)
-        await self._rest(queue)
-        await self._rest(other)
+        await self._settle(queue)
+        await self._settle(other)
         await bench.wait_log()
         # Or it would find the queue waiting again.
         await bench.driver.set_watchdog(0)
@@ -229,14 +230,14 @@ class Sections:
             for page in pages:
                 bench.release(page)
             await bench.wait(500)
-            await self._rest(queue)
+            await self._settle(queue)
             await bench.command(queue, Command.CLEAR)
         else:
             await bench.command(queue, Command.CLEAR)
             await bench.wait(500)
-            await self._rest(queue)
+            await self._settle(queue)
             for page in pages:
                 bench.release(page)
-        await self._rest(queue)
+        await self._settle(queue)
         await self.make.limit_targets()
         await bench.driver.set_watchdog(self.watchdog)

@@ -62,12 +62,12 @@ class Observer:
         #: Queue -> entries popped from the engine's log.
         self._popped: Counter[int] = Counter()
         #: Queue -> entries of the model's log that the engine's has come past.
-        self._told: Counter[int] = Counter()
+        self._reported: Counter[int] = Counter()
         #: Queue -> the same, when the log had reported everything.
         self._quiet: Counter[int] = Counter()
         self._lost = 0
         #: (queue, kind) -> index in the queue's history.
-        self._places: defaultdict[tuple[int, str], int] = defaultdict(int)
+        self._positions: defaultdict[tuple[int, str], int] = defaultdict(int)
         #: Queue -> words that were legal before its RESET.
         self._earlier: defaultdict[int, set[int]] = defaultdict(set)
         #: Queue -> ended requests whose bytes have been checked.
@@ -92,7 +92,7 @@ class Observer:
                 self.on_word(queue, kind, word)
         self.flags.take(writes)
 
-    def _asked(self, kind: str, identifier: int, address: int, attributes: tuple[int, ...]) -> None:
+    def _issued(self, kind: str, identifier: int, address: int, attributes: tuple[int, ...]) -> None:
         """A burst must address a region and have its attributes."""
         word = identifier >> (self.config.axi_id_width - 1)
         expected = {(0, 0, 0)} if word else self.model.attributes(kind, address)
@@ -111,10 +111,10 @@ class Observer:
         """A completion word is one that the model has shown too, no older than the one before, and true."""
         self.trace(f"{kind.upper()} of queue {queue} becomes {show_word(word)}")
         history = self.model.queues[queue].history
-        place = self._places[queue, kind]
+        place = self._positions[queue, kind]
         for index in range(place, len(history)):
             if history[index] == word:
-                self._places[queue, kind] = index
+                self._positions[queue, kind] = index
                 break
         else:
             stale = self._earlier[queue] if place == 0 else set()
@@ -160,12 +160,12 @@ class Observer:
         self.trace(f"error log: {show_record(record)}")
         entries = [entry for entry in self.model.log if entry.queue == record.queue]
         self._popped[record.queue] += 1
-        start, quiet = self._told[record.queue], self._quiet[record.queue]
+        start, quiet = self._reported[record.queue], self._quiet[record.queue]
         # A queue's first failure has a log entry; some of the later ones are only counted.
         end = start + 1 if start == quiet else len(entries)
         for index in range(start, min(end, len(entries))):
             if (entries[index].status, entries[index].count) == (record.status, record.count):
-                self._told[record.queue] = index + 1
+                self._reported[record.queue] = index + 1
                 return
         if start >= len(entries):
             self.mismatch(f"the error log has {show_record(record)}, and the model no such entry.")
@@ -204,10 +204,10 @@ class Observer:
         return max(self._moved[other] for other in range(self.config.queues)
                    if self._classes[other] >= self._classes[queue])
 
-    async def settle(self, queue: int, *, patience: int = 20_000) -> bool:
+    async def settle(self, queue: int, *, timeout: int = 20_000) -> bool:
         """Wait until a queue shows what the model does, and its words stand in memory.
 
-        ``patience`` is the number of cycles without any change after which the wait ends with a mismatch. Changes
+        ``timeout`` is the number of cycles without any change after which the wait ends with a mismatch. Changes
         of other queues count unless their class is lower: while those have something to do, this one may have to wait.
         Returns whether it got there.
         """
@@ -222,7 +222,7 @@ class Observer:
                 if self.difference(queue, state) is None and not moving and not self._words_missing(queue):
                     self.check_moved(queue, q.count, f"queue {queue} came to rest")
                     return True
-                if self.cycle - max(start, self._last_move(queue)) > patience:
+                if self.cycle - max(start, self._last_move(queue)) > timeout:
                     what = self.difference(queue, state) or self._words_missing(queue) or "still in flight"
                     self.mismatch(f"queue {queue} stands still: {what} (in flight {state.in_flight}, waiting "
                                   f"{state.waiting}, running {state.running}).")
@@ -247,11 +247,11 @@ class Observer:
                 return f"{kind.upper()} in memory is {found:#018x} instead of {word.pack():#018x}"
         return self.flags.missing(queue)
 
-    async def wait_log(self, *, patience: int = 5_000) -> None:
+    async def wait_log(self, *, timeout: int = 5_000) -> None:
         """Wait until the hardware's log has every failure of the model's log, or counted it as lost."""
         start = self.cycle
         while self.popped + self._lost < len(self.model.log):
-            if self.cycle - start > patience:
+            if self.cycle - start > timeout:
                 self.mismatch(f"the error log has reported {self.popped} failures and lost {self._lost} of "
                               f"{len(self.model.log)}.")
                 return
@@ -262,9 +262,9 @@ class Observer:
                           f"{len(self.model.log)}.")
         # The log has an entry for a failure of each queue again.
         for queue, failures in Counter(entry.queue for entry in self.model.log).items():
-            if self._told[queue] == self._quiet[queue] < failures:
+            if self._reported[queue] == self._quiet[queue] < failures:
                 self.mismatch(f"queue {queue} failed, and the error log does not report it.")
-            self._told[queue] = self._quiet[queue] = failures
+            self._reported[queue] = self._quiet[queue] = failures
 
     def check_memory(self) -> None:
         """Compare every byte that either side has ever written."""

@@ -19,7 +19,7 @@ from hw.common.sizes import PAGE_BYTES
 from hw.common.words import CompletionWord
 from hw.dma_engine.config import PRESETS
 from hw.dma_engine.words import Command, NativeWord
-from sim.dma.lives import Lives
+from sim.dma.lifecycles import Lifecycles
 from sim.dma.testbench import DmaTestbench
 from sim.dma.timeline import draw
 from sim.dma.trace import Recorder
@@ -30,7 +30,7 @@ __all__ = ["Message", "Mover"]
 GUARD = 0xA5
 GUARD_BYTES = 96
 PAIRS = 4
-PATIENCE = 50_000
+TIMEOUT = 50_000
 
 
 class Message(NamedTuple):
@@ -68,7 +68,7 @@ class Mover:
         self.latencies: list[int] = []
         # Queue -> requests whose RC has been seen.
         self._seen: dict[int, int] = {}
-        self._told = 0.0
+        self._reported = 0.0
         self._moved = 0
         self.cycles = 0
 
@@ -137,8 +137,8 @@ class Mover:
         mine = self.messages[queue::self.queues]
         posted, progress = 0, bench.cycle
         while min(poller.seen(queue, kind).count for kind in ("sc", "rc")) < len(mine):
-            room = bench.config.queue_depth - (posted - poller.seen(queue, "rc").count)
-            if posted < len(mine) and room > 0:
+            available = bench.config.queue_depth - (posted - poller.seen(queue, "rc").count)
+            if posted < len(mine) and available > 0:
                 message = mine[posted]
                 self.posted_at[queue, posted] = bench.cycle
                 posted += 1
@@ -151,7 +151,7 @@ class Mover:
             await bench.until(changed, 1000)
             if changed.is_set():
                 progress = bench.cycle
-            if poller.seen(queue, "rc").failed or bench.cycle - progress > PATIENCE:
+            if poller.seen(queue, "rc").failed or bench.cycle - progress > TIMEOUT:
                 state = await bench.state(queue)
                 bench.mismatch(f"queue {queue} makes no progress: {state}.")
                 return
@@ -166,8 +166,8 @@ class Mover:
             self._moved += self.messages[queue + number * self.queues].length
         self._seen[queue] = max(before, word.count)
         self._end = self.bench.cycle
-        if time.monotonic() - self._told > 0.1:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported > 0.1:
+            self._reported = time.monotonic()
             report(done=self._moved, total=len(self.data), cycles=self.bench.cycle, note="")
 
     def _compare(self) -> None:
@@ -194,7 +194,7 @@ async def copy(dut: Any) -> None:
     if options["trace"] and recorder:
         recorder.write(options["trace"])
     if options["plot"] and recorder:
-        draw(Lives(recorder.events, bench.config.queue_bits), options["plot"])
+        draw(Lifecycles(recorder.events, bench.config.queue_bits), options["plot"])
     latencies = mover.latencies or [0]
     result = {
         "config": options["config"], "seed": options["seed"], "input": options["input"], "queues": mover.queues,

@@ -106,19 +106,19 @@ class Poller:
     """
 
     def __init__(self) -> None:
-        self._places: dict[int, tuple[int, str]] = {}
+        self._positions: dict[int, tuple[int, str]] = {}
         self._seen: dict[tuple[int, str], CompletionWord] = {}
         self._changed: dict[int, Event] = {}
 
     def watch(self, queue: int, kind: str, address: int | None) -> None:
         """Look at the word ("sc" or "rc") of a queue at an address from now on, not at all if it is None."""
-        for place, what in list(self._places.items()):
+        for place, what in list(self._positions.items()):
             if what == (queue, kind):
-                del self._places[place]
+                del self._positions[place]
         if address is not None:
-            self._places[address] = queue, kind
+            self._positions[address] = queue, kind
 
-    def forget(self, queue: int) -> None:
+    def discard(self, queue: int) -> None:
         """Start anew after RESET."""
         for kind in ("sc", "rc"):
             self._seen.pop((queue, kind), None)
@@ -128,7 +128,7 @@ class Poller:
         found = []
         for address, data in writes:
             # Completion words are aligned and written whole; a part of one is of length 0 to us.
-            if (what := self._places.get(address)) and len(data) >= 8:
+            if (what := self._positions.get(address)) and len(data) >= 8:
                 word = CompletionWord.unpack(int.from_bytes(data[:8], "little"))
                 self._seen[what] = word
                 found.append((*what, word))

@@ -12,7 +12,7 @@ from sim.cpp import Flow, Harness, Target
 
 __all__ = ["Soak", "runs"]
 
-_PLACES = 4096
+_SHIFTS = 4096
 """Sources and destinations begin anywhere in a page."""
 
 
@@ -38,7 +38,7 @@ def runs(config: DmaConfig, single: int, together: int) -> tuple[Soak, ...]:
     quick, slow = Target(read_latency=20, write_latency=20), Target(read_latency=100, write_latency=100)
     # Some queue's words are more than can wait; a thread posts as many as it knows to fit.
     depth, share = config.queue_depth, -(-together // config.queues)
-    anywhere = {"size_from": 1, "random_shift": _PLACES}
+    anywhere = {"size_from": 1, "random_shift": _SHIFTS}
     return (
         Soak("one at a time", Flow(size=1100, requests=single, **anywhere), quick, {}),
         Soak("back to back", Flow(size=9000, depth=depth, requests=together, **anywhere), slow, {}),

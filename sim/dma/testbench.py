@@ -28,7 +28,7 @@ from sim.memory import Memory, Stalls, now
 __all__ = ["DmaTestbench"]
 
 PERIOD_NS = 4
-WORDS_PATIENCE = 5_000
+WORDS_TIMEOUT = 5_000
 # cocotbext-axi uses deprecated parts of cocotb; the version of cocotb is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 _TRACE = bool(os.environ.get("DMACE_TRACE"))
@@ -76,7 +76,7 @@ class DmaTestbench(Observer):
         self.period = get_sim_steps(PERIOD_NS, "ns")
         self.model = DmaModel(config)
         self.memory = Memory(dut, period=self.period, latency=latency, stalls=stalls, seed=seed)
-        self.memory.written, self.memory.asked = self._written, self._asked
+        self.memory.written, self.memory.issued = self._written, self._issued
         stall_rng = random.Random(f"stalls {seed}")
         self.doorbells = Doorbells(dut, stalls=stalls, rng=stall_rng)
         self._lock = Lock()
@@ -152,15 +152,15 @@ class DmaTestbench(Observer):
             self._words_unknown |= q.ring is not None and bool(q.waiting)
             self._earlier[queue] = {word.pack() for word in q.history} | self._reachable(q)
             for kind in ("sc", "rc"):
-                self._places.pop((queue, kind), None)
+                self._positions.pop((queue, kind), None)
             self._verified.pop(queue, None)
-            self.poller.forget(queue)
-            self.flags.forget(queue)
+            self.poller.discard(queue)
+            self.flags.discard(queue)
             self.known.pop(queue, None)
             self._unverifiable = {entry for entry in self._unverifiable if entry[0] != queue}
         elif command is Command.START and self.model.queues[queue].count == 0:
             # A word in flight at the queue's RESET has been written since.
-            self.poller.forget(queue)
+            self.poller.discard(queue)
         self.model.command(queue, command)
         self.trace(f"{command.name} to queue {queue}; model: {self.model.state(queue)}")
         await self.driver.command(queue, command)
@@ -169,9 +169,9 @@ class DmaTestbench(Observer):
         self.model.fail_page(address, **responses)
         self.memory.fail_page(address, **responses)
 
-    def mend_page(self, address: int) -> None:
-        self.model.mend_page(address)
-        self.memory.mend_page(address)
+    def repair_page(self, address: int) -> None:
+        self.model.repair_page(address)
+        self.memory.repair_page(address)
 
     def withhold(self, address: int, *, begun: int = 0) -> None:
         self.model.withhold(address)
@@ -222,7 +222,7 @@ class DmaTestbench(Observer):
         await self.wait_log()
         # A completion word may be written once more with the value that it has.
         start = self.cycle
-        while not self.memory.idle() and self.cycle - start < WORDS_PATIENCE:
+        while not self.memory.idle() and self.cycle - start < WORDS_TIMEOUT:
             await self.wait(50)
         if not self.memory.idle():
             self.mismatch("the engine shows nothing in flight, but the memory has bursts to answer.")

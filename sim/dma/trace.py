@@ -19,7 +19,7 @@ from cocotb.triggers import RisingEdge
 
 from hw.dma_engine.instruments.events import EVENTS
 from hw.dma_engine.words import Status
-from sim.dma.lives import STALLS, Event, Lives, Span
+from sim.dma.lifecycles import STALLS, Event, Lifecycles, Span
 
 if TYPE_CHECKING:
     from sim.dma.testbench import DmaTestbench
@@ -62,7 +62,7 @@ class Recorder:
 
     def write(self, path: str | Path) -> None:
         """Write what happened so far as Chrome's trace events, in JSON."""
-        made = chrome(Lives(self.events, self.bench.config.queue_bits))
+        made = chrome(Lifecycles(self.events, self.bench.config.queue_bits))
         Path(path).write_text(json.dumps(made) + "\n", encoding="utf-8")
 
 
@@ -70,35 +70,35 @@ ENGINE, QUEUES = 1, 2
 """Processes of the trace: the engine's stages, and its queues."""
 
 
-def chrome(lives: Lives) -> dict[str, Any]:
+def chrome(lifecycles: Lifecycles) -> dict[str, Any]:
     """Trace events of Chrome: an object for JSON."""
     made = [_name(ENGINE, "stages"), _name(QUEUES, "queues")]
-    queues = {segment.queue for segment in lives.segments} | {span.what for span in lives.requests}
+    queues = {segment.queue for segment in lifecycles.segments} | {span.what for span in lifecycles.requests}
     made += [_name(QUEUES, f"queue {queue}", thread=queue + 1) for queue in sorted(queues)]
     made += [_name(ENGINE, kind.replace("_", " "), thread=number + 1) for number, kind in enumerate(STALLS)]
     timed = []
-    for segment in lives.segments:
+    for segment in lifecycles.segments:
         arguments = {"queue": segment.queue, "index": segment.index, "tag": segment.tag, "bytes": segment.bytes,
                      "status": _status(segment.status)}
-        for stage, begin, end in lives.stages(segment):
+        for stage, begin, end in lifecycles.stages(segment):
             timed += _slice(ENGINE, stage, f"segment {segment.number}", begin, end, arguments)
-        end = segment.at.get("retired", lives.last)
+        end = segment.at.get("retired", lifecycles.last)
         timed += _slice(QUEUES, f"queue {segment.queue} segments", f"segment {segment.number}",
                         segment.at["scheduled"], end, arguments)
-    for number, span in enumerate(lives.requests):
-        timed += _slice(QUEUES, f"queue {span.what} requests", f"request {number}", span.begin, _end(span, lives),
+    for number, span in enumerate(lifecycles.requests):
+        timed += _slice(QUEUES, f"queue {span.what} requests", f"request {number}", span.begin, _end(span, lifecycles),
                         {"ended": span.end is not None})
-    for number, span in enumerate(lives.words):
-        timed += _slice(ENGINE, "completion words", f"word {number}", span.begin, _end(span, lives),
-                        _writer(span.what, lives.queue_bits))
-    for event in lives.marks:
+    for number, span in enumerate(lifecycles.words):
+        timed += _slice(ENGINE, "completion words", f"word {number}", span.begin, _end(span, lifecycles),
+                        _writer(span.what, lifecycles.queue_bits))
+    for event in lifecycles.marks:
         name = _status(event.fields["status"]) if "status" in event.fields else "dropped"
         timed.append({"ph": "i", "s": "t", "pid": QUEUES, "tid": event.fields["queue"] + 1, "ts": event.cycle,
                       "name": name, "cat": event.kind})
     for number, kind in enumerate(STALLS):
         timed += [{"ph": "X", "pid": ENGINE, "tid": number + 1, "ts": begin, "dur": end + 1 - begin, "cat": "stall",
-                   "name": kind.replace("_", " ")} for begin, end in lives.stalls[kind]]
-    for cycle, flying, slots in lives.levels:
+                   "name": kind.replace("_", " ")} for begin, end in lifecycles.stalls[kind]]
+    for cycle, flying, slots in lifecycles.levels:
         timed += [_counter("segments in flight", cycle, flying), _counter("buffer beats reserved", cycle, slots)]
     return {"traceEvents": made + sorted(timed, key=lambda event: event["ts"]), "displayTimeUnit": "ms",
             "otherData": {"unit": "1 us is a clock cycle"}}
@@ -110,8 +110,8 @@ def _writer(number: int, queue_bits: int) -> dict[str, Any]:
     return {"queue": number >> 1 & ((1 << queue_bits) - 1), "kind": kind}
 
 
-def _end(span: Span, lives: Lives) -> int:
-    return lives.last if span.end is None else span.end
+def _end(span: Span, lifecycles: Lifecycles) -> int:
+    return lifecycles.last if span.end is None else span.end
 
 
 def _status(number: int) -> str:

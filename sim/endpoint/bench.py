@@ -14,7 +14,7 @@ from hw.ace.config import WIRE_HEADER_BYTES
 from hw.ace.numerics.formats import DType
 from hw.ace.words import Collective
 from hw.common.sizes import PAGE_BYTES
-from hw.dma_engine.descriptors import Descriptor, RingPlace
+from hw.dma_engine.descriptors import Descriptor, RingLocation
 from hw.dma_engine.words import NativeWord, RequestFlag
 from hw.endpoint.config import EndpointConfig, remote_address
 from sim.ace.endpoints import Link, Memory, Reason
@@ -65,7 +65,7 @@ def latency(config: EndpointConfig, size: int, *, link_latency: int = 100, link_
         cluster.write_memory(0, _SOURCE, data)
         cluster.write_memory(1, _TARGET, bytes(size))
         cluster.start_queue(0, 1, rc=remote_address(0, 1, _WORDS % 4096))
-        cluster.forget_watches()
+        cluster.clear_watches()
         watches = [cluster.watch(1, _TARGET + size - 8, 1), cluster.watch(1, _WORDS, 1)]
         sent = cluster.watch(0, cluster.word_address(1), 1)
         begin = cluster.cycle
@@ -79,10 +79,10 @@ def latency(config: EndpointConfig, size: int, *, link_latency: int = 100, link_
     packets = -(-size // config.ace.packet_bytes)
     rate = link_rate * config.beat_bytes
     data_bound = 2 * memory_latency + link_latency + (size + packets * WIRE_HEADER_BYTES) / rate
-    answered = data_bound + link_latency + WIRE_HEADER_BYTES / rate
+    completed = data_bound + link_latency + WIRE_HEADER_BYTES / rate
     word_bound = link_latency + (config.beat_bytes + WIRE_HEADER_BYTES) / rate + memory_latency
     return {"bytes": size, "data": there, "data_bound": round(data_bound), "rc": word,
-            "rc_bound": round(answered + word_bound), "sc": here, "sc_bound": round(answered + memory_latency)}
+            "rc_bound": round(completed + word_bound), "sc": here, "sc_bound": round(completed + memory_latency)}
 
 
 def throughput(config: EndpointConfig, size: int, *, total: int | None = None, link_latency: int = 100,
@@ -107,7 +107,7 @@ def throughput(config: EndpointConfig, size: int, *, total: int | None = None, l
                                         dst_stride=size, flags=RequestFlag.SC)
         cluster.write_memory(0, _RING, bytes(4096))
         cluster.write_memory(0, _RING, descriptor.to_bytes())
-        cluster.start_queue(0, 0, ring=RingPlace(base=_RING, size=3))
+        cluster.start_queue(0, 0, ring=RingLocation(base=_RING, size=3))
         begin = cluster.cycle
         cluster.do(_ring(cluster.whole_bus(0), 0))
         end, = cluster.wait_requests((0, 0, rows), limit=1_000_000 + 20 * rows * size)
@@ -148,15 +148,15 @@ def contention(config: EndpointConfig, weights: Sequence[int], *, cycles: int = 
         descriptor = Descriptor.copy_2d(src=(0, 0), dst=(1, 0), row_bytes=copy_bytes, rows=rows, src_stride=0,
                                         dst_stride=0)
         for queue in range(2):
-            place = _RING + 0x1000 * queue
-            cluster.write_memory(0, place, bytes(4096))
-            cluster.write_memory(0, place, descriptor.to_bytes())
-            cluster.start_queue(0, queue, ring=RingPlace(base=place, size=3))
+            address = _RING + 0x1000 * queue
+            cluster.write_memory(0, address, bytes(4096))
+            cluster.write_memory(0, address, descriptor.to_bytes())
+            cluster.start_queue(0, queue, ring=RingLocation(base=address, size=3))
         count = (cycles + 4000) * config.beat_bytes // 4
         pending = cluster.submit(Collective.ALL_REDUCE, [np.ones(count, np.uint32)], dtype=DType.INT32)
         bus = cluster.whole_bus(0)
         cluster.do(*(_ring(bus, queue) for queue in range(2)))
-        cluster.forget_watches()
+        cluster.clear_watches()
         cluster.run(1500)       # until both are at full use
         before, begin = cluster.do(endpoint.counters())[0], cluster.cycle
         cluster.run(cycles)

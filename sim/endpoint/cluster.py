@@ -110,7 +110,7 @@ class EndpointCluster(Cluster):
 
         Returns the cycles in which that could be seen.
         """
-        self.forget_watches()
+        self.clear_watches()
         numbers = [self.watch(rank, self.word_address(queue), count, failed=_FAILED) for rank, queue, count in ends]
         if self.run(limit) != Reason.DONE:
             raise ClusterFailed(f"Requests had not ended after {limit:,} cycles.")

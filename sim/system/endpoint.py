@@ -105,7 +105,7 @@ class Endpoint:
         self._filled: dict[int, Chunk] = {}
         self._arrived: list[tuple[int, int, int, int, int]] = []
         self._finished_chunks: list[tuple[int, Chunk]] = []
-        self._under_way, self._since, self.active = 0, 0, 0
+        self._in_progress, self._since, self.active = 0, 0, 0
 
     def _ticks(self, cycles: float) -> int:
         return round(cycles * self._cycle)
@@ -117,10 +117,10 @@ class Endpoint:
 
     def begin(self, operation: Operation) -> None:
         """The rank's command is here."""
-        if not self._under_way:
+        if not self._in_progress:
             self._since = self.kernel.now
             self.machine.communicating(self.rank, True)
-        self._under_way += 1
+        self._in_progress += 1
         self.kernel.at(self.kernel.now + self._wait["start_cycles"], self._begin, operation)
 
     def _begin(self, operation: Operation) -> None:
@@ -135,8 +135,8 @@ class Endpoint:
         self.kernel.at(end, self._finished, operation)
 
     def _finished(self, operation: Operation) -> None:
-        self._under_way -= 1
-        if not self._under_way:
+        self._in_progress -= 1
+        if not self._in_progress:
             self.active += self.kernel.now - self._since
             self.machine.communicating(self.rank, False)
         operation.finished(self.rank)
@@ -219,10 +219,10 @@ class Endpoint:
             self._begin_leg(chunk, chunk.route.legs[chunk.leg])
 
     def _begin_leg(self, chunk: Chunk, leg: Leg) -> None:
-        place = (chunk.operation.number, chunk.index, chunk.leg)
+        arrival_key = (chunk.operation.number, chunk.index, chunk.leg)
         chunk.grains, chunk.sent, chunk.inside = leg.grains, 0, True
-        chunk.came = self._early.pop(place, 0)
-        chunk.granted = self._grants.pop(place, 0) if self.sram else None
+        chunk.came = self._early.pop(arrival_key, 0)
+        chunk.granted = self._grants.pop(arrival_key, 0) if self.sram else None
         chunk.safe = leg.granted
         if self.sram and leg.granted:
             self._grant(chunk, leg)
@@ -274,8 +274,8 @@ class Endpoint:
         if grain.grants:
             chunk.safe += grain.grants
             self._grant(chunk, leg)
-        pause = self._wait["send_cycles"] if grain.ends and chunk.sent < len(leg.grains) else 0
-        self.kernel.at(self.kernel.now + pause, self._may_offer, chunk)
+        gap = self._wait["send_cycles"] if grain.ends and chunk.sent < len(leg.grains) else 0
+        self.kernel.at(self.kernel.now + gap, self._may_offer, chunk)
         peer = self.neighbours[leg.port]
         return grain.size, grain.packets, peer.comes, (chunk.operation.number, chunk.index, chunk.leg, grain, leg.port)
 
@@ -306,8 +306,8 @@ class Endpoint:
     def _landed(self, number: int, index: int, leg: int) -> None:
         chunk = self._chunks.get((number, index))
         if chunk is None or chunk.leg != leg or not chunk.inside:
-            place = (number, index, leg)
-            self._early[place] = self._early.get(place, 0) + 1
+            arrival_key = (number, index, leg)
+            self._early[arrival_key] = self._early.get(arrival_key, 0) + 1
             return
         chunk.came += 1
         self._go_on(chunk, chunk.route.legs[leg])

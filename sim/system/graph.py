@@ -117,10 +117,10 @@ class _Unrolling:
         for self.step in range(steps):
             for layer in self.layers:
                 self.forward(layer)
-            late: list[tuple[Layer, Exchange]] = []
+            deferred: list[tuple[Layer, Exchange]] = []
             for layer in reversed(self.layers):
-                late += self.backwards(layer)
-            for layer, exchange in late:
+                deferred += self.backwards(layer)
+            for layer, exchange in deferred:
                 self.reduce(layer, exchange)
         return self.nodes
 
@@ -157,8 +157,8 @@ class _Unrolling:
     def backwards(self, layer: Layer) -> list[tuple[Layer, Exchange]]:
         """Add a layer's backward passes, and return the exchanges of weight gradients that are to be added later."""
         self.held |= self.gates.pop(layer.name, set())
-        late: list[tuple[Layer, Exchange]] = []
-        asked: list[int] = []
+        deferred: list[tuple[Layer, Exchange]] = []
+        issued: list[int] = []
         for part in ("weight_grad", "input_grad") if self.backward == "weight-first" else ("input_grad", "weight_grad"):
             self.compute(layer, part)
             one = layer[part]
@@ -166,16 +166,16 @@ class _Unrolling:
                 if self.overlap:
                     self.reduce(layer, one.exchange)
                 else:
-                    late.append((layer, one.exchange))
+                    deferred.append((layer, one.exchange))
             if part == "input_grad":
                 if one.exchange and not one.other:
-                    asked.append(self.exchange(layer, part, one.exchange, URGENT))
+                    issued.append(self.exchange(layer, part, one.exchange, URGENT))
                 for earlier in self.layers:
                     if earlier.input_grad.exchange and earlier.input_grad.other == layer.name:
                         number = self.exchange(earlier, part, earlier.input_grad.exchange, URGENT)
                         self.gates.setdefault(earlier.name, set()).add(number)
-        self.held |= set(asked)
-        return late
+        self.held |= set(issued)
+        return deferred
 
     def reduce(self, layer: Layer, exchange: Exchange) -> None:
         number = self.exchange(layer, "weight_grad", exchange)

@@ -71,18 +71,18 @@ class Machine:
 
     # -- Places
 
-    def place(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
+    def coordinates(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
         """Coordinates of a rank in these dimensions."""
-        place = np.unravel_index(rank, self.config.shape)
-        return tuple(int(place[dimension]) for dimension in dimensions)
+        coordinates = np.unravel_index(rank, self.config.shape)
+        return tuple(int(coordinates[dimension]) for dimension in dimensions)
 
     def neighbour(self, rank: int, port: int) -> int:
         """Rank at the other end of a port's link: port ``2 d`` is on the side of rising coordinates of dimension d."""
         if self.config.fold:
             return 0
-        place = [int(at) for at in np.unravel_index(rank, self.config.shape)]
-        place[port // 2] = (place[port // 2] + (-1 if port % 2 else 1)) % self.config.shape[port // 2]
-        return int(np.ravel_multi_index(place, self.config.shape))
+        coordinates = [int(at) for at in np.unravel_index(rank, self.config.shape)]
+        coordinates[port // 2] = (coordinates[port // 2] + (-1 if port % 2 else 1)) % self.config.shape[port // 2]
+        return int(np.ravel_multi_index(coordinates, self.config.shape))
 
     # -- Time
 
@@ -221,12 +221,12 @@ class Machine:
         return min(operations, key=lambda operation: operation.key)
 
     def program(self, collective: Collective, shape: tuple[int, ...], dimensions: tuple[int, ...],
-                place: tuple[int, ...], up: bool) -> Program:
-        key = collective, shape, dimensions, place, up
+                coordinates: tuple[int, ...], up: bool) -> Program:
+        key = collective, shape, dimensions, coordinates, up
         if key not in self._programs:
-            role = place if collective.info.rooted else None
+            role = coordinates if collective.info.rooted else None
             self._programs[key] = program(self.config, collective, shape, dimensions,
-                                          (0,) * len(shape) if role else place, up=up, role=role)
+                                          (0,) * len(shape) if role else coordinates, up=up, role=role)
         return self._programs[key]
 
     def route(self, made: Program, piece: int) -> Route:
@@ -268,11 +268,11 @@ class Machine:
         members = sorted(set(ranks))
         chosen = set(members)
         for rank in members:
-            place = [int(at) for at in np.unravel_index(rank, self.config.shape)]
+            coordinates = [int(at) for at in np.unravel_index(rank, self.config.shape)]
             for inside in product(*(range(self.config.shape[dimension]) for dimension in dimensions)):
                 for dimension, at in zip(dimensions, inside, strict=True):
-                    place[dimension] = at
-                if (other := int(np.ravel_multi_index(place, self.config.shape))) not in chosen:
+                    coordinates[dimension] = at
+                if (other := int(np.ravel_multi_index(coordinates, self.config.shape))) not in chosen:
                     raise UserError(f"Rank {rank} cannot take part without rank {other}, which is of its group.")
         return members
 

@@ -21,11 +21,11 @@ class _Machine(Protocol):
 
     config: MachineConfig
 
-    def place(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
+    def coordinates(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
         ...
 
     def program(self, collective: Collective, shape: tuple[int, ...], dimensions: tuple[int, ...],
-                place: tuple[int, ...], up: bool) -> Program:
+                coordinates: tuple[int, ...], up: bool) -> Program:
         ...
 
     def route(self, made: Program, piece: int) -> Route:
@@ -56,7 +56,7 @@ class Operation:
         self.shape = tuple(machine.config.shape[dimension] for dimension in dimensions)
         self.root = root
         self.begun, self.ended = dict.fromkeys(members, 0), dict.fromkeys(members, 0)
-        self._left, self._told = len(members), ended
+        self._left, self._notify = len(members), ended
         self._programs: dict[tuple[tuple[int, ...], bool], Program] = {}
         self._split = False
         self._pieces = self._cut()
@@ -64,27 +64,28 @@ class Operation:
 
     def finished(self, rank: int) -> None:
         self._left -= 1
-        self._told(rank, self._left == 0)
+        self._notify(rank, self._left == 0)
 
     def route(self, rank: int, index: int) -> Route:
         """The :class:`Route` of a chunk."""
         up, piece, _ = self._pieces[index]
         return self.machine.route(self._program(rank, up), piece)
 
-    def moved(self, index: int, places: int) -> int:
-        """Bytes of a chunk between memory and ``places`` places: less than all where the last shards are short."""
+    def moved(self, index: int, positions: int) -> int:
+        """Bytes of a chunk between memory and ``positions`` places: less than all where the last shards are short."""
         _, piece, whole = self._pieces[index]
-        return min(places * piece, whole) if self._split else places * piece
+        return min(positions * piece, whole) if self._split else positions * piece
 
     def _program(self, rank: int, up: bool) -> Program:
-        place = self.machine.place(rank, self.dimensions)
+        coordinates = self.machine.coordinates(rank, self.dimensions)
         if self.collective.info.rooted:
             assert self.root is not None
-            place = tuple(role_of(self.collective, at, root, size, up=up)
-                          for at, root, size in zip(place, self.root, self.shape, strict=True))
-        if (place, up) not in self._programs:
-            self._programs[place, up] = self.machine.program(self.collective, self.shape, self.dimensions, place, up)
-        return self._programs[place, up]
+            coordinates = tuple(role_of(self.collective, at, root, size, up=up)
+                                for at, root, size in zip(coordinates, self.root, self.shape, strict=True))
+        if (coordinates, up) not in self._programs:
+            self._programs[coordinates, up] = self.machine.program(self.collective, self.shape, self.dimensions,
+                                                                   coordinates, up)
+        return self._programs[coordinates, up]
 
     def _cut(self) -> list[tuple[bool, int, int]]:
         """``(up, piece, whole)`` of each chunk, with columns of the upper and the lower half in turns, as the

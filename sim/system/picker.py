@@ -44,7 +44,7 @@ class Picker:
 
     def _choose(self) -> None:
         while self._waiting < AHEAD:
-            open_ = [entry for entry in self._ready if entry[1].has_room]
+            open_ = [entry for entry in self._ready if entry[1].has_free_slot]
             if not open_:
                 return
             chosen = next((entry for entry in open_ if self._left and entry[0] is self._last), None)

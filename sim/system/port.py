@@ -89,7 +89,7 @@ class Port:
         self._kernel.decide(self._key, self._choose)
 
     @property
-    def has_room(self) -> bool:
+    def has_free_slot(self) -> bool:
         return len(self._queue) < self._depth
 
     def put(self, entry: Queued) -> None:

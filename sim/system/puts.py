@@ -57,7 +57,7 @@ class _Machine(Protocol):
     kernel: Kernel
     endpoints: list[Endpoint]
 
-    def place(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
+    def coordinates(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
         ...
 
     def neighbour(self, rank: int, port: int) -> int:
@@ -175,10 +175,10 @@ class Puts:
         """``(endpoint, port)`` of each hop: dimension after dimension, in the shorter direction round each ring."""
         path: list[tuple[Endpoint, int]] = []
         machine, shape = self._machine, self._machine.config.shape
-        place, goal = (machine.place(rank, range(len(shape))) for rank in (source, target))
+        coordinates, goal = (machine.coordinates(rank, range(len(shape))) for rank in (source, target))
         at = 0 if machine.config.fold else source
         for dimension, size in enumerate(shape):
-            up = (goal[dimension] - place[dimension]) % size
+            up = (goal[dimension] - coordinates[dimension]) % size
             port, hops = (2 * dimension, up) if up <= size - up else (2 * dimension + 1, size - up)
             for _ in range(hops):
                 path.append((machine.endpoints[at], port))

@@ -32,7 +32,7 @@ def symbolic(algorithm: str, collective: Collective, shape: Sequence[int], dimen
     if collective not in makers:
         raise UserError(f"{collective.name} has no algorithm but the accelerator's own.")
     one, every = (TransferWord(0, 0, 1),), (TransferWord(0, 0, ranks),)
-    return Program(places=ranks, shards=ranks, split=collective == C.ALL_REDUCE,
+    return Program(positions=ranks, shards=ranks, split=collective == C.ALL_REDUCE,
                    phases=tuple(makers[collective](rings, ranks)), fills=one if collective == C.ALL_GATHER else every,
                    drains=one if collective == C.REDUCE_SCATTER else every)
 
@@ -47,45 +47,45 @@ def _phase(port: int, span: int, sends: Sequence[SendWord]) -> Phase:
     return Phase(port=port, span=span, sends=tuple(sends), receives=len(sends), granted=len(sends))
 
 
-def _scatters(rings: _Rings, places: int) -> Iterator[Phase]:
+def _scatters(rings: _Rings, positions: int) -> Iterator[Phase]:
     for size, port in rings:
-        places //= size
-        yield _pass(size, port, places, scatter=True, gather=False)
+        positions //= size
+        yield _pass(size, port, positions, scatter=True, gather=False)
 
 
-def _gathers(rings: _Rings, places: int) -> list[Phase]:
+def _gathers(rings: _Rings, positions: int) -> list[Phase]:
     return [_pass(size, port, span, scatter=False, gather=True)
-            for (size, port), span in reversed(list(zip(rings, _spans(rings, places), strict=True)))]
+            for (size, port), span in reversed(list(zip(rings, _spans(rings, positions), strict=True)))]
 
 
-def _spans(rings: _Rings, places: int) -> Iterator[int]:
+def _spans(rings: _Rings, positions: int) -> Iterator[int]:
     for size, _ in rings:
-        places //= size
-        yield places
+        positions //= size
+        yield positions
 
 
-def _five_phase(rings: _Rings, places: int) -> list[Phase]:
+def _five_phase(rings: _Rings, positions: int) -> list[Phase]:
     *outer, (size, port) = rings
-    last = places // prod(size for size, _ in outer)
-    return [*_scatters(outer, places), _pass(size, port, last // size, scatter=True, gather=True),
-            *_gathers(outer, places)]
+    last = positions // prod(size for size, _ in outer)
+    return [*_scatters(outer, positions), _pass(size, port, last // size, scatter=True, gather=True),
+            *_gathers(outer, positions)]
 
 
-def _hierarchical(rings: _Rings, places: int) -> list[Phase]:
+def _hierarchical(rings: _Rings, positions: int) -> list[Phase]:
     if len(rings) == 1:
-        return _five_phase(rings, places)
+        return _five_phase(rings, positions)
     (first, port), *others = rings
-    span = places // first
+    span = positions // first
     return [_pass(first, port, span, scatter=True, gather=False),
             *(_pass(size, other, span // size, scatter=True, gather=True) for size, other in others),
             _pass(first, port, span, scatter=False, gather=True)]
 
 
-def _flat(rings: _Rings, places: int) -> list[Phase]:
-    return [_pass(size, port, places // size, scatter=True, gather=True) for size, port in rings]
+def _flat(rings: _Rings, positions: int) -> list[Phase]:
+    return [_pass(size, port, positions // size, scatter=True, gather=True) for size, port in rings]
 
 
-def _exchanges(rings: _Rings, places: int) -> Iterator[Phase]:
+def _exchanges(rings: _Rings, positions: int) -> Iterator[Phase]:
     """Each block is forwarded until it is at its destination: step ``k`` forwards blocks that have come ``k - 1``
     hops."""
     for size, port in rings:
@@ -95,7 +95,7 @@ def _exchanges(rings: _Rings, places: int) -> Iterator[Phase]:
             begin = len(sends)
             sends += [SendWord(0, 0, before + block + 1 if step > 1 else 0, 0, 0) for block in range(size - step)]
             before = begin
-        yield _phase(port, places // size, sends)
+        yield _phase(port, positions // size, sends)
 
 
 _ALL_REDUCES = {"hierarchical": _hierarchical, "five-phase": _five_phase, "flat": _flat}

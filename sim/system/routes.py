@@ -80,12 +80,12 @@ def program(config: MachineConfig, collective: Collective, shape: tuple[int, ...
 
 def piece_bytes(config: MachineConfig, made: Program) -> int:
     """Bytes of a chunk in each position."""
-    piece = config.chunk_bytes // made.places
+    piece = config.chunk_bytes // made.positions
     if config.kind.engine != "sram":
         return max(1, piece)
     if piece < COLUMN_BYTES:
-        raise UserError(f"{made.places} places of {COLUMN_BYTES} bytes do not fit a chunk of {config.chunk_bytes:,} "
-                        f"bytes; make chunk_bytes at least {made.places * COLUMN_BYTES:,}.")
+        raise UserError(f"{made.positions} places of {COLUMN_BYTES} bytes do not fit a chunk of {config.chunk_bytes:,} "
+                        f"bytes; make chunk_bytes at least {made.positions * COLUMN_BYTES:,}.")
     return piece // COLUMN_BYTES * COLUMN_BYTES
 
 

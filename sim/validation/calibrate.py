@@ -48,7 +48,7 @@ def measure(bench: Bench, command: str = "") -> Calibration:
     reads, writes = one.bursts(write=False), one.bursts(write=True)
     fill = one.first(_left(PacketKind.GRANT)).begin - (reads[-1].end + 1) - turn
     come = max(packet.end + 1 for packet in one.of(_came(PacketKind.DATA)))
-    written, told = writes[-2], writes[-1]
+    written, reported = writes[-2], writes[-1]
     return Calibration(
         beat_bytes=config.beat_bytes, receive_cycles=receive, beat_cycles=round(per_beat, 3),
         transmit_cycles=transmit,
@@ -58,7 +58,7 @@ def measure(bench: Bench, command: str = "") -> Calibration:
         chunk_cycles=_Run(bench, (2,), 256).between_fills(),
         drain_cycles=written.end + 1 - come - landed - phase - MEMORY_LATENCY - sum(
             burst.beats for burst in writes[:-1]),
-        end_cycles=told.end + 1 - (written.end + 1) - MEMORY_LATENCY,
+        end_cycles=reported.end + 1 - (written.end + 1) - MEMORY_LATENCY,
         queue_packets=QUEUE_PACKETS,
         measured={"command": command, "data_width": config.data_width, "fsms": config.fsms, "slots": config.slots,
                   "chunk_bytes": config.chunk_bytes, "packet_bytes": config.packet_bytes,

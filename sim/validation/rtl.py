@@ -27,13 +27,13 @@ def against_rtl(cases: Sequence[tuple[tuple[int, ...], int]]) -> list[Row]:
     from sim.ace.shared_library import build_library
     from sim.validation import simulated
 
-    with measuring("ace tiny") as (building, tell):
+    with measuring("ace tiny") as (building, notify):
         bench = Bench(TINY, build_library(TINY, status=building), link_rate=0.25, link_latency=100)
-        tell("all-reduces", total=len(cases))
+        notify("all-reduces", total=len(cases))
         rows: list[Row] = []
         for shape, size in cases:
             rows.append(simulated.compare(bench, shape, size))
-            tell(rows[-1]["what"])
+            notify(rows[-1]["what"])
     return rows
 
 

@@ -138,7 +138,7 @@ class Build:
         seed = secrets.randbelow(2**31) if seed is None else int(seed)
         runs = self.folder / "runs"
         runs.mkdir(exist_ok=True)
-        _forget_old(runs)
+        _remove_old(runs)
         scratch = Path(tempfile.mkdtemp(prefix=f"{int(time.time())}-", dir=runs))
         log = Path(log).resolve() if log else scratch / "sim.log"
         results = Path(results).resolve() if results else scratch / "results.xml"
@@ -228,19 +228,19 @@ def _simulate(command: Sequence[str], *, env: Mapping[str, str], folder: Path, l
               verbose: bool, timeout: float | None) -> int | None:
     """Run the simulator and return its exit status, or None where its time was up."""
     deadline = None if timeout is None else time.monotonic() + timeout
-    listen, tell = os.pipe()
-    with (open(log, "wb") as stream, open(listen, "rb", buffering=0) as told,
+    listen, notify = os.pipe()
+    with (open(log, "wb") as stream, open(listen, "rb", buffering=0) as reports,
           selectors.DefaultSelector() as selector):
         try:
-            child = subprocess.Popen(command, cwd=folder, env={**env, "DMACE_PROGRESS_FD": str(tell)},
-                                     pass_fds=(tell,), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            child = subprocess.Popen(command, cwd=folder, env={**env, "DMACE_PROGRESS_FD": str(notify)},
+                                     pass_fds=(notify,), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                      stderr=subprocess.STDOUT)
         finally:
-            os.close(tell)
+            os.close(notify)
         assert child.stdout is not None
         try:
             selector.register(child.stdout, selectors.EVENT_READ, "log")
-            selector.register(told, selectors.EVENT_READ, "progress")
+            selector.register(reports, selectors.EVENT_READ, "progress")
             rest = b""
             while selector.get_map():
                 left = None if deadline is None else deadline - time.monotonic()
@@ -317,7 +317,7 @@ def _relevant(text: Sequence[str]) -> list[str]:
     return [re.sub(r"^ {56}", "  ", line) for line in lines[-12:]]
 
 
-def _forget_old(runs: Path) -> None:
+def _remove_old(runs: Path) -> None:
     """Keep the newest runs and those that may be in progress; the folders are named after their start."""
     for path in sorted(runs.iterdir())[:-_KEPT_RUNS]:
         if time.time() - int(path.name.partition("-")[0]) > 3600:

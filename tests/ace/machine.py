@@ -170,7 +170,7 @@ class _Chunk:
                 self.held[rank][fill.position * self.piece:(fill.position + fill.count) * self.piece] = True
 
     def run(self):
-        acts = {"start": self._start, "send": self._send, "land": self._land, "tell": self._tell}
+        acts = {"start": self._start, "send": self._send, "land": self._land, "report": self._report}
         for number in range(len(self.ranks)):
             self._wake("start", number)
         while self.ready:
@@ -225,9 +225,9 @@ class _Chunk:
         if more:
             link = number, self.machine.neighbours[number, phase.port ^ 1]
             self.signals.setdefault(link, []).append((rank.phase, phase.port, rank.promised))
-            self._wake("tell", link)
+            self._wake("report", link)
 
-    def _tell(self, link):
+    def _report(self, link):
         if not self.signals[link]:
             return False
         phase, port, granted = self.signals[link].pop(0)

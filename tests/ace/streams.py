@@ -103,8 +103,8 @@ class Source(_Port):
         self._offered = False
 
     def drive(self):
-        pause = self.stalls()
-        if not self._offered and self.items and not pause:
+        stall = self.stalls()
+        if not self._offered and self.items and not stall:
             self.payload.value = self.items[0]
             self._offered = True
         self.valid.value = int(self._offered)

@@ -92,8 +92,8 @@ class StubEndpoint(wiring.Component):
                 m.d.comb += doorbell.o.ready.eq(1)
                 m.d.sync += word.eq(doorbell.o.payload.data)
                 with m.If(doorbell.o.valid):
-                    m.next = "LOOK"
-            with m.State("LOOK"):
+                    m.next = "LOOKUP"
+            with m.State("LOOKUP"):
                 with m.If(word.kind == PacketKind.DATA):
                     m.next = "READ"
                 with m.Else():
@@ -122,7 +122,7 @@ class StubEndpoint(wiring.Component):
                 with m.Case(number):
                     m.d.comb += [valid.eq(link.valid), link.ready.eq(ready), flit.eq(link.payload)]
 
-        def answered(then):
+        def respond(then):
             m.d.comb += bus.bready.eq(1)
             with m.If(bus.bvalid):
                 m.next = then
@@ -134,8 +134,8 @@ class StubEndpoint(wiring.Component):
                 for number, link in enumerate(self.rx):
                     with m.If(link.valid):
                         m.d.sync += port.eq(number)
-                        m.next = "LOOK"
-            with m.State("LOOK"):
+                        m.next = "LOOKUP"
+            with m.State("LOOKUP"):
                 with m.If(flit.header.packet.kind == PacketKind.DATA):
                     m.next = "ADDRESS"
                 with m.Else():
@@ -150,9 +150,9 @@ class StubEndpoint(wiring.Component):
                 m.d.comb += [bus.wvalid.eq(valid), bus.wdata.eq(flit.data), bus.wstrb.eq(~0), bus.wlast.eq(flit.last),
                              ready.eq(bus.wready)]
                 with m.If(valid & ready & flit.last):
-                    m.next = "ANSWER"
-            with m.State("ANSWER"):
-                answered("WORD")
+                    m.next = "RESPOND"
+            with m.State("RESPOND"):
+                respond("WORD")
             with m.State("WORD"):
                 m.d.comb += [bus.awvalid.eq(1), bus.awaddr.eq(WORDS | port << 6)]
                 with m.If(bus.awready):
@@ -163,4 +163,4 @@ class StubEndpoint(wiring.Component):
                 with m.If(bus.wready):
                     m.next = "WORD ANSWER"
             with m.State("WORD ANSWER"):
-                answered("IDLE")
+                respond("IDLE")

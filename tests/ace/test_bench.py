@@ -42,7 +42,7 @@ def test_closed_forms_are_what_programs_send(shape):
     planned = plan(Collective.ALL_REDUCE, shape, tuple(range(len(shape))), (0,) * len(shape))
     sent, reads = [Fraction(0)] * len(shape), Fraction(0)
     for phase in planned.phases:
-        part = Fraction(phase.span, planned.places)
+        part = Fraction(phase.span, planned.positions)
         sent[phase.port // 2] += part * len(phase.sends)
         reads += part * sum(2 if send.reduce else 1 for send in phase.sends)
     # Half of all chunks go in the other direction.
@@ -88,7 +88,7 @@ def test_timeline():
 
 
 @pytest.mark.rtl
-def test_counts_without_a_second_witness_are_told():
+def test_counts_without_an_independent_count_are_reported():
     found = _bench().run((2,), 1024)
     assert differences(TINY, found) == []
     for where, name in (("counters", "read_bytes"), ("counters", "copied_beats"), ("counters", "sent_beats_1"),
@@ -102,7 +102,7 @@ def test_counts_without_a_second_witness_are_told():
 
 
 @pytest.mark.rtl
-def test_wrong_results_are_told(monkeypatch):
+def test_wrong_results_are_reported(monkeypatch):
     bench = _bench()
     monkeypatch.setattr(bench, "check_results", lambda shape, inputs, outputs: Bench.check_results(
         bench, shape, [inputs[1] ^ 1, inputs[1]], outputs))
@@ -168,6 +168,6 @@ def test_bench_writes_json_and_plot(capsys, tmp_path, monkeypatch):
     (["--json", "/no/such/folder/a.json"], "--json: there is no folder /no/such/folder."),
     (["--plot", "plot.pdf"], "--plot writes PNG, so its file must end in .png, not 'plot.pdf'."),
 ])
-def test_wrong_options_are_told(capsys, options, sentence):
+def test_wrong_options_are_reported(capsys, options, sentence):
     assert cli.main(["bench", "ace", *options]) == 2
     assert capsys.readouterr().err == f"dmace: {sentence}\n"

@@ -23,7 +23,7 @@ def test_compare(tmp_path, seed):
     assert sum(result["kinds"].values()) == result["collectives"]
 
 
-def test_compare_tells_wrong_bits(monkeypatch):
+def test_compare_reports_wrong_bits(monkeypatch):
     """A model that is wrong in one bit of one rank is reported, each time."""
     true = compare_module.results
 

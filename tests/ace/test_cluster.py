@@ -99,7 +99,7 @@ def test_arrays_come_back_as_they_are():
             assert all(output.dtype == dtype and (output == 6).all() for output in outcome.outputs)
 
 
-def test_pauses_everywhere(seed):
+def test_stalls_everywhere(seed):
     rng = np.random.default_rng(seed)
     link = Link(latency=9, bytes_per_cycle=6, stall=0.2)
     memory = Memory(read_latency=40, write_latency=60, stall=0.2, jitter=30, out_of_order=True)
@@ -145,7 +145,7 @@ def test_same_seed_same_cycles(seed):
 
 @pytest.mark.parametrize(("write", "status"), [(False, Status.READ_ERROR), (True, Status.WRITE_ERROR)],
                          ids=["read", "write"])
-def test_an_error_of_the_memory_is_told(write, status):
+def test_a_memory_error_is_reported(write, status):
     with _cluster((2,)) as cluster:
         (cluster.fail_write if write else cluster.fail_read)(1)
         with pytest.raises(CollectiveFailed, match=rf"^ALL_GATHER failed: .*{status.name} at rank 1") as caught:
@@ -159,7 +159,7 @@ def test_an_error_of_the_memory_is_told(write, status):
         assert all((output.reshape(2, 100) == [[1], [2]]).all() for output in outcome.outputs)
 
 
-def test_a_completion_word_that_cannot_be_written_is_told():
+def test_a_completion_word_that_cannot_be_written_is_reported():
     with _cluster((2,)) as cluster:
         cluster.fail_write(1)
         with pytest.raises(CollectiveFailed) as caught:
@@ -170,7 +170,7 @@ def test_a_completion_word_that_cannot_be_written_is_told():
         cluster.collective(C.BARRIER)
 
 
-def test_who_waits_for_whom_is_told():
+def test_waiting_endpoints_are_reported():
     with _cluster((3,)) as cluster:
         with pytest.raises(ClusterFailed) as caught:
             cluster.collective(C.ALL_REDUCE, [np.ones(100, np.int8)] * 3, delay=[0, 1_000_000, 0], limit=3000)
@@ -185,7 +185,7 @@ def test_who_waits_for_whom_is_told():
 
 
 @pytest.mark.parametrize("where", [-1, 400])
-def test_bytes_beside_the_receive_buffer_are_looked_at(where):
+def test_bytes_beside_the_receive_buffer_are_checked(where):
     with _cluster((2,)) as cluster:
         pending = cluster.submit(C.ALL_REDUCE, [np.ones(100, np.int32)] * 2)
         address = pending.placements[1].dst.address + where
@@ -211,7 +211,7 @@ def test_wrong_options(collective, inputs, options, sentence):
     assert str(caught.value) == sentence
 
 
-def test_a_collective_without_program_is_told():
+def test_a_collective_without_program_is_reported():
     with _cluster((2, 2, 2), communicators=[Communicator((0, 1, 2), Share(0, 4, 0, 8))]) as cluster:
         left_out, = cluster.left_out
         for collective in set(left_out) & set(Collective):

@@ -23,7 +23,7 @@ from hw.common.wiring import Wiring
 from hw.common.words import CompletionWord
 
 CONFIG = TINY
-SHAPE, PLACE = (3, 2), (2, 1)
+SHAPE, COORDINATES = (3, 2), (2, 1)
 RANKS, RANK = 6, 5
 BASES = {1: 0x10_0000, 2: 0x40_0000}
 LENGTH = 0x20_0000
@@ -41,7 +41,7 @@ STOPPED = Status.LINK_DOWN
 """Status of the stopped communicator, whatever the cause was."""
 
 
-class _Front(wiring.Component):
+class _FrontEnd(wiring.Component):
     """The command path, its tables and the chunker: all stages between doorbells, memory and FSMs."""
 
     FROM_CHUNKER = ("fills", "drains", "filled", "drained", "chunks", "busy", "through", "unread", "unwritten")
@@ -55,7 +55,7 @@ class _Front(wiring.Component):
             **{name: chunker[name] for name in self.FROM_CHUNKER},
             "words": commands["collectives"].signature.members["words"],
             "tables": tables["registers"], "communicator": tables["communicator"],
-            "standing": commands["standing"], "cutting": chunker["cutting"],
+            "communicator_status": commands["communicator_status"], "cutting": chunker["cutting"],
         })
 
     def elaborate(self, platform):
@@ -71,7 +71,7 @@ class _Front(wiring.Component):
             wires.connect(f"self.{name}", f"chunker.{name}")
         wires.connect("self.tables", "tables.registers")
         wires.broadcast("self.communicator", "tables.communicator", "chunker.restart")
-        wires.broadcast("self.standing", "commands.standing", "chunker.standing")
+        wires.broadcast("self.communicator_status", "commands.communicator_status", "chunker.communicator_status")
         wires.broadcast("chunker.cutting", "commands.cutting", "self.cutting")
 
         # -- Between the command path and the chunker.
@@ -111,8 +111,8 @@ class _Host:
 
     def __init__(self, seed, first_chunk=0):
         self.rng = random.Random(seed)
-        self.dut = _Front(first_chunk)
-        self.assembly = assemble(CONFIG, SHAPE, (0, 1), PLACE)
+        self.dut = _FrontEnd(first_chunk)
+        self.assembly = assemble(CONFIG, SHAPE, (0, 1), COORDINATES)
         self.jobs, self.drained, self.chunks, self.words = [], [], [], []
         self.errors = {}                    # number of a job -> (read error, write error)
         self.stopped = None                 # cycle in which the communicator is stopped, or None
@@ -144,7 +144,8 @@ class _Host:
                 "plus": entry.plus, "minus": entry.minus, "both": entry.both, "valid": 1})
         await write(
             dut.communicator, share={"fsm_mask": CONFIG.fsms - 1, "slot_mask": CONFIG.slots - 1},
-            shape={"valid": 1, "domain": 7, "sizes": [2, 1, 0], "place": [*PLACE, 0], "root_widths": [2, 1, 0],
+            shape={"valid": 1, "domain": 7, "sizes": [2, 1, 0], "coordinates": [*COORDINATES, 0],
+                   "root_widths": [2, 1, 0],
                    "ranks": RANKS})
         for row, (send, receive) in EXTENTS.items() if CONFIG.varying else ():
             await write(dut.tables.extent, row=row, **{
@@ -238,8 +239,8 @@ class _Host:
         if stopped and self.reopens:
             assert not self.left(ctx)
             self.stopped = self.reopens = None
-        ctx.set(dut.standing.stopped, int(stopped))
-        ctx.set(dut.standing.statuses, [STOPPED] * CONFIG.communicators)
+        ctx.set(dut.communicator_status.stopped, int(stopped))
+        ctx.set(dut.communicator_status.statuses, [STOPPED] * CONFIG.communicators)
         ctx.set(dut.words.failed, self.unwritten)
         self.unwritten = False
 
@@ -349,18 +350,18 @@ def test_refusals(change, status):
     host = _Host(1)
     good = _command(Collective.ALL_REDUCE, count=100)
     host.stores.extend((0, command.pack(), 0xFFFF) for command in (good, good._replace(**change), good))
-    told = []
+    reported = []
 
     def done():
-        if len(host.words) == 2 and not told:
-            told.append(len(host.jobs))
+        if len(host.words) == 2 and not reported:
+            reported.append(len(host.jobs))
             host.clears.append(0)
         return len(host.words) == 4
 
     host.done = done
     host.run()
     assert [word for _, word in host.words] == [(1, 0, 0), (1, 1, status), (2, 1, 0), (3, 1, 0)]
-    assert told == [len(host.jobs) // 2]
+    assert reported == [len(host.jobs) // 2]
 
 
 @pytest.mark.parametrize("op", [Reduction.PROD, Reduction.AVG])
@@ -406,7 +407,7 @@ def test_last_rows_of_extents(monkeypatch, ranks, root, status):
     assert host.words == [(SC[0], (int(not status), int(bool(status)), status))]
 
 
-def test_a_command_in_the_decoder_is_under_way(monkeypatch):
+def test_a_command_in_the_decoder_is_in_progress(monkeypatch):
     """From the cycle in which it leaves its queue, also while all its rows are read."""
     monkeypatch.setitem(globals(), "RANKS", 64)
     monkeypatch.setitem(globals(), "CONFIG", replace(CONFIG, extent_rows=128))

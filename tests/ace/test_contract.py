@@ -26,7 +26,7 @@ def _inputs(rng, ranks, count, dtype):
     return list(values if dtype == DType.FP32 else (values >> 16).astype(np.uint16))
 
 
-def _both_ways(rng, shape, count, block, dtype, widen, op):
+def _both_directions(rng, shape, count, block, dtype, widen, op):
     """An all-reduce, and a reduce-scatter and all-gather with blocks of at least the same size."""
     ranks = prod(shape)
     inputs = _inputs(rng, ranks, ranks * block, dtype)
@@ -45,13 +45,13 @@ def test_all_reduce_is_reduce_scatter_and_all_gather_of_its_shards(shape, dtype,
     size = width(dtype) // 8
     for count in rng.integers(1, 3000, 5):
         shard = 64 * -(-count * size // (64 * prod(shape))) // size
-        reduced, gathered = _both_ways(rng, shape, int(count), int(shard), dtype, widen, op)
+        reduced, gathered = _both_directions(rng, shape, int(count), int(shard), dtype, widen, op)
         assert (reduced == gathered).all()
 
 
 def test_other_blocks_have_other_owners(seed):
     rng = np.random.default_rng(seed)
-    reduced, gathered = _both_ways(rng, (3,), 3 * 500, 500, DType.FP32, False, Reduction.SUM)
+    reduced, gathered = _both_directions(rng, (3,), 3 * 500, 500, DType.FP32, False, Reduction.SUM)
     assert (reduced != gathered).any()
     assert np.allclose(reduced.view(np.float32), gathered.view(np.float32), atol=1e-5)
 
@@ -60,7 +60,7 @@ def test_other_blocks_have_other_owners(seed):
 def test_no_order_matters_where_dimensions_have_two_ranks(shape, seed):
     rng = np.random.default_rng(seed)
     for block in (1, 7, 100):
-        reduced, gathered = _both_ways(rng, shape, prod(shape) * block, block, DType.FP32, False, Reduction.SUM)
+        reduced, gathered = _both_directions(rng, shape, prod(shape) * block, block, DType.FP32, False, Reduction.SUM)
         assert (reduced == gathered).all()
 
 

@@ -9,7 +9,7 @@ import cocotb
 import numpy as np
 import pytest
 
-from hw.ace.drain import Drain, reads_under_way
+from hw.ace.drain import Drain, reads_in_flight
 from hw.ace.model.numerics import combine
 from hw.ace.numerics.divide import Divide
 from hw.ace.numerics.formats import DType, Op, width
@@ -53,7 +53,7 @@ def test_credits_cover_the_round_trip(avg, output_register, credits):
     config = replace(CONFIGS["tiny"], avg=avg, timing=timing)
     pipeline = 2 + output_register + (Divide.LATENCY if avg else 0) + NarrowBeats.LATENCY
     # In addition, the queue behind it, and one or two cycles until the credit returns.
-    assert pipeline + 2 + credits <= reads_under_way(config) == (32 if avg else 16)
+    assert pipeline + 2 + credits <= reads_in_flight(config) == (32 if avg else 16)
 
 
 class _Sram:

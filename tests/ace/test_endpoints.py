@@ -40,7 +40,7 @@ class Stubs(Endpoints):
 
     def arrival(self, rank, port, count=1, limit=100_000):
         """Cycle in which ``count`` packets are in the memory."""
-        self.forget_watches()
+        self.clear_watches()
         number = self.watch(rank, WORDS + 64 * port, count)
         assert self.run(limit) == Reason.DONE
         return self.watch_met(rank, number)
@@ -239,7 +239,7 @@ def _traffic(seed, **options):
         return stubs.cycle, stubs.statistics()
 
 
-def test_everything_arrives_whatever_pauses(seed):
+def test_everything_arrives_despite_stalls(seed):
     _traffic(seed)
     _traffic(seed, **_ROUGH)
 
@@ -273,12 +273,12 @@ def test_progress_and_limit():
         assert stubs.cycle == seen[-1] == 120_000 and len(seen) == 3
 
 
-def test_a_word_that_tells_a_failure_is_waited_for_no_longer():
+def test_a_word_that_reports_a_failure_ends_the_wait():
     with Stubs((2,)) as stubs:
         stubs.write_memory(1, WORDS, (1 << 56).to_bytes(8, "little"))
         stubs.watch(1, WORDS, 5, failed=0xFE << 56)
         assert stubs.run(100) == Reason.LIMIT
-        stubs.forget_watches()
+        stubs.clear_watches()
         stubs.watch(1, WORDS, 5, failed=0xFF << 56)
         assert stubs.run(100) == Reason.DONE and stubs.watch_met(1, 0) == 100
 

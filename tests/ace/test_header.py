@@ -79,7 +79,7 @@ def test_commands_are_those_of_python(tmp_path, standard, seed):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_tells_the_sizes(preset):
+def test_reports_the_sizes(preset):
     config = PRESETS[preset]
     text = header.c_header(config)
     assert text == header.c_header(config)

@@ -106,7 +106,7 @@ def test_dead_peer_beside_a_busy_communicator(priority):
             cluster.wait(waiting, limit=8 * CYCLES)
         assert caught.value.statuses == [Status.TIMEOUT, None, Status.TIMEOUT]
         # The wait ends when the third does not end: check when the first received the report.
-        cluster.forget_watches()
+        cluster.clear_watches()
         ended = [cluster.do(driver.fault(0))[0] for driver in cluster.drivers]
         assert {fault.status for fault in ended} == {Status.TIMEOUT}
         assert cluster.cycle - begin < 9 * CYCLES

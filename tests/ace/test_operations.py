@@ -40,13 +40,13 @@ class _Bench:
         self.ctx.set(write.valid, 0)
 
     @property
-    def places(self):
+    def free_rows(self):
         return self.ctx.get(self.dut.admission.queues) >> QUEUE & 1
 
     async def begin(self, communicator):
         """Start a collective of one chunk, which is cut at once. Returns its row."""
         ctx, dut = self.ctx, self.dut
-        assert self.places and ctx.get(dut.admission.communicators) >> communicator & 1
+        assert self.free_rows and ctx.get(dut.admission.communicators) >> communicator & 1
         ctx.set(dut.i.payload, {"queue": QUEUE, "flags": CommandFlag.SC, "communicator": communicator,
                                 "status": Status.OK, "chunks": 1})
         ctx.set(dut.i.valid, 1)
@@ -59,7 +59,7 @@ class _Bench:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 3, 0, 1), (1, 3, 0, 2)], ids=str)
-def test_all_places(order):
+def test_all_rows(order):
     """An entry belongs to a collective until its completion word is written, in any order of the ends of chunks."""
     assert sorted(order) == list(range(ACTIVE)) and order in permutations(range(ACTIVE))
     dut = Operations(TINY)
@@ -76,17 +76,17 @@ def test_all_places(order):
                 assert ctx.get(dut.lookup.active) == begun
                 rows.append(await bench.begin(begun % 2))
             assert len(set(rows)) == ACTIVE == ctx.get(dut.lookup.active)
-            assert not bench.places
+            assert not bench.free_rows
             await bench.tick(20)
-            for place in order:
+            for row_index in order:
                 before = len(bench.words)
-                status = Status.WRITE_ERROR if (number, place) == (2, ACTIVE - 1) else Status.OK
-                await bench.event(dut.ended, row=rows[place], status=status)
+                status = Status.WRITE_ERROR if (number, row_index) == (2, ACTIVE - 1) else Status.OK
+                await bench.event(dut.ended, row=rows[row_index], status=status)
                 await bench.tick(40)
-                ended = set(order[:order.index(place) + 1])
+                ended = set(order[:order.index(row_index) + 1])
                 through = next((one for one in range(ACTIVE) if one not in ended), ACTIVE)
                 assert len(bench.words) - number * ACTIVE == through and before <= len(bench.words)
-            assert bench.places == (number < 2)
+            assert bench.free_rows == (number < 2)
         assert bench.words == [
             *((count, 0, Status.OK) for count in range(1, 3 * ACTIVE)), (3 * ACTIVE - 1, 1, Status.WRITE_ERROR)]
 

@@ -26,7 +26,7 @@ CONFIG = TINY
 FSM_MASK, SLOT_MASK = CONFIG.fsms - 1, CONFIG.slots - 1
 COMMUNICATOR = 2
 LIMIT = 20_000
-LATE = 1_000
+DELAY = 1_000
 """Cycles on a slow link: enough for several chunks."""
 
 
@@ -63,10 +63,10 @@ class _Rank(wiring.Component):
 class _World:
     """All ranks of a torus, beat by beat; a beat is a number, and a reduction is an addition."""
 
-    def __init__(self, shape, programs, chunks, *, seed, slow, fsm_mask, late=()):
+    def __init__(self, shape, programs, chunks, *, seed, slow, fsm_mask, delayed=()):
         self.rng = random.Random(seed)
         self.shape, self.programs, self.chunks, self.slow = shape, programs, chunks, slow
-        self.fsm_mask, self.late = fsm_mask, late
+        self.fsm_mask, self.delayed = fsm_mask, delayed
         self.ranks = [_Rank(fsm_mask) for _ in programs]
         self.srams = [{} for _ in programs]
         self.reading = [deque() for _ in programs]
@@ -75,11 +75,11 @@ class _World:
         self.through = [[] for _ in programs]
 
     def neighbour(self, rank, port):
-        places = list(product(*map(range, self.shape)))
-        place = list(places[rank])
+        ranks_at = list(product(*map(range, self.shape)))
+        entry = list(ranks_at[rank])
         dimension = port // 2
-        place[dimension] = (place[dimension] + (-1 if port % 2 else 1)) % self.shape[dimension]
-        return places.index(tuple(place))
+        entry[dimension] = (entry[dimension] + (-1 if port % 2 else 1)) % self.shape[dimension]
+        return ranks_at.index(tuple(entry))
 
     def run(self):
         top = Module()
@@ -109,7 +109,7 @@ class _World:
         raise AssertionError(f"Not done in {LIMIT} cycles: through {self.through}, waiting {states}")
 
     def _delay(self, to):
-        return LATE if to in self.late else self.rng.randint(1, 60) if self.slow else 2
+        return DELAY if to in self.delayed else self.rng.randint(1, 60) if self.slow else 2
 
     def _rank(self, ctx, now, number, rank, waiting):
         """One cycle of one rank: its outputs now, and its inputs for the next edge."""
@@ -188,13 +188,13 @@ class _World:
         ctx.set(rank.landed.payload, {"fsm": header.sequence & self.fsm_mask, "beats": len(beats) - 1})
 
 
-def _program(collective, shape, place, root, up):
+def _program(collective, shape, entry, root, up):
     dimensions = tuple(range(len(shape)))
     if collective.info.rooted:
         role = tuple(role_of(collective, here, there, size, up=up)
-                     for here, there, size in zip(place, root, shape, strict=True))
-        return plan(collective, shape, dimensions, place, up=up, role=role)
-    return plan(collective, shape, dimensions, place, up=up)
+                     for here, there, size in zip(entry, root, shape, strict=True))
+        return plan(collective, shape, dimensions, entry, up=up, role=role)
+    return plan(collective, shape, dimensions, entry, up=up)
 
 
 def _expected(collective, values, rank, root, ranks):
@@ -213,18 +213,18 @@ def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
     """Chunks of these ``kinds``, (collective, whether it goes up), each with pieces of at most as many beats as
     ``pieces`` gives."""
     rng = random.Random(f"{shape} {kinds}")
-    places = list(product(*map(range, shape)))
-    ranks = len(places)
+    ranks_at = list(product(*map(range, shape)))
+    ranks = len(ranks_at)
     words, begins, programs = [], [], {}
-    for rank, place in enumerate(places):
+    for rank, entry in enumerate(ranks_at):
         mine, starts = [], {}
         for kind in dict.fromkeys(kinds):
-            programs[rank, kind] = program = _program(kind[0], shape, place, places[root], kind[1])
+            programs[rank, kind] = program = _program(kind[0], shape, entry, ranks_at[root], kind[1])
             starts[kind] = len(mine) + 1 + len(program.fills) + len(program.drains)
             mine += encode(program, CONFIG)
         words.append(mine)
         begins.append(starts)
-    worst = max(program.places for program in programs.values())
+    worst = max(program.positions for program in programs.values())
     pieces = [min(piece, CONFIG.chunk_beats // worst) for piece in pieces]
     chunks = [[{
         "communicator": COMMUNICATOR, "sequence": number, "fsm": number & fsm_mask, "slot": number & SLOT_MASK,
@@ -277,4 +277,4 @@ def test_half_of_a_torus_a_chunk_ahead():
     neighbours for the same phase of an FSM are present at the same time.
     """
     _play((2, 2, 2), [(Collective.ALL_GATHER, True), (Collective.REDUCE_SCATTER, True)], [1, 1], fsm_mask=0,
-          slow=False, late={(0, 2), (0, 3)})
+          slow=False, delayed={(0, 2), (0, 3)})

@@ -19,13 +19,13 @@ def test_foremost():
     async def live(ctx):
         for _ in range(500):
             given = [rng.randrange(4) for _ in priorities]
-            asked = [number for number in range(6) if rng.random() < 0.4]
+            requested = [number for number in range(6) if rng.random() < 0.4]
             for signal, value in zip(priorities, given, strict=True):
                 ctx.set(signal, value)
-            ctx.set(requests, sum(1 << number for number in asked))
+            ctx.set(requests, sum(1 << number for number in requested))
             await ctx.delay(1e-6)
-            highest = max((given[number] for number in asked), default=0)
-            assert ctx.get(chosen) == sum(1 << number for number in asked if given[number] == highest)
+            highest = max((given[number] for number in requested), default=0)
+            assert ctx.get(chosen) == sum(1 << number for number in requested if given[number] == highest)
 
     sim = Simulator(m)
     sim.add_testbench(live)

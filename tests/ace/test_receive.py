@@ -17,21 +17,21 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
+from hw.ace.communicator_status import CommunicatorStatusSignature
 from hw.ace.config import TINY
 from hw.ace.layouts import (
     PacketKind,
     abort_layout,
+    destination_layout,
     flit_layout,
     grant_layout,
     landed_layout,
     packet_layout,
-    place_layout,
 )
 from hw.ace.model.numerics import combine_words
 from hw.ace.numerics.formats import DType, Op
 from hw.ace.receive import GrantReceived, Receive, lookup_layout, receive_latency
 from hw.ace.sram import Sram, SramReadSignature, SramWriteSignature
-from hw.ace.standing import StandingSignature
 from hw.common.wiring import Wiring
 from tests.ace.streams import Source, bits, random_fields, reset, run, unpack
 from tests.ace.timing import ecp5
@@ -83,9 +83,9 @@ def test_receive(simulate, config):
 class _Packet:
     """A DATA packet for some beats of a chunk."""
 
-    def __init__(self, rng, config, key, place, *, beats, offset, reduce):
-        self.place, self.reduce = place, reduce
-        self.start = place["slot"] * config.chunk_beats + offset
+    def __init__(self, rng, config, key, destination, *, beats, offset, reduce):
+        self.destination, self.reduce = destination, reduce
+        self.start = destination["slot"] * config.chunk_beats + offset
         self.payload = [rng.getrandbits(config.data_width) for _ in range(beats)]
         self.addresses = range(self.start, self.start + beats)
         header = random_fields(rng, packet_layout(config), kind=PacketKind.DATA, **key, offset=offset, beats=beats - 1,
@@ -126,12 +126,12 @@ class _Bench:
                       for port in range(self.config.ports)]
         self.coming = [deque() for _ in range(self.config.fsms)]
         self.busy = set()
-        self.to_fill, self.to_read, self.answers = deque(), deque(), {}
+        self.to_fill, self.to_read, self.responses = deque(), deque(), {}
         self.filling = self.reading = None
-        self.grants, self.told = Counter(), Counter()
+        self.grants, self.reported = Counter(), Counter()
         self.grant_lsb = GrantReceived(self.config).members["payload"].shape["grant"].offset
-        self.place, self.landed, self.faults, self.expected_faults = 0, [], 0, 0
-        self.late, self.expected_late, self.aborts = 0, 0, Counter()
+        self.destination, self.landed, self.faults, self.expected_faults = 0, [], 0, 0
+        self.stale, self.expected_stale, self.aborts = 0, 0, Counter()
         self.written = Counter()
 
     @property
@@ -150,11 +150,11 @@ class _Bench:
     async def finish(self):
         """Wait until all is done, and check the whole SRAM."""
         def done():
-            return not (any(port.items for port in self.ports) or any(self.coming) or self.to_read or self.answers)
+            return not (any(port.items for port in self.ports) or any(self.coming) or self.to_read or self.responses)
 
         await run(self.dut, self.actors, until=done)
-        assert self.grants == self.told
-        assert self.faults == self.expected_faults and self.late == self.expected_late
+        assert self.grants == self.reported
+        assert self.faults == self.expected_faults and self.stale == self.expected_stale
         self.conflicts = False
         self.to_read.extend((address, True) for address in range(self.config.sram_beats))
         await run(self.dut, self.actors, until=done)
@@ -164,13 +164,13 @@ class _Bench:
     def packet(self, port, **given):
         """Send a packet of an FSM that receives at this port, if its range is free now."""
         rng, config = self.rng, self.config
-        key = rng.choice([key for key, place in self.chunks.items() if place["fsm"] % config.ports == port])
+        key = rng.choice([key for key, destination in self.chunks.items() if destination["fsm"] % config.ports == port])
         beats = given.get("beats") or rng.choice((1, 1, 2, rng.randint(1, config.packet_beats)))
         choice = {"beats": beats, "offset": rng.randint(0, config.chunk_beats - beats), "reduce": rng.randint(0, 1)}
         packet = _Packet(rng, config, self.header(key), self.chunks[key], **choice | given)
         if self.busy.isdisjoint(packet.addresses):
             self.busy.update(packet.addresses)
-            self.coming[packet.place["fsm"]].append(packet)
+            self.coming[packet.destination["fsm"]].append(packet)
             self.ports[port].items.extend(packet.flits)
             return packet
         return None
@@ -178,8 +178,8 @@ class _Bench:
     def beyond(self, port):
         """A packet that exceeds its slot, and is dropped."""
         beats = self.rng.randint(2, self.config.packet_beats)
-        key, place = self.rng.choice(list(self.chunks.items()))
-        packet = _Packet(self.rng, self.config, self.header(key), place,
+        key, destination = self.rng.choice(list(self.chunks.items()))
+        packet = _Packet(self.rng, self.config, self.header(key), destination,
                          beats=beats, offset=self.config.chunk_beats - self.rng.randint(1, beats - 1), reduce=1)
         self.ports[port].items.extend(packet.flits)
         self.expected_faults += 1
@@ -188,7 +188,7 @@ class _Bench:
         communicator, sequence = key
         return {"communicator": communicator, "epoch": self.epochs[communicator], "sequence": sequence}
 
-    def too_late(self, port):
+    def stale_packet(self, port):
         """A packet of another epoch, or of no open communicator: its kind does not matter."""
         rng, last = self.rng, self.config.communicators - 1
         communicator = rng.choice((rng.randrange(last), last, rng.randrange(last + 1, 16)))
@@ -200,7 +200,7 @@ class _Bench:
         beats = rng.randint(1, self.config.packet_beats) if kind == PacketKind.DATA else 1
         self.ports[port].items.extend(
             _flit(rng, self.config, 0, header, at == 0, at == beats - 1) for at in range(beats))
-        self.expected_late += 1
+        self.expected_stale += 1
 
     def grant(self, port):
         header = random_fields(self.rng, packet_layout(self.config), kind=PacketKind.GRANT,
@@ -219,10 +219,10 @@ class _Bench:
 
     def drive(self):
         dut = self.dut
-        dut.lookup__place.value = self.place
-        dut.standing__closed.value = self.closed
-        dut.standing__epochs.value = bits(
-            StandingSignature(self.config).members["epochs"].shape, self.epochs)
+        dut.lookup__destination.value = self.destination
+        dut.communicator_status__closed.value = self.closed
+        dut.communicator_status__epochs.value = bits(
+            CommunicatorStatusSignature(self.config).members["epochs"].shape, self.epochs)
         if self.filling is None and self.to_fill:
             self.filling = self.to_fill.popleft()
         dut.fill__valid.value = int(self.filling is not None)
@@ -240,32 +240,33 @@ class _Bench:
     def sample(self, cycle):
         self.cycle += 1
         dut = self.dut
-        if self.cycle in self.answers:
-            address, word = self.answers.pop(self.cycle)
+        if self.cycle in self.responses:
+            address, word = self.responses.pop(self.cycle)
             got = int(dut.reads__data.value)
             assert got == word, f"{address:#x} holds {got:#x}, not {word:#x}"
             self.busy.discard(address)
         if self.reading is not None and dut.reads__ready.value:
             address, counts = self.reading
             if counts:
-                self.answers[self.cycle + self.config.sram_latency] = address, self.contents[address]
+                self.responses[self.cycle + self.config.sram_latency] = address, self.contents[address]
             self.reading = None
         if self.filling is not None and dut.fill__ready.value:
             self.contents[self.filling[0]] = self.filling[1]
             self.filling = None
         asked = unpack(lookup_layout(), int(dut.lookup__chunk.value))
-        place = self.chunks.get((asked["communicator"], asked["sequence"]))
-        self.place = bits(place_layout(self.config), place or random_fields(self.rng, place_layout(self.config)))
+        destination = self.chunks.get((asked["communicator"], asked["sequence"]))
+        self.destination = bits(destination_layout(self.config),
+                                destination or random_fields(self.rng, destination_layout(self.config)))
         if dut.grants__valid.value:
-            self.told[int(dut.grants__payload.value) >> self.grant_lsb] += 1
+            self.reported[int(dut.grants__payload.value) >> self.grant_lsb] += 1
         if dut.landed__valid.value:
             self._land(unpack(landed_layout(self.config), int(dut.landed__payload.value)))
         if dut.aborts__valid.value:
             came = unpack(abort_layout(), int(dut.aborts__payload.value))
             record = int(dut.aborts__payload.value) >> abort_layout()["record"].offset
-            self.told["abort", came["communicator"], record] += 1
+            self.reported["abort", came["communicator"], record] += 1
         self.faults += int(dut.counts__bad_packets.value)
-        self.late += int(dut.counts__late_packets.value)
+        self.stale += int(dut.counts__late_packets.value)
         self.written["reduced"] += int(dut.counts__reduced_beats.value)
         self.written["copied"] += int(dut.counts__copied_beats.value)
 
@@ -274,7 +275,7 @@ class _Bench:
         assert landed["beats"] == len(packet.payload) - 1
         for address, word in zip(packet.addresses, packet.payload, strict=True):
             if packet.reduce:
-                word = _combine(self.config, packet.place["arithmetic"], self.contents[address], word)
+                word = _combine(self.config, packet.destination["arithmetic"], self.contents[address], word)
             self.contents[address] = word
             self.to_read.append((address, True))
         self.landed.append((self.cycle, packet))
@@ -295,12 +296,12 @@ async def random_packets(dut, stalls):
     for _ in range(60):
         for port in range(bench.config.ports):
             for _ in range(rng.randint(0, 3)):
-                rng.choices((bench.packet, bench.grant, bench.beyond, bench.too_late, bench.abort),
+                rng.choices((bench.packet, bench.grant, bench.beyond, bench.stale_packet, bench.abort),
                             (12, 3, 1, 2, 1))[0](port)
         end = bench.cycle + rng.randint(1, 60)
         await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
     await bench.finish()
-    assert len(bench.landed) > 150 and bench.faults > 3 and bench.late > 10 and sum(bench.told.values()) > 30
+    assert len(bench.landed) > 150 and bench.faults > 3 and bench.stale > 10 and sum(bench.reported.values()) > 30
     reduced, copied = (sum(len(packet.payload) for _, packet in bench.landed if packet.reduce == reduce)
                        for reduce in (1, 0))
     assert bench.written == {"reduced": reduced, "copied": copied}
@@ -313,20 +314,20 @@ async def stopped_in_a_packet(dut):
     await bench.start()
     for reduce in (0, 1):
         packet = bench.packet(0, beats=8, reduce=reduce)
-        bench.coming[packet.place["fsm"]].pop()
-        head, rest = packet.flits[:4], packet.flits[4:]
+        bench.coming[packet.destination["fsm"]].pop()
+        head, remaining = packet.flits[:4], packet.flits[4:]
         bench.ports[0].items.clear()
         bench.ports[0].items.extend(head)
         end = bench.cycle + 40
         await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
         for address, word in list(zip(packet.addresses, packet.payload, strict=True))[:4]:
             bench.contents[address] = word if not reduce else _combine(
-                bench.config, packet.place["arithmetic"], bench.contents[address], word)
+                bench.config, packet.destination["arithmetic"], bench.contents[address], word)
         if reduce:
             bench.epochs = [(epoch + 1) % 16 for epoch in bench.epochs]
         else:
             bench.closed = (1 << bench.config.communicators) - 1
-        bench.ports[0].items.extend(rest)
+        bench.ports[0].items.extend(remaining)
         end = bench.cycle + 40
         await run(dut, bench.actors, until=lambda end=end: bench.cycle >= end)
         bench.closed = 1 << bench.config.communicators - 1

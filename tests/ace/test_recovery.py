@@ -94,7 +94,7 @@ def test_link_down(shape, port, seed):
     rng = random.Random(seed)
     communicators = [Communicator(tuple(range(len(shape))), Share(0, 2, 0, 4)), Communicator((0,), Share(2, 2, 4, 4))]
     with Cluster(TINY, shape, communicators=communicators, link=Link(latency=20)) as cluster:
-        ends, mended = {(1, port), (cluster.neighbour(1, port), port ^ 1)}, cluster.cycle + 40_000
+        ends, repaired = {(1, port), (cluster.neighbour(1, port), port ^ 1)}, cluster.cycle + 40_000
         cluster.set_faults(Faults(cuts=(Cut(1, port, rng.randrange(2000), 40_000),)))
         large, beside = (_all_reduce(cluster, count=20_000, communicator=number, queue=number) for number in range(2))
         if shape == (2, 2):
@@ -106,8 +106,8 @@ def test_link_down(shape, port, seed):
             cluster.wait(large)
         assert caught.value.statuses == [Status.LINK_DOWN] * cluster.size
         assert cluster.cycle - begin < 30_000
-        cluster.forget_watches()
-        cluster.run(mended - cluster.cycle)
+        cluster.clear_watches()
+        cluster.run(repaired - cluster.cycle)
         cluster.do(*(cluster.drivers[rank].start_links([at]) for rank, at in ends))
         cluster.run(500)
         faults = recover(cluster)

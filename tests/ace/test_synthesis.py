@@ -61,7 +61,7 @@ def test_block(block, capsys):
     assert area_excess(f"ace_{name}", "tiny", "xcup", area, depth) == []
 
 
-def test_no_preset_has_a_longer_way():
+def test_no_preset_has_a_longer_path():
     """The measured figures of docs/area.md."""
     figures = json.loads((Path(__file__).parents[2] / "docs" / "area_ace.json").read_text(encoding="utf-8"))
     levels = {f"{name} of {preset}": one["levels"] for preset, found in figures.items()

@@ -68,7 +68,7 @@ class _Bench:
         self.memories = [_Memory(stalls, self.rng) for _ in ports]
         self.packets, self.grants = [deque() for _ in ports], [deque() for _ in ports]
         self.waiting_sends, self.waiting_signals = deque(), deque()
-        self.answers, self.to_be_sent = {}, deque()
+        self.responses, self.to_be_sent = {}, deque()
         self.log = []           # (cycle, what, port)
         self.beats, self.counted = [0 for _ in ports], [0 for _ in ports]
         self.begun = [None for _ in ports]
@@ -111,7 +111,7 @@ class _Bench:
             getattr(dut, f"port_signals__{port}__free").value = 1
             getattr(dut, f"levels__{port}__level").value = memory.level
             getattr(dut, f"levels__{port}__fresh").value = memory.fresh
-        dut.read__data.value = self.answers.pop(self.cycle + 1, 0)
+        dut.read__data.value = self.responses.pop(self.cycle + 1, 0)
         dut.abort__valid.value = self.telling
         dut.abort__communicator.value, dut.abort__epoch.value = self.abort[:2]
         dut.abort__record.value = self.abort[2]
@@ -127,7 +127,7 @@ class _Bench:
             fsm, left = self.to_be_sent.popleft()
             assert (int(dut.sends__fsm.value), left) == (fsm, 0)
         if self.granting and dut.read__valid.value:
-            self.answers[self.cycle + self.config.sram_latency] = self.memory[int(dut.read__address.value)]
+            self.responses[self.cycle + self.config.sram_latency] = self.memory[int(dut.read__address.value)]
             self.to_be_sent[0][1] -= 1
         for port in range(self.config.ports):
             if getattr(dut, f"ports__{port}__valid").value:
@@ -135,11 +135,11 @@ class _Bench:
             self.counted[port] += int(dut.counts__sent_beats.value) >> port & 1
         # A send is chosen by the current credits, and offered in the next cycle. ``free`` does not yet include a send
         # that is taken now.
-        for waiting, source, room, layout in (
+        for waiting, source, vacant, layout in (
                 (self.waiting_sends, self.sends, dut.sends__free, send_layout(self.config)),
                 (self.waiting_signals, self.signals, dut.signals__free, signal_layout(self.config))):
             if waiting and not source.items:
-                allowed = int(room.value) & ~(self.unknown if source is self.sends else 0)
+                allowed = int(vacant.value) & ~(self.unknown if source is self.sends else 0)
                 chosen = next((item for item in waiting if not self.polite or allowed >> item["port"] & 1), None)
                 if chosen:
                     waiting.remove(chosen)
@@ -228,8 +228,8 @@ async def aborts(dut):
         bench.abort = rng.randrange(bench.config.communicators), rng.randrange(16), rng.getrandbits(RecordLayout.size)
         bench.telling, before = ports, len(bench.cycles("abort"))
         await run(dut, bench.actors, until=lambda: not bench.telling, limit=500)
-        told = [port for _, kind, port in bench.log if kind == "abort"][before:]
-        assert sorted(told) == [port for port in range(bench.config.ports) if ports >> port & 1]
+        reported = [port for _, kind, port in bench.log if kind == "abort"][before:]
+        assert sorted(reported) == [port for port in range(bench.config.ports) if ports >> port & 1]
     await bench.finish()
     assert len(bench.cycles("send")) == 800
 

@@ -88,7 +88,7 @@ def test_on_a_cluster(shape, seed):
 
 
 @pytest.mark.rtl
-def test_what_is_wrong_is_told():
+def test_wrong_arguments_are_reported():
     with Cluster(TINY, (2,), library=_library()) as cluster:
         inputs = [np.zeros(9, np.uint32)] * 2
         with pytest.raises(UserError, match=r"^ALL_REDUCE has no parts of different lengths\.$"):

@@ -26,15 +26,15 @@ class _Bench:
             self.ctx.set(getattr(self.dut.movers[number], name), value)
 
     @property
-    def late(self):
-        return self.ctx.get(self.dut.late.communicators)
+    def timed_out(self):
+        return self.ctx.get(self.dut.timed_out.communicators)
 
-    async def until_late(self, limit, *, every=None, event=None):
+    async def until_timed_out(self, limit, *, every=None, event=None):
         """Cycles until a communicator is late, and which ones; ``event`` is called with 1 once in ``every`` cycles,
         otherwise with 0."""
         for cycle in range(limit):
-            if late := self.late:
-                return cycle, late
+            if timed_out := self.timed_out:
+                return cycle, timed_out
             if every:
                 event(int(cycle % every == 0))
             await self.ctx.tick()
@@ -62,16 +62,16 @@ def test_time(cycles, begin):
         await bench.ctx.tick().repeat(begin) if begin else None
         bench.set(work=0b0110)
         # The first makes progress in some cycles.
-        waited, late = await bench.until_late(
+        waited, timed_out = await bench.until_timed_out(
             3 * cycles + 30, every=max(cycles // 2, 1), event=lambda now: bench.set(progress=0b0010 * now))
-        assert late == 0b0100
+        assert timed_out == 0b0100
         assert cycles <= waited <= _longest(cycles)
         bench.set(progress=0b0110)
         await bench.ctx.tick()
-        assert not bench.late
+        assert not bench.timed_out
         # A communicator without work is never late.
         bench.set(progress=0, work=0)
-        assert await bench.until_late(2 * _longest(cycles)) == (2 * _longest(cycles), 0)
+        assert await bench.until_timed_out(2 * _longest(cycles)) == (2 * _longest(cycles), 0)
 
     _run(body, cycles)
 
@@ -81,8 +81,8 @@ def test_a_shorter_time_counts_at_once():
         bench.set(work=0b0001)
         await bench.ctx.tick().repeat(200)
         bench.set(cycles=100)
-        waited, late = await bench.until_late(1000)
-        assert late == 0b0001 and 50 <= waited <= _longest(100)
+        waited, timed_out = await bench.until_timed_out(1000)
+        assert timed_out == 0b0001 and 50 <= waited <= _longest(100)
 
     _run(body, 1 << 30)
 
@@ -91,35 +91,35 @@ def test_off():
     async def body(bench):
         bench.set(work=0b1111)
         bench.mover(FILL, holder=1)
-        assert await bench.until_late(300) == (300, 0)
+        assert await bench.until_timed_out(300) == (300, 0)
 
     _run(body, 0)
 
 
 @pytest.mark.parametrize("number", [FILL, DRAIN])
-def test_who_holds_a_mover_has_half_the_time(number):
+def test_the_holder_of_a_mover_has_half_the_time(number):
     """The holder is late with and without other progress; those that it blocks are not, until it is ended."""
     cycles = 400
 
     async def body(bench):
         bench.set(work=0b0111, progress=0b0100)
         bench.mover(number, holder=0b0001, blocked=0b0010)
-        waited, late = await bench.until_late(2 * cycles)
-        assert late == 0b0001
+        waited, timed_out = await bench.until_timed_out(2 * cycles)
+        assert timed_out == 0b0001
         assert cycles // 2 <= waited <= cycles // 2 + cycles // 8 + 12
         for _ in range(5 * cycles):
             await bench.ctx.tick()
-            assert bench.late == 0b0001
+            assert bench.timed_out == 0b0001
         # It was ended, and still holds the mover: a communicator that waits for it counts as one without progress.
         bench.set(work=0b0110)
         bench.mover(number, blocked=0)
         await bench.ctx.tick().repeat(_longest(cycles, more=1))
-        assert bench.late == 0b0011
+        assert bench.timed_out == 0b0011
         bench.mover(number, moved=1)
         await bench.ctx.tick()
         bench.mover(number, moved=0, holder=0)
         await bench.ctx.tick()
-        assert bench.late == 0b0010
+        assert bench.timed_out == 0b0010
 
     _run(body, cycles)
 
@@ -128,9 +128,9 @@ def test_each_chunk_has_half_the_time():
     async def body(bench):
         bench.set(work=0b0001, progress=0b0001)
         bench.mover(FILL, holder=0b0001)
-        assert await bench.until_late(4000, every=190, event=lambda now: bench.mover(FILL, moved=now)) == (4000, 0)
+        assert await bench.until_timed_out(4000, every=190, event=lambda now: bench.mover(FILL, moved=now)) == (4000, 0)
         bench.mover(FILL, moved=0)
-        assert (await bench.until_late(400))[1] == 0b0001
+        assert (await bench.until_timed_out(400))[1] == 0b0001
 
     _run(body, 400)
 
@@ -140,26 +140,27 @@ def test_each_chunk_has_half_the_time():
     pytest.param(lambda bench, on: bench.mover(DRAIN, blocked=0b0010 * on), id="drain"),
     pytest.param(lambda bench, on: bench.set(offering=0b0010, sent=0b0001 * on, progress=0b0001 * on), id="port"),
 ])
-def test_who_is_kept_waiting_is_not_late(blocks):
+def test_a_waiting_communicator_does_not_time_out(blocks):
     """Time does not count while it is blocked, in each eighth of the limit; then the clock runs again."""
     cycles = 400
 
     async def body(bench):
         bench.set(work=0b0010)
-        assert await bench.until_late(10 * cycles, every=50, event=lambda now: blocks(bench, now)) == (10 * cycles, 0)
+        assert await bench.until_timed_out(10 * cycles, every=50, event=lambda now: blocks(bench, now)) == (10 * cycles,
+                                                                                                            0)
         blocks(bench, 0)
-        waited, late = await bench.until_late(2 * cycles)
-        assert late == 0b0010 and waited <= _longest(cycles, more=1)
+        waited, timed_out = await bench.until_timed_out(2 * cycles)
+        assert timed_out == 0b0010 and waited <= _longest(cycles, more=1)
 
     _run(body, cycles)
 
 
-def test_packets_of_others_are_no_excuse_for_who_has_none():
+def test_packets_of_others_do_not_count_as_progress():
     """Its peers do not participate, however busy others of its class are."""
     async def body(bench):
         bench.set(work=0b0011, offering=0b0001, sent=0b0001, progress=0b0001)
-        waited, late = await bench.until_late(2000)
-        assert late == 0b0010 and waited <= _longest(400)
+        waited, timed_out = await bench.until_timed_out(2000)
+        assert timed_out == 0b0010 and waited <= _longest(400)
 
     _run(body, 400)
 
@@ -172,14 +173,14 @@ def test_only_a_higher_class_starves(number, other):
 
     async def body(bench):
         bench.set(work=0b0011)
-        bench.ctx.set(bench.dut.standing.priorities[0], number)
-        bench.ctx.set(bench.dut.standing.priorities[1], other)
-        waited, late = await bench.until_late(
+        bench.ctx.set(bench.dut.communicator_status.priorities[0], number)
+        bench.ctx.set(bench.dut.communicator_status.priorities[1], other)
+        waited, timed_out = await bench.until_timed_out(
             10 * cycles, every=10, event=lambda now: bench.set(progress=0b0001 * now))
         if number > other:
-            assert late == 0
+            assert timed_out == 0
             bench.set(progress=0, work=0b0010)
-            waited, late = await bench.until_late(2 * cycles)
-        assert late == 0b0010 and waited <= _longest(cycles, more=1)
+            waited, timed_out = await bench.until_timed_out(2 * cycles)
+        assert timed_out == 0b0010 and waited <= _longest(cycles, more=1)
 
     _run(body, cycles)

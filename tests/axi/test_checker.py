@@ -360,7 +360,7 @@ def test_lite_payload_changes(channel, pin, before, after):
     ([w(), aw() | b()], "B", "AW"), ([r()], "R", "AR"), ([ar() | r()], "R", "AR"),
     ([ar(), r(), r()], "R", "AR"),
 ])
-def test_lite_answer_without_request(cycles, answer, request_):
+def test_lite_response_without_request(cycles, answer, request_):
     fails(lite(), lite_cycles(*cycles),
           f"AXI4-Lite: {answer}VALID without an unanswered transfer at {request_} (IHI 0022 A3.3.1)")
 

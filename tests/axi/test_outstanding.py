@@ -10,33 +10,33 @@ from hw.axi import Outstanding
 from tests.harness.cell import run_cell
 
 
-@pytest.mark.parametrize("most", [1, 5, 8, 40])
-def test_outstanding(most):
+@pytest.mark.parametrize("depth", [1, 5, 8, 40])
+def test_outstanding(depth):
     """Random requests and answers, now and then with nothing asked for: none of those counts."""
-    dut, rng = Outstanding(most), random.Random(most)
-    strays, full = 0, 0
+    dut, rng = Outstanding(depth), random.Random(depth)
+    dropped, full = 0, 0
 
     async def testbench(ctx):
-        nonlocal strays, full
-        owed, stray = 0, False
+        nonlocal dropped, full
+        expected, unexpected = 0, False
         for cycle in range(3000):
             greedy = cycle // 300 % 2
-            asked = rng.randint(0, most - owed) if rng.random() < (0.6 if greedy else 0.1) else 0
-            answered = rng.random() < (0.3 if greedy else 0.7)
-            ctx.set(dut.asked, asked)
-            ctx.set(dut.answered, answered)
-            assert (ctx.get(dut.owed), ctx.get(dut.stray)) == (owed > 0, stray)
-            stray = answered and not owed
-            strays += stray
-            owed += asked - (answered and owed > 0)
-            full += owed == most
+            issued = rng.randint(0, depth - expected) if rng.random() < (0.6 if greedy else 0.1) else 0
+            response = rng.random() < (0.3 if greedy else 0.7)
+            ctx.set(dut.issued, issued)
+            ctx.set(dut.response, response)
+            assert (ctx.get(dut.outstanding), ctx.get(dut.unexpected)) == (expected > 0, unexpected)
+            unexpected = response and not expected
+            dropped += unexpected
+            expected += issued - (response and expected > 0)
+            full += expected == depth
             await ctx.tick()
 
     run_cell(dut, testbench)
-    assert strays > 10 and full > 10
+    assert dropped > 10 and full > 10
 
 
 def test_bad_numbers():
-    for most in (0, -1, 2.0, "8"):
+    for depth in (0, -1, 2.0, "8"):
         with pytest.raises(ValueError, match="Outstanding answers must be a positive integer"):
-            Outstanding(most)
+            Outstanding(depth)

@@ -40,7 +40,7 @@ class Reachable(wiring.Component):
         return m
 
 
-def test_rules_leave_room():
+def test_rules_allow_traffic():
     prove(Reachable(), name="axi-reachable", depth=12, mode="cover")
 
 

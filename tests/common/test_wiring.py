@@ -109,11 +109,11 @@ def test_connected_parts_work():
     (4, "second.total, self.totals[1]"),
     (5, "source.busy"),
 ])
-def test_each_forgotten_connection_is_refused(index, missing):
+def test_each_missing_connection_is_refused(index, missing):
     _refused(GOOD[:index] + GOOD[index + 1:], f"Not connected in Both: {missing}.")
 
 
-def test_an_interface_that_is_forgotten_whole_is_named_once():
+def test_an_unconnected_interface_is_named_once():
     _refused(GOOD[2:], "Not connected in Both: first.i, second.i, source.lanes.")
 
 

@@ -63,9 +63,9 @@ class Bench(DmaTestbench):
 
     def place(self, jobs):
         """Native words of jobs, flags to be added; destinations apart from each other."""
-        words, room = [], self._source_bytes
+        words, available = [], self._source_bytes
         for length, source, destination in jobs:
-            pages = (room - length - abs(source)) // PAGE_BYTES
+            pages = (available - length - abs(source)) // PAGE_BYTES
             src = self.rng.randint(1, max(1, pages - 1)) * PAGE_BYTES + source
             if destination is None:
                 dst = self._cursor + self.rng.choice((0, self.rng.randint(1, GAP)))
@@ -115,7 +115,8 @@ class Bench(DmaTestbench):
         self.poller, self.flags = Poller(), FlagWatch(self)
         self._ended_before, self._ended_unknown, self._words_unknown = 0, False, False
         self._lost = 0
-        for seen in (self.known, self._classes, self._popped, self._told, self._quiet, self._places, self._earlier,
+        for seen in (self.known, self._classes, self._popped, self._reported, self._quiet, self._positions,
+                     self._earlier,
                      self._verified, self._unverifiable):
             seen.clear()
         await self.driver.enable_interrupts(error=True)
@@ -139,11 +140,11 @@ class Bench(DmaTestbench):
             group = [word._replace(flags=word.flags | rng.choice((0, 0, 1, 2, 3))) for word in group]
             if not group[-1].flags & 3:
                 group[-1] = group[-1]._replace(flags=group[-1].flags | rng.choice((1, 2, 3)))
-            await self.room(queue, size)
+            await self.wait_for_free_entries(queue, size)
             await self.post(queue, *group, offset=16 * rng.randrange(64))
-        await self.room(queue, self.config.queue_depth)
+        await self.wait_for_free_entries(queue, self.config.queue_depth)
 
-    async def room(self, queue, size, patience=400_000):
+    async def wait_for_free_entries(self, queue, size, timeout=400_000):
         """Wait until the queue has room for ``size`` words."""
         start = self.cycle
         while self.model.queues[queue].posted - self.poller.count(queue) + size > self.config.queue_depth:
@@ -152,9 +153,9 @@ class Bench(DmaTestbench):
             changed = self.poller.changed(queue)
             changed.clear()
             await First(changed.wait(), ClockCycles(self.dut.clk, 1000))
-            if self.cycle - start > patience:
+            if self.cycle - start > timeout:
                 self.mismatch(f"queue {queue} shows {self.poller.count(queue)} of "
-                              f"{self.model.queues[queue].posted} requests after {patience} cycles.")
+                              f"{self.model.queues[queue].posted} requests after {timeout} cycles.")
 
     async def end(self):
         """Compare everything."""

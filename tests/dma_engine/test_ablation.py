@@ -25,11 +25,11 @@ def test_ablation(engine, switched):
 
 def _most_reads(pins):
     """The most read bursts that were asked for and not over at any time."""
-    asked = [(transfer.cycle, transfer.fields[0]) for transfer in pins.seen["ar"]]
+    issued = [(transfer.cycle, transfer.fields[0]) for transfer in pins.seen["ar"]]
     over = [transfer.cycle for transfer in pins.seen["r"] if transfer.fields[1]]
-    assert len(asked) == len(over)
+    assert len(issued) == len(over)
     reads = most = 0
-    events = sorted([(cycle, 1) for cycle, _ in asked] + [(cycle, -1) for cycle in over])
+    events = sorted([(cycle, 1) for cycle, _ in issued] + [(cycle, -1) for cycle in over])
     for _, change in events:
         reads += change
         most = max(most, reads)
@@ -79,5 +79,5 @@ async def every_word_is_written(dut):
 async def _post_all(bench, queue, words):
     for start in range(0, len(words), bench.config.queue_depth):
         burst = words[start:start + bench.config.queue_depth]
-        await bench.room(queue, len(burst))
+        await bench.wait_for_free_entries(queue, len(burst))
         await bench.post(queue, *burst)

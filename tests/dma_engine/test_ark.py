@@ -241,7 +241,7 @@ async def completion_error(dut):
         await bench.send(ark_word(1, 2))
         await bench.settle(A)
         await bench.wait_log()
-        bench.mend_page(array)
+        bench.repair_page(array)
         await bench.send(ark_word(2, 1))
         await bench.settle(A)
     assert bench.errors[Status.COMPLETION_ERROR.name] == 2

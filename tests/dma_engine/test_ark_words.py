@@ -70,22 +70,23 @@ def test_every_field_arrives(config, seed):
         await ctx.tick()
         ctx.set(chain.ark.configure.valid, 0)
         ctx.set(chain.ark.connection.valid, 0)
-        ctx.set(chain.store.fronts.queue, QUEUE)
+        ctx.set(chain.store.queue_heads.queue, QUEUE)
         for number, word in enumerate(words):
             await store(ctx, word, number % 2)
             await ctx.tick().repeat(3)
-            assert ctx.get(chain.store.fronts.ready) == 1 << QUEUE
-            front = ctx.get(chain.store.fronts.front)
-            note, last = front.note.ark, word.length - 1
-            assert (front.check, front.src_region, front.dst_region, front.src_offset, front.dst_offset, front.length) \
+            assert ctx.get(chain.store.queue_heads.ready) == 1 << QUEUE
+            request = ctx.get(chain.store.queue_heads.request)
+            note, last = request.note.ark, word.length - 1
+            assert (request.check, request.src_region, request.dst_region, request.src_offset, request.dst_offset,
+                    request.length) \
                 == (Check.OK, BASE + word.src, CONNECTION_BASE + word.dst, 0, 0, word.length), word
             assert (note.src, note.dst, note.connection) == (word.src, word.dst, CONNECTION), word
-            assert (front.last_segment, front.end_position) == divmod(last, config.segment_bytes), word
-            assert front.single == (front.last_segment == 0), word
-            assert front.end.as_bits() == 0 and not front.fence and not front.signal
-            ctx.set(chain.store.fronts.consume, 1)
+            assert (request.last_segment, request.end_position) == divmod(last, config.segment_bytes), word
+            assert request.single == (request.last_segment == 0), word
+            assert request.end.as_bits() == 0 and not request.fence and not request.signal
+            ctx.set(chain.store.queue_heads.consume, 1)
             await ctx.tick()
-            ctx.set(chain.store.fronts.consume, 0)
+            ctx.set(chain.store.queue_heads.consume, 0)
             await ctx.tick()
 
     sim = Simulator(chain)

@@ -29,8 +29,8 @@ async def each_burst(dut):
     bench = Bench(dut, seed=session_seed("attributes"))
     jobs = [Job(8, 0, 0), Job(100, 4096 - 50, 3), Job(3000, 2000, 4090)]
     words = await bench.lay_out(jobs)
-    seen, check = [], bench.memory.asked
-    bench.memory.asked = lambda *burst: (seen.append(burst), check(*burst))
+    seen, check = [], bench.memory.issued
+    bench.memory.issued = lambda *burst: (seen.append(burst), check(*burst))
     top = 1 << (bench.config.axi_id_width - 1)
     for index, (written, shown) in enumerate(SETTINGS):
         other_written, other_shown = SETTINGS[index - 1]

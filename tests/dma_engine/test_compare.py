@@ -40,7 +40,7 @@ def different(monkeypatch):
     monkeypatch.setattr(sim.cli.compare, "simulate_dma", lambda *_: RESULT)
 
 
-def test_a_difference_is_told(different, capsys):
+def test_a_difference_is_reported(different, capsys):
     assert main(["compare", "dma"]) == 1
     assert RESULT["first_mismatches"][0] in capsys.readouterr().out
 

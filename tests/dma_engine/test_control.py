@@ -58,7 +58,7 @@ async def paused(dut):
         assert (again.running, again.enabled, again.in_flight, again.waiting, again.count) == (0, 1, 0, 1, state.count)
         assert _victims_bursts(pins) == bursts, f"{_victims_bursts(pins) - bursts} bursts of a paused queue"
         await bench.command(VICTIM, Command.START)
-        await bench.rest(f"paused after {delay}")
+        await bench.settle_and_check(f"paused after {delay}")
     await bench.end()
 
 
@@ -69,13 +69,13 @@ async def reset_while_waiting(dut):
     for number in (1, 2, bench.config.queue_depth + 1):
         await bench.clean()
         await bench.post(VICTIM, GOOD)
-        await bench.rest("before")
+        await bench.settle_and_check("before")
         await bench.command(VICTIM, Command.PAUSE)
         for index in range(number):
             await bench.post(VICTIM, SMALL._replace(dst_offset=50 * index, flags=3))
         words = [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)]
         await bench.command(VICTIM, Command.RESET)
-        state = await bench.rest(f"reset with {number} waiting")
+        state = await bench.settle_and_check(f"reset with {number} waiting")
         assert state == (0,) * 10, state
         # Counters go back unseen.
         assert words == [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)]
@@ -98,7 +98,7 @@ async def reset_anywhere(dut):
         await bench.command(VICTIM, Command.RESET)
         # Neither of these has a place before it is over.
         await bench.driver.start(VICTIM)
-        state = await bench.rest(f"reset after {delay}")
+        state = await bench.settle_and_check(f"reset after {delay}")
         assert state == (0,) * 10, state
         cut.add((before.count, min(before.in_flight, 1)))
         quiet = [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)]
@@ -107,7 +107,7 @@ async def reset_anywhere(dut):
         await bench.command(VICTIM, Command.START)
         # Counters begin at 0 again.
         await bench.post(VICTIM, GOOD)
-        state = await bench.rest("after a reset")
+        state = await bench.settle_and_check("after a reset")
         assert (state.count, state.failed, state.status) == (1, 0, 0), state
     assert (0, 1) in cut and (1, 1) in cut, f"cut only at {cut}"
     await bench.end()
@@ -119,28 +119,28 @@ async def started_again(dut):
     bench = await _victim(dut, "started")
     for clears in (False, True):
         await bench.command(VICTIM, Command.RESET)
-        await bench.rest("reset")
+        await bench.settle_and_check("reset")
         logged = bench.logged()
         assert not await bench.post(VICTIM, GOOD)
         assert not await bench.post(VICTIM, GOOD)
-        state = await bench.rest("refused")
+        state = await bench.settle_and_check("refused")
         assert (state.enabled, state.refusing, state.count, state.failed, state.status) == (0, 1, 0, 0, 0), state
         assert bench.logged() == logged + 1 and bench.model.log[-1].status is Status.DISABLED
         if clears:
             await bench.command(VICTIM, Command.CLEAR)
-            assert not (await bench.rest("cleared")).refusing
+            assert not (await bench.settle_and_check("cleared")).refusing
         for _ in range(2):
             await bench.command(VICTIM, Command.START)
             assert await bench.post(VICTIM, GOOD)
-        state = await bench.rest("started")
+        state = await bench.settle_and_check("started")
         assert (state.enabled, state.refusing, state.count) == (1, 0, 2), state
     await bench.end()
 
 
 @pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
 def test_engine_control(engine, config):
-    engine(config, ["rst_brings_all_back", "rst_forgets_regions", "counters_add_up", "numbers_beyond_the_tables",
-                    "watchdog_waits", "watchdog_is_patient"])
+    engine(config, ["rst_brings_all_back", "rst_clears_regions", "counters_add_up", "numbers_beyond_the_tables",
+                    "watchdog_waits", "watchdog_counts_from_progress"])
 
 
 @cocotb.test()
@@ -171,7 +171,7 @@ async def rst_brings_all_back(dut):
     assert stuck[3].held and stuck[3].count == 30, stuck[3]
 
     for address, length in ((bench.model.regions[DESTINATION].base, 1), (withheld[1], 2)):
-        bench.model.memory.forget(address, length)
+        bench.model.memory.discard(address, length)
     await bench.restart()
     assert set((await bench.driver.counters()).values()) == {0}
     assert await bench.driver.pop_log() is None and await bench.driver.lost() == 0
@@ -193,7 +193,7 @@ async def rst_brings_all_back(dut):
 
 
 @cocotb.test()
-async def rst_forgets_regions(dut):
+async def rst_clears_regions(dut):
     """A region that was in the table before ``rst`` is not in it afterwards."""
     bench = Bench(dut, seed=session_seed("regions"))
     words = await bench.lay_out(pairs(bench.config, bench.rng, 1))
@@ -287,17 +287,17 @@ async def watchdog_waits(dut):
         assert watchdog <= took <= 2 * watchdog + slack, f"TIMEOUT after {took} cycles with WATCHDOG {watchdog}"
         bench.release(SRC_BASE)
         await bench.driver.set_watchdog(0)
-        await bench.rest("timed out")
+        await bench.settle_and_check("timed out")
         await bench.command(VICTIM, Command.CLEAR)
-        state = await bench.rest("cleared")
+        state = await bench.settle_and_check("cleared")
         assert (state.held, state.status, state.in_flight) == (0, 0, 0), state
     await bench.end()
 
 
 @cocotb.test()
-async def watchdog_is_patient(dut):
+async def watchdog_counts_from_progress(dut):
     """Queues that are idle, paused, held, or just slow do not time out; with WATCHDOG 0 none does."""
-    bench = Bench(dut, seed=session_seed("patience"), latency=400)
+    bench = Bench(dut, seed=session_seed("timeout"), latency=400)
     words = await bench.lay_out(pairs(bench.config, bench.rng, 40))
     await bench.driver.set_watchdog(1000)
     await bench.command(0, Command.PAUSE)
@@ -341,7 +341,7 @@ def test_reset_sees_what_was_scheduled_before_it(phase):
                 await ctx.tick()
             return ended
 
-        async def tell(command, in_flight):
+        async def send(command, in_flight):
             ctx.set(dut.command.command, command)
             ctx.set(dut.command.queue, queue)
             ctx.set(dut.command.valid, 1)
@@ -349,12 +349,12 @@ def test_reset_sees_what_was_scheduled_before_it(phase):
             ctx.set(dut.command.valid, 0)
 
         ctx.set(dut.scans.ready, 1)
-        await tell(Command.START, 0)
+        await send(Command.START, 0)
         while not (ctx.get(dut.scan.valid) and ctx.get(dut.scan.queue) == queue):
             await step(0)
         if phase:
             await step(0, phase)
-        await tell(Command.RESET, 1)
+        await send(Command.RESET, 1)
         assert await step(1, 200) == 0
         assert await step(0, 2 * 4 * config.queues + 8) == 1
 

@@ -9,7 +9,7 @@ from cocotb.triggers import RisingEdge
 
 from hw.dma_engine.config import HISTOGRAM_BINS
 from hw.dma_engine.words import Command, RequestFlag, Status
-from sim.dma.lives import Lives
+from sim.dma.lifecycles import Lifecycles
 from sim.dma.trace import Recorder
 from tests.dma_engine.bench import SOURCE, Bench, disorder, parameter, session_seed
 from tests.dma_engine.jobs import Job, pairs
@@ -28,8 +28,8 @@ def test_moderation(engine):
 
 def expected(events, queue_bits):
     """What a queue's registers must say, from the events alone: counters by name, and the histogram."""
-    lives, made = Lives(events, queue_bits), defaultdict(Counter)
-    for segment in lives.segments:
+    lifecycles, made = Lifecycles(events, queue_bits), defaultdict(Counter)
+    for segment in lifecycles.segments:
         if "done" in segment.at:
             made[segment.queue]["segments"] += 1
             made[segment.queue]["bytes"] += segment.bytes * (segment.status == Status.OK)

@@ -90,12 +90,12 @@ async def run_pairs(dut):
     pytest.param("tiny", "none", marks=pytest.mark.soak), pytest.param("wide", "none", marks=pytest.mark.soak),
 ])
 def test_special(engine, config, stalls):
-    engine(config, ["answers_out_of_order", "fills_tags_and_buffer", "dependent_copies", "end_of_memory"],
+    engine(config, ["responses_out_of_order", "fills_tags_and_buffer", "dependent_copies", "end_of_memory"],
            stalls=stalls)
 
 
 @cocotb.test()
-async def answers_out_of_order(dut):
+async def responses_out_of_order(dut):
     """Reads and writes answered out of order, read bursts interleaved, and no stall to hide anything."""
     bench = Bench(dut, seed=session_seed("disorder"), latency=40)
     disorder(bench.memory)
@@ -104,11 +104,11 @@ async def answers_out_of_order(dut):
     jobs = [Job(rng.randint(1, 3 * config.segment_bytes), rng.randint(0, 99), None) for _ in range(150)]
     await bench.run(await bench.lay_out(jobs))
     await bench.end()
-    for asked, answered, last in (("ar", "r", 1), ("aw", "b", None)):
-        order = [transfer.fields[0] for transfer in pins.seen[asked]]
-        ends = [transfer.fields[0] for transfer in pins.seen[answered] if last is None or transfer.fields[last]]
+    for issued, responded, last in (("ar", "r", 1), ("aw", "b", None)):
+        order = [transfer.fields[0] for transfer in pins.seen[issued]]
+        ends = [transfer.fields[0] for transfer in pins.seen[responded] if last is None or transfer.fields[last]]
         assert sorted(order) == sorted(ends)
-        assert order != ends, f"{answered.upper()} came in the order of {asked.upper()}"
+        assert order != ends, f"{responded.upper()} came in the order of {issued.upper()}"
 
 
 @cocotb.test()
@@ -134,25 +134,25 @@ async def dependent_copies(dut):
     bench = Bench(dut, seed=session_seed("fences"), stalls=parameter("stalls", "none"), latency=(60, 5))
     config, rng = bench.config, bench.rng
     await bench.lay_out([Job(1, 0, 0)])
-    base, room = 0x1234_5678_9000_0000, 4 * PAGE_BYTES
+    base, length_limit = 0x1234_5678_9000_0000, 4 * PAGE_BYTES
     queues = range(min(8, config.queues, config.regions - 6))
     chains = {}
     for queue in queues:
-        start = base + queue * (room + PAGE_BYTES)
-        bench.fill(start - PAGE_BYTES, rng.randbytes(room + 2 * PAGE_BYTES))
-        await bench.define_region(6 + queue, base=start, length=room, domain=DOMAIN)
-        place, chains[queue] = 0, []
+        start = base + queue * (length_limit + PAGE_BYTES)
+        bench.fill(start - PAGE_BYTES, rng.randbytes(length_limit + 2 * PAGE_BYTES))
+        await bench.define_region(6 + queue, base=start, length=length_limit, domain=DOMAIN)
+        offset, chains[queue] = 0, []
         for step in range(24):
             length = rng.choice((1, 13, 64, 500, config.segment_bytes + 3))
             there = 2 * PAGE_BYTES * (1 - step % 2) + rng.randrange(PAGE_BYTES)
             chains[queue].append(NativeWord.copy(
-                src=(6 + queue, place), dst=(6 + queue, there), length=length,
+                src=(6 + queue, offset), dst=(6 + queue, there), length=length,
                 flags=RequestFlag.FENCE | RequestFlag.SC))
-            place = there
+            offset = there
 
     async def chain(queue):
         for word in chains[queue]:
-            await bench.room(queue, 1)
+            await bench.wait_for_free_entries(queue, 1)
             await bench.post(queue, word, verifiable=False)
 
     for task in [cocotb.start_soon(chain(queue)) for queue in queues]:

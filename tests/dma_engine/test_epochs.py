@@ -34,14 +34,14 @@ class _Bench:
         await self.ctx.tick()
         self.ctx.set(strobe, 0)
 
-    async def given_up(self):
+    async def abandoned(self):
         """Whether the queue could be."""
         ctx, dut = self.ctx, self.dut
         await self.pulse(dut.window.valid, dut.window.queue, QUEUE)
         await ctx.tick().repeat(2)
         before = ctx.get(dut.lookups[0].epoch)
         await self.pulse(dut.request)
-        while ctx.get(dut.give_up.busy):
+        while ctx.get(dut.abandon.busy):
             await ctx.tick()
         assert (ctx.get(dut.lookups[0].epoch) - before) % 2**EPOCH_WIDTH in (0, 1)
         return ctx.get(dut.lookups[0].epoch) != before
@@ -58,28 +58,28 @@ def _simulate(body):
     run_cell(dut, testbench)
 
 
-@pytest.mark.parametrize("outside", ["a segment", "a word"])
-def test_epochs_are_not_used_twice(outside):
+@pytest.mark.parametrize("holder", ["a segment", "a word"])
+def test_epochs_are_not_used_twice(holder):
     """While something of an earlier life is outside, its epoch does not come round; then all may be used again."""
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
-        if outside == "a segment":
+        if holder == "a segment":
             await bench.pulse(dut.scheduled.valid, dut.scheduled.segment.queue, QUEUE)
         else:
-            ctx.set(dut.words.outside, 1)
+            ctx.set(dut.words.abandoned, 1)
         for times in range(MOST):
-            assert await bench.given_up(), f"after {times} times"
+            assert await bench.abandoned(), f"after {times} times"
         for _ in range(3):
-            assert not await bench.given_up()
+            assert not await bench.abandoned()
         # Something of another queue is no reason.
         await bench.pulse(dut.returned.valid, dut.returned.queue, QUEUE + 1)
-        assert not await bench.given_up()
-        if outside == "a segment":
+        assert not await bench.abandoned()
+        if holder == "a segment":
             await bench.pulse(dut.returned.valid, dut.returned.queue, QUEUE)
         else:
-            ctx.set(dut.words.outside, 0)
+            ctx.set(dut.words.abandoned, 0)
         for times in range(3 * MOST):
-            assert await bench.given_up(), f"with nothing outside, after {times} times"
+            assert await bench.abandoned(), f"with nothing outside, after {times} times"
 
     _simulate(body)
 
@@ -89,8 +89,8 @@ def test_notices_inside():
     async def body(bench):
         bench.ctx.set(bench.dut.inside, 1 << QUEUE)
         for _ in range(3):
-            assert not await bench.given_up()
+            assert not await bench.abandoned()
         bench.ctx.set(bench.dut.inside, 0)
-        assert await bench.given_up()
+        assert await bench.abandoned()
 
     _simulate(body)

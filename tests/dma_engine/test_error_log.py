@@ -62,7 +62,7 @@ def _fail(ctx, log, failure):
             ctx.set(log.entry[name], value)
 
 
-def _oldest(ctx, log):
+def _first(ctx, log):
     """The entry that software reads, or None."""
     entry = ctx.get(log.oldest)
     found = entry.queue, entry.status, entry.count
@@ -85,7 +85,7 @@ def test_random_failures(often):
             ctx.set(log.pop, pop)
             ctx.set(log.read, read)
             expected = waiting[0] if waiting and gone < 8 else None
-            assert _oldest(ctx, log) == expected, cycle
+            assert _first(ctx, log) == expected, cycle
             assert ctx.get(log.lost) == lost, cycle
             await ctx.tick()
             if failure is not None and failure[0] in {entry[0] for entry in waiting}:
@@ -114,7 +114,7 @@ def test_a_queue_that_fails_all_the_time(queues, gap):
             _fail(ctx, log, None if gap and (pop or idle) else (0, 1, 0) if failure is None else failure)
             ctx.set(log.read, read)
             ctx.set(log.pop, pop)
-            found = _oldest(ctx, log)
+            found = _first(ctx, log)
             await ctx.tick()
             return found
 
@@ -184,7 +184,7 @@ async def flooded_log(dut):
 
     async def flood():
         while rounds:
-            await bench.room(0, 4)
+            await bench.wait_for_free_entries(0, 4)
             await bench.post(0, *[bad] * 4)
 
     flooding = cocotb.start_soon(flood())

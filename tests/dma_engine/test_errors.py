@@ -119,7 +119,7 @@ async def bad_memory(dut):
             bench.fail_page(base + page * PAGE_BYTES, **{kind: response})
         await bench.bad(name, status, word, after)
         for kind, page, _ in faults:
-            bench.mend_page((SRC_BASE if kind == "read" else DST_BASE) + page * PAGE_BYTES)
+            bench.repair_page((SRC_BASE if kind == "read" else DST_BASE) + page * PAGE_BYTES)
     await bench.end()
 
 
@@ -145,7 +145,7 @@ async def one_bad_beat(dut):
         # The model knows pages only, and this request is the only one in this one.
         bench.model.fail_page(SRC_BASE + PAGE_BYTES, read="SLVERR")
         await bench.bad(f"beat at {address:#x}", Status.READ_SLVERR, word, after)
-        bench.model.mend_page(SRC_BASE + PAGE_BYTES)
+        bench.model.repair_page(SRC_BASE + PAGE_BYTES)
     await bench.end()
 
 
@@ -153,7 +153,7 @@ async def one_bad_beat(dut):
     ("tiny", "none"), *(pytest.param(*run, marks=pytest.mark.soak) for run in (("tiny", "random"), ("base", "none")))])
 def test_other_errors(engine, config, stalls):
     engine(config, ["partial_stores", "missing_words", "full_queue", "disabled_queue", "refused_completion_word",
-                    "late_memory"], stalls=stalls)
+                    "delayed_memory"], stalls=stalls)
 
 
 @cocotb.test()
@@ -175,9 +175,9 @@ async def partial_stores(dut):
     for first in (0, 8):
         await bench.store(VICTIM, data[first:first + 8], offset=first, size=3)
     for _ in range(2):
-        await bench.rest("two halves")
+        await bench.settle_and_check("two halves")
         await bench.command(VICTIM, Command.CLEAR)
-    await bench.rest("two halves")
+    await bench.settle_and_check("two halves")
     assert bench.logged() == logged + 2
 
     before = await bench.state(VICTIM)
@@ -185,16 +185,16 @@ async def partial_stores(dut):
         assert await bench.doorbells.store_nothing(VICTIM)
     await bench.post(VICTIM, GOOD)
     assert await bench.doorbells.store_nothing(VICTIM)
-    state = await bench.rest("no strobes")
+    state = await bench.settle_and_check("no strobes")
     assert state.count == before.count + 1
 
     # Merged stores: whole words one behind the other, at the end of the page too.
     await bench.clean()
-    room = bench.config.queue_depth - 1
-    words = [GOOD._replace(length=index + 1, dst_offset=64 * index) for index in range(room)]
-    await bench.post(VICTIM, *words, offset=PAGE_BYTES - 16 * room)
-    state = await bench.rest("merged")
-    assert state.count == before.count + 1 + room
+    free = bench.config.queue_depth - 1
+    words = [GOOD._replace(length=index + 1, dst_offset=64 * index) for index in range(free)]
+    await bench.post(VICTIM, *words, offset=PAGE_BYTES - 16 * free)
+    state = await bench.settle_and_check("merged")
+    assert state.count == before.count + 1 + free
     await bench.end()
 
 
@@ -209,11 +209,11 @@ async def missing_words(dut):
         before, logged = await bench.state(VICTIM), bench.logged()
         good = SMALL._replace(flags=int(sum({"sc": 1, "rc": 2}[kind] for kind in has)))
         await bench.post(VICTIM, good, good._replace(flags=good.flags | int(flag), dst_offset=999))
-        state = await bench.rest(f"only {list(has)}")
+        state = await bench.settle_and_check(f"only {list(has)}")
         assert (state.held, state.status, state.count) == (1, Status.MALFORMED, before.count + 1), state
         assert bench.logged() == logged + 1
         await bench.command(VICTIM, Command.CLEAR)
-        await bench.rest(f"only {list(has)}, cleared")
+        await bench.settle_and_check(f"only {list(has)}, cleared")
     await bench.end()
 
 
@@ -221,34 +221,34 @@ async def missing_words(dut):
 async def full_queue(dut):
     """The word behind the last place is refused, and all behind it, until CLEAR; the accepted ones go on."""
     bench, _ = await _prepared(dut, "full")
-    places = bench.config.queue_depth + 1
-    words = [SMALL._replace(dst_offset=100 * index, flags=3) for index in range(places + 20)]
+    entries = bench.config.queue_depth + 1
+    words = [SMALL._replace(dst_offset=100 * index, flags=3) for index in range(entries + 20)]
     for burst in (False, True):
         await bench.clean()
         before, logged = await bench.state(VICTIM), bench.logged()
         await bench.command(VICTIM, Command.PAUSE)
         if burst:
             # The burst that fills the queue is accepted up to there and answered with an error.
-            await bench.post(VICTIM, *words[:places - 2])
-            assert not await bench.post(VICTIM, *words[places - 2:places + 2])
+            await bench.post(VICTIM, *words[:entries - 2])
+            assert not await bench.post(VICTIM, *words[entries - 2:entries + 2])
         else:
-            for word in words[:places]:
+            for word in words[:entries]:
                 assert await bench.post(VICTIM, word)
-            assert not await bench.post(VICTIM, words[places])
-        assert not await bench.post(VICTIM, *words[places + 2:places + 5])
-        state = await bench.rest("full")
+            assert not await bench.post(VICTIM, words[entries])
+        assert not await bench.post(VICTIM, *words[entries + 2:entries + 5])
+        state = await bench.settle_and_check("full")
         assert (state.refusing, state.status, state.held, state.waiting, state.count) == \
             (1, Status.OVERFLOW, 0, 1, before.count), state
         await bench.command(VICTIM, Command.START)
-        state = await bench.rest("running")
-        assert state.count == before.count + places and bench.logged() == logged + 1, state
+        state = await bench.settle_and_check("running")
+        assert state.count == before.count + entries and bench.logged() == logged + 1, state
         if not state.refusing:
             bench.mismatch("START must not forgive an overflow.")
-        assert not await bench.post(VICTIM, words[places + 5])
+        assert not await bench.post(VICTIM, words[entries + 5])
         await bench.command(VICTIM, Command.CLEAR)
-        assert await bench.post(VICTIM, words[places + 6])
-        state = await bench.rest("cleared")
-        assert (state.refusing, state.status, state.count) == (0, 0, before.count + places + 1), state
+        assert await bench.post(VICTIM, words[entries + 6])
+        state = await bench.settle_and_check("cleared")
+        assert (state.refusing, state.status, state.count) == (0, 0, before.count + entries + 1), state
         assert bench.logged() == logged + 1
     await bench.end()
 
@@ -258,17 +258,17 @@ async def disabled_queue(dut):
     """Words to a queue that is not started are refused and logged once, and nothing else shows it."""
     bench, _ = await _prepared(dut, "disabled")
     await bench.command(VICTIM, Command.RESET)
-    await bench.rest("reset")
+    await bench.settle_and_check("reset")
     logged = bench.logged()
     assert not await bench.post(VICTIM, GOOD, GOOD, GOOD)
     assert not await bench.post(VICTIM, GOOD)
-    state = await bench.rest("disabled")
+    state = await bench.settle_and_check("disabled")
     assert (state.enabled, state.held, state.count, state.failed, state.status) == (0, 0, 0, 0, 0), state
     assert bench.logged() == logged + 1 and bench.model.log[-1].status is Status.DISABLED
     await bench.command(VICTIM, Command.CLEAR)
     await bench.command(VICTIM, Command.START)
     assert await bench.post(VICTIM, GOOD)
-    state = await bench.rest("started")
+    state = await bench.settle_and_check("started")
     assert (state.enabled, state.refusing, state.count) == (1, 0, 1), state
     await bench.end()
 
@@ -278,28 +278,28 @@ async def refused_completion_word(dut):
     """A memory that refuses SC or RC costs a log entry; data and count are as if it had not."""
     bench, _ = await _prepared(dut, "completion")
     # Pages of their own.
-    places = {"sc": 0x5_0000_1000, "rc": 0x5_0000_3FF8}
-    for place in places.values():
+    entries = {"sc": 0x5_0000_1000, "rc": 0x5_0000_3FF8}
+    for place in entries.values():
         bench.fill(place, bytes(8))
     await bench.settle(VICTIM)
-    await bench.configure_queue(VICTIM, domain=DOMAIN, **places)
+    await bench.configure_queue(VICTIM, domain=DOMAIN, **entries)
     for response in ("SLVERR", "DECERR"):
         for kind, flag in (("sc", RequestFlag.SC), ("rc", RequestFlag.RC)):
             before, logged = await bench.state(VICTIM), bench.logged()
-            bench.fail_page(places[kind], write=response)
+            bench.fail_page(entries[kind], write=response)
             await bench.post(VICTIM, GOOD._replace(flags=int(flag)))
-            state = await bench.rest(f"{response} of {kind}")
+            state = await bench.settle_and_check(f"{response} of {kind}")
             assert (state.held, state.status, state.count, state.failed) == \
                 (0, 0, before.count + 1, before.failed), state
             assert bench.logged() == logged + 1 and bench.model.log[-1].status is Status.COMPLETION_ERROR
-            bench.mend_page(places[kind])
+            bench.repair_page(entries[kind])
             await bench.post(VICTIM, GOOD._replace(flags=int(flag)))
-            await bench.rest(f"{response} of {kind}, mended")
+            await bench.settle_and_check(f"{response} of {kind}, mended")
     await bench.end()
 
 
 @cocotb.test()
-async def late_memory(dut):
+async def delayed_memory(dut):
     """Memory that does not answer a read or a write holds its queue with TIMEOUT and no other; then CLEAR or RESET."""
     bench, _ = await _prepared(dut, "late")
     for base, word in ((SRC_BASE, SMALL), (DST_BASE, SMALL)):
@@ -311,7 +311,7 @@ async def late_memory(dut):
             await bench.driver.set_watchdog(2000)
             await bench.post(VICTIM, word, GOOD)
             bench.model.time_out(VICTIM)
-            state = await bench.rest(name)
+            state = await bench.settle_and_check(name)
             assert (state.held, state.status, state.count) == (1, Status.TIMEOUT, before.count), f"{name}: {state}"
             assert bench.logged() == logged + 1
             await bench.driver.set_watchdog(0)
@@ -327,12 +327,12 @@ async def late_memory(dut):
                         await bench.wait(600)
                         state = await bench.driver.state(VICTIM)
                         assert state.resetting and state.in_flight, f"{name}: {state}"
-            state = await bench.rest(name)
+            state = await bench.settle_and_check(name)
             if "reset" in order:
                 assert (state.count, state.failed, state.resetting) == (0, 0, 0), f"{name}: {state}"
                 await bench.command(VICTIM, Command.START)
                 await bench.post(VICTIM, GOOD)
-                state = await bench.rest(name)
+                state = await bench.settle_and_check(name)
                 assert state.count == 1, f"{name}: {state}"
             else:
                 assert (state.held, state.status, state.count) == (0, 0, before.count + 2), f"{name}: {state}"
@@ -353,32 +353,32 @@ async def interrupts(dut):
     words = await bench.lay_out(jobs)
     await driver.enable_interrupts()
 
-    async def look():
+    async def counts():
         await bench.wait(4)
         status = await driver.interrupts()
         return int(dut.irq.value), status["error"], status["completion"]
 
-    assert await look() == (0, 0, 0)
+    assert await counts() == (0, 0, 0)
     await bench.post(0, words[0])
     await bench.settle(0)
     await bench.post(0, words[1]._replace(flags=int(RequestFlag.SC | RequestFlag.RC)))
     await bench.settle(0)
-    assert await look() == (0, 0, 0)
+    assert await counts() == (0, 0, 0)
     await bench.post(0, words[2]._replace(flags=int(RequestFlag.IRQ | RequestFlag.SC)))
     await bench.settle(0)
-    assert await look() == (0, 0, 1)
+    assert await counts() == (0, 0, 1)
     await driver.enable_interrupts(completion=True)
-    assert await look() == (1, 0, 1)
+    assert await counts() == (1, 0, 1)
     # A request that fails raises error alone, whatever its flags.
     await driver.acknowledge(completion=True)
-    assert await look() == (0, 0, 0)
+    assert await counts() == (0, 0, 0)
     await bench.post(1, words[3]._replace(dst_region=INVALID, flags=int(RequestFlag.IRQ)))
     await bench.settle(1)
-    assert await look() == (0, 1, 0)
+    assert await counts() == (0, 1, 0)
     await driver.acknowledge(completion=True)
-    assert await look() == (0, 1, 0)
+    assert await counts() == (0, 1, 0)
     assert (await driver.pop_log()).queue == 1
-    assert await look() == (0, 1, 0)
+    assert await counts() == (0, 1, 0)
     await driver.acknowledge(error=True)
-    assert await look() == (0, 0, 0)
+    assert await counts() == (0, 0, 0)
     bench.assert_equal()

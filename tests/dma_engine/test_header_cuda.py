@@ -130,7 +130,7 @@ def test_post_comes_behind_a_fence(made):
     assert [word & 0xFFF for word in code["post"] if word & 0xFFF in (_STORE, _FENCE)][-2:] == [_FENCE, _STORE]
 
 
-def test_lanes_store_to_places_of_their_own(made):
+def test_lanes_store_to_separate_slots(made):
     assert "%laneid" in made[0]["post"]
 
 
@@ -149,7 +149,7 @@ def test_poll_loads_each_time_and_then_fences(made, kernel):
     assert loads and set(loads[:len(loads) - (kernel == "poll")]) == {(8, True)}
 
 
-def test_ring_is_told_behind_a_fence(made):
+def test_ring_doorbell_follows_a_fence(made):
     """Descriptors, one fence, the tail as one store; and records are loaded from memory, then a fence, then data."""
     ptx, code = made
     stores = re.findall(r"\b(st\.\S+b128|st\.volatile|st\.global|membar\.sys)", ptx["fill"])

@@ -63,9 +63,9 @@ class Thread:
     """A queue of NumPy buffers, and the header's functions compiled for it."""
 
     def __init__(self, library):
-        room = np.zeros(2 * PAGE_BYTES // 8, np.uint64)
-        first = -room.ctypes.data % PAGE_BYTES // 8
-        self.page, self.words = room[first:first + PAGE_BYTES // 8], np.zeros(2, np.uint64)
+        memory = np.zeros(2 * PAGE_BYTES // 8, np.uint64)
+        first = -memory.ctypes.data % PAGE_BYTES // 8
+        self.page, self.words = memory[first:first + PAGE_BYTES // 8], np.zeros(2, np.uint64)
         self._queue, self._library = _Queue(self.page.ctypes.data, self.words.ctypes.data,
                                             self.words.ctypes.data + 8), library
 
@@ -110,8 +110,8 @@ def test_every_slot_of_the_page_takes_a_word(thread):
     for slot in (*range(256), 256, 1000, 2**32 - 1):
         thread.page[:] = 0
         thread.post_to(ctypes.c_uint32(slot), ctypes.c_uint64(2**63 + slot), ctypes.c_uint64(7))
-        place = slot % 256
-        assert thread.page[2 * place] == 2**63 + slot and thread.page[2 * place + 1] == 7
+        row = slot % 256
+        assert thread.page[2 * row] == 2**63 + slot and thread.page[2 * row + 1] == 7
         assert np.count_nonzero(thread.page) == 2
 
 

@@ -42,11 +42,11 @@ async def _bench(dut, **settings):
     return bench
 
 
-async def _other_goes_on(bench):
+async def _other_continues(bench):
     """Queue 1 does 20 copies while queue 0 waits."""
     for number in range(20):
         await bench.post(1, NativeWord.copy(src=(2, 300 * number), dst=(3, 301 * number), length=297))
-        await bench.settle(1, patience=3000)
+        await bench.settle(1, timeout=3000)
         assert not bench.mismatches, f"copy {number} of the other queue: {bench.mismatches[0]}"
 
 
@@ -57,7 +57,7 @@ async def half_a_segment(dut):
     bench.withhold(SOURCE + PAGE_BYTES)
     await bench.post(0, NativeWord.copy(src=(0, PAGE_BYTES - 64), dst=(1, 0), length=128))
     await bench.wait(100)
-    await _other_goes_on(bench)
+    await _other_continues(bench)
     bench.release(SOURCE + PAGE_BYTES)
     await bench.finish()
     bench.assert_equal()
@@ -71,7 +71,7 @@ async def half_a_burst(dut):
     bench.withhold(SOURCE, begun=1)
     await bench.post(0, NativeWord.copy(src=(0, 0), dst=(1, 0), length=128))
     await bench.wait(100)
-    await _other_goes_on(bench)
+    await _other_continues(bench)
     bench.release(SOURCE)
     await bench.finish()
     bench.assert_equal()
@@ -81,7 +81,7 @@ async def half_a_burst(dut):
 async def more_than_the_buffer(dut):
     """Nothing that a long request reads from answers, but its queue may have two segments in flight and no more."""
     bench = await _bench(dut, limit=2)
-    await _nothing_answers(bench)
+    await _no_response(bench)
 
 
 @cocotb.test()
@@ -89,15 +89,15 @@ async def more_than_the_target_may(dut):
     """The same where the queue's target may have a segment in flight, and some that are scheduled before it is seen."""
     bench = await _bench(dut, target=3)
     await bench.driver.limit_target(3, beats=1)
-    await _nothing_answers(bench)
+    await _no_response(bench)
 
 
-async def _nothing_answers(bench):
+async def _no_response(bench):
     for page in range(0, REGION_BYTES, PAGE_BYTES):
         bench.withhold(SOURCE + page)
     await bench.post(0, NativeWord.copy(src=(0, 5), dst=(1, 9), length=0x2_0000))
     await bench.wait(300)
-    await _other_goes_on(bench)
+    await _other_continues(bench)
     for page in range(0, REGION_BYTES, PAGE_BYTES):
         bench.release(SOURCE + page)
     await bench.finish()

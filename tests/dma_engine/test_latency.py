@@ -122,7 +122,7 @@ async def keeps_w_busy(dut):
 
     async def agent(queue, words):
         while words:
-            await bench.room(queue, 4)
+            await bench.wait_for_free_entries(queue, 4)
             await bench.post(queue, *words[:4])
             del words[:4]
 

@@ -39,7 +39,7 @@ class Pages(Bench):
                                  paged=True, large=size == LARGE, first_page=first, **rights)
 
     async def copy(self, src, dst, length, flags=RequestFlag.SC):
-        await self.room(QUEUE, 1)
+        await self.wait_for_free_entries(QUEUE, 1)
         await self.post(QUEUE, NativeWord.copy(src=(SOURCE, src), dst=(DESTINATION, dst), length=length, flags=flags))
 
     def at(self, size, frames, offset, length):

@@ -3,7 +3,7 @@
 
 
 from hw.dma_engine.config import TINY
-from hw.dma_engine.mover.aligner import PLACES, Aligner
+from hw.dma_engine.mover.aligner import OUTPUT_DEPTH, Aligner
 from hw.dma_engine.mover.port_drain import PortDrain
 from tests.harness.cell import run_cell
 
@@ -60,8 +60,8 @@ def test_every_beat_with_strobes_is_counted():
         for _ in range(20):
             accepted += ctx.get(dut.steps.ready)
             await ctx.tick()
-        assert accepted == PLACES + 2
-        assert ctx.get(dut.w_level.level) == PLACES + 1
+        assert accepted == OUTPUT_DEPTH + 2
+        assert ctx.get(dut.w_level.level) == OUTPUT_DEPTH + 1
         # The queue is given up: the beat in the first stage leaves without strobes, those before it with them.
         ctx.set(dut.steps.valid, 0)
         ctx.set(dut.epoch.epoch, 1)
@@ -71,7 +71,7 @@ def test_every_beat_with_strobes_is_counted():
             if ctx.get(dut.w.valid):
                 strobes.append(ctx.get(dut.w.payload.strb))
             await ctx.tick()
-        assert strobes == [0xFF] * (PLACES + 1) + [0]
+        assert strobes == [0xFF] * (OUTPUT_DEPTH + 1) + [0]
         assert ctx.get(dut.w_level.level) == 0
 
     run_cell(dut, testbench)

@@ -16,7 +16,7 @@ from tests.harness.cell import run_cell
 pytestmark = pytest.mark.rtl
 
 MOVED, QUEUE = 6, 0
-PLACES = 0x40_0000_0000, 0x7700_0020_0000
+BUFFERS = 0x40_0000_0000, 0x7700_0020_0000
 SIZE = 64 << 10
 
 
@@ -26,37 +26,37 @@ class Moving(Bench):
     def __init__(self, dut, **options):
         super().__init__(dut, **options)
         self.side, self.paged = parameter("side", "dst"), parameter("paged", 0)
-        self.bursts = {place: 0 for place in PLACES}
+        self.bursts = {buffer: 0 for buffer in BUFFERS}
         self.forbidden, self.running = None, True
-        ask, write = self.memory.asked, self.memory.written
+        issue, write = self.memory.issued, self.memory.written
 
-        def asked(kind, identifier, address, attributes):
-            place = self.place_of(address)
-            if place is None:
-                ask(kind, identifier, address, attributes)
+        def issued(kind, identifier, address, attributes):
+            buffer = self.buffer_of(address)
+            if buffer is None:
+                issue(kind, identifier, address, attributes)
                 return
-            self.bursts[place] += 1
-            if place == self.forbidden:
+            self.bursts[buffer] += 1
+            if buffer == self.forbidden:
                 self.mismatch(f"a {kind} at {address:#x} comes after the quiescence.")
 
         def written(writes):
             for address, _ in writes:
-                if self.forbidden is not None and self.place_of(address) == self.forbidden:
+                if self.forbidden is not None and self.buffer_of(address) == self.forbidden:
                     self.mismatch(f"{address:#x} is written after the quiescence.")
             write(writes)
 
-        self.memory.asked, self.memory.written = asked, written
+        self.memory.issued, self.memory.written = issued, written
 
     @staticmethod
-    def place_of(address):
-        return next((place for place in PLACES if place <= address < place + SIZE), None)
+    def buffer_of(address):
+        return next((buffer for buffer in BUFFERS if buffer <= address < buffer + SIZE), None)
 
-    async def move(self, place):
+    async def move(self, buffer):
         """Let the region lie at a place from now on."""
         if self.paged:
-            await self.define_page(3, place)
+            await self.define_page(3, buffer)
         else:
-            await self.define_region(MOVED, base=place, length=SIZE, domain=DOMAIN)
+            await self.define_region(MOVED, base=buffer, length=SIZE, domain=DOMAIN)
 
     async def traffic(self):
         """Keep the moved region busy; what its requests move is not looked at."""
@@ -65,10 +65,10 @@ class Moving(Bench):
             ends = {"src": other, "dst": other, self.side: (MOVED, self.rng.randrange(SIZE - 3000))}
             if self.side == "src":
                 ends["dst"] = MOVED + 1, 0
-            await self.room(QUEUE, 4)
+            await self.wait_for_free_entries(QUEUE, 4)
             await self.post(QUEUE, *[NativeWord.copy(**ends, length=self.rng.randint(1, 1200),
                                                      flags=RequestFlag.SC)] * 4, verifiable=False)
-        await self.room(QUEUE, self.config.queue_depth)
+        await self.wait_for_free_entries(QUEUE, self.config.queue_depth)
 
 
 @pytest.mark.parametrize(("side", "paged"), [
@@ -82,25 +82,25 @@ async def move_under_traffic(dut):
     """A region moves to and fro while its queue and others run: after QUIESCE nothing goes where it was."""
     bench = Moving(dut, seed=session_seed("quiesce"), latency=60, stalls="random")
     words = await bench.lay_out([Job(700, 13, None)] * 300)
-    for place in PLACES:
-        bench.fill(place - 4096, bytes(SIZE + 8192))
+    for buffer in BUFFERS:
+        bench.fill(buffer - 4096, bytes(SIZE + 8192))
     scratch = 0x3_0000_0000
     bench.fill(scratch, bytes(8192))
     await bench.define_region(MOVED + 1, base=scratch, length=8192, domain=DOMAIN)
     if bench.paged:
         await bench.define_region(MOVED, base=0, length=SIZE, domain=DOMAIN, paged=True, first_page=3)
-    await bench.move(PLACES[0])
+    await bench.move(BUFFERS[0])
     others = cocotb.start_soon(bench.run(words, range(1, bench.config.queues)))
     mine = cocotb.start_soon(bench.traffic())
-    late = during = 0
+    delayed = during = 0
     for turn in range(8):
-        old, new = PLACES[turn % 2], PLACES[1 - turn % 2]
+        old, new = BUFFERS[turn % 2], BUFFERS[1 - turn % 2]
         bench.forbidden = None
         await bench.wait(bench.rng.randint(300, 600))
         await bench.move(new)
         before, ended = bench.bursts[old], sum(map(bench.poller.count, range(1, bench.config.queues)))
         await bench.driver.quiesce()
-        late += bench.bursts[old] - before
+        delayed += bench.bursts[old] - before
         during += sum(map(bench.poller.count, range(1, bench.config.queues))) - ended
         bench.forbidden = old
         used = bench.bursts[new]
@@ -116,9 +116,9 @@ async def move_under_traffic(dut):
     await mine
     await others
     # Without the rule it would have gone wrong, and the others went on.
-    assert late > 0 and during > 0, f"{late} late bursts, {during} requests of others"
-    for place, length in (*((place, SIZE) for place in PLACES), (scratch, 8192)):
-        bench.model.memory.forget(place, length)
+    assert delayed > 0 and during > 0, f"{delayed} late bursts, {during} requests of others"
+    for buffer, length in (*((buffer, SIZE) for buffer in BUFFERS), (scratch, 8192)):
+        bench.model.memory.discard(buffer, length)
     await bench.end()
 
 
@@ -168,29 +168,29 @@ def test_every_segment_counts(seed):
 
     async def testbench(ctx):
         nonlocal quiet_starts
-        under_way, looked_up, begun = [], None, -1
+        in_flight, scheduled_next, begun = [], None, -1
         rounds, mark = 0, 0             # since nothing is waited for: how often all from before the mark has left
         for cycle in range(6000):
             # More and fewer in turns, in any order out.
             crowd = (1, 3, 12)[cycle // 100 % 3]
-            scheduled, leaves = looked_up is not None, bool(under_way) and rng.randrange(crowd + 1) == 0
+            scheduled, leaves = scheduled_next is not None, bool(in_flight) and rng.randrange(crowd + 1) == 0
             ctx.set(dut.scheduled.valid, scheduled)
             if scheduled:
-                ctx.set(dut.scheduled.segment.phase, looked_up[1])
+                ctx.set(dut.scheduled.segment.phase, scheduled_next[1])
             ctx.set(dut.returned.valid, leaves)
             if leaves:
-                ctx.set(dut.returned.phase, under_way.pop(rng.randrange(len(under_way)))[1])
+                ctx.set(dut.returned.phase, in_flight.pop(rng.randrange(len(in_flight)))[1])
             start = rng.randrange(40) == 0
             ctx.set(dut.software.start, start)
             if scheduled:
-                under_way.append(looked_up)
-            looked_up = (cycle, ctx.get(dut.phase)) if rng.random() < 0.5 and len(under_way) < crowd else None
+                in_flight.append(scheduled_next)
+            scheduled_next = (cycle, ctx.get(dut.phase)) if rng.random() < 0.5 and len(in_flight) < crowd else None
             busy = ctx.get(dut.software.busy)
-            waits = [segment for segment in under_way if segment[0] <= begun]
+            waits = [segment for segment in in_flight if segment[0] <= begun]
             assert busy or not waits, f"cycle {cycle}: quiet while {waits} are under way since the start at {begun}"
             if waits or start or not busy:
                 rounds, mark = 0, cycle
-            elif cycle > mark + 3 and all(number > mark for number, _ in under_way):
+            elif cycle > mark + 3 and all(number > mark for number, _ in in_flight):
                 rounds, mark = rounds + 1, cycle
             # At most: the phase before is left, the phase changes, and that one is left.
             assert rounds < 3, f"cycle {cycle}: still busy, though all has left {rounds} times"

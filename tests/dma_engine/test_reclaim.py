@@ -17,7 +17,7 @@ BEATS = 8
 
 @pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
 def test_reclaim(engine, config):
-    engine(config, ["late_beats", "stalled_words", "stalled_data"])
+    engine(config, ["delayed_beats", "stalled_words", "stalled_data"])
 
 
 class ReclaimBench(VictimBench):
@@ -59,9 +59,9 @@ class ReclaimBench(VictimBench):
         await self.clean()
         await self.command(VICTIM, Command.START)
         await self.post(VICTIM, GOOD)
-        assert (await self.rest("a new life")).count == 1
+        assert (await self.settle_and_check("a new life")).count == 1
         await self.command(VICTIM, Command.RESET)
-        await self.rest("reset")
+        await self.settle_and_check("reset")
         await self.command(VICTIM, Command.START)
 
 
@@ -78,7 +78,7 @@ def _copy(bench, flags=0):
 
 
 @cocotb.test()
-async def late_beats(dut):
+async def delayed_beats(dut):
     """Any number of a burst's beats comes before the RESET, the others after it."""
     bench = await _prepared(dut, "late beats")
     for begun in range(BEATS):

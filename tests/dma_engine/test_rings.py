@@ -5,7 +5,7 @@ import cocotb
 import pytest
 
 from hw.common.sizes import PAGE_BYTES
-from hw.dma_engine.descriptors import Descriptor, DescriptorFlag, RingPlace
+from hw.dma_engine.descriptors import Descriptor, DescriptorFlag, RingLocation
 from hw.dma_engine.words import Command, NativeWord, RequestFlag, Status
 from sim.dma.rings import DescriptorRing
 from tests.dma_engine.bench import DESTINATION, SOURCE, Bench, parameter, session_seed
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.rtl
 RING_BASE = 0x55_0000_0000
 RECORD = DescriptorFlag.RECORD
 TESTS = ("lists_and_rows", "tails_in_any_order", "tail_out_of_range", "not_started", "malformed", "fetch_error",
-         "record_error", "descriptors_never_answered", "reset_midway", "reset_before_the_fetch",
-         "long_copy_beside_short", "holds_and_goes_on")
+         "record_error", "descriptors_without_response", "reset_midway", "reset_before_the_fetch",
+         "long_copy_beside_short", "holds_and_continues")
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -38,15 +38,15 @@ async def _bench(dut, *, queues=(0,), size=3, records=True, skip_errors=False, *
     await bench.lay_out([Job(0x10000, 0, 0)], queues=1)
     rings = []
     for queue in queues:
-        place = RingPlace(base=RING_BASE + queue * 0x1_0000, size=size,
-                          records=RING_BASE + queue * 0x1_0000 + 0x8000 if records else None)
-        bench.fill(place.base, bytes(64 * place.entries))
-        bench.fill(RING_BASE + queue * 0x1_0000 + 0x8000, bytes(8 * place.entries))
-        rings.append(DescriptorRing(bench, queue, place))
+        location = RingLocation(base=RING_BASE + queue * 0x1_0000, size=size,
+                                records=RING_BASE + queue * 0x1_0000 + 0x8000 if records else None)
+        bench.fill(location.base, bytes(64 * location.entries))
+        bench.fill(RING_BASE + queue * 0x1_0000 + 0x8000, bytes(8 * location.entries))
+        rings.append(DescriptorRing(bench, queue, location))
         if queue == 0:
             await bench.command(0, Command.RESET)
             await bench.settle(0)
-        await bench.start_queues([queue], ring=place, skip_errors=skip_errors)
+        await bench.start_queues([queue], ring=location, skip_errors=skip_errors)
     return bench, *rings
 
 
@@ -86,9 +86,9 @@ async def lists_and_rows(dut):
 async def tails_in_any_order(dut):
     """Doorbells repeated, merged, overtaken, in any half of 16 bytes; round the ring several times."""
     bench, ring = await _bench(dut, records=False)
-    for lap in range(6):
+    for round_ in range(6):
         base = ring.tail
-        ring.write(*(Descriptor.copies(_copy(lap + i, 64 * (base + i), 50)) for i in range(5)))
+        ring.write(*(Descriptor.copies(_copy(round_ + i, 64 * (base + i), 50)) for i in range(5)))
         for tail in bench.rng.sample([base, base + 1, base + 3, base + 4], 3):
             await bench.ring(0, tail, size=bench.rng.choice((2, 3)), offset=8 * bench.rng.randrange(4))
         # The upper half counts only if the lower is not there.
@@ -154,8 +154,8 @@ async def malformed(dut):
                (rows, {63: 0x80}), (rows, {36: 0x20}), (rows, {39: 0x80}), (rows, {47: 0x7F}), (rows, {44: 0x30})]
     for descriptor, change in changes:
         data = bytearray(descriptor.to_bytes())
-        for place, value in change.items():
-            data[place] = value
+        for location, value in change.items():
+            data[location] = value
         posted = bench.model.queues[0].posted
         await ring.post(bytes(data))
         await bench.settle(0)
@@ -186,7 +186,7 @@ async def fetch_error(dut):
     bench, ring = await _bench(dut, size=7)
     await ring.post(*(Descriptor.copies(_copy(0, 80 * i, 64), flags=RECORD, tag=i) for i in range(62)))
     await bench.settle(0)
-    bench.fail_page(ring.place.base + PAGE_BYTES, read="DECERR")
+    bench.fail_page(ring.location.base + PAGE_BYTES, read="DECERR")
     await ring.post(*(Descriptor.copies(_copy(9, 80 * i, 64), flags=RECORD, tag=i) for i in range(4)))
     for _ in range(2):
         await bench.settle(0)
@@ -194,7 +194,7 @@ async def fetch_error(dut):
         await bench.command(0, Command.CLEAR)
     await bench.settle(0)
     assert [record.status for record in ring.records()] == [Status.OK] * 64 + [Status.RING_FETCH] * 2
-    bench.mend_page(ring.place.base + PAGE_BYTES)
+    bench.repair_page(ring.location.base + PAGE_BYTES)
     await ring.post(Descriptor.copies(_copy(5, 9000, 64), flags=RECORD, tag=99))
     await bench.end()
 
@@ -203,12 +203,12 @@ async def fetch_error(dut):
 async def record_error(dut):
     """A record that memory refuses is an event of the queue."""
     bench, ring = await _bench(dut)
-    bench.fail_page(ring.place.records, write="SLVERR")
+    bench.fail_page(ring.location.records, write="SLVERR")
     await ring.post(Descriptor.copies(_copy(0, 0, 64), flags=RECORD))
     await bench.settle(0)
     await bench.wait_log()
     assert bench.errors == {"COMPLETION_ERROR": 1}, bench.errors
-    bench.mend_page(ring.place.records)
+    bench.repair_page(ring.location.records)
     await ring.post(Descriptor.copies(_copy(0, 100, 64), flags=RECORD))
     await bench.end()
 
@@ -217,12 +217,12 @@ async def _again_from_zero(bench, ring, turn):
     """After RESET of queue 0, its ring does one descriptor and nothing else; then it is reset once more."""
     async def start():
         await bench.settle(0)
-        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
+        bench.fill(ring.location.records, bytes(8 * ring.location.entries))
         await bench.command(0, Command.START)
         ring.restart()
 
     await bench.settle(0)
-    bench.fill(ring.place.base, bytes(64 * ring.place.entries))
+    bench.fill(ring.location.base, bytes(64 * ring.location.entries))
     await start()
     await ring.post(Descriptor.copies(_copy(turn, 0xE000 + 64 * turn, 64), tag=turn, flags=RECORD))
     await bench.settle(0)
@@ -241,7 +241,7 @@ async def reset_midway(dut):
         ring.write(*(Descriptor.copy_2d(src=(SOURCE, 0), dst=(DESTINATION, 0x1000 * i), row_bytes=100, rows=6,
                                         src_stride=100, dst_stride=200, flags=RECORD | DescriptorFlag.SC)
                      for i in range(8)))
-        await ring.tell()
+        await ring.notify()
         await other.post(Descriptor.copies(_copy(turn, 0xF000 + 64 * turn, 64), flags=RECORD))
         await bench.wait(bench.rng.choice((0, 5, 20, 45, 60, 100, 300)))
         assert q.frozen
@@ -257,10 +257,10 @@ async def reset_before_the_fetch(dut):
     for cycles in range(2, 16):
         bench.model.freeze(0)
         ring.write(Descriptor.copies(_copy(0, 0xF000, 64), flags=RECORD))
-        told = cocotb.start_soon(ring.tell())
+        reported = cocotb.start_soon(ring.notify())
         await bench.wait(cycles)
         await bench.command(0, Command.RESET)
-        assert await told
+        assert await reported
         await _again_from_zero(bench, ring, cycles)
     await bench.end()
 
@@ -285,7 +285,7 @@ async def long_copy_beside_short(dut):
 
 
 @cocotb.test()
-async def holds_and_goes_on(dut):
+async def holds_and_continues(dut):
     """An error in the middle holds the ring's queue; CLEAR goes on behind it; the record tells of it."""
     bench, ring = await _bench(dut)
     await ring.post(
@@ -306,11 +306,11 @@ async def many(dut):
     bench, *rings = await _bench(dut, queues=(0, 1), size=4, latency=20, stalls=parameter("stalls", "none"))
     others = range(2, min(4, bench.config.queues))
     await bench.start_queues(others)
-    room = [0x8000 * queue for queue in range(2)]
+    base_of = [0x8000 * queue for queue in range(2)]
 
     async def fill(ring):
         rng, q = bench.rng, bench.model.queues[ring.queue]
-        at, limit = room[ring.queue], room[ring.queue] + 0x7000
+        at, limit = base_of[ring.queue], base_of[ring.queue] + 0x7000
         for _ in range(40):
             made = []
             for _ in range(rng.randint(1, 8)):
@@ -319,13 +319,13 @@ async def many(dut):
                     words = []
                     for _ in range(rng.randint(1, 3)):
                         length = rng.choice((1, 8, 64, 64, 65, rng.randint(1, 300)))
-                        at = room[ring.queue] if at + length > limit else at
+                        at = base_of[ring.queue] if at + length > limit else at
                         words.append(_copy(rng.randrange(0x8000), at, length, rng.choice((0, 0, 1))))
                         at += length + rng.randrange(8)
                     made.append(Descriptor.copies(*words, flags=flags, tag=rng.getrandbits(16)))
                 else:
                     rows, length = rng.randint(1, 12), rng.randint(1, 40)
-                    at = room[ring.queue] if at + 50 * rows > limit else at
+                    at = base_of[ring.queue] if at + 50 * rows > limit else at
                     made.append(Descriptor.copy_2d(
                         src=(SOURCE, 0x4000), dst=(DESTINATION, at), row_bytes=length, rows=rows,
                         src_stride=rng.randint(-500, 500), dst_stride=50, flags=flags, tag=rng.getrandbits(16)))
@@ -343,19 +343,19 @@ async def many(dut):
     for task in tasks:
         await task
     await bench.end()
-    assert all(ring.tail > 3 * ring.place.entries for ring in rings)
+    assert all(ring.tail > 3 * ring.location.entries for ring in rings)
 
 
 @cocotb.test()
-async def descriptors_never_answered(dut):
+async def descriptors_without_response(dut):
     """The watchdog finds a ring whose descriptors do not come, RESET gives them up, and what comes late is dropped."""
     bench, ring = await _bench(dut)
     watchdog = 1000
     for released_first in (True, False):
         bench.model.freeze(0)
-        bench.memory.withhold(ring.place.base)
+        bench.memory.withhold(ring.location.base)
         ring.write(*(Descriptor.copies(_copy(0, 0x9000, 64), flags=RECORD) for _ in range(6)))
-        await ring.tell()
+        await ring.notify()
         bench.model.time_out(0)
         await bench.driver.set_watchdog(watchdog)
         await bench.wait(3 * watchdog)
@@ -365,22 +365,22 @@ async def descriptors_never_answered(dut):
         assert not (await bench.state(0)).resetting
         await bench.driver.set_watchdog(0)
         if released_first:
-            bench.memory.release(ring.place.base)
+            bench.memory.release(ring.location.base)
             await bench.wait(200)
-        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
+        bench.fill(ring.location.records, bytes(8 * ring.location.entries))
         await bench.command(0, Command.START)
         ring.restart()
         ring.write(*(Descriptor.copies(_copy(i, 100 * i, 64), tag=i, flags=RECORD) for i in range(5)))
-        await ring.tell()
+        await ring.notify()
         if not released_first:
             await bench.wait(500)
             assert ring.records() == []
-            bench.memory.release(ring.place.base)
+            bench.memory.release(ring.location.base)
         await bench.settle(0)
         assert [record.tag for record in ring.records()] == list(range(5))
         await bench.command(0, Command.RESET)
         await bench.settle(0)
-        bench.fill(ring.place.records, bytes(8 * ring.place.entries))
+        bench.fill(ring.location.records, bytes(8 * ring.location.entries))
         await bench.command(0, Command.START)
         ring.restart()
     await bench.end()

@@ -90,7 +90,7 @@ async def queue_limit(dut):
         await bench.post(limit, word)
         await bench.command(limit, Command.START)
         # One at a time looks the same for as long as all 48 take.
-        await bench.settle(limit, patience=40_000)
+        await bench.settle(limit, timeout=40_000)
         assert pins.in_flight["segments"] == limit, pins.in_flight
         pins.stop()
     await bench.end()

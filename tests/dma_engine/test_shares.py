@@ -7,7 +7,7 @@ import pytest
 
 from hw.dma_engine.config import BASE, TINY, WIDE
 from hw.dma_engine.frontend.scheduler import Scheduler
-from hw.dma_engine.frontend.shares import LATE, Shares
+from hw.dma_engine.frontend.shares import CHARGE_DELAY, Shares
 from hw.dma_engine.layouts import Check
 from hw.dma_engine.words import QueueMode
 from tests.harness.cell import run_cell
@@ -36,8 +36,8 @@ def test_cost_of_segments(config, seed):
         nonlocal longer
         ctx.set(dut.queues.running, -1)
         ctx.set(dut.credit.available, 1)
-        ctx.set(dut.fronts.ready, 1)
-        ctx.set(dut.fronts.more, 1)
+        ctx.set(dut.queue_heads.ready, 1)
+        ctx.set(dut.queue_heads.more, 1)
         ctx.set(dut.shares.candidates, 1)
         expected, begun = [], False
         for _ in range(3000):
@@ -49,7 +49,7 @@ def test_cost_of_segments(config, seed):
                 request = rng.getrandbits(36), dst % (1 << 35), length, check, signal
                 src, dst = request[:2]
                 last = dst % segment + length - 1
-                ctx.set(dut.fronts.front, {
+                ctx.set(dut.queue_heads.request, {
                     "check": check, "signal": signal, "src_offset": src, "dst_offset": dst, "length": length,
                     "last_segment": last // segment, "single": last < segment, "end_position": last % segment})
                 expected += segments(request)
@@ -57,7 +57,7 @@ def test_cost_of_segments(config, seed):
             # Each leaves its window at once.
             ctx.set(dut.retired.valid, 1)
             ctx.set(dut.head.head, ctx.get(dut.lookup.tail))
-            begun = not ctx.get(dut.fronts.consume)
+            begun = not ctx.get(dut.queue_heads.consume)
             if ctx.get(dut.scheduled.valid):
                 cost = ctx.get(dut.scheduled.beats), ctx.get(dut.scheduled.beyond)
                 assert cost == expected.pop(0)
@@ -72,19 +72,19 @@ class _Picker:
     """Picks queues in turn, and charges each pick two cycles later, as the scheduler does."""
 
     def __init__(self, ctx, dut):
-        self.ctx, self.dut, self.turn, self.late = ctx, dut, 0, [None, None]
+        self.ctx, self.dut, self.turn, self.delayed = ctx, dut, 0, [None, None]
         self.moved = [0] * dut.config.queues
 
     async def step(self, costs):
         """``costs``: queue that asks -> (beats, beyond, descriptor, weight)."""
         ctx, dut = self.ctx, self.dut
         ctx.set(dut.scheduler.asking, sum(1 << queue for queue in costs))
-        charge = self.late.pop(0)
+        charge = self.delayed.pop(0)
         ctx.set(dut.scheduled.valid, charge is not None)
         if charge is not None:
             queue, (beats, beyond, descriptor, weight) = charge
             ctx.set(dut.scheduled.segment, {"queue": queue, "first": 1,
-                                            "front": {"note": {"ring": {"closes": descriptor}}}})
+                                            "request": {"note": {"ring": {"closes": descriptor}}}})
             ctx.set(dut.scheduled.beats, beats - 1)
             ctx.set(dut.scheduled.beyond, beyond)
             ctx.set(dut.settings, {"weight": weight, "mode": QueueMode.RING})
@@ -93,7 +93,7 @@ class _Picker:
         pick = min(candidates, key=lambda queue: (queue <= self.turn, queue), default=None)
         if pick is not None:
             self.turn = pick
-        self.late.append(None if pick is None else (pick, costs[pick]))
+        self.delayed.append(None if pick is None else (pick, costs[pick]))
         await ctx.tick()
 
 
@@ -113,7 +113,7 @@ def test_every_cost_counts(config):
 
 
 @pytest.mark.parametrize("rounds", [20, 57, 58, 59, 120, 300])
-def test_debt_has_an_end(rounds):
+def test_negative_deficit_ends(rounds):
     """A queue whose segments cost the most, picked as fast as can be: its late ones count in the next round, so that
     it owes some rounds at most, and never gains."""
     config, most = TINY, TINY.segment_beats
@@ -121,11 +121,11 @@ def test_debt_has_an_end(rounds):
 
     async def testbench(ctx):
         picker = _Picker(ctx, dut)
-        for _ in range(rounds * (LATE + 1)):
+        for _ in range(rounds * (CHARGE_DELAY + 1)):
             await picker.step({0: (most, 1, 1, 1)})
         picker.moved = [0] * config.queues
         costs = {queue: (most, 0, 0, 1) for queue in (0, 1)}
-        quantum = LATE * most
+        quantum = CHARGE_DELAY * most
         while picker.moved[1] < 20 * quantum:
             await picker.step(costs)
             assert picker.moved[0] <= picker.moved[1] + 3 * quantum

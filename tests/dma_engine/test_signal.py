@@ -42,7 +42,7 @@ async def waits_for_data(dut):
     await bench.wait(500)
     assert _flag(bench) == before
     bench.release(DST_BASE)
-    state = await bench.rest("waits")
+    state = await bench.settle_and_check("waits")
     assert _flag(bench) == VALUE and (state.count, state.failed) == (3, 0), state
     await bench.end()
 
@@ -51,11 +51,11 @@ async def waits_for_data(dut):
 async def every_value(dut):
     """All 44 bits, at each place of a beat, and nothing beside it; many in a row."""
     bench = await _prepared(dut, "signal values")
-    places = range(5 * PAGE_BYTES, 5 * PAGE_BYTES + 2 * bench.config.beat_bytes, 8)
+    offsets = range(5 * PAGE_BYTES, 5 * PAGE_BYTES + 2 * bench.config.beat_bytes, 8)
     for value in (0, (1 << 44) - 1, *(1 << bit for bit in range(44))):
-        offset = bench.rng.choice(places)
+        offset = bench.rng.choice(offsets)
         await bench.post(VICTIM, NativeWord.signal(dst=(DST, offset), value=value))
-        await bench.rest(f"{value:#x}")
+        await bench.settle_and_check(f"{value:#x}")
         assert _flag(bench, offset) == value
     await bench.end()
 
@@ -74,7 +74,7 @@ async def checks(dut):
         await bench.bad(f"{bad}", status, bad, "clear")
     for region in (0, 255):
         await bench.post(VICTIM, word._replace(src_region=region, src_offset=(1 << 36) - 1))
-        state = await bench.rest(f"value with {region} on top")
+        state = await bench.settle_and_check(f"value with {region} on top")
         assert state.failed == state.held == 0 or state.status == Status.OK, state
         assert _flag(bench) == region << 36 | (1 << 36) - 1
     assert word.opcode == Opcode.SIGNAL
@@ -88,20 +88,20 @@ async def memory_errors(dut):
     bench.fail_page(SRC_BASE, read="SLVERR")
     for _ in range(bench.config.tags + 3):
         await bench.post(VICTIM, SMALL)
-        await bench.rest("read error")
+        await bench.settle_and_check("read error")
         await bench.command(VICTIM, Command.CLEAR)
-        before = await bench.rest("cleared")
+        before = await bench.settle_and_check("cleared")
         await bench.post(VICTIM, NativeWord.signal(dst=(DST, FLAG), value=VALUE))
-        state = await bench.rest("signal")
+        state = await bench.settle_and_check("signal")
         assert (state.held, state.count) == (0, before.count + 1), state
-    bench.mend_page(SRC_BASE)
+    bench.repair_page(SRC_BASE)
     bench.fail_page(DST_BASE + FLAG, write="DECERR")
     await bench.post(VICTIM, NativeWord.signal(dst=(DST, FLAG), value=VALUE))
-    state = await bench.rest("write error")
+    state = await bench.settle_and_check("write error")
     assert (state.held, state.status) == (1, Status.WRITE_DECERR), state
-    bench.mend_page(DST_BASE + FLAG)
+    bench.repair_page(DST_BASE + FLAG)
     await bench.command(VICTIM, Command.CLEAR)
-    await bench.rest("cleared")
+    await bench.settle_and_check("cleared")
     await bench.end()
 
 
@@ -115,10 +115,10 @@ async def reset_in_between(dut):
     await bench.wait(200)
     await bench.command(VICTIM, Command.RESET)
     bench.release(DST_BASE)
-    await bench.rest("reset")
+    await bench.settle_and_check("reset")
     assert _flag(bench) == before
     await bench.command(VICTIM, Command.START)
     await bench.post(VICTIM, NativeWord.signal(dst=(DST, FLAG), value=1))
-    await bench.rest("after the reset")
+    await bench.settle_and_check("after the reset")
     assert _flag(bench) == 1
     await bench.end()

@@ -48,7 +48,7 @@ def test_waves(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("waves", [True, False])
-def test_waves_are_asked_for(waves, tmp_path, monkeypatch):
+def test_waves_are_requested(waves, tmp_path, monkeypatch):
     """Up to the builder; ``tests/sim/verilator/test_build.py`` records waves of something smaller."""
     asked = []
 
@@ -87,7 +87,7 @@ def different(monkeypatch):
     monkeypatch.setattr(sim.cli.simulate, "simulate_dma", lambda *_: RESULT)
 
 
-def test_a_difference_is_told(different, capsys):
+def test_a_difference_is_reported(different, capsys):
     assert main(["sim", "dma"]) == 1
     assert RESULT["first_mismatches"][0] in capsys.readouterr().out
 

@@ -38,7 +38,7 @@ async def _bench(dut, seed):
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
-async def registers_answer(dut):
+async def registers_respond(dut):
     bench = await _bench(dut, 1)
     state = await bench.driver.state(1)
     assert (state.enabled, state.held, state.refusing, state.count, state.status) == (1, 0, 0, 0, 0), state
@@ -71,7 +71,7 @@ async def one_after_the_other(dut):
                                         (256, 0, 0x800), (300, 7, 0xFF1), (1000, 0xFFB, 0x1803),
                                         (4096, 0x1001, 0x2007)):
         await bench.post(1, NativeWord.copy(src=(2, source), dst=(5, destination), length=length))
-        await bench.settle(1, patience=2000)
+        await bench.settle(1, timeout=2000)
         bench.check_memory()
         assert not bench.mismatches, \
             f"{length} bytes from +{source:#x} to +{destination:#x}: " + " ".join(bench.mismatches)
@@ -98,7 +98,7 @@ async def one_error(dut):
     bench = await _bench(dut, 6)
     await bench.post(1, NativeWord.copy(src=(2, 0x3FFF), dst=(5, 0), length=2))
     await bench.post(1, NativeWord.copy(src=(2, 0x3FFF), dst=(5, 16), length=1))
-    await bench.settle(1, patience=2000)
+    await bench.settle(1, timeout=2000)
     bench.assert_equal()
     await bench.command(1, Command.CLEAR)
     await bench.finish()

@@ -64,7 +64,7 @@ def test_histogram(seed):
 
     async def testbench(ctx):
         nonlocal reads
-        now, last_look, history = 0, -9, deque(maxlen=16)
+        now, last_lookup, history = 0, -9, deque(maxlen=16)
         # Whoever holds a queue up for long makes the long latencies.
         hold = [0] * 4
         while now < 86_000:
@@ -108,16 +108,16 @@ def test_histogram(seed):
                 for number in range(HISTOGRAM_BINS):
                     bins[reset, number] = 0
             history.append(dict(bins))
-            look = now - last_look > 3 and rng.random() < 0.3
-            if look:
-                last_look = now
+            lookup = now - last_lookup > 3 and rng.random() < 0.3
+            if lookup:
+                last_lookup = now
                 where = rng.randrange(4), rng.choice((rng.randrange(HISTOGRAM_BINS), 3, 4))
                 ctx.set(dut.software.queue, where[0])
                 ctx.set(dut.software.bin, where[1])
-            ctx.set(dut.software.read, look)
+            ctx.set(dut.software.read, lookup)
             await ctx.tick()
             now += 1
-            if now == last_look + 2:
+            if now == last_lookup + 2:
                 # What ended within the last cycles may or may not be there.
                 allowed = {past.get(where, 0) for past in list(history)[-12:]}
                 assert ctx.get(dut.software.count) in allowed

@@ -13,7 +13,7 @@ from hw.dma_engine.control.totals import Totals
 from tests.harness.cell import run_cell
 
 EVENTS = {"often": (3, 1), "twice": (0, 2), "last": (7, 1)}
-LATE = 8 + 1
+DELAY = 8 + 1
 """Cycles after which the total of 8 rows has everything."""
 
 
@@ -40,7 +40,7 @@ def test_counts_everything(share, seed):
             for name, (row, _) in EVENTS.items():
                 ctx.set(dut.row, row)
                 total = ctx.get(dut.total)
-                assert sums[max(0, len(sums) - 1 - LATE)][name] <= total <= now[name]
+                assert sums[max(0, len(sums) - 1 - DELAY)][name] <= total <= now[name]
         assert all(before[name] <= after[name] for before, after in pairwise(sums) for name in EVENTS)
         for name, (row, _) in EVENTS.items():
             ctx.set(dut.row, row)

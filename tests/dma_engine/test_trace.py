@@ -10,7 +10,7 @@ import pytest
 from dmace.cli import main
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.words import Status
-from sim.dma.lives import STAGES, Event, Lives
+from sim.dma.lifecycles import STAGES, Event, Lifecycles
 from sim.dma.trace import Recorder, chrome
 from tests.dma_engine.bench import SOURCE, Bench, disorder, parameter, session_seed
 from tests.dma_engine.jobs import pairs
@@ -41,18 +41,18 @@ async def events_and_pins(dut):
         seen[event.kind].append(event)
     top = 1 << (bench.config.axi_id_width - 1)
     # A source that crosses a page is read in two bursts of one ID, one behind the other.
-    asked = [transfer.fields[0] for transfer in pins.seen["ar"]]
-    seconds = [index for index in range(1, len(asked)) if asked[index] == asked[index - 1]
+    issued = [transfer.fields[0] for transfer in pins.seen["ar"]]
+    seconds = [index for index in range(1, len(issued)) if issued[index] == issued[index - 1]
                and pins.seen["ar"][index].fields[1] % PAGE_BYTES == 0]
     assert [event.fields["tag"] for event in seen["read"]] \
-        == [tag for index, tag in enumerate(asked) if index not in seconds]
+        == [tag for index, tag in enumerate(issued) if index not in seconds]
     written = [transfer.fields[0] for transfer in pins.seen["aw"] if not transfer.fields[0] & top]
     assert [event.fields["tag"] for event in seen["write"]] == written
-    answered = [transfer for transfer in pins.seen["b"] if not transfer.fields[0] & top]
-    assert [event.fields["tag"] for event in seen["done"]] == [transfer.fields[0] for transfer in answered]
+    responded = [transfer for transfer in pins.seen["b"] if not transfer.fields[0] & top]
+    assert [event.fields["tag"] for event in seen["done"]] == [transfer.fields[0] for transfer in responded]
     # B, a register, the lookup of its origin, and the ports' own register.
     assert {event.cycle - transfer.cycle
-            for event, transfer in zip(seen["done"], answered, strict=True)} == {3}
+            for event, transfer in zip(seen["done"], responded, strict=True)} == {3}
     words_written = [transfer.fields[0] & (4 * bench.config.queues - 1) for transfer in pins.seen["b"]
                      if transfer.fields[0] & top]
     assert [event.fields["writer"] for event in seen["written"]] == words_written
@@ -69,16 +69,16 @@ async def events_and_pins(dut):
     assert len(seen["failed"]) == 20 <= len(seen["rejected"])
     assert {event.fields["status"] for event in seen["failed"]} == {Status.SRC_REGION}
 
-    lives = Lives(recorder.events, bench.config.queue_bits)
+    lifecycles = Lifecycles(recorder.events, bench.config.queue_bits)
     good = [word for word in words if word.src_region == SOURCE]
-    assert sum(segment.bytes for segment in lives.segments) == sum(word.length for word in good)
-    assert lives.levels[-1][1:] == (0, 0)
-    assert {level[1] > 0 for level in lives.levels[:-1]} >= {True}
-    for segment in lives.segments:
+    assert sum(segment.bytes for segment in lifecycles.segments) == sum(word.length for word in good)
+    assert lifecycles.levels[-1][1:] == (0, 0)
+    assert {level[1] > 0 for level in lifecycles.levels[:-1]} >= {True}
+    for segment in lifecycles.segments:
         times = [segment.at[begin] for _, begin, _ in STAGES if begin in segment.at] + [segment.at["retired"]]
         assert times == sorted(times)
-    assert all(span.end > span.begin for span in lives.requests + lives.words)
-    check_chrome(chrome(lives))
+    assert all(span.end > span.begin for span in lifecycles.requests + lifecycles.words)
+    check_chrome(chrome(lifecycles))
 
 
 def check_chrome(made):
@@ -113,8 +113,8 @@ def test_sim_writes_trace_and_plot(tmp_path, capsys):
     trace, plot = tmp_path / "trace.json", tmp_path / "plot.png"
     assert main(["sim", "dma", "--config", "tiny", "--message", "500", "--queues", "3", "--input",
                  str(tmp_path / "data.bin"), "--trace", str(trace), "--plot", str(plot)]) == 0
-    told = capsys.readouterr().out
-    assert f"Trace: {trace}" in told and f"Plot: {plot}" in told
+    output = capsys.readouterr().out
+    assert f"Trace: {trace}" in output and f"Plot: {plot}" in output
     made = json.loads(trace.read_text())
     slices = check_chrome(made)
     assert sum(category.endswith("requests") for _, category, _ in slices) == 6
@@ -127,7 +127,7 @@ def test_sim_writes_trace_and_plot(tmp_path, capsys):
 
 
 def test_a_rejected_and_an_unfinished_segment():
-    lives = Lives([Event(cycle, kind, fields) for cycle, kind, fields in (
+    lifecycles = Lifecycles([Event(cycle, kind, fields) for cycle, kind, fields in (
         (5, "posted", {"queue": 1}),
         (5, "posted", {"queue": 1}),
         (7, "scheduled", {"queue": 1, "index": 0, "first": 1, "last": 1}),
@@ -139,10 +139,10 @@ def test_a_rejected_and_an_unfinished_segment():
         (16, "failed", {"queue": 1, "status": Status.DST_BOUNDS}),
         (17, "read_stall", {}), (18, "read_stall", {}), (20, "read_stall", {}),
     )], 2)
-    assert list(lives.stages(lives.segments[0])) == [("check, reserve", 7, 12), ("retire", 12, 15)]
-    assert list(lives.stages(lives.segments[1])) == [("check, reserve", 8, 13)]
-    assert lives.stalls["read_stall"] == [[17, 18], [20, 20]] and lives.levels == [(13, 1, 14)]
-    made = chrome(lives)
+    assert list(lifecycles.stages(lifecycles.segments[0])) == [("check, reserve", 7, 12), ("retire", 12, 15)]
+    assert list(lifecycles.stages(lifecycles.segments[1])) == [("check, reserve", 8, 13)]
+    assert lifecycles.stalls["read_stall"] == [[17, 18], [20, 20]] and lifecycles.levels == [(13, 1, 14)]
+    made = chrome(lifecycles)
     slices = check_chrome(made)
     assert slices[2, "queue 1 segments", "segment 1"] == (8, 20)
     assert [event["name"] for event in made["traceEvents"] if event["ph"] == "i"] == ["dropped", "DST_BOUNDS"]

@@ -42,7 +42,7 @@ async def _write(bench, words):
     """One thread: words to any queue, one store each, several under way."""
     for word in words:
         queue = bench.rng.randrange(QUEUES)
-        await bench.room(queue, 1)
+        await bench.wait_for_free_entries(queue, 1)
         await bench.post(queue, word, offset=16 * bench.rng.randrange(256))
 
 
@@ -64,7 +64,7 @@ async def _write_halves(bench, queue, word):
     """Two threads that store a half each of one word."""
     data = word.to_bytes()
     for half in bench.rng.sample((0, 8), 2):
-        await bench.room(queue, 1)
+        await bench.wait_for_free_entries(queue, 1)
         await bench.store(queue, data[half:half + 8], offset=half, size=bench.rng.choice((3, 4)))
 
 

@@ -70,14 +70,14 @@ class VictimBench(Bench):
         """Guards in the victim's destination again."""
         self.fill(DST_BASE, bytes([GUARD]) * 9 * PAGE_BYTES)
 
-    async def rest(self, name):
+    async def settle_and_check(self, name):
         """Wait until the victim is where the model is, and look at its memory."""
         await self.settle(VICTIM)
         await self.wait_log()
-        self.look(name)
+        self.verify(name)
         return await self.state(VICTIM)
 
-    def look(self, name):
+    def verify(self, name):
         """Compare the victim's memory. What waits behind a failed request may have moved, or not."""
         moving = [range(start, start + request.word.length) for request in self.model.queues[VICTIM].waiting
                   if request.word and self.model.check(VICTIM, request.word) is Status.OK
@@ -106,18 +106,18 @@ class VictimBench(Bench):
         else:
             await store()
         await self.post(VICTIM, second)
-        state = await self.rest(name)
+        state = await self.settle_and_check(name)
         assert self.logged() == logged + 1, f"{name}: {self.logged() - logged} entries in the log"
         skips = after == "skip"
         assert (state.held, state.status, state.failed - before.failed, state.count - before.count) == \
             (not skips, status, 1, 3 if skips else 1), f"{name}: {state}"
         if after == "clear":
             await self.command(VICTIM, Command.CLEAR)
-            state = await self.rest(name)
+            state = await self.settle_and_check(name)
             assert (state.held, state.status, state.count - before.count) == (0, 0, 3), f"{name}: {state}"
         elif after == "reset":
             await self.command(VICTIM, Command.RESET)
-            state = await self.rest(name)
+            state = await self.settle_and_check(name)
             assert (state.enabled, state.running, state.held, state.status, state.count, state.failed,
                     state.waiting, state.in_flight) == (0,) * 8, f"{name}: {state}"
             await self.command(VICTIM, Command.START)

@@ -122,7 +122,7 @@ def test_receive_word_never_before_the_data(number, seed):
             cluster.write_memory(1, SPANS + 0x10_0000, bytes(LENGTH))
             cluster.write_memory(1, WORDS, (count - 1).to_bytes(8, "little"))
             cluster.post(0, 1, NativeWord.copy(src=(0, 0), dst=(1, 3), length=length))
-            cluster.forget_watches()
+            cluster.clear_watches()
             watch = cluster.watch(1, WORDS, count)
             cluster.keep_bytes(1, watch, SPANS + 0x10_0000 + 3, length)
             cluster.run(20_000)

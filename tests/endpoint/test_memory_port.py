@@ -58,30 +58,30 @@ async def _start(dut, *, weights=(1, 1, 1), masters=True, ram=True):
     return made
 
 
-def _asked_for(strays):
+def _issued_reads(unexpected):
     """Reads that leave while none is answered, with a window of 4 beats."""
-    dut, asked = MemoryPort(TINY), 0
+    dut, issued = MemoryPort(TINY), 0
 
     async def testbench(ctx):
-        nonlocal asked
+        nonlocal issued
         ctx.set(dut.settings.window, 4)
         ctx.set(dut.bus.arready, 1)
-        for _ in range(strays):
+        for _ in range(unexpected):
             ctx.set(dut.bus.rvalid, 1)
             await ctx.tick()
         ctx.set(dut.bus.rvalid, 0)
         ctx.set(dut.reads[0].valid, 1)
         for _ in range(40):
-            asked += ctx.get(dut.bus.arvalid)
+            issued += ctx.get(dut.bus.arvalid)
             await ctx.tick()
 
     run_cell(dut, testbench)
-    return asked
+    return issued
 
 
 def test_beats_of_before_a_reset():
     """They are none of those in flight: the window is neither shut by them nor wider."""
-    assert _asked_for(0) == _asked_for(1) == _asked_for(7) >= 4
+    assert _issued_reads(0) == _issued_reads(1) == _issued_reads(7) >= 4
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -90,7 +90,7 @@ async def each_gets_its_own(dut):
     rng = _rng()
     *masters, ram = await _start(dut, weights=(3, 0, 2))
 
-    def pauses(share):
+    def stalls(share):
         own = random.Random(rng.random())
         while True:
             yield own.random() < share
@@ -98,10 +98,10 @@ async def each_gets_its_own(dut):
     for master in masters:
         for channel in (master.write_if.aw_channel, master.write_if.w_channel, master.write_if.b_channel,
                         master.read_if.ar_channel):
-            channel.set_pause_generator(pauses(0.3))
+            channel.set_pause_generator(stalls(0.3))
     for channel in (ram.write_if.aw_channel, ram.write_if.w_channel, ram.write_if.b_channel, ram.read_if.ar_channel,
                     ram.read_if.r_channel):
-        channel.set_pause_generator(pauses(0.3))
+        channel.set_pause_generator(stalls(0.3))
     model = bytearray(rng.randbytes(4 * PART))
     ram.write(0, bytes(model))
 
@@ -167,7 +167,7 @@ async def _shares(dut, weights, lengths, channels, latency=30, address=0, span=N
     for pin in ("arready", "awready", "wready"):
         getattr(dut, f"m_axi__{pin}").value = 1
     axi["rvalid"].value = axi["bvalid"].value = 0
-    got, cycle, reads, addresses, answers = [0] * 3, 0, [], [], []
+    got, cycle, reads, addresses, responses = [0] * 3, 0, [], [], []
     data_beats = busy = 0
     while cycle < 3000:
         await RisingEdge(dut.clk)
@@ -184,7 +184,7 @@ async def _shares(dut, weights, lengths, channels, latency=30, address=0, span=N
             if axi["wlast"].value:
                 owner = addresses.pop(0)
                 got[owner >> TINY.source_id_width] += data_beats
-                answers.append(owner)
+                responses.append(owner)
                 data_beats = 0
         # The memory: whole bursts in the order of their addresses.
         if reads and reads[0][0] <= cycle:
@@ -197,9 +197,9 @@ async def _shares(dut, weights, lengths, channels, latency=30, address=0, span=N
                 reads.pop(0)
         else:
             axi["rvalid"].value = 0
-        axi["bvalid"].value = bool(answers)
-        if answers:
-            axi["bid"].value = answers.pop(0)
+        axi["bvalid"].value = bool(responses)
+        if responses:
+            axi["bid"].value = responses.pop(0)
     return got, busy / cycle
 
 
@@ -237,7 +237,7 @@ async def one_alone_has_all(dut):
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
-async def a_burst_without_data_keeps_nobody_waiting(dut):
+async def a_burst_without_data_delays_no_other(dut):
     """An address whose data does not come is not chosen."""
     masters = await _start(dut)
     masters[0].write_if.w_channel.pause = True

@@ -48,7 +48,7 @@ class _Bench:
             "ends": 1})
         content = [self.rng.getrandbits(8 * BEAT) for _ in range(beats)]
         self.written.clear()
-        come, sent, answers = dut.come[port], 0, 0
+        come, sent, responses = dut.come[port], 0, 0
         for _ in range(beats + 40):
             ctx.set(come.valid, sent < beats)
             if sent < beats:
@@ -58,9 +58,9 @@ class _Bench:
                     (header.as_bits() if sent == 0 else 0) << header_field.offset) | (
                     int(sent == 0) << flit["first"].offset) | (int(sent == beats - 1) << flit["last"].offset)
                 ctx.set(come.payload, flit.from_bits(number))
-            ctx.set(dut.answers.valid, answers)
-            ctx.set(dut.answers.payload, {"id": port, "resp": Resp.OKAY})
-            answers = 0
+            ctx.set(dut.responses.valid, responses)
+            ctx.set(dut.responses.payload, {"id": port, "resp": Resp.OKAY})
+            responses = 0
             for number, result in enumerate(dut.results):
                 if ctx.get(result.valid):
                     self.results.append((number, ctx.get(result.payload)))
@@ -73,7 +73,7 @@ class _Bench:
                     if beat.strb >> one & 1:
                         self.written[at + one] = beat.data >> 8 * one & 0xFF
                 at += BEAT
-                answers = int(beat.last)
+                responses = int(beat.last)
             taken = sent < beats and ctx.get(come.ready)
             await ctx.tick()
             sent += taken
@@ -126,7 +126,7 @@ def test_the_last_byte_of_a_span():
     _run(body)
 
 
-def test_who_may_not():
+def test_refused_managers():
     """Spans that there are not, also those whose number has the lower bits of one; another port."""
     async def body(bench):
         for span in range(2 * TINY.exports):
@@ -147,18 +147,18 @@ def test_what_ends_before_it_begins():
     _run(body)
 
 
-def test_answers_of_before_a_reset():
+def test_responses_of_an_earlier_session():
     """Responses to writes that were asked for before it are taken, counted, and stand for no write of later."""
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
-        for port in range(1 << len(dut.answers.payload.id)):
-            ctx.set(dut.answers.payload, {"id": port, "resp": Resp.SLVERR})
-            ctx.set(dut.answers.valid, 1)
+        for port in range(1 << len(dut.responses.payload.id)):
+            ctx.set(dut.responses.payload, {"id": port, "resp": Resp.SLVERR})
+            ctx.set(dut.responses.valid, 1)
             for _ in range(3):
-                assert ctx.get(dut.answers.ready), f"a response for port {port} holds up all behind it"
+                assert ctx.get(dut.responses.ready), f"a response for port {port} holds up all behind it"
                 await ctx.tick()
                 assert ctx.get(dut.counts.unexpected)
-            ctx.set(dut.answers.valid, 0)
+            ctx.set(dut.responses.valid, 0)
             await ctx.tick()
             assert not ctx.get(dut.counts.unexpected)
             assert await bench.put(64, 10)

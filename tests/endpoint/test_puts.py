@@ -138,7 +138,7 @@ async def an_error_of_the_memory_comes_back(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def answered_when_memory_has(dut):
+async def completes_when_memory_has_responded(dut):
     """While the neighbour's memory holds back one put's answer, it is in flight, and so are those behind it."""
     bench = _Bench(dut)
     await bench.start()

@@ -10,7 +10,7 @@ from dmace.cli import main
 from fpga.build import implement
 from fpga.floorplan import _block, draw
 from fpga.netlist import netlist
-from fpga.paths import WIRE_NS, ways
+from fpga.paths import WIRE_NS, timing_paths
 from fpga.targets import TARGETS
 from hw.errors import UserError
 
@@ -89,7 +89,7 @@ endmodule
 
 
 @pytest.mark.synth
-def test_block_ram_is_late(tmp_path, monkeypatch):
+def test_block_ram_has_its_clock_to_output_delay(tmp_path, monkeypatch):
     """What was read passes by one LUT where it can; the boxes that tell ABC are gone, and nothing is lost."""
     monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
     text = (netlist(MEMORY, name="memory") / "board.json").read_text()
@@ -103,7 +103,8 @@ def test_block_ram_is_late(tmp_path, monkeypatch):
     used = {bit for cell in cells if cell is not ram for bits in cell["connections"].values() for bit in bits}
     assert sum(isinstance(bit, int) for bit in read & used) == 16
     # From the block RAM through a LUT to the register: two wires.
-    to_all = [way.ns for way in ways(text) if way.start.startswith("rows") and way.end.startswith(("all", "idle"))]
+    to_all = [timing_path.ns for timing_path in timing_paths(text) if timing_path.start.startswith("rows")
+              and timing_path.end.startswith(("all", "idle"))]
     assert to_all == [pytest.approx(5.61 + 0.24 + 2 * WIRE_NS)]
 
 

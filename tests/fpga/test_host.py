@@ -40,11 +40,11 @@ class Fake(threading.Thread):
     def run(self):
         try:
             while True:
-                self._answer()
+                self._respond()
         except OSError:
             return
 
-    def _answer(self):
+    def _respond(self):
         assert self._take(1) == b"\xa5"
         header = self._take(7)
         sequence, operation, count, address = struct.unpack("<BBBI", header)
@@ -107,12 +107,12 @@ def test_words_and_bytes(fake, line):
 
 
 @pytest.mark.parametrize("trouble", [{"mute": 1}, {"crack": 2}])
-def test_asks_again(fake, line, trouble):
+def test_repeats_the_request(fake, line, trouble):
     board = Board(line(fake(**trouble))).open()
     assert board.sent_again == sum(trouble.values())
 
 
-def test_gives_up(fake, line):
+def test_times_out(fake, line):
     with pytest.raises(BoardError, match=r"^The board does not answer \(tried 3 times\); is it loaded, and is this "
                                          r"its port\?$"):
         Board(line(fake(mute=9))).open()

@@ -92,8 +92,8 @@ def test_project(projects, design):
     folder, module = projects[design], DESIGNS[design][0]
     pins = json.loads((folder / "ip/pins.json").read_text())
     outer = {"clk": "aclk", "rst": "aresetn"}
-    for way, number in ((way, number) for way in ("tx", "rx") for number in range(6)):
-        outer |= {f"{way}__{number}__{name}": f"{way}_{number}_{axis}" for name, axis in (
+    for flow, number in ((flow, number) for flow in ("tx", "rx") for number in range(6)):
+        outer |= {f"{flow}__{number}__{name}": f"{flow}_{number}_{axis}" for name, axis in (
             ("payload", "tdata"), ("valid", "tvalid"), ("ready", "tready"))}
     expected = {outer.get(pin["name"], pin["name"].replace("__", "_")): (pin["direction"], pin["width"])
                 for pin in pins["pins"] if not pin["name"].startswith("events__")}

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from dmace.cli import main
-from fpga.paths import longest, ways
+from fpga.paths import longest, timing_paths
 from hw.errors import UserError
 
 FF, LUT, WIRE, RAM = 0.52, 0.24, 1.0, 5.61
@@ -18,16 +18,16 @@ def _cell(kind, out, **ports):
             "port_directions": {**dict.fromkeys(ports, "input"), **dict.fromkeys(out, "output")}}
 
 
-def _ways(**cells):
-    return ways(json.dumps({"modules": {"board": {"cells": cells}}}))
+def _timing_paths(**cells):
+    return timing_paths(json.dumps({"modules": {"board": {"cells": cells}}}))
 
 
 def _ns(found):
-    return {(way.start, way.end): round(way.ns, 2) for way in found}
+    return {(timing_path.start, timing_path.end): round(timing_path.ns, 2) for timing_path in found}
 
 
 def test_luts_and_muxes_between_registers():
-    found = _ways(
+    found = _timing_paths(
         a=_cell("TRELLIS_FF", {"Q": [1]}, CLK=[90], DI=[2]),
         b=_cell("LUT4", {"Z": [2]}, A=[1], B=["0"], C=[91], D=["1"]),
         c=_cell("LUT4", {"Z": [3]}, A=[2], B=["0"], C=["0"], D=["0"]),
@@ -36,11 +36,11 @@ def test_luts_and_muxes_between_registers():
     )
     assert _ns(found) == {("a", "a"): round(FF + WIRE + LUT + WIRE, 2),
                           ("a", "e"): round(FF + 2 * (WIRE + LUT) + LUT + WIRE, 2)}
-    assert [way.end for way in found] == ["e", "a"]
+    assert [timing_path.end for timing_path in found] == ["e", "a"]
 
 
 def test_memories():
-    found = _ways(**{
+    found = _timing_paths(**{
         "core.engine0.table.0.1": _cell("DP16KD", {"DOA0": [1]}, CLKA=[90], ADA0=[3]),
         # Its output goes around to its own data: a way, and no loop.
         "core.engine0.rows.0": _cell("TRELLIS_DPR16X4", {"DO": [2]}, RAD=[1], DI=[2], WCK=[90], WRE=["1"]),
@@ -56,20 +56,20 @@ def test_memories():
 def test_a_carry_chain_is_fast_and_may_be_long():
     chain = {f"c{n}": _cell("CCU2C", {"S0": [10_000 + n], "COUT": [20_000 + n]}, A0=[1], B0=["0"], A1=["0"],
                             B1=["0"], CIN=[19_999 + n if n else "0"]) for n in reversed(range(3000))}
-    found = _ways(a=_cell("TRELLIS_FF", {"Q": [1]}, CLK=[90], DI=[10_000 + 2999]), **chain)
+    found = _timing_paths(a=_cell("TRELLIS_FF", {"Q": [1]}, CLK=[90], DI=[10_000 + 2999]), **chain)
     first = FF + WIRE + 0.45
     assert _ns(found) == {("a", "a"): round(first + 2998 * 0.06 + 0.40 + WIRE, 2)}
 
 
-def test_what_does_not_begin_at_a_register_is_no_way():
-    assert _ways(pll=_cell("EHXPLLL", {"CLKOP": [1]}, CLKI=[90], CLKFB=[1]),
-                 a=_cell("TRELLIS_FF", {"Q": [2]}, CLK=[1], DI=[91], CE=["1"])) == []
+def test_a_timing_path_begins_at_a_register():
+    assert _timing_paths(pll=_cell("EHXPLLL", {"CLKOP": [1]}, CLKI=[90], CLKFB=[1]),
+                         a=_cell("TRELLIS_FF", {"Q": [2]}, CLK=[1], DI=[91], CE=["1"])) == []
 
 
-def test_a_loop_is_told():
+def test_a_loop_is_reported():
     with pytest.raises(UserError, match=r"^The netlist has a loop without a register, through [ab]\.$"):
-        _ways(a=_cell("LUT4", {"Z": [1]}, A=[2], B=["0"]), b=_cell("LUT4", {"Z": [2]}, A=[1], B=[3]),
-              c=_cell("TRELLIS_FF", {"Q": [3]}, CLK=[90], DI=[2]))
+        _timing_paths(a=_cell("LUT4", {"Z": [1]}, A=[2], B=["0"]), b=_cell("LUT4", {"Z": [2]}, A=[1], B=[3]),
+                      c=_cell("TRELLIS_FF", {"Q": [3]}, CLK=[90], DI=[2]))
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [

@@ -56,7 +56,7 @@ def test_members():
     assert members["refused"] == Out(1)
 
 
-def test_needs_registers_that_tell():
+def test_needs_registers_for_the_report():
     block = RegisterMap("block", [Register("A", [number_field("n", 2, Access.RW, doc="N.")], doc="A.")], doc="B.",
                         addr_width=6)
     message = "Register map 'block' has fields with legal values, and must have REFUSED_WRITE and REFUSED_WORD"
@@ -64,7 +64,7 @@ def test_needs_registers_that_tell():
         RegisterBank(block)
 
 
-def test_the_first_is_noted_until_it_is_forgotten():
+def test_the_first_is_noted_until_it_is_cleared():
     async def testbench(ctx, bank):
         async def noted():
             return [(await read(ctx, bank.bus, offset))[0] for offset in (WRITE, WORD)]

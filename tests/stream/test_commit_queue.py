@@ -16,7 +16,7 @@ def test_against_a_list(depth, ram, output_register, seed):
     dut, rng = CommitQueue(16, depth=depth, ram=ram, output_register=output_register), random.Random(seed)
 
     async def testbench(ctx):
-        good, open_, put, passed, forgotten = [], [], 0, 0, 0
+        good, open_, put, passed, dropped = [], [], 0, 0, 0
         for _ in range(1500):
             assert ctx.get(dut.empty) == (not good)
             first = rng.random() < 0.3
@@ -25,14 +25,14 @@ def test_against_a_list(depth, ram, output_register, seed):
             ctx.set(dut.i.payload, put)
             ctx.set(dut.commit, commits := rng.random() < 0.3)
             ctx.set(dut.o.ready, takes := rng.random() < 0.6)
-            room = len(good) + (0 if first else len(open_)) < depth
-            assert ctx.get(dut.i.ready) == room
+            free = len(good) + (0 if first else len(open_)) < depth
+            assert ctx.get(dut.i.ready) == free
             valid = ctx.get(dut.o.valid)
             if valid:
                 assert ctx.get(dut.o.payload) == good[0]
-            if offers and room:
+            if offers and free:
                 if first:
-                    forgotten += len(open_)
+                    dropped += len(open_)
                     open_ = []
                 open_.append(put)
                 put += 1
@@ -42,7 +42,7 @@ def test_against_a_list(depth, ram, output_register, seed):
                 passed += 1
                 del good[0]
             await ctx.tick()
-        assert passed > 100 and forgotten > 20
+        assert passed > 100 and dropped > 20
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)

@@ -172,7 +172,7 @@ def test_demux(n, stalls):
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.0])
-def test_ways_wrong(n):
+def test_wrong_routes(n):
     with pytest.raises(ValueError, match=rf"^Fork number of outputs must be a positive integer, not {n!r}$"):
         Fork(8, n)
     with pytest.raises(ValueError, match=rf"^Merge number of inputs must be a positive integer, not {n!r}$"):

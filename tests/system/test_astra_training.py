@@ -37,7 +37,7 @@ def test_any_number_hides_latency():
 @pytest.mark.parametrize("order, expected", [
     ("fifo", [4, 12, 16, 24]), ("lifo", [4, 24, 16, 12]), ("priority", [4, 24, 8, 16]),
     ("priority-lifo", [4, 24, 8, 16])])
-def test_who_goes_next(order, expected):
+def test_order_of_requests(order, expected):
     """The first has begun before the others are there; of those the third is urgent, then the fourth."""
     assert ends([4, 8, 4, 8], order=order, priorities=(0, 0, 2, 1)) == pytest.approx(expected)
 

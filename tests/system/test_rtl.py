@@ -58,7 +58,7 @@ def test_train(tmp_path, capsys):
     (["--nodes", "4x8x4"], "has 128"), (["--report", "a.html"], "leave out --report"),
     (["--set", "endpoint.fsms=8"], "leave out --set endpoint.fsms"), (["--layers"], "leave out --layers"),
 ])
-def test_train_says_what_does_not_go_with_rtl(arguments, told, capsys):
+def test_train_refuses_options_that_exclude_rtl(arguments, told, capsys):
     assert main(["train", "--check-rtl", *arguments]) == 2
     assert told in " ".join(capsys.readouterr().err.split())
 

@@ -58,7 +58,7 @@ def test_keys_depend_on_all_that_the_result_does(tmp_path):
     assert Experiment(workload="dlrm", shape=(4,), endpoint="ace").key() == base.key()
 
 
-def test_goes_on_where_it_was(spec, tmp_path, monkeypatch):
+def test_continues_where_it_stopped(spec, tmp_path, monkeypatch):
     """Stored results are not run again; one that is damaged is."""
     keyed = {experiment.key(): experiment for experiment, _ in experiments_of(read_spec(spec))}
     store, ran, told = Store(tmp_path / "results"), [], []

@@ -52,7 +52,7 @@ def test_without_overlap():
     assert run.seconds == 2 * (5 + 8)
 
 
-def test_slow_compute_is_told_apart():
+def test_slow_compute_is_distinguished():
     run = train(unroll(two(1), 1), StubMachine(slow=1.5))
     assert run.computed == 7.5 and run.alone == 5
 

@@ -7,16 +7,16 @@ from amaranth.lib.wiring import In, Out
 
 from hw.ace.config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH
 
-__all__ = ["PATIENCE", "PROMPT", "Room", "Told"]
+__all__ = ["REPORT_CYCLES", "REPORT_PACKETS", "PeerCredits", "ReportedCredits"]
 
-PATIENCE = 32
+REPORT_CYCLES = 32
 """Cycles after which any change is reported to the peer if nothing else is sent on the link."""
 
-PROMPT = 4
+REPORT_PACKETS = 4
 """Packets that are reported at once."""
 
 
-class Room(wiring.Component):
+class PeerCredits(wiring.Component):
     """Free entries of one channel's buffer at the peer, in beats.
 
     Latency: 2 cycles from ``credits`` to ``free``.
@@ -48,24 +48,24 @@ class Room(wiring.Component):
         m = Module()
         limit = self.config.link_beats
         bits = limit.bit_length() - 1
-        known, gain, given = Signal(LINK_CREDIT_WIDTH), Signal(bits + 1), Signal(LINK_CREDIT_WIDTH)
+        known, gain, granted = Signal(LINK_CREDIT_WIDTH), Signal(bits + 1), Signal(LINK_CREDIT_WIDTH)
         # One more bit, for both at their maximum.
         free = Signal(bits + 2, init=limit)
         more, before, wrong = Signal(), Signal(), Signal()
         m.d.comb += [
-            given.eq(self.credits - known), more.eq(given <= limit), before.eq(given[bits:].all()),
+            granted.eq(self.credits - known), more.eq(granted <= limit), before.eq(granted[bits:].all()),
             self.free.eq(free), self.fits.eq(free >= self.config.packet_beats),
             self.violated.eq(wrong | (free > limit)),
         ]
         m.d.sync += [gain.eq(0), free.eq(free + gain - self.take), wrong.eq(self.valid & ~more & ~before)]
         with m.If(self.valid & more):
-            m.d.sync += [known.eq(self.credits), gain.eq(given)]
+            m.d.sync += [known.eq(self.credits), gain.eq(granted)]
         with m.If(self.reset):
             m.d.sync += [known.eq(0), gain.eq(0), free.eq(limit), wrong.eq(0)]
         return m
 
 
-class Told(wiring.Component):
+class ReportedCredits(wiring.Component):
     """When to report received packets and freed beats to the peer.
 
     Members
@@ -73,7 +73,7 @@ class Told(wiring.Component):
     reset : ``In(1)``
     expected, taken : ``In``
         The counts to report.
-    tell : ``In(1)``
+    report : ``In(1)``
         They are reported now.
     due : ``Out(1)``
         A report is due, even in a packet of its own.
@@ -83,7 +83,7 @@ class Told(wiring.Component):
         self.config = config
         super().__init__({
             "reset": In(1), "expected": In(LINK_SEQUENCE_WIDTH),
-            "taken": In(LINK_CREDIT_WIDTH).array(config.link_channels), "tell": In(1), "due": Out(1),
+            "taken": In(LINK_CREDIT_WIDTH).array(config.link_channels), "report": In(1), "due": Out(1),
         })
 
     def elaborate(self, platform):
@@ -92,8 +92,8 @@ class Told(wiring.Component):
         number, packets = Signal(LINK_SEQUENCE_WIDTH), Signal(LINK_SEQUENCE_WIDTH)
         m.d.comb += packets.eq(self.expected - number)
         # Compared by XOR: the carries of the differences would arrive late.
-        some, much = [(self.expected ^ number).any()], [packets >= PROMPT]
-        with m.If(self.tell):
+        some, much = [(self.expected ^ number).any()], [packets >= REPORT_PACKETS]
+        with m.If(self.report):
             m.d.sync += number.eq(self.expected)
         with m.If(self.reset):
             m.d.sync += number.eq(0)
@@ -102,14 +102,14 @@ class Told(wiring.Component):
             m.d.comb += beats.eq(taken - known)
             some.append((taken ^ known).any())
             much.append(beats >= limit // 4)
-            with m.If(self.tell):
+            with m.If(self.report):
                 m.d.sync += known.eq(taken)
             with m.If(self.reset):
                 m.d.sync += known.eq(0)
-        waited = Signal(range(PATIENCE))
-        m.d.sync += self.due.eq((Cat(much).any() | (waited == PATIENCE - 1)) & ~self.tell)
-        with m.If(self.tell | ~Cat(some).any()):
+        waited = Signal(range(REPORT_CYCLES))
+        m.d.sync += self.due.eq((Cat(much).any() | (waited == REPORT_CYCLES - 1)) & ~self.report)
+        with m.If(self.report | ~Cat(some).any()):
             m.d.sync += waited.eq(0)
-        with m.Elif(waited != PATIENCE - 1):
+        with m.Elif(waited != REPORT_CYCLES - 1):
             m.d.sync += waited.eq(waited + 1)
         return m

@@ -75,7 +75,7 @@ class LinkPort(wiring.Component):
 
         # -- The session.
         wires.connect("sender.acknowledged", "receiver.acknowledged")
-        wires.broadcast("receiver.heard", "sender.heard", "control.heard")
+        wires.broadcast("receiver.received", "sender.received", "control.received")
         wires.broadcast("receiver.status", "sender.receiver", "control.receiver", "status.receiver")
         wires.broadcast("sender.status", "control.sender", "status.sender")
         wires.broadcast("control.session", "sender.session", "receiver.session", "status.session")

@@ -19,10 +19,10 @@ from hw.ace.layouts import (
     LinkState,
     PacketKind,
     flit_layout,
-    heard_layout,
     implied_layout,
     link_header_layout,
     link_layout,
+    received_layout,
 )
 from hw.common.event import EventSignature
 from hw.stream import CommitQueue
@@ -32,14 +32,14 @@ from .packet_crc import packet_crc
 from .session import LinkSession
 from .window import Acknowledged
 
-__all__ = ["Heard", "LinkReceiver", "ReceiverStatus"]
+__all__ = ["LinkReceiver", "ReceivedHeader", "ReceiverStatus"]
 
 
-class Heard(EventSignature):
+class ReceivedHeader(EventSignature):
     """Fields of an intact packet, for the own port: broadcast by LinkReceiver, from registers."""
 
     def __init__(self, config):
-        super().__init__(heard_layout(config))
+        super().__init__(received_layout(config))
 
 
 class ReceiverStatus(wiring.Signature):
@@ -87,7 +87,7 @@ class LinkReceiver(wiring.Component):
     rx : ``In(stream.Signature(link_layout))``
         Always ready.
     o : ``Out(stream.Signature(flit_layout)).array(link_channels)``
-    heard : ``Out(Heard)``, status : ``Out(ReceiverStatus)``
+    received : ``Out(ReceivedHeader)``, status : ``Out(ReceiverStatus)``
     """
 
     def __init__(self, config):
@@ -96,7 +96,7 @@ class LinkReceiver(wiring.Component):
         super().__init__({
             "session": In(LinkSession()), "acknowledged": In(Acknowledged()),
             "rx": In(stream.Signature(link_layout(config))), "o": Out(flits).array(config.link_channels),
-            "heard": Out(Heard(config)), "status": Out(ReceiverStatus(config)),
+            "received": Out(ReceivedHeader(config)), "status": Out(ReceiverStatus(config)),
         })
 
     def elaborate(self, platform):
@@ -126,8 +126,8 @@ class LinkReceiver(wiring.Component):
         whole, good, credit, due, ahead = Signal(), Signal(), Signal(), Signal(), Signal()
         low, high = self.status.expected[:LINK_SEQUENCE_WIDTH], self.status.expected[LINK_SEQUENCE_WIDTH:]
         behind, carried = Signal(LINK_SEQUENCE_WIDTH), Signal()
-        told, implied = Signal(implied_layout()), Signal(implied_layout())
-        late, ours, packet = Signal(), Signal(), header.packet
+        claimed, implied = Signal(implied_layout()), Signal(implied_layout())
+        outdated, ours, packet = Signal(), Signal(), header.packet
         m.d.comb += [
             whole.eq(some & beat.last), credit.eq(packet.kind == PacketKind.CREDIT),
             # Compared by XOR: the carries of the difference would arrive late.
@@ -136,25 +136,27 @@ class LinkReceiver(wiring.Component):
             ahead.eq((behind > 1 << LINK_SEQUENCE_WIDTH - 1) & ~credit & self._accepts),
             implied.sequence_high.eq(Mux(ahead & ~carried, high + 1, high)),
             implied.ack_high.eq(Mux(header.ack < known.ack, known.high + 1, known.high)),
-            told.eq(crc ^ beat.crc),
-            good.eq(Mux(credit, ~Value.cast(told).any(), ours & ~(told.sequence_high ^ implied.sequence_high).any()
-                        & ~(told.ack_high ^ implied.ack_high).any())),
-            ours.eq(self._accepts & ~(told.session ^ self.session.number).any()), late.eq(~good & ~credit & ours),
+            claimed.eq(crc ^ beat.crc),
+            good.eq(Mux(credit, ~Value.cast(claimed).any(), ours
+                        & ~(claimed.sequence_high ^ implied.sequence_high).any()
+                        & ~(claimed.ack_high ^ implied.ack_high).any())),
+            ours.eq(self._accepts & ~(claimed.session ^ self.session.number).any()),
+            outdated.eq(~good & ~credit & ours),
         ]
         fits, commit = Signal(), Signal()
         self._buffers(m, beat, header, some & due, commit, fits)
         m.d.comb += commit.eq(whole & good & due & fits)
 
         # Reports to the sender and the control, one cycle later.
-        heard = self.heard.payload
+        received = self.received.payload
         m.d.sync += [
-            self.heard.valid.eq(whole & good), self.status.stale.eq(whole & late),
-            heard.recent.eq(~credit | ~(packet.ack_high ^ implied.ack_high).any()),
-            heard.session.eq(packet.session), heard.named.eq(~(packet.peer ^ self.session.number).any()),
-            heard.ack.eq(header.ack), heard.credits.eq(header.credits), heard.round.eq(header.round),
-            heard.control.eq(credit), heard.state.eq(packet.state),
-            *(heard[name].eq(credit & packet[name]) for name in ("nak", "ask", "refuse")),
-            self.status.wrong.eq(whole & ~good & ~late & (credit | self._accepts)
+            self.received.valid.eq(whole & good), self.status.stale.eq(whole & outdated),
+            received.recent.eq(~credit | ~(packet.ack_high ^ implied.ack_high).any()),
+            received.session.eq(packet.session), received.named.eq(~(packet.peer ^ self.session.number).any()),
+            received.ack.eq(header.ack), received.credits.eq(header.credits), received.round.eq(header.round),
+            received.control.eq(credit), received.state.eq(packet.state),
+            *(received[name].eq(credit & packet[name]) for name in ("nak", "ask", "refuse")),
+            self.status.wrong.eq(whole & ~good & ~outdated & (credit | self._accepts)
                                  | valid & beat.first & inside | valid & beat.last & ~beat.first & ~inside),
             self.status.missed.eq(whole & good & (ahead | (due & ~fits))),
             self.status.repeated.eq(whole & good & ~due & ~ahead & ~credit & self._accepts),

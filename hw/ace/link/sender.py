@@ -23,9 +23,9 @@ from hw.ace.layouts import LinkState, PacketKind, flit_layout, implied_layout, l
 from hw.stream import ReplayQueue
 
 from .crc import CRC_WIDTH
-from .credits import Room, Told
+from .credits import PeerCredits, ReportedCredits
 from .packet_crc import packet_crc
-from .receiver import Heard, ReceiverStatus
+from .receiver import ReceivedHeader, ReceiverStatus
 from .session import LinkSession, SenderCommands
 from .window import Acknowledged, LinkWindow
 
@@ -104,7 +104,7 @@ class LinkSender(wiring.Component):
     session : ``In(LinkSession)``, commands : ``In(SenderCommands)``
     receiver : ``In(ReceiverStatus)``
         Status of the port's own receiver, for reports to the peer.
-    heard : ``In(Heard)``
+    received : ``In(ReceivedHeader)``
     levels : ``Out(ReplayLevels)``, acknowledged : ``Out(Acknowledged)``, status : ``Out(SenderStatus)``
     """
 
@@ -115,7 +115,7 @@ class LinkSender(wiring.Component):
             "i": In(flits).array(config.link_channels), "signals": In(SignalPort(config)),
             "tx": Out(stream.Signature(link_layout(config))),
             "session": In(LinkSession()), "commands": In(SenderCommands()),
-            "receiver": In(ReceiverStatus(config)), "heard": In(Heard(config)),
+            "receiver": In(ReceiverStatus(config)), "received": In(ReceivedHeader(config)),
             "levels": Out(ReplayLevels(config)), "acknowledged": Out(Acknowledged()),
             "status": Out(SenderStatus(config)),
         })
@@ -156,14 +156,14 @@ class LinkSender(wiring.Component):
 
         # A beat, or a CREDIT packet, enters the first register.
         current, chosen = Signal(len(sources)), Signal(len(sources))
-        go, move, tell, last = Signal(), Signal(), Signal(), Signal()
+        go, move, report, last = Signal(), Signal(), Signal(), Signal()
         beat, full = Signal(link_layout(config), reset_less=True), Signal()
         selected = Signal(flit)
         m.d.comb += [
             chosen.eq(Mux(inside, current & offered, begin)),
             selected.eq(_one_of([source.o.payload for source in sources], chosen)),
             move.eq(go & chosen.any()),
-            tell.eq(go & ~inside & (urgent | (due & ~begin.any()))),
+            report.eq(go & ~inside & (urgent | (due & ~begin.any()))),
             last.eq(selected.last),
             *(source.o.ready.eq(go & chosen[number]) for number, source in enumerate(sources)),
         ]
@@ -176,16 +176,16 @@ class LinkSender(wiring.Component):
 
         # The table, acknowledgements, and the start of replays.
         m.d.comb += [
-            table.reset.eq(reset), table.heard_valid.eq(self.commands.current & self.heard.payload.recent & up),
-            table.ack.eq(self.heard.payload.ack), table.beat.eq(move), table.last.eq(last), table.chosen.eq(chosen),
+            table.reset.eq(reset), table.received_valid.eq(self.commands.current & self.received.payload.recent & up),
+            table.ack.eq(self.received.payload.ack), table.beat.eq(move), table.last.eq(last), table.chosen.eq(chosen),
             table.draining.eq(draining & ~inside), replaying.eq(table.replaying), window.eq(table.window),
             self.status.unacknowledged.eq(table.unacknowledged), self.status.progress.eq(table.progress),
             self.acknowledged.ack.eq(table.peer), self.acknowledged.high.eq(table.high),
         ]
         again_wanted, skip_wanted, turned = Signal(), Signal(), Signal()
-        heard = self.heard.payload
-        recent = self.commands.current & heard.recent & table.recent
-        complained = recent & heard.nak & (heard.round == turned)
+        received = self.received.payload
+        recent = self.commands.current & received.recent & table.recent
+        complained = recent & received.nak & (received.round == turned)
         m.d.comb += draining.eq(again_wanted | skip_wanted)
         with m.If(table.overtaken):
             m.d.sync += skip_wanted.eq(1)
@@ -203,62 +203,64 @@ class LinkSender(wiring.Component):
                          source.queue.release.eq(Mux(table.release[number], table.release_beats, 0))]
 
         # Credits of the peer, and reports to it.
-        m.submodules.told = told = Told(config)
+        m.submodules.reported = reported = ReportedCredits(config)
         channels, violated = [0, *range(config.link_channels)], [table.violated]
         for channel in range(config.link_channels):
-            m.submodules[f"room_{channel}"] = room = Room(config)
+            m.submodules[f"peer_credits_{channel}"] = peer_credits = PeerCredits(config)
             used = Cat(chosen[number] for number in kinds if channels[number] == channel).any()
             m.d.comb += [
-                room.reset.eq(reset), room.valid.eq(recent), room.credits.eq(heard.credits[channel]),
-                room.take.eq(move & ~replaying & used),
-                *(may[number].eq(room.fits) for number in kinds if channels[number] == channel),
-                told.taken[channel].eq(self.receiver.taken[channel]),
+                peer_credits.reset.eq(reset), peer_credits.valid.eq(recent),
+                peer_credits.credits.eq(received.credits[channel]),
+                peer_credits.take.eq(move & ~replaying & used),
+                *(may[number].eq(peer_credits.fits) for number in kinds if channels[number] == channel),
+                reported.taken[channel].eq(self.receiver.taken[channel]),
             ]
-            violated.append(room.violated)
+            violated.append(peer_credits.violated)
             if channel == 0:
-                m.d.comb += self.status.free.eq(room.free)
+                m.d.comb += self.status.free.eq(peer_credits.free)
         m.d.comb += self.status.violated.eq(Cat(violated).any() & up)
-        nak, ask, answer, refuse, refused = Signal(), Signal(), Signal(), Signal(), Signal(LINK_SESSION_WIDTH)
+        nak, ask, respond, refuse, refused = Signal(), Signal(), Signal(), Signal(), Signal(LINK_SESSION_WIDTH)
         wanted = Signal()
         m.d.comb += [
             # Respond at once to a peer that is asked to replay, or that replays without need.
-            wanted.eq(self.commands.tell | self.receiver.repeated),
-            told.expected.eq(self.receiver.expected), told.reset.eq(reset), told.tell.eq(tell | (move & ~inside)),
-            urgent.eq(nak | ask | answer | refuse), due.eq(up & told.due),
+            wanted.eq(self.commands.report | self.receiver.repeated),
+            reported.expected.eq(self.receiver.expected), reported.reset.eq(reset),
+            reported.report.eq(report | (move & ~inside)),
+            urgent.eq(nak | ask | respond | refuse), due.eq(up & reported.due),
         ]
-        with m.If(tell):
-            m.d.sync += [nak.eq(0), ask.eq(0), answer.eq(0), refuse.eq(0)]
+        with m.If(report):
+            m.d.sync += [nak.eq(0), ask.eq(0), respond.eq(0), refuse.eq(0)]
         for flag, when in ((nak, self.receiver.nak), (ask, self.commands.ask),
-                           (answer, wanted | (self.commands.current & heard.ask)), (refuse, self.commands.refuse)):
+                           (respond, wanted | (self.commands.current & received.ask)), (refuse, self.commands.refuse)):
             with m.If(when):
                 m.d.sync += flag.eq(1)
         with m.If(self.commands.refuse):
-            m.d.sync += refused.eq(heard.session)
+            m.d.sync += refused.eq(received.session)
 
         # Nothing is selected while a CREDIT packet is sent.
         header, credit, implied = beat.header, Signal(packet_layout(config)), Signal(implied_layout())
         highs, numbered = Signal(implied_layout(), reset_less=True), Signal()
         ack_high = self.receiver.expected[LINK_SEQUENCE_WIDTH:]
-        with m.If(tell):
+        with m.If(report):
             m.d.comb += [
                 credit.kind.eq(PacketKind.CREDIT), credit.state.eq(self.session.state), credit.nak.eq(nak),
                 credit.ask.eq(ask), credit.refuse.eq(refuse), credit.session.eq(self.session.number),
                 credit.peer.eq(Mux(refuse, refused, self.commands.peer)), credit.ack_high.eq(ack_high),
             ]
         with m.If(go & ~inside):
-            m.d.sync += [numbered.eq(~tell), highs.sequence_high.eq(table.sequence_high), highs.ack_high.eq(ack_high)]
+            m.d.sync += [numbered.eq(~report), highs.sequence_high.eq(table.sequence_high), highs.ack_high.eq(ack_high)]
         m.d.comb += [*(implied[name].eq(highs[name]) for name in ("sequence_high", "ack_high")),
                      implied.session.eq(self.commands.peer)]
         with m.If(go):
             m.d.sync += [
-                full.eq(move | tell), beat.first.eq(~inside), beat.last.eq(tell | last),
+                full.eq(move | report), beat.first.eq(~inside), beat.last.eq(report | last),
                 beat.data.eq(selected.data), header.sequence.eq(table.sequence),
                 header.packet.eq(Value.cast(selected.header) | Value.cast(credit)),
                 header.ack.eq(self.receiver.expected), header.round.eq(turned),
                 header.channel.eq(chosen[2] if config.link_channels > 1 else 0),
                 *(header.credits[channel].eq(taken) for channel, taken in enumerate(self.receiver.taken)),
             ]
-            with m.If(tell):
+            with m.If(report):
                 m.d.sync += header.round.eq(self.receiver.round)
         self._check(m, beat, Mux(numbered & beat.last, Value.cast(implied), 0), full, go)
         return m

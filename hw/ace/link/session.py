@@ -44,7 +44,7 @@ class SenderCommands(wiring.Signature):
     -------
     replay : ``Out(1)``
         Strobe: replay from the oldest unacknowledged packet.
-    tell, ask : ``Out(1)``
+    report, ask : ``Out(1)``
         Strobes: send a CREDIT packet; one that requests a response.
     peer : ``Out(LINK_SESSION_WIDTH)``
         From INIT on, the peer's session to which this one is bound.
@@ -55,7 +55,7 @@ class SenderCommands(wiring.Signature):
     """
 
     def __init__(self):
-        super().__init__({"replay": Out(1), "tell": Out(1), "ask": Out(1), "peer": Out(LINK_SESSION_WIDTH),
+        super().__init__({"replay": Out(1), "report": Out(1), "ask": Out(1), "peer": Out(LINK_SESSION_WIDTH),
                           "current": Out(1), "refuse": Out(1)})
 
 

@@ -20,7 +20,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.config import LINK_SESSION_WIDTH
 from hw.ace.layouts import LinkCause, LinkState
 
-from .receiver import Heard, ReceiverStatus
+from .receiver import ReceivedHeader, ReceiverStatus
 from .sender import SenderStatus
 from .session import TIMEOUT_WIDTH, TRIES_WIDTH, LinkSession, LinkSettings, SenderCommands, SessionEvents
 
@@ -44,14 +44,15 @@ class LinkControl(wiring.Component):
     Members
     -------
     settings : ``In(LinkSettings)``
-    heard : ``In(Heard)``, receiver : ``In(ReceiverStatus)``, sender : ``In(SenderStatus)``
+    received : ``In(ReceivedHeader)``, receiver : ``In(ReceiverStatus)``, sender : ``In(SenderStatus)``
     session : ``Out(LinkSession)``, commands : ``Out(SenderCommands)``, events : ``Out(SessionEvents)``
     """
 
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "settings": In(LinkSettings()), "heard": In(Heard(config)), "receiver": In(ReceiverStatus(config)),
+            "settings": In(LinkSettings()), "received": In(ReceivedHeader(config)),
+            "receiver": In(ReceiverStatus(config)),
             "sender": In(SenderStatus(config)),
             "session": Out(LinkSession()), "commands": Out(SenderCommands()), "events": Out(SessionEvents()),
         })
@@ -59,17 +60,17 @@ class LinkControl(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         failed = self._timer(m)
-        heard, commands, events, state = self.heard.payload, self.commands, self.events, self.session.state
+        received, commands, events, state = self.received.payload, self.commands, self.events, self.session.state
         session, begun, renewed = Signal(LINK_SESSION_WIDTH, reset_less=True), Signal(2), Signal()
         renew, named, known = Signal(), Signal(), Signal()
-        told = {state: Signal(name=f"told_{state.name.lower()}") for state in LinkState}
-        control = self.heard.valid & heard.control
+        reported = {state: Signal(name=f"reported_{state.name.lower()}") for state in LinkState}
+        control = self.received.valid & received.control
         m.d.comb += [
-            self.session.number.eq(session), named.eq(heard.named & ~renewed),
-            known.eq(~(heard.session ^ commands.peer).any()),
-            *(told[state].eq(control & (heard.state == state) & ~heard.refuse) for state in LinkState),
-            commands.current.eq(self.heard.valid & (~heard.control | (named & known & ~heard.refuse))),
-            events.stale.eq((state == LinkState.UP) & control & ~(commands.current & heard.recent)),
+            self.session.number.eq(session), named.eq(received.named & ~renewed),
+            known.eq(~(received.session ^ commands.peer).any()),
+            *(reported[state].eq(control & (received.state == state) & ~received.refuse) for state in LinkState),
+            commands.current.eq(self.received.valid & (~received.control | (named & known & ~received.refuse))),
+            events.stale.eq((state == LinkState.UP) & control & ~(commands.current & received.recent)),
             # Once, after reset is released.
             renew.eq(begun == 0b01),
         ]
@@ -78,30 +79,31 @@ class LinkControl(wiring.Component):
             m.d.sync += session.eq(session + 1)
         hello = Signal(range(HELLO))
         m.d.sync += [
-            hello.eq(Mux(state == LinkState.UP, 0, hello + 1)), commands.tell.eq(hello == HELLO - 1),
+            hello.eq(Mux(state == LinkState.UP, 0, hello + 1)), commands.report.eq(hello == HELLO - 1),
         ]
         # The peer names a session that this port has left.
-        m.d.comb += commands.refuse.eq((told[LinkState.INIT] | told[LinkState.UP]) & ~named & (state != LinkState.UP))
+        m.d.comb += commands.refuse.eq((reported[LinkState.INIT] | reported[LinkState.UP]) & ~named
+                                       & (state != LinkState.UP))
         with m.Switch(state):
             with m.Case(LinkState.START):
-                with m.If(self.receiver.empty & (told[LinkState.START] | (told[LinkState.INIT] & named))):
-                    m.d.sync += [state.eq(Mux(told[LinkState.INIT], LinkState.UP, LinkState.INIT)),
-                                 commands.peer.eq(heard.session), commands.tell.eq(1)]
+                with m.If(self.receiver.empty & (reported[LinkState.START] | (reported[LinkState.INIT] & named))):
+                    m.d.sync += [state.eq(Mux(reported[LinkState.INIT], LinkState.UP, LinkState.INIT)),
+                                 commands.peer.eq(received.session), commands.report.eq(1)]
                 # The peer knows this number from before this port lost its count.
-                with m.If(told[LinkState.UP] & named):
+                with m.If(reported[LinkState.UP] & named):
                     m.d.comb += renew.eq(1)
             with m.Case(LinkState.INIT):
-                with m.If(commands.current & (~heard.control | told[LinkState.INIT] | told[LinkState.UP])):
-                    m.d.sync += [state.eq(LinkState.UP), commands.tell.eq(1)]
-                with m.If((told[LinkState.DOWN] & known) | (control & heard.refuse & named)):
-                    m.d.sync += [state.eq(LinkState.START), commands.tell.eq(1)]
+                with m.If(commands.current & (~received.control | reported[LinkState.INIT] | reported[LinkState.UP])):
+                    m.d.sync += [state.eq(LinkState.UP), commands.report.eq(1)]
+                with m.If((reported[LinkState.DOWN] & known) | (control & received.refuse & named)):
+                    m.d.sync += [state.eq(LinkState.START), commands.report.eq(1)]
                     m.d.comb += renew.eq(1)
             with m.Case(LinkState.UP):
-                with m.If(control & (heard.state != LinkState.UP)):
-                    m.d.sync += commands.tell.eq(1)
-                with m.If(told[LinkState.DOWN] & known):
+                with m.If(control & (received.state != LinkState.UP)):
+                    m.d.sync += commands.report.eq(1)
+                with m.If(reported[LinkState.DOWN] & known):
                     m.d.sync += [state.eq(LinkState.DOWN), events.cause.eq(LinkCause.PEER)]
-                with m.If(control & heard.refuse & named):
+                with m.If(control & received.refuse & named):
                     m.d.sync += [state.eq(LinkState.DOWN), events.cause.eq(LinkCause.RESTART)]
         starting = Signal()
         m.d.sync += starting.eq(self.settings.start)
@@ -123,7 +125,7 @@ class LinkControl(wiring.Component):
         m.d.comb += [
             down.eq(state == LinkState.DOWN), up.eq(state == LinkState.UP),
             runs.eq(~down & (sender.waiting | (sender.unacknowledged != 0)) & (settings.timeout != 0)),
-            alive.eq(sender.progress | (self.heard.valid & up & (sender.unacknowledged == 0))),
+            alive.eq(sender.progress | (self.received.valid & up & (sender.unacknowledged == 0))),
             failed.eq(expired & (tried >= settings.tries)),
         ]
         m.d.sync += [expired.eq(0), commands.replay.eq(expired & up), commands.ask.eq(expired & up)]

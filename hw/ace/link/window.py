@@ -35,7 +35,7 @@ class LinkWindow(Elaboratable):
         self.config, self.sources = config, sources
         number = LINK_SEQUENCE_WIDTH
         self.reset, self.rewind, self.draining = Signal(), Signal(), Signal()
-        self.heard_valid, self.ack = Signal(), Signal(number)
+        self.received_valid, self.ack = Signal(), Signal(number)
         self.beat, self.last, self.chosen = Signal(), Signal(), Signal(sources)
         self.sequence, self.unacknowledged = Signal(number), Signal(number)
         self.replaying, self.window, self.overtaken, self.settled = Signal(), Signal(), Signal(), Signal()
@@ -88,16 +88,16 @@ class LinkWindow(Elaboratable):
         m.d.sync += [
             kept.eq(~self.rewind),
             acked.eq(acked_next), number.eq(number_next), self.unacknowledged.eq(end - acked),
-            self.window.eq(_ahead(end, acked) < depth - 2),
+            self.window.eq(_distance(end, acked) < depth - 2),
         ]
-        m.d.comb += self.overtaken.eq((_ahead(peer, acked) > _ahead(number, acked)) & ~self.draining)
+        m.d.comb += self.overtaken.eq((_distance(peer, acked) > _distance(number, acked)) & ~self.draining)
         beyond = Signal()
-        told = _ahead(self.ack, acked)
-        m.d.comb += [beyond.eq(told > _ahead(end, acked)), self.recent.eq(told >= _ahead(peer, acked)),
+        advance = _distance(self.ack, acked)
+        m.d.comb += [beyond.eq(advance > _distance(end, acked)), self.recent.eq(advance >= _distance(peer, acked)),
                      self.sequence_high.eq(Mux(number < peer, self.high + 1, self.high))]
-        m.d.sync += [self.progress.eq(self.heard_valid & self.recent & ~beyond & _differ(self.ack, peer)),
-                     self.violated.eq(self.heard_valid & beyond)]
-        with m.If(self.heard_valid & self.recent & ~beyond):
+        m.d.sync += [self.progress.eq(self.received_valid & self.recent & ~beyond & _differ(self.ack, peer)),
+                     self.violated.eq(self.received_valid & beyond)]
+        with m.If(self.received_valid & self.recent & ~beyond):
             m.d.sync += peer.eq(self.ack)
             with m.If(self.ack < peer):
                 m.d.sync += self.high.eq(self.high + 1)
@@ -107,7 +107,7 @@ class LinkWindow(Elaboratable):
         return m
 
 
-def _ahead(number, before):
+def _distance(number, before):
     """Distance of ``number`` from ``before``, modulo the range."""
     return (number - before)[:LINK_SEQUENCE_WIDTH]
 

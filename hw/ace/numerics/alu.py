@@ -170,10 +170,10 @@ class Lane(wiring.Component):
         for name, adder in adders.items():
             m.submodules[f"{name}_multiply"] = around = FpMultiply(
                 precision=adder.precision, exponent_width=adder.exponent_width)
-            place = name.removeprefix("byte_")
+            lane = name.removeprefix("byte_")
             m.d.comb += [
                 around.a.eq(adder.a), around.b.eq(adder.b), around.product.eq(getattr(multiplier, name)),
-                getattr(multiplier, f"a_{place}").eq(around.x), getattr(multiplier, f"b_{place}").eq(around.y),
+                getattr(multiplier, f"a_{lane}").eq(around.x), getattr(multiplier, f"b_{lane}").eq(around.y),
                 adder.product.eq(around.o),
             ]
         fp8 = is_byte(control.dtype) & ~control.integer

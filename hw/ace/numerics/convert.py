@@ -67,8 +67,8 @@ class Widen(wiring.Component):
         low = _HALF.fraction_width
         exponent, some = Signal(EXPONENT_WIDTH), Signal()
         m.d.comb += [exponent.eq(top[7:15]), some.eq(exponent.any())]
-        rest = Mux(is_single, wide[:16], 0) if self.mixed else C(0, 16)
-        lower, upper = rest[:23 - low], Cat(rest[23 - low:], top[:7], some)
+        remainder = Mux(is_single, wide[:16], 0) if self.mixed else C(0, 16)
+        lower, upper = remainder[:23 - low], Cat(remainder[23 - low:], top[:7], some)
 
         # FP16 and FP8. An exponent of 5 bits, 16 or more, is 128 or more in 8 bits: otherwise bits 6:4 are set.
         half_exponent, half_some, field = half[10:15], Signal(), Signal(_HALF.exponent_width)
@@ -162,14 +162,14 @@ class Narrow(wiring.Component):
         brain = Cat(fraction[:-8].any(), fraction[-8:], exponent)
 
         s = Signal(data.StructLayout({
-            "rest": 1, "half": 1, "base": 15, "odd": 1, "sign": 1, "infinite": 1, "nan": 1, "is_half": 1, "byte": 1,
+            "sticky": 1, "half": 1, "base": 15, "odd": 1, "sign": 1, "infinite": 1, "nan": 1, "is_half": 1, "byte": 1,
             "e4m3": 1, "saturates": 1,
         }), name="kept", reset_less=True)
         nan = exponent.all() & fraction.any()
         over = exponent >= _REBIAS + (1 << _HALF.exponent_width) - 1
         made = Mux(byte, Mux(is_e4m3(self.dtype), e4m3_number, e5m2_number), Mux(is_half, half, brain))
         m.d.sync += [
-            Cat(s.rest, s.half, s.base).eq(made),
+            Cat(s.sticky, s.half, s.base).eq(made),
             s.odd.eq(Mux(byte, Mux(is_e4m3(self.dtype), small[low - 1], small[low]), made[2])),
             s.sign.eq(self.i[-1] & ~nan), s.nan.eq(nan), s.is_half.eq(is_half), s.byte.eq(byte), s.e4m3.eq(e4m3),
             s.saturates.eq(byte & saturates(self.dtype)),
@@ -177,7 +177,7 @@ class Narrow(wiring.Component):
         ]
 
         up, rounded = Signal(), Signal(15)
-        m.d.comb += [up.eq(s.half & (s.rest | s.odd)), rounded.eq(s.base + up)]
+        m.d.comb += [up.eq(s.half & (s.sticky | s.odd)), rounded.eq(s.base + up)]
         special = Mux(s.is_half, Cat(C(0, 9), s.nan, C(0x1F, 5)), Cat(C(0, 6), s.nan, C(0xFF, 8)))
         whole = Cat(Mux(s.infinite, special, rounded), s.sign)
         m.d.comb += self.o.eq(Cat(whole[:8], Mux(s.byte, byte_of(s, s.base[8:], rounded[8:], up), whole[8:])))

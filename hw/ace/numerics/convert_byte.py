@@ -134,20 +134,20 @@ class NarrowByte(wiring.Component):
         base = Mux(e4m3, Cat(whole[-3:], field), Cat(fraction[-2:], exponent))
         m.d.sync += [
             s.base.eq(base), s.half.eq(Mux(e4m3, whole[-4], fraction[-3])),
-            s.rest.eq(Mux(e4m3, whole[:-4].any(), fraction[:-3].any())),
+            s.sticky.eq(Mux(e4m3, whole[:-4].any(), fraction[:-3].any())),
             s.infinite.eq(Mux(e4m3, exponent >= _LOWEST - 1 + 16, exponent.all())),
             s.nan.eq(nan), s.sign.eq(self.i[-1] & ~nan), s.e4m3.eq(e4m3), s.saturates.eq(saturates(self.dtype)),
         ]
         up = Signal()
-        m.d.comb += [up.eq(s.half & (s.rest | s.base[0])), self.o.eq(byte_of(s, s.base, (s.base + up)[:7], up))]
+        m.d.comb += [up.eq(s.half & (s.sticky | s.base[0])), self.o.eq(byte_of(s, s.base, (s.base + up)[:7], up))]
         return m
 
 
 def byte_layout():
-    """An FP8 result before it is rounded. ``base``: exponent and fraction, truncated; ``half`` and ``rest``: its guard
-    and sticky bits; ``infinite``: beyond all finite numbers, or NaN."""
+    """An FP8 result before it is rounded. ``base``: exponent and fraction, truncated; ``half`` and ``sticky``: its
+    guard and sticky bits; ``infinite``: beyond all finite numbers, or NaN."""
     return data.StructLayout({
-        "rest": 1, "half": 1, "base": 7, "sign": 1, "infinite": 1, "nan": 1, "e4m3": 1, "saturates": 1})
+        "sticky": 1, "half": 1, "base": 7, "sign": 1, "infinite": 1, "nan": 1, "e4m3": 1, "saturates": 1})
 
 
 def byte_of(kept, base, rounded, up):

@@ -93,14 +93,14 @@ class Divide(wiring.Component):
         """Without a divisor, the whole word is divided by 1."""
         active = self.divisor.any()
         real = active & ~self.dtype[-1]
-        place = Signal(3)
+        shift = Signal(3)
         for bit in range(DIVISOR_WIDTH):
             with m.If(self.divisor[bit]):
-                m.d.comb += place.eq(bit)
+                m.d.comb += shift.eq(bit)
         moved = Signal(DIVISOR_WIDTH)
-        m.d.comb += moved.eq(self.divisor << ~place)
+        m.d.comb += moved.eq(self.divisor << ~shift)
         m.d.sync += [
-            control.real.eq(real), control.log.eq(place), control.half.eq(self.dtype == DType.FP16),
+            control.real.eq(real), control.log.eq(shift), control.half.eq(self.dtype == DType.FP16),
             control.byte.eq(real & is_byte(self.dtype)), control.e4m3.eq(is_byte(self.dtype) & is_e4m3(self.dtype)),
             control.saturates.eq(saturates(self.dtype)),
             control.whole.eq(~active | (self.dtype == DType.FP32) | (self.dtype == DType.INT32)),
@@ -203,15 +203,15 @@ class _Word:
         """Cycles 3 to 18: each digit, inverted, replaces the bit of the dividend that it consumes."""
         bits, remainder = dividend.bits, dividend.first[3]
         first = {8 * n + 7: self._later(f"first_{n}", dividend.first[n], STAGES // 4 * (3 - n)) for n in range(3)}
-        rests = {}
+        stickies = {}
         for stage in range(STAGES):
             c = self.control[2 + stage]
             top = WORD_WIDTH - 1 - DIGITS * stage
             if top in first:
-                rests[top // 8 + 1] = self._later(
-                    f"rest_{top}", _is_some(remainder, c.divisor), STAGES - stage)
-                goes_on = c.whole if top == 15 else c.whole | (c.real & ~c.byte)
-                remainder = Mux(goes_on, remainder, first[top])
+                stickies[top // 8 + 1] = self._later(
+                    f"sticky_{top}", _is_some(remainder, c.divisor), STAGES - stage)
+                continues = c.whole if top == 15 else c.whole | (c.real & ~c.byte)
+                remainder = Mux(continues, remainder, first[top])
             digits = {}
             for bit in range(top, top - DIGITS, -1):
                 remainder = self._step(remainder, bits[bit], c.divisor)
@@ -221,12 +221,13 @@ class _Word:
                 s.bits.eq(Cat(digits.get(bit, bits[bit]) for bit in range(WORD_WIDTH))), s.remainder.eq(remainder)]
             bits, remainder = s.bits, s.remainder
         c = self.control[2 + STAGES]
-        rests[0] = _is_some(remainder, c.divisor)
-        rest = Cat(rests[0], Mux(c.byte, rests[1], rests[0]), rests[2], Mux(c.byte, rests[3], rests[2]))
+        stickies[0] = _is_some(remainder, c.divisor)
+        sticky = Cat(stickies[0], Mux(c.byte, stickies[1], stickies[0]), stickies[2],
+                     Mux(c.byte, stickies[3], stickies[2]))
         later = data.View(apart.shape(), self._later("apart", apart, STAGES))
-        return self._named(~bits), self._named(rest), later
+        return self._named(~bits), self._named(sticky), later
 
-    def _round(self, digits, rest, apart):
+    def _round(self, digits, sticky, apart):
         """Cycle 19: position of the leading bit, and direction of rounding."""
         m, c = self.m, self.control[2 + STAGES]
         s = self._stage("rounded", digits=WORD_WIDTH, lower=4, up=4, **_APART)
@@ -249,7 +250,7 @@ class _Word:
             m.d.sync += [
                 s.lower[n].eq(moved),
                 # No tie at the lower position: an odd quotient by a divisor of 7 bits lacks some of the guard bits.
-                s.up[n].eq(Mux(moved, low[0], low[1] & (rest[n] | low[0] | low[2]))),
+                s.up[n].eq(Mux(moved, low[0], low[1] & (sticky[n] | low[0] | low[2]))),
             ]
         return s
 

@@ -31,9 +31,9 @@ def unpacked_layout(precision, exponent_width=EXPONENT_WIDTH):
 
 
 def normal_layout(precision, exponent_width=EXPONENT_WIDTH):
-    """A number to round: normalised, unless subnormal; ``half`` and ``rest`` are its guard and sticky bits. If the
+    """A number to round: normalised, unless subnormal; ``half`` and ``sticky`` are its guard and sticky bits. If the
     leading bit is set, the exponent is 1 more than ``exponent - shift``; otherwise it is 0."""
-    return data.StructLayout({"significand": precision, "half": 1, "rest": 1, "exponent": exponent_width, "shift": 5,
+    return data.StructLayout({"significand": precision, "half": 1, "sticky": 1, "exponent": exponent_width, "shift": 5,
                               "sign": 1, "nan": 1, "infinite": 1})
 
 
@@ -113,9 +113,9 @@ class FpAdd(wiring.Component):
     def _swap(self, m):
         """Stage 1: the larger operand of a sum, or the chosen one, first."""
         a, b, precision = self.a, self.b, self.precision
-        places = (precision + 2).bit_length()
+        distance_bits = (precision + 2).bit_length()
         s = self._stage("swapped", first=self._unpacked, second=precision, distance=self.exponent_width,
-                        opposite=places, subtract=1, nan=1)
+                        opposite=distance_bits, subtract=1, nan=1)
         distance = Signal(self.exponent_width)
         less, below, take_b, is_sum, differ = (Signal(name=name) for name in (
             "less", "below", "take_b", "is_sum", "differ"))
@@ -209,7 +209,7 @@ class FpAdd(wiring.Component):
             normal.eq(Mux(by_one, fine << 1, fine)),
         ]
         m.d.sync += [
-            s.significand.eq(normal[4:]), s.half.eq(normal[3]), s.rest.eq(normal[:3].any()),
+            s.significand.eq(normal[4:]), s.half.eq(normal[3]), s.sticky.eq(normal[:3].any()),
             s.exponent.eq(limit), s.shift.eq(Cat(by_one, by_two, by_eight)),
             s.sign.eq(before.sign & ~before.nan & ~(before.subtract & none)),
             s.nan.eq(before.nan),
@@ -231,11 +231,11 @@ class FpAdd(wiring.Component):
             (before.exponent - before.shift)[:self.exponent_width] & leading.replicate(self.exponent_width))
         if self.rounding == "even":
             m.d.comb += [
-                up.eq(before.half & (before.rest | before.significand[0])),
+                up.eq(before.half & (before.sticky | before.significand[0])),
                 packed.eq(Cat(fraction, exponent) + Cat(up, C(0, fraction_width - 1), leading)),
             ]
         else:
-            m.d.comb += packed.eq(Cat(fraction[0] | before.half | before.rest, fraction[1:], exponent + leading))
+            m.d.comb += packed.eq(Cat(fraction[0] | before.half | before.sticky, fraction[1:], exponent + leading))
         # Infinity and NaN are a set or a reset of the flip-flops: no LUT.
         result = Signal(data.StructLayout({
             "fraction": fraction_width - 1, "quiet": 1, "exponent": self.exponent_width, "sign": 1,

@@ -103,7 +103,7 @@ class FpMultiply(wiring.Component):
         shifted = shift_right_sticky(m, lifted[precision - 1:], s.distance)
         m.d.comb += [
             self.o.significand.eq(shifted[2:]), self.o.half.eq(shifted[1]),
-            self.o.rest.eq(shifted[0] | lifted[:precision - 1].any()),
+            self.o.sticky.eq(shifted[0] | lifted[:precision - 1].any()),
             self.o.exponent.eq((s.exponent - lift)[:width] & (~s.lowest).replicate(width)), self.o.shift.eq(0),
             self.o.sign.eq(known[2].sign), self.o.nan.eq(known[2].nan),
             self.o.infinite.eq(known[2].infinite | Mux(leading, s.over[0], s.over[1])),

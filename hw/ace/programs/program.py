@@ -25,10 +25,10 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A rank's program for a chunk. Fields are those of :data:`~.words.HEADER_FIELDS`; ``places``: positions of its
+    """A rank's program for a chunk. Fields are those of :data:`~.words.HEADER_FIELDS`; ``positions``: positions of its
     slot."""
 
-    places: int
+    positions: int
     shards: int
     split: bool = False
     src_whole: bool = False
@@ -40,9 +40,9 @@ class Program:
 
 def encode(program: Program, config: AceConfig) -> list[int]:
     """48-bit words of a program. Raises ValueError if it does not fit a slot, or a number its field."""
-    piece = config.chunk_bytes // program.places // COLUMN_BYTES
+    piece = config.chunk_bytes // program.positions // COLUMN_BYTES
     if not piece:
-        raise ValueError(f"{program.places} positions of {COLUMN_BYTES} bytes do not fit a slot of "
+        raise ValueError(f"{program.positions} positions of {COLUMN_BYTES} bytes do not fit a slot of "
                          f"{config.chunk_bytes} bytes")
     words: list[HeaderWord | TransferWord | PhaseWord | SendWord] = [
         HeaderWord(len(program.phases), len(program.fills), len(program.drains), program.split, program.shards,

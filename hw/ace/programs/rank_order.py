@@ -43,14 +43,15 @@ def _down(dimension: int, *, receives: int, sends: int) -> Phase:
     """Results of as many positions as ``sends``, in order. The partial sum of each position was sent from there
     before."""
     return Phase(port=2 * dimension + 1, span=1, receives=receives, granted=receives,
-                 sends=tuple(SendWord(place, place, place + 1 if receives else 0, 0, 0) for place in range(sends)))
+                 sends=tuple(SendWord(position, position, position + 1 if receives else 0, 0, 0)
+                             for position in range(sends)))
 
 
 def _all_reduce(size: int, rank: int, dimension: int, role: int | None) -> Program:
     whole = (TransferWord(0, 0, 1),)
     phases = (_up(size, rank, dimension),
               _down(dimension, receives=int(rank < size - 1), sends=int(rank > 0)))
-    return Program(places=1, shards=1, split=True, src_whole=True, dst_whole=True, fills=whole, drains=whole,
+    return Program(positions=1, shards=1, split=True, src_whole=True, dst_whole=True, fills=whole, drains=whole,
                    phases=phases if size > 1 else ())
 
 
@@ -60,7 +61,7 @@ def _reduce(size: int, rank: int, dimension: int, role: int | None) -> Program:
     phases = [_up(size, rank, dimension)] if size > 1 else []
     if role != 2 and size > 1:
         phases.append(_down(dimension, receives=int(rank < size - 1), sends=int(role == 1)))
-    return Program(places=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
+    return Program(positions=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
                    fills=whole, drains=() if role else whole)
 
 
@@ -68,7 +69,7 @@ def _reduce_scatter(size: int, rank: int, dimension: int, role: int | None) -> P
     """Each rank keeps its own result and forwards those of lower ranks."""
     phases = (_up(size, rank, dimension, span=size),
               _down(dimension, receives=rank + 1 if rank < size - 1 else 0, sends=rank))
-    return Program(places=size, shards=size, src_whole=True, fills=(TransferWord(0, 0, size),),
+    return Program(positions=size, shards=size, src_whole=True, fills=(TransferWord(0, 0, size),),
                    drains=(TransferWord(rank, 0, 1),), phases=phases if size > 1 else ())
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-__all__ = ["Ring", "place_of"]
+__all__ = ["Ring", "position_of"]
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Ring:
         ``own`` are the rank's."""
         choices = [[coordinate] if number == self.number else [self.coordinates[number]] if number in own
                    else range(self.shape[number]) for number in range(self.number + 1)]
-        return [place_of(chosen, self.shape[:self.number + 1]) * self.span for chosen in product(*choices)]
+        return [position_of(chosen, self.shape[:self.number + 1]) * self.span for chosen in product(*choices)]
 
 
-def place_of(coordinates: tuple[int, ...], shape: tuple[int, ...]) -> int:
+def position_of(coordinates: tuple[int, ...], shape: tuple[int, ...]) -> int:
     """Rank at these coordinates, the last dimension's the fastest."""
-    place = 0
+    position = 0
     for coordinate, size in zip(coordinates, shape, strict=True):
-        place = place * size + coordinate
-    return place
+        position = position * size + coordinate
+    return position

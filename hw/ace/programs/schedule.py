@@ -20,7 +20,7 @@ from hw.ace.words import RoleWord, SendWord, TransferWord
 
 from . import rank_order
 from .program import Phase, Program, encode
-from .ring import Ring, place_of
+from .ring import Ring, position_of
 
 __all__ = ["ORDER", "Assembly", "Entry", "assemble", "plan", "role_of"]
 
@@ -118,10 +118,10 @@ def assemble(config: AceConfig, shape: tuple[int, ...], dimensions: tuple[int, .
     directory: dict[Collective | Ordered, Entry] = {}
     left_out: dict[Collective | Ordered, str] = {}
     for collective in collectives:
-        both_ways = both and collective.info.both_ways and not isinstance(collective, Ordered)
-        ways = (True, False) if both_ways else (True,)
+        both_directions = both and collective.info.both_directions and not isinstance(collective, Ordered)
+        directions = (True, False) if both_directions else (True,)
         try:
-            directory[collective], store = _assemble_one(store, config, collective, ways, shape, dimensions,
+            directory[collective], store = _assemble_one(store, config, collective, directions, shape, dimensions,
                                                          coordinates)
         except ValueError as error:
             left_out[collective] = str(error)
@@ -148,12 +148,12 @@ class _Store:
         return address, replace(self, words=self.words + words, known=(*self.known, (words, address)))
 
 
-def _assemble_one(store: _Store, config: AceConfig, collective: Collective | Ordered, ways: tuple[bool, ...],
+def _assemble_one(store: _Store, config: AceConfig, collective: Collective | Ordered, directions: tuple[bool, ...],
                   shape: tuple[int, ...], dimensions: tuple[int, ...],
                   coordinates: tuple[int, ...]) -> tuple[Entry, _Store]:
     """A collective's directory entry, and the store with its programs."""
     addresses = []
-    for up in ways:
+    for up in directions:
         if not collective.info.rooted:
             address, store = store.put(encode(plan(collective, shape, dimensions, coordinates, up=up), config))
         else:
@@ -171,7 +171,7 @@ def _assemble_one(store: _Store, config: AceConfig, collective: Collective | Ord
                     table.append(table[0])
             address, store = store.put(table)
         addresses.append(address)
-    return Entry(addresses[0], addresses[-1], len(ways) == 2), store
+    return Entry(addresses[0], addresses[-1], len(directions) == 2), store
 
 
 def _roles(collective: Collective | Ordered, coordinate: int, size: int) -> set[int]:
@@ -205,9 +205,9 @@ def _pass_on(ring: Ring, own: Container[int] = (), *, scatter: bool = False, gat
     sends: list[SendWord] = []
     for step, (coordinate, reduce) in enumerate(steps):
         runs = ring.block(coordinate, own)
-        for place in runs:
+        for position in runs:
             need = len(sends) - len(runs) + 1 if step else 0
-            sends.append(SendWord(place, place, need, 0, reduce))
+            sends.append(SendWord(position, position, need, 0, reduce))
     return Phase(port=ring.port, span=ring.span, sends=tuple(sends), receives=len(sends), granted=len(sends))
 
 
@@ -223,23 +223,23 @@ def _all_reduce_phases(rings: Sequence[Ring]) -> tuple[Phase, ...]:
 def _all_reduce(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
                 role: tuple[int, ...] | None) -> Program:
     whole = (TransferWord(0, 0, prod(shape)),)
-    return Program(places=prod(shape), shards=prod(shape), split=True, src_whole=True, dst_whole=True,
+    return Program(positions=prod(shape), shards=prod(shape), split=True, src_whole=True, dst_whole=True,
                    fills=whole, drains=whole, phases=_all_reduce_phases(rings))
 
 
 def _reduce_scatter(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
                     role: tuple[int, ...] | None) -> Program:
     ranks = prod(shape)
-    return Program(places=ranks, shards=ranks, src_whole=True, fills=(TransferWord(0, 0, ranks),),
-                   drains=(TransferWord(place_of(coordinates, shape), 0, 1),),
+    return Program(positions=ranks, shards=ranks, src_whole=True, fills=(TransferWord(0, 0, ranks),),
+                   drains=(TransferWord(position_of(coordinates, shape), 0, 1),),
                    phases=tuple(_pass_on(ring, range(ring.number), scatter=True) for ring in rings))
 
 
 def _all_gather(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequence[Ring],
                 role: tuple[int, ...] | None) -> Program:
     ranks = prod(shape)
-    return Program(places=ranks, shards=ranks, dst_whole=True, drains=(TransferWord(0, 0, ranks),),
-                   fills=(TransferWord(place_of(coordinates, shape), 0, 1),),
+    return Program(positions=ranks, shards=ranks, dst_whole=True, drains=(TransferWord(0, 0, ranks),),
+                   fills=(TransferWord(position_of(coordinates, shape), 0, 1),),
                    phases=tuple(_pass_on(ring, range(ring.number), gather=True) for ring in reversed(rings)))
 
 
@@ -248,7 +248,7 @@ def _barrier(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequen
     """A rank with ``k`` receives knows that the ``k`` ranks before it have started. The data sent does not matter."""
     phases = [Phase(port=ring.port, span=1, sends=tuple(SendWord(0, 0, step, 0, 0) for step in range(ring.size - 1)),
                     receives=ring.size - 1, granted=ring.size - 1) for ring in rings]
-    return Program(places=1, shards=1, split=True, phases=tuple(phases))
+    return Program(positions=1, shards=1, split=True, phases=tuple(phases))
 
 
 def _link(ring: Ring, *, receives: bool, sends: bool, reduce: bool) -> Phase:
@@ -270,7 +270,7 @@ def _broadcast(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequ
         mine = role[ring.number]
         phases.append(_link(ring, receives=joined and mine != 0, sends=joined and mine != 2, reduce=False))
     whole = (TransferWord(0, 0, 1),)
-    return Program(places=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
+    return Program(positions=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
                    fills=() if any(role) else whole, drains=whole)
 
 
@@ -284,7 +284,7 @@ def _reduce(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Sequenc
             break
         phases.append(_link(ring, receives=role[ring.number] != 2, sends=role[ring.number] != 0, reduce=True))
     whole = (TransferWord(0, 0, 1),)
-    return Program(places=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
+    return Program(positions=1, shards=1, split=True, src_whole=True, dst_whole=True, phases=tuple(phases),
                    fills=whole, drains=() if any(role) else whole)
 
 
@@ -302,10 +302,10 @@ def _all_to_all(shape: tuple[int, ...], coordinates: tuple[int, ...], rings: Seq
         phases.append(_exchange(ring, where, spare))
         if ring.size == 2:
             # Received pieces are in spare positions; the positions of sent pieces are now spare.
-            moved = [start + place for start in ring.block(ring.at(1)) for place in range(ring.span)]
+            moved = [start + position for start in ring.block(ring.at(1)) for position in range(ring.span)]
             for number, index in enumerate(moved):
                 where[index], spare[number] = spare[number], where[index]
-    return Program(places=ranks + len(spare), shards=ranks, src_whole=True, dst_whole=True, phases=tuple(phases),
+    return Program(positions=ranks + len(spare), shards=ranks, src_whole=True, dst_whole=True, phases=tuple(phases),
                    fills=(TransferWord(0, 0, ranks),), drains=_runs(where))
 
 
@@ -324,7 +324,7 @@ def _exchange(ring: Ring, where: list[int], spare: list[int]) -> Phase:
         return [spare[(number * runs + run) * ring.span] for run in range(runs)]
 
     def home(rank: int, hops: int) -> list[int]:
-        return [where[place] for place in ring.block(ring.at(rank + hops))]
+        return [where[position] for position in ring.block(ring.at(rank + hops))]
 
     def landing(rank: int, step: int, number: int) -> list[int]:
         """Positions of a block that arrives at the rank ``rank`` hops away."""
@@ -354,11 +354,11 @@ def _grants(moves: Sequence[tuple[int, int, int]], landings: Sequence[int]) -> t
     grants = [0] * (len(moves) + 1)
     left: dict[int, int] = {}
     sent, last = 0, -1
-    for number, place in enumerate(landings):
+    for number, position in enumerate(landings):
         while sent < len(moves) and moves[sent][2] <= number:
             left[moves[sent][0]] = sent
             sent += 1
-        last = max(last, left.get(place, -1))
+        last = max(last, left.get(position, -1))
         grants[last + 1] += 1
     return grants[0], grants[1:]
 

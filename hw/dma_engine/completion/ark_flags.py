@@ -63,28 +63,28 @@ class ArkFlags(wiring.Component):
         ]
 
         # One cycle looks up the arrays; the flags follow. The notice is taken with the last of them.
-        looked, is_sc, ok, last, free = Signal(), Signal(), Signal(), Signal(), Signal()
+        lookup_valid, is_sc, ok, last, free = Signal(), Signal(), Signal(), Signal(), Signal()
         element, word_id = Signal(ADDR_WIDTH - 2), Signal(word_id_layout(config))
         m.d.comb += [
             ok.eq(notice.status == Status.OK),
             last.eq(is_sc | ~sender.enable),
             free.eq(~self.o.valid | self.o.ready),
-            self.i.ready.eq(~ok | (looked & free & last)),
+            self.i.ready.eq(~ok | (lookup_valid & free & last)),
             element.eq((Mux(is_sc, sender.base, receiver) << 1) + Mux(is_sc, ark.src, ark.dst)),
             word_id.top.eq(1), word_id.notice.eq(1), word_id.queue.eq(notice.queue),
         ]
-        with m.If(~looked):
+        with m.If(~lookup_valid):
             m.d.sync += [
-                looked.eq(self.i.valid & ok),
+                lookup_valid.eq(self.i.valid & ok),
                 sender.eq(senders.read[0].data), receiver.eq(receivers.read[0].data),
             ]
         with m.If(free):
             m.d.sync += [
-                self.o.valid.eq(looked),
+                self.o.valid.eq(lookup_valid),
                 self.o.payload.addr.eq(element << 2),
                 self.o.payload.id.eq(word_id),
             ]
-            with m.If(looked):
-                m.d.sync += [is_sc.eq(~last), looked.eq(~last)]
+            with m.If(lookup_valid):
+                m.d.sync += [is_sc.eq(~last), lookup_valid.eq(~last)]
         m.d.comb += [self.o.payload.half.eq(1), self.o.payload.word.eq(1 | 1 << 32)]
         return m

@@ -32,7 +32,7 @@ from hw.dma_engine.configuration import (
     QueueWriteSignature,
 )
 from hw.dma_engine.control.control import PendingSignature
-from hw.dma_engine.control.epochs import EpochLookupSignature, GiveUpSignature, WordStatusSignature
+from hw.dma_engine.control.epochs import AbandonSignature, EpochLookupSignature, WordStatusSignature
 from hw.dma_engine.frontend.settings import SettingsLookupSignature
 from hw.dma_engine.instruments.counters import MovedSignature
 from hw.dma_engine.layouts import completion_write_layout, done_layout, event_layout, op_layout
@@ -53,7 +53,7 @@ from .ark_flags import ArkFlags
 from .failed_words import FailedWords
 from .notices import MODES, Notices, SentSignature
 from .retire import HeadLookupSignature, Retire, RetirementLookupSignature
-from .word_answers import WordAnswers
+from .word_responses import WordResponses
 from .writer import CompletionWriter
 
 __all__ = ["Completion", "CompletionActivitySignature"]
@@ -86,7 +86,7 @@ class Completion(wiring.Component):
     init : ``In(SweepSignature)``
     configure : ``In(QueueWriteSignature)``, connection : ``In(ConnectionWriteSignature)``
     ablation : ``In(AblationSignature)``, queues : ``In(QueueStatesSignature)``
-    scheduled : ``In(ScheduledSignature)``, done : ``In(DoneSignature)``, rejected, given_up : ``In(stream)``
+    scheduled : ``In(ScheduledSignature)``, done : ``In(DoneSignature)``, rejected, abandoned : ``In(stream)``
         Segments that take an entry of their queue's window; segments that have ended.
     operations : ``In(stream.Signature(op_layout))``, events : ``Out(stream.Signature(event_layout))``
         Operations on queues, ordered with retirement; words whose writes failed.
@@ -98,7 +98,7 @@ class Completion(wiring.Component):
     lookup : ``In(RetirementLookupSignature)``
     epochs : array of ``Out(EpochLookupSignature)``
         Look-ups by retirement, completion writer and notices.
-    give_up : ``In(GiveUpSignature)``, word_status : ``Out(WordStatusSignature)``, inside : ``Out(extended)``
+    abandon : ``In(AbandonSignature)``, word_status : ``Out(WordStatusSignature)``, inside : ``Out(extended)``
         The queue being abandoned, and its words.
     pending : ``Out(PendingSignature)``, held : ``Out(queues)``
         Queues with words to write; queues that hold after an error.
@@ -114,7 +114,7 @@ class Completion(wiring.Component):
             "configure": In(QueueWriteSignature(config)), "connection": In(ConnectionWriteSignature(config)),
             "ablation": In(AblationSignature()), "queues": In(QueueStatesSignature(config)),
             "scheduled": In(ScheduledSignature(config)),
-            "done": In(DoneSignature(config)), "rejected": In(done), "given_up": In(done),
+            "done": In(DoneSignature(config)), "rejected": In(done), "abandoned": In(done),
             "operations": In(stream.Signature(op_layout(config))),
             "events": Out(stream.Signature(event_layout(config))),
             "signals": In(stream.Signature(completion_write_layout(config))),
@@ -123,7 +123,7 @@ class Completion(wiring.Component):
             "settings": Out(SettingsLookupSignature(config)), "head": In(HeadLookupSignature(config)),
             "lookup": In(RetirementLookupSignature(config)),
             "epochs": Out(EpochLookupSignature(config)).array(3),
-            "give_up": In(GiveUpSignature(config)), "word_status": Out(WordStatusSignature()),
+            "abandon": In(AbandonSignature(config)), "word_status": Out(WordStatusSignature()),
             "inside": Out(config.extended),
             "pending": Out(PendingSignature(config)), "held": Out(config.queues),
             "retired": Out(RetiredSignature(config)), "returned": Out(ReturnedSignature(config)),
@@ -135,9 +135,9 @@ class Completion(wiring.Component):
         config, ark, ring = self.config, MODES.index(QueueMode.ARK), MODES.index(QueueMode.RING)
         wires = Wiring(m, self)
         wires.add(retire=Retire(config), writer=CompletionWriter(config), notices=Notices(config),
-                  answers=WordAnswers(config), ark_flags=ArkFlags(config), records=RingRecords(config),
+                  word_responses=WordResponses(config), ark_flags=ArkFlags(config), records=RingRecords(config),
                   signals=Queue(completion_write_layout(config), depth=4), failed_words=FailedWords(config))
-        wires.broadcast("self.init", "retire.init", "answers.init")
+        wires.broadcast("self.init", "retire.init", "word_responses.init")
         wires.broadcast("self.configure", "writer.configure", "ark_flags.configure", "records.configure")
         wires.connect("self.connection", "ark_flags.connection")
 
@@ -147,7 +147,7 @@ class Completion(wiring.Component):
         wires.connect("self.scheduled", "retire.scheduled")
         wires.connect("self.done", "retire.done")
         wires.connect("self.rejected", "retire.rejected")
-        wires.connect("self.given_up", "retire.given_up")
+        wires.connect("self.abandoned", "retire.abandoned")
         wires.connect("self.operations", "retire.ops")
         wires.connect("retire.settings", "self.settings")
         wires.connect("retire.epoch", "self.epochs[0]")
@@ -179,15 +179,15 @@ class Completion(wiring.Component):
         wires.connect("notices.sent", "self.activity.sent")
 
         # -- Responses to words.
-        wires.connect("self.written", "answers.written")
-        wires.broadcast("answers.accepted", "writer.written", "notices.written", "failed_words.written")
+        wires.connect("self.written", "word_responses.written")
+        wires.broadcast("word_responses.accepted", "writer.written", "notices.written", "failed_words.written")
         wires.connect("failed_words.events", "self.events")
-        wires.connect("answers.unexpected", "self.activity.unexpected")
-        wires.connect("writer.outstanding", "answers.outstanding")
-        wires.connect("notices.unanswered", "answers.unanswered")
-        wires.broadcast("self.give_up", "writer.give_up", "answers.give_up")
-        wires.broadcast("answers.forget", "writer.forget", "notices.forget")
-        wires.connect("answers.status", "self.word_status")
+        wires.connect("word_responses.unexpected", "self.activity.unexpected")
+        wires.connect("writer.outstanding", "word_responses.outstanding")
+        wires.connect("notices.outstanding_notices", "word_responses.outstanding_notices")
+        wires.broadcast("self.abandon", "writer.abandon", "word_responses.abandon")
+        wires.broadcast("word_responses.discard", "writer.discard", "notices.discard")
+        wires.connect("word_responses.status", "self.word_status")
         wires.connect("notices.inside", "self.inside")
         wires.finish()
         return m

@@ -20,9 +20,9 @@ from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 from hw.dma_engine.words import QueueMode
 from hw.stream import CreditCounter, Merge, Queue, Skid
 
-__all__ = ["COUNT_WIDTH", "MODES", "NoticeSignature", "Notices", "SentSignature", "UnansweredSignature"]
+__all__ = ["COUNT_WIDTH", "MODES", "NoticeSignature", "Notices", "OutstandingNoticesSignature", "SentSignature"]
 
-PLACES = 16
+DEPTH = 16
 
 RESERVE_BITS = 2
 """Free entries at which notices stall: one may arrive before the stall takes effect, and Retire holds up to 3."""
@@ -48,7 +48,7 @@ class NoticeSignature(wiring.Signature):
         super().__init__({"valid": Out(1), "payload": Out(notice_layout(config)), "crowded": In(1)})
 
 
-class UnansweredSignature(wiring.Signature):
+class OutstandingNoticesSignature(wiring.Signature):
     """Words of each extended queue that came from notices and whose write responses are outstanding.
 
     Members
@@ -90,10 +90,10 @@ class Notices(wiring.Component):
     words : ``Out(WordWriteSignature)``, sent : ``Out(SentSignature)``
     written : ``In(WrittenSignature)``
     epoch : ``Out(EpochLookupSignature)``
-    unanswered : ``Out(UnansweredSignature)``
+    outstanding_notices : ``Out(OutstandingNoticesSignature)``
     inside : ``Out(extended)``
         Queues with notices, or with words from notices that have not left this component.
-    forget : ``In(QueueStrobeSignature)``
+    discard : ``In(QueueStrobeSignature)``
         Stop waiting for the responses to the queue's words. None of its notices or words may be inside.
     pending : ``Out(queues)``
         Queues with notices, or with words that are waiting or in flight.
@@ -108,8 +108,8 @@ class Notices(wiring.Component):
             "completions": In(word), "signals": In(word),
             "words": Out(WordWriteSignature(config)), "sent": Out(SentSignature(config)),
             "written": In(WrittenSignature(config)), "epoch": Out(EpochLookupSignature(config)),
-            "unanswered": Out(UnansweredSignature(config)), "inside": Out(config.extended),
-            "forget": In(QueueStrobeSignature(config)),
+            "outstanding_notices": Out(OutstandingNoticesSignature(config)), "inside": Out(config.extended),
+            "discard": In(QueueStrobeSignature(config)),
             "pending": Out(config.queues),
         })
 
@@ -117,26 +117,26 @@ class Notices(wiring.Component):
         m = Module()
         config = self.config
         # Consumers are driven by registers: they use the notice as an address of their tables.
-        m.submodules.waiting = waiting = Queue(notice_layout(config), depth=PLACES)
-        m.submodules.front = front = Skid(notice_layout(config))
-        connect(m, waiting.o, front.i)
-        m.submodules.room = room = CreditCounter(PLACES, max_take=1)
+        m.submodules.waiting = waiting = Queue(notice_layout(config), depth=DEPTH)
+        m.submodules.output = output = Skid(notice_layout(config))
+        connect(m, waiting.o, output.i)
+        m.submodules.credit = credit = CreditCounter(DEPTH, max_take=1)
         gone = Signal()
         m.d.comb += [
             waiting.i.valid.eq(self.notice.valid), waiting.i.payload.eq(self.notice.payload),
-            room.take.eq(1), room.take_stb.eq(self.notice.valid),
-            gone.eq(front.o.valid & front.o.ready),
+            credit.take.eq(1), credit.take_stb.eq(self.notice.valid),
+            gone.eq(output.o.valid & output.o.ready),
         ]
-        m.d.sync += room.give.eq(gone)
-        few = (room.available[RESERVE_BITS + 1:] == 0) & ~(room.available[RESERVE_BITS]
-                                                           & room.available[:RESERVE_BITS].any())
+        m.d.sync += credit.give.eq(gone)
+        few = (credit.available[RESERVE_BITS + 1:] == 0) & ~(credit.available[RESERVE_BITS]
+                                                             & credit.available[:RESERVE_BITS].any())
         # Memory may also leave all of a queue's words unanswered; their count has a limited range.
-        m.d.sync += self.notice.crowded.eq(few | Cat(count[-1] for count in self.unanswered.count).any())
-        with m.Switch(front.o.payload.mode):
+        m.d.sync += self.notice.crowded.eq(few | Cat(count[-1] for count in self.outstanding_notices.count).any())
+        with m.Switch(output.o.payload.mode):
             for mode, request in zip(MODES, self.requests, strict=True):
-                m.d.comb += request.payload.eq(front.o.payload)
+                m.d.comb += request.payload.eq(output.o.payload)
                 with m.Case(mode):
-                    m.d.comb += [request.valid.eq(front.o.valid), front.o.ready.eq(request.ready)]
+                    m.d.comb += [request.valid.eq(output.o.valid), output.o.ready.eq(request.ready)]
 
         m.submodules.merge = merge = Merge(
             completion_write_layout(config), 2 + len(MODES), registered_choice=config.timing.registered_words)
@@ -168,9 +168,9 @@ class Notices(wiring.Component):
                                 - (behind.o.valid & behind.o.ready & behind.o.payload.urgent))
 
         settled = []
-        for queue, count in enumerate(self.unanswered.count):
+        for queue, count in enumerate(self.outstanding_notices.count):
             sends, ends = Signal(name=f"sends_{queue}"), Signal(name=f"ends_{queue}")
-            waiting_here = Signal(range(PLACES + 1), name=f"inside_{queue}")
+            waiting_here = Signal(range(DEPTH + 1), name=f"inside_{queue}")
             # Counted one cycle later.
             m.d.sync += [
                 sends.eq(merge.o.valid & merge.o.ready & sent.top & sent.notice & (sent.queue == queue)),
@@ -185,14 +185,14 @@ class Notices(wiring.Component):
                 self.pending[queue].eq((count != 0) | self.inside[queue]),
             ]
             leaves, enters = Signal(name=f"leaves_{queue}"), self.notice.valid & (self.notice.payload.queue == queue)
-            m.d.sync += [leaves.eq(gone & (front.o.payload.queue == queue)),
+            m.d.sync += [leaves.eq(gone & (output.o.payload.queue == queue)),
                          waiting_here.eq(waiting_here + enters - leaves)]
-            with m.If(self.forget.valid & (self.forget.queue == queue)):
+            with m.If(self.discard.valid & (self.discard.queue == queue)):
                 m.d.sync += [count.eq(0),
                              Assert(~self.inside[queue], Format(f"queue {queue} is discarded with a notice inside"))]
             with m.Elif(sends & (~ends | (count == 0))):
                 m.d.sync += count.eq(count + 1)
             with m.Elif(ends & ~sends & (count != 0)):
                 m.d.sync += count.eq(count - 1)
-        m.d.comb += self.unanswered.settled.eq(Cat(settled).all())
+        m.d.comb += self.outstanding_notices.settled.eq(Cat(settled).all())
         return m

@@ -41,7 +41,7 @@ from hw.dma_engine.words import QueueMode, Status
 from hw.stream import RoundRobin
 
 from .notices import NoticeSignature
-from .places import PlaceLayout, Places
+from .window_table import WindowEntry, WindowTable
 from .writer import PublishSignature
 
 __all__ = ["HeadLookupSignature", "Retire", "RetirementLookupSignature"]
@@ -73,8 +73,8 @@ class Retire(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     done : ``In(DoneSignature)``
-    rejected, given_up : ``In(stream.Signature(done_layout))``
-        Taken when there is no ``done``; ``given_up`` when there is none of the others.
+    rejected, abandoned : ``In(stream.Signature(done_layout))``
+        Taken when there is no ``done``; ``abandoned`` when there is none of the others.
     epoch : ``Out(EpochLookupSignature)``
         Ends of segments of an older epoch are dropped: those segments have been ended before.
     ops : ``In(stream.Signature(op_layout))``
@@ -101,7 +101,7 @@ class Retire(wiring.Component):
             "init": In(SweepSignature(config)),
             "done": In(DoneSignature(config)),
             "rejected": In(stream.Signature(done_layout(config))),
-            "given_up": In(stream.Signature(done_layout(config))),
+            "abandoned": In(stream.Signature(done_layout(config))),
             "epoch": Out(EpochLookupSignature(config)),
             "ops": In(stream.Signature(op_layout(config))),
             "queues": In(QueueStatesSignature(config)), "ablation": In(AblationSignature()),
@@ -128,8 +128,8 @@ class Retire(wiring.Component):
             heads.read[2].addr.eq(self.lookup.queue), self.lookup.head.eq(heads.read[2].data),
             words.read[1].addr.eq(self.lookup.queue), self.lookup.word.eq(words.read[1].data),
         ]
-        m.submodules.places = places = Places(config)
-        wiring.connect(m, wiring.flipped(self.init), places.init)
+        m.submodules.window_table = window_table = WindowTable(config)
+        wiring.connect(m, wiring.flipped(self.init), window_table.init)
 
         tries = Signal(queues)              # the head may be marked
         one_valid, one_op, one_queue = Signal(), Signal(), Signal(config.queue_bits)
@@ -139,19 +139,20 @@ class Retire(wiring.Component):
         done, marked = Signal(done_layout(config)), Signal()
         m.d.comb += [
             done.eq(Mux(self.done.valid, self.done.payload,
-                        Mux(self.rejected.valid, self.rejected.payload, self.given_up.payload))),
+                        Mux(self.rejected.valid, self.rejected.payload, self.abandoned.payload))),
             self.epoch.queue.eq(done.queue),
-            marked.eq((self.done.valid | self.rejected.valid | self.given_up.valid) & (done.epoch == self.epoch.epoch)),
+            marked.eq((self.done.valid | self.rejected.valid | self.abandoned.valid)
+                      & (done.epoch == self.epoch.epoch)),
             self.rejected.ready.eq(~self.done.valid & ~self.init.active),
-            self.given_up.ready.eq(~self.done.valid & ~self.rejected.valid & ~self.init.active),
+            self.abandoned.ready.eq(~self.done.valid & ~self.rejected.valid & ~self.init.active),
             self.returned.valid.eq(self.done.valid | (self.rejected.valid & self.rejected.ready)),
             self.returned.queue.eq(done.queue), self.returned.size.eq(done.size),
             self.returned.target.eq(done.target), self.returned.phase.eq(done.phase),
             self.moved.valid.eq(self.done.valid & marked), self.moved.queue.eq(self.done.payload.queue),
             self.moved.size.eq(self.done.payload.size), self.moved.ok.eq(self.done.payload.status == Status.OK),
-            places.mark.valid.eq(marked), places.mark.done.eq(done),
+            window_table.mark.valid.eq(marked), window_table.mark.done.eq(done),
         ]
-        wiring.connect(m, wiring.flipped(self.scheduled), places.scheduled)
+        wiring.connect(m, wiring.flipped(self.scheduled), window_table.scheduled)
 
         # -- Queues that may not retire now: those that hold, and extended ones while notices stall.
         open_ = Signal(queues)
@@ -170,14 +171,14 @@ class Retire(wiring.Component):
         # -- Stage 0: a queue whose head may be marked, or an operation.
         busy = Signal(queues)
         m.submodules.choice = choice = RoundRobin(queues)
-        is_op, pick, again, one_again, goes_on = Signal(), Signal(), Signal(), Signal(), Signal()
+        is_op, pick, again, one_again, continues = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             self.ops.ready.eq(~self.init.active),
             is_op.eq(self.ops.valid),
             choice.requests.eq(tries & ~busy & open_),
             pick.eq(choice.valid & ~is_op & ~self.init.active),
             choice.advance.eq(pick),
-            again.eq(one_valid & goes_on & ~self.ablation.every_word & ~choice.valid & ~is_op
+            again.eq(one_valid & continues & ~self.ablation.every_word & ~choice.valid & ~is_op
                      & (one_onehot & open_).any()),
         ]
 
@@ -195,45 +196,45 @@ class Retire(wiring.Component):
             put_off.eq(one_valid & self.ablation.every_word & self.pending.bit_select(one_queue, 1)),
             heads.read[0].addr.eq(one_queue),
             one_head.eq(Mux(one_again, heads.write.data, heads.read[0].data)),
-            places.lookup.queue.eq(Mux(one_valid, one_queue, done.queue)),
-            places.lookup.index.eq(Mux(one_valid, one_head, done.index)),
+            window_table.lookup.queue.eq(Mux(one_valid, one_queue, done.queue)),
+            window_table.lookup.index.eq(Mux(one_valid, one_head, done.index)),
         ]
 
         # -- Stage 2: does the head move, does a request end, does the queue hold?
         two_valid, two_op, two_queue = Signal(), Signal(), Signal(config.queue_bits)
-        two_head, two_place = Signal(config.index_width), Signal(PlaceLayout)
+        two_head, two_entry = Signal(config.index_width), Signal(WindowEntry)
         two_direct, later = Signal(), Signal()
         two_kind, two_status = Signal(OpKind), Signal(STATUS_WIDTH)
         m.d.sync += [
-            two_valid.eq((one_valid & goes_on & ~put_off) | direct), later.eq(put_off), two_op.eq(one_op),
+            two_valid.eq((one_valid & continues & ~put_off) | direct), later.eq(put_off), two_op.eq(one_op),
             two_direct.eq(direct),
             # Independent of ``direct``, which is late-arriving.
             two_queue.eq(Mux(one_valid | one_op, one_queue, done.queue)),
             two_onehot.eq(Mux(direct, 1 << done.queue, one_onehot)),
             two_head.eq(Mux(one_valid, one_head, heads.read[3].data)),
-            two_place.last.eq(done.last), two_place.end.eq(done.end), two_place.status.eq(done.status),
-            two_place.failed.eq(done.status != Status.OK),
+            two_entry.last.eq(done.last), two_entry.end.eq(done.end), two_entry.status.eq(done.status),
+            two_entry.failed.eq(done.status != Status.OK),
             two_kind.eq(op_kind), two_status.eq(op_status),
         ]
         m.d.comb += busy.eq(one_onehot | two_onehot)
-        place, so_far, verdict = Signal(PlaceLayout), verdicts.read[0].data.status, Signal(STATUS_WIDTH)
-        m.d.comb += place.eq(Mux(two_direct, two_place, places.lookup.place))
+        entry, so_far, verdict = Signal(WindowEntry), verdicts.read[0].data.status, Signal(STATUS_WIDTH)
+        m.d.comb += entry.eq(Mux(two_direct, two_entry, window_table.lookup.entry))
         hit, ends, fails, holds = Signal(), Signal(), Signal(), Signal()
         held_failed = Signal(queues)    # held by a request that is not yet counted
         resetting = self.queues.resetting.bit_select(two_queue, 1)
         m.d.comb += [
             verdicts.read[0].addr.eq(two_queue),
             self.settings.queue.eq(two_queue),
-            verdict.eq(Mux(_goes_before(place.status, so_far), place.status, so_far)),
-            hit.eq(two_valid & (two_direct | places.lookup.marked)),
+            verdict.eq(Mux(_precedes(entry.status, so_far), entry.status, so_far)),
+            hit.eq(two_valid & (two_direct | window_table.lookup.marked)),
             # A speculative read is valid if the previous entry was marked and cannot make the queue hold.
-            goes_on.eq(~one_again | (hit & ~fails)),
-            ends.eq(hit & place.last),
-            fails.eq(ends & (verdicts.read[0].data.failed | place.failed)),
+            continues.eq(~one_again | (hit & ~fails)),
+            ends.eq(hit & entry.last),
+            fails.eq(ends & (verdicts.read[0].data.failed | entry.failed)),
             holds.eq(fails & ~self.settings.settings.skip_errors & ~resetting),
             heads.write.addr.eq(two_queue), heads.write.data.eq(two_head + 1), heads.write.en.eq(hit),
             verdicts.write.addr.eq(two_queue), verdicts.write.data.status.eq(Mux(ends | two_op, 0, verdict)),
-            verdicts.write.data.failed.eq(~(ends | two_op) & (verdicts.read[0].data.failed | place.failed)),
+            verdicts.write.data.failed.eq(~(ends | two_op) & (verdicts.read[0].data.failed | entry.failed)),
             verdicts.write.en.eq(hit | (two_op & (two_kind == OpKind.RESET))),
             self.retired.valid.eq(hit), self.retired.queue.eq(two_queue), self.retired.index.eq(two_head),
         ]
@@ -258,9 +259,9 @@ class Retire(wiring.Component):
             "queue": config.queue_bits, "end": EndFlags, "status": STATUS_WIDTH,
             "settings": queue_settings_layout(config), "notice": 1, "info": InfoLayout,
         }))
-        tells, notice = Signal(), self.notice.payload
+        notifies, notice = Signal(), self.notice.payload
         m.d.comb += [
-            tells.eq(ends & ~resetting & (self.settings.settings.mode != QueueMode.NATIVE)),
+            notifies.eq(ends & ~resetting & (self.settings.settings.mode != QueueMode.NATIVE)),
             self.notice.valid.eq(three.notice), notice.queue.eq(three.queue), notice.mode.eq(three.settings.mode),
             notice.status.eq(three.status), notice.info.eq(three.info),
         ]
@@ -274,10 +275,10 @@ class Retire(wiring.Component):
             three.counts.eq((ends & ~holds & ~resetting)
                             | (two_op & (two_kind == OpKind.CLEAR) & held_failed.bit_select(two_queue, 1))),
             three.queue.eq(two_queue),
-            three.end.eq(place.end),
+            three.end.eq(entry.end),
             three.status.eq(Mux(two_op, two_status, verdict)),
             three.settings.eq(self.settings.settings),
-            three.notice.eq(tells), three.info.eq(places.lookup.info),
+            three.notice.eq(notifies), three.info.eq(window_table.lookup.info),
         ]
         word, now = Signal(CompletionLayout), self.publish.word
         # The word as of when the entry reaches this stage: the previous entry may be changing it now.
@@ -315,7 +316,7 @@ _GROUPS = ((Status.WRITE_SLVERR, Status.WRITE_DECERR), (Status.READ_SLVERR, Stat
 """Outcomes of single segments of a request; a later group takes precedence over an earlier one."""
 
 
-def _goes_before(status, so_far):
+def _precedes(status, so_far):
     """True if a segment's outcome takes precedence over the outcomes of the request's earlier segments."""
     def among(value, groups):
         return Cat(value == member for group in groups for member in group).any()

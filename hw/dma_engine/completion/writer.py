@@ -17,7 +17,7 @@ from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueWriteSignature
-from hw.dma_engine.control.epochs import EpochLookupSignature, GiveUpSignature
+from hw.dma_engine.control.epochs import AbandonSignature, EpochLookupSignature
 from hw.dma_engine.layouts import EPOCH_WIDTH, completion_write_layout, word_id_layout
 from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 from hw.stream import RoundRobin
@@ -62,9 +62,9 @@ class CompletionWriter(wiring.Component):
     configure : ``In(QueueWriteSignature)``
         Addresses of a queue's words.
     publish : ``In(PublishSignature)``
-    give_up : ``In(GiveUpSignature)``
+    abandon : ``In(AbandonSignature)``
         Drop words that have not reached ``o``. The queue's epoch ends with this cycle.
-    forget : ``In(QueueStrobeSignature)``
+    discard : ``In(QueueStrobeSignature)``
         Stop waiting for the responses to the queue's words. Never together with ``written``.
     epoch : ``Out(EpochLookupSignature)``
     written : ``In(WrittenSignature)``
@@ -78,7 +78,7 @@ class CompletionWriter(wiring.Component):
         self.config = config
         super().__init__({
             "configure": In(QueueWriteSignature(config)), "publish": In(PublishSignature(config)),
-            "give_up": In(GiveUpSignature(config)), "forget": In(QueueStrobeSignature(config)),
+            "abandon": In(AbandonSignature(config)), "discard": In(QueueStrobeSignature(config)),
             "epoch": Out(EpochLookupSignature(config)),
             "written": In(WrittenSignature(config)), "outstanding": Out(OutstandingSignature(config)),
             "pending": Out(config.queues),
@@ -125,12 +125,12 @@ class CompletionWriter(wiring.Component):
             m.d.sync += chosen.eq(0)
 
         # -- A chosen word belongs to the epoch of its choice, which may end before the word leaves.
-        late, epoch = Signal(), Signal(EPOCH_WIDTH)     # the epoch ended with the choice, or later
+        epoch_ended, epoch = Signal(), Signal(EPOCH_WIDTH)  # the epoch ended with the choice, or later
         with m.If(~chosen):
-            m.d.sync += late.eq(self.give_up.valid & (self.give_up.queue == choice.grant))
-        with m.Elif(self.give_up.valid & (self.give_up.queue == queue)):
-            m.d.sync += late.eq(1)
-        m.d.comb += epoch.eq(self.epoch.epoch - (chosen & late))
+            m.d.sync += epoch_ended.eq(self.abandon.valid & (self.abandon.queue == choice.grant))
+        with m.Elif(self.abandon.valid & (self.abandon.queue == queue)):
+            m.d.sync += epoch_ended.eq(1)
+        m.d.comb += epoch.eq(self.epoch.epoch - (chosen & epoch_ended))
 
         # Registered for the next cycle, which picks nothing: ``rc_first`` is late-arriving.
         taken = Signal(queues)
@@ -168,17 +168,17 @@ class CompletionWriter(wiring.Component):
             ]
 
         # No word is discarded in a cycle with a response.
-        answered = self.written.valid & ~self.written.id.notice
-        writer, forget = self.written.id, self.forget.valid
-        ends = {"rc": forget | (answered & writer.is_rc), "sc": forget | (answered & ~writer.is_rc)}
-        ends_queue = Mux(forget, self.forget.queue, writer.queue)
+        response = self.written.valid & ~self.written.id.notice
+        writer, discard = self.written.id, self.discard.valid
+        ends = {"rc": discard | (response & writer.is_rc), "sc": discard | (response & ~writer.is_rc)}
+        ends_queue = Mux(discard, self.discard.queue, writer.queue)
         for kind, rc in (("rc", 1), ("sc", 0)):
             for index in range(queues):
                 mine = onehot[index] & (rc_first == rc)
-                given_up = self.give_up.valid & (self.give_up.queue == index)
+                abandoned = self.abandon.valid & (self.abandon.queue == index)
                 with m.If(published[kind][index] & ~at_once[kind][index]):
                     m.d.sync += changed[kind][index].eq(1)
-                with m.Elif(mine | given_up | (self.publish.discard & (self.publish.queue == index))):
+                with m.Elif(mine | abandoned | (self.publish.discard & (self.publish.queue == index))):
                     m.d.sync += changed[kind][index].eq(0)
                 with m.If(mine | at_once[kind][index]):
                     m.d.sync += flying[kind][index].eq(1)

@@ -78,7 +78,7 @@ class QueueControl(wiring.Component):
         CLEAR.
     scans : ``Out(stream.Signature(op_layout))``
         RESET of a drained queue, and TIMEOUT.
-    give_up : ``Out(1)``
+    abandon : ``Out(1)``
         The scanned queue is being reset, and the watchdog found no progress.
     """
 
@@ -91,7 +91,7 @@ class QueueControl(wiring.Component):
             "pending": In(PendingSignature(config)),
             "retired": In(RetiredSignature(config)), "scan": Out(ScanSignature(config)),
             "clear": Out(strobe), "flush": Out(strobe), "clears": Out(operation), "scans": Out(operation),
-            "give_up": Out(1),
+            "abandon": Out(1),
         })
 
     def elaborate(self, platform):
@@ -156,7 +156,7 @@ class QueueControl(wiring.Component):
             busy.eq(in_flight | (resets & pending)),
             stuck.eq(act & counting & busy & ~bit(progress)),
             timeout.eq(stuck & ~bit(self.held) & ~resets),
-            self.give_up.eq(stuck & resets),
+            self.abandon.eq(stuck & resets),
         ]
         with m.If(command.watchdog == 0):
             m.d.sync += [left.eq(0), due.eq(0)]
@@ -170,18 +170,18 @@ class QueueControl(wiring.Component):
                 m.d.sync += due.eq(left == 0)
 
         for index in range(self.config.queues):
-            told = command.valid & (command.queue == index)
+            commanded = command.valid & (command.queue == index)
             here = queue == index
-            with m.If(told & (command.command == Command.START) & ~states.resetting[index]):
+            with m.If(commanded & (command.command == Command.START) & ~states.resetting[index]):
                 m.d.sync += [states.enabled[index].eq(1), states.running[index].eq(1)]
-            with m.If(told & (command.command == Command.PAUSE)):
+            with m.If(commanded & (command.command == Command.PAUSE)):
                 m.d.sync += states.running[index].eq(0)
-            with m.If(told & (command.command == Command.RESET)):
+            with m.If(commanded & (command.command == Command.RESET)):
                 m.d.sync += [states.enabled[index].eq(0), states.running[index].eq(0), states.resetting[index].eq(1)]
             with m.Elif(drained & here & found.i.ready):
                 m.d.sync += states.resetting[index].eq(0)
             with m.If((self.retired.valid & (self.retired.queue == index))
-                      | (told & (command.command == Command.RESET))):
+                      | (commanded & (command.command == Command.RESET))):
                 m.d.sync += progress[index].eq(1)
             with m.Elif(act & here & (counting | ~busy)):
                 m.d.sync += progress[index].eq(~busy)

@@ -57,7 +57,7 @@ from hw.dma_engine.strobes import (
 )
 
 from .control import PendingSignature, QueueControl
-from .epochs import LOOKUPS, EpochLookupSignature, Epochs, GiveUpSignature, WordStatusSignature
+from .epochs import LOOKUP_PORTS, AbandonSignature, EpochLookupSignature, Epochs, WordStatusSignature
 from .frontpanel import FrontPanel
 from .inspection import QueueInspector
 from .operations import Operations
@@ -91,7 +91,7 @@ class ControlPlane(wiring.Component):
     scheduled : ``In(ScheduledSignature)``, retired : ``In(RetiredSignature)``, returned : ``In(ReturnedSignature)``
     epochs : array of ``In(EpochLookupSignature)``, phase : ``Out(1)``
         The epoch and the phase of segments.
-    give_up : ``Out(GiveUpSignature)``, given_up : ``Out(stream.Signature(done_layout))``
+    abandon : ``Out(AbandonSignature)``, abandoned : ``Out(stream.Signature(done_layout))``
         A queue is abandoned; its segments end.
     words : ``In(WordStatusSignature)``, inside : ``In(extended)``, drain : ``Out(DrainSignature)``
         Its words and reads in flight.
@@ -117,8 +117,8 @@ class ControlPlane(wiring.Component):
             "tail": Out(TailLookupSignature(config)), "retirement": Out(RetirementLookupSignature(config)),
             "scheduled": In(ScheduledSignature(config)), "retired": In(RetiredSignature(config)),
             "returned": In(ReturnedSignature(config)),
-            "epochs": In(EpochLookupSignature(config)).array(LOOKUPS), "phase": Out(1),
-            "give_up": Out(GiveUpSignature(config)), "given_up": Out(stream.Signature(done_layout(config))),
+            "epochs": In(EpochLookupSignature(config)).array(LOOKUP_PORTS), "phase": Out(1),
+            "abandon": Out(AbandonSignature(config)), "abandoned": Out(stream.Signature(done_layout(config))),
             "words": In(WordStatusSignature()), "inside": In(config.extended), "drain": Out(DrainSignature()),
             "snapshot": Out(SnapshotSignature(config)), "histogram": Out(HistogramReadSignature(config)),
             "outcome": In(OutcomeSignature(config)), "counts": In(Counts),
@@ -172,9 +172,9 @@ class ControlPlane(wiring.Component):
 
         # -- Epochs and phases.
         wires.connect("inspector.window", "epochs.window")
-        wires.connect("control.give_up", "epochs.request")
-        wires.broadcast("epochs.give_up", "inspector.give_up", "self.give_up")
-        wires.connect("epochs.ends", "self.given_up")
+        wires.connect("control.abandon", "epochs.request")
+        wires.broadcast("epochs.abandon", "inspector.abandon", "self.abandon")
+        wires.connect("epochs.ends", "self.abandoned")
         wires.connect("self.epochs", "epochs.lookups")
         wires.broadcast("self.scheduled", "epochs.scheduled", "quiesce.scheduled")
         wires.broadcast("self.returned", "epochs.returned", "quiesce.returned")

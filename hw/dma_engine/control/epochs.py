@@ -13,15 +13,22 @@ from amaranth.lib.wiring import In, Out
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.dma_engine.config import DmaConfig
-from hw.dma_engine.frontend.segment_credit import SEGMENT_PLACES
+from hw.dma_engine.frontend.segment_credit import SEGMENT_CREDITS
 from hw.dma_engine.layouts import EPOCH_WIDTH, done_layout
 from hw.dma_engine.mover.port_drain import DrainSignature
 from hw.dma_engine.strobes import ReturnedSignature, ScheduledSignature
 
-__all__ = ["LOOKUPS", "EpochLookupSignature", "Epochs", "GiveUpSignature", "WindowSignature", "WordStatusSignature",
-           "outside_bits"]
+__all__ = [
+    "LOOKUP_PORTS",
+    "AbandonSignature",
+    "EpochLookupSignature",
+    "Epochs",
+    "WindowSignature",
+    "WordStatusSignature",
+    "outstanding_bits",
+]
 
-LOOKUPS = 5
+LOOKUP_PORTS = 5
 """Look-up ports: scheduler, aligner, retirement, completion writer, notices."""
 
 RETURNING = 8
@@ -35,7 +42,7 @@ class EpochLookupSignature(wiring.Signature):
         super().__init__({"queue": Out(config.queue_bits), "epoch": In(EPOCH_WIDTH)})
 
 
-class GiveUpSignature(wiring.Signature):
+class AbandonSignature(wiring.Signature):
     """Epochs abandons a queue whose reset waits for memory in vain.
 
     Members
@@ -61,7 +68,7 @@ class WordStatusSignature(wiring.Signature):
     -------
     busy : ``Out(1)``
         The abandoned queue is not settled: high from the next cycle until a cycle without a response.
-    outside : ``Out(1)``
+    abandoned : ``Out(1)``
         That queue, or the one last scanned, has abandoned responses outstanding. A register, high while ``busy``,
         and after it or a scan until a cycle without a response.
     outstanding : ``Out(1)``
@@ -69,7 +76,7 @@ class WordStatusSignature(wiring.Signature):
     """
 
     def __init__(self) -> None:
-        super().__init__({"busy": Out(1), "outside": Out(1), "outstanding": Out(1)})
+        super().__init__({"busy": Out(1), "abandoned": Out(1), "outstanding": Out(1)})
 
 
 class WindowSignature(wiring.Signature):
@@ -80,9 +87,9 @@ class WindowSignature(wiring.Signature):
                           "tail": Out(config.index_width)})
 
 
-def outside_bits(config):
+def outstanding_bits(config):
     """Width of the count of segments between scheduler and retirement: in the legalizer, with a tag, or returning."""
-    return (SEGMENT_PLACES + config.tags + RETURNING).bit_length()
+    return (SEGMENT_CREDITS + config.tags + RETURNING).bit_length()
 
 
 class Epochs(wiring.Component):
@@ -99,7 +106,7 @@ class Epochs(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    lookups : array of :data:`LOOKUPS` ``In(EpochLookupSignature)``
+    lookups : array of :data:`LOOKUP_PORTS` ``In(EpochLookupSignature)``
     scheduled : ``In(ScheduledSignature)``, returned : ``In(ReturnedSignature)``
     window : ``In(WindowSignature)``
     request : ``In(1)``
@@ -108,7 +115,7 @@ class Epochs(wiring.Component):
         Queues with notices in the engine, which cannot be abandoned now.
     words : ``In(WordStatusSignature)``, drain : ``Out(DrainSignature)``
         What a queue has outstanding, or in stages that can no longer discard it.
-    give_up : ``Out(GiveUpSignature)``
+    abandon : ``Out(AbandonSignature)``
     ends : ``Out(stream.Signature(done_layout))``
         Ends of the abandoned segments.
     """
@@ -117,11 +124,11 @@ class Epochs(wiring.Component):
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
-            "lookups": In(EpochLookupSignature(config)).array(LOOKUPS),
+            "lookups": In(EpochLookupSignature(config)).array(LOOKUP_PORTS),
             "scheduled": In(ScheduledSignature(config)), "returned": In(ReturnedSignature(config)),
             "window": In(WindowSignature(config)),
             "request": In(1), "inside": In(config.extended), "words": In(WordStatusSignature()),
-            "drain": Out(DrainSignature()), "give_up": Out(GiveUpSignature(config)),
+            "drain": Out(DrainSignature()), "abandon": Out(AbandonSignature(config)),
             "ends": Out(stream.Signature(done_layout(config))),
         })
 
@@ -129,9 +136,9 @@ class Epochs(wiring.Component):
         m = Module()
         config, init = self.config, SweepSignature(self.config)
         row = data.StructLayout({"epoch": EPOCH_WIDTH, "used": EPOCH_WIDTH})
-        m.submodules.rows = rows = Table(row, depth=config.queues, reads=LOOKUPS + 1, init=init)
-        m.submodules.sent = sent = Table(outside_bits(config), depth=config.queues, reads=2, init=init)
-        m.submodules.back = back = Table(outside_bits(config), depth=config.queues, reads=2, init=init)
+        m.submodules.rows = rows = Table(row, depth=config.queues, reads=LOOKUP_PORTS + 1, init=init)
+        m.submodules.sent = sent = Table(outstanding_bits(config), depth=config.queues, reads=2, init=init)
+        m.submodules.back = back = Table(outstanding_bits(config), depth=config.queues, reads=2, init=init)
         for table in (rows, sent, back):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         for index, lookup in enumerate(self.lookups):
@@ -142,36 +149,36 @@ class Epochs(wiring.Component):
                          table.write.data.eq(table.read[0].data + 1), table.read[1].addr.eq(self.window.queue)]
 
         # -- The queue last scanned.
-        window, give_up = self.window, self.give_up
-        queue, place, tail = Signal(config.queue_bits), Signal.like(window.head), Signal.like(window.tail)
-        outside, walking, clean = Signal(), Signal(), Signal()
-        spent = Signal()                # every epoch of it is in use; as ``give_up`` comes three cycles after the scan
-        now = rows.read[LOOKUPS].data
+        window, abandon = self.window, self.abandon
+        queue, entry, tail = Signal(config.queue_bits), Signal.like(window.head), Signal.like(window.tail)
+        outstanding, walking, clean = Signal(), Signal(), Signal()
+        spent = Signal()                # every epoch of it is in use; as ``abandon`` comes three cycles after the scan
+        now = rows.read[LOOKUP_PORTS].data
         m.d.comb += [
-            rows.read[LOOKUPS].addr.eq(queue),
+            rows.read[LOOKUP_PORTS].addr.eq(queue),
             rows.write.addr.eq(queue),
-            give_up.busy.eq(walking | (self.words.busy | self.drain.busy)),
-            clean.eq(~give_up.busy & ~outside & ~self.words.outside),
-            give_up.valid.eq(self.request & ~give_up.busy & ~spent), self.drain.start.eq(give_up.valid),
-            give_up.queue.eq(queue), give_up.scan.eq(window.valid),
-            rows.write.en.eq(give_up.valid | clean),
-            rows.write.data.epoch.eq(now.epoch + give_up.valid),
-            rows.write.data.used.eq(Mux(give_up.valid, now.used + 1, 0)),
+            abandon.busy.eq(walking | (self.words.busy | self.drain.busy)),
+            clean.eq(~abandon.busy & ~outstanding & ~self.words.abandoned),
+            abandon.valid.eq(self.request & ~abandon.busy & ~spent), self.drain.start.eq(abandon.valid),
+            abandon.queue.eq(queue), abandon.scan.eq(window.valid),
+            rows.write.en.eq(abandon.valid | clean),
+            rows.write.data.epoch.eq(now.epoch + abandon.valid),
+            rows.write.data.used.eq(Mux(abandon.valid, now.used + 1, 0)),
         ]
         hold = Cat(self.inside, C(0, config.queues)).bit_select(queue, 1)
         m.d.sync += spent.eq(now.used.all() | hold)
-        with m.If(window.valid & ~give_up.busy):
-            m.d.sync += [queue.eq(window.queue), place.eq(window.head), tail.eq(window.tail),
-                         outside.eq(sent.read[1].data != back.read[1].data)]
+        with m.If(window.valid & ~abandon.busy):
+            m.d.sync += [queue.eq(window.queue), entry.eq(window.head), tail.eq(window.tail),
+                         outstanding.eq(sent.read[1].data != back.read[1].data)]
 
         # -- Its window, entry by entry.
         m.d.comb += [
             self.ends.valid.eq(walking),
-            self.ends.payload.queue.eq(queue), self.ends.payload.index.eq(place),
+            self.ends.payload.queue.eq(queue), self.ends.payload.index.eq(entry),
             self.ends.payload.epoch.eq(now.epoch),
         ]
-        with m.If(give_up.valid):
-            m.d.sync += walking.eq(place != tail)
+        with m.If(abandon.valid):
+            m.d.sync += walking.eq(entry != tail)
         with m.Elif(walking & self.ends.ready):
-            m.d.sync += [place.eq(place + 1), walking.eq((place + 1)[:len(place)] != tail)]
+            m.d.sync += [entry.eq(entry + 1), walking.eq((entry + 1)[:len(entry)] != tail)]
         return m

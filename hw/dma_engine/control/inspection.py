@@ -16,7 +16,7 @@ from hw.dma_engine.frontend.scheduler import TailLookupSignature
 from hw.dma_engine.rings.lifecycle import RingStatusSignature
 
 from .control import ScanSignature
-from .epochs import GiveUpSignature, WindowSignature
+from .epochs import AbandonSignature, WindowSignature
 
 __all__ = ["InspectSignature", "QueueInspector"]
 
@@ -49,7 +49,7 @@ class QueueInspector(wiring.Component):
     -------
     software : ``In(InspectSignature)``, scan : ``In(ScanSignature)``
     tail : ``Out(TailLookupSignature)``, retirement : ``Out(RetirementLookupSignature)``
-    rings : ``In(RingStatusSignature)``, give_up : ``In(GiveUpSignature)``
+    rings : ``In(RingStatusSignature)``, abandon : ``In(AbandonSignature)``
     window : ``Out(WindowSignature)``
         The scanner's view, for epochs.
     """
@@ -59,7 +59,7 @@ class QueueInspector(wiring.Component):
         super().__init__({
             "software": In(InspectSignature(config)), "scan": In(ScanSignature(config)),
             "tail": Out(TailLookupSignature(config)), "retirement": Out(RetirementLookupSignature(config)),
-            "rings": In(RingStatusSignature(config)), "give_up": In(GiveUpSignature(config)),
+            "rings": In(RingStatusSignature(config)), "abandon": In(AbandonSignature(config)),
             "window": Out(WindowSignature(config)),
         })
 
@@ -73,7 +73,7 @@ class QueueInspector(wiring.Component):
             self.software.valid.eq(~self.scan.valid),
             self.software.in_flight.eq(tail - head), self.software.word.eq(self.retirement.word),
             self.scan.in_flight.eq((tail != head) | fetching.bit_select(queue, 1)
-                                   | (self.give_up.busy & (self.give_up.queue == queue))),
+                                   | (self.abandon.busy & (self.abandon.queue == queue))),
             self.window.valid.eq(self.scan.valid), self.window.queue.eq(self.scan.queue),
             self.window.head.eq(head), self.window.tail.eq(tail),
         ]

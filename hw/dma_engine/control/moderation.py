@@ -35,14 +35,14 @@ class InterruptModeration(wiring.Component):
         # Cycles since the first request, including the current one.
         waiting, waited = Signal(MODERATION_WIDTH), Signal(MODERATION_WIDTH, init=1)
         less = Signal(MODERATION_WIDTH)
-        arrived, wanted, enough, late, over = (Signal() for _ in range(5))
+        arrived, wanted, enough, expired, over = (Signal() for _ in range(5))
         m.d.sync += [arrived.eq(self.i), less.eq(-self.count), over.eq(self.cycles.any() & (waited >= self.cycles))]
         m.d.comb += [
             wanted.eq(arrived | waiting.any()),
             # ``waiting + arrived >= count`` as one carry chain.
             enough.eq(less.any() & (waiting + less + arrived)[MODERATION_WIDTH]),
-            late.eq(over & waiting.any()),
-            self.o.eq(wanted & (enough | late | ~(self.count.any() | self.cycles.any()))),
+            expired.eq(over & waiting.any()),
+            self.o.eq(wanted & (enough | expired | ~(self.count.any() | self.cycles.any()))),
         ]
         with m.If(self.o):
             m.d.sync += [waiting.eq(0), waited.eq(1), over.eq(0)]

@@ -14,7 +14,7 @@ from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.rings.lifecycle import RingStatusSignature
 from hw.dma_engine.strobes import ReturnedSignature, ScheduledSignature
 
-from .epochs import WordStatusSignature, outside_bits
+from .epochs import WordStatusSignature, outstanding_bits
 
 __all__ = ["Quiesce", "QuiesceSignature"]
 
@@ -62,27 +62,27 @@ class Quiesce(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        counts = [Signal(outside_bits(self.config), name=f"count_{phase}") for phase in range(2)]
+        counts = [Signal(outstanding_bits(self.config), name=f"count_{phase}") for phase in range(2)]
         for phase, count in enumerate(counts):
-            comes, goes = Signal(name=f"comes_{phase}"), Signal(name=f"goes_{phase}")
+            comes, leaves = Signal(name=f"comes_{phase}"), Signal(name=f"leaves_{phase}")
             m.d.comb += [
                 comes.eq(self.scheduled.valid & (self.scheduled.segment.phase == phase)),
-                goes.eq(self.returned.valid & (self.returned.phase == phase)),
+                leaves.eq(self.returned.valid & (self.returned.phase == phase)),
             ]
-            with m.If(comes & ~goes):
+            with m.If(comes & ~leaves):
                 m.d.sync += [count.eq(count + 1), Assert(~count.all(), Format("too many segments are in flight"))]
-            with m.If(goes & ~comes):
+            with m.If(leaves & ~comes):
                 m.d.sync += count.eq(count - 1)
 
         # Directly after a change, the last segments of the old phase are not counted yet.
-        asked, changed, draining = Signal(), Signal(2), Signal()
+        requested, changed, draining = Signal(), Signal(2), Signal()
         m.d.comb += [
             draining.eq(changed.any() | (Mux(self.phase, counts[0], counts[1]) != 0)),
-            self.software.busy.eq(asked | draining | (self.words.outstanding | self.rings.owed)),
+            self.software.busy.eq(requested | draining | (self.words.outstanding | self.rings.outstanding)),
         ]
         m.d.sync += changed.eq(changed << 1)
-        with m.If(asked & ~draining):
-            m.d.sync += [self.phase.eq(~self.phase), changed.eq(1), asked.eq(0)]
+        with m.If(requested & ~draining):
+            m.d.sync += [self.phase.eq(~self.phase), changed.eq(1), requested.eq(0)]
         with m.If(self.software.start):
-            m.d.sync += asked.eq(1)
+            m.d.sync += requested.eq(1)
         return m

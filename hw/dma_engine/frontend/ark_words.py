@@ -92,14 +92,14 @@ class ArkWords(wiring.Component):
         staged = Signal(data.StructLayout({
             "check": Check, "src_region": REGION_ID_WIDTH, "dst_region": REGION_ID_WIDTH, "length": LENGTH_WIDTH,
             "extra": ArkExtra}))
-        looked, staged_valid, first_refused, taken = Signal(), Signal(), Signal(), Signal()
+        lookup_valid, staged_valid, first_refused, taken = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             connections.read[0].addr.eq(word.connection),
             taken.eq(staged_valid & self.o.ready),
         ]
         with m.If(~staged_valid):
             m.d.sync += [
-                looked.eq(self.i.valid & ark & has.any() & ~looked), staged_valid.eq(looked),
+                lookup_valid.eq(self.i.valid & ark & has.any() & ~lookup_valid), staged_valid.eq(lookup_valid),
                 known.eq(connections.read[0].data),
                 *self._translate(m, staged, word, Mux(upper, store.whole[1], store.whole[0]), settings, known),
             ]

@@ -147,7 +147,7 @@ class FrontEnd(wiring.Component):
         wires.connect("queues.refused", "self.activity.refused")
 
         # -- Picks.
-        wires.connect("scheduler.fronts", "queues.fronts")
+        wires.connect("scheduler.queue_heads", "queues.queue_heads")
         wires.connect("scheduler.shares", "shares.scheduler")
         wires.connect("scheduler.credit", "credit.scheduler")
         wires.connect("legalizer.issued", "credit.issued")

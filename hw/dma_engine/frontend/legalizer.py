@@ -39,7 +39,7 @@ from hw.dma_engine.words import Status
 from hw.stream import Queue
 
 from .pages import PageLookupSignature
-from .segment_credit import SEGMENT_PLACES
+from .segment_credit import SEGMENT_CREDITS
 
 __all__ = ["AbortSignature", "EnteredSignature", "Legalizer", "RegionEntriesSignature"]
 
@@ -56,7 +56,7 @@ class AbortSignature(wiring.Signature):
     segment."""
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "lap": Out(1)})
+        super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "generation": Out(1)})
 
 
 class EnteredSignature(wiring.Signature):
@@ -101,7 +101,7 @@ class Legalizer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        passed = {"queue": config.queue_bits, "index": config.index_width, "lap": 1, "last": 1,
+        passed = {"queue": config.queue_bits, "index": config.index_width, "generation": 1, "last": 1,
                   "epoch": EPOCH_WIDTH, "end": EndFlags, "aborted": 1, "size": config.segment_bits,
                   "target": range(TARGETS), "src_attributes": Attributes, "dst_attributes": Attributes,
                   "signal": 1, "phase": 1, "src_paged": 1, "src_large": 1, "dst_paged": 1, "dst_large": 1}
@@ -109,7 +109,7 @@ class Legalizer(wiring.Component):
             "bad": data.ArrayLayout(1, len(CHECKS)),
             "src_offset": OFFSET_WIDTH, "src_advance": LENGTH_WIDTH, "dst_position": OFFSET_WIDTH + 1,
             "src_first": OFFSET_WIDTH + 1 - SMALL_PAGE_BITS, "dst_first": PAGE_ID_WIDTH,
-            "src_place": 12,                            # source position in its 4 KiB page
+            "src_start": 12,                            # source position in its 4 KiB page
             "src_end": OFFSET_WIDTH + 1, "dst_end": OFFSET_WIDTH + 1,
             "src_length": OFFSET_WIDTH + 1, "dst_length": OFFSET_WIDTH + 1,
             "src_differs": DOMAIN_WIDTH // 2, "dst_differs": DOMAIN_WIDTH // 2,     # pairs of bits, of domains
@@ -130,25 +130,25 @@ class Legalizer(wiring.Component):
             self.entered.valid.eq(a_valid), self.entered.size.eq(a.size), self.entered.target.eq(a.target),
             self.issued.eq(self.o.valid & self.o.ready),
         ]
-        self._place(m, a, b)
+        self._locate(m, a, b)
         self._emit(m, b, b_valid)
         return m
 
     def _check(self, m, a):
         """Stage 1: flags, rights and domain; where the segment starts and the request ends."""
-        i, front, bits = self.scheduled.segment, self.scheduled.segment.front, self.config.segment_bits
+        i, request, bits = self.scheduled.segment, self.scheduled.segment.request, self.config.segment_bits
         regions = self.regions
         start = Signal(bits)
-        m.d.comb += start.eq(Mux(i.first, front.dst_offset[:bits], 0))
+        m.d.comb += start.eq(Mux(i.first, request.dst_offset[:bits], 0))
         bad = {
-            "MALFORMED": ((front.check == Check.MALFORMED) | (front.end.sc & ~self.settings.sc_enable)
-                          | (front.end.rc & ~self.settings.rc_enable)),
-            "ZERO_LENGTH": front.check == Check.ZERO_LENGTH,
-            "RING_FETCH": front.check == Check.FETCH_ERROR,
-            "CONNECTION": front.check == Check.CONNECTION,
+            "MALFORMED": ((request.check == Check.MALFORMED) | (request.end.sc & ~self.settings.sc_enable)
+                          | (request.end.rc & ~self.settings.rc_enable)),
+            "ZERO_LENGTH": request.check == Check.ZERO_LENGTH,
+            "RING_FETCH": request.check == Check.FETCH_ERROR,
+            "CONNECTION": request.check == Check.CONNECTION,
         }
-        for side, right, region_id in (("src", regions.src.readable, front.src_region),
-                                       ("dst", regions.dst.writable, front.dst_region)):
+        for side, right, region_id in (("src", regions.src.readable, request.src_region),
+                                       ("dst", regions.dst.writable, request.dst_region)):
             entry = getattr(regions, side)
             bad |= {
                 f"{side.upper()}_REGION": ~entry.valid | (region_id >> self.config.region_bits).any(),
@@ -159,8 +159,8 @@ class Legalizer(wiring.Component):
             differs = entry.domain ^ self.settings.domain
             m.d.sync += [
                 a[f"{side}_differs"].eq(Cat(differs[at:at + 2].any() for at in range(0, DOMAIN_WIDTH, 2))
-                                        & ~(front.signal & (side == "src")).replicate(DOMAIN_WIDTH // 2)),
-                a[f"{side}_end"].eq(front[f"{side}_offset"] + front.length),
+                                        & ~(request.signal & (side == "src")).replicate(DOMAIN_WIDTH // 2)),
+                a[f"{side}_end"].eq(request[f"{side}_offset"] + request.length),
                 a[f"{side}_length"].eq(entry.length),
                 a[f"{side}_base"].eq(entry.base_page),
                 a[f"{side}_attributes"].eq(entry.attributes),
@@ -168,30 +168,30 @@ class Legalizer(wiring.Component):
             ]
         # The page number is part of a source position; a large page counts as 32 small ones.
         src_paged = Signal()
-        m.d.comb += src_paged.eq(regions.src.paged & ~front.signal)
+        m.d.comb += src_paged.eq(regions.src.paged & ~request.signal)
         first = Mux(src_paged, Mux(regions.src.large, regions.src.first_page << (LARGE_PAGE_BITS - SMALL_PAGE_BITS),
                                    regions.src.first_page), 0)
         # A signal has no source: its value uses the source address's registers.
-        m.d.sync += [a.bad[index].eq(bad[status.name] & ~(front.signal & status.name.startswith("SRC")))
+        m.d.sync += [a.bad[index].eq(bad[status.name] & ~(request.signal & status.name.startswith("SRC")))
                      for index, status in enumerate(CHECKS)]
         m.d.sync += a.src_paged.eq(src_paged)
-        with m.If(front.signal):
-            m.d.sync += a.src_base.eq(front.src_region << (OFFSET_WIDTH - 12))
+        with m.If(request.signal):
+            m.d.sync += a.src_base.eq(request.src_region << (OFFSET_WIDTH - 12))
         m.d.sync += [
-            a.signal.eq(front.signal),
-            a.queue.eq(i.queue), a.index.eq(i.index), a.lap.eq(i.lap), a.last.eq(i.last),
-            a.end.eq(front.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch), a.phase.eq(i.phase),
+            a.signal.eq(request.signal),
+            a.queue.eq(i.queue), a.index.eq(i.index), a.generation.eq(i.generation), a.last.eq(i.last),
+            a.end.eq(request.end), a.aborted.eq(i.aborted), a.epoch.eq(i.epoch), a.phase.eq(i.phase),
             a.target.eq(self.settings.target),
-            a.size.eq(Mux(i.last, front.end_position, -1) - start),
-            a.src_offset.eq(front.src_offset), a.src_first.eq(first),
+            a.size.eq(Mux(i.last, request.end_position, -1) - start),
+            a.src_offset.eq(request.src_offset), a.src_first.eq(first),
             a.dst_first.eq(regions.dst.first_page),
-            a.src_advance.eq(Mux(i.first, 0, (i.number << bits) - front.dst_offset[:bits])),
-            a.src_place.eq(Mux(i.first, front.src_offset,
-                               front.src_offset[:12] - front.dst_offset[:bits] + (i.number << bits))),
-            a.dst_position.eq(Cat(start, front.dst_offset[bits:] + i.number)),
+            a.src_advance.eq(Mux(i.first, 0, (i.number << bits) - request.dst_offset[:bits])),
+            a.src_start.eq(Mux(i.first, request.src_offset,
+                               request.src_offset[:12] - request.dst_offset[:bits] + (i.number << bits))),
+            a.dst_position.eq(Cat(start, request.dst_offset[bits:] + i.number)),
         ]
 
-    def _place(self, m, a, b):
+    def _locate(self, m, a, b):
         """Stage 2: bounds, destination address, position in the source region, page numbers."""
         lanes = self.config.lane_bits
         position = Signal(OFFSET_WIDTH + 1)
@@ -208,9 +208,9 @@ class Legalizer(wiring.Component):
             b.bad[CHECKS.index(Status.SRC_BOUNDS)].eq((a.src_end > a.src_length) & ~a.signal),
             b.bad[CHECKS.index(Status.DST_BOUNDS)].eq(a.dst_end > a.dst_length),
             b.src_position.eq(position),
-            b.src_beats.eq(((a.src_place[:lanes] + a.size) >> lanes) + 1),
-            b.first_beats.eq(PAGE_BYTES // self.config.beat_bytes - a.src_place[lanes:]),
-            b.crosses.eq((a.src_place + a.size >= PAGE_BYTES) & ~a.signal),
+            b.src_beats.eq(((a.src_start[:lanes] + a.size) >> lanes) + 1),
+            b.first_beats.eq(PAGE_BYTES // self.config.beat_bytes - a.src_start[lanes:]),
+            b.crosses.eq((a.src_start + a.size >= PAGE_BYTES) & ~a.signal),
             b.src_base.eq(a.src_base),
             b.dst_addr.eq(Cat(a.dst_position[:12], a.dst_base + a.dst_position[12:])),
         ]
@@ -219,7 +219,7 @@ class Legalizer(wiring.Component):
         """Stage 3: source address, pages to frames, burst sizes, status."""
         config = self.config
         m.submodules.segments = segments = Queue(
-            segment_layout(config), depth=SEGMENT_PLACES, output_register=config.timing.legalizer_output_register)
+            segment_layout(config), depth=SEGMENT_CREDITS, output_register=config.timing.legalizer_output_register)
         segment, status, pages = segments.i.payload, Signal(STATUS_WIDTH), self.pages
 
         in_page = b.src_position[12:SMALL_PAGE_BITS], b.src_position[SMALL_PAGE_BITS:LARGE_PAGE_BITS]
@@ -268,7 +268,7 @@ class Legalizer(wiring.Component):
             segment.bad.eq(b.aborted | b.bad.as_value().any() | Cat(missing.values()).any()),
             self.abort.valid.eq(b_valid & (b.bad.as_value().any() | missing[Status.SRC_PAGE]) & ~b.last),
             self.abort.queue.eq(b.queue),
-            self.abort.lap.eq(b.lap),
+            self.abort.generation.eq(b.generation),
         ]
 
 

@@ -15,7 +15,7 @@ from hw.common.table import ram_of
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import PageWriteSignature
 from hw.dma_engine.layouts import PageEntry
-from hw.stream.storage import read_late
+from hw.stream.storage import registered_address_read
 
 __all__ = ["PAGE_NUMBER_WIDTH", "PageLookupSignature", "PageTable"]
 
@@ -74,7 +74,7 @@ class PageTable(wiring.Component):
         ):
             m.submodules[f"{name}_table"] = table = memory.Memory(
                 shape=PageEntry, depth=self.config.pages, init=[], attrs=ram_of(self.config.pages))
-            write, data = table.write_port(), read_late(m, table, addr=number[:bits], en=1)
+            write, data = table.write_port(), registered_address_read(m, table, addr=number[:bits], en=1)
             beyond = Signal(name=f"{name}_beyond")
             m.d.sync += beyond.eq((number >> bits).any())
             entry = getattr(self.lookup, name)

@@ -14,13 +14,13 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table, ram_of
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature
-from hw.dma_engine.layouts import ArkExtra, Check, NativeLayout, arrival_layout, event_layout, front_layout
+from hw.dma_engine.layouts import ArkExtra, Check, NativeLayout, arrival_layout, event_layout, request_layout
 from hw.dma_engine.strobes import QueueStrobeSignature
 from hw.dma_engine.words import Opcode, RequestFlag, Status
 from hw.stream import Queue
-from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION, read_late
+from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION, registered_address_read
 
-__all__ = ["ArrivalSignature", "FrontPortSignature", "OccupancySignature", "QueueStore"]
+__all__ = ["ArrivalSignature", "HeadPortSignature", "OccupancySignature", "QueueStore"]
 
 
 class ArrivalSignature(wiring.Signature):
@@ -37,7 +37,7 @@ class ArrivalSignature(wiring.Signature):
         super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(arrival_layout(config)), "refused": In(1)})
 
 
-class FrontPortSignature(wiring.Signature):
+class HeadPortSignature(wiring.Signature):
     """The scheduler picks queues and consumes the requests in their head entries.
 
     Members
@@ -52,7 +52,7 @@ class FrontPortSignature(wiring.Signature):
         A queue whose head entry is looked up in the next cycle.
     queue : ``Out``
         The queue picked in the previous cycle. If its head entry is empty, the next word moves up now.
-    front : ``In(front_layout)``
+    request : ``In(request_layout)``
         Head entry of ``queue``, combinational.
     consume : ``Out(1)``
         The request is completely scheduled.
@@ -64,7 +64,7 @@ class FrontPortSignature(wiring.Signature):
         queue = config.queue_bits
         super().__init__({
             "ready": In(config.queues), "more": In(config.queues), "arriving": In(1), "arriving_queue": In(queue),
-            "pick": Out(1), "pick_queue": Out(queue), "queue": Out(queue), "front": In(front_layout(config)),
+            "pick": Out(1), "pick_queue": Out(queue), "queue": Out(queue), "request": In(request_layout(config)),
             "consume": Out(1), "flush": Out(1), "flush_queue": Out(queue),
         })
 
@@ -75,7 +75,7 @@ class OccupancySignature(wiring.Signature):
     Members
     -------
     ready, more : ``Out(queues)``
-        As in :class:`FrontPortSignature`.
+        As in :class:`HeadPortSignature`.
     refusing : ``Out(queues)``
         Queues that refuse all words after a first refusal.
     """
@@ -124,7 +124,7 @@ class QueueStore(wiring.Component):
         Accept words of the queue again after a refusal.
     events : ``Out(stream.Signature(event_layout))``
         OVERFLOW or DISABLED, once per queue until it is cleared.
-    fronts : ``In(FrontPortSignature)``
+    queue_heads : ``In(HeadPortSignature)``
     occupancy : ``Out(OccupancySignature)``
     posted : ``Out(QueueStrobeSignature)``, refused : ``Out(1)``
         A word was accepted, was refused.
@@ -138,7 +138,7 @@ class QueueStore(wiring.Component):
             "queues": In(QueueStatesSignature(config)),
             "clear": In(QueueStrobeSignature(config)),
             "events": Out(stream.Signature(event_layout(config))),
-            "fronts": In(FrontPortSignature(config)),
+            "queue_heads": In(HeadPortSignature(config)),
             "occupancy": Out(OccupancySignature(config)),
             "posted": Out(QueueStrobeSignature(config)), "refused": Out(1),
         })
@@ -153,14 +153,14 @@ class QueueStore(wiring.Component):
             shape=_stored_layout, depth=config.queues * depth, init=[],
             attrs=NO_COLLISION | ram_of(config.queues * depth))
         ring_write, row = ring.write_port(), Signal(range(ring.depth))
-        waiting = read_late(m, ring, addr=row, en=self.fronts.pick)
+        waiting = registered_address_read(m, ring, addr=row, en=self.queue_heads.pick)
         m.submodules.heads = heads = Table(position_bits + 1, depth=config.queues, reads=2, init=init)
         m.submodules.tails = tails = Table(position_bits + 1, depth=config.queues, reads=3, init=init)
-        m.submodules.fronts = fronts = Table(front_layout(config), depth=config.queues, reads=1, init=None)
+        m.submodules.queue_heads = queue_heads = Table(request_layout(config), depth=config.queues, reads=1, init=None)
         for table in (heads, tails):
             wiring.connect(m, wiring.flipped(self.init), table.init)
 
-        port, ready, more = self.fronts, self.fronts.ready, self.fronts.more
+        port, ready, more = self.queue_heads, self.queue_heads.ready, self.queue_heads.more
         enabled, refusing = self.queues.enabled, self.occupancy.refusing
         m.d.comb += [
             self.occupancy.ready.eq(ready), self.occupancy.more.eq(more),
@@ -192,14 +192,14 @@ class QueueStore(wiring.Component):
             push.eq(arrives & accept & ~direct & ~full),
         ]
         # Refusals are late-arriving.
-        late, late_queue, late_enabled = Signal(), Signal.like(queue), Signal()
+        refusal, refusal_queue, refusal_enabled = Signal(), Signal.like(queue), Signal()
         m.d.sync += [
-            late.eq(arrives & self.i.refused & ~_bit(refusing, queue)),
-            late_queue.eq(queue), late_enabled.eq(_bit(enabled, queue)),
+            refusal.eq(arrives & self.i.refused & ~_bit(refusing, queue)),
+            refusal_queue.eq(queue), refusal_enabled.eq(_bit(enabled, queue)),
         ]
         m.d.comb += [
-            events.i.valid.eq(late), events.i.payload.queue.eq(late_queue),
-            events.i.payload.status.eq(Mux(late_enabled, Status.OVERFLOW, Status.DISABLED)),
+            events.i.valid.eq(refusal), events.i.payload.queue.eq(refusal_queue),
+            events.i.payload.status.eq(Mux(refusal_enabled, Status.OVERFLOW, Status.DISABLED)),
         ]
         # With LUT RAM the read address is registered, which leaves a cycle for the written number too.
         m.d["comb" if ring.depth > LUT_RAM_DEPTH else "sync"] += [
@@ -243,22 +243,22 @@ class QueueStore(wiring.Component):
             loaded.eq(Mux(fetched, waiting, stored)),
             # Early: the kind of an arriving word is late-arriving.
             ark.eq(Mux(fetched, kind[_ARK], self.i.payload.ark)),
-            fronts.write.en.eq(load | direct),
-            fronts.write.addr.eq(Mux(fetched, port.queue, queue)),
-            fronts.write.data.eq(self._decode(m, loaded, ark)),
-            fronts.read[0].addr.eq(port.queue),
-            port.front.eq(fronts.read[0].data),
+            queue_heads.write.en.eq(load | direct),
+            queue_heads.write.addr.eq(Mux(fetched, port.queue, queue)),
+            queue_heads.write.data.eq(self._decode(m, loaded, ark)),
+            queue_heads.read[0].addr.eq(port.queue),
+            port.request.eq(queue_heads.read[0].data),
         ]
 
         for index in range(config.queues):
-            looked, flushed = port.queue == index, port.flush & (port.flush_queue == index)
+            addressed, flushed = port.queue == index, port.flush & (port.flush_queue == index)
             with m.If(push & (queue == index)):
                 m.d.sync += more[index].eq(1)
-            with m.Elif((load & empties & looked) | flushed):
+            with m.Elif((load & empties & addressed) | flushed):
                 m.d.sync += more[index].eq(0)
-            with m.If((load & looked) | (direct & (queue == index))):
+            with m.If((load & addressed) | (direct & (queue == index))):
                 m.d.sync += ready[index].eq(1)
-            with m.Elif((port.consume & looked) | flushed):
+            with m.Elif((port.consume & addressed) | flushed):
                 m.d.sync += ready[index].eq(0)
             with m.If(self.clear.valid & (self.clear.queue == index)):
                 m.d.sync += refusing[index].eq(0)
@@ -299,43 +299,43 @@ class QueueStore(wiring.Component):
     def _decode(self, m, stored, ark):
         """Head entry of a word: its format errors, and the number of its segments."""
         config, word = self.config, stored.word
-        front = Signal(front_layout(config))
+        request = Signal(request_layout(config))
         # Position of the last byte, relative to the earliest start of the first segment: three terms, length, offset
         # and -1, are reduced to two before the adder.
-        offset, end = word.dst_offset[:config.segment_bits], Signal(len(front.length) + 1)
+        offset, end = word.dst_offset[:config.segment_bits], Signal(len(request.length) + 1)
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
         extra = ArkExtra(word.src_offset[:ArkExtra.size])
         # Whether there is a single segment, without that adder's delay: a request that reaches into the next segment
         # has a carry, and a sum of -1 denotes a whole segment.
-        high, within = front.length[config.segment_bits:], Signal(config.segment_bits + 2)
+        high, within = request.length[config.segment_bits:], Signal(config.segment_bits + 2)
         m.d.comb += [
-            within.eq(_one_less(front.length[:config.segment_bits], offset)),
-            front.single.eq(~high[1:].any() & (within[-1] | ~(high[0] | within[-2]))),
+            within.eq(_one_less(request.length[:config.segment_bits], offset)),
+            request.single.eq(~high[1:].any() & (within[-1] | ~(high[0] | within[-2]))),
             # Don't care for a malformed word: it becomes a single segment.
-            front.last_segment.eq(end[config.segment_bits:]), front.end_position.eq(end[:config.segment_bits]),
-            end.eq(_one_less(front.length, offset)),
-            front.signal.eq(word.opcode == _Kind.SIGNAL),
-            front.fence.eq(flag["FENCE"] | front.signal),
-            front.end.sc.eq(flag["SC"]), front.end.rc.eq(flag["RC"]), front.end.irq.eq(flag["IRQ"]),
-            front.src_region.eq(Cat(word.src_region, ark & extra.src_beyond)),
-            front.dst_region.eq(Cat(word.dst_region, ark & extra.dst_beyond)),
-            front.src_offset.eq(Mux(ark, 0, word.src_offset)), front.dst_offset.eq(word.dst_offset),
-            front.length.eq(Cat(word.length, Mux(ark, extra.length_high, 0))),
+            request.last_segment.eq(end[config.segment_bits:]), request.end_position.eq(end[:config.segment_bits]),
+            end.eq(_one_less(request.length, offset)),
+            request.signal.eq(word.opcode == _Kind.SIGNAL),
+            request.fence.eq(flag["FENCE"] | request.signal),
+            request.end.sc.eq(flag["SC"]), request.end.rc.eq(flag["RC"]), request.end.irq.eq(flag["IRQ"]),
+            request.src_region.eq(Cat(word.src_region, ark & extra.src_beyond)),
+            request.dst_region.eq(Cat(word.dst_region, ark & extra.dst_beyond)),
+            request.src_offset.eq(Mux(ark, 0, word.src_offset)), request.dst_offset.eq(word.dst_offset),
+            request.length.eq(Cat(word.length, Mux(ark, extra.length_high, 0))),
         ]
         with m.If(ark):
-            m.d.comb += front.note.eq(extra.note)
+            m.d.comb += request.note.eq(extra.note)
         with m.Else():
-            m.d.comb += [front.note.ring.tag.eq(stored.tag), front.note.ring.end.eq(word.flags[_END]),
-                         front.note.ring.closes.eq(word.flags[_CLOSES])]
+            m.d.comb += [request.note.ring.tag.eq(stored.tag), request.note.ring.end.eq(word.flags[_END]),
+                         request.note.ring.closes.eq(word.flags[_CLOSES])]
         with m.If(word.opcode == _Kind.UNREADABLE):
-            m.d.comb += front.check.eq(Check.FETCH_ERROR)
+            m.d.comb += request.check.eq(Check.FETCH_ERROR)
         with m.Elif(word.opcode == _Kind.MALFORMED):
-            m.d.comb += front.check.eq(Check.MALFORMED)
+            m.d.comb += request.check.eq(Check.MALFORMED)
         with m.Elif((word.opcode == _Kind.EMPTY) | (word.opcode == _Kind.ARK_EMPTY)):
-            m.d.comb += front.check.eq(Check.ZERO_LENGTH)
+            m.d.comb += request.check.eq(Check.ZERO_LENGTH)
         with m.Elif(word.opcode == _Kind.ARK_CONNECTION):
-            m.d.comb += front.check.eq(Check.CONNECTION)
-        return front
+            m.d.comb += request.check.eq(Check.CONNECTION)
+        return request
 
 
 def _one_less(one, other):

@@ -23,7 +23,7 @@ from hw.dma_engine.strobes import QueueStrobeSignature, RetiredSignature, Schedu
 from hw.stream import RoundRobin
 
 from .legalizer import AbortSignature
-from .queues import FrontPortSignature
+from .queues import HeadPortSignature
 from .segment_credit import SegmentCreditSignature
 from .shares import SharesPortSignature
 
@@ -58,7 +58,7 @@ class Scheduler(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    fronts : ``Out(FrontPortSignature)``, regions : ``Out(RegionLookupSignature)``
+    queue_heads : ``Out(HeadPortSignature)``, regions : ``Out(RegionLookupSignature)``
         Requests at the heads of their queues, and the look-up of their regions.
     shares : ``Out(SharesPortSignature)``
     queues : ``In(QueueStatesSignature)``, held, blocked : ``In(queues)``
@@ -85,7 +85,7 @@ class Scheduler(wiring.Component):
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),
-            "fronts": Out(FrontPortSignature(config)), "regions": Out(RegionLookupSignature(config)),
+            "queue_heads": Out(HeadPortSignature(config)), "regions": Out(RegionLookupSignature(config)),
             "shares": Out(SharesPortSignature(config)),
             "queues": In(QueueStatesSignature(config)), "held": In(config.queues), "blocked": In(config.queues),
             "configure": In(QueueWriteSignature(config)),
@@ -105,22 +105,23 @@ class Scheduler(wiring.Component):
         m.submodules.tails = tails = Table(config.index_width, depth=queues, reads=2, init=init)
         # The number of segments after the next one; unused if that is its request's first.
         count = config.segment_count_width
-        m.submodules.rests = rests = Table(
+        m.submodules.remaining = remaining = Table(
             data.StructLayout({"behind": count, "last": 1}), depth=queues, reads=1, init=init)
         # The difference between a queue's window and its limit of segments in flight.
-        m.submodules.reserves = reserves = Table(config.place_bits, depth=queues, reads=1, init=init)
-        for table in (tails, rests, reserves):
+        m.submodules.reserves = reserves = Table(config.entry_bits, depth=queues, reads=1, init=init)
+        for table in (tails, remaining, reserves):
             wiring.connect(m, wiring.flipped(self.init), table.init)
         flushing, drop = Signal(), Signal()     # in the cycle after a flush; a pick returns its credit
         m.d.comb += [tails.read[1].addr.eq(self.lookup.queue), self.lookup.tail.eq(tails.read[1].data)]
 
-        fronts, shares = self.fronts, self.shares
+        queue_heads, shares = self.queue_heads, self.shares
         m.d.comb += [
-            fronts.flush.eq(flushing), fronts.flush_queue.eq(self.flush.queue),
-            self.credit.pick.eq(fronts.pick), self.credit.drop.eq(drop),
-            self.dropped.valid.eq(drop), self.dropped.queue.eq(fronts.queue),
-            self.consumed.valid.eq(fronts.consume), self.consumed.queue.eq(fronts.queue),
-            self.regions.src_id.eq(fronts.front.src_region), self.regions.dst_id.eq(fronts.front.dst_region),
+            queue_heads.flush.eq(flushing), queue_heads.flush_queue.eq(self.flush.queue),
+            self.credit.pick.eq(queue_heads.pick), self.credit.drop.eq(drop),
+            self.dropped.valid.eq(drop), self.dropped.queue.eq(queue_heads.queue),
+            self.consumed.valid.eq(queue_heads.consume), self.consumed.queue.eq(queue_heads.queue),
+            self.regions.src_id.eq(queue_heads.request.src_region),
+            self.regions.dst_id.eq(queue_heads.request.dst_region),
         ]
 
         # -- Pick. A queue picked in the previous cycle may be empty by the time of its next look-up, unless words wait
@@ -133,33 +134,34 @@ class Scheduler(wiring.Component):
         m.d.comb += [
             allowed.eq(self.queues.running & ~self.held & ~stalled & ~self.blocked),
             # An arriving word requests at once, or bypasses arbitration if there is no other request.
-            shares.asking.eq((fronts.ready & allowed) | (~fronts.ready & fronts.more)
-                           | (Mux(fronts.arriving & (not bypass), 1 << fronts.arriving_queue, 0) & allowed)),
-            choice.requests.eq(shares.candidates & (~onehot | fronts.more)),
-            choice.advance.eq(fronts.pick),
-            direct.eq(bypass & fronts.arriving & shares.left.bit_select(fronts.arriving_queue, 1)),
+            shares.asking.eq((queue_heads.ready & allowed) | (~queue_heads.ready & queue_heads.more)
+                           | (Mux(queue_heads.arriving & (not bypass), 1 << queue_heads.arriving_queue, 0) & allowed)),
+            choice.requests.eq(shares.candidates & (~onehot | queue_heads.more)),
+            choice.advance.eq(queue_heads.pick),
+            direct.eq(bypass & queue_heads.arriving & shares.left.bit_select(queue_heads.arriving_queue, 1)),
             still.eq(self.init.active | self.flush.valid | flushing),
-            fronts.pick.eq((choice.valid | direct) & self.credit.available & ~still),
+            queue_heads.pick.eq((choice.valid | direct) & self.credit.available & ~still),
             grants.eq(choice.valid | (not bypass)),
-            fronts.pick_queue.eq(Mux(grants, choice.grant, fronts.arriving_queue)),
+            queue_heads.pick_queue.eq(Mux(grants, choice.grant, queue_heads.arriving_queue)),
         ]
         m.d.sync += [
-            picked.eq(fronts.pick), queue.eq(fronts.pick_queue),
-            onehot.eq(Mux(grants, choice.grant_onehot, 1 << fronts.arriving_queue) & fronts.pick.replicate(queues)),
+            picked.eq(queue_heads.pick), queue.eq(queue_heads.pick_queue),
+            onehot.eq(Mux(grants, choice.grant_onehot, 1 << queue_heads.arriving_queue)
+                      & queue_heads.pick.replicate(queues)),
             flushing.eq(self.flush.valid),
         ]
 
         # -- Look-up: which segment of which request, and may it be issued?
         started = Signal(queues)        # the head request's first segment was issued
-        laps = Signal(queues)           # generation of the request; an abort precedes the second next one
+        generations = Signal(queues)    # generation of the request; an abort precedes the second next one
         aborting = Signal(queues)
-        front, number, behind = fronts.front, Signal(count), Signal(count)
+        request, number, behind = queue_heads.request, Signal(count), Signal(count)
         first, last, aborted = Signal(), Signal(), Signal()
         present, go, fenced = Signal(), Signal(), Signal()
         tail, fill = Signal(config.index_width), Signal(config.index_width)
         # Segments in flight at the limit, or beyond it after it was reduced; registered, as the sum is late-arriving.
         closed, beyond = Signal(queues), Signal(queues)
-        last_place, over = Signal(), Signal()
+        last_entry, over = Signal(), Signal()
         # Tail minus head, plus the reserve.
         partial, carries = carry_save(tail, ~self.head.head, reserves.read[0].data)
         m.d.comb += [
@@ -168,28 +170,28 @@ class Scheduler(wiring.Component):
                 (self.configure.limit >> config.window_bits).any(), 0, (-self.configure.limit)[:config.window_bits]))),
             reserves.read[0].addr.eq(queue),
             fill.eq(partial + (carries | 1)),
-            over.eq(Mux(is_extended(config, queue), fill[config.place_bits], fill[config.window_bits])),
-            last_place.eq(over | Mux(is_extended(config, queue), fill[:config.place_bits].all(),
+            over.eq(Mux(is_extended(config, queue), fill[config.entry_bits], fill[config.window_bits])),
+            last_entry.eq(over | Mux(is_extended(config, queue), fill[:config.entry_bits].all(),
                                      fill[:config.window_bits].all())),
-            fronts.queue.eq(queue),
+            queue_heads.queue.eq(queue),
             self.head.queue.eq(queue), self.epoch.queue.eq(queue),
             tails.read[0].addr.eq(queue),
             tail.eq(tails.read[0].data),
-            rests.read[0].addr.eq(queue),
+            remaining.read[0].addr.eq(queue),
             first.eq(~started.bit_select(queue, 1)),
-            behind.eq(Mux(first, front.last_segment, rests.read[0].data.behind)),
-            number.eq(front.last_segment - behind),
-            fenced.eq(front.fence & first & (tail != self.head.head)),
-            present.eq(picked & (fronts.ready & allowed).bit_select(queue, 1)),
+            behind.eq(Mux(first, request.last_segment, remaining.read[0].data.behind)),
+            number.eq(request.last_segment - behind),
+            fenced.eq(request.fence & first & (tail != self.head.head)),
+            present.eq(picked & (queue_heads.ready & allowed).bit_select(queue, 1)),
             go.eq(present & ~closed.bit_select(queue, 1) & ~fenced),
             drop.eq(picked & ~go),
             aborted.eq(aborting.bit_select(queue, 1) & ~first),
-            last.eq(Mux(first, front.single | (front.check != Check.OK), rests.read[0].data.last) | aborted),
-            fronts.consume.eq(go & last),
-            shares.leaving.eq(Mux(fronts.consume, onehot & ~fronts.more, 0)),
+            last.eq(Mux(first, request.single | (request.check != Check.OK), remaining.read[0].data.last) | aborted),
+            queue_heads.consume.eq(go & last),
+            shares.leaving.eq(Mux(queue_heads.consume, onehot & ~queue_heads.more, 0)),
             tails.write.addr.eq(queue), tails.write.data.eq(tail + 1), tails.write.en.eq(go),
-            rests.write.addr.eq(queue), rests.write.en.eq(go),
-            rests.write.data.behind.eq(behind - 1), rests.write.data.last.eq(behind == 1),
+            remaining.write.addr.eq(queue), remaining.write.en.eq(go),
+            remaining.write.data.behind.eq(behind - 1), remaining.write.data.last.eq(behind == 1),
         ]
 
         # The output register.
@@ -198,8 +200,8 @@ class Scheduler(wiring.Component):
             self.scheduled.valid.eq(go),
             segment.queue.eq(queue),
             segment.index.eq(tail),
-            segment.lap.eq(laps.bit_select(queue, 1)),
-            segment.front.eq(front),
+            segment.generation.eq(generations.bit_select(queue, 1)),
+            segment.request.eq(request),
             segment.number.eq(number),
             segment.first.eq(first),
             segment.last.eq(last),
@@ -213,14 +215,14 @@ class Scheduler(wiring.Component):
         lanes, beats = slice(config.lane_bits), slice(config.lane_bits, config.segment_bits)
         ahead, ends = Signal(config.lane_bits + 1), Signal(config.segment_bits)
         m.d.comb += [
-            ahead.eq(segment.front.src_offset[lanes] - segment.front.dst_offset[lanes]),
-            ends.eq(Mux(segment.last, segment.front.end_position, -1)),
+            ahead.eq(segment.request.src_offset[lanes] - segment.request.dst_offset[lanes]),
+            ends.eq(Mux(segment.last, segment.request.end_position, -1)),
         ]
-        with m.If(segment.front.check == Check.OK):
+        with m.If(segment.request.check == Check.OK):
             m.d.comb += [
-                self.scheduled.beats.eq(ends[beats] - Mux(segment.first, segment.front.dst_offset[beats], 0)),
+                self.scheduled.beats.eq(ends[beats] - Mux(segment.first, segment.request.dst_offset[beats], 0)),
                 self.scheduled.beyond.eq((ahead[:-1] + ends[lanes])[config.lane_bits]
-                               & ~(ahead[-1] & segment.first) & ~segment.front.signal),
+                               & ~(ahead[-1] & segment.first) & ~segment.request.signal),
             ]
 
         for index in range(queues):
@@ -228,19 +230,19 @@ class Scheduler(wiring.Component):
             flushed = self.flush.valid & (self.flush.queue == index)
             retires = self.retired.valid & (self.retired.queue == index)
             with m.If(go & here):
-                m.d.sync += [closed[index].eq(Mux(retires, over, last_place)), beyond[index].eq(over & ~retires)]
+                m.d.sync += [closed[index].eq(Mux(retires, over, last_entry)), beyond[index].eq(over & ~retires)]
             with m.Elif(retires):
                 m.d.sync += [closed[index].eq(beyond[index]), beyond[index].eq(0)]
             with m.If(retires):
                 m.d.sync += stalled[index].eq(0)
             with m.Elif(present & ~go & here):
                 m.d.sync += stalled[index].eq(1)
-            with m.If((fronts.consume & here) | flushed):
-                m.d.sync += [started[index].eq(0), laps[index].eq(~laps[index]), aborting[index].eq(0)]
+            with m.If((queue_heads.consume & here) | flushed):
+                m.d.sync += [started[index].eq(0), generations[index].eq(~generations[index]), aborting[index].eq(0)]
             with m.Else():
                 with m.If(go & here):
                     m.d.sync += started[index].eq(1)
-                with m.If(self.abort.valid & (self.abort.queue == index) & (self.abort.lap == laps[index])
+                with m.If(self.abort.valid & (self.abort.queue == index) & (self.abort.generation == generations[index])
                           & started[index]):
                     m.d.sync += aborting[index].eq(1)
         return m

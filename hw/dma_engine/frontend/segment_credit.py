@@ -12,9 +12,9 @@ from amaranth.lib.wiring import In, Out
 from hw.dma_engine.config import DmaConfig
 from hw.stream import CreditCounter
 
-__all__ = ["SEGMENT_PLACES", "SegmentCredit", "SegmentCreditSignature"]
+__all__ = ["SEGMENT_CREDITS", "SegmentCredit", "SegmentCreditSignature"]
 
-SEGMENT_PLACES = 8
+SEGMENT_CREDITS = 8
 """Segments between the scheduler and AR: enough to cover the pipeline's own four stages."""
 
 
@@ -53,7 +53,7 @@ class SegmentCredit(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.counter = counter = CreditCounter(SEGMENT_PLACES, max_take=1, max_give=2)
+        m.submodules.counter = counter = CreditCounter(SEGMENT_CREDITS, max_take=1, max_give=2)
         dropped = Signal()
         m.d["sync" if self.config.timing.registered_credits else "comb"] += dropped.eq(self.scheduler.drop)
         m.d.comb += [

@@ -25,7 +25,7 @@ from hw.dma_engine.words import QueueMode
 
 __all__ = ["Shares", "SharesPortSignature"]
 
-LATE = 4
+CHARGE_DELAY = 4
 """Segments of a queue that may be picked before the first of them is charged."""
 
 
@@ -78,27 +78,27 @@ class Shares(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, port, scheduled, segment = self.config, self.scheduler, self.scheduled, self.scheduled.segment
-        quantum_bits = (LATE * config.segment_beats - 1).bit_length()
+        quantum_bits = (CHARGE_DELAY * config.segment_beats - 1).bit_length()
         deficit_shape = signed(quantum_bits + WEIGHT_WIDTH + 1)
 
         # -- The highest class that requests.
         priorities = [Signal(range(CLASSES), name=f"priority_{index}") for index in range(config.queues)]
-        asks, chosen, highest = Signal(config.queues), Signal(range(CLASSES)), Signal(range(CLASSES))
+        requesters, chosen, highest = Signal(config.queues), Signal(range(CLASSES)), Signal(range(CLASSES))
         for number in range(1, CLASSES):
-            with m.If(Cat(ask & (priority == number)
-                          for ask, priority in zip(port.asking, priorities, strict=True)).any()):
+            with m.If(Cat(requester & (priority == number)
+                          for requester, priority in zip(port.asking, priorities, strict=True)).any()):
                 m.d.comb += highest.eq(number)
         m.d.sync += chosen.eq(highest)
         for index, priority in enumerate(priorities):
-            m.d.sync += asks[index].eq(port.asking[index] & ~port.leaving[index] & (priority == highest))
+            m.d.sync += requesters[index].eq(port.asking[index] & ~port.leaving[index] & (priority == highest))
             with m.If(self.configure.valid & (self.configure.queue == index)):
                 m.d.sync += priority.eq(self.configure.priority)
 
         # -- No requester of the class has any deficit left: its next round begins.
         begin = Signal()
         m.d.comb += [
-            port.candidates.eq(asks & port.left),
-            begin.eq(asks.any() & ~port.candidates.any()),
+            port.candidates.eq(requesters & port.left),
+            begin.eq(requesters.any() & ~port.candidates.any()),
         ]
 
         # -- The change by a segment: its cost, and once per round the quantum of its weight. The lower bits subtract
@@ -107,7 +107,7 @@ class Shares(wiring.Component):
         gets, change, first, within = Signal(), Signal(deficit_shape), Signal(), Signal()
         charged, queue = Signal(), Signal(config.queue_bits)
         descriptor = Signal()
-        m.d.comb += descriptor.eq(segment.first & segment.front.note.ring.closes
+        m.d.comb += descriptor.eq(segment.first & segment.request.note.ring.closes
                                   & (self.settings.mode == QueueMode.RING))
         less, gift = Signal(WEIGHT_WIDTH), Signal(deficit_shape)
         m.d.comb += [

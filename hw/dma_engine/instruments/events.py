@@ -67,7 +67,7 @@ EVENTS = {
 def EventsSignature(config):
     """For each kind of event a ``valid``, and its fields beside it."""
     widths = {
-        "queue": config.queue_bits, "index": config.place_bits, "first": 1, "last": 1, "tag": config.tag_bits,
+        "queue": config.queue_bits, "index": config.entry_bits, "first": 1, "last": 1, "tag": config.tag_bits,
         "size": config.segment_bits, "beats": config.beat_count_width, "status": STATUS_WIDTH,
         "writer": config.queue_bits + 2, "error": 1,
     }

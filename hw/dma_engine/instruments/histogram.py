@@ -144,7 +144,7 @@ class LatencyHistogram(wiring.Component):
         # -- Read a row; software has priority.
         item, valid = Signal.like(items.o.payload), Signal()
         had, writes = Signal.like(items.o.payload), Signal()
-        looking, look_row = Signal(), Signal(Shape.cast(item.queue.shape()).width + len(software.bin))
+        lookup, lookup_row = Signal(), Signal(Shape.cast(item.queue.shape()).width + len(software.bin))
         written, following, wanted_row = Signal(), items.o.payload.queue, Cat(software.bin, software.queue)
         m.d.comb += [
             # A row cannot be read while it is written: forward the written value.
@@ -154,7 +154,7 @@ class LatencyHistogram(wiring.Component):
             read.addr.eq(Mux(software.read, wanted_row, Cat(items.o.payload.bin, following))),
         ]
         m.d.sync += [valid.eq(items.o.valid & items.o.ready), item.eq(items.o.payload),
-                     looking.eq(software.read & ~written), look_row.eq(wanted_row)]
+                     lookup.eq(software.read & ~written), lookup_row.eq(wanted_row)]
 
         # -- Register the row: the output of block RAM is late-arriving.
         count = Signal(COUNT_WIDTH)
@@ -172,9 +172,9 @@ class LatencyHistogram(wiring.Component):
         ]
 
         # -- Show it to software.
-        m.d.comb += filled.read[1].addr.eq(look_row[len(software.bin):])
-        with m.If(looking):
+        m.d.comb += filled.read[1].addr.eq(lookup_row[len(software.bin):])
+        with m.If(lookup):
             m.d.sync += software.count.eq(
-                Mux(filled.read[1].data.bit_select(look_row[:len(software.bin)], 1), read.data, 0))
+                Mux(filled.read[1].data.bit_select(lookup_row[:len(software.bin)], 1), read.data, 0))
         with m.Elif(written):
             m.d.sync += software.count.eq(write.data)

@@ -43,7 +43,7 @@ class Checks:
             if response is not None:
                 self.faults[kind][page] = statuses[response]
 
-    def mend_page(self, address: int) -> None:
+    def repair_page(self, address: int) -> None:
         """Let the page respond OKAY again."""
         for faults in self.faults.values():
             faults.pop(address - address % PAGE_BYTES, None)

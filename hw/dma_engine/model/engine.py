@@ -12,7 +12,7 @@ from typing import Any
 
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.config import DmaConfig
-from hw.dma_engine.descriptors import RingPlace
+from hw.dma_engine.descriptors import RingLocation
 from hw.dma_engine.queue_settings import QUEUE_SETTINGS
 from hw.dma_engine.words import ARK_FLAG_BYTES, ArkWord, Command, NativeWord, Opcode, RequestFlag, Status
 
@@ -73,7 +73,7 @@ class DmaModel(Checks):
         self.connections[number] = Connection(**values)
 
     def configure_queue(self, queue: int, *, domain: int = 0, sc: int | None = None, rc: int | None = None,
-                        skip_errors: bool = False, ark: int | None = None, ring: RingPlace | None = None,
+                        skip_errors: bool = False, ark: int | None = None, ring: RingLocation | None = None,
                         **scheduling: int) -> None:
         """Configure a queue; settings that only affect scheduling change nothing here."""
         if others := [name for name in scheduling if name not in SCHEDULING_SETTINGS]:
@@ -128,18 +128,18 @@ class DmaModel(Checks):
         q = self.queues[queue]
         if q.frozen and q.waiting:
             for address in filter(None, (q.sc, q.rc)):
-                self.memory.forget(address, 8)
+                self.memory.discard(address, 8)
         for request in q.waiting:
             word = request.word
             if request.may_have_begun and word is not None and self.check(queue, word) is Status.OK:
-                self._forget(word)
+                self._discard(word)
                 for address in request.flags:
-                    self.memory.forget(address, ARK_FLAG_BYTES)
+                    self.memory.discard(address, ARK_FLAG_BYTES)
         ring = None
         if q.ring is not None:
-            ring = Ring(q.ring.place)
-            if q.frozen and q.waiting and ring.place.records is not None:
-                self.memory.forget(ring.place.records, 8 * ring.place.entries)
+            ring = Ring(q.ring.location)
+            if q.frozen and q.waiting and ring.location.records is not None:
+                self.memory.discard(ring.location.records, 8 * ring.location.entries)
         self.queues[queue] = Queue(domain=q.domain, sc=q.sc, rc=q.rc, skip_errors=q.skip_errors, ark=q.ark, ring=ring)
 
     def state(self, queue: int) -> dict[str, int]:
@@ -241,9 +241,9 @@ class DmaModel(Checks):
 
     # Requests
 
-    def _forget(self, word: NativeWord) -> None:
+    def _discard(self, word: NativeWord) -> None:
         for address, length in present(self.destination(word)):
-            self.memory.forget(address, length)
+            self.memory.discard(address, length)
 
     def predict(self, queue: int, word: NativeWord | ArkWord | int, strobes: int = ALL_STROBES) -> Status:
         """Status of a store's request with memory in its present state."""
@@ -286,7 +286,7 @@ class DmaModel(Checks):
                 position += length
             self.queues[queue].bytes += word.length
         elif word is not None and self.check(queue, word) is Status.OK:
-            self._forget(word)
+            self._discard(word)
             self.queues[queue].bytes_unknown += word.length
 
     def _end(self, queue: int, request: Request) -> None:
@@ -341,7 +341,7 @@ class DmaModel(Checks):
     def _write(self, queue: int, address: int, data: bytes) -> bool:
         """Write to memory; returns whether memory accepted it."""
         if address - address % PAGE_BYTES in self.faults["write"]:
-            self.memory.forget(address, len(data))
+            self.memory.discard(address, len(data))
             self._log(queue, Status.COMPLETION_ERROR)
             return False
         self.memory.write(address, data)

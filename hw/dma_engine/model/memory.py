@@ -67,7 +67,7 @@ class Memory:
                 if not self._undefined[page].any():
                     del self._undefined[page]
 
-    def forget(self, address: int, length: int) -> None:
+    def discard(self, address: int, length: int) -> None:
         """Make a range undefined."""
         self.write(address, self.read(address, length), np.ones(length, dtype=bool))
 

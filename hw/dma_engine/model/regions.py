@@ -48,10 +48,10 @@ class Region:
             return [(self.base + offset, length)]
         found: list[Piece] = []
         while length:
-            number, place = divmod(offset, self.page_bytes)
-            size = min(length, self.page_bytes - place)
+            number, location = divmod(offset, self.page_bytes)
+            size = min(length, self.page_bytes - location)
             address = pages.get(self.first_page + number)
-            found.append((None if address is None else address - address % self.page_bytes + place, size))
+            found.append((None if address is None else address - address % self.page_bytes + location, size))
             offset, length = offset + size, length - size
         return found
 

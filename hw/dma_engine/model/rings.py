@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hw.dma_engine.descriptors import RingPlace
+from hw.dma_engine.descriptors import RingLocation
 from hw.dma_engine.words import NativeWord, Opcode, Status
 
 from .memory import Memory
@@ -36,7 +36,7 @@ Stored = tuple[int, bytes]
 class Ring:
     """State of one descriptor ring."""
 
-    place: RingPlace
+    location: RingLocation
     #: Number of descriptors that doorbells have covered since START.
     tail: int = 0
     #: The next record: its accumulated contents, and its number.
@@ -51,22 +51,22 @@ class Ring:
 
         ``faulty`` returns whether reads of an address fail.
         """
-        numbers = self._told(tail)
+        numbers = self._new_descriptors(tail)
         if numbers is None:
             return None
         found: list[list[RingWord]] = []
-        records = self.place.records is not None
+        records = self.location.records is not None
         for number in numbers:
-            address = self.place.base + number % self.place.entries * DESCRIPTOR_BYTES
+            address = self.location.base + number % self.location.entries * DESCRIPTOR_BYTES
             found.append([RingWord(None, Status.RING_FETCH, 0, records)] if faulty(address)
                          else expand(memory.read(address, DESCRIPTOR_BYTES), records))
         return found
 
-    def _told(self, tail: int) -> range | None:
+    def _new_descriptors(self, tail: int) -> range | None:
         ahead = (tail - self.tail) % POINTERS
-        if ahead > self.place.entries:
+        if ahead > self.location.entries:
             # Behind: a delayed older doorbell.
-            return range(0) if POINTERS - ahead < self.place.entries else None
+            return range(0) if POINTERS - ahead < self.location.entries else None
         numbers = range(self.tail, self.tail + ahead)
         self.tail = (self.tail + ahead) % POINTERS
         return numbers
@@ -79,10 +79,10 @@ class Ring:
             self.bytes += length
         if not ring_word.end:
             return None
-        first_lap = self.written // self.place.entries % 2 == 0
-        value = ring_word.tag | self.status << 16 | first_lap << 23 | self.bytes % (1 << 40) << 24
-        assert self.place.records is not None
-        self.latest = self.place.records + self.written % self.place.entries * 8, value.to_bytes(8, "little")
+        first_pass = self.written // self.location.entries % 2 == 0
+        value = ring_word.tag | self.status << 16 | first_pass << 23 | self.bytes % (1 << 40) << 24
+        assert self.location.records is not None
+        self.latest = self.location.records + self.written % self.location.entries * 8, value.to_bytes(8, "little")
         self.status, self.bytes, self.written = Status.OK, 0, self.written + 1
         return self.latest
 

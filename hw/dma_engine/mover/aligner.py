@@ -19,9 +19,9 @@ from .buffer import buffered_layout
 from .port_drain import ChannelLevelSignature
 from .sequencer import step_layout
 
-__all__ = ["PLACES", "Aligner"]
+__all__ = ["OUTPUT_DEPTH", "Aligner"]
 
-PLACES = 4
+OUTPUT_DEPTH = 4
 """Beats that may wait for W, in LUT RAM; this takes less area than a register at each input of a multiplexer."""
 
 
@@ -54,13 +54,14 @@ class Aligner(wiring.Component):
             "steps": In(stream.Signature(step_layout(config))),
             "beat": In(buffered_layout(config)),
             "epoch": Out(EpochLookupSignature(config)),
-            "w": Out(stream.Signature(write_beat_layout(config))), "w_level": Out(ChannelLevelSignature(PLACES + 1)),
+            "w": Out(stream.Signature(write_beat_layout(config))),
+            "w_level": Out(ChannelLevelSignature(OUTPUT_DEPTH + 1)),
         })
 
     def elaborate(self, platform):
         m = Module()
         config, lanes = self.config, self.config.beat_bytes
-        m.submodules.out = out = Queue(write_beat_layout(config), depth=PLACES)
+        m.submodules.out = out = Queue(write_beat_layout(config), depth=OUTPUT_DEPTH)
         wiring.connect(m, out.o, wiring.flipped(self.w))
 
         # -- Stage 1: the step, while its beat comes out of the buffer.

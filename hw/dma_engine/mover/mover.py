@@ -36,14 +36,14 @@ from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.layouts import completion_write_layout, done_layout, fetch_layout, segment_layout
 from hw.dma_engine.strobes import DoneSignature, LaunchSignature, RejectionSignature, WrittenSignature
 
-from .aligner import PLACES as BEAT_PLACES
+from .aligner import OUTPUT_DEPTH as BEAT_DEPTH
 from .aligner import Aligner
 from .axi_port import AxiPort, BusActivitySignature
 from .buffer import BeatBuffer, DescriptorBeatSignature
 from .port_drain import DrainSignature, PortDrain
 from .read import ReadIssue
 from .responses import Responses
-from .sequencer import ADDRESS_PLACES, SequencerEventsSignature, WordWriteSignature, WriteSequencer
+from .sequencer import ADDRESS_DEPTH, SequencerEventsSignature, WordWriteSignature, WriteSequencer
 
 __all__ = ["Mover", "MoverActivitySignature"]
 
@@ -115,7 +115,7 @@ class Mover(wiring.Component):
         wires = Wiring(m, self)
         wires.add(read=ReadIssue(config), tags=FreeList(config.tags, init=init), buffer=BeatBuffer(config),
                   sequencer=WriteSequencer(config), aligner=Aligner(config), responses=Responses(config),
-                  port=AxiPort(config), drain=PortDrain(addresses=ADDRESS_PLACES, beats=BEAT_PLACES + 1))
+                  port=AxiPort(config), drain=PortDrain(addresses=ADDRESS_DEPTH, beats=BEAT_DEPTH + 1))
         wires.broadcast("self.init", "tags.init", "buffer.init", "responses.init")
 
         # -- Reads.

@@ -18,14 +18,14 @@ class ChannelLevelSignature(wiring.Signature):
 
     Members
     -------
-    level : ``Out(range(most + 1))``
+    level : ``Out(range(depth + 1))``
         Their number, including the one on the channel.
     taken : ``Out(1)``
         Memory takes one in this cycle.
     """
 
-    def __init__(self, most):
-        super().__init__({"level": Out(range(most + 1)), "taken": Out(1)})
+    def __init__(self, depth):
+        super().__init__({"level": Out(range(depth + 1)), "taken": Out(1)})
 
 
 class DrainSignature(wiring.Signature):
@@ -65,14 +65,14 @@ class PortDrain(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        look, waits = Signal(), []
-        m.d.sync += look.eq(self.drain.start)
+        sample, waits = Signal(), []
+        m.d.sync += sample.eq(self.drain.start)
         for name, channel in (("aw", self.aw), ("w", self.w)):
             left = Signal.like(channel.level, name=f"{name}_left")
-            with m.If(look):
+            with m.If(sample):
                 m.d.sync += left.eq(channel.level - channel.taken)
             with m.Elif(channel.taken & (left != 0)):
                 m.d.sync += left.eq(left - 1)
             waits.append(left != 0)
-        m.d.comb += self.drain.busy.eq(look | Cat(waits).any())
+        m.d.comb += self.drain.busy.eq(sample | Cat(waits).any())
         return m

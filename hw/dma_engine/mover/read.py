@@ -133,12 +133,12 @@ class ReadIssue(wiring.Component):
                      self.ar.payload.attributes.eq(attributes)]
 
         # Bursts in flight of the segment being read, if single reads are selected.
-        owed = Signal(range(3))
-        m.d.comb += alone.eq(~self.ablation.single_read | (owed == 0))
+        outstanding = Signal(range(3))
+        m.d.comb += alone.eq(~self.ablation.single_read | (outstanding == 0))
         with m.If(begin):
-            m.d.sync += owed.eq(1 + segment.crosses)
-        with m.Elif(self.burst_read & (owed != 0)):
-            m.d.sync += owed.eq(owed - 1)
+            m.d.sync += outstanding.eq(1 + segment.crosses)
+        with m.Elif(self.burst_read & (outstanding != 0)):
+            m.d.sync += outstanding.eq(outstanding - 1)
 
         with m.If(fetches):
             m.d.sync += due.eq(self.fetch.payload.len + 1)

@@ -20,9 +20,9 @@ from hw.stream import Queue
 from .buffer import BufferReadSignature
 from .port_drain import ChannelLevelSignature
 
-__all__ = ["ADDRESS_PLACES", "SequencerEventsSignature", "WordWriteSignature", "WriteSequencer", "step_layout"]
+__all__ = ["ADDRESS_DEPTH", "SequencerEventsSignature", "WordWriteSignature", "WriteSequencer", "step_layout"]
 
-ADDRESS_PLACES = 8
+ADDRESS_DEPTH = 8
 """Bursts whose data may be on W before their address is on AW."""
 
 
@@ -112,7 +112,7 @@ class WriteSequencer(wiring.Component):
             "arrived": In(stream.Signature(unsigned(config.tag_bits))),
             "words": In(WordWriteSignature(config)),
             "slots": Out(BufferReadSignature(config)),
-            "aw": Out(stream.Signature(address_layout(config))), "aw_level": Out(ChannelLevelSignature(ADDRESS_PLACES)),
+            "aw": Out(stream.Signature(address_layout(config))), "aw_level": Out(ChannelLevelSignature(ADDRESS_DEPTH)),
             "events": Out(SequencerEventsSignature(config)),
             "steps": Out(stream.Signature(step_layout(config))),
         })
@@ -126,7 +126,7 @@ class WriteSequencer(wiring.Component):
             # Derived from them, as block RAM leaves no time to do it later. Unless precomputed, ``more_takes`` lacks
             # ``len``: for a thousand tags that saves a column of block RAM.
             "more_takes": count if precomputed else Shape.cast(signed(2)),
-            "one_take": 1, "one_beat": 1, "goes_on": 1,
+            "one_take": 1, "one_beat": 1, "continues": 1,
             "end_lane": lanes, "queue": config.queue_bits, "epoch": EPOCH_WIDTH,
             "attributes": Attributes,
         })
@@ -149,7 +149,7 @@ class WriteSequencer(wiring.Component):
             write.data.more_takes.eq(
                 segment.src_beats - 1 if precomputed else segment.src_beats - (end >> lanes) - 1),
             write.data.one_take.eq(segment.src_beats == 1),
-            write.data.goes_on.eq(write.data.behind | ((end >> lanes) != 0)),
+            write.data.continues.eq(write.data.behind | ((end >> lanes) != 0)),
             write.data.end_lane.eq(end[:lanes]),
             write.data.attributes.eq(segment.dst_attributes),
             write.data.queue.eq(segment.queue), write.data.epoch.eq(segment.epoch),
@@ -176,7 +176,7 @@ class WriteSequencer(wiring.Component):
         takes_left, emits_left, emitted = Signal(count), Signal(count), Signal()
         takes_some, moves = Signal(), Signal()      # takes_left != 0; its next step is taken
         behind, ends = Signal(), Signal()           # one more than emits_left; it is the last step
-        m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_PLACES)
+        m.submodules.addresses = addresses = Queue(address_layout(config), depth=ADDRESS_DEPTH)
         wiring.connect(m, addresses.o, wiring.flipped(self.aw))
         m.d.comb += [self.aw_level.level.eq(addresses.level), self.aw_level.taken.eq(self.aw.valid & self.aw.ready)]
 
@@ -240,7 +240,7 @@ class WriteSequencer(wiring.Component):
 
         with m.If(begin):
             m.d.sync += [
-                active.eq(context.goes_on),
+                active.eq(context.continues),
                 tag.eq(ready_tag),
                 current.shift.eq(context.shift),
                 current.start_lane.eq(context.dst_addr[:lanes]),

@@ -22,14 +22,14 @@ from hw.dma_engine.descriptors import (
 )
 from hw.dma_engine.layouts import NativeLayout
 from hw.dma_engine.words import Opcode
-from hw.stream.storage import NO_COLLISION, read_late
+from hw.stream.storage import NO_COLLISION, registered_address_read
 
 __all__ = ["RingBeatSignature", "RingBuffer", "RingStatesSignature", "RowReadSignature", "StoredSignature",
            "row_layout"]
 
 _HEADER = data.StructLayout(dict(HEADER_FIELDS))
 _UNKNOWN_FLAGS = 0xFF & ~sum(DescriptorFlag)
-_KEPT = ((0, _HEADER.size), (128, 8 * DESCRIPTOR_BYTES))
+_STORED = ((0, _HEADER.size), (128, 8 * DESCRIPTOR_BYTES))
 """Bits of a descriptor that are stored."""
 
 
@@ -71,14 +71,14 @@ class RingStatesSignature(wiring.Signature):
         Rings whose queues accept words and doorbells.
     records : ``Out(extended)``
         Rings that have completion records.
-    forget : ``Out(extended)``
+    discard : ``Out(extended)``
         Rings that restart: they have nothing in flight, or it was abandoned.
-    give_up : ``Out(extended)``
-        With ``forget``: rings whose reserved descriptors are dropped when they arrive.
+    abandon : ``Out(extended)``
+        With ``discard``: rings whose reserved descriptors are dropped when they arrive.
     """
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({name: Out(config.extended) for name in ("enabled", "records", "forget", "give_up")})
+        super().__init__({name: Out(config.extended) for name in ("enabled", "records", "discard", "abandon")})
 
 
 class RingBeatSignature(wiring.Signature):
@@ -96,13 +96,13 @@ class StoredSignature(wiring.Signature):
     -------
     count : array of ``Out``
         Descriptors in the buffer.
-    owed : ``Out(extended)``
+    outstanding : ``Out(extended)``
         Rings with abandoned descriptors that have not arrived yet.
     """
 
     def __init__(self, config: DmaConfig) -> None:
         super().__init__({"count": Out(range(config.ring_depth + 1)).array(config.extended),
-                          "owed": Out(config.extended)})
+                          "outstanding": Out(config.extended)})
 
 
 class RowReadSignature(wiring.Signature):
@@ -172,7 +172,8 @@ class RingBuffer(wiring.Component):
         m.d.comb += number.eq(numbers[beat.ring])
         for part in range(beats):
             with m.If(number == part):
-                m.d.comb += [here[name].eq(found) for name, found in _look(beat.data, part * config.data_width).items()]
+                m.d.comb += [here[name].eq(found) for name, found in _findings(beat.data,
+                                                                               part * config.data_width).items()]
         m.d.comb += [
             here.failed.eq((beat.resp == Resp.SLVERR) | (beat.resp == Resp.DECERR)),
             seen.eq(here.as_value() | Mux(number == 0, 0, before[beat.ring])),
@@ -188,7 +189,7 @@ class RingBuffer(wiring.Component):
         for part in range(beats):
             start, width = part * config.data_width, config.data_width
             kept = Cat(*(beat.data[min(max(low - start, 0), width):min(max(high - start, 0), width)]
-                         for low, high in _KEPT), *([verdict] if part == beats - 1 else []))
+                         for low, high in _STORED), *([verdict] if part == beats - 1 else []))
             if not len(kept):
                 continue
             column = memory.Memory(shape=unsigned(len(kept)), depth=rings * config.ring_depth, init=[],
@@ -199,26 +200,26 @@ class RingBuffer(wiring.Component):
                 write.addr.eq(Cat(row_write, beat.ring)), write.data.eq(kept),
                 write.en.eq(beat.valid & (number == part)),
             ]
-            found.append(read_late(m, column, addr=Cat(row_read, rows.ring), en=rows.read))
+            found.append(registered_address_read(m, column, addr=Cat(row_read, rows.ring), en=rows.read))
         m.d.comb += rows.row.eq(Cat(*found))
 
         for index in range(rings):
-            owed = Signal(range(config.ring_depth + 1), name=f"owed_{index}")
+            outstanding = Signal(range(config.ring_depth + 1), name=f"outstanding_{index}")
             mine, taken = beat.valid & (beat.ring == index), rows.take & (rows.ring == index)
             count, last = stored.count[index], finals[index]
             after = Signal.like(count, name=f"after_{index}")
             comes = Signal(name=f"comes_{index}")
-            m.d.comb += [comes.eq(mine & last & ~stored.owed[index]), after.eq(count + comes)]
+            m.d.comb += [comes.eq(mine & last & ~stored.outstanding[index]), after.eq(count + comes)]
             with m.If(mine):
                 m.d.sync += [numbers[index].eq(Mux(last, 0, number + 1)), before[index].eq(seen),
                              last.eq(number == (beats - 2) % beats)]
-            with m.If(states.give_up[index] & ~stored.owed[index]):
+            with m.If(states.abandon[index] & ~stored.outstanding[index]):
                 # Nothing is taken from an abandoned ring.
-                m.d.sync += [owed.eq(self.reserved[index] - after),
-                             stored.owed[index].eq(self.reserved[index] != after)]
-            with m.Elif(mine & last & stored.owed[index]):
-                m.d.sync += [owed.eq(owed - 1), stored.owed[index].eq(owed != 1)]
-            with m.If(states.forget[index]):
+                m.d.sync += [outstanding.eq(self.reserved[index] - after),
+                             stored.outstanding[index].eq(self.reserved[index] != after)]
+            with m.Elif(mine & last & stored.outstanding[index]):
+                m.d.sync += [outstanding.eq(outstanding - 1), stored.outstanding[index].eq(outstanding != 1)]
+            with m.If(states.discard[index]):
                 m.d.sync += [count.eq(0), rows.some[index].eq(0), rows.several[index].eq(0),
                              to[index].eq(0), oldest[index].eq(0)]
             with m.Else():
@@ -233,7 +234,7 @@ class RingBuffer(wiring.Component):
         return m
 
 
-def _look(beat, start):
+def _findings(beat, start):
     """Findings from the beat that starts at bit ``start`` of a descriptor."""
     unclean, not_2d, single, is_list, one = [], [], [], [], []
     for at in range(0, len(beat), 64):

@@ -95,11 +95,11 @@ class RingExpand(wiring.Component):
             m.d.sync += left.eq(VISIT - 1)
 
         # -- The next descriptor is read while the last word of the previous one leaves.
-        following, leave, goes_on = Signal(), Signal(), Signal()
+        following, leave, continues = Signal(), Signal(), Signal()
         m.d.comb += [
             # Without the condition on the last word, which is late-arriving.
-            goes_on.eq(loaded & open_ & free & self.rows.several.bit_select(ring, 1) & ~((left == 0) & choice.valid)),
-            following.eq(goes_on & last),
+            continues.eq(loaded & open_ & free & self.rows.several.bit_select(ring, 1) & ~((left == 0) & choice.valid)),
+            following.eq(continues & last),
             leave.eq(Mux(loaded, (finish & ~following) | ((spent | ~open_) & choice.valid), ~reading)),
             # Re-read the descriptor while it is in use: the choice of the next one is late-arriving.
             self.rows.read.eq(reading | loaded),
@@ -115,8 +115,8 @@ class RingExpand(wiring.Component):
 
         for index, level in enumerate(levels):
             consumed = Signal(name=f"consumed_{index}")
-            m.d.sync += consumed.eq(self.consumed.valid & (self.consumed.queue == index) & ~self.states.forget[index])
-            with m.If(self.states.forget[index]):
+            m.d.sync += consumed.eq(self.consumed.valid & (self.consumed.queue == index) & ~self.states.discard[index])
+            with m.If(self.states.discard[index]):
                 m.d.sync += level.eq(0)
             with m.Else():
                 m.d.sync += level.eq(level + (emit & (ring == index)) - consumed)
@@ -206,7 +206,7 @@ class RingExpand(wiring.Component):
             with m.Elif(bad | outside):
                 m.d.sync += out.check.eq(Check.MALFORMED)
         for number in range(rings):
-            with m.If(self.states.forget[number] | (emit & last & (ring == number))):
+            with m.If(self.states.discard[number] | (emit & last & (ring == number))):
                 m.d.sync += [midway[number].eq(0), indices[number].eq(0), amid[number].eq(0)]
             with m.Elif(emit & (ring == number)):
                 m.d.sync += [midway[number].eq(~is_list), indices[number].eq(index + is_list), amid[number].eq(1)]

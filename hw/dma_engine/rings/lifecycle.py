@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.doorbell import is_extended
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
-from hw.dma_engine.control.epochs import GiveUpSignature
+from hw.dma_engine.control.epochs import AbandonSignature
 from hw.dma_engine.mover.buffer import DescriptorBeatSignature
 from hw.dma_engine.words import QueueMode
 
@@ -29,12 +29,12 @@ class RingStatusSignature(wiring.Signature):
     -------
     fetching : ``Out(extended)``
         Rings with requested descriptors that have not arrived.
-    owed : ``Out(1)``
+    outstanding : ``Out(1)``
         Some abandoned ring has descriptors that have not arrived.
     """
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"fetching": Out(config.extended), "owed": Out(1)})
+        super().__init__({"fetching": Out(config.extended), "outstanding": Out(1)})
 
 
 class RingLifecycle(wiring.Component):
@@ -50,7 +50,7 @@ class RingLifecycle(wiring.Component):
     Members
     -------
     configure : ``In(QueueWriteSignature)``
-    queues : ``In(QueueStatesSignature)``, give_up : ``In(GiveUpSignature)``
+    queues : ``In(QueueStatesSignature)``, abandon : ``In(AbandonSignature)``
     descriptors : ``In(DescriptorBeatSignature)``, unexpected : ``Out(1)``
         Beats; an unexpected one is dropped.
     reserved : array of ``In``, stored : ``In(StoredSignature)``
@@ -68,7 +68,7 @@ class RingLifecycle(wiring.Component):
         rings = config.extended
         super().__init__({
             "configure": In(QueueWriteSignature(config)),
-            "queues": In(QueueStatesSignature(config)), "give_up": In(GiveUpSignature(config)),
+            "queues": In(QueueStatesSignature(config)), "abandon": In(AbandonSignature(config)),
             "descriptors": In(DescriptorBeatSignature(config)), "unexpected": Out(1),
             "reserved": In(range(config.ring_depth + 1)).array(rings), "stored": In(StoredSignature(config)),
             "write": Out(RingWriteSignature(config)), "states": Out(RingStatesSignature(config)),
@@ -79,23 +79,24 @@ class RingLifecycle(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, write, states = self.config, self.write, self.states
-        beat, give_up, fetching = self.descriptors, self.give_up, self.status.fetching
+        beat, abandon, fetching = self.descriptors, self.abandon, self.status.fetching
         expected, ring = Signal(), self.descriptors.id[:config.extended_bits]
         m.d.comb += [
             write.valid.eq(self.configure.valid & is_extended(config, self.configure.queue)),
             write.ring.eq(self.configure.queue), write.settings.eq(self.configure.ring),
-            expected.eq((fetching | self.stored.owed).bit_select(ring, 1) & ~beat.id[config.extended_bits:-1].any()),
+            expected.eq((fetching | self.stored.outstanding).bit_select(ring, 1)
+                        & ~beat.id[config.extended_bits:-1].any()),
             self.unexpected.eq(beat.valid & ~expected),
             self.beats.valid.eq(beat.valid & expected), self.beats.ring.eq(ring), self.beats.data.eq(beat.data),
             self.beats.resp.eq(beat.resp),
             fetching.eq(Cat(reserved != count for reserved, count
                             in zip(self.reserved, self.stored.count, strict=True))),
-            self.status.owed.eq(self.stored.owed.any()),
+            self.status.outstanding.eq(self.stored.outstanding.any()),
             states.enabled.eq(self.queues.enabled),
-            states.give_up.eq(Cat(give_up.valid & (give_up.queue == index) for index in range(config.extended))),
+            states.abandon.eq(Cat(abandon.valid & (abandon.queue == index) for index in range(config.extended))),
             # Descriptors in flight arrive first.
-            states.forget.eq((self.queues.resetting[:config.extended] & ~fetching) | states.give_up),
-            self.restarted.eq(states.forget),
+            states.discard.eq((self.queues.resetting[:config.extended] & ~fetching) | states.abandon),
+            self.restarted.eq(states.discard),
         ]
         drives = Signal()
         m.d.comb += drives.eq(self.configure.settings.mode == QueueMode.RING)

@@ -24,7 +24,7 @@ from .buffer import RingStatesSignature, StoredSignature
 __all__ = ["RingPointers", "RingWriteSignature", "TailPortSignature", "entry_address", "ring_mask"]
 
 POINTER_WIDTH = 32
-PLACE_WIDTH = RING_SIZE_BITS[1]
+ENTRY_WIDTH = RING_SIZE_BITS[1]
 
 
 def ring_mask(size):
@@ -92,7 +92,7 @@ class RingPointers(wiring.Component):
     events : ``Out(stream.Signature(event_layout))``
         RING_RANGE or DISABLED, once per ring until it is cleared.
     stored : ``In(StoredSignature)``
-        No descriptors are read for rings with ``owed`` ones.
+        No descriptors are read for rings with ``outstanding`` ones.
     rows_freed : ``In(extended)``
         A row of the descriptor buffer was freed.
     reserved : ``Out(extended * row_count)``
@@ -120,44 +120,44 @@ class RingPointers(wiring.Component):
         most, low = config.fetch_burst, (config.fetch_burst - 1).bit_length()
         m.submodules.tails = tails = Table(POINTER_WIDTH, depth=rings, reads=1, init=None)
         m.submodules.heads = heads = Table(POINTER_WIDTH, depth=rings, reads=1, init=None)
-        place_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
-        m.submodules.places = places = Table(place_layout, depth=rings, reads=1, init=None)
+        location_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
+        m.submodules.locations = locations = Table(location_layout, depth=rings, reads=1, init=None)
         m.submodules.events = events = Queue(event_layout(config), depth=4)
         wiring.connect(m, events.o, wiring.flipped(self.events))
 
         # -- Select a doorbell or a ring to fetch for, in turn.
         ring, is_bell, was_bell = Signal(config.extended_bits), Signal(), Signal()
-        look, weigh, act = Signal(), Signal(), Signal()
-        pending, room = Signal(rings), Signal(rings)
+        lookup, weigh, act = Signal(), Signal(), Signal()
+        pending, fits = Signal(rings), Signal(rings)
         m.submodules.choice = choice = RoundRobin(rings)
-        bell, fetch, room_for_event = Signal(), Signal(), Signal()
+        bell, fetch, event_fits = Signal(), Signal(), Signal()
         m.d.comb += [
-            room_for_event.eq(events.level + events.i.valid < events.depth),    # one may be in flight to it
-            choice.requests.eq(pending & room & self.states.enabled & ~self.stored.owed
+            event_fits.eq(events.level + events.i.valid < events.depth),        # one may be in flight to it
+            choice.requests.eq(pending & fits & self.states.enabled & ~self.stored.outstanding
                                & (~self.bursts.valid & ~(act & ~is_bell)).replicate(rings)),
-            bell.eq(~look & ~weigh & self.tails.valid & room_for_event & ~(act & is_bell) & ~(was_bell & choice.valid)),
-            fetch.eq(~look & ~weigh & choice.valid & ~bell),
+            bell.eq(~lookup & ~weigh & self.tails.valid & event_fits & ~(act & is_bell) & ~(was_bell & choice.valid)),
+            fetch.eq(~lookup & ~weigh & choice.valid & ~bell),
             choice.advance.eq(fetch),
         ]
-        m.d.sync += [look.eq(bell | fetch), weigh.eq(look), act.eq(weigh)]
+        m.d.sync += [lookup.eq(bell | fetch), weigh.eq(lookup), act.eq(weigh)]
         with m.If(bell | fetch):
             m.d.sync += [ring.eq(Mux(bell, self.tails.payload.ring, choice.grant)), is_bell.eq(bell), was_bell.eq(bell)]
 
         # -- Look-up: the tables are valid only if written since the ring restarted.
-        tail, head, mask = Signal(POINTER_WIDTH), Signal(POINTER_WIDTH), Signal(PLACE_WIDTH)
-        told, asked = Signal(rings), Signal(rings)
-        place = places.read[0].data
-        for table in (tails, heads, places):
+        tail, head, mask = Signal(POINTER_WIDTH), Signal(POINTER_WIDTH), Signal(ENTRY_WIDTH)
+        tail_valid, head_valid = Signal(rings), Signal(rings)
+        location = locations.read[0].data
+        for table in (tails, heads, locations):
             m.d.comb += table.read[0].addr.eq(ring)
-        with m.If(look):
+        with m.If(lookup):
             m.d.sync += [
-                tail.eq(Mux(told.bit_select(ring, 1), tails.read[0].data, 0)),
-                head.eq(Mux(asked.bit_select(ring, 1), heads.read[0].data, 0)),
-                mask.eq(ring_mask(place.size)),
+                tail.eq(Mux(tail_valid.bit_select(ring, 1), tails.read[0].data, 0)),
+                head.eq(Mux(head_valid.bit_select(ring, 1), heads.read[0].data, 0)),
+                mask.eq(ring_mask(location.size)),
             ]
 
         # -- Compute the distances.
-        left = Signal(PLACE_WIDTH + 1)
+        left = Signal(ENTRY_WIDTH + 1)
         beyond = Signal(POINTER_WIDTH)  # new tail minus head, less one
         upto = Signal(low + 1)
         m.d.sync += [
@@ -169,16 +169,17 @@ class RingPointers(wiring.Component):
         refused, enabled, refusing, ahead, behind, newer, accept = (Signal() for _ in range(7))
         m.d.comb += [
             enabled.eq(self.states.enabled.bit_select(ring, 1)), refusing.eq(self.refusing.bit_select(ring, 1)),
-            ahead.eq(~(beyond[PLACE_WIDTH:].any() | (beyond[:PLACE_WIDTH] & ~mask).any())),
-            behind.eq(beyond[PLACE_WIDTH:].all() & (beyond[:PLACE_WIDTH] | mask).all()),
+            ahead.eq(~(beyond[ENTRY_WIDTH:].any() | (beyond[:ENTRY_WIDTH] & ~mask).any())),
+            behind.eq(beyond[ENTRY_WIDTH:].all() & (beyond[:ENTRY_WIDTH] | mask).all()),
             refused.eq(~enabled | refusing | ~self.tails.payload.whole | ~(ahead | behind)),
-            newer.eq(ahead & (beyond[:PLACE_WIDTH] >= left)),
+            newer.eq(ahead & (beyond[:ENTRY_WIDTH] >= left)),
             accept.eq(act & is_bell & newer & ~refused),
             self.tails.ready.eq(act & is_bell),
             self.refused.eq(refused), self.tail_refused.eq(self.tails.valid & self.tails.ready & self.refused),
             tails.write.en.eq(accept), tails.write.addr.eq(ring), tails.write.data.eq(self.tails.payload.tail),
-            places.write.en.eq(self.write.valid), places.write.addr.eq(self.write.ring),
-            places.write.data.page.eq(self.write.settings.page), places.write.data.size.eq(self.write.settings.size),
+            locations.write.en.eq(self.write.valid), locations.write.addr.eq(self.write.ring),
+            locations.write.data.page.eq(self.write.settings.page),
+            locations.write.data.size.eq(self.write.settings.size),
         ]
 
         # Refusals are late-arriving.
@@ -189,24 +190,24 @@ class RingPointers(wiring.Component):
         ]
 
         # -- Handle a fetch: up to the tail or the next multiple of a burst.
-        asks, all_, count = Signal(), Signal(), Signal(range(most + 1))
+        issues, all_, count = Signal(), Signal(), Signal(range(most + 1))
         burst = self.bursts.payload
         m.d.comb += [
             # A ring that is being reset issues no more: it would otherwise restart with descriptors in flight.
-            asks.eq(act & ~is_bell & enabled),
+            issues.eq(act & ~is_bell & enabled),
             all_.eq((left[low + 1:] == 0) & (left[:low + 1] <= upto)),
             count.eq(Mux(all_, left[:low + 1], upto)),
             # Up to the tail: head + left; up to the burst's end: head + upto. Neither depends on the choice.
-            heads.write.addr.eq(ring), heads.write.en.eq(asks),
+            heads.write.addr.eq(ring), heads.write.en.eq(issues),
             heads.write.data.eq(Mux(all_, tail, Cat(C(0, low), head[low:] + 1))),
         ]
         with m.If(self.bursts.ready):
             m.d.sync += self.bursts.valid.eq(0)
-        with m.If(asks):
+        with m.If(issues):
             m.d.sync += [
                 self.bursts.valid.eq(1),
                 burst.ring.eq(ring),
-                burst.addr.eq(entry_address(place.page, mask, head, entry_bytes=DESCRIPTOR_BYTES)),
+                burst.addr.eq(entry_address(location.page, mask, head, entry_bytes=DESCRIPTOR_BYTES)),
                 burst.len.eq((count << (config.descriptor_beats - 1).bit_length()) - 1),
             ]
 
@@ -215,16 +216,16 @@ class RingPointers(wiring.Component):
             reserved = self.reserved[number]
             vacant = Signal.like(reserved, name=f"vacant_{number}")
             m.d.comb += vacant.eq(config.ring_depth - reserved)
-            m.d.sync += room[number].eq(vacant[low:].any())
-            with m.If(self.states.forget[number]):
-                m.d.sync += [reserved.eq(0), told[number].eq(0), asked[number].eq(0), pending[number].eq(0)]
+            m.d.sync += fits[number].eq(vacant[low:].any())
+            with m.If(self.states.discard[number]):
+                m.d.sync += [reserved.eq(0), tail_valid[number].eq(0), head_valid[number].eq(0), pending[number].eq(0)]
             with m.Else():
-                growth = Mux(asks & here, count, 0)
+                growth = Mux(issues & here, count, 0)
                 m.d.sync += reserved.eq(Mux(self.rows_freed[number], (reserved - 1) + growth, reserved + growth))
                 with m.If(accept & here):
-                    m.d.sync += [told[number].eq(1), pending[number].eq(1)]
-                with m.If(asks & here):
-                    m.d.sync += asked[number].eq(1)
+                    m.d.sync += [tail_valid[number].eq(1), pending[number].eq(1)]
+                with m.If(issues & here):
+                    m.d.sync += head_valid[number].eq(1)
                     with m.If(all_):
                         m.d.sync += pending[number].eq(0)
             with m.If(self.clear.valid & (self.clear.queue == number)):

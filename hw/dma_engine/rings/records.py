@@ -55,25 +55,25 @@ class RingRecords(wiring.Component):
         m = Module()
         config, rings = self.config, self.config.extended
         sum_layout = data.StructLayout({"status": STATUS_WIDTH, "bytes": _RECORD["bytes"].width})
-        place_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
-        m.submodules.places = places = Table(place_layout, depth=rings, reads=1, init=None)
+        location_layout = data.StructLayout({"page": ADDR_WIDTH - 12, "size": RingSettings.as_shape()["size"].width})
+        m.submodules.locations = locations = Table(location_layout, depth=rings, reads=1, init=None)
         m.submodules.sums = sums = Table(sum_layout, depth=rings, reads=1, init=None)
         m.submodules.counts = counts = Table(RING_SIZE_BITS[1] + 1, depth=rings, reads=1, init=None)
         m.d.comb += [
-            places.write.en.eq(self.configure.valid & is_extended(config, self.configure.queue)),
-            places.write.addr.eq(self.configure.queue),
-            places.write.data.page.eq(self.configure.ring.record_page),
-            places.write.data.size.eq(self.configure.ring.size),
+            locations.write.en.eq(self.configure.valid & is_extended(config, self.configure.queue)),
+            locations.write.addr.eq(self.configure.queue),
+            locations.write.data.page.eq(self.configure.ring.record_page),
+            locations.write.data.size.eq(self.configure.ring.size),
         ]
 
         # The tables are valid only if written since the ring restarted.
         notice, ring = self.i.payload, self.i.payload.queue
         summed, counted = Signal(rings), Signal(rings)
         before, total, count = Signal(sum_layout), Signal(sum_layout), Signal.like(counts.read[0].data)
-        place = places.read[0].data
+        location = locations.read[0].data
         mask, take, end = Signal(RING_SIZE_BITS[1]), Signal(), Signal()
         m.d.comb += [
-            places.read[0].addr.eq(ring), sums.read[0].addr.eq(ring), counts.read[0].addr.eq(ring),
+            locations.read[0].addr.eq(ring), sums.read[0].addr.eq(ring), counts.read[0].addr.eq(ring),
             before.eq(Mux(summed.bit_select(ring, 1), sums.read[0].data, 0)),
             count.eq(Mux(counted.bit_select(ring, 1), counts.read[0].data, 0)),
             total.bytes.eq(before.bytes + Mux(notice.status == Status.OK, notice.info.length, 0)),
@@ -83,7 +83,7 @@ class RingRecords(wiring.Component):
             take.eq(self.i.valid & self.i.ready),
             sums.write.en.eq(take), sums.write.addr.eq(ring), sums.write.data.eq(total),
             counts.write.en.eq(take & end), counts.write.addr.eq(ring), counts.write.data.eq(count + 1),
-            mask.eq(ring_mask(place.size)),
+            mask.eq(ring_mask(location.size)),
         ]
 
         # -- The record; its phase changes with each pass over the ring.
@@ -98,7 +98,7 @@ class RingRecords(wiring.Component):
             m.d.sync += [
                 self.o.valid.eq(1), self.o.payload.word.eq(record), word_id.notice.eq(1), word_id.top.eq(1),
                 word_id.queue.eq(ring),
-                self.o.payload.addr.eq(entry_address(place.page, mask, count, entry_bytes=RECORD_BYTES)),
+                self.o.payload.addr.eq(entry_address(location.page, mask, count, entry_bytes=RECORD_BYTES)),
             ]
         for index in range(rings):
             here = take & (ring == index)

@@ -23,7 +23,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.wiring import Wiring
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
-from hw.dma_engine.control.epochs import GiveUpSignature
+from hw.dma_engine.control.epochs import AbandonSignature
 from hw.dma_engine.layouts import event_layout, fetch_layout, ring_word_layout
 from hw.dma_engine.mover.buffer import DescriptorBeatSignature
 from hw.dma_engine.strobes import QueueStrobeSignature
@@ -55,7 +55,7 @@ class Rings(wiring.Component):
     Members
     -------
     configure : ``In(QueueWriteSignature)``
-    queues : ``In(QueueStatesSignature)``, give_up : ``In(GiveUpSignature)``
+    queues : ``In(QueueStatesSignature)``, abandon : ``In(AbandonSignature)``
     tails : ``In(TailPortSignature)``
         Doorbells.
     clear : ``In(QueueStrobeSignature)``, refusing : ``Out(extended)``, events : ``Out(stream)``
@@ -74,7 +74,7 @@ class Rings(wiring.Component):
         self.config = config
         super().__init__({
             "configure": In(QueueWriteSignature(config)),
-            "queues": In(QueueStatesSignature(config)), "give_up": In(GiveUpSignature(config)),
+            "queues": In(QueueStatesSignature(config)), "abandon": In(AbandonSignature(config)),
             "tails": In(TailPortSignature(config)), "activity": Out(RingsActivitySignature()),
             "clear": In(QueueStrobeSignature(config)), "refusing": Out(config.extended),
             "events": Out(stream.Signature(event_layout(config))),
@@ -92,7 +92,7 @@ class Rings(wiring.Component):
                   buffer=RingBuffer(self.config), expand=RingExpand(self.config))
         wires.connect("self.configure", "lifecycle.configure")
         wires.connect("self.queues", "lifecycle.queues")
-        wires.connect("self.give_up", "lifecycle.give_up")
+        wires.connect("self.abandon", "lifecycle.abandon")
         wires.connect("lifecycle.write", "pointers.write")
         wires.broadcast("lifecycle.states", "pointers.states", "buffer.states", "expand.states")
         wires.connect("lifecycle.driven", "self.tails.driven")

@@ -56,7 +56,7 @@ class Bench:
     ordered : bool
         Add in rank order.
     seed : int
-    tell : callable
+    notify : callable
         Receives the cycle of the current run.
 
     Attributes
@@ -67,10 +67,10 @@ class Bench:
 
     def __init__(self, config: AceConfig, library: Library, *, link_rate: float, link_latency: int,
                  dtype: DType = DType.FP32, ordered: bool = False, seed: int = 1,
-                 tell: Callable[[int], object] = lambda cycle: None) -> None:
+                 notify: Callable[[int], object] = lambda cycle: None) -> None:
         self.config, self._built = config, library
         self.link_rate, self.link_latency = link_rate, link_latency
-        self.dtype, self.ordered, self.seed, self.tell = dtype, ordered, seed, tell
+        self.dtype, self.ordered, self.seed, self.notify = dtype, ordered, seed, notify
         self.cycles = 0
 
     def run(self, shape: Sequence[int], size: int, *, fsms: int | None = None, slots: int | None = None,
@@ -97,7 +97,7 @@ class Bench:
         with self.cluster(shape, [whole], faults=faults) as cluster:
             with cluster.log() if timeline else nullcontext() as log:
                 outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=self.dtype, ordered=self.ordered,
-                                             limit=self._limit(shape, size), progress=self.tell)
+                                             limit=self._limit(shape, size), progress=self.notify)
             counters = cluster.do(*(driver.counters() for driver in cluster.drivers))
             self.cycles += cluster.cycle
         self.check_results(shape, inputs, outcome.outputs)

@@ -52,7 +52,7 @@ def _cycles(bench: Bench, shape: tuple[int, ...], size: int, name: str, large: i
             cluster.run(_WHEN)
         inputs = bench.inputs(prod(shape), size)
         outcome = cluster.collective(Collective.ALL_REDUCE, inputs, dtype=bench.dtype, communicator=1, queue=1,
-                                     progress=bench.tell)
+                                     progress=bench.notify)
         bench.cycles += cluster.cycle
     bench.check_results(shape, inputs, outcome.outputs)
     return outcome.cycles

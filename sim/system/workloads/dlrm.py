@@ -31,13 +31,13 @@ def dlrm(*, batch: int = 512, element: int = 2) -> Workload:
         Bytes of weights, activations and gradients: 2 is FP16.
     """
     vectors = TABLES + 1
-    looked_up = batch * TABLES * WIDTH * element
-    exchange = Exchange(collective=Collective.ALL_TO_ALL, bytes=looked_up)
-    layers = [Layer(name="embedding", forward=Pass(work=Work(memory_bytes=2 * looked_up), exchange=exchange,
+    gathered = batch * TABLES * WIDTH * element
+    exchange = Exchange(collective=Collective.ALL_TO_ALL, bytes=gathered)
+    layers = [Layer(name="embedding", forward=Pass(work=Work(memory_bytes=2 * gathered), exchange=exchange,
                                                    other="interaction"),
                     input_grad=Pass(exchange=exchange, other="interaction"),
                     # Rows are read, changed and written back.
-                    weight_grad=Pass(work=Work(memory_bytes=3 * looked_up)))]
+                    weight_grad=Pass(work=Work(memory_bytes=3 * gathered)))]
 
     def perceptron(name: str, sizes: tuple[int, ...]) -> None:
         for number, (inputs, outputs) in enumerate(pairwise(sizes), 1):

@@ -76,5 +76,5 @@ def lstm(batch: int, steps: int, inputs: int, hidden: int, element: int, *, resi
 
 def embedding(rows: int, width: int, vocabulary: int, element: int) -> Works:
     """Works of a table that ``rows`` tokens look up; the gradient is a table of its own, as wide and as long."""
-    looked_up = Work(memory_bytes=2 * element * rows * width)
-    return looked_up, Work(), Work(memory_bytes=element * (rows * width + vocabulary * width))
+    gathered = Work(memory_bytes=2 * element * rows * width)
+    return gathered, Work(), Work(memory_bytes=element * (rows * width + vocabulary * width))

@@ -21,11 +21,11 @@ DOMAIN, OTHER = 5, 6
 LIMIT = 600
 
 
-def _role(collective, ordered, place, root, size, *, up):
+def _role(collective, ordered, coordinates, root, size, *, up):
     """The field of ``ROLE_FIELDS`` for one dimension."""
     if ordered:
-        return 0 if place == root else 1 if place > root else 2
-    distance = (place - root if up == (collective == Collective.BROADCAST) else root - place) % size
+        return 0 if coordinates == root else 1 if coordinates > root else 2
+    distance = (coordinates - root if up == (collective == Collective.BROADCAST) else root - coordinates) % size
     return 0 if distance == 0 else 2 if distance == size - 1 else 1
 
 
@@ -41,7 +41,7 @@ class Bench:
             sizes = SIZES[number % len(SIZES)]
             self.shapes.append({
                 "valid": 1, "domain": DOMAIN, "sizes": [size - 1 for size in sizes],
-                "place": [rng.randrange(size) for size in sizes],
+                "coordinates": [rng.randrange(size) for size in sizes],
                 "root_widths": [(size - 1).bit_length() for size in sizes], "ranks": prod(sizes)})
         self.domains = [DOMAIN] * dut.config.queues
         self.stopped, self.statuses = 0, [0] * dut.config.communicators
@@ -72,8 +72,8 @@ class Bench:
     async def decode(self, word, *, queue=0, whole=1):
         """The verdict on one command."""
         ctx, dut, rng = self.ctx, self.dut, self.rng
-        ctx.set(dut.standing.stopped, self.stopped)
-        ctx.set(dut.standing.statuses, self.statuses)
+        ctx.set(dut.communicator_status.stopped, self.stopped)
+        ctx.set(dut.communicator_status.statuses, self.statuses)
         assert ctx.get(dut.i.ready) and not ctx.get(dut.pending.queues) and not ctx.get(dut.looking.communicators)
         ctx.set(dut.i.payload, {"queue": queue, "whole": whole, "word": word._asdict()})
         ctx.set(dut.i.valid, 1)
@@ -168,8 +168,9 @@ class Bench:
             root.insert(0, word.root >> shift & (1 << width) - 1)
             shift += width
         self.outside = any(where > last for where, last in zip(root, shape["sizes"], strict=True))
-        for number, (where, place, last) in enumerate(zip(root, shape["place"], shape["sizes"], strict=True)):
-            role += 3 ** number * _role(word.collective, word.flags & CommandFlag.ORDERED, place, where, last + 1,
+        for number, (where, coordinates, last) in enumerate(zip(root, shape["coordinates"], shape["sizes"],
+                                                                strict=True)):
+            role += 3 ** number * _role(word.collective, word.flags & CommandFlag.ORDERED, coordinates, where, last + 1,
                                         up=up)
         return role
 

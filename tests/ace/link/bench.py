@@ -111,7 +111,7 @@ class Direction:
         self.held, self.sent = [0 for _ in channels], Counter()
         self.taken, self.got, self.beats, self.done = [], [], 0, Counter()
         self.cut_until, self.numbers, self.fresh, self.ack, self.other = 0, 0, False, 0, None
-        self.strays, self.stray, self.inside, self.session, self.record, self.whole = [], deque(), False, 0, [], []
+        self.copies, self.copy, self.inside, self.session, self.record, self.whole = [], deque(), False, 0, [], []
 
     @property
     def actors(self):
@@ -144,7 +144,7 @@ class Direction:
                 self.grant()
             self.packet(channel=self.rng.randrange(self.config.link_channels))
 
-    def forget(self, held=False):
+    def discard_all(self, held=False):
         """Packets in flight are lost, except those in the receiver's buffer, and numbers restart at 0."""
         if not held:
             self.expected = [deque() for _ in self.expected]
@@ -167,10 +167,10 @@ class Direction:
 
     def _next(self):
         """The beat that arrives now: of a delayed packet, between two others, or the next one."""
-        if not self.stray and not self.inside and self.strays and self.strays[0][0] <= self.cycle:
-            self.stray = deque(heapq.heappop(self.strays)[-1])
-        if self.stray:
-            return self.stray.popleft()
+        if not self.copy and not self.inside and self.copies and self.copies[0][0] <= self.cycle:
+            self.copy = deque(heapq.heappop(self.copies)[-1])
+        if self.copy:
+            return self.copy.popleft()
         if not self.link or self.link[0][0] > self.cycle + 1:
             return None
         item = self.link.popleft()[1]
@@ -179,7 +179,7 @@ class Direction:
 
     def later(self, beats, cycles):
         """Deliver a packet after ``cycles`` cycles."""
-        heapq.heappush(self.strays, (self.cycle + cycles, self.rng.random(), list(beats)))
+        heapq.heappush(self.copies, (self.cycle + cycles, self.rng.random(), list(beats)))
 
     def sample(self, cycle):
         self.cycle += 1
@@ -239,11 +239,11 @@ class Direction:
         layout = link_layout(self.config)
         kind = unpack(packet_layout(self.config), unpack(link_header_layout(self.config), item >> layout[
             "header"].offset & (1 << layout["header"].width) - 1)["packet"])["kind"]
-        places = [place for name, there in (("header", first), ("crc", last), (
+        positions = [position for name, there in (("header", first), ("crc", last), (
             "data", not first or kind in {one.value for one in PAYLOAD_KINDS})) if there
-            for place in range(layout[name].offset, layout[name].offset + layout[name].width)]
-        for place in self.rng.sample(places, min(len(places), self.rng.choice((1, 1, 2, 3)))):
-            item ^= 1 << place
+            for position in range(layout[name].offset, layout[name].offset + layout[name].width)]
+        for position in self.rng.sample(positions, min(len(positions), self.rng.choice((1, 1, 2, 3)))):
+            item ^= 1 << position
         return item
 
     def _inspect(self, beat):
@@ -306,21 +306,21 @@ async def directions(dut, *, latency=1, stalls="none", faults=Faults(), tries=TR
             getattr(dut, f"management__{number}__settings__{name}").value = 0
     dut.resets.value = 0
     await reset(dut)
-    ways = [Direction(dut, start, latency=latency, stalls=stalls, faults=faults) for start in range(2)]
-    ways[0].other, ways[1].other = ways[1], ways[0]
+    sides = [Direction(dut, start, latency=latency, stalls=stalls, faults=faults) for start in range(2)]
+    sides[0].other, sides[1].other = sides[1], sides[0]
     if up:
-        await run_all(dut, ways, lambda: all(way.status()["state"] == LinkState.UP for way in ways))
-    return ways
+        await run_all(dut, sides, lambda: all(side.status()["state"] == LinkState.UP for side in sides))
+    return sides
 
 
-async def run_all(dut, ways, until, **options):
-    return await run(dut, [actor for way in ways for actor in way.actors], until=until, **options)
+async def run_all(dut, sides, until, **options):
+    return await run(dut, [actor for side in sides for actor in side.actors], until=until, **options)
 
 
-async def finish(dut, ways, **options):
-    await run_all(dut, ways, lambda: all(way.empty for way in ways), **options)
+async def finish(dut, sides, **options):
+    await run_all(dut, sides, lambda: all(side.empty for side in sides), **options)
 
 
-async def wait(dut, ways, cycles):
-    end = ways[0].cycle + cycles
-    await run_all(dut, ways, lambda: ways[0].cycle == end)
+async def wait(dut, sides, cycles):
+    end = sides[0].cycle + cycles
+    await run_all(dut, sides, lambda: sides[0].cycle == end)

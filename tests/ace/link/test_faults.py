@@ -28,20 +28,20 @@ def _sum(cluster, count=3000, **options):
     return outcome
 
 
-def _told(cluster, name):
+def _reported(cluster, name):
     return sum(getattr(status, name) for port in cluster.link_states() for status in port)
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize(("faults", "done", "told"), [
+@pytest.mark.parametrize(("faults", "done", "reported"), [
     ({"loss": 0.03}, "lost", "replays"), ({"corrupt": 0.03}, "corrupted", "crc_errors"),
     ({"dup": 0.1}, "duplicated", "duplicates"), ({"delay": 0.05}, "delayed", None),
     ({"late": 0.1, "late_cycles": 500}, "late", "duplicates"), ({"reorder": 0.05}, "reordered", "replays")])
-def test_results_are_right(faults, done, told, seed):
+def test_results_are_right(faults, done, reported, seed):
     with Cluster(TINY, (3,), link=Link(latency=7), library=library(), faults=Faults(**faults), seed=seed) as cluster:
         counts = counted(_sum(cluster).statistics)
         assert counts[done] and not any(number for name, number in counts.items() if name != done)
-        assert told is None or _told(cluster, told)
+        assert reported is None or _reported(cluster, reported)
         assert not any(status.state == LinkState.DOWN for port in cluster.link_states() for status in port)
 
 
@@ -54,7 +54,7 @@ def test_copies_that_come_thousands_of_packets_later(number, seed):
                  seed=seed + 1000 * number) as cluster:
         for count in (3000, 30_000, 60_000, 3000):
             _sum(cluster, count)
-        assert counted(cluster.statistics())["late"] > 1000 and _told(cluster, "stale") > 100
+        assert counted(cluster.statistics())["late"] > 1000 and _reported(cluster, "stale") > 100
         assert not any(status.state == LinkState.DOWN for port in cluster.link_states() for status in port)
 
 
@@ -63,21 +63,21 @@ def test_a_link_that_is_cut_for_a_while(seed):
     cut = Cut(0, 0, 2500, 4500)
     with Cluster(TINY, (2,), library=library(), faults=Faults(cuts=(cut,)), seed=seed) as cluster:
         outcome = _sum(cluster, 20_000)
-        assert counted(outcome.statistics)["cut"] >= 2 and _told(cluster, "timeouts")
+        assert counted(outcome.statistics)["cut"] >= 2 and _reported(cluster, "timeouts")
         _sum(cluster)
 
 
 @pytest.mark.rtl
-def test_a_link_that_is_cut_for_good_is_given_up():
+def test_a_link_that_is_cut_permanently_times_out():
     with Cluster(TINY, (3,), library=library()) as cluster:
         _sum(cluster, 100)
         cluster.set_faults(Faults(cuts=(Cut(0, 0, 0),)))
-        patience = (TRIES + 2) * cluster.do(cluster.drivers[0].read("LINK_PATIENCE"))[0]["timeout"]
+        time_limit = (TRIES + 2) * cluster.do(cluster.drivers[0].read("LINK_PATIENCE"))[0]["timeout"]
         with pytest.raises(CollectiveFailed) as caught:
-            _sum(cluster, 1000, limit=patience)
+            _sum(cluster, 1000, limit=time_limit)
         assert caught.value.statuses == [Status.LINK_DOWN] * 3
-        cluster.forget_watches()
-        cluster.run(patience)
+        cluster.clear_watches()
+        cluster.run(time_limit)
         # Both ends have sent data.
         down = {(rank, port) for rank, ports in enumerate(cluster.link_states())
                 for port, status in enumerate(ports) if status.state == LinkState.DOWN}

@@ -33,20 +33,20 @@ def test_every_bit_that_does_not_travel_counts():
             ctx.set(dut.rx.valid, 1)
             await ctx.tick()
             ctx.set(dut.rx.valid, 0)
-            heard = False
+            received = False
             for _ in range(4):
                 await ctx.tick()
-                heard |= bool(ctx.get(dut.heard.valid))
-            assert heard == (bit is None) and ctx.get(dut.status.expected) == expected + heard, f"bit {bit}"
+                received |= bool(ctx.get(dut.received.valid))
+            assert received == (bit is None) and ctx.get(dut.status.expected) == expected + received, f"bit {bit}"
 
     run_cell(dut, body)
 
 
-async def _hear(ctx, dut, state, session, **fields):
-    ctx.set(dut.heard.payload, {"control": 1, "state": state, "session": session, "named": 1, "recent": 1, **fields})
-    ctx.set(dut.heard.valid, 1)
+async def _receive(ctx, dut, state, session, **fields):
+    ctx.set(dut.received.payload, {"control": 1, "state": state, "session": session, "named": 1, "recent": 1, **fields})
+    ctx.set(dut.received.valid, 1)
     await ctx.tick()
-    ctx.set(dut.heard.valid, 0)
+    ctx.set(dut.received.valid, 0)
     await ctx.tick()
     return LinkState(ctx.get(dut.session.state))
 
@@ -59,16 +59,16 @@ def test_only_the_peer_takes_the_port_down(up):
     async def body(ctx):
         ctx.set(dut.receiver.empty, 1)
         await ctx.tick().repeat(4)
-        state = await _hear(ctx, dut, LinkState.START, PEER)
+        state = await _receive(ctx, dut, LinkState.START, PEER)
         assert state == LinkState.INIT and ctx.get(dut.commands.peer) == PEER
         if up:
-            state = await _hear(ctx, dut, LinkState.INIT, PEER)
+            state = await _receive(ctx, dut, LinkState.INIT, PEER)
             assert state == LinkState.UP
         session = ctx.get(dut.session.number)
         for other in OTHERS:
-            assert await _hear(ctx, dut, LinkState.DOWN, other) == state, f"session {other:#x}"
+            assert await _receive(ctx, dut, LinkState.DOWN, other) == state, f"session {other:#x}"
         assert ctx.get(dut.session.number) == session
-        assert await _hear(ctx, dut, LinkState.DOWN, PEER) == (LinkState.DOWN if up else LinkState.START)
+        assert await _receive(ctx, dut, LinkState.DOWN, PEER) == (LinkState.DOWN if up else LinkState.START)
         if up:
             assert LinkCause(ctx.get(dut.events.cause)) == LinkCause.PEER
         else:
@@ -78,18 +78,18 @@ def test_only_the_peer_takes_the_port_down(up):
 
 
 @pytest.mark.parametrize("up", [False, True])
-def test_a_refusal_that_does_not_name_this_session_is_a_late_copy(up):
+def test_a_refusal_of_another_session_is_a_stale_copy(up):
     dut = LinkControl(TINY)
 
     async def body(ctx):
         ctx.set(dut.receiver.empty, 1)
         await ctx.tick().repeat(4)
-        state = await _hear(ctx, dut, LinkState.START, PEER)
+        state = await _receive(ctx, dut, LinkState.START, PEER)
         if up:
-            state = await _hear(ctx, dut, LinkState.INIT, PEER)
+            state = await _receive(ctx, dut, LinkState.INIT, PEER)
         for session in (PEER, *OTHERS):
-            assert await _hear(ctx, dut, LinkState.START, session, refuse=1, named=0) == state
-        assert await _hear(ctx, dut, LinkState.START, OTHERS[0], refuse=1) == (
+            assert await _receive(ctx, dut, LinkState.START, session, refuse=1, named=0) == state
+        assert await _receive(ctx, dut, LinkState.START, OTHERS[0], refuse=1) == (
             LinkState.DOWN if up else LinkState.START)
         if up:
             assert LinkCause(ctx.get(dut.events.cause)) == LinkCause.RESTART

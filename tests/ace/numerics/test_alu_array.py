@@ -55,15 +55,15 @@ class _Beats:
     """Consecutive beats, with the required gaps and random ones; each result is compared in the cycle in which it is
     due."""
 
-    def __init__(self, dut, array, beats, rng, pauses):
-        self.dut, self.array, self.beats, self.rng, self.pauses = dut, array, beats, rng, pauses
+    def __init__(self, dut, array, beats, rng, stalls):
+        self.dut, self.array, self.beats, self.rng, self.stalls = dut, array, beats, rng, stalls
         self.sent, self.cycle, self.busy, self.due = 0, 0, 0, {}
 
     def drive(self):
         self.cycle += 1
         dut, now = self.dut, self.beats[self.sent % BEATS]
         reduce, dtype, op, a, b, result = now
-        go = self.sent < BEATS and self.rng.random() >= self.pauses and not (reduce and self.cycle < self.busy)
+        go = self.sent < BEATS and self.rng.random() >= self.stalls and not (reduce and self.cycle < self.busy)
         dut.valid.value = int(go)
         # Inputs without a beat, and operands that are not used, are random.
         dut.reduce.value = int(reduce)
@@ -88,9 +88,9 @@ class _Beats:
 async def random_beats(dut):
     config = CONFIGS[os.environ["CONFIG"]]
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    for pauses in (0.0, 0.4):
-        beats = _Beats(dut, AluArray(config, 16), _beats(rng, config.data_width // 32), rng, pauses)
-        if not pauses:
+    for stalls in (0.0, 0.4):
+        beats = _Beats(dut, AluArray(config, 16), _beats(rng, config.data_width // 32), rng, stalls)
+        if not stalls:
             dut.valid.value = 0
             await reset(dut)
         await run(dut, [beats], until=lambda beats=beats: beats.sent == BEATS and not beats.due)

@@ -56,7 +56,7 @@ def test_what_is_sent():
     programs = [plan(Ordered.ALL_REDUCE, (5,), (1,), (rank,)) for rank in range(5)]
     assert [[len(phase.sends) for phase in one.phases] for one in programs] == [[1, 0], *[[1, 1]] * 3, [0, 1]]
     assert {phase.port for one in programs for phase in one.phases} == {2, 3}
-    assert all(one.places == 1 for one in programs)
+    assert all(one.positions == 1 for one in programs)
 
 
 def test_roles():
@@ -132,7 +132,7 @@ def test_fused_split_and_moved(dtype, seed):
 
 
 @pytest.mark.rtl
-def test_what_has_no_rank_order_is_told():
+def test_collectives_without_rank_order_are_reported():
     with Cluster(TINY, (2, 2), library=_library()) as cluster:
         inputs = [np.ones(4, np.float32)] * 4
         with pytest.raises(UserError, match=r"^Communicator 0 has no program for ALL_REDUCE in rank order: Rank"):

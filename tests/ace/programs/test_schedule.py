@@ -151,7 +151,7 @@ def test_what_an_all_to_all_sends(size):
     for up in (True, False):
         program = plan(C.ALL_TO_ALL, (size,), (0,), (0,), up=up)
         assert program.phases[0].receives == len(program.phases[0].sends) == size * (size - 1) // 2
-        assert program.places == 2 * size - 1
+        assert program.positions == 2 * size - 1
 
 
 def test_drains_are_runs():
@@ -198,7 +198,7 @@ def test_pieces_are_as_long_as_they_can_be(data_bytes):
     for shape in [(1,), (2,), (3,), (5,), (8,)]:
         program = plan(C.ALL_TO_ALL, shape, (0,), (0,))
         piece = HeaderWord.unpack(encode(program, config)[0]).piece
-        assert program.places * piece * 64 <= data_bytes < program.places * (piece + 1) * 64
+        assert program.positions * piece * 64 <= data_bytes < program.positions * (piece + 1) * 64
 
 
 def test_roles():

@@ -10,8 +10,8 @@ OPENED = 12
 """The cycle from which words are taken."""
 
 
-def run(given_up, published, crowded):
-    """Words that come out, and whether one of the queue is waited for; ``published`` and ``given_up`` are cycles.
+def run(abandoned, published, crowded):
+    """Words that come out, and whether one of the queue is waited for; ``published`` and ``abandoned`` are cycles.
 
     A word of another queue is offered meanwhile; if ``crowded``, that of a third has been chosen as well.
     """
@@ -23,17 +23,17 @@ def run(given_up, published, crowded):
         for cycle in range(30):
             ctx.set(dut.publish.rc, cycle in (0, published) or (crowded and cycle == 1))
             ctx.set(dut.publish.queue, QUEUE if cycle == published else THIRD if cycle == 1 else OTHER)
-            ctx.set(dut.give_up.valid, cycle == given_up)
-            ctx.set(dut.give_up.queue, QUEUE)
-            ctx.set(dut.forget.queue, QUEUE)
+            ctx.set(dut.abandon.valid, cycle == abandoned)
+            ctx.set(dut.abandon.queue, QUEUE)
+            ctx.set(dut.discard.queue, QUEUE)
             ctx.set(dut.o.ready, cycle >= OPENED)
             ctx.set(dut.epoch.epoch, epoch if ctx.get(dut.epoch.queue) == QUEUE else 0)
             if ctx.get(dut.o.valid & dut.o.ready):
                 words.append((ctx.get(dut.o.payload.queue), ctx.get(dut.o.payload.epoch)))
             await ctx.tick()
-            epoch += cycle == given_up
+            epoch += cycle == abandoned
             flying.append(ctx.get(dut.outstanding.rc) >> QUEUE & 1)
-        ctx.set(dut.forget.valid, 1)
+        ctx.set(dut.discard.valid, 1)
         await ctx.tick()
         assert not ctx.get(dut.outstanding.rc) >> QUEUE & 1
         assert ctx.get(dut.outstanding.rc) >> OTHER & 1
@@ -43,13 +43,13 @@ def run(given_up, published, crowded):
 
 
 def test_no_word_outlives_its_epoch():
-    came = forgotten = 0
+    came = discarded = 0
     for published, crowded in ((1, False), (2, True), (5, False), (6, True)):
-        for given_up in range(published + 1, OPENED + 6):
-            words, waited = run(given_up, published, crowded)
+        for abandoned in range(published + 1, OPENED + 6):
+            words, waited = run(abandoned, published, crowded)
             mine = [epoch for queue, epoch in words if queue == QUEUE]
-            what = f"published in {published}, given up in {given_up}, crowded: {crowded}"
+            what = f"published in {published}, given up in {abandoned}, crowded: {crowded}"
             assert mine in ([], [0]), f"{what}: {words}"
             assert waited == len(mine), what
-            came, forgotten = came + len(mine), forgotten + (not mine)
-    assert came and forgotten
+            came, discarded = came + len(mine), discarded + (not mine)
+    assert came and discarded

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from hw.dma_engine.frontend.legalizer import Legalizer
-from hw.dma_engine.frontend.segment_credit import SEGMENT_PLACES
+from hw.dma_engine.frontend.segment_credit import SEGMENT_CREDITS
 from hw.dma_engine.layouts import Check
 from hw.dma_engine.words import Status
 from tests.dma_engine.frontend.sizes import SMALL, SMALL_REGISTERED
@@ -25,8 +25,8 @@ def segments(src, dst, length, **more):
         size = min(dst + length, (start // SEGMENT + 1) * SEGMENT) - start
         yield {"src": src + start - dst, "dst": start, "size": size, "segment": {
             "number": number, "first": number == 0, "last": number == last // SEGMENT,
-            "front": {"src_offset": src, "dst_offset": dst, "length": length, "last_segment": last // SEGMENT,
-                      "end_position": last % SEGMENT, **more}}}
+            "request": {"src_offset": src, "dst_offset": dst, "length": length, "last_segment": last // SEGMENT,
+                        "end_position": last % SEGMENT, **more}}}
         start += size
 
 
@@ -47,16 +47,16 @@ def translate(entry, position, pages):
 
 def expected(case, pages):
     """Status and addresses of one segment."""
-    front, src, dst, settings = case["segment"]["front"], case["src_entry"], case["dst_entry"], case["settings"]
-    signal, check, end = front.get("signal"), front.get("check", Check.OK), front.get("end", {})
+    request, src, dst, settings = case["segment"]["request"], case["src_entry"], case["dst_entry"], case["settings"]
+    signal, check, end = request.get("signal"), request.get("check", Check.OK), request.get("end", {})
     failures = []
     for status, wrong in (
         (Status.RING_FETCH, check == Check.FETCH_ERROR),
         (Status.MALFORMED, check == Check.MALFORMED or any(
             end.get(word) and not settings.get(f"{word}_enable") for word in ("sc", "rc"))),
         (Status.ZERO_LENGTH, check == Check.ZERO_LENGTH), (Status.CONNECTION, check == Check.CONNECTION),
-        *(() if signal else side_checks("SRC", src, front, settings, "readable")),
-        *side_checks("DST", dst, front, settings, "writable"),
+        *(() if signal else side_checks("SRC", src, request, settings, "readable")),
+        *side_checks("DST", dst, request, settings, "writable"),
     ):
         if wrong:
             failures.append(status)
@@ -75,17 +75,17 @@ def expected(case, pages):
     aborted = case["segment"].get("aborted", 0)
     return {"status": failures[0] if failures else Status.MALFORMED if aborted else Status.OK,
             "bad": bool(failures) or bool(aborted), "abort": abort,
-            "src_addr": src_addr if not signal else front["src_region"] << 36 | front["src_offset"],
+            "src_addr": src_addr if not signal else request["src_region"] << 36 | request["src_offset"],
             "dst_addr": dst_addr, "crosses": crosses, "jumps": jumps, "next": behind >> 16}
 
 
-def side_checks(side, entry, front, settings, right):
+def side_checks(side, entry, request, settings, right):
     name = side.lower()
     return [
-        (Status[f"{side}_REGION"], not entry.get("valid") or front.get(f"{name}_region", 0) >= SMALL.regions),
+        (Status[f"{side}_REGION"], not entry.get("valid") or request.get(f"{name}_region", 0) >= SMALL.regions),
         (Status[f"{side}_DOMAIN"], entry.get("domain", 0) != settings["domain"]),
         (Status[f"{side}_RIGHTS"], not entry.get(right)),
-        (Status[f"{side}_BOUNDS"], front[f"{name}_offset"] + front["length"] > entry.get("length", 0)),
+        (Status[f"{side}_BOUNDS"], request[f"{name}_offset"] + request["length"] > entry.get("length", 0)),
     ]
 
 
@@ -94,8 +94,8 @@ def exercise(config, cases, pages, rng, stalls):
     dut, cases, statuses = Legalizer(config), list(cases), []
 
     async def testbench(ctx):
-        left, queued, aborts, entered, looks = iter(cases), [], [], [], None
-        credits, sent, index = SEGMENT_PLACES, 0, 0
+        left, queued, aborts, entered, lookups = iter(cases), [], [], [], None
+        credits, sent, index = SEGMENT_CREDITS, 0, 0
         waited = 0
         while len(statuses) < len(cases):
             case = next(left, None) if credits and rng.random() >= stalls[0] else None
@@ -103,8 +103,8 @@ def exercise(config, cases, pages, rng, stalls):
             if case is not None:
                 case["tag"] = {"queue": rng.randrange(4), "index": rng.randrange(16), "epoch": rng.randrange(4),
                                "phase": rng.randrange(2)}
-                case["lap"] = rng.randrange(2)
-                ctx.set(dut.scheduled.segment, case["segment"] | case["tag"] | {"lap": case["lap"]})
+                case["generation"] = rng.randrange(2)
+                ctx.set(dut.scheduled.segment, case["segment"] | case["tag"] | {"generation": case["generation"]})
                 ctx.set(dut.regions.src, case["src_entry"])
                 ctx.set(dut.regions.dst, case["dst_entry"])
                 ctx.set(dut.settings, case["settings"])
@@ -115,11 +115,11 @@ def exercise(config, cases, pages, rng, stalls):
                     ctx.set(port, {})
             ctx.set(dut.o.ready, rng.random() >= stalls[1])
             # The page table answers a cycle later.
-            if looks is not None:
-                for name, number in zip(("src", "next", "dst"), (looks[0], looks[0] + 1, looks[1]), strict=True):
+            if lookups is not None:
+                for name, number in zip(("src", "next", "dst"), (lookups[0], lookups[0] + 1, lookups[1]), strict=True):
                     frame, present = pages(number)
                     ctx.set(getattr(dut.pages, name), {"frame": frame, "present": present})
-            looks = ctx.get(dut.pages.src_page), ctx.get(dut.pages.dst_page)
+            lookups = ctx.get(dut.pages.src_page), ctx.get(dut.pages.dst_page)
             # ``entered`` comes one cycle behind the segment, ``abort`` two.
             assert ctx.get(dut.entered.valid) == bool(entered and entered[0])
             if entered and (before := entered.pop(0)):
@@ -130,7 +130,8 @@ def exercise(config, cases, pages, rng, stalls):
             before = aborts.pop(0) if len(aborts) == 2 else None
             assert ctx.get(dut.abort.valid) == bool(before and before["want"]["abort"])
             if before and before["want"]["abort"]:
-                assert (ctx.get(dut.abort.queue), ctx.get(dut.abort.lap)) == (before["tag"]["queue"], before["lap"])
+                assert (ctx.get(dut.abort.queue), ctx.get(dut.abort.generation)) == (before["tag"]["queue"],
+                                                                                     before["generation"])
             aborts.append(case)
             assert ctx.get(dut.issued) == ctx.get(dut.o.valid & dut.o.ready)
             if ctx.get(dut.o.valid & dut.o.ready):
@@ -152,7 +153,7 @@ def exercise(config, cases, pages, rng, stalls):
 
 def usual(case):
     """The size has no meaning after a failed check of the word, or when the request is cut short."""
-    return case["segment"]["front"].get("check", Check.OK) == Check.OK and not case["segment"].get("aborted")
+    return case["segment"]["request"].get("check", Check.OK) == Check.OK and not case["segment"].get("aborted")
 
 
 def compare(got, case):
@@ -161,9 +162,9 @@ def compare(got, case):
     assert (got.bad, got.last) == (want["bad"], case["segment"]["last"]), case
     assert {name: got[name] for name in case["tag"]} == case["tag"]
     assert got.target == case["settings"]["target"]
-    end = case["segment"]["front"].get("end", {})
+    end = case["segment"]["request"].get("end", {})
     assert (got.end.sc, got.end.rc, got.end.irq) == tuple(end.get(name, 0) for name in ("sc", "rc", "irq"))
-    signal = bool(case["segment"]["front"].get("signal"))
+    signal = bool(case["segment"]["request"].get("signal"))
     if usual(case):
         assert (got.size, got.signal) == (case["size"] - 1, signal), case
     if want["bad"]:
@@ -224,20 +225,20 @@ def test_statuses(seed):
         offsets = [(rng.randrange(1, 16) << rng.choice((16, 21))) - rng.randrange(40) for _ in range(2)]
         if signal:
             offsets[1] &= ~7
-        front = {"signal": signal, "check": rng.choice([Check.OK] * 16 + list(Check)),
-                 "src_region": rng.choice([0] * 15 + [rng.randrange(512)]) if not signal else rng.randrange(256),
-                 "dst_region": rng.choice([0] * 15 + [4, 256]),
-                 "end": {name: int(rng.random() < 0.2) for name in ("sc", "rc", "irq")}}
+        request = {"signal": signal, "check": rng.choice([Check.OK] * 16 + list(Check)),
+                   "src_region": rng.choice([0] * 15 + [rng.randrange(512)]) if not signal else rng.randrange(256),
+                   "dst_region": rng.choice([0] * 15 + [4, 256]),
+                   "end": {name: int(rng.random() < 0.2) for name in ("sc", "rc", "irq")}}
         for value, offset in ((src, offsets[0]), (dst, offsets[1])):
             # The last byte that is allowed, or one less than is asked for.
             value["length"] = rng.choice((1 << 36, 1 << 36, offset + length, offset + length, offset + length - 1))
-        for case in segments(*offsets, length, **front):
+        for case in segments(*offsets, length, **request):
             case["segment"]["aborted"] = int(not case["segment"]["first"] and rng.random() < 0.1)
-            stopped = case["segment"]["aborted"] or front["check"] != Check.OK
+            stopped = case["segment"]["aborted"] or request["check"] != Check.OK
             if stopped:
                 # The last segment ends where the request does, so this one has another size.
                 case["segment"]["last"] = 1
-                case["size"] = (case["segment"]["front"]["end_position"] - case["dst"]) % SEGMENT + 1
+                case["size"] = (case["segment"]["request"]["end_position"] - case["dst"]) % SEGMENT + 1
             cases.append(case | {"src_entry": src, "dst_entry": dst, "settings": settings})
             if stopped:
                 break

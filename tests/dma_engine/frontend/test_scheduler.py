@@ -24,7 +24,7 @@ class Request:
     fence: int = 0
     check: Check = Check.OK
 
-    def front(self):
+    def request(self):
         last = self.dst % SEGMENT + self.length - 1
         return {"check": self.check, "fence": self.fence, "src_offset": self.src, "dst_offset": self.dst,
                 "length": self.length, "last_segment": last // SEGMENT, "single": last < SEGMENT,
@@ -53,7 +53,7 @@ class Queue:
     head: int = 0
     tail: int = 0           # segments that the scheduler has looked up successfully
     visible: int = 0        # segments that have appeared at ``scheduled``
-    lap: int = 0
+    generation: int = 0
     number: int = 0         # of the next segment of the front request
     aborting: bool = False
     stalled: bool = False
@@ -83,19 +83,19 @@ class Bench:
         ready = sum((queue.ready is not None) << index for index, queue in enumerate(queues))
         more = sum(bool(queue.waiting) << index for index, queue in enumerate(queues))
         epoch, phase = self.rng.randrange(4), self.rng.randrange(2)
-        looked = queues[ctx.get(dut.fronts.queue)]
-        assert ctx.get(dut.head.queue) == ctx.get(dut.epoch.queue) == ctx.get(dut.fronts.queue)
+        selected = queues[ctx.get(dut.queue_heads.queue)]
+        assert ctx.get(dut.head.queue) == ctx.get(dut.epoch.queue) == ctx.get(dut.queue_heads.queue)
         direct = arrive is not None and not queues[arrive[0]].ready and not queues[arrive[0]].waiting
         for signal, value in (
-            (dut.fronts.ready, ready), (dut.fronts.more, more), (dut.credit.available, self.credits > 0),
-            (dut.fronts.arriving, direct), (dut.fronts.arriving_queue, arrive[0] if arrive else 0),
+            (dut.queue_heads.ready, ready), (dut.queue_heads.more, more), (dut.credit.available, self.credits > 0),
+            (dut.queue_heads.arriving, direct), (dut.queue_heads.arriving_queue, arrive[0] if arrive else 0),
             (dut.queues.running, self.running), (dut.held, self.held), (dut.blocked, self.blocked),
             (dut.shares.candidates, self.candidates), (dut.epoch.epoch, epoch), (dut.phase, phase),
-            (dut.head.head, looked.head % (1 << config.index_width)),
-            (dut.fronts.front, looked.ready.front() if looked.ready else {}),
+            (dut.head.head, selected.head % (1 << config.index_width)),
+            (dut.queue_heads.request, selected.ready.request() if selected.ready else {}),
             (dut.retired.valid, retire is not None), (dut.retired.queue, retire or 0),
             (dut.abort.valid, abort is not None), (dut.abort.queue, abort[0] if abort else 0),
-            (dut.abort.lap, abort[1] if abort else 0), (dut.flush.valid, flush is not None),
+            (dut.abort.generation, abort[1] if abort else 0), (dut.flush.valid, flush is not None),
             (dut.configure.valid, configure is not None), (dut.configure.queue, configure[0] if configure else 0),
             (dut.configure.limit, configure[1] if configure else 0),
         ):
@@ -108,7 +108,7 @@ class Bench:
         if self.due is not None:
             self._compare(*self.due)
         # The pick of the cycle before either schedules a segment or returns its credit.
-        consume, dropped = ctx.get(dut.fronts.consume), ctx.get(dut.credit.drop)
+        consume, dropped = ctx.get(dut.queue_heads.consume), ctx.get(dut.credit.drop)
         assert ctx.get(dut.dropped.valid) == dropped and ctx.get(dut.consumed.valid) == consume
         allowed = self.running & ~self.held & ~self.blocked
         went = self.picked is not None and not dropped
@@ -117,25 +117,25 @@ class Bench:
         if self.picked is None:
             assert not dropped
         else:
-            assert ctx.get(dut.fronts.queue) == self.picked == ctx.get(dut.dropped.queue)
-            self._look(went, consume, allowed, epoch, phase)
+            assert ctx.get(dut.queue_heads.queue) == self.picked == ctx.get(dut.dropped.queue)
+            self._decide(went, consume, allowed, epoch, phase)
         asking = ctx.get(dut.shares.asking)
         for index, queue in enumerate(queues):
             if queue.ready and (stalled[index] or not allowed >> index & 1):
                 assert not asking >> index & 1, f"queue {index} asks but may not be scheduled"
             elif queue.ready or queue.waiting:
                 assert asking >> index & 1, f"queue {index} does not ask"
-        pick = ctx.get(dut.fronts.pick)
+        pick = ctx.get(dut.queue_heads.pick)
         assert pick == ctx.get(dut.credit.pick)
         if pick:
             assert self.credits and flush is None and self.flushing is None
-            chosen = ctx.get(dut.fronts.pick_queue)
+            chosen = ctx.get(dut.queue_heads.pick_queue)
             by_arrival = direct and chosen == arrive[0] and not config.timing.registered_doorbells
             assert self.candidates >> chosen & 1 or by_arrival
             self.seen["direct"] += by_arrival
-        assert ctx.get(dut.fronts.flush) == (self.flushing is not None)
+        assert ctx.get(dut.queue_heads.flush) == (self.flushing is not None)
         if self.flushing is not None:
-            assert ctx.get(dut.fronts.flush_queue) == self.flushing
+            assert ctx.get(dut.queue_heads.flush_queue) == self.flushing
         self.candidates = asking & ~ctx.get(dut.shares.leaving)
 
         # What the neighbours' registers become.
@@ -157,8 +157,8 @@ class Bench:
         if retire is not None:
             queues[retire].head += 1
             queues[retire].stalled = False
-        if abort is not None and queues[abort[0]].lap == abort[1] and queues[abort[0]].number and self.started_before(
-                abort[0], went):
+        if (abort is not None and queues[abort[0]].generation == abort[1] and queues[abort[0]].number
+                and self.started_before(abort[0], went)):
             queues[abort[0]].aborting = True
         if configure is not None:
             queue, limit = queues[configure[0]], configure[1]
@@ -172,18 +172,18 @@ class Bench:
             queues[self.flushing].ready, queues[self.flushing].waiting = None, []
         if flush is not None:
             queue = queues[flush]
-            queue.lap, queue.number, queue.aborting = queue.lap ^ 1, 0, False
+            queue.generation, queue.number, queue.aborting = queue.generation ^ 1, 0, False
             self.seen["flushed"] += 1
         self.flushing = flush
         await ctx.tick()
 
     def started_before(self, index, went):
         """Whether a segment of the front request had been looked up before this cycle."""
-        return not (went and self.last_look == index and self.queues[index].number == 1)
+        return not (went and self.last_decision == index and self.queues[index].number == 1)
 
-    def _look(self, went, consume, allowed, epoch, phase):
+    def _decide(self, went, consume, allowed, epoch, phase):
         queue, index = self.queues[self.picked], self.picked
-        self.last_look = index
+        self.last_decision = index
         request, flying = queue.ready, queue.tail - queue.head
         present = request is not None and allowed >> index & 1 and not queue.stalled
         fenced = present and request.fence and not queue.number and flying
@@ -201,20 +201,20 @@ class Bench:
         aborted = queue.aborting and number > 0
         last = aborted or number == len(costs) - 1
         assert consume == last
-        self.due = index, request, number, last, aborted, queue.tail, queue.lap, epoch, phase, costs[number]
+        self.due = index, request, number, last, aborted, queue.tail, queue.generation, epoch, phase, costs[number]
         queue.tail, queue.number, queue.floor = queue.tail + 1, number + 1, queue.limit
         if last:
-            queue.lap, queue.number, queue.aborting = queue.lap ^ 1, 0, False
+            queue.generation, queue.number, queue.aborting = queue.generation ^ 1, 0, False
 
-    def _compare(self, index, request, number, last, aborted, tail, lap, epoch, phase, cost):
+    def _compare(self, index, request, number, last, aborted, tail, generation, epoch, phase, cost):
         got = self.ctx.get(self.dut.scheduled.segment)
-        assert (got.queue, got.index, got.lap) == (index, tail % (1 << self.config.index_width), lap)
+        assert (got.queue, got.index, got.generation) == (index, tail % (1 << self.config.index_width), generation)
         assert (got.first, got.last, got.aborted) == (number == 0, last, aborted)
         assert (got.epoch, got.phase) == (epoch, phase)
         if request.check is Check.OK:
             assert got.number == number
-        front = got.front
-        assert (front.src_offset, front.dst_offset, front.length, front.check, front.fence) == (
+        decoded = got.request
+        assert (decoded.src_offset, decoded.dst_offset, decoded.length, decoded.check, decoded.fence) == (
             request.src, request.dst, request.length, request.check, request.fence)
         if not aborted:
             assert (self.ctx.get(self.dut.scheduled.beats), self.ctx.get(self.dut.scheduled.beyond)) == cost
@@ -260,7 +260,8 @@ def test_random(config, seed):
             if bench.inside and rng.random() < max(mood, 0.3):
                 drive["give"] = 1
             if rng.random() < 0.1:
-                drive["abort"] = target, rng.choice((bench.queues[target].lap, bench.queues[target].lap ^ 1))
+                drive["abort"] = target, rng.choice((bench.queues[target].generation,
+                                                     bench.queues[target].generation ^ 1))
             # A queue is flushed when it does not run.
             if "arrive" not in drive and bench.flushing is None and not draining and rng.random() < 0.05 and (
                     not bench.running >> target & 1 and bench.picked is None):
@@ -268,7 +269,7 @@ def test_random(config, seed):
                 kept = {id(entry[1]) for entry in bench.done}
                 sent[target] = [entry for entry in sent[target] if id(entry) in kept]
             if rng.random() < 0.02:
-                drive["configure"] = target, rng.randrange(1 << config.place_bits)
+                drive["configure"] = target, rng.randrange(1 << config.entry_bits)
             await bench.step(**drive)
         assert all(bench.seen[name] for name in wanted), bench.seen
         assert bool(bench.seen["direct"]) != config.timing.registered_doorbells
@@ -312,13 +313,13 @@ def test_nothing_is_picked_during_the_sweep(config):
 
     async def testbench(ctx):
         for signal, value in ((dut.init.active, 1), (dut.credit.available, 1), (dut.queues.running, -1),
-                              (dut.fronts.ready, -1), (dut.shares.candidates, -1)):
+                              (dut.queue_heads.ready, -1), (dut.shares.candidates, -1)):
             ctx.set(signal, value)
         for row in range(config.sweep_rows):
             ctx.set(dut.init.address, row)
-            assert not ctx.get(dut.fronts.pick) and not ctx.get(dut.scheduled.valid)
+            assert not ctx.get(dut.queue_heads.pick) and not ctx.get(dut.scheduled.valid)
             await ctx.tick()
         ctx.set(dut.init.active, 0)
-        assert ctx.get(dut.fronts.pick)
+        assert ctx.get(dut.queue_heads.pick)
 
     run_cell(dut, testbench)

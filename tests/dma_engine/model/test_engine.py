@@ -48,13 +48,13 @@ class TestMemory:
     def test_undefined_bytes_are_never_different(self):
         memory = Memory()
         memory.write(0xFFE, b"abcd")
-        memory.forget(0xFFF, 2)
+        memory.discard(0xFFF, 2)
         assert memory.differences(0xFFE, b"axyd") == []
         assert memory.differences(0xFFE, b"bxyc") == [0xFFE, 0x1001]
 
     def test_undefined_until_written(self):
         memory = Memory()
-        memory.forget(0, 8)
+        memory.discard(0, 8)
         memory.write(2, b"ab")
         assert list(memory.undefined(0, 8)) == [True, True, False, False, True, True, True, True]
         assert memory.undefined(2, 2) is None
@@ -97,7 +97,7 @@ class TestCopies:
 
     def test_undefined_bytes_are_copied_as_such(self):
         made = model()
-        made.memory.forget(SOURCE + 11, 1)
+        made.memory.discard(SOURCE + 11, 1)
         made.post(1, copy(3))
         assert list(made.memory.undefined(DESTINATION + 20, 3)) == [False, True, False]
 
@@ -203,11 +203,11 @@ class TestMemoryErrors:
         assert made.memory.undefined(DESTINATION, 20) is None
         assert made.memory.undefined(DESTINATION + 120, 20) is None
 
-    def test_a_mended_page(self):
+    def test_a_repaired_page(self):
         made = model(skip_errors=True)
         made.fail_page(SOURCE, read="SLVERR", write="DECERR")
         made.post(1, copy())
-        made.mend_page(SOURCE + 5)
+        made.repair_page(SOURCE + 5)
         made.post(1, copy())
         assert word(made, SC) == (2, 1, Status.READ_SLVERR)
         assert made.memory.undefined(DESTINATION, 100) is None

@@ -15,7 +15,7 @@ import pytest
 
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import EPOCH_WIDTH
-from hw.dma_engine.mover.aligner import PLACES, Aligner
+from hw.dma_engine.mover.aligner import OUTPUT_DEPTH, Aligner
 from hw.dma_engine.mover.sequencer import step_layout
 from tests.dma_engine.frontend.sizes import SIZES, SMALL
 from tests.harness.cell import run_cell
@@ -177,7 +177,7 @@ class Bench:
         """Complete all steps, and a few cycles more in which nothing may be written."""
         while self.waiting or self.inside:
             await self.step()
-        for _ in range(LATENCY + PLACES):
+        for _ in range(LATENCY + OUTPUT_DEPTH):
             await self.step()
 
 
@@ -276,13 +276,13 @@ def test_withheld_ready(seed):
 
     async def body(bench):
         for cycles in (1, 5, 300):
-            for _ in range(PLACES + 4):
+            for _ in range(OUTPUT_DEPTH + 4):
                 bench.add(Burst(rng.randrange(width), rng.randrange(width), width))
             waiting = len(bench.waiting)
             for _ in range(cycles):
                 await bench.step(stall=True)
-            assert bench.ctx.get(bench.dut.w_level.level) <= PLACES + 1
-            assert cycles < 20 or (waiting > len(bench.waiting) and bench.counted == PLACES + 1)
+            assert bench.ctx.get(bench.dut.w_level.level) <= OUTPUT_DEPTH + 1
+            assert cycles < 20 or (waiting > len(bench.waiting) and bench.counted == OUTPUT_DEPTH + 1)
             await bench.drain()
 
     run(SMALL, rng, body)

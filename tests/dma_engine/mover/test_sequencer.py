@@ -14,7 +14,7 @@ from itertools import product
 import pytest
 
 from hw.dma_engine.layouts import address_layout, launch_layout
-from hw.dma_engine.mover.sequencer import ADDRESS_PLACES, COMPLETION_SPACING, WriteSequencer, step_layout
+from hw.dma_engine.mover.sequencer import ADDRESS_DEPTH, COMPLETION_SPACING, WriteSequencer, step_layout
 from tests.dma_engine.frontend.sizes import SMALL, SMALL_REGISTERED
 from tests.harness.cell import run_cell
 from tests.harness.fields import Fields
@@ -207,7 +207,7 @@ class Bench:
             due = self.since >= COMPLETION_SPACING or (ctx.get(dut.words.urgent) and self.between)
             word = self.word if due or not self.accepted else None
             segment = None if word or not self.accepted else self.accepted[0]
-            valid = bool(word or segment) and len(self.addresses) < ADDRESS_PLACES
+            valid = bool(word or segment) and len(self.addresses) < ADDRESS_DEPTH
             self.seen["data before word"] += bool(self.word and segment)
         assert ctx.get(dut.steps.valid) == valid, f"step {self.number} of {segment or word}"
         if valid:
@@ -222,7 +222,7 @@ class Bench:
         assert ctx.get(dut.aw_level.level) == len(self.addresses)
         assert ctx.get(dut.aw.valid) == bool(self.addresses)
         assert ctx.get(dut.aw_level.taken) == (bool(self.addresses) and not no_aw)
-        self.seen["full AW"] += len(self.addresses) == ADDRESS_PLACES
+        self.seen["full AW"] += len(self.addresses) == ADDRESS_DEPTH
         if self.addresses:
             got = ctx.get(dut.aw.payload.as_value())
             assert tuple(self.aw.unpack(got, name) for name in ("id", "addr", "len", "attributes.qos")) == (
@@ -293,7 +293,7 @@ class Bench:
 
     async def drain(self):
         """A few cycles more, after which nothing may be left."""
-        for _ in range(ADDRESS_PLACES + 4):
+        for _ in range(ADDRESS_DEPTH + 4):
             await self.step()
         assert not self.addresses and not self.taken and len(self.slots) == self.config.buffer_beats
 

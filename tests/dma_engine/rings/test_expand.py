@@ -41,8 +41,8 @@ def descriptor(rng):
     data = bytearray(made.to_bytes())
     if rng.random() < 0.3:
         # Not among the low bits of the rows: no test takes that long.
-        place = rng.choice([place for place in range(64) if not (made.kind == 2 and 48 <= place < 52)])
-        data[place] ^= 1 << rng.randrange(8)
+        position = rng.choice([position for position in range(64) if not (made.kind == 2 and 48 <= position < 52)])
+        data[position] ^= 1 << rng.randrange(8)
     return bytes(data)
 
 
@@ -88,7 +88,7 @@ def test_words_of_descriptors(preset, records, request):
             ctx.set(dut.tails.doorbells.valid, 0)
             await ctx.tick().repeat(rng.choice((1, 1, 5, 30)))
 
-    async def asks(ctx):
+    async def requests(ctx):
         while True:
             ctx.set(dut.bursts.ready, rng.random() < 0.7)
             _, _, valid, ready, burst = await ctx.tick().sample(dut.bursts.valid, dut.bursts.ready, dut.bursts.payload)
@@ -96,7 +96,7 @@ def test_words_of_descriptors(preset, records, request):
                 assert burst.addr % 4096 + (burst.len + 1) * config.beat_bytes <= 4096
                 bursts.append((burst.ring, burst.addr, burst.len + 1))
 
-    async def answers(ctx):
+    async def responses(ctx):
         """One beat at a time of any ring's oldest burst."""
         beats = [[] for _ in range(rings)]
         while True:
@@ -146,8 +146,8 @@ def test_words_of_descriptors(preset, records, request):
     simulator = Simulator(dut)
     simulator.add_clock(1e-6)
     simulator.add_testbench(host)
-    simulator.add_testbench(asks, background=True)
-    simulator.add_testbench(answers, background=True)
+    simulator.add_testbench(requests, background=True)
+    simulator.add_testbench(responses, background=True)
     simulator.add_testbench(queues)
     # Two steps per cycle; run_until() would go on to its deadline even when all is over.
     for _ in range(200_000):

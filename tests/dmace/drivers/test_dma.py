@@ -125,7 +125,7 @@ def test_refused_write():
     assert asyncio.run(driver.refused_write()) is None
 
 
-def test_numbers_are_looked_at_before_they_are_written():
+def test_numbers_are_checked_before_they_are_written():
     bus = Remembered()
     with pytest.raises(ValueError, match=r"^Register 'QUEUE_COMMAND' cannot be written so: "
                                          r"command must be from 1 to 4, not 7$"):
@@ -159,7 +159,7 @@ def test_poller():
     assert poller.seen(2, "rc") == word and poller.seen(2, "sc") == (0, 0, 0) and poller.count(2) == 5
     poller.watch(2, "rc", None)
     assert poller.take([(0x1008, bytes(8))]) == []
-    poller.forget(2)
+    poller.discard(2)
     assert poller.count(2) == 0
 
 

@@ -45,13 +45,13 @@ def test_a_wrong_bit_is_found(harness):
 
 
 @pytest.mark.rtl
-def test_refused_words_are_told(harness):
+def test_refused_words_are_reported(harness):
     with pytest.raises(HarnessFailed, match=r"[SR]C of queue 0 tells status 3"):
         harness.run([Flow(depth=100, size=1024, requests=100)])
 
 
 @pytest.mark.rtl
-def test_requests_that_do_not_end_are_told(harness):
+def test_requests_that_do_not_end_are_reported(harness):
     with pytest.raises(HarnessFailed, match="Not all requests had ended after 50 cycles"):
         harness.run([Flow(requests=1)], limit=50)
 
@@ -64,7 +64,7 @@ def test_requests_that_do_not_end_are_told(harness):
     ([Flow(destination=1)], "A flow names a target that there is not."),
     ([], "There is no flow."),
 ], ids=["queue", "twice", "size", "target", "none"])
-def test_wrong_flows_are_told(harness, flows, sentence):
+def test_wrong_flows_are_reported(harness, flows, sentence):
     with pytest.raises(HarnessFailed) as caught:
         harness.run(flows)
     assert str(caught.value) == f"The fast harness stopped: {sentence}"

@@ -90,7 +90,7 @@ def test_json_to_standard_output(capsys, extra, beats):
     (["--plot", "plot.pdf"], "--plot writes PNG, so its file must end in .png, not 'plot.pdf'."),
     (["--config", "huge"], "--config must be one of tiny, base, wide, not 'huge'."),
 ])
-def test_wrong_options_are_told(capsys, options, sentence):
+def test_wrong_options_are_reported(capsys, options, sentence):
     status = cli.main(["bench", "dma", "--config", "tiny", *options])
     assert status == 2
     assert capsys.readouterr().err == f"dmace: {sentence}\n"

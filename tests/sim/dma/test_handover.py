@@ -23,7 +23,7 @@ def test_nothing_lands(config, runs, seed):
     assert result["findings"] == []
     assert result["runs"] == runs
     # It did happen.
-    assert result["given_up"] > runs and result["late_ends"] > runs // 10
+    assert result["abandoned"] > runs and result["late_ends"] > runs // 10
     assert result["ended_well"] > runs // 10 and result["unexpected"] > runs
 
 
@@ -40,6 +40,6 @@ def test_verb(capsys, tmp_path):
     (["--runs", "0"], "--runs must be from 1 to 10,000,000, not 0."),
     (["--json", "/no/such/folder/a.json"], "--json: there is no folder /no/such/folder."),
 ])
-def test_wrong_options_are_told(capsys, options, sentence):
+def test_wrong_options_are_reported(capsys, options, sentence):
     assert cli.main(["soak", "handover", *options]) == 2
     assert capsys.readouterr().err == f"dmace: {sentence}\n"

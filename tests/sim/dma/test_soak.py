@@ -61,6 +61,6 @@ def test_verb(capsys, tmp_path):
     (["--rounds", "-1"], "--rounds must be from 1 to 1,000,000, not -1."),
     (["--json", "/no/such/folder/a.json"], "--json: there is no folder /no/such/folder."),
 ])
-def test_wrong_options_are_told(capsys, options, sentence):
+def test_wrong_options_are_reported(capsys, options, sentence):
     assert cli.main(["soak", "dma", *options]) == 2
     assert capsys.readouterr().err == f"dmace: {sentence}\n"

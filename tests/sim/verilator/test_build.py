@@ -45,7 +45,7 @@ def counter():
 
 
 @pytest.mark.rtl
-def test_passes_and_tells_progress(counter):
+def test_passes_and_reports_progress(counter):
     seen = []
     result = counter.run(__name__, testcase="counts", seed=7, env={"CYCLES": 20}, progress=seen.append)
     assert [test.name for test in result.tests] == ["counts"]
@@ -56,7 +56,7 @@ def test_passes_and_tells_progress(counter):
 
 
 @pytest.mark.rtl
-def test_writes_where_it_is_told(counter, tmp_path):
+def test_writes_to_the_given_folder(counter, tmp_path):
     log, results = tmp_path / "out" / "a.log", tmp_path / "out" / "a.xml"
     counter.run(__name__, testcase="counts", env={"CYCLES": 3}, log=log, results=results)
     assert log.is_file() and results.is_file()

@@ -9,9 +9,9 @@ import pytest
 from amaranth import *
 from amaranth.lib import wiring
 
+from hw.ace.communicator_status import CommunicatorStatus
 from hw.ace.config import TINY
 from hw.ace.faults import Faults
-from hw.ace.standing import Standing
 from hw.ace.words import CommunicatorState, Status
 from hw.common.wiring import Wiring
 from tests.harness.cell import run_cell
@@ -26,22 +26,24 @@ class _Pair(wiring.Component):
     """Supervision without the watchdog."""
 
     def __init__(self):
-        names = ("down", "unread", "unwritten", "revoke", "late", "aborts", "abort", "fsm", "shown", "record")
-        faults, standing = Faults(CONFIG).signature.members, Standing(CONFIG, settle=SETTLE).signature.members
+        names = ("down", "unread", "unwritten", "revoke", "timed_out", "aborts", "abort", "fsm", "shown", "record")
+        faults = Faults(CONFIG).signature.members
+        communicator_status = CommunicatorStatus(CONFIG, settle=SETTLE).signature.members
         super().__init__({name: faults[name] for name in (*names, "init", "write", "work")} | {
-            name: standing[name] for name in ("operations", "cutting", "decoding", "standing")})
+            name: communicator_status[name] for name in ("operations", "cutting", "decoding", "communicator_status")})
         self.names = names
 
     def elaborate(self, platform):
         m = Module()
         wires = Wiring(m, self)
-        wires.add(standing=Standing(CONFIG, settle=SETTLE), faults=Faults(CONFIG))
-        wires.broadcast("self.write", "standing.write", "faults.write")
-        wires.broadcast("standing.standing", "faults.standing", "self.standing")
-        wires.connect("faults.end", "standing.end")
-        wires.connect("faults.reporting", "standing.reporting")
+        wires.add(communicator_status=CommunicatorStatus(CONFIG, settle=SETTLE), faults=Faults(CONFIG))
+        wires.broadcast("self.write", "communicator_status.write", "faults.write")
+        wires.broadcast("communicator_status.communicator_status", "faults.communicator_status",
+                        "self.communicator_status")
+        wires.connect("faults.end", "communicator_status.end")
+        wires.connect("faults.reporting", "communicator_status.reporting")
         for name in ("operations", "cutting", "decoding"):
-            wires.connect(f"self.{name}", f"standing.{name}")
+            wires.connect(f"self.{name}", f"communicator_status.{name}")
         for name in (*self.names, "init", "work"):
             wires.connect(f"self.{name}", f"faults.{name}")
         wires.finish()
@@ -55,7 +57,7 @@ class _Bench:
 
     def __init__(self, ctx, dut, rng, fsms=()):
         self.ctx, self.dut, self.rng, self.fsms = ctx, dut, rng, fsms
-        self.told = []              # (communicator, epoch, port, record)
+        self.reported = []          # (communicator, epoch, port, record)
         self.slow = False
 
     async def tick(self, count=1):
@@ -67,8 +69,8 @@ class _Bench:
             for port in range(PORTS):
                 if ready & valid & 1 << port:
                     record = ctx.get(dut.abort.record)
-                    self.told.append((ctx.get(dut.abort.communicator), ctx.get(dut.abort.epoch), port,
-                                      tuple(record[name] for name in RECORD)))
+                    self.reported.append((ctx.get(dut.abort.communicator), ctx.get(dut.abort.epoch), port,
+                                          tuple(record[name] for name in RECORD)))
             select = ctx.get(dut.fsm.fsm)
             ctx.set(dut.fsm.state, self.fsms[select] if select < len(self.fsms) else {"busy": 0})
             await ctx.tick()
@@ -88,7 +90,7 @@ class _Bench:
         self.ctx.set(part.valid, 0)
 
     def states(self):
-        states = self.ctx.get(self.dut.standing.states)
+        states = self.ctx.get(self.dut.communicator_status.states)
         return [STATE(states[number]) for number in range(COMMUNICATORS)]
 
     async def until(self, number, state, limit=1000):
@@ -127,7 +129,7 @@ FSMS = [_fsm(2, 0x0003, port=2), _fsm(2, 0x0001, port=3, sent=1), _fsm(0, 5), _f
 """The oldest chunk of communicator 2 is 0xFFFE; the oldest that uses a port of dimension 1 is 1."""
 
 
-@pytest.mark.parametrize("cause", ["unread", "unwritten", "down", "revoke", "late", "abort"])
+@pytest.mark.parametrize("cause", ["unread", "unwritten", "down", "revoke", "timed_out", "abort"])
 def test_causes(cause):
     """The record names the cause and the chunk; all ports of the communicator send it, and no other communicator
     ends."""
@@ -135,7 +137,7 @@ def test_causes(cause):
         "unread": (Status.READ_ERROR, 12, 0, 0, 1, 0, 0x1234),
         "unwritten": (Status.WRITE_ERROR, 12, 0, 0, 1, 0, 0x1234),
         "down": (Status.LINK_DOWN, 12, 2, 1, 1, 1, 1), "revoke": (Status.REVOKED, 12, 0, 2, 1, 9, 0xFFFE),
-        "late": (Status.TIMEOUT, 12, 0, 2, 1, 9, 0xFFFE), "abort": (Status.TIMEOUT, 77, 3, 2, 1, 100, 999),
+        "timed_out": (Status.TIMEOUT, 12, 0, 2, 1, 9, 0xFFFE), "abort": (Status.TIMEOUT, 77, 3, 2, 1, 100, 999),
     }[cause]
 
     async def body(bench):
@@ -156,7 +158,7 @@ def test_causes(cause):
         elif cause == "down":
             ctx.set(dut.down, 0b000100)
         else:
-            ctx.set(dut.late.communicators, 0b0100)
+            ctx.set(dut.timed_out.communicators, 0b0100)
         await bench.until(2, STATE.ENDING, limit=60)
         await bench.tick(3 * SETTLE)
         assert bench.states() == [STATE.OPEN, STATE.OPEN, STATE.ENDING, STATE.OPEN]
@@ -168,10 +170,10 @@ def test_causes(cause):
         await bench.until(2, STATE.REVOKED, limit=3)
         assert bench.record(2) == record
         ports = [port for port in range(PORTS) if cause != "down" or port != 2]
-        assert sorted(bench.told) == [(2, 3, port, record) for port in ports]
+        assert sorted(bench.reported) == [(2, 3, port, record) for port in ports]
         # It opens again, and no earlier cause remains.
         ctx.set(dut.down, 0)
-        ctx.set(dut.late.communicators, 0)
+        ctx.set(dut.timed_out.communicators, 0)
         await bench.open(2, epoch=4)
         await bench.tick(200)
         assert bench.states() == [STATE.OPEN] * 4
@@ -251,10 +253,10 @@ def test_many_at_a_time(seed):
             if causes[number]:
                 await bench.until(number, STATE.REVOKED, limit=2000)
                 assert bench.record(number)[:2] in causes[number]
-        assert sorted((number, port) for number, _, port, _ in bench.told) == [
+        assert sorted((number, port) for number, _, port, _ in bench.reported) == [
             (number, port) for number in causes if causes[number] for port in range(PORTS)
             if bench.PORTS_OF[number] >> port & 1]
-        assert all(record == bench.record(number) for number, _, _, record in bench.told)
+        assert all(record == bench.record(number) for number, _, _, record in bench.reported)
 
     _run(body, seed=seed)
 

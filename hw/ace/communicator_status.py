@@ -16,7 +16,7 @@ from hw.common.event import EventSignature
 from .communicators import EPOCH_WIDTH, PRIORITY_WIDTH, CommunicatorWrite
 from .words import CommunicatorState, Status
 
-__all__ = ["ActivitySignature", "CommunicatorEnd", "Standing", "StandingSignature"]
+__all__ = ["ActivitySignature", "CommunicatorEnd", "CommunicatorStatus", "CommunicatorStatusSignature"]
 
 
 def _registered(config):
@@ -29,7 +29,7 @@ def _registered(config):
     }
 
 
-class StandingSignature(wiring.Signature):
+class CommunicatorStatusSignature(wiring.Signature):
     """State of all communicators, side by side, broadcast to every stage that depends on it.
 
     Driven by Standing, from registers, in every cycle: a level, without handshake.
@@ -67,7 +67,7 @@ class ActivitySignature(wiring.Signature):
 _HOLDERS = ("operations", "cutting", "decoding", "reporting")
 
 
-class Standing(wiring.Component):
+class CommunicatorStatus(wiring.Component):
     """CLOSED or OPEN by a write of its entry; ENDING by an error; REVOKED when it has no work in progress.
 
     Parameters
@@ -86,7 +86,7 @@ class Standing(wiring.Component):
     operations, cutting, decoding, reporting : ``In(ActivitySignature)``
         Communicators with chunks in progress; whose chunk is being cut; whose command is being decoded; with ABORTs
         still to be sent. A communicator is not REVOKED while any of them reports it.
-    standing : ``Out(StandingSignature)``
+    communicator_status : ``Out(CommunicatorStatusSignature)``
     """
 
     def __init__(self, config, *, settle):
@@ -95,14 +95,14 @@ class Standing(wiring.Component):
         super().__init__({
             "write": In(CommunicatorWrite(config)), "end": In(CommunicatorEnd(config)),
             **{name: In(ActivitySignature(config)) for name in _HOLDERS},
-            "standing": Out(StandingSignature(config)),
+            "communicator_status": Out(CommunicatorStatusSignature(config)),
         })
 
     def elaborate(self, platform):
         m = Module()
-        standing, state, write, end = self.standing, CommunicatorState, self.write, self.end
+        communicator_status, state, write, end = self.communicator_status, CommunicatorState, self.write, self.end
         busy, kept = Signal(self.config.communicators), Signal(data.StructLayout(_registered(self.config)))
-        m.d.comb += [getattr(standing, name).eq(kept[name]) for name, _ in kept.shape()]
+        m.d.comb += [getattr(communicator_status, name).eq(kept[name]) for name, _ in kept.shape()]
         m.d.comb += busy.eq(reduce(or_, (getattr(self, name).communicators for name in _HOLDERS)))
         # An age of 2: at least ``settle`` cycles have passed.
         now = Signal(range(self.settle))
@@ -110,7 +110,8 @@ class Standing(wiring.Component):
         for number in range(self.config.communicators):
             age = Signal(2, name=f"age_{number}")
             here = kept.states[number]
-            m.d.comb += [standing.stopped[number].eq(here[1]), standing.closed[number].eq(here != state.OPEN)]
+            m.d.comb += [communicator_status.stopped[number].eq(here[1]),
+                         communicator_status.closed[number].eq(here != state.OPEN)]
             with m.If((here == state.ENDING) & (now == 0) & (age != 2)):
                 m.d.sync += age.eq(age + 1)
             with m.If((here == state.ENDING) & (age == 2) & ~busy[number]):

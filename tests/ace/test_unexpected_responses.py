@@ -21,23 +21,23 @@ async def _pulse(ctx, signal):
     ctx.set(signal, 0)
 
 
-@pytest.mark.parametrize("strays", range(1, 2 * BEATS))
-def test_fill(strays):
+@pytest.mark.parametrize("surplus", range(1, 2 * BEATS))
+def test_fill(surplus):
     """Only data that arrives after its read was issued is moved, and earlier errors have no effect."""
-    dut, rng = Fill(TINY), random.Random(strays)
+    dut, rng = Fill(TINY), random.Random(surplus)
 
     async def body(ctx):
         ctx.set(dut.memory.arready, 1)
         ctx.set(dut.write.ready, 1)
         for _ in range(2):
             dropped = 0
-            for index in range(strays + 2):
-                ctx.set(dut.memory.rvalid, index < strays)
+            for index in range(surplus + 2):
+                ctx.set(dut.memory.rvalid, index < surplus)
                 ctx.set(dut.memory.rdata, rng.getrandbits(TINY.data_width))
                 ctx.set(dut.memory.rresp, 2)
                 await ctx.tick()
                 dropped += ctx.get(dut.counts.unexpected)
-            assert dropped == strays
+            assert dropped == surplus
             ctx.set(dut.i.payload, MOVE)
             await _pulse(ctx, dut.i.valid)
             while not ctx.get(dut.memory.arvalid):
@@ -62,8 +62,8 @@ def test_fill(strays):
     run_cell(dut, body)
 
 
-@pytest.mark.parametrize("strays", range(1, 6))
-def test_drain(strays):
+@pytest.mark.parametrize("surplus", range(1, 6))
+def test_drain(surplus):
     """A write completes only when memory has responded to it."""
     dut = Drain(TINY)
 
@@ -73,12 +73,12 @@ def test_drain(strays):
         for _ in range(2):
             ctx.set(dut.memory.bresp, 2)
             dropped = 0
-            for index in range(strays + 2):
-                ctx.set(dut.memory.bvalid, index < strays)
+            for index in range(surplus + 2):
+                ctx.set(dut.memory.bvalid, index < surplus)
                 assert ctx.get(dut.memory.bready)
                 await ctx.tick()
                 dropped += ctx.get(dut.counts.unexpected)
-            assert dropped == strays
+            assert dropped == surplus
             ctx.set(dut.i.payload, MOVE)
             await _pulse(ctx, dut.i.valid)
             last = False

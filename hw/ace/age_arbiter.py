@@ -8,10 +8,10 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Oldest"]
+__all__ = ["AgeArbiter"]
 
 
-class Oldest(wiring.Component):
+class AgeArbiter(wiring.Component):
     """Grant the requester that started first among those that request, subject to ``outranked``.
 
     The order is stored as one bit for each pair; four LUT6 deep for 32.

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict, deque
 from functools import partial
 
 from hw.dma_engine.completion.notices import COUNT_WIDTH
-from hw.dma_engine.completion.word_answers import WordAnswers
+from hw.dma_engine.completion.word_responses import WordResponses
 from hw.dma_engine.config import TINY
 from hw.dma_engine.layouts import EPOCH_WIDTH
 from tests.harness.cell import run_cell
 
-LIVES = 2**EPOCH_WIDTH - 1
+EPOCHS = 2**EPOCH_WIDTH - 1
 """Of one queue that may have answers outstanding at a time, besides the present one."""
 
 MOST_NOTICES = 2**(COUNT_WIDTH - 1) + 32
@@ -19,7 +19,7 @@ MOST_NOTICES = 2**(COUNT_WIDTH - 1) + 32
 
 
 def _simulate(body):
-    dut = WordAnswers(TINY)
+    dut = WordResponses(TINY)
 
     async def testbench(ctx):
         await body(ctx, dut)
@@ -33,17 +33,17 @@ class _Memory:
     def __init__(self, ctx, dut, seed):
         self.ctx, self.dut, self.rng = ctx, dut, random.Random(seed)
         self.words = defaultdict(deque)             # (queue, kind) -> whether they were given up
-        self.looked = 0                             # the queue looked at
+        self.scanned = 0                            # the queue looked at
         self.fresh = 0                              # cycles without a response since then, or since a give-up
         self.busy, self.started = False, False
-        self.told_late = None                       # the queue of a notice answered in the cycle before
-        self.lives = Counter()                      # given up while something of the first of them is outside
+        self.delayed_notice = None                  # the queue of a notice answered in the cycle before
+        self.epochs = Counter()                     # given up while something of the first of them is outside
         self.seen = Counter()
 
     def waited(self, queue, kind):
         return self.words[queue, kind].count(False)
 
-    def given_up(self, queue=None):
+    def abandoned(self, queue=None):
         return sum(words.count(True) for (whose, _), words in self.words.items() if queue in (None, whose))
 
     def send(self):
@@ -52,77 +52,77 @@ class _Memory:
         if kind == "notice":
             if queue < TINY.extended and self.waited(queue, kind) < 9:
                 self.words[queue, kind].append(False)
-        elif not self.waited(queue, kind) and not (self.busy and queue == self.looked):
+        elif not self.waited(queue, kind) and not (self.busy and queue == self.scanned):
             self.words[queue, kind].append(False)
 
     def flying(self, kind):
         return sum(bool(self.waited(queue, kind)) << queue for queue in range(TINY.queues))
 
-    async def cycle(self, *, answer=None, look=None, give_up=False):
-        """``answer``: queue and kind of a response. What the engine tells of this cycle is checked."""
+    async def cycle(self, *, response=None, scan_queue=None, abandon=False):
+        """``response``: queue and kind of a response. What the engine tells of this cycle is checked."""
         ctx, dut = self.ctx, self.dut
         ctx.set(dut.outstanding.rc, self.flying("rc"))
         ctx.set(dut.outstanding.sc, self.flying("sc"))
-        for queue, told in enumerate(dut.unanswered.count):
+        for queue, reported in enumerate(dut.outstanding_notices.count):
             # Responses to notices are known a cycle later.
-            ctx.set(told, self.waited(queue, "notice") + (self.told_late == queue))
-        ctx.set(dut.unanswered.settled, self.told_late is None)
-        self.seen["unsettled"] += self.busy and self.told_late == self.looked
-        self.told_late = None
-        ctx.set(dut.written.valid, answer is not None)
-        if answer:
-            queue, kind = answer
+            ctx.set(reported, self.waited(queue, "notice") + (self.delayed_notice == queue))
+        ctx.set(dut.outstanding_notices.settled, self.delayed_notice is None)
+        self.seen["unsettled"] += self.busy and self.delayed_notice == self.scanned
+        self.delayed_notice = None
+        ctx.set(dut.written.valid, response is not None)
+        if response:
+            queue, kind = response
             ctx.set(dut.written.id, {"queue": queue, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
-        ctx.set(dut.give_up.scan, look is not None)
-        ctx.set(dut.give_up.valid, give_up)
-        ctx.set(dut.give_up.queue, self.looked)
+        ctx.set(dut.abandon.scan, scan_queue is not None)
+        ctx.set(dut.abandon.valid, abandon)
+        ctx.set(dut.abandon.queue, self.scanned)
 
-        told = ctx.get(dut.accepted.valid), ctx.get(dut.unexpected)
-        if not answer:
-            assert told == (0, 0)
-        elif not self.words[answer]:
-            assert told == (0, 1), f"{answer} is expected by nobody"
+        reported = ctx.get(dut.accepted.valid), ctx.get(dut.unexpected)
+        if not response:
+            assert reported == (0, 0)
+        elif not self.words[response]:
+            assert reported == (0, 1), f"{response} is expected by nobody"
             self.seen["unexpected"] += 1
         else:
-            old = self.words[answer].popleft()
-            assert told == (not old, 0), f"{answer}, {'given up' if old else 'waited for'}"
-            self.seen["old before new"] += old and False in self.words[answer]
-            if answer[1] == "notice" and not old:
-                self.told_late = answer[0]
-        before = self.given_up() + bool(answer and told == (0, 0))
+            old = self.words[response].popleft()
+            assert reported == (not old, 0), f"{response}, {'given up' if old else 'waited for'}"
+            self.seen["old before new"] += old and False in self.words[response]
+            if response[1] == "notice" and not old:
+                self.delayed_notice = response[0]
+        before = self.abandoned() + bool(response and reported == (0, 0))
         assert ctx.get(dut.status.outstanding) == (before > 0)
-        outside = self.given_up(self.looked)
+        abandoned = self.abandoned(self.scanned)
         if self.fresh:
-            assert ctx.get(dut.status.outside) or not outside
+            assert ctx.get(dut.status.abandoned) or not abandoned
         else:
-            assert ctx.get(dut.status.outside) or not self.started
+            assert ctx.get(dut.status.abandoned) or not self.started
         assert ctx.get(dut.status.busy) == self.busy
-        forgets = ctx.get(dut.forget.valid)
-        assert not forgets or (self.busy and not answer)
+        discards = ctx.get(dut.discard.valid)
+        assert not discards or (self.busy and not response)
         await ctx.tick()
 
-        if forgets:
+        if discards:
             for kind in ("sc", "rc", "notice"):
-                words = self.words[self.looked, kind]
+                words = self.words[self.scanned, kind]
                 self.seen["given up"] += words.count(False)
                 self.seen["twice"] += True in words and False in words
-                self.words[self.looked, kind] = deque([True] * len(words))
+                self.words[self.scanned, kind] = deque([True] * len(words))
             self.busy = False
-        if look is not None or self.busy or forgets:
+        if scan_queue is not None or self.busy or discards:
             self.fresh, self.started = 0, True
-        if give_up:
+        if abandon:
             self.busy = True
-            self.lives[self.looked] += 1
+            self.epochs[self.scanned] += 1
         for queue in range(TINY.queues):
-            if not self.given_up(queue) and not (self.busy and queue == self.looked):
-                self.lives[queue] = 0
-        if look is not None:
-            self.looked = look
-        elif not answer:
+            if not self.abandoned(queue) and not (self.busy and queue == self.scanned):
+                self.epochs[queue] = 0
+        if scan_queue is not None:
+            self.scanned = scan_queue
+        elif not response:
             self.fresh += 1
 
 
-def test_answers(seed):
+def test_responses(seed):
     """Answers of earlier lives count for nobody, whatever the new life has in flight; the others all count."""
     seen = Counter()
 
@@ -136,33 +136,33 @@ def test_answers(seed):
             eager = step // 250 % 2
             for _ in range(rng.randrange(3)):
                 memory.send()
-            answer = look = None
-            give_up = False
+            response = scan_queue = None
+            abandon = False
             some = [key for key, words in memory.words.items() if words]
             if rng.random() < (0.4 if eager else 0.05) and some:
-                answer = rng.choice(some)
+                response = rng.choice(some)
             elif rng.random() < 0.05:
                 key = rng.randrange(TINY.queues), rng.choice(("sc", "rc"))
-                answer = None if memory.words[key] else key
+                response = None if memory.words[key] else key
             if not memory.busy:
                 if rng.random() < 0.1:
-                    look = rng.randrange(TINY.queues)
-                elif memory.fresh > 2 and memory.lives[memory.looked] < LIVES and rng.random() < 0.3:
-                    give_up = True
+                    scan_queue = rng.randrange(TINY.queues)
+                elif memory.fresh > 2 and memory.epochs[memory.scanned] < EPOCHS and rng.random() < 0.3:
+                    abandon = True
                     # The last moment for a response of the old life.
-                    last = memory.looked, "notice"
-                    answer = last if memory.words[last] and rng.random() < 0.5 else answer
-            await memory.cycle(answer=answer, look=look, give_up=give_up)
+                    last = memory.scanned, "notice"
+                    response = last if memory.words[last] and rng.random() < 0.5 else response
+            await memory.cycle(response=response, scan_queue=scan_queue, abandon=abandon)
         while memory.busy or any(memory.words.values()):
-            await memory.cycle(answer=next((key for key, words in memory.words.items() if words), None)
+            await memory.cycle(response=next((key for key, words in memory.words.items() if words), None)
                                if rng.random() < 0.7 else None)
         await memory.cycle()
         assert not ctx.get(dut.status.outstanding)
         for queue in range(TINY.queues):
-            await memory.cycle(look=queue)
+            await memory.cycle(scan_queue=queue)
             for _ in range(3):
                 await memory.cycle()
-            assert not ctx.get(dut.status.outside)
+            assert not ctx.get(dut.status.abandoned)
         seen.update(memory.seen)
 
     for number in range(5):
@@ -173,20 +173,20 @@ def test_answers(seed):
 def test_as_many_as_there_can_be():
     """The answers of as many lives as Epochs allows are all counted, each with as many words as it can have."""
     async def body(ctx, dut):
-        ctx.set(dut.unanswered.settled, 1)
+        ctx.set(dut.outstanding_notices.settled, 1)
         await ctx.tick().repeat(TINY.queues + 2)
         signals = {"rc": (dut.outstanding.rc, 1), "sc": (dut.outstanding.sc, 1),
-                   "notice": (dut.unanswered.count[0], MOST_NOTICES)}
-        for _ in range(LIVES):
-            ctx.set(dut.give_up.scan, 1)
+                   "notice": (dut.outstanding_notices.count[0], MOST_NOTICES)}
+        for _ in range(EPOCHS):
+            ctx.set(dut.abandon.scan, 1)
             await ctx.tick()
-            ctx.set(dut.give_up.scan, 0)
+            ctx.set(dut.abandon.scan, 0)
             await ctx.tick().repeat(2)
             for signal, value in signals.values():
                 ctx.set(signal, value)
-            ctx.set(dut.give_up.valid, 1)
+            ctx.set(dut.abandon.valid, 1)
             await ctx.tick()
-            ctx.set(dut.give_up.valid, 0)
+            ctx.set(dut.abandon.valid, 0)
             while ctx.get(dut.status.busy):
                 await ctx.tick()
             for signal, _ in signals.values():
@@ -194,13 +194,13 @@ def test_as_many_as_there_can_be():
         ctx.set(dut.written.valid, 1)
         for kind, (_, value) in signals.items():
             ctx.set(dut.written.id, {"queue": 0, "is_rc": kind == "rc", "notice": kind == "notice", "top": 1})
-            for number in range(LIVES * value):
+            for number in range(EPOCHS * value):
                 assert ctx.get(dut.status.outstanding) and not ctx.get(dut.unexpected), f"{kind} {number}"
                 await ctx.tick()
             assert ctx.get(dut.unexpected), kind
         assert not ctx.get(dut.status.outstanding)
         ctx.set(dut.written.valid, 0)
         await ctx.tick().repeat(2)
-        assert not ctx.get(dut.status.outside)
+        assert not ctx.get(dut.status.abandoned)
 
     _simulate(body)

@@ -17,7 +17,14 @@ from .layouts import CommandLayout
 from .words import Status
 
 __all__ = [
-    "Admission", "DecodingQueues", "Intake", "QueueClear", "QueueLookup", "QueueWrite", "Refusal", "waiting_layout",
+    "Admission",
+    "CommandQueues",
+    "DecodingQueues",
+    "QueueClear",
+    "QueueLookup",
+    "QueueWrite",
+    "Refusal",
+    "waiting_layout",
 ]
 
 
@@ -87,7 +94,7 @@ class DecodingQueues(wiring.Signature):
         super().__init__({"queues": Out(config.queues)})
 
 
-class Intake(wiring.Component):
+class CommandQueues(wiring.Component):
     """Store ``queue_depth`` words for each queue.
 
     A queue whose oldest command cannot start yet does not block the others: otherwise two ranks whose queues name
@@ -171,7 +178,7 @@ class Intake(wiring.Component):
         m.d.sync += found.eq(read.data)
         number = found.word.communicator
         with m.FSM():
-            with m.State("LOOK"):
+            with m.State("LOOKUP"):
                 with m.If((some & self.admission.queues).bit_select(queue, 1)):
                     m.next = "OFFER"
                 with m.Else():
@@ -189,8 +196,8 @@ class Intake(wiring.Component):
                         m.next = "TAKEN"
                 with m.Else():
                     m.d.sync += queue.eq(queue + 1)
-                    m.next = "LOOK"
+                    m.next = "LOOKUP"
             with m.State("TAKEN"):
                 m.d.sync += queue.eq(queue + 1)
-                m.next = "LOOK"
+                m.next = "LOOKUP"
         return m

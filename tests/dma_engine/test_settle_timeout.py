@@ -10,18 +10,18 @@ from tests.dma_engine.jobs import Job
 
 pytestmark = pytest.mark.rtl
 
-PATIENCE = 1500
+TIMEOUT = 1500
 LOWER, HIGHER = 2, 0
 """Queues. That of the higher class is an extended one, whose window is longer than the pipeline up to AR."""
 
 
-def test_patience(engine):
+def test_settle_timeout(engine):
     engine("tiny", ["the_lower_class_waits", "the_higher_class_does_not", "nobody_moves"])
 
 
 async def _busy(dut, busy, other):
-    """A bench where one queue has work for more than twice ``PATIENCE``, with a word for the other."""
-    bench = Bench(dut, seed=session_seed("patience"), latency=100)
+    """A bench where one queue has work for more than twice ``TIMEOUT``, with a word for the other."""
+    bench = Bench(dut, seed=session_seed("timeout"), latency=100)
     *words, word = await bench.lay_out([Job(1024, 0, 0)] * 8 + [Job(8, 0, 0)])
     for queue, priority in ((LOWER, 0), (HIGHER, 1)):
         sc, rc = bench.words_of(queue)
@@ -40,9 +40,9 @@ async def the_lower_class_waits(dut):
     """A queue may wait for longer than anybody's patience while those of a higher class are seen to move."""
     bench = await _busy(dut, HIGHER, LOWER)
     await bench.driver.command(LOWER, Command.START)
-    higher, start = cocotb.start_soon(bench.settle(HIGHER, patience=PATIENCE)), bench.cycle
-    assert await bench.settle(LOWER, patience=PATIENCE), bench.mismatches
-    assert bench.cycle - start > 2 * PATIENCE, "the queue had not to wait for long"
+    higher, start = cocotb.start_soon(bench.settle(HIGHER, timeout=TIMEOUT)), bench.cycle
+    assert await bench.settle(LOWER, timeout=TIMEOUT), bench.mismatches
+    assert bench.cycle - start > 2 * TIMEOUT, "the queue had not to wait for long"
     assert await higher
     await bench.end()
 
@@ -51,9 +51,9 @@ async def the_lower_class_waits(dut):
 async def the_higher_class_does_not(dut):
     """That a queue of a lower class moves is no excuse."""
     bench = await _busy(dut, LOWER, HIGHER)
-    lower, start = cocotb.start_soon(bench.settle(LOWER, patience=PATIENCE)), bench.cycle
-    assert not await bench.settle(HIGHER, patience=PATIENCE)
-    assert PATIENCE < bench.cycle - start < 2 * PATIENCE
+    lower, start = cocotb.start_soon(bench.settle(LOWER, timeout=TIMEOUT)), bench.cycle
+    assert not await bench.settle(HIGHER, timeout=TIMEOUT)
+    assert TIMEOUT < bench.cycle - start < 2 * TIMEOUT
     [sentence] = bench.mismatches
     assert f"queue {HIGHER} stands still: count is 0 instead of 1" in sentence
     assert await lower
@@ -65,7 +65,7 @@ async def nobody_moves(dut):
     bench = await _busy(dut, HIGHER, LOWER)
     for queue in (LOWER, HIGHER):
         await bench.driver.command(queue, Command.PAUSE)
-    higher = cocotb.start_soon(bench.settle(HIGHER, patience=PATIENCE))
-    assert not await bench.settle(LOWER, patience=PATIENCE)
+    higher = cocotb.start_soon(bench.settle(HIGHER, timeout=TIMEOUT))
+    assert not await bench.settle(LOWER, timeout=TIMEOUT)
     assert not await higher
     assert len(bench.mismatches) == 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["STAGES", "STALLS", "Event", "Lives", "Segment", "Span"]
+__all__ = ["STAGES", "STALLS", "Event", "Lifecycles", "Segment", "Span"]
 
 STAGES = (
     ("check, reserve", "scheduled", "read"),
@@ -50,7 +50,7 @@ class Span:
     end: int | None = None
 
 
-class Lives:
+class Lifecycles:
     """Events put together.
 
     Parameters

@@ -14,9 +14,9 @@ WATCHDOG = 1500
 
 
 @pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
-def test_give_up(engine, config):
-    engine(config, ["reads_never_answered", "writes_never_answered", "words_never_answered", "again_and_again",
-                    "two_laps_later"])
+def test_abandon(engine, config):
+    engine(config, ["reads_without_response", "writes_without_response", "words_without_response", "again_and_again",
+                    "two_passes_later"])
 
 
 async def _prepared(dut, name):
@@ -35,7 +35,7 @@ async def _reset(bench, name):
         assert bench.cycle - start < 2 * WATCHDOG + 1000, f"{name}: RESET does not end"
     assert bench.cycle - start >= WATCHDOG, f"{name}: given up after {bench.cycle - start} cycles"
     await bench.driver.set_watchdog(0)
-    state = await bench.rest(name)
+    state = await bench.settle_and_check(name)
     assert (state.enabled, state.held, state.count, state.failed, state.waiting, state.in_flight) == (0,) * 6, \
         f"{name}: {state}"
 
@@ -43,12 +43,12 @@ async def _reset(bench, name):
 async def _works(bench, name):
     await bench.command(VICTIM, Command.START)
     await bench.post(VICTIM, GOOD, GOOD._replace(dst_offset=7 * PAGE_BYTES + 9))
-    state = await bench.rest(name)
+    state = await bench.settle_and_check(name)
     assert (state.count, state.failed) == (2, 0), f"{name}: {state}"
 
 
 @cocotb.test()
-async def reads_never_answered(dut):
+async def reads_without_response(dut):
     """The late data of given up reads is not written."""
     bench = await _prepared(dut, "give up reads")
     for word in (SMALL, SMALL._replace(src_offset=3, length=600)):
@@ -61,15 +61,15 @@ async def reads_never_answered(dut):
         await _works(bench, name)
         bench.release(SRC_BASE)
         await bench.wait(1500)
-        bench.look(f"{name}, after the late answer")
+        bench.verify(f"{name}, after the late answer")
         await bench.command(VICTIM, Command.RESET)
-        await bench.rest(name)
+        await bench.settle_and_check(name)
         await _works(bench, f"{name}, again")
     await bench.end()
 
 
 @cocotb.test()
-async def writes_never_answered(dut):
+async def writes_without_response(dut):
     """Late write responses end nothing."""
     bench = await _prepared(dut, "give up writes")
     bench.withhold(DST_BASE)
@@ -79,13 +79,13 @@ async def writes_never_answered(dut):
     await _works(bench, "before the late answer")
     bench.release(DST_BASE)
     await bench.wait(1500)
-    state = await bench.rest("after the late answer")
+    state = await bench.settle_and_check("after the late answer")
     assert (state.count, state.failed) == (2, 0), state
     await bench.end()
 
 
 @cocotb.test()
-async def words_never_answered(dut):
+async def words_without_response(dut):
     """Completion words that are never answered hold up no RESET."""
     bench = await _prepared(dut, "give up words")
     page = bench.words_of(VICTIM)[0] & -PAGE_BYTES
@@ -119,7 +119,7 @@ async def again_and_again(dut):
     await bench.driver.set_watchdog(0)
     for page in range(5):
         bench.release(SRC_BASE + page * PAGE_BYTES)
-    await bench.rest("memory answered")
+    await bench.settle_and_check("memory answered")
     for number in range(6):
         bench.withhold(SRC_BASE)
         await bench.command(VICTIM, Command.START)
@@ -134,18 +134,18 @@ async def again_and_again(dut):
 
 
 @cocotb.test()
-async def two_laps_later(dut):
+async def two_passes_later(dut):
     """A late answer is not taken for one to the segment that has the same place of the window now."""
     bench = await _prepared(dut, "give up laps")
     later = SRC_BASE + 3 * PAGE_BYTES
     bench.withhold(SRC_BASE)
     await bench.post(VICTIM, SMALL)
     await bench.wait(200)
-    await _reset(bench, "laps")
+    await _reset(bench, "passes")
     await bench.command(VICTIM, Command.START)
     for number in range(2 * bench.config.window - 1):
         await bench.post(VICTIM, SMALL._replace(src_offset=2 * PAGE_BYTES + number))
-        await bench.rest("laps")
+        await bench.settle_and_check("passes")
     bench.withhold(later)
     await bench.post(VICTIM, SMALL._replace(src_offset=3 * PAGE_BYTES))
     await bench.wait(200)
@@ -154,5 +154,5 @@ async def two_laps_later(dut):
     state = await bench.driver.state(VICTIM)
     assert (state.count, state.in_flight) == (2 * bench.config.window - 1, 1), state
     bench.release(later)
-    await bench.rest("laps")
+    await bench.settle_and_check("passes")
     await bench.end()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The window: for each segment between issue and retirement, whether and how it has ended.
 
-Scheduler, Responses, ReadIssue -> Places -> Retire.  Latency: 1 cycle from ``look`` to ``place``; look-ups that follow
+Scheduler, Responses, ReadIssue -> Places -> Retire.  Latency: 1 cycle from ``look`` to ``entry``; look-ups that follow
 a mark see it.  Throughput: one segment in, one mark and one look-up per cycle.
 
 Each queue uses the entries of its window in turn; a mark carries its generation bit, so that entries need no clearing.
@@ -20,9 +20,9 @@ from hw.dma_engine.layouts import STATUS_WIDTH, EndFlags, InfoLayout, done_layou
 from hw.dma_engine.strobes import ScheduledSignature
 from hw.dma_engine.words import Status
 
-__all__ = ["MarkSignature", "PlaceLayout", "PlaceLookupSignature", "Places"]
+__all__ = ["MarkSignature", "WindowEntry", "WindowLookupSignature", "WindowTable"]
 
-PlaceLayout = data.StructLayout({"last": 1, "end": EndFlags, "failed": 1, "status": STATUS_WIDTH})
+WindowEntry = data.StructLayout({"last": 1, "end": EndFlags, "failed": 1, "status": STATUS_WIDTH})
 
 
 class MarkSignature(wiring.Signature):
@@ -32,13 +32,13 @@ class MarkSignature(wiring.Signature):
         super().__init__({"valid": Out(1), "done": Out(done_layout(config))})
 
 
-class PlaceLookupSignature(wiring.Signature):
+class WindowLookupSignature(wiring.Signature):
     """A window entry, one cycle after its number.
 
     Members
     -------
     queue, index : ``Out``
-    marked : ``In(1)``, place : ``In(PlaceLayout)``
+    marked : ``In(1)``, entry : ``In(WindowEntry)``
         Whether and how its segment has ended.
     info : ``In(InfoLayout)``
         Information about the entry's request; only for extended queues.
@@ -46,10 +46,10 @@ class PlaceLookupSignature(wiring.Signature):
 
     def __init__(self, config: DmaConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "index": Out(config.index_width),
-                          "marked": In(1), "place": In(PlaceLayout), "info": In(InfoLayout)})
+                          "marked": In(1), "entry": In(WindowEntry), "info": In(InfoLayout)})
 
 
-class Places(wiring.Component):
+class WindowTable(wiring.Component):
     """The windows of all queues.
 
     Parameters
@@ -62,7 +62,7 @@ class Places(wiring.Component):
     scheduled : ``In(ScheduledSignature)``
         A segment takes its entry.
     mark : ``In(MarkSignature)``
-    lookup : ``In(PlaceLookupSignature)``
+    lookup : ``In(WindowLookupSignature)``
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -70,7 +70,7 @@ class Places(wiring.Component):
         super().__init__({
             "init": In(SweepSignature(config)),
             "scheduled": In(ScheduledSignature(config)),
-            "mark": In(MarkSignature(config)), "lookup": In(PlaceLookupSignature(config)),
+            "mark": In(MarkSignature(config)), "lookup": In(WindowLookupSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -79,11 +79,11 @@ class Places(wiring.Component):
         segment = self.scheduled.segment
         # A failed segment stores its status, any other its flags.
         row = data.StructLayout({
-            "lap": 1, "last": 1, "failed": 1,
+            "generation": 1, "last": 1, "failed": 1,
             "what": data.UnionLayout({"end": EndFlags, "status": STATUS_WIDTH})})
-        kinds = {False: (config.window_bits, config.queue_bits), True: (config.place_bits, config.extended_bits)}
+        kinds = {False: (config.window_bits, config.queue_bits), True: (config.entry_bits, config.extended_bits)}
 
-        found, laps = {}, {}
+        found, generations = {}, {}
         for extended, (bits, queue_bits) in kinds.items():
             name = "extended_rows" if extended else "rows"
             m.submodules[name] = rows = memory.Memory(
@@ -95,25 +95,25 @@ class Places(wiring.Component):
                 m.d.comb += [
                     write.addr.eq(Cat(done.index[:bits], done.queue[:queue_bits])),
                     write.en.eq(self.mark.valid & (is_extended(config, done.queue) == extended)),
-                    write.data.lap.eq(~done.index[bits]),
+                    write.data.generation.eq(~done.index[bits]),
                     write.data.last.eq(done.last), write.data.failed.eq(done.status != Status.OK),
                     write.data.what.eq(Mux(done.status != Status.OK, done.status, done.end.as_value())),
                 ]
             m.d.comb += read.addr.eq(Cat(lookup.index[:bits], lookup.queue[:queue_bits]))
-            found[extended], laps[extended] = read.data, lookup.index[bits]
+            found[extended], generations[extended] = read.data, lookup.index[bits]
 
-        looked_extended, lap = Signal(), Signal()
+        lookup_extended, generation = Signal(), Signal()
         m.d.sync += [
-            looked_extended.eq(is_extended(config, lookup.queue)),
-            lap.eq(Mux(is_extended(config, lookup.queue), laps[True], laps[False])),
+            lookup_extended.eq(is_extended(config, lookup.queue)),
+            generation.eq(Mux(is_extended(config, lookup.queue), generations[True], generations[False])),
         ]
-        place = Signal(row)
+        entry = Signal(row)
         m.d.comb += [
-            place.eq(Mux(looked_extended, found[True], found[False])),
-            lookup.place.last.eq(place.last), lookup.place.failed.eq(place.failed),
-            lookup.place.status.eq(Mux(place.failed, place.what.status, Status.OK)),
-            lookup.place.end.eq(Mux(place.failed, 0, place.what.end)),
-            lookup.marked.eq(place.lap != lap),
+            entry.eq(Mux(lookup_extended, found[True], found[False])),
+            lookup.entry.last.eq(entry.last), lookup.entry.failed.eq(entry.failed),
+            lookup.entry.status.eq(Mux(entry.failed, entry.what.status, Status.OK)),
+            lookup.entry.end.eq(Mux(entry.failed, 0, entry.what.end)),
+            lookup.marked.eq(entry.generation != generation),
         ]
 
         bits, queue_bits = kinds[True]
@@ -122,7 +122,7 @@ class Places(wiring.Component):
         write, read = infos.write_port(), infos.read_port()
         m.d.comb += [
             write.addr.eq(Cat(segment.index[:bits], segment.queue[:queue_bits])),
-            write.data.length.eq(segment.front.length), write.data.note.eq(segment.front.note),
+            write.data.length.eq(segment.request.length), write.data.note.eq(segment.request.note),
             write.en.eq(self.scheduled.valid & is_extended(config, segment.queue)),
             read.addr.eq(Cat(lookup.index[:bits], lookup.queue[:queue_bits])),
             lookup.info.eq(read.data),

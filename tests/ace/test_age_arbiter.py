@@ -6,13 +6,13 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from hw.ace.oldest import Oldest
+from hw.ace.age_arbiter import AgeArbiter
 
 
 @pytest.mark.parametrize("count", [2, 4, 7])
 def test_first_to_start_is_first_to_be_chosen(count, seed):
     rng = random.Random(seed)
-    dut = Oldest(count)
+    dut = AgeArbiter(count)
 
     async def testbench(ctx):
         # After reset, in order of their numbers.
