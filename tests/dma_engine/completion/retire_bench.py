@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bench for retirement alone: a list of each queue's segments, and the rules of its completion word.
 
-The bench schedules segments, ends them in any order, changes states and settings, and sends operations.  It checks that
-each segment that is retired is the oldest one of its queue, has ended, and may retire now, and that one that may retire
-does so soon.  All else follows from the order of retirements and operations, and is predicted for each cycle.
+The bench schedules segments, ends them in any order, changes states and settings, and sends operations.  Each segment
+that retires must be its queue's oldest one, have ended and be free to retire; if it is, it must retire soon.  All other
+outputs follow from the order of retirements and operations, and are predicted for each cycle.
 """
 
 from collections import Counter, deque
