@@ -96,7 +96,7 @@ class Fsm(wiring.Component):
     granted_valid : ``In(1)``, granted : ``In``
         Receives of this phase that the receiver has granted.
     offer : ``Out(1)``, port, address, header : ``Out``, taken : ``In(1)``
-        A packet that may be sent. The offer is held until ``taken``.
+        A packet that may be sent. The offer is held until ``taken``; ``stopped`` withdraws it within two cycles.
     read : ``In(1)``
         A packet of this FSM has been read from the SRAM.
     landed : ``In(1)``, beats : ``In``
@@ -104,7 +104,8 @@ class Fsm(wiring.Component):
     signal : ``Out(1)``, signal_payload : ``Out(signal_layout)``, signal_taken : ``In(1)``
         A GRANT for its upstream neighbour.
     stopped : ``In(1)``
-        The chunk is dropped: packets already taken are still read; nothing else happens.
+        The chunk is dropped: its offer and its GRANT are withdrawn unless they were taken; packets already taken are
+        still read; nothing else happens.
     epoch : ``In``
         Of the FSM's communicator.
     state : ``Out(state_layout)``

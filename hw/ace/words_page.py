@@ -176,7 +176,8 @@ _RECORD = {
 
 _STATUS = {
     Status.OK: ("success", ""),
-    Status.MALFORMED: ("unknown collective, type, operation or flag; "
+    Status.MALFORMED: ("unknown collective or flag; unknown type or operation, also if the collective does not reduce "
+                       "(only BARRIER ignores both); "
                        "PROD, AVG, FP8 or VARYING in an accelerator without it; "
                        "ORDERED with a collective that combines nothing; "
                        "VARYING with a collective without parts, with rows beyond the extents table, or with a "

@@ -102,7 +102,10 @@ class WriteSequencer(wiring.Component):
         Write bursts; how many wait for AW.
     events : ``Out(SequencerEventsSignature)``
     steps : ``Out(stream.Signature(step_layout))``
-        The beat of a step with ``take`` leaves the buffer in the cycle after the transfer.
+        The beat of a step with ``take`` leaves the buffer in the cycle after the transfer. Not a strict stream:
+        ``valid`` is held until the transfer, but between segments the payload of a stalled step may change: a word
+        that becomes due replaces a segment's first step, and a segment replaces a word that is not due. The receiver
+        must sample the payload only in the cycle of the transfer, as the aligner does.
     """
 
     def __init__(self, config: DmaConfig) -> None:
