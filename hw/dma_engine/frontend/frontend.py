@@ -21,7 +21,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature
 from hw.common.doorbell import WORD_BITS, Doorbell
-from hw.common.regions import RegionTable
+from hw.common.regions import RegionTable, RegionWriteSignature
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 from hw.dma_engine.completion.retire import HeadLookupSignature
@@ -31,7 +31,6 @@ from hw.dma_engine.configuration import (
     PageWriteSignature,
     QueueStatesSignature,
     QueueWriteSignature,
-    RegionWriteSignature,
     TargetSettingsSignature,
 )
 from hw.dma_engine.control.epochs import EpochLookupSignature
@@ -166,13 +165,9 @@ class FrontEnd(wiring.Component):
                         "self.scheduled")
 
         # -- Checks and addresses.
-        wires.connect("self.region.valid", "regions.write")
-        wires.connect("self.region.region", "regions.write_id")
-        wires.connect("self.region.entry", "regions.write_data")
-        wires.connect("scheduler.regions.src_id", "regions.src_id")
-        wires.connect("scheduler.regions.dst_id", "regions.dst_id")
-        wires.connect("regions.src", "legalizer.regions.src")
-        wires.connect("regions.dst", "legalizer.regions.dst")
+        wires.connect("self.region", "regions.write")
+        wires.connect("scheduler.regions", "regions.lookup")
+        wires.connect("regions.entries", "legalizer.regions")
         wires.connect("self.page", "pages.write")
         wires.connect("legalizer.pages", "pages.lookup")
         wires.broadcast("settings.issue", "legalizer.settings", "shares.settings")
