@@ -130,10 +130,7 @@ class CommandPath(wiring.Component):
         wires.connect("decoder.o", "operations.i")
         wires.connect("operations.admission", "command_queues.admission")
         wires.connect("decoder.pending", "command_queues.decoding")
-        wires.connect("command_queues.store_refused", "doorbell.refused")
         wires.connect("command_queues.refused", "operations.refused")
-        wires.tie_off("doorbell.rings", "there are no descriptor rings")
-        wires.tie_off("doorbell.tail_refused", "there are no descriptor rings")
         wires.idle("doorbell.tails", "there are no descriptor rings")
 
         # -- Tables.

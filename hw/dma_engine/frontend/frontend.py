@@ -20,7 +20,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature
-from hw.common.doorbell import WORD_BITS, Doorbell
+from hw.common.doorbell import WORD_BITS, Doorbell, TailPortSignature
 from hw.common.regions import RegionTable, RegionWriteSignature
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
@@ -35,7 +35,6 @@ from hw.dma_engine.configuration import (
 )
 from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.layouts import event_layout, ring_word_layout, segment_layout
-from hw.dma_engine.rings.pointers import TailPortSignature
 from hw.dma_engine.strobes import QueueStrobeSignature, RetiredSignature, ReturnedSignature, ScheduledSignature
 
 from .ark_words import ArkWords
@@ -131,11 +130,8 @@ class FrontEnd(wiring.Component):
         # -- Words.
         wires.connect("self.s_axi_db", "doorbell.bus")
         wires.connect("doorbell.o", "ark_words.i")
-        wires.connect("ark_words.refused", "doorbell.refused")
         wires.connect("self.connection", "ark_words.connection")
-        wires.connect("doorbell.tails", "self.tails.doorbells")
-        wires.connect("self.tails.refused", "doorbell.tail_refused")
-        wires.connect("self.tails.driven", "doorbell.rings")
+        wires.connect("doorbell.tails", "self.tails")
         wires.connect("ark_words.o", "arrivals.doorbells")
         wires.connect("self.ring_words", "arrivals.rings")
         wires.connect("arrivals.o", "queues.i")
