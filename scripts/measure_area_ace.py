@@ -40,7 +40,7 @@ from hw.ace.faults import Faults  # noqa: E402
 from hw.ace.fill import Fill  # noqa: E402
 from hw.ace.link.port import LinkPort  # noqa: E402
 from hw.ace.operations import Operations  # noqa: E402
-from hw.ace.pool import FsmPool  # noqa: E402
+from hw.ace.pool.pool import FsmPool  # noqa: E402
 from hw.ace.programs.store import Programs  # noqa: E402
 from hw.ace.receive import Receive, settle_cycles  # noqa: E402
 from hw.ace.transfers import Transfers  # noqa: E402

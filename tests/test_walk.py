@@ -18,14 +18,20 @@ def _rows():
     return [match.groupdict() for match in ROW.finditer(text)]
 
 
+def _text(argument):
+    if isinstance(argument, ast.Constant):
+        return argument.value
+    return "".join(part.value if isinstance(part, ast.Constant) else "n" for part in argument.values)
+
+
 @cache
 def _connections(module):
-    """``(first, second)`` of each connect, and ``(source, sink)`` of each broadcast, with constant arguments."""
+    """``(first, second)`` of each connect, and ``(source, sink)`` of each broadcast; ``n`` stands for a number."""
     made = set()
     for node in ast.walk(ast.parse((ROOT / module).read_text(encoding="utf-8"))):
         if (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
                 and node.func.attr in ("connect", "broadcast")):
-            names = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+            names = [_text(argument) for argument in node.args if isinstance(argument, ast.Constant | ast.JoinedStr)]
             made |= {(names[0], name) for name in names[1:]}
             if node.func.attr == "connect":
                 made |= {(name, names[0]) for name in names[1:]}

@@ -30,11 +30,12 @@ from .communicators import CommunicatorWrite, ShareRead
 from .drain import Drain, DrainCounts
 from .extents import ExtentRead
 from .fill import Fill, FillCounts
-from .fsm import FsmLookup
 from .memory_port import MemoryPort
 from .mover_queue import MoverStatus
 from .network import PacketsSignature
-from .pool import FsmPool, PoolCounts
+from .pool.fsm import FsmLookup
+from .pool.pool import FsmPool
+from .pool.sends import PoolCounts
 from .programs.store import ProgramRead
 from .sram import Sram
 from .tables import PROGRAM_READERS, SHARE_READERS

@@ -22,11 +22,11 @@ from .chunk_status import ChunkCountLookup, ChunkerCounts, ChunkFailed, SlotLook
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite, ShareRead, own
 from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
-from .fsm import FsmsBusy
 from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, widens
 from .mover_queue import MoverDone, MoverQueue, MoverStatus
 from .numerics.convert_byte import is_byte, known
 from .operations import ROWS, ChunkEnded, ChunkIssued, OperationRead, OperationsToCut, operation_layout, row_width
+from .pool.fsm import FsmsBusy
 from .priority import RANK_WIDTH, PriorityQueue, above, foremost
 from .programs.store import ProgramRead
 from .transfers import TransferJobs

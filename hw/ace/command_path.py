@@ -18,14 +18,14 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature
 from hw.common.doorbell import WORD_BITS, Doorbell
-from hw.common.regions import RegionTable
+from hw.common.regions import RegionTable, RegionWriteSignature
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 
 from .command_queues import CommandQueues, QueueClear, QueueLookup, QueueWrite
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import ShapeRead
-from .decoder import Decoder, DirectoryWrite, RegionWrite
+from .decoder import Decoder, DirectoryWrite
 from .extents import ExtentRead
 from .operations import (
     ChunkEnded,
@@ -48,7 +48,7 @@ class CommandRegisters(wiring.Signature):
 
     def __init__(self, config):
         super().__init__({
-            "region": Out(RegionWrite(config)), "directory": Out(DirectoryWrite(config)),
+            "region": Out(RegionWriteSignature(config)), "directory": Out(DirectoryWrite(config)),
             "queue": Out(QueueWrite(config)), "clear": Out(QueueClear(config)),
             "waiting": Out(QueueLookup(config)), "completion": Out(CompletionLookup(config)),
         })
@@ -130,16 +130,12 @@ class CommandPath(wiring.Component):
         wires.connect("decoder.o", "operations.i")
         wires.connect("operations.admission", "command_queues.admission")
         wires.connect("decoder.pending", "command_queues.decoding")
-        wires.connect("command_queues.store_refused", "doorbell.refused")
         wires.connect("command_queues.refused", "operations.refused")
-        wires.tie_off("doorbell.rings", "there are no descriptor rings")
-        wires.tie_off("doorbell.tail_refused", "there are no descriptor rings")
         wires.idle("doorbell.tails", "there are no descriptor rings")
 
         # -- Tables.
-        for side in ("src", "dst"):
-            wires.connect(f"decoder.{side}.region", f"regions.{side}_id")
-            wires.connect(f"decoder.{side}.entry", f"regions.{side}")
+        wires.connect("decoder.regions", "regions.lookup")
+        wires.connect("regions.entries", "decoder.entries")
         wires.connect("decoder.shape", "self.shape")
         wires.connect("decoder.program", "self.program")
         if config.varying:
@@ -147,9 +143,7 @@ class CommandPath(wiring.Component):
             wires.connect("decoder.receive_extents", "self.receive_extents")
 
         # -- Registers.
-        wires.connect("self.registers.region.valid", "regions.write")
-        wires.connect("self.registers.region.region", "regions.write_id")
-        wires.connect("self.registers.region.entry", "regions.write_data")
+        wires.connect("self.registers.region", "regions.write")
         wires.connect("self.registers.directory", "decoder.directory")
         wires.broadcast("self.registers.queue", "command_queues.configure", "decoder.configure", "operations.configure")
         wires.broadcast("self.registers.clear", "command_queues.clear", "operations.clear")

@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.doorbell import store_layout
+from hw.common.doorbell import StoreSignature
 from hw.common.event import EventSignature
 from hw.common.sizes import DOMAIN_WIDTH
 
@@ -106,11 +106,10 @@ class CommandQueues(wiring.Component):
 
     Members
     -------
-    i : ``In(stream.Signature(store_layout))``
-    store_refused : ``Out(1)``
-        To the doorbell: the word transferred in this cycle is dropped.
+    i : ``In(StoreSignature)``
+        A refused word is dropped.
     refused : ``Out(Refusal)``
-        To Operations, in the same cycle.
+        To Operations, in the cycle of the transfer.
     configure : ``In(QueueWrite)``
     clear : ``In(QueueClear)``
         The queue accepts words again.
@@ -123,7 +122,7 @@ class CommandQueues(wiring.Component):
     def __init__(self, config):
         self.config = config
         super().__init__({
-            "i": In(stream.Signature(store_layout(config))), "store_refused": Out(1), "refused": Out(Refusal(config)),
+            "i": In(StoreSignature(config)), "refused": Out(Refusal(config)),
             "configure": In(QueueWrite(config)), "clear": In(QueueClear(config)),
             "admission": In(Admission(config)), "decoding": In(DecodingQueues(config)),
             "o": Out(stream.Signature(waiting_layout(config))), "lookup": In(QueueLookup(config)),
@@ -147,7 +146,7 @@ class CommandQueues(wiring.Component):
             self.i.ready.eq(1),
             tail.eq(Array(tails)[into]),
             full.eq(tail == (Array(heads)[into] ^ config.queue_depth)),
-            self.refused.valid.eq(refused), self.store_refused.eq(refused), self.refused.payload.queue.eq(into),
+            self.refused.valid.eq(refused), self.i.refused.eq(refused), self.refused.payload.queue.eq(into),
             refused.eq(self.i.valid & (full | ~enabled.bit_select(into, 1) | refusing.bit_select(into, 1))),
             self.refused.payload.status.eq(Mux(enabled.bit_select(into, 1), Status.OVERFLOW, Status.DISABLED)),
             write.en.eq(self.i.valid & ~refused), write.addr.eq(Cat(tail[:depth_bits], into)),

@@ -12,7 +12,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.regions import RegionEntry
+from hw.common.regions import RegionEntriesSignature, RegionLookupSignature
 from hw.common.sizes import DOMAIN_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
@@ -29,7 +29,7 @@ from .operations import verdict_layout
 from .programs.store import ProgramRead
 from .words import CommandFlag, Status
 
-__all__ = ["Decoder", "DirectoryWrite", "RegionRead", "RegionWrite", "directory_layout"]
+__all__ = ["Decoder", "DirectoryWrite", "directory_layout"]
 
 _COLUMN_BITS = (COLUMN_BYTES - 1).bit_length()
 _UNITS = COUNT_WIDTH + 2 - _COLUMN_BITS + 1
@@ -52,20 +52,6 @@ class DirectoryWrite(wiring.Signature):
                           "entry": Out(directory_layout(config))})
 
 
-class RegionRead(wiring.Signature):
-    """Read port of the region table. The reader drives ``region``; ``entry`` is that of the region one cycle later."""
-
-    def __init__(self, config):
-        super().__init__({"region": Out(config.region_bits), "entry": In(RegionEntry)})
-
-
-class RegionWrite(wiring.Signature):
-    """Write of one region, from the registers: in the cycle of ``valid``, without back-pressure."""
-
-    def __init__(self, config):
-        super().__init__({"valid": Out(1), "region": Out(config.region_bits), "entry": Out(RegionEntry)})
-
-
 class Decoder(wiring.Component):
     """Decode one command at a time.
 
@@ -79,7 +65,7 @@ class Decoder(wiring.Component):
     i : ``In(stream.Signature(waiting_layout))``
     directory : ``In(DirectoryWrite)``, configure : ``In(QueueWrite)``
     shape : ``Out(ShapeRead)``, program : ``Out(ProgramRead)``
-    src, dst : ``Out(RegionRead)``
+    regions : ``Out(RegionLookupSignature)``, entries : ``In(RegionEntriesSignature)``
     send_extents, receive_extents : ``Out(ExtentRead)``
         Only if the accelerator is ``varying``.
     o : ``Out(stream.Signature(verdict_layout))``
@@ -96,7 +82,7 @@ class Decoder(wiring.Component):
             "i": In(stream.Signature(waiting_layout(config))),
             "directory": In(DirectoryWrite(config)), "configure": In(QueueWrite(config)),
             "shape": Out(ShapeRead(config)), "program": Out(ProgramRead(config)),
-            "src": Out(RegionRead(config)), "dst": Out(RegionRead(config)),
+            "regions": Out(RegionLookupSignature(config)), "entries": In(RegionEntriesSignature()),
             **({"send_extents": Out(ExtentRead(config)), "receive_extents": Out(ExtentRead(config))}
                if config.varying else {}),
             "o": Out(stream.Signature(verdict_layout(config))),
@@ -130,8 +116,8 @@ class Decoder(wiring.Component):
             directory.read[0].addr.eq(Cat(
                 word.collective[:DIRECTORY_WIDTH - 1], ordered, word.communicator[:config.communicator_bits])),
             domains.read[0].addr.eq(command.queue),
-            self.shape.number.eq(word.communicator), self.src.region.eq(word.src_region),
-            self.dst.region.eq(word.dst_region),
+            self.shape.number.eq(word.communicator),
+            self.regions.src.eq(word.src_region), self.regions.dst.eq(word.dst_region),
         ]
         number = word.communicator[:config.communicator_bits]
         reducing, rooted, barrier = (Signal(name=name) for name in ("reducing", "rooted", "barrier"))
@@ -161,7 +147,7 @@ class Decoder(wiring.Component):
         halfway, half = Signal(LENGTH_WIDTH, reset_less=True), Signal(LENGTH_WIDTH, reset_less=True)
         bases, available = {}, {}                                   # start of a buffer; bytes to its region's end
         for side in ("src", "dst"):
-            region, offset = getattr(self, side).entry, word[f"{side}_offset"] << size
+            region, offset = getattr(self.entries, side), word[f"{side}_offset"] << size
             bases[side] = Signal(config.address_width, name=f"{side}_base", reset_less=True)
             available[side] = Signal(signed(max(len(region.length), len(offset)) + 1), name=f"{side}_available",
                                      reset_less=True)
@@ -304,7 +290,7 @@ class Decoder(wiring.Component):
             with m.State("BOUNDS"):
                 with m.If(~barrier & some & (status == Status.OK)):
                     for side in ("dst", "src"):  # the later assignment wins: errors of the source take precedence
-                        region = getattr(self, side).entry
+                        region = getattr(self.entries, side)
                         right = region.readable if side == "src" else region.writable
                         named = word[f"{side}_region"][config.region_bits:].any()
                         bad = {name: Status[f"{side.upper()}_{name}"] for name in (

@@ -17,9 +17,9 @@ from .chunk_status import ChunkFailed
 from .communicator_status import ActivitySignature, CommunicatorEnd, CommunicatorStatusSignature
 from .communicators import EPOCH_WIDTH, CommunicatorWrite
 from .config import SEQUENCE_WIDTH
-from .fsm import FsmLookup, state_layout
 from .layouts import RecordLayout
 from .operations import WorkSignature
+from .pool.fsm import FsmLookup, state_layout
 from .receive import AbortReceived
 from .watchdog import TimedOutSignature
 from .words import Status

@@ -21,9 +21,9 @@ from .chunk_path import ChunkReports
 from .communicator_status import ActivitySignature, CommunicatorEnd, CommunicatorStatus, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite
 from .faults import Faults, RecordLookup, Revoke
-from .fsm import FsmLookup
 from .network import NetworkReports
 from .operations import WorkSignature
+from .pool.fsm import FsmLookup
 from .receive import settle_cycles
 from .watchdog import Watchdog, WatchdogTimeout
 

@@ -6,16 +6,18 @@ Throughput: one word per cycle, from single beats as well as from bursts.
 """
 
 from amaranth import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature, Resp
 from hw.stream import Queue, Skid
 
+from .refusable import RefusableSignature
 from .sizes import EngineSizes
 from .sweep import SweepSignature
 
-__all__ = ["WORD_BITS", "Doorbell", "is_extended", "store_layout", "tail_layout"]
+__all__ = ["WORD_BITS", "Doorbell", "StoreSignature", "TailPortSignature", "TailSignature", "is_extended",
+           "store_layout", "tail_layout"]
 
 WORD_BITS = 128
 
@@ -35,6 +37,34 @@ def tail_layout(config: EngineSizes) -> data.StructLayout:
     return data.StructLayout({"ring": config.extended_bits, "tail": 32, "whole": 1})
 
 
+class StoreSignature(RefusableSignature):
+    """Stores to queues. ``refused``: a word of the store is refused."""
+
+    def __init__(self, config: EngineSizes) -> None:
+        super().__init__(store_layout(config))
+
+
+class TailSignature(RefusableSignature):
+    """Doorbells of descriptor rings."""
+
+    def __init__(self, config: EngineSizes) -> None:
+        super().__init__(tail_layout(config))
+
+
+class TailPortSignature(wiring.Signature):
+    """Between the doorbell port and the descriptor rings.
+
+    Members
+    -------
+    doorbells : ``Out(TailSignature)``
+    driven : ``In(extended)``
+        Queues driven by their ring: a store to their pages is a doorbell of the ring.
+    """
+
+    def __init__(self, config: EngineSizes) -> None:
+        super().__init__({"doorbells": Out(TailSignature(config)), "driven": In(config.extended)})
+
+
 class Doorbell(wiring.Component):
     """Accept stores to the queues' pages.
 
@@ -52,11 +82,7 @@ class Doorbell(wiring.Component):
         No words are taken during the sweep.
     bus : ``In(AxiSignature)``
         128-bit data. B answers SLVERR when any word of the burst was refused.
-    o : ``Out(stream.Signature(store_layout))``
-    rings : ``In(extended)``, tails : ``Out(stream.Signature(tail_layout))``
-        Queues driven by descriptor rings, and their doorbells.
-    refused, tail_refused : ``In(1)``
-        A word of the store, or the tail, that is transferred in this cycle is refused.
+    o : ``Out(StoreSignature)``, tails : ``Out(TailPortSignature)``
     """
 
     def __init__(self, config: EngineSizes) -> None:
@@ -65,9 +91,7 @@ class Doorbell(wiring.Component):
             "init": In(SweepSignature(config)),
             "bus": In(AxiSignature(addr_width=config.doorbell_addr_width, data_width=WORD_BITS,
                                    id_width=config.doorbell_id_width)),
-            "o": Out(stream.Signature(store_layout(config))),
-            "rings": In(config.extended), "tails": Out(stream.Signature(tail_layout(config))),
-            "refused": In(1), "tail_refused": In(1),
+            "o": Out(StoreSignature(config)), "tails": Out(TailPortSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -107,7 +131,7 @@ class Doorbell(wiring.Component):
         ]
 
         # A beat leaves when its address is there and the response queue has a free entry.
-        beat = beats.o.payload
+        beat, tails = beats.o.payload, self.tails.doorbells
         some, vacant, open_, is_tail = Signal(), Signal(), Signal(), Signal()
         queue = addresses.o.payload.queue
         burst_refused = Signal()
@@ -118,19 +142,19 @@ class Doorbell(wiring.Component):
             vacant.eq(responses.level + responses.i.valid < responses.depth),
             open_.eq(beats.o.valid & addresses.o.valid & vacant & ~self.init.active),
             is_tail.eq(is_extended(self.config, queue)
-                       & self.rings.bit_select(queue[:self.config.extended_bits], 1)),
+                       & self.tails.driven.bit_select(queue[:self.config.extended_bits], 1)),
             self.o.valid.eq(open_ & some & ~is_tail),
             self.o.payload.queue.eq(queue),
             self.o.payload.data.eq(beat.data), self.o.payload.words.eq(beat.words),
             self.o.payload.some.eq(beat.some), self.o.payload.whole.eq(beat.whole),
             beats.o.ready.eq(addresses.o.valid & vacant & ~self.init.active
-                             & (~some | Mux(is_tail, self.tails.ready, self.o.ready))),
-            self.tails.valid.eq(open_ & some & is_tail),
-            self.tails.payload.ring.eq(queue),
-            self.tails.payload.tail.eq(Mux(beat.some[0], beat.data[:32], beat.data[64:96])),
-            self.tails.payload.whole.eq(Mux(beat.some[0], beat.tail[0], beat.tail[1])),
+                             & (~some | Mux(is_tail, tails.ready, self.o.ready))),
+            tails.valid.eq(open_ & some & is_tail),
+            tails.payload.ring.eq(queue),
+            tails.payload.tail.eq(Mux(beat.some[0], beat.data[:32], beat.data[64:96])),
+            tails.payload.whole.eq(Mux(beat.some[0], beat.tail[0], beat.tail[1])),
             addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),
-            refused.eq(burst_refused | (some & Mux(is_tail, self.tail_refused, self.refused))),
+            refused.eq(burst_refused | (some & Mux(is_tail, tails.refused, self.o.refused))),
         ]
         # ``refused`` arrives late.
         m.d.sync += [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The region table: bases, lengths and rights by region ID.
 
-Scheduler -> RegionTable -> Legalizer.  Latency: 1 cycle.  Throughput: one source and one destination per cycle.  Both
-are looked up for every segment; no other stage keeps a copy.
+Scheduler -> RegionTable -> Legalizer; in the accelerator, Decoder -> RegionTable -> Decoder.  Latency: 1 cycle.
+Throughput: one source and one destination per cycle.  No other stage keeps a copy.
 """
 
 from amaranth import *
@@ -14,7 +14,7 @@ from .sizes import ADDR_WIDTH, DOMAIN_WIDTH, OFFSET_WIDTH, PAGE_ID_WIDTH, Engine
 from .sweep import SweepSignature
 from .table import ram_of
 
-__all__ = ["RegionEntry", "RegionTable"]
+__all__ = ["RegionEntriesSignature", "RegionEntry", "RegionLookupSignature", "RegionTable", "RegionWriteSignature"]
 
 
 class RegionEntry(data.Struct):
@@ -32,6 +32,30 @@ class RegionEntry(data.Struct):
     first_page: PAGE_ID_WIDTH
 
 
+class RegionWriteSignature(wiring.Signature):
+    """Software commits an entry of the region table: in the cycle of ``valid``, without back-pressure.
+
+    A look-up in the same cycle returns the old entry.
+    """
+
+    def __init__(self, config: EngineSizes) -> None:
+        super().__init__({"valid": Out(1), "region": Out(config.region_bits), "entry": Out(RegionEntry)})
+
+
+class RegionLookupSignature(wiring.Signature):
+    """Source and destination region to look up in this cycle."""
+
+    def __init__(self, config: EngineSizes) -> None:
+        super().__init__({"src": Out(config.region_bits), "dst": Out(config.region_bits)})
+
+
+class RegionEntriesSignature(wiring.Signature):
+    """Entries of the two regions that were looked up in the previous cycle."""
+
+    def __init__(self) -> None:
+        super().__init__({"src": Out(RegionEntry), "dst": Out(RegionEntry)})
+
+
 class RegionTable(wiring.Component):
     """Two copies of the table, one for sources and one for destinations.
 
@@ -46,19 +70,16 @@ class RegionTable(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-    write : ``In(1)``, write_id : ``In``, write_data : ``In(RegionEntry)``
-        A lookup in the same cycle returns the old entry.
-    src_id, dst_id : ``In``, src, dst : ``Out(RegionEntry)``
-        Entries, one cycle after their IDs.
+    write : ``In(RegionWriteSignature)``
+    lookup : ``In(RegionLookupSignature)``, entries : ``Out(RegionEntriesSignature)``
     """
 
     def __init__(self, config: EngineSizes, *, lut_ram: bool = False) -> None:
         self.config, self.lut_ram = config, lut_ram
         super().__init__({
             "init": In(SweepSignature(config)),
-            "write": In(1), "write_id": In(config.region_bits), "write_data": In(RegionEntry),
-            "src_id": In(config.region_bits), "src": Out(RegionEntry),
-            "dst_id": In(config.region_bits), "dst": Out(RegionEntry),
+            "write": In(RegionWriteSignature(config)),
+            "lookup": In(RegionLookupSignature(config)), "entries": Out(RegionEntriesSignature()),
         })
 
     def elaborate(self, platform):
@@ -69,10 +90,10 @@ class RegionTable(wiring.Component):
                 shape=RegionEntry, depth=self.config.regions, init=[], attrs=kind)
             write, read = table.write_port(), table.read_port()
             m.d.comb += [
-                write.en.eq(self.write | self.init.active),
-                write.addr.eq(Mux(self.init.active, self.init.address, self.write_id)),
-                write.data.eq(Mux(self.init.active, 0, self.write_data.as_value())),
-                read.addr.eq(getattr(self, f"{side}_id")),
-                getattr(self, side).eq(read.data),
+                write.en.eq(self.write.valid | self.init.active),
+                write.addr.eq(Mux(self.init.active, self.init.address, self.write.region)),
+                write.data.eq(Mux(self.init.active, 0, self.write.entry.as_value())),
+                read.addr.eq(getattr(self.lookup, side)),
+                getattr(self.entries, side).eq(read.data),
             ]
         return m

@@ -8,7 +8,6 @@ takes it. No write occurs during the sweep after reset. Each receiver uses the m
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from hw.common.regions import RegionEntry
 from hw.common.sizes import ADDR_WIDTH
 
 from .config import TARGETS, DmaConfig
@@ -16,7 +15,7 @@ from .layouts import ArkSettings, Connection, PageEntry, RingSettings, queue_set
 from .queue_settings import QUEUE_SETTINGS
 
 __all__ = ["AblationSignature", "ConnectionWriteSignature", "PageWriteSignature", "QueueStatesSignature",
-           "QueueWriteSignature", "RegionWriteSignature", "TargetSettingsSignature"]
+           "QueueWriteSignature", "TargetSettingsSignature"]
 
 
 class QueueWriteSignature(wiring.Signature):
@@ -40,13 +39,6 @@ class QueueWriteSignature(wiring.Signature):
             **{setting.member: Out(setting.bits(config)) for setting in QUEUE_SETTINGS if "." not in setting.member},
             "ring": Out(RingSettings), "ark": Out(ArkSettings),
         })
-
-
-class RegionWriteSignature(wiring.Signature):
-    """Software commits an entry of the region table. A lookup in the same cycle still reads the old entry."""
-
-    def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"valid": Out(1), "region": Out(config.region_bits), "entry": Out(RegionEntry)})
 
 
 class PageWriteSignature(wiring.Signature):

@@ -69,7 +69,7 @@ class StubEndpoint(wiring.Component):
         bus = self.m_axi
         m.submodules.doorbell = doorbell = Doorbell(self.config)
         connect(m, flipped(self.s_axi_db), doorbell.bus)
-        _tie_off(m, doorbell, "bus", "o")
+        _tie_off(m, doorbell, "bus", "o.ready")
         word, beat = Signal(data.StructLayout(ERRAND)), Signal(8)
         valid, ready, last, taken = Signal(), Signal(), Signal(), Signal()
         payload = Signal(link_layout(self.config))

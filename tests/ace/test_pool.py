@@ -16,7 +16,7 @@ from amaranth.sim import Simulator
 from hw.ace.communicators import Communicators, share_layout
 from hw.ace.config import TINY
 from hw.ace.layouts import PacketKind
-from hw.ace.pool import FsmPool
+from hw.ace.pool.pool import FsmPool
 from hw.ace.programs.program import encode
 from hw.ace.programs.schedule import plan, role_of
 from hw.ace.programs.store import Programs, ProgramWrite

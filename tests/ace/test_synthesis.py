@@ -17,7 +17,7 @@ from hw.ace.drain import Drain
 from hw.ace.fill import Fill
 from hw.ace.link.port import LinkPort
 from hw.ace.numerics.alu import Lane
-from hw.ace.pool import FsmPool
+from hw.ace.pool.pool import FsmPool
 from hw.ace.receive import Receive
 from hw.ace.transfers import Transfers
 from hw.ace.transmit import Transmit

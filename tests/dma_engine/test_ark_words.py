@@ -54,7 +54,7 @@ def test_every_field_arrives(config, seed):
                                "words": half})
         ctx.set(port.valid, 1)
         while True:
-            _, _, ready, refused = await ctx.tick().sample(port.ready, chain.ark.refused)
+            _, _, ready, refused = await ctx.tick().sample(port.ready, port.refused)
             if ready:
                 break
         ctx.set(port.valid, 0)

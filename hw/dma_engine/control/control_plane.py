@@ -27,6 +27,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiLiteSignature
+from hw.common.regions import RegionWriteSignature
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 from hw.dma_engine.completion.retire import RetirementLookupSignature
@@ -37,7 +38,6 @@ from hw.dma_engine.configuration import (
     PageWriteSignature,
     QueueStatesSignature,
     QueueWriteSignature,
-    RegionWriteSignature,
     TargetSettingsSignature,
 )
 from hw.dma_engine.frontend.queues import OccupancySignature

@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.axi import AxiLiteSignature
 from hw.common.doorbell import is_extended
 from hw.common.layouts import CompletionLayout
+from hw.common.regions import RegionWriteSignature
 from hw.common.sizes import SMALL_PAGE_BITS
 from hw.common.sweep import SweepSignature
 from hw.dma_engine.config import TARGETS, DmaConfig
@@ -22,7 +23,6 @@ from hw.dma_engine.configuration import (
     PageWriteSignature,
     QueueStatesSignature,
     QueueWriteSignature,
-    RegionWriteSignature,
     TargetSettingsSignature,
 )
 from hw.dma_engine.frontend.queues import OccupancySignature

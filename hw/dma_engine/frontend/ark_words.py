@@ -6,10 +6,10 @@ store per cycle; an ARK word every 3 cycles.
 """
 
 from amaranth import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.doorbell import is_extended, store_layout
+from hw.common.doorbell import StoreSignature, is_extended
 from hw.common.sizes import REGION_ID_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
@@ -42,9 +42,7 @@ class ArkWords(wiring.Component):
         Ignored for queues that are not extended.
     connection : ``In(ConnectionWriteSignature)``
         Later words use the new entry.
-    i : ``In(stream.Signature(store_layout))``, refused : ``Out(1)``
-        Stores; a word of the store transferred in this cycle is refused.
-    o : ``Out(ArrivalSignature)``
+    i : ``In(StoreSignature)``, o : ``Out(ArrivalSignature)``
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -52,8 +50,7 @@ class ArkWords(wiring.Component):
         super().__init__({
             "init": In(SweepSignature(config)),
             "configure": In(QueueWriteSignature(config)), "connection": In(ConnectionWriteSignature(config)),
-            "i": In(stream.Signature(store_layout(config))), "refused": Out(1),
-            "o": Out(ArrivalSignature(config)),
+            "i": In(StoreSignature(config)), "o": Out(ArrivalSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -104,7 +101,7 @@ class ArkWords(wiring.Component):
                 *self._translate(m, staged, word, Mux(upper, store.whole[1], store.whole[0]), settings, known),
             ]
         with m.Elif(self.o.ready):
-            m.d.sync += [staged_valid.eq(0), second.eq(more), first_refused.eq(more & self.refused)]
+            m.d.sync += [staged_valid.eq(0), second.eq(more), first_refused.eq(more & self.i.refused)]
 
         native, arrival = Signal(arrival_layout(config)), Signal(arrival_layout(config))
         m.d.comb += [
@@ -117,7 +114,7 @@ class ArkWords(wiring.Component):
             self.o.valid.eq(staged_valid | (self.i.valid & ~ark)),
             self.o.payload.eq(Mux(staged_valid, arrival, native)),
             self.i.ready.eq(Mux(ark, (taken & ~more) | ~has.any(), self.o.ready)),
-            self.refused.eq(Mux(ark, taken & (first_refused | self.o.refused), self.o.refused)),
+            self.i.refused.eq(Mux(ark, taken & (first_refused | self.o.refused), self.o.refused)),
         ]
         return m
 

@@ -20,8 +20,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature
-from hw.common.doorbell import WORD_BITS, Doorbell
-from hw.common.regions import RegionTable
+from hw.common.doorbell import WORD_BITS, Doorbell, TailPortSignature
+from hw.common.regions import RegionTable, RegionWriteSignature
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 from hw.dma_engine.completion.retire import HeadLookupSignature
@@ -31,12 +31,10 @@ from hw.dma_engine.configuration import (
     PageWriteSignature,
     QueueStatesSignature,
     QueueWriteSignature,
-    RegionWriteSignature,
     TargetSettingsSignature,
 )
 from hw.dma_engine.control.epochs import EpochLookupSignature
 from hw.dma_engine.layouts import event_layout, ring_word_layout, segment_layout
-from hw.dma_engine.rings.pointers import TailPortSignature
 from hw.dma_engine.strobes import QueueStrobeSignature, RetiredSignature, ReturnedSignature, ScheduledSignature
 
 from .ark_words import ArkWords
@@ -132,11 +130,8 @@ class FrontEnd(wiring.Component):
         # -- Words.
         wires.connect("self.s_axi_db", "doorbell.bus")
         wires.connect("doorbell.o", "ark_words.i")
-        wires.connect("ark_words.refused", "doorbell.refused")
         wires.connect("self.connection", "ark_words.connection")
-        wires.connect("doorbell.tails", "self.tails.doorbells")
-        wires.connect("self.tails.refused", "doorbell.tail_refused")
-        wires.connect("self.tails.driven", "doorbell.rings")
+        wires.connect("doorbell.tails", "self.tails")
         wires.connect("ark_words.o", "arrivals.doorbells")
         wires.connect("self.ring_words", "arrivals.rings")
         wires.connect("arrivals.o", "queues.i")
@@ -166,13 +161,9 @@ class FrontEnd(wiring.Component):
                         "self.scheduled")
 
         # -- Checks and addresses.
-        wires.connect("self.region.valid", "regions.write")
-        wires.connect("self.region.region", "regions.write_id")
-        wires.connect("self.region.entry", "regions.write_data")
-        wires.connect("scheduler.regions.src_id", "regions.src_id")
-        wires.connect("scheduler.regions.dst_id", "regions.dst_id")
-        wires.connect("regions.src", "legalizer.regions.src")
-        wires.connect("regions.dst", "legalizer.regions.dst")
+        wires.connect("self.region", "regions.write")
+        wires.connect("scheduler.regions", "regions.lookup")
+        wires.connect("regions.entries", "legalizer.regions")
         wires.connect("self.page", "pages.write")
         wires.connect("legalizer.pages", "pages.lookup")
         wires.broadcast("settings.issue", "legalizer.settings", "shares.settings")

@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.carry_save import carry_save
 from hw.common.layouts import Attributes
-from hw.common.regions import RegionEntry
+from hw.common.regions import RegionEntriesSignature
 from hw.common.sizes import (
     ADDR_WIDTH,
     DOMAIN_WIDTH,
@@ -41,14 +41,7 @@ from hw.stream import Queue
 from .pages import PageLookupSignature
 from .segment_credit import SEGMENT_CREDITS
 
-__all__ = ["AbortSignature", "EnteredSignature", "Legalizer", "RegionEntriesSignature"]
-
-
-class RegionEntriesSignature(wiring.Signature):
-    """The entries of a segment's two regions, read from the region table in the segment's cycle."""
-
-    def __init__(self) -> None:
-        super().__init__({"src": Out(RegionEntry), "dst": Out(RegionEntry)})
+__all__ = ["AbortSignature", "EnteredSignature", "Legalizer"]
 
 
 class AbortSignature(wiring.Signature):

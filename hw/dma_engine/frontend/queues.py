@@ -10,6 +10,7 @@ from amaranth import *
 from amaranth.lib import data, enum, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.refusable import RefusableSignature
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table, ram_of
 from hw.dma_engine.config import DmaConfig
@@ -23,18 +24,11 @@ from hw.stream.storage import LUT_RAM_DEPTH, NO_COLLISION, registered_address_re
 __all__ = ["ArrivalSignature", "HeadPortSignature", "OccupancySignature", "QueueStore"]
 
 
-class ArrivalSignature(wiring.Signature):
-    """A stream of words, each of which the receiver may refuse.
-
-    Members
-    -------
-    valid : ``Out(1)``, ready : ``In(1)``, payload : ``Out(arrival_layout)``
-    refused : ``In(1)``
-        The word is refused; valid with the transfer, combinational.
-    """
+class ArrivalSignature(RefusableSignature):
+    """Words for queues."""
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"valid": Out(1), "ready": In(1), "payload": Out(arrival_layout(config)), "refused": In(1)})
+        super().__init__(arrival_layout(config))
 
 
 class HeadPortSignature(wiring.Signature):

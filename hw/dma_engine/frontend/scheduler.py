@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.carry_save import carry_save
 from hw.common.doorbell import is_extended
+from hw.common.regions import RegionLookupSignature
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.dma_engine.completion.retire import HeadLookupSignature
@@ -27,14 +28,7 @@ from .queues import HeadPortSignature
 from .segment_credit import SegmentCreditSignature
 from .shares import SharesPortSignature
 
-__all__ = ["RegionLookupSignature", "Scheduler", "TailLookupSignature"]
-
-
-class RegionLookupSignature(wiring.Signature):
-    """Regions of the request looked up in this cycle; their entries reach the legalizer with the segment."""
-
-    def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"src_id": Out(config.region_bits), "dst_id": Out(config.region_bits)})
+__all__ = ["Scheduler", "TailLookupSignature"]
 
 
 class TailLookupSignature(wiring.Signature):
@@ -59,7 +53,8 @@ class Scheduler(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     queue_heads : ``Out(HeadPortSignature)``, regions : ``Out(RegionLookupSignature)``
-        Requests at the heads of their queues, and the look-up of their regions.
+        Requests at the heads of their queues, and the look-up of their regions: the entries reach the legalizer with
+        the segment.
     shares : ``Out(SharesPortSignature)``
     queues : ``In(QueueStatesSignature)``, held, blocked : ``In(queues)``
         Queues that may be scheduled; queues that hold after an error; queues whose target has reached its limit.
@@ -120,8 +115,8 @@ class Scheduler(wiring.Component):
             self.credit.pick.eq(queue_heads.pick), self.credit.drop.eq(drop),
             self.dropped.valid.eq(drop), self.dropped.queue.eq(queue_heads.queue),
             self.consumed.valid.eq(queue_heads.consume), self.consumed.queue.eq(queue_heads.queue),
-            self.regions.src_id.eq(queue_heads.request.src_region),
-            self.regions.dst_id.eq(queue_heads.request.dst_region),
+            self.regions.src.eq(queue_heads.request.src_region),
+            self.regions.dst.eq(queue_heads.request.dst_region),
         ]
 
         # -- Pick. A queue picked in the previous cycle may be empty by the time of its next look-up, unless words wait

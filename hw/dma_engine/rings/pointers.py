@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.doorbell import tail_layout
+from hw.common.doorbell import TailSignature
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.table import Table
 from hw.dma_engine.config import DESCRIPTOR_BYTES, DmaConfig
@@ -21,7 +21,7 @@ from hw.stream import Queue, RoundRobin
 
 from .buffer import RingStatesSignature, StoredSignature
 
-__all__ = ["RingPointers", "RingWriteSignature", "TailPortSignature", "entry_address", "ring_mask"]
+__all__ = ["RingPointers", "RingWriteSignature", "entry_address", "ring_mask"]
 
 POINTER_WIDTH = 32
 ENTRY_WIDTH = RING_SIZE_BITS[1]
@@ -39,23 +39,6 @@ def entry_address(page, mask, number, *, entry_bytes):
     base = Cat(C(0, 12), page)
     inside = (Mux(mask[bit], number[bit], base[low + bit]) for bit in range(len(mask)))
     return Cat(C(0, low), inside, base[low + len(mask):])
-
-
-class TailPortSignature(wiring.Signature):
-    """Doorbells of descriptor rings, from the doorbell port.
-
-    Members
-    -------
-    doorbells : ``Out(stream.Signature(tail_layout))``
-    refused : ``In(1)``
-        The doorbell transferred in this cycle is refused.
-    driven : ``In(extended)``
-        Queues driven by their ring: a store to their pages is a doorbell.
-    """
-
-    def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"doorbells": Out(stream.Signature(tail_layout(config))), "refused": In(1),
-                          "driven": In(config.extended)})
 
 
 class RingWriteSignature(wiring.Signature):
@@ -82,8 +65,7 @@ class RingPointers(wiring.Component):
     Members
     -------
     write : ``In(RingWriteSignature)``, states : ``In(RingStatesSignature)``
-    tails : ``In(stream.Signature(tail_layout))``, refused : ``Out(1)``
-        Doorbells; the one transferred in this cycle is refused.
+    tails : ``In(TailSignature)``
     tail_refused : ``Out(1)``
         A doorbell is transferred and refused.
     clear : ``In(QueueStrobeSignature)``
@@ -105,7 +87,7 @@ class RingPointers(wiring.Component):
         rings = config.extended
         super().__init__({
             "write": In(RingWriteSignature(config)), "states": In(RingStatesSignature(config)),
-            "tails": In(stream.Signature(tail_layout(config))), "refused": Out(1), "tail_refused": Out(1),
+            "tails": In(TailSignature(config)), "tail_refused": Out(1),
             "clear": In(QueueStrobeSignature(config)),
             "refusing": Out(rings),
             "events": Out(stream.Signature(event_layout(config))),
@@ -175,7 +157,7 @@ class RingPointers(wiring.Component):
             newer.eq(ahead & (beyond[:ENTRY_WIDTH] >= left)),
             accept.eq(act & is_bell & newer & ~refused),
             self.tails.ready.eq(act & is_bell),
-            self.refused.eq(refused), self.tail_refused.eq(self.tails.valid & self.tails.ready & self.refused),
+            self.tails.refused.eq(refused), self.tail_refused.eq(self.tails.valid & self.tails.ready & refused),
             tails.write.en.eq(accept), tails.write.addr.eq(ring), tails.write.data.eq(self.tails.payload.tail),
             locations.write.en.eq(self.write.valid), locations.write.addr.eq(self.write.ring),
             locations.write.data.page.eq(self.write.settings.page),

@@ -20,6 +20,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.doorbell import TailPortSignature
 from hw.common.wiring import Wiring
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueStatesSignature, QueueWriteSignature
@@ -31,7 +32,7 @@ from hw.dma_engine.strobes import QueueStrobeSignature
 from .buffer import RingBuffer
 from .expand import RingExpand
 from .lifecycle import RingLifecycle, RingStatusSignature
-from .pointers import RingPointers, TailPortSignature
+from .pointers import RingPointers
 
 __all__ = ["Rings", "RingsActivitySignature"]
 
@@ -100,7 +101,6 @@ class Rings(wiring.Component):
         wires.connect("lifecycle.status", "self.status")
 
         wires.connect("self.tails.doorbells", "pointers.tails")
-        wires.connect("pointers.refused", "self.tails.refused")
         wires.connect("pointers.tail_refused", "self.activity.tail_refused")
         wires.connect("self.clear", "pointers.clear")
         wires.connect("pointers.refusing", "self.refusing")

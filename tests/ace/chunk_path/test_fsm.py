@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from hw.ace.config import TINY
-from hw.ace.fsm import Fsm, StepKind
 from hw.ace.layouts import PacketKind
+from hw.ace.pool.fsm import Fsm, StepKind
 from hw.ace.words import Waits
 from tests.harness.cell import run_cell
 
@@ -83,27 +83,28 @@ class Bench:
         self.fetching, self.before, self.may_for, self.steps_after_stop = None, False, 0, 0
         self.offers_after_stop = 0
         self._enter(None)
-        assert not ctx.get(dut.busy)
-        ctx.set(dut.epoch, self.epoch)
-        ctx.set(dut.chunk, self.chunk)
-        ctx.set(dut.start, 1)
+        assert not ctx.get(dut.chunk.busy)
+        ctx.set(dut.communicator.epoch, self.epoch)
+        ctx.set(dut.start.payload, self.chunk)
+        ctx.set(dut.start.valid, 1)
         await ctx.tick()
-        ctx.set(dut.start, 0)
-        ctx.set(dut.chunk, {})
+        ctx.set(dut.start.valid, 0)
+        ctx.set(dut.start.payload, {})
         for cycle in range(LIMIT):
             if self.finished:
                 break
             self.stopped_for = 0 if stop is None or cycle < stop else cycle - stop + 1
-            ctx.set(dut.stopped, self.stopped_for > 0)
+            ctx.set(dut.communicator.stopped, self.stopped_for > 0)
             self.silent = silent if cycle < SILENCE else None
             if silent and cycle == SILENCE - 1:
                 assert ctx.get(dut.state.waits) == waits
             self._cycle()
             await ctx.tick()
         assert self.finished, f"Not done: phase {self.number} of {phases}, sent {self.sent}, landed {self.landed}"
-        for name in ("stopped", "step_taken", "taken", "read", "landed", "signal_taken", "granted_valid"):
-            ctx.set(getattr(dut, name), 0)
-        assert not ctx.get(dut.busy)
+        for signal in (dut.communicator.stopped, dut.steps.ready, dut.packets.taken, dut.packets.read, dut.landed.valid,
+                       dut.signals.ready, dut.grants.valid):
+            ctx.set(signal, 0)
+        assert not ctx.get(dut.chunk.busy)
         return cycle
 
     def _enter(self, phase):
@@ -130,12 +131,13 @@ class Bench:
 
     def _cycle(self):
         ctx, dut = self.ctx, self.dut
-        assert ctx.get(dut.busy)
-        assert (ctx.get(dut.slot), ctx.get(dut.piece_beats)) == (self.chunk["slot"], self.chunk["piece_beats"])
-        arithmetic = ctx.get(dut.arithmetic)
+        assert ctx.get(dut.chunk.busy)
+        assert (ctx.get(dut.chunk.slot), ctx.get(dut.chunk.piece_beats)) == (
+            self.chunk["slot"], self.chunk["piece_beats"])
+        arithmetic = ctx.get(dut.chunk.arithmetic)
         assert {"dtype": arithmetic.dtype, "op": arithmetic.op} == self.chunk["arithmetic"]
         self._state()
-        inside, entered = ctx.get(dut.inside), ctx.get(dut.entered)
+        inside, entered = ctx.get(dut.grants.inside), ctx.get(dut.grants.entered)
         assert entered == self.entering, "A phase is entered in the cycle after its word"
         self.entering = False
         assert inside or self.complete or self.stopped_for, "An FSM is outside of a phase that is not complete"
@@ -156,8 +158,8 @@ class Bench:
     def _program(self, inside):
         """Serve words of the program, with garbage in the fields that the other kind has."""
         ctx, dut, rng = self.ctx, self.dut, self.rng
-        for name in ("step_taken", "phase_valid", "send_valid"):
-            ctx.set(getattr(dut, name), 0)
+        for name in ("ready", "phase_valid", "send_valid"):
+            ctx.set(getattr(dut.steps, name), 0)
         if self.fetching is not None and self._acts("fetched"):
             kind, self.fetching = self.fetching, None
             garbage = {name: rng.getrandbits(3) for name in ("source", "target", "need", "grants", "reduce")}
@@ -165,30 +167,32 @@ class Bench:
                 self.number += 1
                 self._enter(phase := self.phases[self.number])
                 self.entering = True
-                ctx.set(dut.fetched, {**garbage, "port": phase.port, "span": phase.span, "sends": len(phase.sends),
-                                      "receives": phase.receives, "granted": phase.granted})
-                ctx.set(dut.phase_valid, 1)
+                ctx.set(dut.steps.fetched, {
+                    **garbage, "port": phase.port, "span": phase.span, "sends": len(phase.sends),
+                    "receives": phase.receives, "granted": phase.granted})
+                ctx.set(dut.steps.phase_valid, 1)
                 self.expected.extend([StepKind.SEND] * len(phase.sends))
                 self.expected.append(StepKind.PHASE if self.number + 1 < len(self.phases) else StepKind.FINISH)
             else:
                 self.send, self.offset = self.phase.sends[self.sent], 0
-                ctx.set(dut.fetched, {"port": rng.randrange(CONFIG.ports), "span": rng.getrandbits(5), "sends": 1,
-                                      "receives": 1, "granted": 5, **vars(self.send)})
-                ctx.set(dut.send_valid, 1)
-        elif ctx.get(dut.step):
+                ctx.set(dut.steps.fetched, {
+                    "port": rng.randrange(CONFIG.ports), "span": rng.getrandbits(5), "sends": 1, "receives": 1,
+                    "granted": 5, **vars(self.send)})
+                ctx.set(dut.steps.send_valid, 1)
+        elif ctx.get(dut.steps.valid):
             assert self.fetching is None, "A word is requested before the previous one has arrived"
-            kind = StepKind(ctx.get(dut.step_kind))
+            kind = StepKind(ctx.get(dut.steps.kind))
             assert inside == (kind is StepKind.SEND)
             if self.stopped_for and kind is StepKind.FINISH:
                 assert not self.unread, "A chunk is let go whose packets have not been read"
-                assert not ctx.get(dut.offer) and not ctx.get(dut.signal)
+                assert not ctx.get(dut.packets.valid) and not ctx.get(dut.signals.valid)
             else:
                 assert kind is self.expected[0], f"{kind} instead of {self.expected[0]}"
-                assert kind is StepKind.FINISH or ctx.get(dut.step_address) == self.address
+                assert kind is StepKind.FINISH or ctx.get(dut.steps.address) == self.address
                 assert self.send is None, "The next word is requested before a send is done"
                 assert kind is StepKind.SEND or self.complete, "A phase ends before its work is done"
             if self._acts("step"):
-                ctx.set(dut.step_taken, 1)
+                ctx.set(dut.steps.ready, 1)
                 self.expected.popleft()
                 self.address += 1
                 self.finished = kind is StepKind.FINISH
@@ -199,7 +203,7 @@ class Bench:
     def _transmit(self):
         """Take packets that are offered, and read them later, in order."""
         ctx, dut = self.ctx, self.dut
-        offer, taken, read = ctx.get(dut.offer), False, bool(self.unread) and self._acts("read")
+        offer, taken, read = ctx.get(dut.packets.valid), False, bool(self.unread) and self._acts("read")
         if self.send is not None and self.phase.span:
             length = min(PACKET, self.phase.span - self.offset)
             enough = (self.send.need - 1) * self.phase.span + self.offset + length
@@ -211,8 +215,9 @@ class Bench:
             assert may, f"A packet of send {self.sent} is offered that may not leave"
             self.offers_after_stop += self.stopped_for > 1
             assert self.offers_after_stop <= 1, "A packet is offered of a chunk that is let go"
-            header, phase = ctx.get(dut.header), self.phase
-            assert (ctx.get(dut.port), ctx.get(dut.address)) == (phase.port, self.send.source + self.offset)
+            header, phase = ctx.get(dut.packets.header), self.phase
+            assert (ctx.get(dut.packets.port), ctx.get(dut.packets.address)) == (
+                phase.port, self.send.source + self.offset)
             assert (header.kind, header.offset, header.beats) == (
                 PacketKind.DATA, self.send.target + self.offset, length - 1)
             assert (header.reduce, header.phase) == (self.send.reduce, self.number)
@@ -234,8 +239,8 @@ class Bench:
                 self.seen["settled late"] += len(self.unread) > 2 and self.send.grants > 0
                 self.send, self.sent = None, self.sent + 1
         self.before = offer and not taken
-        ctx.set(dut.taken, taken)
-        ctx.set(dut.read, read)
+        ctx.set(dut.packets.taken, taken)
+        ctx.set(dut.packets.read, read)
 
     def _name(self, header):
         assert (header.communicator, header.sequence, header.epoch) == (
@@ -244,37 +249,37 @@ class Bench:
     def _signal(self):
         """The neighbour upstream is granted receives when they are safe."""
         ctx, dut = self.ctx, self.dut
-        ctx.set(dut.signal_taken, 0)
-        if not ctx.get(dut.signal):
+        ctx.set(dut.signals.ready, 0)
+        if not ctx.get(dut.signals.valid):
             return
-        payload = ctx.get(dut.signal_payload)
+        payload = ctx.get(dut.signals.payload)
         header = payload.header
         assert (header.kind, header.phase, payload.port) == (PacketKind.GRANT, self.number, self.phase.port ^ 1)
         self._name(header)
         assert self.signalled < header.granted <= self.safe, "Receives are granted that are not safe"
         if self._acts("signal"):
             self.signalled = header.granted
-            ctx.set(dut.signal_taken, 1)
+            ctx.set(dut.signals.ready, 1)
 
     def _receive(self, inside, entered):
         """GRANTs of the neighbour downstream, and packets of the one upstream: only those that were granted, and none
         once the communicator is stopped."""
         ctx, dut, rng = self.ctx, self.dut, self.rng
-        ctx.set(dut.granted_valid, 0)
-        ctx.set(dut.landed, 0)
+        ctx.set(dut.grants.valid, 0)
+        ctx.set(dut.landed.valid, 0)
         if not inside or self.stopped_for:
             return
         phase = self.phase
         if self.allowed < len(phase.sends) and self._acts("granted"):
             self.seen["granted on entry"] += entered
             self.allowed = rng.randint(self.allowed + 1, len(phase.sends))
-            ctx.set(dut.granted_valid, 1)
-            ctx.set(dut.granted, self.allowed)
+            ctx.set(dut.grants.valid, 1)
+            ctx.set(dut.grants.granted, self.allowed)
         if self.landed < min(self.signalled, phase.receives) * phase.span and self._acts("landed"):
             beats = min(PACKET, phase.span - self.landed % phase.span)
             self.landed += beats
-            ctx.set(dut.landed, 1)
-            ctx.set(dut.beats, beats - 1)
+            ctx.set(dut.landed.valid, 1)
+            ctx.set(dut.landed.payload, beats - 1)
 
 
 def _alone(*runs):

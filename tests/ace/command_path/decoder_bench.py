@@ -92,7 +92,7 @@ class Bench:
             assert not ctx.get(dut.i.ready)
             if shape is not (shape := self.shapes[ctx.get(dut.shape.number)]):
                 ctx.set(dut.shape.shape, shape)
-            looked, before = (ctx.get(dut.src.region), ctx.get(dut.dst.region)), looked
+            looked, before = (ctx.get(dut.regions.src), ctx.get(dut.regions.dst)), looked
             after = []
             for port, index, value, rows in reads:
                 ready = rng.random() < self.mood
@@ -114,8 +114,8 @@ class Bench:
             for signal, value in after:
                 ctx.set(signal, value)
             if looked != before:
-                for name, side, region in zip(("src", "dst"), (dut.src, dut.dst), looked, strict=True):
-                    ctx.set(side.entry, self.regions[name].get(region, {}))
+                for name, region in zip(("src", "dst"), looked, strict=True):
+                    ctx.set(getattr(dut.entries, name), self.regions[name].get(region, {}))
         raise AssertionError(f"No verdict in {LIMIT} cycles on {word}")
 
     def _garbage(self, value):

@@ -83,7 +83,7 @@ def test_words_of_descriptors(preset, records, request):
                 tail = COUNT
             ctx.set(dut.tails.doorbells.payload, tail_layout(config).const({"ring": ring, "tail": tail, "whole": 1}))
             ctx.set(dut.tails.doorbells.valid, 1)
-            refused, = await ctx.tick().sample(dut.tails.refused).until(dut.tails.doorbells.ready)
+            refused, = await ctx.tick().sample(dut.tails.doorbells.refused).until(dut.tails.doorbells.ready)
             assert not refused, f"tail {tail} of ring {ring} was refused"
             ctx.set(dut.tails.doorbells.valid, 0)
             await ctx.tick().repeat(rng.choice((1, 1, 5, 30)))

@@ -12,15 +12,19 @@ which other FSMs use.
 """
 
 from amaranth import *
-from amaranth.lib import data, enum, wiring
+from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .communicators import EPOCH_WIDTH
-from .config import SEQUENCE_WIDTH, STEP_WIDTH
-from .layouts import PHASE_WIDTH, PacketKind, arithmetic_layout, chunk_layout, packet_layout, signal_layout
-from .words import Waits
+from hw.ace.communicators import EPOCH_WIDTH
+from hw.ace.config import SEQUENCE_WIDTH, STEP_WIDTH, AceConfig
+from hw.ace.layouts import PHASE_WIDTH, PacketKind, arithmetic_layout, chunk_layout, packet_layout, signal_layout
+from hw.ace.words import Waits
+from hw.common.event import EventSignature
 
-__all__ = ["Fsm", "FsmLookup", "FsmsBusy", "StepKind", "fetched_layout", "state_layout"]
+__all__ = [
+    "BeatsLanded", "Fsm", "FsmChunk", "FsmCommunicator", "FsmLookup", "FsmStart", "FsmsBusy", "PacketOffer",
+    "PhaseGrants", "StepKind", "StepPort", "fetched_layout", "state_layout",
+]
 
 UNREAD_WIDTH = 4
 """Bits of the count of packets that are issued and not yet read from the SRAM: Transmit holds only a few."""
@@ -60,15 +64,104 @@ class FsmLookup(wiring.Signature):
     The pool responds to Faults in the same cycle; Faults responds to the registers two cycles later.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"fsm": Out(config.fsm_bits), "state": In(state_layout(config))})
 
 
 class FsmsBusy(wiring.Signature):
     """FSMs that have a chunk, one bit each: levels, driven by the pool for Chunker."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"fsms": Out(config.fsms)})
+
+
+class FsmStart(EventSignature):
+    """An FSM that is not busy starts with the chunk ``payload``."""
+
+    def __init__(self, config: AceConfig) -> None:
+        super().__init__(chunk_layout(config))
+
+
+class FsmChunk(wiring.Signature):
+    """The chunk of an FSM, and whether it has one: levels. The other members are undefined unless ``busy``."""
+
+    def __init__(self, config: AceConfig) -> None:
+        super().__init__({"busy": Out(1), "slot": Out(config.slot_bits), "arithmetic": Out(arithmetic_layout()),
+                          "piece_beats": Out(config.chunk_beat_bits + 1)})
+
+
+class FsmCommunicator(wiring.Signature):
+    """The communicator of the FSM's chunk: levels, registered.
+
+    Members
+    -------
+    stopped : ``Out(1)``
+        The chunk is dropped: its offer and its GRANT are withdrawn unless they were taken; packets already taken are
+        still read; nothing else happens.
+    epoch : ``Out``
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"stopped": Out(1), "epoch": Out(EPOCH_WIDTH)})
+
+
+class StepPort(wiring.Signature):
+    """Access of an FSM to its program.
+
+    Members
+    -------
+    valid : ``Out(1)``, ready : ``In(1)``, kind : ``Out(StepKind)``, address : ``Out``
+        Requests the word at ``address``, or reports the end of the chunk.
+    phase_valid, send_valid : ``In(1)``, fetched : ``In(fetched_layout)``
+        The requested word, of kind PHASE or SEND, some cycles later.
+    """
+
+    def __init__(self, config: AceConfig) -> None:
+        super().__init__({
+            "valid": Out(1), "ready": In(1), "kind": Out(StepKind), "address": Out(config.program_bits),
+            "phase_valid": In(1), "send_valid": In(1), "fetched": In(fetched_layout(config))})
+
+
+class PhaseGrants(wiring.Signature):
+    """GRANTs for the phase of an FSM; the phase and the sequence number are those of its state.
+
+    Members
+    -------
+    entered : ``Out(1)``
+        First cycle of a phase: the GRANTs that arrived before are looked up.
+    inside : ``Out(1)``
+        In a phase: GRANTs for it are forwarded at once.
+    valid : ``In(1)``, granted : ``In``
+        Receives of this phase that the receiver has granted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"entered": Out(1), "inside": Out(1), "valid": In(1), "granted": In(STEP_WIDTH)})
+
+
+class PacketOffer(wiring.Signature):
+    """A DATA packet that may be sent.
+
+    Members
+    -------
+    valid : ``Out(1)``, port, address, header : ``Out``
+        Held until ``taken``; ``stopped`` of the communicator withdraws it within two cycles.
+    taken : ``In(1)``
+        Only while ``valid``.
+    read : ``In(1)``
+        A packet of this FSM has been read from the SRAM.
+    """
+
+    def __init__(self, config: AceConfig) -> None:
+        super().__init__({"valid": Out(1), "port": Out(range(config.ports)), "address": Out(config.sram_bits),
+                          "header": Out(packet_layout(config)), "taken": In(1), "read": In(1)})
+
+
+class BeatsLanded(EventSignature):
+    """``payload + 1`` beats for the FSM's chunk have arrived."""
+
+    def __init__(self) -> None:
+        super().__init__(7)
 
 
 class Fsm(wiring.Component):
@@ -80,51 +173,26 @@ class Fsm(wiring.Component):
 
     Members
     -------
-    start : ``In(1)``, chunk : ``In(chunk_layout)``
-        ``start`` is asserted only while the FSM is not busy.
-    busy : ``Out(1)``
-    slot : ``Out``, arithmetic : ``Out``, piece_beats : ``Out``
-        Of the FSM's chunk.
-    step : ``Out(1)``, step_kind : ``Out(StepKind)``, step_address : ``Out``, step_taken : ``In(1)``
-        Requests a word of the program, or the end of the chunk.
-    phase_valid, send_valid : ``In(1)``, fetched : ``In(fetched_layout)``
-        The requested word.
-    entered : ``Out(1)``
-        First cycle of a phase: the pool looks up GRANTs that arrived before.
-    inside : ``Out(1)``
-        In a phase: GRANTs for it are forwarded at once.
-    granted_valid : ``In(1)``, granted : ``In``
-        Receives of this phase that the receiver has granted.
-    offer : ``Out(1)``, port, address, header : ``Out``, taken : ``In(1)``
-        A packet that may be sent. The offer is held until ``taken``; ``stopped`` withdraws it within two cycles.
-    read : ``In(1)``
-        A packet of this FSM has been read from the SRAM.
-    landed : ``In(1)``, beats : ``In``
-        ``beats`` + 1 beats for the FSM's chunk have arrived.
-    signal : ``Out(1)``, signal_payload : ``Out(signal_layout)``, signal_taken : ``In(1)``
-        A GRANT for its upstream neighbour.
-    stopped : ``In(1)``
-        The chunk is dropped: its offer and its GRANT are withdrawn unless they were taken; packets already taken are
-        still read; nothing else happens.
-    epoch : ``In``
-        Of the FSM's communicator.
+    start : ``In(FsmStart)``, chunk : ``Out(FsmChunk)``
+    communicator : ``In(FsmCommunicator)``
+    steps : ``Out(StepPort)``
+    grants : ``Out(PhaseGrants)``
+        GRANTs of its downstream neighbour.
+    packets : ``Out(PacketOffer)``
+    landed : ``In(BeatsLanded)``
+    signals : ``Out(stream.Signature(signal_layout))``
+        GRANTs for its upstream neighbour.
     state : ``Out(state_layout)``
+        A level, for software and for the arbiters of the pool.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
-            "start": In(1), "chunk": In(chunk_layout(config)), "busy": Out(1),
-            "slot": Out(config.slot_bits), "arithmetic": Out(arithmetic_layout()),
-            "piece_beats": Out(config.chunk_beat_bits + 1),
-            "step": Out(1), "step_kind": Out(StepKind), "step_address": Out(config.program_bits), "step_taken": In(1),
-            "phase_valid": In(1), "send_valid": In(1), "fetched": In(fetched_layout(config)),
-            "entered": Out(1), "inside": Out(1), "granted_valid": In(1), "granted": In(STEP_WIDTH),
-            "offer": Out(1), "port": Out(range(config.ports)), "address": Out(config.sram_bits),
-            "header": Out(packet_layout(config)), "taken": In(1), "read": In(1),
-            "landed": In(1), "beats": In(7),
-            "signal": Out(1), "signal_payload": Out(signal_layout(config)), "signal_taken": In(1),
-            "stopped": In(1), "epoch": In(EPOCH_WIDTH), "state": Out(state_layout(config)),
+            "start": In(FsmStart(config)), "chunk": Out(FsmChunk(config)), "communicator": In(FsmCommunicator()),
+            "steps": Out(StepPort(config)), "grants": Out(PhaseGrants()), "packets": Out(PacketOffer(config)),
+            "landed": In(BeatsLanded()), "signals": Out(stream.Signature(signal_layout(config))),
+            "state": Out(state_layout(config)),
         })
 
     def elaborate(self, platform):
@@ -137,14 +205,16 @@ class Fsm(wiring.Component):
         current = Signal(fetched_layout(config), reset_less=True)  # the phase, and the send
         sent, received = Signal(STEP_WIDTH), Signal(STEP_WIDTH)
         unread = Signal(UNREAD_WIDTH)
-        m.d.comb += [self.slot.eq(chunk.slot), self.arithmetic.eq(chunk.arithmetic),
-                     self.piece_beats.eq(chunk.piece_beats), self.step_address.eq(address), self.port.eq(current.port)]
+        steps, packets, epoch, stopped = self.steps, self.packets, self.communicator.epoch, self.communicator.stopped
+        m.d.comb += [self.chunk.slot.eq(chunk.slot), self.chunk.arithmetic.eq(chunk.arithmetic),
+                     self.chunk.piece_beats.eq(chunk.piece_beats), steps.address.eq(address),
+                     packets.port.eq(current.port)]
 
         # -- Received data of this phase.
         came = Signal(config.chunk_beat_bits + 1)          # beats of the receive in progress
         after = Signal(config.chunk_beat_bits + 2)
-        m.d.comb += after.eq(came + self.beats + 1)
-        with m.If(self.landed):
+        m.d.comb += after.eq(came + self.landed.payload + 1)
+        with m.If(self.landed.valid):
             with m.If(after == current.span):
                 m.d.sync += [came.eq(0), received.eq(received + 1)]
             with m.Else():
@@ -162,89 +232,89 @@ class Fsm(wiring.Component):
             # Data for one packet: the last packet of a piece has arrived only when the whole piece counts as received.
             there.eq((received >= current.need)
                      | ((received + 1 == current.need) & (came >= offset + config.packet_beats))),
-            self.address.eq(current.source),
-            self.header.kind.eq(PacketKind.DATA),
-            self.header.communicator.eq(chunk.communicator), self.header.epoch.eq(self.epoch),
-            self.header.sequence.eq(chunk.sequence), self.header.phase.eq(phase),
-            self.header.offset.eq(current.target), self.header.beats.eq(length - 1),
-            self.header.reduce.eq(current.reduce),
+            packets.address.eq(current.source),
+            packets.header.kind.eq(PacketKind.DATA),
+            packets.header.communicator.eq(chunk.communicator), packets.header.epoch.eq(epoch),
+            packets.header.sequence.eq(chunk.sequence), packets.header.phase.eq(phase),
+            packets.header.offset.eq(current.target), packets.header.beats.eq(length - 1),
+            packets.header.reduce.eq(current.reduce),
         ]
         # A send without beats has no packet.
-        m.d.sync += self.offer.eq(sending & may & there & (left != 0) & ~self.taken)
-        with m.If(self.granted_valid):
-            m.d.sync += granted.eq(self.granted)
-        m.d.sync += unread.eq(unread + self.taken - self.read)
-        with m.If(self.taken):
+        m.d.sync += packets.valid.eq(sending & may & there & (left != 0) & ~packets.taken)
+        with m.If(self.grants.valid):
+            m.d.sync += granted.eq(self.grants.granted)
+        m.d.sync += unread.eq(unread + packets.taken - packets.read)
+        with m.If(packets.taken):
             m.d.sync += [current.source.eq(current.source + length), current.target.eq(current.target + length),
                          offset.eq(offset + length), left.eq(left - length)]
 
         # -- Grants to the upstream neighbour.
         safe = Signal(STEP_WIDTH)
         more = Signal()                                    # than was reported to it
-        header = self.signal_payload.header
+        header = self.signals.payload.header
         m.d.comb += [
-            self.signal.eq(more),
-            self.signal_payload.port.eq(current.port ^ 1),
+            self.signals.valid.eq(more),
+            self.signals.payload.port.eq(current.port ^ 1),
             header.kind.eq(PacketKind.GRANT),
-            header.communicator.eq(chunk.communicator), header.epoch.eq(self.epoch),
+            header.communicator.eq(chunk.communicator), header.epoch.eq(epoch),
             header.sequence.eq(chunk.sequence), header.phase.eq(phase), header.granted.eq(safe),
         ]
-        with m.If(self.signal_taken):
+        with m.If(self.signals.ready):
             m.d.sync += more.eq(0)
 
         with m.FSM() as fsm:
             with m.State("IDLE"):
-                with m.If(self.start):
-                    m.d.sync += [chunk.eq(self.chunk), address.eq(self.chunk.program),
-                                 phases_left.eq(self.chunk.phases), phase.eq(0)]
+                with m.If(self.start.valid):
+                    m.d.sync += [chunk.eq(self.start.payload), address.eq(self.start.payload.program),
+                                 phases_left.eq(self.start.payload.phases), phase.eq(0)]
                     m.next = "NEXT"
             with m.State("NEXT"):
-                with m.If(self.stopped):
+                with m.If(stopped):
                     m.next = "LEAVING"
                 with m.Elif(phases_left == 0):
                     m.next = "FINISH"
                 with m.Else():
                     m.next = "PHASE"
             with m.State("PHASE"):
-                m.d.comb += [self.step.eq(1), self.step_kind.eq(StepKind.PHASE)]
-                with m.If(self.step_taken):
+                m.d.comb += [steps.valid.eq(1), steps.kind.eq(StepKind.PHASE)]
+                with m.If(steps.ready):
                     m.d.sync += address.eq(address + 1)
                     m.next = "PHASE_WAIT"
-                with m.Elif(self.stopped):
+                with m.Elif(stopped):
                     m.next = "LEAVING"
             with m.State("PHASE_WAIT"):
-                with m.If(self.phase_valid):
+                with m.If(steps.phase_valid):
                     m.d.sync += [
-                        current.eq(self.fetched), safe.eq(self.fetched.granted),
-                        more.eq(self.fetched.granted != 0), granted.eq(0), sent.eq(0), received.eq(0), came.eq(0),
+                        current.eq(steps.fetched), safe.eq(steps.fetched.granted),
+                        more.eq(steps.fetched.granted != 0), granted.eq(0), sent.eq(0), received.eq(0), came.eq(0),
                     ]
                     m.next = "ENTER"
             with m.State("ENTER"):
-                m.d.comb += self.entered.eq(1)
+                m.d.comb += self.grants.entered.eq(1)
                 with m.If(current.sends == 0):
                     m.next = "ENDING"
                 with m.Else():
                     m.next = "SEND"
             with m.State("SEND"):
-                m.d.comb += [self.step.eq(1), self.step_kind.eq(StepKind.SEND)]
-                with m.If(self.step_taken):
+                m.d.comb += [steps.valid.eq(1), steps.kind.eq(StepKind.SEND)]
+                with m.If(steps.ready):
                     m.d.sync += address.eq(address + 1)
                     m.next = "SEND_WAIT"
-                with m.Elif(self.stopped):
+                with m.Elif(stopped):
                     m.next = "LEAVING"
             with m.State("SEND_WAIT"):
-                with m.If(self.send_valid):
+                with m.If(steps.send_valid):
                     m.d.sync += [
-                        current.source.eq(self.fetched.source), current.target.eq(self.fetched.target),
-                        current.need.eq(self.fetched.need), current.grants.eq(self.fetched.grants),
-                        current.reduce.eq(self.fetched.reduce), offset.eq(0), left.eq(current.span),
+                        current.source.eq(steps.fetched.source), current.target.eq(steps.fetched.target),
+                        current.need.eq(steps.fetched.need), current.grants.eq(steps.fetched.grants),
+                        current.reduce.eq(steps.fetched.reduce), offset.eq(0), left.eq(current.span),
                     ]
                     m.next = "SENDING"
             with m.State("SENDING"):
                 m.d.comb += sending.eq(1)
-                with m.If(self.stopped):
+                with m.If(stopped):
                     m.next = "LEAVING"
-                with m.Elif(self.taken & (left == length)):
+                with m.Elif(packets.taken & (left == length)):
                     m.d.sync += sent.eq(sent + 1)
                     with m.If(current.grants != 0):
                         m.next = "SETTLE"
@@ -254,7 +324,7 @@ class Fsm(wiring.Component):
                         m.next = "SEND"
             with m.State("SETTLE"):
                 # The new grant permits overwriting sent data, so that data must have been read.
-                with m.If(self.stopped):
+                with m.If(stopped):
                     m.next = "LEAVING"
                 with m.Elif(unread == 0):
                     m.d.sync += [safe.eq(safe + current.grants), more.eq(1)]
@@ -263,22 +333,22 @@ class Fsm(wiring.Component):
                     with m.Else():
                         m.next = "SEND"
             with m.State("ENDING"):
-                with m.If(self.stopped):
+                with m.If(stopped):
                     m.next = "LEAVING"
                 with m.Elif((received == current.receives) & (unread == 0) & ~more):
                     m.d.sync += [phases_left.eq(phases_left - 1), phase.eq(phase + 1)]
                     m.next = "NEXT"
             with m.State("LEAVING"):
                 m.d.sync += more.eq(0)
-                with m.If((unread == 0) & ~self.offer & ~more):
+                with m.If((unread == 0) & ~packets.valid & ~more):
                     m.next = "FINISH"
             with m.State("FINISH"):
-                m.d.comb += [self.step.eq(1), self.step_kind.eq(StepKind.FINISH)]
-                with m.If(self.step_taken):
+                m.d.comb += [steps.valid.eq(1), steps.kind.eq(StepKind.FINISH)]
+                with m.If(steps.ready):
                     m.next = "IDLE"
         m.d.comb += [
-            self.busy.eq(~fsm.ongoing("IDLE")),
-            self.inside.eq(Cat(fsm.ongoing(state) for state in (
+            self.chunk.busy.eq(~fsm.ongoing("IDLE")),
+            self.grants.inside.eq(Cat(fsm.ongoing(state) for state in (
                 "ENTER", "SEND", "SEND_WAIT", "SENDING", "SETTLE", "ENDING")).any()),
         ]
 
@@ -289,8 +359,8 @@ class Fsm(wiring.Component):
                 fsm.ongoing("ENDING") & (received != current.receives), Waits.DATA, Waits.NOTHING))))))
         m.d.sync += shown.eq(waits)
         m.d.comb += [
-            state.waits.eq(Mux(self.busy, shown, Waits.NOTHING)),
-            state.busy.eq(self.busy), state.wants.eq(sending), state.granted.eq(may), state.ready.eq(there),
+            state.waits.eq(Mux(self.chunk.busy, shown, Waits.NOTHING)),
+            state.busy.eq(self.chunk.busy), state.wants.eq(sending), state.granted.eq(may), state.ready.eq(there),
             state.phase.eq(phase), state.port.eq(current.port), state.communicator.eq(chunk.communicator),
             state.sequence.eq(chunk.sequence), state.sent.eq(sent), state.received.eq(received),
         ]

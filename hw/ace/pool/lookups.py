@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look-ups of FSMs: by received packets, and by software.
+
+Receive, Faults -> FsmLookups.  Latency: 1 cycle for a packet, none for software.  Throughput: one of each per cycle.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.ace.communicators import ShareRead, own
+from hw.ace.config import AceConfig
+from hw.ace.receive import ChunkLookup
+
+from .fsm import FsmChunk, FsmLookup, state_layout
+
+__all__ = ["FsmLookups"]
+
+
+class FsmLookups(wiring.Component):
+    """
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    packet : ``In(ChunkLookup)``, share : ``Out(ShareRead)``
+        The FSM of a packet follows from its communicator's share and its sequence number.
+    state : ``In(FsmLookup)``
+    held : ``In(FsmChunk).array(fsms)``, states : ``In(state_layout).array(fsms)``
+    """
+
+    def __init__(self, config: AceConfig) -> None:
+        self.config = config
+        super().__init__({
+            "packet": In(ChunkLookup(config)), "share": Out(ShareRead(config)), "state": In(FsmLookup(config)),
+            "held": In(FsmChunk(config)).array(config.fsms),
+            "states": In(state_layout(config)).array(config.fsms),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        found, entry = Signal(self.config.fsm_bits), self.packet.destination
+        slots, arithmetics = (Array(getattr(held, name) for held in self.held) for name in ("slot", "arithmetic"))
+        m.d.comb += [
+            self.share.number.eq(self.packet.chunk.communicator),
+            found.eq(own(self.share.share, self.packet.chunk.sequence)[0]),
+            self.state.state.eq(Array(self.states)[self.state.fsm]),
+        ]
+        m.d.sync += [entry.fsm.eq(found), entry.slot.eq(slots[found]), entry.arithmetic.eq(arithmetics[found])]
+        return m

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pool of FSMs, and what they share: access to programs, received GRANTs, and arbitration of the ports.
+
+::
+
+    chunks, landed -> FsmDispatch -+         +-> ProgramSteps -> program, done
+                                   |         |        | entered
+                                   +-> Fsm <-+-> GrantStore <- grant
+                                   |   x n   |
+    status -> FsmCommunicators ----+         +-> SendArbiter -> sends
+                                             +-> SignalArbiter -> signals
+                                             +-> FsmLookups <- lookup, state
+
+Chunker -> FsmPool -> Transmit, and Receive -> FsmPool.  Latency: 4 cycles from the request of a step to its word, 2
+from an offer to the packet.  Throughput: one step, one packet and one GRANT per cycle; per port, a packet per two.
+"""
+
+from amaranth import *
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.ace.communicator_status import CommunicatorStatusSignature
+from hw.ace.communicators import CommunicatorWrite, ShareRead
+from hw.ace.config import AceConfig
+from hw.ace.layouts import chunk_layout
+from hw.ace.programs.store import ProgramRead
+from hw.ace.receive import ChunkLookup, DataLanded, GrantReceived
+from hw.ace.transmit import GrantPort, SendPort
+from hw.ace.watchdog import PortTurns
+from hw.common.sweep import SweepSignature
+from hw.common.wiring import Wiring
+
+from .communicators import FsmCommunicators
+from .dispatch import FsmDispatch
+from .fsm import Fsm, FsmLookup, FsmsBusy
+from .grants import GrantStore
+from .lookups import FsmLookups
+from .sends import PoolCounts, SendArbiter
+from .signals import SignalArbiter
+from .steps import ProgramSteps
+
+__all__ = ["FsmPool"]
+
+
+class FsmPool(wiring.Component):
+    """``fsms`` FSMs. Only connects.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    init : ``In(SweepSignature)``
+    chunks : ``In(stream.Signature(chunk_layout))``
+        Stalls while the chunk's FSM is busy.
+    busy : ``Out(FsmsBusy)``
+    done : ``Out(stream.Signature(slot))``
+        Slots whose chunk has completed its phases.
+    program : ``Out(ProgramRead)``
+    lookup_share, grant_share : ``Out(ShareRead)``
+    lookup : ``In(ChunkLookup)``, grant : ``In(GrantReceived)``, landed : ``In(DataLanded)``
+    sends : ``Out(SendPort)``, signals : ``Out(GrantPort)``
+    state : ``In(FsmLookup)``
+    communicator_status : ``In(CommunicatorStatusSignature)``
+        Chunks of a stopped communicator are dropped. Packets of higher priority go first.
+    restart : ``In(CommunicatorWrite)``
+        Clears the stored GRANTs for the FSMs of its share.
+    turns : ``Out(PortTurns)``, counts : ``Out(PoolCounts)``
+    """
+
+    def __init__(self, config: AceConfig) -> None:
+        self.config = config
+        super().__init__({
+            "init": In(SweepSignature(config)),
+            "chunks": In(stream.Signature(chunk_layout(config))), "busy": Out(FsmsBusy(config)),
+            "done": Out(stream.Signature(config.slot_bits)), "program": Out(ProgramRead(config)),
+            "lookup_share": Out(ShareRead(config)), "grant_share": Out(ShareRead(config)),
+            "lookup": In(ChunkLookup(config)), "grant": In(GrantReceived(config)), "landed": In(DataLanded(config)),
+            "sends": Out(SendPort(config)), "signals": Out(GrantPort(config)), "state": In(FsmLookup(config)),
+            "communicator_status": In(CommunicatorStatusSignature(config)), "restart": In(CommunicatorWrite(config)),
+            "turns": Out(PortTurns(config)), "counts": Out(PoolCounts()),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, wires = self.config, Wiring(m, self)
+        wires.add(dispatch=FsmDispatch(config), communicators=FsmCommunicators(config), lookups=FsmLookups(config),
+                  steps=ProgramSteps(config), grants=GrantStore(config), sends=SendArbiter(config),
+                  signals=SignalArbiter(config))
+        for number in range(config.fsms):
+            wires.add(**{f"fsm_{number}": Fsm(config)})
+            wires.broadcast(f"dispatch.starts[{number}]", f"fsm_{number}.start", f"sends.starts[{number}]")
+            wires.connect(f"dispatch.landings[{number}]", f"fsm_{number}.landed")
+            wires.connect(f"communicators.o[{number}]", f"fsm_{number}.communicator")
+            wires.connect(f"communicators.priorities[{number}]", f"sends.priorities[{number}]")
+            wires.broadcast(f"fsm_{number}.chunk", f"dispatch.held[{number}]", f"lookups.held[{number}]",
+                            f"steps.held[{number}]")
+            wires.broadcast(f"fsm_{number}.state", f"communicators.states[{number}]", f"lookups.states[{number}]",
+                            f"grants.states[{number}]", f"sends.states[{number}]")
+            wires.connect(f"fsm_{number}.steps", f"steps.requests[{number}]")
+            wires.connect(f"fsm_{number}.grants", f"grants.phases[{number}]")
+            wires.connect(f"fsm_{number}.packets", f"sends.offers[{number}]")
+            wires.connect(f"fsm_{number}.signals", f"signals.i[{number}]")
+
+        # -- Chunks.
+        wires.connect("self.chunks", "dispatch.chunks")
+        wires.connect("dispatch.busy", "self.busy")
+        wires.connect("steps.program", "self.program")
+        wires.connect("steps.done", "self.done")
+        wires.connect("steps.entered", "grants.entered")
+
+        # -- Packets.
+        wires.connect("self.lookup", "lookups.packet")
+        wires.connect("lookups.share", "self.lookup_share")
+        wires.connect("self.landed", "dispatch.landed")
+        wires.connect("self.grant", "grants.grant")
+        wires.connect("grants.share", "self.grant_share")
+        wires.connect("sends.o", "self.sends")
+        wires.connect("signals.o", "self.signals")
+
+        # -- Communicators, registers and counters.
+        wires.connect("self.init", "grants.init")
+        wires.connect("self.restart", "grants.restart")
+        wires.broadcast("self.communicator_status", "communicators.communicator_status", "sends.communicator_status")
+        wires.connect("self.state", "lookups.state")
+        wires.connect("sends.turns", "self.turns")
+        wires.connect("sends.counts", "self.counts")
+        wires.finish()
+        return m

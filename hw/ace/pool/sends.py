@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arbitration of the ports among the FSMs' DATA packets.
+
+Fsm -> SendArbiter -> Transmit.  Latency: 1 cycle.  Throughput: one packet per cycle; per port, a packet per two.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.ace.age_arbiter import AgeArbiter
+from hw.ace.communicator_status import CommunicatorStatusSignature
+from hw.ace.communicators import PRIORITY_WIDTH
+from hw.ace.config import AceConfig
+from hw.ace.layouts import send_layout
+from hw.ace.transmit import SendPort
+from hw.ace.watchdog import PortTurns
+
+from .fsm import FsmStart, PacketOffer, state_layout
+
+__all__ = ["PoolCounts", "SendArbiter"]
+
+
+class PoolCounts(wiring.Signature):
+    """Counts of the pool, a strobe per cycle: ``starved_cycles``, an FSM has data to send and none may send."""
+
+    def __init__(self) -> None:
+        super().__init__({"starved_cycles": Out(1)})
+
+
+class SendArbiter(wiring.Component):
+    """Serve the FSM of the previous packet until its message ends, it has to wait, or a chunk of a higher priority may
+    send; then serve the oldest chunk of the highest priority that may send.
+
+    So chunks follow each other through their phases and all dimensions are busy; with round robin they would all be in
+    the same phase at the same time.
+
+    Parameters
+    ----------
+    config : AceConfig
+
+    Members
+    -------
+    offers : ``In(PacketOffer).array(fsms)``, states : ``In(state_layout).array(fsms)``
+    priorities : ``In(PRIORITY_WIDTH).array(fsms)``
+        Of the FSMs' communicators.
+    starts : ``In(FsmStart).array(fsms)``, communicator_status : ``In(CommunicatorStatusSignature)``
+        Age and priority of a new chunk. All payloads are equal.
+    o : ``Out(SendPort)``
+    turns : ``Out(PortTurns)``, counts : ``Out(PoolCounts)``
+    """
+
+    def __init__(self, config: AceConfig) -> None:
+        self.config = config
+        super().__init__({
+            "offers": In(PacketOffer(config)).array(config.fsms),
+            "states": In(state_layout(config)).array(config.fsms),
+            "priorities": In(PRIORITY_WIDTH).array(config.fsms),
+            "starts": In(FsmStart(config)).array(config.fsms),
+            "communicator_status": In(CommunicatorStatusSignature(config)),
+            "o": Out(SendPort(config)), "turns": Out(PortTurns(config)), "counts": Out(PoolCounts()),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        config, offers, priorities = self.config, self.offers, self.priorities
+        m.submodules.turn = turn = AgeArbiter(config.fsms)
+        open_ = Signal(config.fsms)             # with an offer for a port with free entries
+        last = Signal(config.fsms)              # FSM of the latest packet
+        packets = Signal(range(config.message_packets + 1))
+        stays, chosen = Signal(), Signal(config.fsms)
+        send, valid, free = Signal(send_layout(config), reset_less=True), Signal(), Signal()
+        # Chunks of a higher priority than that of the latest packet; than that of the starting chunk.
+        latest, starting, higher = Signal(PRIORITY_WIDTH), Signal(PRIORITY_WIDTH), Signal(config.fsms)
+        m.d.sync += latest.eq(Array(priorities)[send.fsm])
+        m.d.comb += [
+            higher.eq(Cat(priority > latest for priority in priorities)),
+            starting.eq(self.communicator_status.priorities[self.starts[0].payload.communicator]),
+            turn.outranked.eq(Cat(starting > priority for priority in priorities)),
+            # ``free`` does not yet include the packet that waits here.
+            open_.eq(Cat(offer.valid & self.o.free.bit_select(offer.port, 1) & ~(valid & (send.port == offer.port))
+                         for offer in offers)),
+            turn.requests.eq(open_),
+            stays.eq((open_ & last).any() & ~(open_ & higher).any() & (packets != config.message_packets)),
+            chosen.eq(Mux(stays, last, turn.grant_onehot)),
+            free.eq(~valid | self.o.ready),
+            turn.started.eq(Cat(start.valid for start in self.starts)),
+            self.o.valid.eq(valid), self.o.payload.eq(send),
+            self.counts.starved_cycles.eq(
+                Cat(state.wants for state in self.states).any() & ~Cat(offer.valid for offer in offers).any()),
+            self.turns.sent.eq(Mux(valid & self.o.ready, 1 << send.header.communicator, 0)),
+        ]
+        m.d.sync += self.turns.offering.eq(Cat(
+            Cat(offer.valid & (state.communicator == number)
+                for offer, state in zip(offers, self.states, strict=True)).any()
+            for number in range(config.communicators)))
+        with m.If(free):
+            m.d.sync += valid.eq(open_.any())
+            with m.If(open_.any()):
+                m.d.sync += [last.eq(chosen), packets.eq(Mux(stays, packets, 0) + 1)]
+        for number, offer in enumerate(offers):
+            m.d.comb += [offer.taken.eq(free & chosen[number]),
+                         offer.read.eq(self.o.read & (self.o.fsm == number))]
+            with m.If(free & chosen[number]):
+                m.d.sync += [send.port.eq(offer.port), send.fsm.eq(number), send.address.eq(offer.address),
+                             send.header.eq(offer.header)]
+        return m
