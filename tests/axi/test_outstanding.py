@@ -38,5 +38,5 @@ def test_outstanding(depth):
 
 def test_bad_numbers():
     for depth in (0, -1, 2.0, "8"):
-        with pytest.raises(ValueError, match="Outstanding answers must be a positive integer"):
+        with pytest.raises(ValueError, match="Outstanding responses must be a positive integer"):
             Outstanding(depth)
