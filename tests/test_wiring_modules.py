@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that connect others do nothing else, and each of their connections is needed."""
+"""Wiring modules contain no logic, and each of their connections is needed."""
 
 import ast
 import copy
@@ -31,7 +31,7 @@ def _uses_wiring(tree):
 
 @cache
 def _wiring_modules():
-    """Name -> (path, syntax tree) of each module that makes a ``Wiring``."""
+    """Name -> (path, syntax tree) of each module that creates a ``Wiring``."""
     found = {}
     for path in sorted((ROOT / "hw").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -41,13 +41,13 @@ def _wiring_modules():
 
 
 def _logic(tree):
-    """Lines with an assignment or with another statement of a hardware module."""
+    """Line numbers of assignments and other statements of a hardware module."""
     return sorted({node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute) and (
         node.attr == "eq" or (isinstance(node.value, ast.Name) and node.value.id == "m"))})
 
 
 def test_finds_assignments():
-    """The rule below sees what it forbids."""
+    """The rule below detects the statements that it forbids."""
     assert _logic(ast.parse("m.d.comb += a.b.eq(c)\nwires.connect('a', 'b')\nwith m.If(d):\n    e.eq(f)")) == [1, 3, 4]
 
 
@@ -67,7 +67,7 @@ def test_engines_are_wiring_modules():
 
 
 def _without_one_connection(function):
-    """Copies of a function, each without one connection or without one sink of a broadcast; and what is missing."""
+    """Copies of a function, each without one connection or one sink of a broadcast, with the missing connection."""
     def calls(tree):
         return [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
                 and isinstance(node.value.func, ast.Attribute) and node.value.func.attr in CONNECTIONS]
@@ -93,7 +93,7 @@ def _wiring_classes():
 
 
 def _made_once(cls):
-    """Stands for the class of a part, of which no two modules need different ones here."""
+    """Function that replaces the class of a part and creates one instance per set of arguments, for all modules."""
     made = {}
 
     def make(*arguments, **options):
@@ -133,5 +133,5 @@ def _superfluous(name, definition, config):
 def test_every_connection_is_needed(name, definition, config):
     """A module without any one of its connections is refused."""
     built = list(_superfluous(name, definition, config))
-    gc.collect()        # the parts, which nobody elaborates, while warnings of them are ignored
+    gc.collect()        # collect the parts, which are never elaborated, while their warnings are ignored
     assert not built, f"{definition.name} builds without {built}"
