@@ -1,24 +1,24 @@
-# Everything runs in .venv, which the first target that needs it makes; nothing else on the machine is changed.
+# All targets use .venv and create it if it does not exist. Nothing outside this directory is changed.
 
 SHELL := bash
 MAKEFLAGS += --no-print-directory
 PYTHON := .venv/bin/python
 
-# Of all random tests; any number will do. `make test SEED=` takes a new one.
+# Random seed of the tests. `make test SEED=` chooses a new one.
 SEED ?= 1198034105
 
 .PHONY: help demo demo-train demo-predict test test-long fpga lint clean distclean
 
 help:
-	@echo "make demo       install into .venv, simulate the DMA engine, build a small bitstream"
-	@echo "make demo-train learn handwritten digits on four ranks, gradients added up by the accelerators' RTL"
-	@echo "make demo-predict  predict ResNet-50 on 16 accelerators, with a report as HTML"
-	@echo "make test       check style and types, and run the tests of the first stage (ARGS='-k name' for pytest)"
-	@echo "make test-long  synthesis within the area budgets, simulated netlists and boards, variants of blocks"
-	@echo "make fpga       build bitstreams, and hold their clocks against fpga/budgets.toml"
-	@echo "make lint       check style and types only"
-	@echo "make clean      remove what was built"
-	@echo "make distclean  remove .venv too"
+	@echo "make demo         install into .venv, simulate the DMA engine, build a small bitstream"
+	@echo "make demo-train   train a classifier of handwritten digits on four ranks; the simulated RTL adds the gradients"
+	@echo "make demo-predict predict training of ResNet-50 on 16 accelerators and write an HTML report"
+	@echo "make test         check style and types, and run the tests of the first stage (ARGS='-k name' for pytest)"
+	@echo "make test-long    run the tests of the second stage: area budgets, simulated netlists and boards, block variants"
+	@echo "make fpga         build bitstreams and check their clock frequencies against fpga/budgets.toml"
+	@echo "make lint         check style and types only"
+	@echo "make clean        remove build outputs and caches"
+	@echo "make distclean    also remove .venv"
 
 demo:
 	@scripts/setup.sh fpga

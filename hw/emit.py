@@ -42,11 +42,11 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
     component : :class:`wiring.Component`
         The design; each member of its signature becomes a port, its path joined by ``__``.
     name : str
-        Name of the top module. Inner modules are called ``\\name.path``, so two designs never collide.
+        Name of the top module. Inner modules are called ``\\name.path``, so the names of two designs never collide.
     assertions : bool
-        Keep ``Assert`` as ``assert`` statements. Leave them out for tools that take Verilog-2001 only.
+        Keep ``Assert`` as ``assert`` statements. False omits them, for tools that accept Verilog-2001 only.
     reset : bool
-        Give the module an input ``rst``. Without, its flip-flops have their initial values when the clock starts.
+        Give the module an input ``rst``. Without it, flip-flops have their initial values when the clock starts.
 
     Raises
     ------
@@ -73,12 +73,12 @@ def verilog(component: wiring.Component, *, name: str, assertions: bool = True, 
 
 
 LARGE_BITS = 1 << 21
-"""Memories of so many bits have no initial zeros in Verilog. Nothing of theirs is read before it was written, UltraRAM
-could not hold them, and they would be most of the text."""
+"""Memories of at least this size get no initial zeros in Verilog. Their rows are written before they are read, UltraRAM
+cannot be initialised, and the zeros would be most of the text."""
 
 
 def _without_large_zeros(text: str) -> str:
-    """RTLIL without the initial contents of large memories, where these are zeros."""
+    """RTLIL without the initial contents of large memories that are all zeros."""
     def keep(cell: re.Match[str]) -> str:
         zeros = re.search(r"^    connect \\DATA (\d+)'0+$", cell[0], flags=re.MULTILINE)
         return "" if zeros and int(zeros[1]) >= LARGE_BITS else cell[0]
@@ -87,14 +87,14 @@ def _without_large_zeros(text: str) -> str:
 
 
 def pins(component: wiring.Component, *, text: str | None = None) -> dict[str, list[Pin]]:
-    """Pin list of ``component``: ``{"pins": [{"name", "direction", "width"}, ...]}``, clocks, resets first.
+    """Pin list of ``component``: ``{"pins": [{"name", "direction", "width"}, ...]}``, clocks and resets first.
 
     Parameters
     ----------
     component : :class:`wiring.Component`
         The design.
     text : str or None
-        Its Verilog, where it is at hand. A component can be turned into Verilog a second time only if it
+        Its Verilog, if already generated. A component can be turned into Verilog a second time only if it
         creates everything inside ``elaborate``.
     """
     if text is None:
@@ -109,7 +109,7 @@ def pins(component: wiring.Component, *, text: str | None = None) -> dict[str, l
     members = {pin["name"] for pin in listed}
     domains = [name for name in _module_ports(text) if name not in members]
     clocks: list[Pin] = [{"name": name, "direction": "input", "width": 1} for name in domains]
-    # A port of no bits has no pin.
+    # A port of zero width has no pin.
     return {"pins": clocks + [pin for pin in listed if pin["width"]]}
 
 
@@ -122,7 +122,7 @@ def _module_ports(text: str) -> list[str]:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No garbage collection: it would look at every tuple of a netlist again and again, and free next to nothing."""
+    """Disable garbage collection, which would scan all tuples of a netlist repeatedly and free almost nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -2,7 +2,7 @@
 """Options of the test suite: ``--waves``, ``--seed N``, ``--long``, ``--soak``.
 
 A test that simulates takes the fixture ``simulate``, or ``seed`` and ``waves`` if it calls the builder.
-The seed is one for the whole session, so that a failure repeats with the ``--seed`` that is printed with it.
+All tests of a session use the same seed; a failure prints the ``--seed`` that reproduces it.
 """
 
 import os
@@ -28,7 +28,7 @@ def pytest_configure(config):
     if not config.getoption("--soak"):
         os.environ.setdefault("DMACE_QUICK_BUILDS", "1")
     seed = config.getoption("--seed")
-    # The workers of pytest-xdist must agree on one.
+    # All workers of pytest-xdist must use the same seed.
     shared = getattr(config, "workerinput", {}).get("seed")
     seed = shared if shared is not None else seed
     config.stash[_SESSION_SEED] = random.SystemRandom().randrange(2**31) if seed is None else seed
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config, items):
     if not config.getoption("--soak"):
         stage = config.getoption("--long")
         others = [item for item in items if _is_long(item) != stage]
-        # A test that the command line names runs in either stage.
+        # A test named on the command line runs in either stage.
         if not any("::" in argument for argument in config.args):
             config.hook.pytest_deselected(items=others)
             items[:] = [item for item in items if _is_long(item) == stage]
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config, items):
             if item.get_closest_marker("soak"):
                 item.add_marker(pytest.mark.skip(reason="runs long; --soak runs it"))
     if hasattr(config, "workerinput"):
-        # Of several workers one does the longest first: none of them is then left with minutes at the end.
+        # One of several workers runs the longest tests first, so that no worker starts one near the end.
         items.sort(key=lambda item: item.get_closest_marker("synth") is None)
 
 
@@ -99,7 +99,7 @@ def soak(request):
 def simulate(request, seed, waves):
     """``simulate(component, testcase=None, **run)`` runs cocotb tests of the test's own module.
 
-    ``name`` of the top module defaults to the class name of the component in snake_case; all else is handed
+    ``name`` of the top module defaults to the class name of the component in snake_case; other options are passed
     to :meth:`sim.verilator.build.Build.run`.
     """
     from sim.verilator.build import Design, build

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples do what they say."""
+"""The examples work as documented."""
 
 import importlib.util
 import sys
@@ -32,7 +32,7 @@ def test_ranks_learn_what_one_process_learns(train_digits):
 
 
 def test_gradient_is_the_slope(train_digits, seed):
-    """Of the loss along a random direction, by differences in FP64."""
+    """Slope of the loss along a random direction, by differences in FP64."""
     digits = train_digits.load()[0][:16]
     digits = train_digits.Digits(digits.images.astype(np.float64), digits.labels)
     weights = train_digits.initial().astype(np.float64)

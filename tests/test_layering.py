@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may import whom, read from the source: an import that runs only sometimes counts too."""
+"""Rules of imports between packages, checked in the source; conditional imports count, too."""
 
 import ast
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# Folder -> the packages of ours that it may use.
+# Folder -> packages of this project that it may import.
 _CORE = {"hw.axi", "hw.common", "hw.regs", "hw.stream"}
 _HARDWARE = {*_CORE, "hw", "hw.ace", "hw.dma_engine", "hw.endpoint"}
 LAYERS = {
@@ -35,7 +35,8 @@ LAYERS = {
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
 
-# What software and hardware share, and what it may use: no gateware, so that a driver can be built on it alone.
+# Modules that software and hardware share, and the modules that they may import: no gateware, so that a driver needs
+# nothing else.
 SHARED = {
     "hw.common.sizes": set(),
     "hw.common.timing": set(),
@@ -76,7 +77,7 @@ TOPS = ("dmace", "hw", "sim", "fpga")
 
 @cache
 def _modules():
-    """Name -> path of every module of ours that is not a test."""
+    """Name -> path of every module of this project except tests."""
     modules = {}
     for path in sorted(path for top in TOPS for path in (ROOT / top).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -86,8 +87,8 @@ def _modules():
 
 @cache
 def _imports(name, *, for_types=True):
-    """Absolute names of all that a module imports, a module for each where it is one of ours; ``for_types``: those
-    under ``if TYPE_CHECKING`` too."""
+    """Absolute names that a module imports, as modules if they belong to this project; ``for_types``: including those
+    under ``if TYPE_CHECKING``."""
     path = _modules()[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
@@ -175,7 +176,7 @@ def test_no_cycles():
         assert name not in path, " -> ".join([*path[path.index(name):], name])
         if name in done or name not in _modules():
             return
-        # A package's own face may be imported by nobody inside it.
+        # Modules of a package must not import the package's ``__init__``.
         for used in _ours(name, for_types=False):
             visit(used, [*path, name])
         done.add(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emitted Verilog passes Verilator's lint with every warning on, but for ``fpga/lint.vlt``."""
+"""The emitted Verilog passes Verilator's lint with all warnings, except those that ``fpga/lint.vlt`` waives."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ WAIVERS = Path(__file__).parents[1] / "fpga" / "lint.vlt"
 
 
 def _lint(folder, source, *, waivers=True):
-    """What Verilator reports about ``folder/source``; the top module is called as the file."""
+    """Verilator's messages about ``folder/source``; the top module has the name of the file."""
     verilator = find_verilator()
     command = [verilator.path, "--lint-only", "-Wall", "--top-module", Path(source).stem]
     command += [WAIVERS] if waivers else []
@@ -53,7 +53,7 @@ def test_lane_is_clean(tmp_path):
 @pytest.mark.rtl
 @pytest.mark.parametrize("block", ENDPOINT, ids=lambda block: block.__name__)
 def test_endpoint_is_clean(tmp_path, block):
-    """What is the endpoint's own."""
+    """Blocks that belong to the endpoint alone."""
     (tmp_path / "block.v").write_text(emit.verilog(block(endpoint_config.TINY), name="block"))
     assert _lint(tmp_path, "block.v") == []
 

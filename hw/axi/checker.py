@@ -17,7 +17,7 @@ from hw.axi.signature import AxiLiteSignature, AxiSignature, Burst, Resp
 __all__ = ["AxiChecker", "AxiLiteChecker"]
 
 
-# Bursts of one ID, counted as a number that wraps; differences between two counts are exact.
+# Bursts of one ID, counted modulo 2**16; differences between two counts are exact.
 _Issued = data.StructLayout({"epoch": 16, "bursts": 16})
 _Retired = data.StructLayout({"epoch": 16, "bursts": 16, "beats": 9})
 
@@ -32,9 +32,9 @@ class AxiChecker(BusRules):
 
     The subordinate's rules: the first two as above; a response is to a burst with its ID that has
     been accepted in full (A3.3.1); RLAST marks the last beat and no other, with the bursts of one ID in
-    order (A3.4.1, A5.3); EXOKAY is never given, as this bus has no exclusive accesses (A3.4.4).
+    order (A3.4.1, A5.3); EXOKAY never occurs, as this bus has no exclusive accesses (A3.4.4).
 
-    Write data may come ahead of its address. The length of such a burst is checked when the address
+    Write data may arrive before its address. The length of such a burst is checked when the address
     arrives; its WSTRB is not checked.
 
     Parameters
@@ -42,15 +42,15 @@ class AxiChecker(BusRules):
     signature : :class:`AxiSignature`
         The bus.
     max_outstanding : int
-        Bursts that the tables can hold in each direction, from 1 to 16384. Going beyond fails with a message
-        of its own. Write data may be ahead of the addresses, or behind, by as many bursts.
+        Bursts that the tables can hold in each direction, from 1 to 16384. Exceeding it fails with a message
+        of its own. Write data may be ahead of the addresses, or behind them, by the same number of bursts.
     max_per_id : int or None
-        Read bursts of one ID that the tables can hold, from 1 to ``max_outstanding``. ``None`` takes as
-        many as keep the table at 16384 rows: all of 1024 with 4 ID bits, 16 with 10.
+        Read bursts of one ID that the tables can hold, from 1 to ``max_outstanding``. ``None`` chooses the
+        largest number that keeps the table at 16384 rows: 1024 with 4 ID bits, 16 with 10.
     manager, subordinate : ``"assert"``, ``"assume"`` or ``None``
-        What to do with the rules of each side.
+        Treatment of the rules of each side.
     name : str
-        What messages call the bus.
+        Name of the bus in messages.
 
     Members
     -------
@@ -93,7 +93,7 @@ class AxiChecker(BusRules):
     def elaborate(self, platform):
         m = Module()
 
-        # Memories have no reset: their rows are stamped with the number of resets so far.
+        # Memories have no reset, so each row carries the number of resets before it was written.
         epoch = Signal(16, reset_less=True)
         in_reset = Signal(reset_less=True)
         m.d.sync += in_reset.eq(self.reset)
@@ -140,7 +140,7 @@ class AxiChecker(BusRules):
         lengths = Rows(m, "ar_lengths", self.bus.id_width + len(Signal(per_id)), 8)
         slot = len(Signal(per_id))
 
-        # Accepted address: one more burst of this ID.
+        # An accepted address starts another burst of its ID.
         ar_transfer = self.transfers(m, "ar")
         r_transfer = self.transfers(m, "r")
         ar_issued = issued.read(m, self.arid)
@@ -153,7 +153,7 @@ class AxiChecker(BusRules):
             self.capacity(m, held < self.max_per_id,
                           f"{self.max_per_id + 1} reads outstanding with ARID={{:#x}}: max_per_id", self.arid)
 
-        # Offered data: of a burst accepted before, with RLAST in the right place.
+        # Offered data belongs to a burst accepted before, and RLAST marks its last beat.
         r_issued = issued.read(m, self.rid)
         r_retired = retired.read(m, self.rid)
         length = lengths.read(m, Cat(r_retired.bursts[:slot], self.rid))
@@ -200,7 +200,7 @@ class AxiChecker(BusRules):
             with m.If(self.wlast):
                 m.d.sync += w_number.eq(w_number + 1)
 
-        # The address of this write data, if it has come, or comes in this cycle.
+        # The address of this write data, if it arrived before or arrives in this cycle.
         address = {"id": self.awid, "addr": self.awaddr[:7], "len": self.awlen, "size": self.awsize}
         accepted.write(m, aw_transfer, aw_number, address)
         current = Signal(accepted.shape)
@@ -226,7 +226,7 @@ class AxiChecker(BusRules):
                               f"data of {self.max_outstanding + 1} writes ahead of the address: "
                               "max_outstanding")
 
-        # The address of write data that came before it.
+        # An address whose write data arrived before it.
         early.write(m, w_transfer & self.wlast, w_number, beat)
         early_length = early.read(m, aw_number)
         with m.If(aw_transfer & ~self.reset):
@@ -239,7 +239,7 @@ class AxiChecker(BusRules):
                           "AWLEN of {} for a burst of which {} beats without WLAST came before",
                           self.awlen, beat)
 
-        # A burst is complete when both its address and its last beat are in: at most one in a cycle.
+        # A burst is complete when its address and its last beat have arrived: at most one per cycle.
         done = Signal()
         done_id = Signal(self.bus.id_width)
         with m.If(ahead < 0):
@@ -279,7 +279,7 @@ class AxiChecker(BusRules):
         return Cat((lane >= first) & (lane < end) for lane in range(wide))
 
     def _count(self, m, name, start, finish):
-        """Outstanding bursts, which the tables must be able to tell apart."""
+        """Count outstanding bursts and check the number against the size of the tables."""
         count = getattr(self, name)
         with m.If(start & ~finish):
             m.d.sync += count.eq(count + 1)
@@ -304,9 +304,9 @@ class AxiLiteChecker(BusRules):
     max_outstanding : int
         Transactions that can be counted on each channel, at least 1.
     manager, subordinate : ``"assert"``, ``"assume"`` or ``None``
-        What to do with the rules of each side.
+        Treatment of the rules of each side.
     name : str
-        What messages call the bus.
+        Name of the bus in messages.
 
     Members
     -------

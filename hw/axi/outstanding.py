@@ -3,8 +3,8 @@
 
 AR or AW -> Outstanding -> R or B.  Latency: combinational.  Throughput: one request and one response per cycle.
 
-After ``rst``, memory may still respond to earlier requests, which cannot be cancelled (IHI 0022, A3.2.1). While nothing
-is outstanding, such a response is recognised as a stray and can be dropped.
+After ``rst``, memory may still respond to earlier requests, which cannot be cancelled (IHI 0022, A3.2.1). A response
+that arrives while none is outstanding is reported as unexpected, so that its receiver can drop it.
 """
 
 from amaranth import *
@@ -15,7 +15,7 @@ __all__ = ["Outstanding"]
 
 
 class Outstanding(wiring.Component):
-    """Count outstanding responses; a response while none is outstanding is not counted.
+    """Count outstanding responses; an unexpected response does not change the count.
 
     Parameters
     ----------
@@ -29,21 +29,21 @@ class Outstanding(wiring.Component):
     response : ``In(1)``
         A response arrives; never in the cycle of its request.
     outstanding : ``Out(1)``
-        Some are outstanding. Registered.
+        At least one response is outstanding. Registered.
     unexpected : ``Out(1)``
         A response arrived in the cycle before while none was outstanding.
     """
 
     def __init__(self, depth: int) -> None:
         if not isinstance(depth, int) or depth < 1:
-            raise ValueError(f"Outstanding answers must be a positive integer, not {depth!r}")
+            raise ValueError(f"Outstanding responses must be a positive integer, not {depth!r}")
         self.depth = depth
         super().__init__({"issued": In(range(depth + 1)), "response": In(1), "outstanding": Out(1),
                           "unexpected": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
-        # The count minus one: its sign tells that none is outstanding.
+        # The count minus one: it is negative while none is outstanding.
         less = Signal(signed(self.depth.bit_length() + 1), init=-1)
         m.d.comb += self.outstanding.eq(~less[-1])
         m.d.sync += [less.eq(less + self.issued - (self.response & self.outstanding)),

@@ -12,7 +12,7 @@ __all__ = ["BusRules", "Rows", "Table"]
 
 
 class BusRules(wiring.Component):
-    """A monitor with the bus as its inputs, and the rules that all five channels obey."""
+    """A monitor whose inputs are the signals of a bus, with the rules common to all five channels."""
 
     #: Payload signals of each channel, and the side that drives them.
     _CHANNELS = {
@@ -42,14 +42,14 @@ class BusRules(wiring.Component):
                 for pin in self.bus.members]
 
     def rule(self, m, side, section, condition, text, *values):
-        """Demand of ``side`` that ``condition`` holds wherever the enclosing ``m.If`` does."""
+        """Require of ``side`` that ``condition`` holds wherever the enclosing ``m.If`` does."""
         mode = getattr(self, side)
         if mode is not None:
             check = {"assert": Assert, "assume": Assume}[mode]
             m.d.sync += check(condition, Format(f"{self._prefix}: {text} (IHI 0022 {section})", *values))
 
     def capacity(self, m, condition, text, *values):
-        """Demand of the manager, or of whoever chose the parameters, that the tables suffice."""
+        """Require that the tables suffice: a limit on the manager, and on the choice of the parameters."""
         check = Assume if self.manager == "assume" else Assert
         m.d.sync += check(condition, Format(f"{self._prefix}: {text} is too small", *values))
 
@@ -65,7 +65,7 @@ class BusRules(wiring.Component):
 
     def check_handshakes(self, m):
         """VALID is low out of reset; once high it stays, with its payload, until the transfer."""
-        # The cycle in which reset is first seen may still show what was there before.
+        # In the first cycle of a reset the bus may still have its previous state.
         was_reset = Signal(init=1, reset_less=True)
         m.d.sync += was_reset.eq(self.reset)
 
@@ -91,7 +91,7 @@ class BusRules(wiring.Component):
 
     @property
     def reset(self) -> Value:
-        """Reset of the domain that the bus is in; constant 0 where there is none."""
+        """Reset of the bus's clock domain; constant 0 if the domain has none."""
         return ResetSignal(allow_reset_less=True)
 
 

@@ -28,12 +28,13 @@ def is_extended(config: EngineSizes, queue: Value) -> Value:
 
 
 def store_layout(config: EngineSizes) -> data.StructLayout:
-    """A store to a queue's page; for each half whether some or all bytes are set, and whether it is not empty."""
+    """A store to a queue's page. For each half: ``some`` or ``whole`` if some or all bytes have their strobe, and
+    ``words`` if it is not empty."""
     return data.StructLayout({"queue": config.queue_bits, "data": 128, "some": 2, "whole": 2, "words": 2})
 
 
 def tail_layout(config: EngineSizes) -> data.StructLayout:
-    """A doorbell of a descriptor ring; not ``whole`` if the store is not one of a tail."""
+    """A doorbell of a descriptor ring; ``whole`` is 0 if the store lacks bytes of the tail."""
     return data.StructLayout({"ring": config.extended_bits, "tail": 32, "whole": 1})
 
 
@@ -79,9 +80,9 @@ class Doorbell(wiring.Component):
     Members
     -------
     init : ``In(SweepSignature)``
-        No words are taken during the sweep.
+        No word is accepted during the sweep.
     bus : ``In(AxiSignature)``
-        128-bit data. B answers SLVERR when any word of the burst was refused.
+        128-bit data. BRESP is SLVERR if any word of the burst was refused.
     o : ``Out(StoreSignature)``, tails : ``Out(TailPortSignature)``
     """
 
@@ -130,7 +131,7 @@ class Doorbell(wiring.Component):
             responses.o.ready.eq(bus.bready),
         ]
 
-        # A beat leaves when its address is there and the response queue has a free entry.
+        # A beat leaves when its address has arrived and the response queue has a free entry.
         beat, tails = beats.o.payload, self.tails.doorbells
         some, vacant, open_, is_tail = Signal(), Signal(), Signal(), Signal()
         queue = addresses.o.payload.queue
@@ -138,7 +139,7 @@ class Doorbell(wiring.Component):
         refused = Signal()
         m.d.comb += [
             some.eq(beat.some.any()),
-            # One response may be on its way into the queue.
+            # One response may be in the register in front of the queue.
             vacant.eq(responses.level + responses.i.valid < responses.depth),
             open_.eq(beats.o.valid & addresses.o.valid & vacant & ~self.init.active),
             is_tail.eq(is_extended(self.config, queue)
@@ -156,7 +157,7 @@ class Doorbell(wiring.Component):
             addresses.o.ready.eq(beats.o.valid & beats.o.ready & beat.last),
             refused.eq(burst_refused | (some & Mux(is_tail, tails.refused, self.o.refused))),
         ]
-        # ``refused`` arrives late.
+        # ``refused`` is late-arriving, so the response is registered.
         m.d.sync += [
             responses.i.valid.eq(beats.o.valid & beats.o.ready & beat.last),
             responses.i.payload.id.eq(addresses.o.payload.id),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers nobody uses: tags, and slots of the beat buffer.
+"""List of free numbers: tags, and slots of the beat buffer.
 
-Latency: 2 cycles from giving a number back to its being offered.  Throughput: one each way per cycle.
+Latency: 2 cycles from ``free`` to ``o``.  Throughput: one number per cycle in each direction.
 """
 
 from amaranth import *
@@ -14,19 +14,19 @@ __all__ = ["FreeList", "FreeSignature"]
 
 
 class FreeSignature(wiring.Signature):
-    """``number`` is free from now on. Always taken: no more numbers come back than were handed out."""
+    """Return ``number`` to the list. There is no back-pressure, as only numbers in use may be returned."""
 
     def __init__(self, count: int) -> None:
         super().__init__({"valid": Out(1), "number": Out(range(count))})
 
 
 class FreeList(wiring.Component):
-    """Offer each number of ``range(count)`` that is free, the one free for longest first.
+    """Offer the free numbers of ``range(count)``, the one that has been free longest first.
 
     Parameters
     ----------
     count : int
-        How many numbers; a power of two.
+        Size of the list; a power of two.
     init : wiring.Signature
         Signature of the sweep after reset, which fills the list.
 

@@ -27,7 +27,7 @@ WEIGHT_WIDTH = 4
 
 
 class EngineSizes(Protocol):
-    """What the blocks that both engines use need to know of an engine's configuration."""
+    """The part of an engine's configuration that the blocks shared by both engines use."""
 
     @property
     def doorbell_addr_width(self) -> int: ...
@@ -55,7 +55,7 @@ class EngineSizes(Protocol):
 
 
 def is_integer(value: object, low: int, high: int) -> TypeGuard[int]:
-    """Whether ``value`` is an integer of that range; True and 1.0 are none."""
+    """Whether ``value`` is an integer of that range; True and 1.0 are not integers here."""
     return type(value) is int and low <= value <= high
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connect submodules by named interfaces, and refuse to build when one was forgotten.
+"""Connect submodules by named interfaces, and refuse to build if a port is left unconnected.
 
-A forgotten assignment silently leaves an input at its initial value. :class:`Wiring` knows every port of every
+A missing assignment silently leaves an input at its initial value. :class:`Wiring` knows every port of every
 part: each must be connected, tied off or left open, exactly once.
 """
 
@@ -14,7 +14,7 @@ __all__ = ["Wiring", "WiringError"]
 
 
 class WiringError(Exception):
-    """A port was forgotten or connected twice, does not exist, or does not fit its counterpart."""
+    """A port is unconnected or connected twice, does not exist, or does not fit its counterpart."""
 
 
 class Wiring:
@@ -37,7 +37,7 @@ class Wiring:
         self._used: dict[tuple[str | int, ...], str] = {}
 
     def add(self, **parts):
-        """Add submodules under their names; returns the only one, or a tuple in order."""
+        """Add submodules under their names; return the only one, or a tuple in order."""
         for name, part in parts.items():
             if name in self._ports:
                 raise WiringError(f"{type(self._owner).__name__} has two parts named {name}.")
@@ -60,7 +60,7 @@ class Wiring:
             self._m.d.comb += Value.cast(sink).eq(Value.cast(source))
 
     def broadcast(self, source, *sinks):
-        """Drive several interfaces of equal shape from one that has outputs only, such as a table write."""
+        """Drive several interfaces of equal shape from one with outputs only, such as a table write."""
         ours = self._take(source)
         self._one_way(source, ours, wiring.Out)
         for sink in sinks:
@@ -98,14 +98,14 @@ class Wiring:
         Raises
         ------
         WiringError
-            If a port of a part, or of the module itself, is neither connected nor accounted for.
+            If a port of a part, or of the module itself, is neither connected nor declared unused.
         """
         missing = set()
         for name, ports in self._ports.items():
             for path in ports:
                 full = (name, *path)
                 if not any(full[:length] in self._used for length in range(1, len(full) + 1)):
-                    # Of an interface that was forgotten whole, its own name is enough.
+                    # An interface without any connection is listed once, by its own name.
                     length = next((length for length in range(2, len(full))
                                    if not any(used[:length] == full[:length] for used in self._used)), len(full))
                     missing.add(_text(full[:length]))
@@ -164,7 +164,7 @@ def _leaves(part):
 
 
 def _comparable(shape):
-    """``8`` and ``unsigned(8)`` are the same; layouts and enumerations are compared as they are."""
+    """Shape in a form that compares equal for ``8`` and ``unsigned(8)``; layouts and enumerations stay unchanged."""
     return shape if isinstance(shape, ShapeCastable) else Shape.cast(shape)
 
 

@@ -26,7 +26,7 @@ def field_positions(fields: FieldTable) -> dict[str, tuple[int, int]]:
 
 
 def pack_fields(values: Iterable[int], fields: FieldTable) -> int:
-    """Integer of packed fields; raises ValueError when one does not fit."""
+    """Pack fields into an integer; raises ValueError if a value does not fit its field."""
     word = 0
     for (name, (lsb, width)), value in zip(field_positions(fields).items(), values, strict=True):
         if not 0 <= value < 1 << width:
@@ -41,14 +41,14 @@ def unpack_fields(word: int, fields: FieldTable) -> list[int]:
 
 
 class CompletionWord(NamedTuple):
-    """An SC or RC word as it stands in memory: 8 bytes, aligned, little endian.
+    """An SC or RC word in memory: 8 bytes, aligned, little endian.
 
-    ``count`` is the number of requests of the queue that have ended, in order; a failed one counts when software clears
-    it, or at once in a queue that skips errors. ``failed`` counts failures, ``status`` is that of the latest one until
-    the queue is cleared.
+    ``count`` is the number of requests of the queue that have completed, in order; a failed one counts when software
+    clears it, or immediately in a queue that skips errors. ``failed`` counts failures; ``status`` is the status of the
+    latest failure until the queue is cleared.
     """
 
-    count: int      # type: ignore[assignment]  # hides tuple.count, which nobody uses
+    count: int      # type: ignore[assignment]  # hides tuple.count, which is never called
     failed: int
     status: int
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An AXI4 manager of the endpoint's own, as streams: bursts to read, beats to write with their addresses beside them.
+"""Bus of an engine as streams: read bursts, and write beats that carry their address.
 
-DmaEngine, AceEngine -> Bridge -> MemoryPort.  Latency: 0, all is combinational.
+DmaEngine, AceEngine -> Bridge -> MemoryPort.  Latency: 0, combinational.  Throughput: one beat per cycle.
 """
 
 from amaranth import *
@@ -17,15 +17,15 @@ __all__ = ["Bridge"]
 
 
 class Bridge(wiring.Component):
-    """Join each burst's address with its first beat of data, so that a burst is never chosen before it has data.
+    """Join the address of a write burst with its first beat of data, so that a burst without data is never granted.
 
-    Bursts are INCR, of whole beats.
+    Bursts are INCR and use the full data width.
 
     Parameters
     ----------
     config : EndpointConfig
     id_width : int
-        Of the manager.
+        ID bits of the manager.
 
     Members
     -------

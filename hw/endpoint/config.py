@@ -11,17 +11,17 @@ __all__ = ["BASE", "PRESETS", "TINY", "WIDE", "EndpointConfig", "remote_address"
 ADDR_WIDTH = 64
 
 MANAGERS = ("dma", "ace", "put")
-"""Who uses the memory port; their numbers stand in front of the IDs on ``m_axi``."""
+"""Managers of the memory port; a manager's number is the prefix of its IDs on ``m_axi``."""
 
 MANAGER_BITS = (len(MANAGERS) - 1).bit_length()
 
 WEIGHT_WIDTH = 4
 
 EXPORT_WIDTH = 5
-"""Of an exported span's number in a packet."""
+"""Bits of an exported span's number in a packet."""
 
 REMOTE_OFFSET_WIDTH = 32
-"""Of a place in an exported span."""
+"""Bits of a byte offset in an exported span."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +32,12 @@ class EndpointConfig:
     ----------
     dma : DmaConfig
     ace : AceConfig
-        With beats as wide as the DMA engine's, and two channels on each link: the second is for puts.
+        Same data width as the DMA engine; two channels per link, of which the second carries puts.
     exports : int
-        Spans of the own memory that neighbours may write; power of two, 2 to 32.
+        Spans of local memory that neighbours may write; power of two, 2 to 32.
     puts : int
-        Writes to a neighbour that may be in flight at a port; power of two, 2 to 512, the same on both sides. As many
-        as segments of the DMA engine fit in the time until one is answered.
+        Maximum of writes to a neighbour in flight at a port; power of two, 2 to 512, equal on both ends of a link.
+        Choose the number of the DMA engine's segments that are sent within one round trip.
     """
 
     dma: dma.DmaConfig
@@ -81,7 +81,7 @@ class EndpointConfig:
 
     @property
     def packet_beats(self) -> int:
-        """Beats of the longest put packet's payload; the accelerator's are as long."""
+        """Payload beats of the longest put packet, which is as long as the accelerator's longest."""
         return self.ace.packet_beats
 
     @property
@@ -95,7 +95,7 @@ class EndpointConfig:
 
     @property
     def axi_id_width(self) -> int:
-        """``m_axi`` ID bits: the manager's number, and below it the manager's ID."""
+        """``m_axi`` ID bits: the manager's number as a prefix, then the manager's own ID."""
         return MANAGER_BITS + self.source_id_width
 
     @property
@@ -109,14 +109,14 @@ class EndpointConfig:
 
 
 REMOTE_PORT_LSB, REMOTE_EXPORT_LSB, REMOTE_BIT = 60, 52, 63
-"""Where an address in a neighbour's memory has its port, the number of the exported span, and what tells it from one in
-the own memory."""
+"""Fields of an address in a neighbour's memory: lowest bit of the port, lowest bit of the exported span's number, and
+the bit that is 1 in remote addresses only."""
 
 
 def remote_address(port: int, export: int, offset: int = 0) -> int:
-    """Address of a byte of span ``export`` of the neighbour at ``port``, as tables of regions and queues take it."""
+    """Address of a byte of span ``export`` of the neighbour at ``port``, in the form of region and queue tables."""
     if not 0 <= offset < 1 << REMOTE_OFFSET_WIDTH:
-        raise ValueError(f"A place in an exported span must be less than 2 ** {REMOTE_OFFSET_WIDTH}, not {offset:#x}")
+        raise ValueError(f"An offset in an exported span must be less than 2 ** {REMOTE_OFFSET_WIDTH}, not {offset:#x}")
     return 1 << REMOTE_BIT | port << REMOTE_PORT_LSB | export << REMOTE_EXPORT_LSB | offset
 
 

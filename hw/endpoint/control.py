@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The endpoint's own registers in gateware: weights, exported spans, counters; and the interrupt of the endpoint.
+"""The endpoint's own registers in gateware: weights, exported spans, counters; and the endpoint's interrupt.
 
-s_axil -> RegisterWindow -> EndpointControl -> MemoryPort, PutReceiver.  Latency as ``hw.regs.RegisterBank``.
+s_axil -> RegisterWindow -> EndpointControl -> MemoryPort, PutReceiver.  Latency: as ``hw.regs.RegisterBank``.
 """
 
 from amaranth import *
@@ -21,7 +21,7 @@ __all__ = ["EndpointControl"]
 
 
 class EndpointControl(wiring.Component):
-    """The register map's hardware side.
+    """Hardware side of the endpoint's register map.
 
     Parameters
     ----------
@@ -32,11 +32,11 @@ class EndpointControl(wiring.Component):
     bus : ``In(AxiLiteSignature)``
     settings : ``Out(MemorySettings)``, exports : ``Out(ExportWrite)``
     memory_counts : ``In(MemoryCounts)``, put_counts : ``In(PutCounts)``
-        Counters that rise in this cycle.
+        Counters to increment in this cycle.
     dma_irq, ace_irq : ``In(1)``
-        Levels of the two engines.
+        Interrupt levels of the two engines.
     irq : ``Out(1)``
-        From a register: of either engine, or of the endpoint's own registers.
+        Registered: interrupt of either engine or of the endpoint's own registers.
     """
 
     def __init__(self, config):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One doorbell space: the DMA engine's pages, and behind them the accelerator's.
+"""One doorbell space: the DMA engine's pages, followed by the accelerator's.
 
 s_axi_db -> DoorbellSplit -> DmaEngine, AceEngine.  Latency: 1 cycle on AW and W, and on B.  Throughput: one beat per
 cycle.
@@ -15,18 +15,18 @@ from hw.stream import Queue
 __all__ = ["DoorbellSplit"]
 
 DEPTH = 4
-"""Bursts whose data may be missing."""
+"""Bursts that may wait for their data."""
 
 RESPONSES = 16
-"""Bursts whose response may be missing."""
+"""Bursts that may wait for their response."""
 
 PAGE_BITS, WORD_BITS = 12, 128
 
 
 class DoorbellSplit(wiring.Component):
-    """Hand each burst to the engine whose page it is on; responses come in the order of the bursts.
+    """Route each burst to the engine that owns its page; responses return in the order of the bursts.
 
-    A store to a page that is nobody's is answered DECERR. Reads return zero, whatever the page.
+    A store to an unmapped page gets DECERR. Reads of any page return zero.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class DoorbellSplit(wiring.Component):
             *(queue.i.valid.eq(taken) for queue in (addresses, owned, responses)),
         ]
 
-        # Nobody's: its data is dropped, and counted for its response.
+        # The data of a burst to an unmapped page is dropped; the burst is counted until its DECERR.
         dropped, drop, report = Signal(range(RESPONSES + 1)), Signal(), Signal()
         address, beat_valid = addresses.o.payload, Signal()
         m.d.comb += addresses.o.ready.eq(1)
@@ -103,7 +103,7 @@ class DoorbellSplit(wiring.Component):
         m.d.comb += [bus.bid.eq(response.id), bus.bresp.eq(response.resp)]
 
     def _read(self, m):
-        """The DMA engine's port answers reads of any address."""
+        """Reads of all pages go to the DMA engine, which responds to any address."""
         bus, part = self.bus, self.dma
         m.d.comb += [getattr(part, f"ar{name}").eq(getattr(bus, f"ar{name}"))
                      for name in ("id", "addr", "len", "size", "burst", "cache", "prot", "qos", "valid")]

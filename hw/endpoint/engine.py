@@ -49,11 +49,11 @@ class Endpoint(wiring.Component):
     m_axi : ``Out(AxiSignature)``
         Memory.
     tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
-        Links, as of :class:`AceEngine`, with puts beside the collectives.
+        Links, as in :class:`AceEngine`; they carry puts and collectives.
     irq : ``Out(1)``
-        Level, active high: of either engine, or of the endpoint's own registers.
+        Level, active high: interrupt of either engine or of the endpoint's own registers.
     events : ``Out(EventsSignature)``
-        As of :class:`DmaEngine`; may be left open.
+        As in :class:`DmaEngine`; may be left open.
     """
 
     def __init__(self, config):
@@ -92,7 +92,7 @@ class Endpoint(wiring.Component):
         wires.connect("control.irq", "self.irq")
         wires.connect("dma.events", "self.events")
 
-        # -- Memory. What the DMA engine writes goes there, or to a neighbour.
+        # -- Memory. Writes of the DMA engine go to local memory or to a neighbour.
         for number, part in enumerate(("dma", "ace")):
             wires.connect(f"{part}.m_axi", f"{part}_bridge.bus")
             wires.connect(f"{part}_bridge.reads", f"memory.reads[{number}]")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C header ``dmace_endpoint.h``: where things are in an endpoint, beside ``dmace.h`` and ``dmace_ace.h``."""
+"""The C header ``dmace_endpoint.h``: the address map of an endpoint, used with ``dmace.h`` and ``dmace_ace.h``."""
 
 from hw.regs import to_c_header
 

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 DONE_WIDTH = 8
-"""Of the number of writes that one packet tells the end of."""
+"""Bits of the number of writes that one PUT_DONE packet completes."""
 
 _ATTRIBUTES = {"cache": 4, "prot": 3, "qos": 4}
 
@@ -34,12 +34,12 @@ def read_layout(config):
 
 
 def read_beat_layout(config):
-    """A beat read."""
+    """A beat of read data."""
     return data.StructLayout({"id": config.source_id_width, "data": config.data_width, "resp": Resp, "last": 1})
 
 
 def write_layout(config):
-    """A beat to be written, and beside the first of a burst, its address."""
+    """A beat to be written; the first of a burst carries the address as well."""
     return data.StructLayout({
         "id": config.source_id_width, "addr": ADDR_WIDTH, "len": 8, **_ATTRIBUTES,
         "data": config.data_width, "strb": config.beat_bytes, "first": 1, "last": 1,
@@ -55,14 +55,14 @@ RemoteLayout = data.StructLayout({
     "offset": REMOTE_OFFSET_WIDTH, "zero": REMOTE_EXPORT_LSB - REMOTE_OFFSET_WIDTH,
     "export": REMOTE_PORT_LSB - REMOTE_EXPORT_LSB, "port": REMOTE_BIT - REMOTE_PORT_LSB, "remote": 1,
 })
-"""An address; where ``remote`` is 0, the others mean nothing."""
+"""An address; the other fields have no meaning while ``remote`` is 0."""
 
 
 def put_layout(config):
     """Header of a PUT packet.
 
-    ``export``: number of the span. ``offset``: of the first byte in it. ``end_lane``: position in a beat of the last
-    byte. ``ends``: last packet of its write, which then is answered. ``void``: writes nothing.
+    ``export``: number of the span. ``offset``: offset of the first byte in the span. ``end_lane``: byte lane of the
+    last byte. ``ends``: last packet of its write, which gets a result. ``void``: the packet writes nothing.
     """
     return data.StructLayout({
         "kind": PacketKind, "export": EXPORT_WIDTH, "offset": REMOTE_OFFSET_WIDTH, "end_lane": config.lane_bits,
@@ -70,15 +70,15 @@ def put_layout(config):
 
 
 def done_layout(config):
-    """Header of a PUT_DONE packet: the ``puts`` oldest writes have ended; if ``failed``, the last with an error."""
+    """Header of a PUT_DONE packet: the ``puts`` oldest writes are complete; if ``failed``, the last of them failed."""
     return data.StructLayout({"kind": PacketKind, "puts": DONE_WIDTH, "failed": 1})
 
 
 def header_view(layout, flit):
-    """A flit's header as ``layout``."""
+    """A flit's header, seen as ``layout``."""
     return data.View(layout, Value.cast(flit.header)[:layout.size])
 
 
 def export_layout():
-    """A span of the own memory that neighbours at some ports may write; its base is a multiple of 4096."""
+    """A span of local memory that neighbours at some ports may write; its base is a multiple of 4096."""
     return data.StructLayout({"base_page": ADDR_WIDTH - 12, "length": REMOTE_OFFSET_WIDTH + 1, "ports": 6})

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deficit round robin, in beats, among the few managers of the memory port.
+"""Deficit round robin, in beats, among the managers of the memory port.
 
 MemoryPort's managers -> ManagerShares -> RoundRobin.  Latency: 0 from ``asking`` to ``candidates``, 2 from ``charge``.
 Throughput: one charge per cycle.
 
-All deficits are in flip-flops and are replenished together. :class:`hw.dma_engine.shares.Shares` follows the same
-discipline for up to 64 queues in classes: there they are rows of a LUT RAM, replenished one by one, a cycle later.
+The deficits are flip-flops, all replenished in the same cycle. :class:`hw.dma_engine.frontend.shares.Shares` applies
+the same discipline to up to 64 queues in classes: there the deficits are rows of a LUT RAM, and a queue gets its
+quantum when it is first charged in a round.
 """
 
 from amaranth import *
@@ -23,9 +24,10 @@ QUANTUM = 64
 class ManagerShares(wiring.Component):
     """Admit requesters in proportion to their weights; a lone requester is always admitted.
 
-    A requester may go while its deficit is not negative. When the deficits of all that ask are negative, a new round
-    adds ``weight * QUANTUM`` to each, up to that value: unused beats are not saved. Debts stay, so shares are exact in
-    the long run, whatever the lengths of bursts.
+    A requester is admitted while its deficit is not negative. When all active requesters have negative deficits, a new
+    round adds ``weight * QUANTUM`` to each negative deficit and sets the others to ``weight * QUANTUM``: unused beats
+    do not accumulate. An overdraft carries over to the next round, so shares are exact in the long run, whatever the
+    burst lengths.
 
     Parameters
     ----------
@@ -36,9 +38,9 @@ class ManagerShares(wiring.Component):
     -------
     asking : ``In(count)``
     candidates : ``Out(count)``
-        Requesters that may go; combinational.
+        Admitted requesters; combinational.
     charge : ``In(count)``, beats : ``In(9)``
-        The requester that goes (one bit, or none), and its beats.
+        The granted requester, one-hot or 0, and the beats to charge it.
     weight : array of ``In(WEIGHT_WIDTH)``
         0 counts as 1.
     """

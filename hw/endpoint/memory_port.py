@@ -2,7 +2,7 @@
 """The memory port: reads and writes of several managers on one AXI4 bus.
 
 Bridge, PutReceiver -> MemoryPort -> m_axi.  Latency: 1 cycle on each of the five channels.  Throughput: one beat per
-cycle on R and on W, whoever they are of.
+cycle on R and on W, also across managers.
 """
 
 from amaranth import *
@@ -19,23 +19,23 @@ from .manager_shares import ManagerShares
 __all__ = ["READERS", "MemoryCounts", "MemoryPort", "MemorySettings"]
 
 READERS = 2
-"""The first so many managers read, too."""
+"""Number of managers that read; they are the first of ``MANAGERS``."""
 
 AHEAD = 32
-"""Beats that may be asked for ahead of one per cycle, which is all that R can bring."""
+"""Read beats that may be requested in advance of R's maximum of one beat per cycle."""
 
 WINDOW_WIDTH = 16
 
 
 class MemorySettings(wiring.Signature):
-    """What software sets of the memory port: levels, driven by the registers; they may change at any time.
+    """Software's settings of the memory port: levels from registers, which may change at any time.
 
     Members
     -------
     read_weight : ``Out(WEIGHT_WIDTH).array(READERS)``, write_weight : ``Out(WEIGHT_WIDTH).array(len(MANAGERS))``
-        Shares of the beats on R, and of those on W; 0 counts as 1.
+        Weights of the managers' shares of the beats on R and on W; 0 counts as 1.
     window : ``Out(WINDOW_WIDTH)``
-        Beats in flight on R at most, or 0 for any number.
+        Maximum of read beats in flight; 0 for no limit.
     """
 
     def __init__(self):
@@ -46,22 +46,21 @@ class MemorySettings(wiring.Signature):
 
 
 class MemoryCounts(wiring.Signature):
-    """What the memory port counts, a strobe for each manager: a beat of its was read, or written, in the cycle
-    before."""
+    """Event strobes of the memory port, one per manager: a beat was read or written in the cycle before."""
 
     def __init__(self):
         super().__init__({"read": Out(READERS), "written": Out(len(MANAGERS))})
 
 
 class MemoryPort(wiring.Component):
-    """Choose by weight, burst by burst; the manager's number goes in front of the ID, and takes the answer back.
+    """Arbitrate by weight, burst by burst. The manager's number is the prefix of the ID and routes the response.
 
-    *Writes*: a burst is chosen when its first beat of data is there, and sent whole; its address goes with that beat.
-    No manager ever has W before it has data. Shares are of beats on W.
+    *Writes*: a burst is granted when its first beat of data is valid, and is sent without interruption; its address is
+    issued with that beat. A manager without data is never granted W. Shares are measured in beats on W.
 
-    *Reads*: shares are of beats asked for. As memories answer by and by what they are asked at once, they would give
-    everyone what he has in flight, not his share: so no more is asked for than R can bring, a beat per cycle and AHEAD
-    beats. A memory that brings less wants ``window``: with so many beats in flight no more are asked for.
+    *Reads*: shares are measured in requested beats. If requests were issued without limit, they would wait in the
+    memory, whose bandwidth would follow the beats in flight and not the weights. The port therefore issues requests for
+    one beat per cycle, R's maximum, plus AHEAD beats. For a slower memory, ``window`` limits the beats in flight.
 
     Parameters
     ----------
@@ -71,13 +70,13 @@ class MemoryPort(wiring.Component):
     -------
     reads : array of ``In(stream.Signature(read_layout))``
     beats : array of ``Out(stream.Signature(read_beat_layout))``
-        Of the first READERS managers, who take each beat at once: ``beats.ready`` is not looked at.
+        Reads of the first READERS managers. They accept every beat: ``beats.ready`` is ignored.
     writes : array of ``In(stream.Signature(write_layout))``
     responses : array of ``Out(stream.Signature(response_layout))``
-        Of each manager.
+        Writes of all managers.
     settings : ``In(MemorySettings)``, counts : ``Out(MemoryCounts)``
     bus : ``Out(AxiSignature)``
-        From registers.
+        Registered.
     """
 
     def __init__(self, config):
@@ -144,7 +143,7 @@ class MemoryPort(wiring.Component):
             responses.i.payload.manager.eq(bus.bid[width:]), responses.i.payload.response.id.eq(bus.bid[:width]),
             responses.i.payload.response.resp.eq(bus.bresp),
         ]
-        # Nobody's answer is taken and forgotten.
+        # A response to no manager is dropped.
         m.d.comb += responses.o.ready.eq(1)
         for number, output in enumerate(self.responses):
             m.d.comb += output.payload.eq(responses.o.payload.response)
@@ -171,12 +170,12 @@ class MemoryPort(wiring.Component):
         _copy_address(m, addresses.i.payload, taken, _number(chosen))
         _drive_address(m, self.bus, "ar", addresses.o)
 
-        # What was asked for counts in the next cycle; in between, nothing more is, unless it is short.
+        # An issued burst is counted a cycle later. After a burst of several beats, no other is issued in that cycle.
         arrived = Signal()
         m.d.comb += arrived.eq(self.bus.rvalid & self.bus.rready)
         m.d.sync += [
             issued_beats.eq(Mux(addresses.i.valid, taken.len + 1, 0)), issued.eq(addresses.i.valid & taken.len.any()),
-            # What comes when nothing is in flight was asked for before a reset.
+            # A beat that arrives while none is in flight responds to a request from before a reset.
             ahead.eq(ahead + issued_beats - (ahead != 0)), flying.eq(flying + issued_beats - (arrived & (flying != 0))),
             open_.eq((ahead < AHEAD) & ((self.settings.window == 0) | (flying < self.settings.window))),
         ]
@@ -218,6 +217,6 @@ def _chosen(layout, onehot, payloads):
 
 
 def _number(onehot):
-    """Index of the only bit set."""
+    """Index of the set bit."""
     return Cat(Cat(onehot[index] for index in range(len(onehot)) if index >> bit & 1).any()
                for bit in range(MANAGER_BITS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets of several streams on one, whole packets at a time.
+"""Merge the packets of several streams into one, without interleaving them.
 
 Latency: 0, combinational.  Throughput: one beat per cycle, also from packet to packet.
 """
@@ -14,21 +14,21 @@ __all__ = ["PacketMerge"]
 
 
 class PacketMerge(wiring.Component):
-    """Pass on a packet of one input, then one of the next that has any.
+    """Forward one packet at a time from the inputs, round robin.
 
     Parameters
     ----------
     shape : data.Layout
-        With a field ``last``.
+        Payload with a field ``last``.
     n : int
-        Inputs.
+        Number of inputs.
 
     Members
     -------
     i : ``In(stream.Signature(shape)).array(n)``
     o : ``Out(stream.Signature(shape))``
     source : ``Out(range(n))``
-        Whose beat is on ``o``.
+        Number of the input whose beat is on ``o``.
     """
 
     def __init__(self, shape, n):
@@ -40,7 +40,7 @@ class PacketMerge(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.choice = choice = RoundRobin(self.n)
-        # Once a beat is offered its input stays, to the end of the packet.
+        # Once a beat is offered, its input stays selected until the end of the packet.
         held, current, chosen = Signal(), Signal(self.n), Signal(self.n)
         m.d.comb += [
             choice.requests.eq(Cat(i.valid for i in self.i)), choice.advance.eq(~held),

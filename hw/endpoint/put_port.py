@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a link port's second channel carries: puts and the words of their ends, both ways.
+"""Second channel of a link: PUT packets and PUT_DONE packets in both directions.
 
 PutSender, PutReceiver -> PutPort -> LinkPort -> link -> LinkPort -> PutPort -> PutReceiver, PutSender.
-Latency: 0, but for results, which take 2 cycles.  Throughput: one beat per cycle.
+Latency: 0 for packets, 2 cycles for results.  Throughput: one beat per cycle.
 """
 
 from amaranth import *
@@ -19,7 +19,7 @@ __all__ = ["PutPort"]
 
 
 class PutPort(wiring.Component):
-    """Send PUTs, and between them as few PUT_DONEs as tell all results; take those that come apart.
+    """Send PUTs and, between them, PUT_DONEs that combine as many results as possible; split received packets by kind.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class PutPort(wiring.Component):
         PUT packets to the neighbour, and from it.
     results : ``In(PutResults)``
     report : ``Out(stream.Signature(done_layout))``
-        PUT_DONEs that came.
+        Received PUT_DONEs.
     tx : ``Out(stream.Signature(flit_layout))``, rx : ``In(stream.Signature(flit_layout))``
-        The channel.
+        The link's second channel.
     """
 
     def __init__(self, config):
@@ -50,7 +50,7 @@ class PutPort(wiring.Component):
         connect(m, merge.o, flipped(self.tx))
         connect(m, flipped(self.puts), merge.i[1])
 
-        # Results add up until they are offered, or one of them is an error.
+        # Results accumulate until they are offered in a PUT_DONE or until one is an error.
         puts, failed, taken, moves = Signal(DONE_WIDTH), Signal(), Signal(), Signal()
         offered, offered_puts, offered_failed = Signal(), Signal(DONE_WIDTH), Signal()
         done = merge.i[0]
@@ -69,7 +69,7 @@ class PutPort(wiring.Component):
             m.d.sync += [offered.eq((puts != 0) & ~self.results.discard), offered_puts.eq(puts),
                          offered_failed.eq(failed)]
 
-        # Of what comes, the first flit tells where the packet goes.
+        # The first flit of a received packet decides its destination.
         flit, report = self.rx.payload, header_view(done_layout(self.config), self.rx.payload)
         is_put, before = Signal(), Signal()
         m.d.comb += [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neighbours' writes: checked against the table of exported spans, then to memory.
+"""Neighbours' writes: checked against the table of exported spans, then written to memory.
 
 PutPort -> PutReceiver -> MemoryPort; MemoryPort -> PutReceiver -> PutPort.  Latency: 5 cycles from a packet's last flit
 to its first beat at the memory port.  Throughput: one beat per cycle, over all ports.
@@ -19,20 +19,20 @@ from .packet_merge import PacketMerge
 __all__ = ["ExportWrite", "PutReceiver", "PutReceiverCounts", "PutResults"]
 
 PACKETS = 8
-"""Packets that wait for the memory port, whole."""
+"""Complete packets that can wait for the memory port."""
 
 PACKETS_OF_BEATS = 4
-"""And the longest ones for which there are beats."""
+"""Packets of maximum length that fit in the buffer of beats."""
 
 PAGE_BITS = 12
 
 QUIET_WIDTH = 3
-"""When nothing has come for 2 ** QUIET_WIDTH cycles, all that came before a link went down is here."""
+"""After a link goes down, all its packets have arrived when its stream was idle for 2 ** QUIET_WIDTH cycles."""
 
 
 class ExportWrite(wiring.Signature):
-    """Write of one entry of the table of exported spans, from the registers: in the cycle of ``valid``, without
-    back-pressure. Packets that are checked later see it; with ``open`` = 0 the entry is no span."""
+    """Write of one entry of the table of exported spans, from the registers: a strobe without back-pressure. It applies
+    to packets checked in later cycles; ``open`` = 0 makes the entry invalid."""
 
     def __init__(self, config):
         super().__init__({"valid": Out(1), "span": Out(config.export_bits), "open": Out(1),
@@ -40,10 +40,10 @@ class ExportWrite(wiring.Signature):
 
 
 class PutResults(wiring.Signature):
-    """Ends of a neighbour's writes, in the order of their packets: a stream of one bit, 1 for an error; and
+    """Results of a neighbour's writes, in the order of their packets: a stream of one bit, 1 for an error; and
     ``discard``.
 
-    While ``discard`` is set, the link is down, and results that the neighbour was not told are dropped.
+    ``discard`` is set when the link goes down; until it is cleared, results not yet sent to the neighbour are dropped.
     """
 
     def __init__(self):
@@ -51,19 +51,19 @@ class PutResults(wiring.Signature):
 
 
 class PutReceiverCounts(wiring.Signature):
-    """What PutReceiver counts, each of the cycle before: a packet was checked; it was refused; a response was dropped,
-    with nothing in flight at the port that it names."""
+    """Event strobes of PutReceiver, one cycle after the event: a packet was processed; it was refused; a response was
+    dropped, as no write was in flight at its port."""
 
     def __init__(self):
         super().__init__({"taken": Out(1), "refused": Out(1), "unexpected": Out(1)})
 
 
 class PutReceiver(wiring.Component):
-    """Write packets of all ports, each in one burst when it is whole, with the number of its port as ID.
+    """Write the packets of all ports to memory: one burst per complete packet, with the port's number as AXI ID.
 
-    A packet is refused, and writes nothing, if its span is not in the table, if the table does not let its port write
-    there, if it ends beyond the span, or if it crosses 4 KiB, which no packet of a :class:`PutSender` does. When the
-    last packet of a write has been answered by memory, or refused, its port gets a result.
+    A packet is refused, and writes nothing, if its span is not in the table, if the table does not allow its port to
+    write there, if it ends beyond the span, or if it crosses 4 KiB, which no packet of a :class:`PutSender` does. The
+    port gets a result when memory has responded to the last packet of a write, or when that packet was refused.
 
     Parameters
     ----------
@@ -72,13 +72,13 @@ class PutReceiver(wiring.Component):
     Members
     -------
     come : array of ``In(stream.Signature(flit_layout))``
-        PUT packets, by port.
+        PUT packets of each port.
     results : ``Out(PutResults).array(ports)``
     writes : ``Out(stream.Signature(write_layout))``, responses : ``In(stream.Signature(response_layout))``
-        To the memory port.
+        To the memory port, and from it.
     exports : ``In(ExportWrite)``
     down : ``In(ports)``
-        Links that are down: what came over them ends without a result.
+        Links that are down: packets received over them complete without a result.
     counts : ``Out(PutReceiverCounts)``
     """
 
@@ -113,7 +113,7 @@ class PutReceiver(wiring.Component):
         return m
 
     def _gather(self, m, beats, packets):
-        """Packets of all ports, one after the other, into one buffer."""
+        """Merge the packets of all ports into one buffer."""
         m.submodules.merge = merge = PacketMerge(flit_layout(self.config.ace), self.config.ports)
         self._closed = Signal(self.config.ports)
         for come, i, closed in zip(self.come, merge.i, self._closed, strict=True):
@@ -134,7 +134,7 @@ class PutReceiver(wiring.Component):
             m.d.sync += [known.eq(packet), number.eq(Mux(flit.last, 0, number + 1))]
 
     def _check(self, m, packets, checked):
-        """First the span, and where in it the packet ends; then whether it may, and where it begins in memory."""
+        """Look up the span and compute the packet's end in it; a cycle later, check them and compute the address."""
         config, lanes, packet = self.config, self.config.lane_bits, packets.payload
         m.submodules.table = table = memory.Memory(shape=export_layout(), depth=config.exports, init=[])
         write, read = table.write_port(), table.read_port(domain="comb")
@@ -167,7 +167,7 @@ class PutReceiver(wiring.Component):
         ]
 
     def _issue(self, m, beats, checked):
-        """A burst for each packet that may; those that may not are taken out, with their beats."""
+        """Write each permitted packet in a burst; drop a refused packet with its beats."""
         config, now, beat = self.config, checked.payload, self.writes.payload
         number, first, final, silent, vacant, step, done = (
             Signal.like(now.beats), Signal(), Signal(), Signal(), Signal(), Signal(), Signal())
@@ -186,7 +186,7 @@ class PutReceiver(wiring.Component):
             m.d.sync += number.eq(Mux(final, 0, number + 1))
         m.d.sync += [self.counts.taken.eq(done), self.counts.refused.eq(done & now.refused & ~now.void)]
 
-        # Nobody's answer is taken and forgotten.
+        # A response without a write in flight is counted and dropped.
         unexpected = Signal(config.ports)
         m.d.comb += self.responses.ready.eq(1)
         m.d.sync += self.counts.unexpected.eq(self.responses.valid
@@ -209,7 +209,7 @@ class PutReceiver(wiring.Component):
             m.d.sync += inside.eq(inside + comes - (done & mine))
             m.d.comb += [
                 flying.i.valid.eq(done & mine), flying.i.payload.written.eq(~silent),
-                # Who has more writes in flight than there may be is not told of them all.
+                # A neighbour that exceeds its limit of writes in flight gets no result for the excess ones.
                 reports.eq(now.ends & (outstanding != config.puts)),
                 flying.i.payload.failed.eq(now.refused & ~now.void), flying.i.payload.ends.eq(reports),
                 over.eq(flying.o.valid & (~head.written | (self.responses.valid & named))), flying.o.ready.eq(over),
@@ -227,7 +227,7 @@ class PutReceiver(wiring.Component):
                 m.d.sync += failed.eq(wrong & ~head.ends & ~stale)
             m.d.sync += outstanding.eq(outstanding + begins - report)
 
-            # What came before the link went down ends unheard; what comes after waits for that.
+            # Packets received before the link went down complete without a result; later ones are stalled until then.
             quiet = Signal(QUIET_WIDTH, name=f"quiet_{port}")
             m.d.comb += self._closed[port].eq(stale & quiet.all())
             with m.If(self.down[port]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts between the sender and the ports: packets to the port at which they leave, PUT_DONEs of all ports to the sender.
+"""Routing between the sender and the ports: PUT packets to their port, PUT_DONEs of all ports to the sender.
 
 PutSender -> PutRoute -> PutPort of each link, and back.  Latency: 0, combinational.  Throughput: one beat, and one
 PUT_DONE, per cycle.
@@ -27,9 +27,9 @@ class PutRoute(wiring.Component):
     Members
     -------
     packets : ``In(PutPackets)``, puts : ``Out(stream.Signature(flit_layout)).array(ports)``
-        To the port that each names.
+        PUT packets, each to the port that it names.
     done : ``In(stream.Signature(done_layout)).array(ports)``, report : ``Out(stream.Signature(report_layout))``
-        PUT_DONEs that came, ports in turns.
+        Received PUT_DONEs, merged round robin.
     """
 
     def __init__(self, config):

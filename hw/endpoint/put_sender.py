@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to neighbours: cut into packets, and answered when the neighbour has.
+"""Writes to neighbours: cut into packets; the neighbour's PUT_DONEs become write responses.
 
 RemoteSplit -> PutSender -> PutPort; PutPort -> PutSender -> RemoteSplit.  Latency: 1 cycle from a packet's last beat to
-its first flit, 2 where the buffer is block RAM; none from a PUT_DONE to its first answer.  Throughput: one beat per
-cycle, one answer per cycle.
+its first flit, 2 if the buffer is block RAM; 0 from a PUT_DONE to its first response.  Throughput: one beat per cycle,
+one response per cycle.
 """
 
 from amaranth import *
@@ -20,36 +20,36 @@ from .layouts import DONE_WIDTH, RemoteLayout, header_view, put_layout, response
 __all__ = ["PutPackets", "PutSender", "PutSenderCounts", "report_layout"]
 
 PACKETS = 8
-"""Packets that wait to be sent, whole."""
+"""Complete packets that can wait to be sent."""
 
 PACKETS_OF_BEATS = 4
-"""And the longest ones for which there are beats."""
+"""Packets of maximum length that fit in the buffer of beats."""
 
 
 def report_layout(config):
-    """A PUT_DONE that came: at which port, and what it tells."""
+    """A received PUT_DONE: its port and its contents."""
     return data.StructLayout({"port": range(config.ports), "puts": DONE_WIDTH, "failed": 1})
 
 
 class PutPackets(wiring.Signature):
-    """PUT packets to neighbours: a stream of ``flit_layout`` with back-pressure, and ``port``, at which it leaves."""
+    """PUT packets to neighbours: a stream of ``flit_layout`` with back-pressure, and ``port``, its destination."""
 
     def __init__(self, config):
         super().__init__({**stream.Signature(flit_layout(config.ace)).members, "port": Out(range(config.ports))})
 
 
 class PutSenderCounts(wiring.Signature):
-    """What PutSender counts: ``sent``, a packet's last beat left in the cycle before."""
+    """Event strobe of PutSender: ``sent``, the last beat of a packet was sent in the cycle before."""
 
     def __init__(self):
         super().__init__({"sent": Out(1)})
 
 
 class PutSender(wiring.Component):
-    """Send a packet when it is whole, so that no slow memory ever holds a link; answer each burst once.
+    """Send each packet when it is complete, so that a slow memory never blocks a link; respond once to each burst.
 
-    Strobes of a burst are on from the byte of its address to some byte, and off behind it. A burst to an address that
-    no packet can name is answered DECERR, one whose link is down SLVERR, and neither is sent.
+    The strobes of a burst are set without gaps, from the byte at its address to its last byte. A burst to an address
+    that no packet can name gets DECERR, one whose link is down SLVERR; neither is sent.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ class PutSender(wiring.Component):
     -------
     writes : ``In(stream.Signature(write_layout))``
     responses : ``Out(stream.Signature(response_layout))``
-        In order among those of one port.
+        In order per port.
     o : ``Out(PutPackets)``
     report : ``In(stream.Signature(report_layout))``
-        PUT_DONEs. Taken in a bounded time, whatever goes on at the ports.
+        PUT_DONEs. Accepted within bounded time, independently of stalls at the ports.
     down : ``In(ports)``
-        Links that are down: all that was not answered failed.
+        Links that are down: all writes in flight over them fail.
     counts : ``Out(PutSenderCounts)``
     """
 
@@ -100,7 +100,7 @@ class PutSender(wiring.Component):
         return m
 
     def _gather(self, m, beats, packets):
-        """Beats into the buffer, those without a byte left out; at the end of a packet, what is to be known of it."""
+        """Store the beats with any strobe set; at the end of a packet, store its header fields."""
         config, beat, packet = self.config, self.writes.payload, packets.payload
         lanes, address = config.lane_bits, data.View(RemoteLayout, self.writes.payload.addr)
         known, origin = Signal(self._packet, reset_less=True), Signal(self._packet)
@@ -133,14 +133,14 @@ class PutSender(wiring.Component):
                     C(0, lanes), (origin.offset[lanes:] + beat_index + 1)[:REMOTE_OFFSET_WIDTH - lanes]))
 
     def _send(self, m, beats, packets, fly, refused):
-        """Packet by packet; one for a link that is down, or for nowhere, is only taken out."""
+        """Send packet by packet; drop packets to a link that is down or to an invalid address."""
         packet, flit = packets.payload, self.o.payload
         header = header_view(put_layout(self.config), flit)
         number, final, silent, vacant = Signal.like(packet.beats), Signal(), Signal(), Signal()
         begun, was_silent, step = Signal(), Signal(), Signal()
         m.d.comb += [
             silent.eq(packet.bad | Mux(begun, was_silent, fly.failing.bit_select(packet.port, 1))),
-            # The answer's place is there before the packet begins.
+            # The entry for the response is reserved before the packet starts.
             vacant.eq(Mux(packet.bad, refused.ready | ~packet.ends,
                           fly.vacant.bit_select(packet.port, 1) | ~packet.ends)),
             final.eq(packet.void | (number == packet.beats)),
@@ -158,17 +158,17 @@ class PutSender(wiring.Component):
         ]
         with m.If(step):
             m.d.sync += [number.eq(Mux(final, 0, number + 1)), begun.eq(~final), was_silent.eq(silent)]
-        # In the middle of a burst, a link that was down stays so for the rest of it.
+        # If the link was down at a burst's start, the remaining packets of the burst are dropped, too.
         with m.If(step & final):
             m.d.sync += [fly.open.eq(~packet.ends & ~packet.bad), fly.open_port.eq(packet.port)]
         m.d.sync += self.counts.sent.eq(step & final & ~silent)
 
 
 class _InFlight(wiring.Component):
-    """Bursts that were sent, by port and in order, until they are answered or their link goes down.
+    """Sent bursts, in order per port, until a PUT_DONE arrives or the link goes down.
 
-    A port whose link went down is ``failing`` until all that was on its way there is answered; ``head`` and ``open``
-    are the port of the packet that is sent, and of the burst that is not whole.
+    A port whose link went down is ``failing`` until all its bursts in flight have a response. ``head`` is set while a
+    packet to ``port`` is being sent, ``open`` while a burst to ``open_port`` is incomplete.
     """
 
     def __init__(self, config):
@@ -204,7 +204,7 @@ class _InFlight(wiring.Component):
                 loses.eq(failing & flying.o.valid & ~earlier),
                 flying.o.ready.eq((loses & self.lost.ready) | (named & taken)),
             ]
-            # A PUT_DONE tells nothing where nothing is in flight.
+            # A PUT_DONE is dropped while no burst is in flight.
             with m.If(named & (flying.level != 0)):
                 m.d.comb += [
                     self.responses.valid.eq(self.report.valid & flying.o.valid),
@@ -223,7 +223,7 @@ class _InFlight(wiring.Component):
 
 
 def _top(bits, width):
-    """Index of the highest bit set."""
+    """Index of the highest set bit."""
     above = [bits[index + 1:].any() for index in range(len(bits) - 1)] + [C(0)]
     only = Cat(bit & ~some for bit, some in zip(bits, above, strict=True))
     return Cat(Cat(only[index] for index in range(len(bits)) if index >> bit & 1).any() for bit in range(width))

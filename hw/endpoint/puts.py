@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts: the DMA engine's writes to neighbours, and neighbours' writes to the own memory.
+"""Puts: the DMA engine's writes to neighbours, and neighbours' writes to local memory.
 
 ::
 
@@ -33,14 +33,14 @@ class PutChannel(wiring.Signature):
 
 
 class PutCounts(wiring.Signature):
-    """What sender and receiver count."""
+    """Event strobes of sender and receiver."""
 
     def __init__(self):
         super().__init__({"sender": Out(PutSenderCounts()), "receiver": Out(PutReceiverCounts())})
 
 
 class Puts(wiring.Component):
-    """Sender and receiver at all ports.
+    """Sender and receiver of puts for all ports.
 
     Parameters
     ----------
@@ -48,10 +48,10 @@ class Puts(wiring.Component):
 
     Members
     -------
-    writes, answers
-        Of :class:`PutSender`: writes to neighbours.
-    memory_writes, memory_answers
-        Of :class:`PutReceiver`: neighbours' writes.
+    writes, responses
+        Writes to neighbours, as :class:`PutSender`.
+    memory_writes, memory_responses
+        Neighbours' writes, as :class:`PutReceiver`.
     exports : ``In(ExportWrite)``
     channels : ``Out(PutChannel).array(ports)``
     down : ``In(ports)``

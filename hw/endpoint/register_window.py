@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One register space: windows of 4 KiB of an AXI4-Lite bus, each handed to a block of its own.
+"""One register space: an AXI4-Lite bus split into windows of 4 KiB, one per block.
 
 s_axil -> RegisterWindow -> the blocks' register banks.  Latency: 1 cycle each way.  Throughput: one access at a time in
 each direction.
@@ -17,12 +17,12 @@ WINDOW_BITS = 12
 
 
 class RegisterWindow(wiring.Component):
-    """Window ``n`` of ``bus`` is ``parts[n]``; beyond the last, accesses are answered DECERR.
+    """Route accesses to window ``n`` of ``bus`` to ``parts[n]``; accesses beyond the last window get DECERR.
 
     Parameters
     ----------
     count : int
-        Blocks.
+        Number of blocks.
 
     Members
     -------
@@ -42,7 +42,7 @@ class RegisterWindow(wiring.Component):
         m = Module()
         bus = self.bus
 
-        # -- Write: address and data are kept until the block has taken both and answered.
+        # -- Write: address and data are held until the block has accepted both and responded.
         addr, data, strb = (Signal.like(port, reset_less=True) for port in (bus.awaddr, bus.wdata, bus.wstrb))
         prot = Signal.like(bus.awprot, reset_less=True)
         some_addr, some_data, sent_addr, sent_data = (Signal(name=name) for name in (

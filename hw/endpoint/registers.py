@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The endpoint's own registers, and the whole register space; they are its last window."""
+"""The endpoint's own registers, and the whole register space, of which they are the last window."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to the own memory and to neighbours' told apart, and their answers brought together.
+"""Separate writes to local memory from writes to neighbours, and merge their responses.
 
 Bridge -> RemoteSplit -> MemoryPort, PutSender.  Latency: 0, combinational.  Throughput: one beat per cycle.
 """
@@ -16,10 +16,10 @@ __all__ = ["RemoteSplit"]
 
 
 class RemoteSplit(wiring.Component):
-    """Hand each burst to where its address is.
+    """Route each burst by its address.
 
-    Bursts are handed on one after the other: a burst for the own memory is offered when all before it have gone, so
-    the memory port never waits for one that is behind a burst to a neighbour.
+    Bursts are routed in order: a burst to local memory is offered after all earlier bursts have left, so the memory
+    port never waits for one that is blocked behind a burst to a neighbour.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register maps: the one description behind gateware, headers, documents and drivers.
+"""Register maps: the single description from which gateware, headers, documents and drivers are generated.
 
 A :class:`RegisterMap` holds :class:`Register` objects, which hold :class:`Field` objects. All three are frozen data,
 validated when created, and import no hardware.
@@ -21,8 +21,8 @@ __all__ = ["REGISTER_WIDTH", "Access", "Field", "Register", "RegisterMap", "cons
 REGISTER_WIDTH = 32
 
 UNPLACED: Any = None
-"""Bit of a field that no register holds yet, offset of a register that no map holds yet; both are filled in there.
-Nothing reads them before, so that their type is plain ``int``."""
+"""``lsb`` of a field before a register contains it, and ``offset`` of a register before a map contains it. Neither is
+read before it is filled in, so their type is plain ``int``."""
 
 # Names that a register or a field cannot have, because the register bank uses them itself.
 _RESERVED_REGISTERS = {"bus", "elaborate", "metadata", "reading", "refused", "register_map", "signature"}
@@ -30,7 +30,7 @@ _RESERVED_FIELDS = {"read_stb", "signature", "written_stb"}
 
 
 class Access(Enum):
-    """Who writes a field and what a software access does to it."""
+    """Access rights of software and hardware to a field."""
 
     RW = "rw"
     """Software writes, hardware reads."""
@@ -56,11 +56,11 @@ class Field:
     width : int
         Number of bits, 1 to 32.
     access : Access
-        Who writes the field.
+        Access rights of software and hardware.
     reset : int
         Value after reset. Always 0 for PULSE fields.
     doc : str
-        What the field means, in a sentence.
+        Meaning of the field, in a sentence.
     enum : type of Enum, optional
         Names of the field's values, for all exports. The values are non-negative integers.
     lsb : int, optional
@@ -149,7 +149,7 @@ class Field:
 
     @property
     def meaning(self) -> str:
-        """``doc``, and the values that are legal."""
+        """``doc`` and the legal values."""
         if self.legal is None:
             return self.doc
         return f"{self.doc.rstrip()} From {self.legal[0]} to {self.legal[-1]}; a write of another value is refused."
@@ -173,7 +173,7 @@ class Register:
     fields : iterable of Field
         At least one. Kept as a tuple ordered by bit, each field with its ``lsb`` filled in.
     doc : str
-        What the register is for, in a sentence.
+        Purpose of the register, in a sentence.
     offset : int, optional
         Byte offset in the map, a multiple of 4. Filled in by the map if not given.
     """
@@ -197,7 +197,7 @@ class Register:
         object.__setattr__(self, "fields", tuple(placed))
 
     def _place(self) -> list[Field]:
-        """Give every field its bits."""
+        """Assign bits to every field."""
         placed: list[Field] = []
         lsb = 0
         for field in self.fields:
@@ -221,7 +221,7 @@ class Register:
         return placed
 
     def _check_members(self, fields: Iterable[Field]) -> None:
-        """Refuse two fields that would be the same signal of the register bank."""
+        """Raise ValueError if two fields would have the same signal name in the register bank."""
         members: set[str] = set()
         for field in fields:
             names = {field.member}
@@ -255,7 +255,7 @@ class Register:
 
     @property
     def limited(self) -> bool:
-        """Whether not every value may be written to every field."""
+        """Whether a field restricts the values that software may write."""
         return any(field.legal is not None for field in self.fields)
 
     def end(self, field: Field) -> int:
@@ -263,7 +263,7 @@ class Register:
         return min((other.lsb for other in self.fields if other.lsb > field.lsb), default=REGISTER_WIDTH)
 
     def illegal(self, word: int) -> str | None:
-        """Why a write of the whole ``word`` is refused, as a part of a sentence, or None."""
+        """Reason to refuse a write of the whole ``word``, as part of a sentence, or None."""
         for field in self.fields:
             value = word >> field.lsb & (1 << self.end(field) - field.lsb) - 1
             if field.legal is not None and value not in field.legal:
@@ -300,9 +300,9 @@ class RegisterMap:
     registers : iterable of Register
         At least one. Kept as a tuple ordered by address, each register with its ``offset`` filled in.
     doc : str
-        What the block is, in a sentence.
+        Purpose of the block, in a sentence.
     addr_width : int
-        Width of the byte address, 2 to 32. Room to grow costs comparators, not registers.
+        Width of the byte address, 2 to 32. A spare address bit costs comparators, not registers.
     """
 
     name: str
@@ -369,9 +369,9 @@ def register_pair(name: str, width: int, access: Access, *, doc: str, field: str
     """Registers ``<name>_LO`` and ``<name>_HI`` that hold one value of 33 to 64 bits.
 
     The suffixes are ``_lo`` and ``_hi`` after a name that is not in capitals. Each register has one
-    field, called ``field``. Use with a star in a list of registers, and join the halves in gateware
-    with ``Cat(bank.<name>_lo.value, bank.<name>_hi.value)``. Reading the two is not atomic: keep a copy
-    of a counter's high half on ``<name>_lo.read_stb``, so that HI then belongs to the LO that was read.
+    field, called ``field``. Unpack the pair with ``*`` in a list of registers, and join the halves in gateware
+    with ``Cat(bank.<name>_lo.value, bank.<name>_hi.value)``. Reading the two is not atomic: copy a counter's
+    high half on ``<name>_lo.read_stb``, so that HI matches the LO that was read.
 
     Returns
     -------

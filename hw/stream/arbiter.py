@@ -12,15 +12,15 @@ __all__ = ["RoundRobin"]
 
 
 class RoundRobin(wiring.Component):
-    """Grant the first requester at or after a pointer that moves past each one served.
+    """Grant the first requester at or after a pointer that moves past each granted requester.
 
-    A requester that keeps asking is granted after at most ``count - 1`` others. The grant follows ``requests`` in the
-    same cycle and may change until ``advance`` takes it; to hold a stalled grant, mask the other requests meanwhile
+    A requester whose request stays set is granted after at most ``count - 1`` others. The grant follows ``requests`` in
+    the same cycle and may change until ``advance`` takes it; to hold a stalled grant, mask the other requests meanwhile
     (as ``Merge`` does).
 
-    Up to 4 requesters with the pointer are 6 bits: each bit of the grant is one 6-input LUT. For more, the pointer is a
-    mask of the requesters at or after it, and groups of 8 find their first requester while the first group that has one
-    is found: at most 6 levels of 6-input LUTs for 64.
+    Up to 4 requests and the pointer are 6 bits, so each bit of the grant is one 6-input LUT. For more requesters, the
+    pointer is a mask of the requesters at or after it. Groups of 8 choose their first requester in parallel with the
+    choice of the first group: at most 6 levels of 6-input LUTs for 64 requesters.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ class RoundRobin(wiring.Component):
     requests : ``In(count)``
         One bit per requester.
     advance : ``In(1)``
-        The grant is taken in this cycle. Ignored while nobody requests.
+        The grant is taken in this cycle. Ignored without a request.
     grant : ``Out(range(count))``
-        Number of the granted requester; 0 while nobody requests.
+        Number of the granted requester; 0 without a request.
     grant_onehot : ``Out(count)``
-        The same as one bit; 0 while nobody requests.
+        The same in one-hot encoding; 0 without a request.
     valid : ``Out(1)``
-        Somebody requests.
+        There is a request.
 
     Raises
     ------
@@ -88,8 +88,8 @@ class RoundRobin(wiring.Component):
         preferred = Signal(self.count)
         m.d.comb += preferred.eq(self.requests & mask)
 
-        # Each group chooses without the others: if it is served for its preferred requesters, it has some; if for the
-        # rest, no group has any.
+        # Each group chooses independently: it is granted either for a preferred requester of its own, or when no group
+        # has any.
         starts = range(0, self.count, self._GROUP)
         chosen = Signal(self.count)
         for at in starts:
@@ -104,7 +104,7 @@ class RoundRobin(wiring.Component):
         m.d.comb += group_onehot.eq(Mux(
             groups_preferred.any(), _lowest(groups_preferred), _lowest(groups_any)))
 
-        # Both halves together.
+        # Combine both choices.
         position = Signal(range(min(self._GROUP, self.count)))
         for at, selected in zip(starts, group_onehot, strict=True):
             group = slice(at, min(at + self._GROUP, self.count))
@@ -115,7 +115,7 @@ class RoundRobin(wiring.Component):
             self.grant.eq(Cat(position, _number(group_onehot))),
         ]
 
-        # Those after the granted one come first next time.
+        # The requesters after the granted one are preferred next.
         after = Signal(self.count)
         for index, at in enumerate(starts):
             group = slice(at, min(at + self._GROUP, self.count))
@@ -127,7 +127,7 @@ class RoundRobin(wiring.Component):
 
 
 def _lowest(bits):
-    """``bits`` with only its lowest set bit left."""
+    """Lowest set bit of ``bits``, one-hot."""
     return Cat(bit & ~bits[:index].any() if index else bit for index, bit in enumerate(bits))
 
 
@@ -145,7 +145,7 @@ def _number(onehot):
 
 
 def _either(values):
-    """All of ``values`` ORed together."""
+    """OR of all ``values``."""
     result = 0
     for value in values:
         result |= value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the components here take as the shape of a payload."""
+"""Type of the ``shape`` argument of this package's components."""
 
 from amaranth.hdl import Shape, ShapeCastable
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of all queues: the memory, its read register, and an output register behind it."""
+"""Parts common to all queues: the memory, its read register, and an output register."""
 
 from amaranth import *
 from amaranth.lib import memory, wiring
@@ -13,7 +13,7 @@ __all__ = ["LUT_RAM_DEPTH", "NO_COLLISION", "check_ram", "has_registered_read", 
            "registered_output", "show_registered"]
 
 LUT_RAM_DEPTH = 32
-"""By default, most rows of a LUT RAM: the depth of one LUT6 memory cell."""
+"""Largest depth that uses LUT RAM by default: the depth of one LUT6 memory cell."""
 
 _RAM_STYLE = {
     "lut": {"ram_style": "distributed"},
@@ -22,7 +22,7 @@ _RAM_STYLE = {
 }
 
 NO_COLLISION = {"no_rw_check": 1}
-"""Tells Yosys that no row is read and written in the same cycle: no bypass logic on an ECP5."""
+"""Attribute for Yosys: no row is read and written in the same cycle, so an ECP5 needs no bypass logic."""
 
 
 def check_ram(name: str, ram: str | None) -> None:
@@ -32,20 +32,20 @@ def check_ram(name: str, ram: str | None) -> None:
 
 
 def has_registered_read(depth: int, ram: str | None) -> bool:
-    """Whether rows are read into a register, as block RAM needs, or directly."""
+    """Whether rows are read into a register, as block RAM requires, or combinationally."""
     return ram == "block" or (ram is None and depth > LUT_RAM_DEPTH)
 
 
 def make_storage(shape: ShapeLike, depth: int, ram: str | None) -> memory.Memory:
-    """Memory of ``depth`` rows that are never read and written in one cycle."""
+    """Memory of ``depth`` rows; no row may be read and written in the same cycle."""
     return memory.Memory(shape=shape, depth=depth, init=[],
                          attrs=_RAM_STYLE[ram] | (NO_COLLISION if has_registered_read(depth, ram) else {}))
 
 
 def registered_address_read(m, rows, *, addr, en):
-    """Data of a row one cycle after its address, for an address that arrives late.
+    """Data of a row one cycle after its address, for a late-arriving address.
 
-    LUT RAM registers the address, block RAM the data. The row may not be written before the next is read.
+    LUT RAM registers the address, block RAM the data. The row must not be written until another row is read.
     """
     if rows.depth > LUT_RAM_DEPTH:
         port = rows.read_port()
@@ -58,7 +58,7 @@ def registered_address_read(m, rows, *, addr, en):
 
 
 def show_registered(m, storage, o, row, some):
-    """Move ``row``, if ``some``, to the memory's read register as soon as that is free.
+    """Load ``row``, if ``some``, into the memory's read register as soon as the register is free.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def show_registered(m, storage, o, row, some):
     Returns
     -------
     load, loaded : Signal
-        The row is moved in this cycle; the register holds one. A later assignment to ``loaded`` takes precedence.
+        The row is loaded in this cycle; the register is full. A later assignment to ``loaded`` takes precedence.
     """
     loaded, load = Signal(name="loaded"), Signal(name="load")
     r_port = storage.read_port()
@@ -88,7 +88,7 @@ def show_registered(m, storage, o, row, some):
 
 
 def registered_output(m, o, *, clear):
-    """A stream whose items reach ``o`` a cycle later, through a skid buffer that ``clear`` empties."""
+    """A stream that feeds ``o`` a cycle later, through a skid buffer that ``clear`` empties."""
     m.submodules.output = output = ResetInserter(Value.cast(clear))(Skid(o.payload.shape()))
     wiring.connect(m, output.o, o)
     return output.i

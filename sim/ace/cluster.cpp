@@ -81,7 +81,7 @@ API void cluster_destroy(Cluster* cluster) { delete cluster; }
 
 API uint64_t cluster_cycle(const Cluster* cluster) { return cluster->cycle; }
 
-// Memory. What is stored, and what is mapped, exists from then on, in pages of 64 KiB; the rest of a new page is `fill`.
+// Memory. Storing or mapping creates pages of 64 KiB; the remaining bytes of a new page are `fill`.
 
 API int cluster_map(Cluster* cluster, uint32_t rank, uint64_t address, uint64_t count, uint32_t fill) {
     return guarded([&] {
@@ -122,7 +122,7 @@ API int cluster_fail_burst(Cluster* cluster, uint32_t rank, uint32_t write, uint
     });
 }
 
-// Faults of links, and links that carry nothing for a time.
+// Faults of links, and links that are cut for a time.
 
 API int cluster_faults(Cluster* cluster, double loss, double corrupt, double duplicate, double delay, uint64_t cycles,
                        double late, double reorder, uint64_t late_cycles, uint64_t reorder_cycles) {
@@ -135,7 +135,7 @@ API int cluster_cut(Cluster* cluster, uint32_t rank, uint32_t port, uint64_t fro
     return 0;
 }
 
-// Registers and doorbells. They wait for one another, and for cluster_settle or cluster_run.
+// Registers and doorbells. Accesses are queued in order and made by cluster_settle or cluster_run.
 
 API int cluster_write_register(Cluster* cluster, uint32_t rank, uint32_t offset, uint32_t value) {
     return guarded([&] {
@@ -161,7 +161,7 @@ API int64_t cluster_take_value(Cluster* cluster, uint32_t rank) {
     });
 }
 
-// Not before `delay` cycles from now, and after all earlier ones of the endpoint.
+// A store is made `delay` cycles from now at the earliest, and after all earlier ones of the endpoint.
 API int cluster_doorbell(Cluster* cluster, uint32_t rank, uint64_t delay, uint32_t address, const uint8_t* bytes) {
     return guarded([&] {
         Store store{0, address, {{}}};
@@ -171,7 +171,7 @@ API int cluster_doorbell(Cluster* cluster, uint32_t rank, uint64_t delay, uint32
     });
 }
 
-// Run until all register accesses have a response: 1; 0 if they have none within `cycles`.
+// Run until all register accesses have a response: returns 1, or 0 if that takes more than `cycles`.
 API int cluster_settle(Cluster* cluster, uint64_t cycles) {
     return guarded([&]() -> int {
         const bool done = cluster->run(cycles, [cluster] {
@@ -181,12 +181,12 @@ API int cluster_settle(Cluster* cluster, uint64_t cycles) {
         });
         for (size_t rank = 0; rank < cluster->size(); ++rank)
             if ((*cluster)[rank].refused_accesses)
-                throw std::runtime_error("Endpoint " + std::to_string(rank) + " answered a register access with an error.");
+                throw std::runtime_error("Endpoint " + std::to_string(rank) + " responded to a register access with an error.");
         return done;
     });
 }
 
-// Running. A watched word is waited for until its lower half is at least `count`, modulo 2^32, or one of the bits
+// Running. A watch is met when the lower half of its word is at least `count`, modulo 2^32, or when one of the bits
 // `failed` is set. Returns the number of the endpoint's watch.
 
 API int cluster_watch(Cluster* cluster, uint32_t rank, uint64_t address, uint32_t count, uint64_t failed) {
@@ -197,7 +197,7 @@ API int cluster_watch(Cluster* cluster, uint32_t rank, uint64_t address, uint32_
     });
 }
 
-// Copy `count` bytes of memory in the cycle in which a watch is met; call it before.
+// Copy `count` bytes of memory in the cycle in which a watch is met; must be called before that.
 API int cluster_watch_bytes(Cluster* cluster, uint32_t rank, uint32_t number, uint64_t address, uint64_t count) {
     return guarded([&] {
         Watch& watch = (*cluster)[rank].watches.at(number);
@@ -207,7 +207,7 @@ API int cluster_watch_bytes(Cluster* cluster, uint32_t rank, uint32_t number, ui
     });
 }
 
-// Those bytes; returns their number.
+// Store these bytes; returns their number.
 API int64_t cluster_watched_bytes(Cluster* cluster, uint32_t rank, uint32_t number, uint8_t* bytes) {
     return guarded([&] {
         const Watch& watch = (*cluster)[rank].watches.at(number);
@@ -226,7 +226,7 @@ API uint64_t cluster_watch_met(Cluster* cluster, uint32_t rank, uint32_t number)
     return guarded([&] { return (*cluster)[rank].watches.at(number).met; });
 }
 
-// Cycle in which irq rose that is high, or all bits set.
+// Cycle in which irq, still high, has risen; all bits set if irq is low.
 API uint64_t cluster_interrupted(Cluster* cluster, uint32_t rank) {
     return guarded([&] { return (*cluster)[rank].interrupted; });
 }
@@ -258,13 +258,13 @@ API int cluster_run(Cluster* cluster, uint64_t cycles, uint32_t until_interrupt)
     });
 }
 
-// The log of packets and bursts: starts empty, or stops.
+// Start an empty log of packets and bursts, or stop it.
 API int cluster_log(Cluster* cluster, uint32_t on) {
     cluster->log(on);
     return 0;
 }
 
-// Numbers of all rows one after the other, valid until the next call of either, and how many; see Cluster.
+// All rows as consecutive numbers, valid until the next call of either function, and their count; see Cluster.
 API int64_t cluster_packets(const Cluster* cluster, const uint64_t** numbers) {
     rows = cluster->packets();
     *numbers = rows.data();

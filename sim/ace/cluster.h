@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // N endpoints on a torus.
 //
-// A packet arrives after the latency of its link at the earliest, so each endpoint runs for that number of cycles at a
-// time, and its state stays in the cache.
+// A packet arrives after the latency of its link at the earliest. Each endpoint therefore simulates that number of
+// cycles in sequence, during which its state stays in the cache.
 #pragma once
 
 #include <numeric>
@@ -12,14 +12,14 @@
 #include "endpoint.h"
 #include "workers.h"
 
-constexpr unsigned kDimensions = 3;  // those without ports have one rank
+constexpr unsigned kDimensions = 3;  // a dimension without ports has one rank
 
 struct Shape {
     std::array<unsigned, kDimensions> sizes;
 
     unsigned ranks() const { return sizes[0] * sizes[1] * sizes[2]; }
 
-    // The last dimension's coordinate is the fastest.
+    // The last dimension's coordinate varies fastest.
     unsigned stride(unsigned dimension) const {
         unsigned product = 1;
         for (unsigned later = dimension + 1; later < kDimensions; ++later) product *= sizes[later];
@@ -36,7 +36,7 @@ struct Shape {
 
 class Cluster {
 public:
-    static constexpr uint64_t kLongest = 64;  // cycles of an endpoint at a time
+    static constexpr uint64_t kLongest = 64;  // maximum of consecutive cycles of an endpoint
 
     uint64_t cycle = 0;
 
@@ -95,7 +95,7 @@ public:
         }
     }
 
-    // Rows of rank, port, whether it came rather than left, first and last cycle, header.
+    // Rows of rank, port, direction (1: received, 0: sent), first and last cycle, header.
     std::vector<uint64_t> packets() const {
         std::vector<uint64_t> rows;
         const auto add = [&rows](uint64_t rank, uint64_t port, bool came, const PacketLog& log) {
@@ -109,7 +109,7 @@ public:
         return rows;
     }
 
-    // Rows of rank, whether it is a write, first and last cycle, address, beats.
+    // Rows of rank, kind (1: write, 0: read), first and last cycle, address, beats.
     std::vector<uint64_t> bursts() const {
         std::vector<uint64_t> rows;
         for (uint64_t rank = 0; rank < endpoints_.size(); ++rank)
@@ -123,7 +123,7 @@ public:
         for (const Made& made : made_) made.link->faults.set(rates);
     }
 
-    // Both directions of the link at a port carry nothing from `from` on and before `to`.
+    // Cuts both directions of the link at a port from cycle `from` until before `to`.
     void cut(unsigned rank, unsigned port, uint64_t from, uint64_t to) {
         const unsigned other = shape_.neighbour(rank, port);
         for (const Made& made : made_)

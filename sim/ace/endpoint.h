@@ -21,12 +21,12 @@ constexpr BeatFormat kFormat{ACE_BEAT_FIRST,       ACE_BEAT_LAST,         ACE_BE
                              ACE_BEAT_CRC,         ACE_BEAT_CRC_WIDTH,    ACE_BEAT_DATA,
                              ACE_BEAT_HEADER_BYTES, ACE_DATA_BYTES};
 
-// A word of memory that someone waits for: at least `count` in its lower half, modulo 2^32, or a bit of `failed`.
+// A watched word of memory: met at a lower half of at least `count`, modulo 2^32, or when a bit of `failed` is set.
 struct Watch {
     uint64_t address, failed;
     uint32_t count;
     uint64_t met;  // cycle, or kNever
-    uint64_t begin = 0, length = 0;  // what of memory is kept when it is met
+    uint64_t begin = 0, length = 0;  // memory to copy when it is met
     std::vector<uint8_t> kept;
 };
 
@@ -41,10 +41,10 @@ class Endpoint : public Ports<ACE_DATA_BYTES>, private Observer {
 public:
     static constexpr uint64_t kNever = ~uint64_t{0};
 
-    // Links by port, or null where there is none.
+    // Links by port; null for a port without a link.
     std::array<EndpointLink*, kPorts> out{}, in{};
-    uint64_t lost_beats = 0;  // sent where no link is, but for CREDIT packets
-    uint64_t interrupted = kNever;  // when irq rose
+    uint64_t lost_beats = 0;  // beats sent at a port without a link, except CREDIT packets
+    uint64_t interrupted = kNever;  // cycle in which irq has risen
     std::vector<Watch> watches;
     uint64_t logged_from = kNever;  // bursts that begin from this cycle on
     std::vector<Burst> bursts;
@@ -61,7 +61,7 @@ public:
     }
     ~Endpoint() { top_->final(); }
 
-    // Posts when it is time; stores leave in the order of these calls.
+    // Stores at the given cycle or later, in the order of these calls.
     void post_at(uint64_t cycle, Store store) { later_.emplace_back(cycle, std::move(store)); }
 
     void run(uint64_t from, uint64_t to) {
@@ -106,7 +106,7 @@ private:
         top_->eval();
     }
 
-    // The edge that brings the inputs to the endpoint (ClockedInputs) begins the cycle.
+    // The edge at which the endpoint's inputs are registered (ClockedInputs) begins the cycle.
     void tick(uint64_t cycle) {
         while (!later_.empty() && later_.front().first <= cycle) {
             post(std::move(later_.front().second));
@@ -184,5 +184,5 @@ private:
     std::deque<std::pair<uint64_t, Store>> later_;
     std::array<LinkPins, kPorts> pins_;
     uint64_t cycle_ = 0;
-    std::unordered_map<uint32_t, std::deque<Burst>> reading_, writing_;  // not ended, by ID
+    std::unordered_map<uint32_t, std::deque<Burst>> reading_, writing_;  // bursts in flight, by ID
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of a link, at random: packets are dropped, corrupted, duplicated at once or much later, delayed or reordered;
-// or the link is cut.
+// Random faults of a link: packets are dropped, corrupted, duplicated (immediately or much later), delayed or
+// reordered, or the link is cut.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +19,9 @@ struct BeatFormat {
 // Probabilities per packet, and cycles.
 struct FaultRates {
     double loss = 0, corrupt = 0, duplicate = 0, delay = 0;
-    uint64_t delay_cycles = 0;  // at most; those behind wait, too
-    double late = 0, reorder = 0;  // a copy comes later, the packet itself does; those behind do not wait
-    uint64_t late_cycles = 0, reorder_cycles = 0;  // at most
+    uint64_t delay_cycles = 0;  // maximum delay; later packets are delayed, too
+    double late = 0, reorder = 0;  // a copy, or the packet itself, arrives later; other packets may pass it
+    uint64_t late_cycles = 0, reorder_cycles = 0;  // maximum delays
 };
 
 struct FaultCounts {
@@ -39,7 +39,7 @@ public:
         on_ = true;
     }
 
-    // From cycle `from` on, and before `to`, nothing gets onto the link.
+    // From cycle `from` until before `to`, the link drops everything.
     void cut(uint64_t from, uint64_t to) {
         cuts_.emplace_back(from, to);
         on_ = true;
@@ -47,7 +47,7 @@ public:
 
     bool on() const { return on_; }
 
-    // Whether the beat arrives; corrupts or delays it if its packet was chosen for that.
+    // Whether the beat arrives; corrupts or delays it if its packet is affected by such a fault.
     bool pass(uint8_t* beat, const BeatFormat& format, bool first, bool last, bool payload, uint64_t cycle,
               uint64_t& due) {
         if (first) {
@@ -76,7 +76,7 @@ public:
 
     bool doubled() const { return doubled_ && !lost_; }
 
-    // Cycles after which a copy comes, and until which the packet itself is held back; 0 for neither.
+    // Delay of an additional copy, and of the packet itself, in cycles; 0 for none.
     uint64_t late() const { return late_; }
     uint64_t overtaken() const { return overtaken_; }
 
@@ -87,7 +87,7 @@ private:
         return happens;
     }
 
-    // Inverts one to three of the beat's bits.
+    // Inverts one to three bits of the beat.
     void corrupt(uint8_t* beat, const BeatFormat& format, bool first, bool last, bool payload) {
         std::vector<std::pair<unsigned, unsigned>> fields;
         if (first) fields.emplace_back(format.link_header, format.link_header_width);

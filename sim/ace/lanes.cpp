@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams operands through a Verilated Lane, a new word every cycle, without Python in the loop.
+// Streams operands through a Verilated Lane, one word per cycle, without Python in the loop.
 //
 // lanes INPUT OUTPUT LATENCY: each record of INPUT is three little-endian 32-bit words: operand a, operand b, and
 // control (a_type, b_type and o_type in four bits each, from bit 0, and the operation above). OUTPUT gets a 32-bit
-// word for each record, in order: what the lane shows LATENCY cycles after it took the record.
+// word for each record, in order: the lane's output LATENCY cycles after it accepted the record.
 
 #include <cstdint>
 #include <cstdio>
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     std::vector<Record> records(1 << 16);
     std::vector<uint32_t> results;
     const auto tick = [&](const Record& record) {
-        // `o` is a register: before the edge of cycle n + LATENCY it shows the result of the record of cycle n.
+        // `o` is a register: before the edge of cycle n + LATENCY it holds the result of the record of cycle n.
         if (cycle++ >= latency) results.push_back(top->o);
         top->a = record.a;
         top->b = record.b;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One direction of a link between two endpoints: latency, bandwidth, and what passed.
+// One direction of a link between two endpoints: latency, bandwidth, faults, and counts of the traffic.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 #include "faults.h"
 #include "memory.h"
 
-// The bits of a field of a beat as a port holds it: words of 32 bits, little endian.
+// Value of a field of a beat, which is an array of 32-bit words, little endian.
 inline uint64_t field(const uint8_t* beat, unsigned lsb, unsigned width) {
     uint64_t value = 0;
     for (unsigned bit = 0; bit < width; ++bit)
@@ -22,16 +22,16 @@ inline uint64_t field(const uint8_t* beat, unsigned lsb, unsigned width) {
 }
 
 struct LinkOptions {
-    unsigned latency = 1;        // cycles, from a beat's last byte to its arrival
-    double bytes_per_cycle = 0;  // 0: a beat per cycle, whatever it holds
-    double stall = 0;            // probability of a pause, at each end and in each cycle
+    unsigned latency = 1;        // cycles from the departure of a beat's last byte to its arrival
+    double bytes_per_cycle = 0;  // 0: one beat per cycle, independent of its contents
+    double stall = 0;            // probability of a stall, at each end and in each cycle
 };
 
-// Packets as they pass one end of a link, of those that begin while it is on.
+// Log of the packets at one end of a link that start while the log is on.
 class PacketLog {
 public:
     struct Packet {
-        uint64_t begin, end, header;  // cycles of the first and the last beat, the header's bits
+        uint64_t begin, end, header;  // cycles of the first and the last beat; bits of the header
     };
 
     bool on = false;
@@ -50,11 +50,11 @@ struct LinkCounts {
     std::array<uint64_t, 8> packets{};  // by kind
     uint64_t header_bytes = 0, payload_bytes = 0;
     double busy = 0;      // cycles
-    uint64_t waited = 0;  // cycles in which the sender had a beat that the link did not take
-    uint64_t held = 0;    // cycles in which the receiver did not take one
+    uint64_t waited = 0;  // cycles in which the link stalled the sender
+    uint64_t held = 0;    // cycles in which the receiver stalled the link
 };
 
-// The sender's and the receiver's side may be in different threads between two calls of `carry`.
+// Between two calls of `carry`, the sender's and the receiver's side may be used by different threads.
 template <size_t kSize>
 class Link {
 public:
@@ -67,7 +67,7 @@ public:
 
     unsigned latency() const { return options_.latency; }
 
-    // Sender: whether a beat may come in this cycle, and the beat. A packet's header goes with its first.
+    // Sender: `ready` if the link accepts a beat in this cycle; `take` accepts one. The first beat has the header.
     bool ready(uint64_t cycle) { return free_ < static_cast<double>(cycle + 1) && !sending_.chance(options_.stall); }
 
     void take(const void* beat, uint64_t cycle) {
@@ -94,10 +94,10 @@ public:
         if (faults.on()) pass(taken, payload, cycle);
     }
 
-    // Receiver: the beat that is there, or null; it stays until it is taken.
+    // Receiver: the offered beat, or null; it remains until it is taken.
     const uint8_t* offer(uint64_t cycle) {
         if (offered_) return offered_->front().bytes;
-        // A packet that was held back comes between two others.
+        // A delayed packet is inserted between two others.
         const bool between = !inside_ || (!coming_.empty() && first(coming_.front()));
         if (late_copy_.empty() && between && !late_copies_.empty() && late_copies_.begin()->first <= cycle) {
             late_copy_ = std::move(late_copies_.begin()->second);
@@ -116,7 +116,7 @@ public:
         offered_ = nullptr;
     }
 
-    // Nothing that was sent is seen before this; it may come as rarely as once in `latency` cycles.
+    // Makes sent beats visible to the receiver. Must be called at least every `latency` cycles.
     void carry() {
         coming_.insert(coming_.end(), sent_.begin(), sent_.end());
         sent_.clear();
@@ -133,7 +133,7 @@ private:
     bool first(const Beat& beat) const { return field(beat.bytes, format_.first, 1); }
     bool last(const Beat& beat) const { return field(beat.bytes, format_.last, 1); }
 
-    // `taken` is the last of `sent_`.
+    // Applies faults to `taken`, the last beat of `sent_`.
     void pass(Beat& taken, bool payload, uint64_t cycle) {
         const bool begins = first(taken), ends = last(taken);
         if (begins) {
@@ -157,12 +157,12 @@ private:
     Random sending_, receiving_;
     double free_ = 0;
     unsigned kind_ = 0;
-    bool whole_ = false;   // all beats of the packet that is sent have passed so far
+    bool whole_ = false;   // no beat of the packet being sent was dropped so far
     bool inside_ = false;  // the last beat taken from `coming_` did not end its packet
     std::vector<Beat> sent_;
-    std::deque<Beat> copy_;                                  // of the packet that is sent
-    std::vector<std::pair<uint64_t, std::deque<Beat>>> held_;   // packets that others overtake, and when they come
-    std::multimap<uint64_t, std::deque<Beat>> late_copies_;          // the same at the receiver, by that cycle
-    std::deque<Beat> coming_, late_copy_;                        // in their order; one of `late_copies_`, which comes now
+    std::deque<Beat> copy_;                                    // copy of the packet being sent
+    std::vector<std::pair<uint64_t, std::deque<Beat>>> held_;  // delayed packets, with the cycle of their arrival
+    std::multimap<uint64_t, std::deque<Beat>> late_copies_;    // the same at the receiver, by cycle of arrival
+    std::deque<Beat> coming_, late_copy_;                      // beats in order; the delayed packet being delivered
     std::deque<Beat>* offered_ = nullptr;
 };

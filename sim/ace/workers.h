@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that do parts of the same work, again and again.
+// Threads that repeatedly share the parts of some work.
 #pragma once
 
 #include <condition_variable>
@@ -11,7 +11,7 @@
 
 class Workers {
 public:
-    // `work(part)` for parts 0 to `count` - 1; part 0 is done by the caller of `run`.
+    // Calls `work(part)` for parts 0 to `count` - 1; the caller of `run` does part 0.
     Workers(unsigned count, std::function<void(unsigned)> work) : work_(std::move(work)) {
         for (unsigned part = 1; part < count; ++part) threads_.emplace_back([this, part] { serve(part); });
     }
@@ -25,7 +25,7 @@ public:
         for (std::thread& thread : threads_) thread.join();
     }
 
-    // Returns when all parts are done, and throws what one of them threw.
+    // Returns when all parts are done; rethrows the exception of a part.
     void run() {
         if (!threads_.empty()) {
             const std::lock_guard<std::mutex> lock(mutex_);

@@ -94,7 +94,7 @@ def _run_handover(args: argparse.Namespace) -> int:
     write_json(args.json, result)
     if args.json != "-":
         Console().print(
-            f"{result['runs']:,} runs on {args.config}: {result['lives']:,} queue configurations with "
+            f"{result['runs']:,} runs on {args.config}: {result['epochs']:,} queue configurations with "
             f"{result['requests']:,} requests, {result['resets']:,} RESETs, of which {result['abandoned']:,} "
             f"abandoned transactions; {result['unexpected']:,} responses after rst dropped; "
             f"{len(result['findings']):,} findings.")

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory behind m_axi: several targets by address range, each with its own latencies and bandwidth.
 //
-// A burst's first R beat can come `read_latency` cycles after its AR, its B `write_latency` cycles after the
+// A burst's first R beat can arrive `read_latency` cycles after its AR, its B `write_latency` cycles after the
 // later of AW and its last W beat. A target of limited bandwidth serves its bursts in order and buffers each one,
-// so that it never stalls R or W for the others; its buffers hold all bursts in flight.
-// Bytes written become visible when their B is taken.
+// so that it never stalls R or W for other targets; its buffers hold all bursts in flight.
+// Written bytes become visible when their B is accepted.
 #pragma once
 
 #include <deque>
@@ -18,17 +18,17 @@ struct Target {
     uint64_t base = 0, size = 0;
     unsigned read_latency = 100, write_latency = 100;
     double read_beats_per_cycle = 0, write_beats_per_cycle = 0;  // 0: unlimited
-    double read_free = 0, write_free = 0;                        // when its server has nothing to do
+    double read_free = 0, write_free = 0;                        // time at which its server becomes idle
     unsigned limit = 0;                                          // TARGET_LIMIT, in beats
     bool slow = false;
 };
 
 struct MemoryOptions {
     bool out_of_order = false;  // between IDs
-    unsigned jitter = 0;        // most additional cycles of a burst
+    unsigned jitter = 0;        // maximum of random additional cycles of a burst
     double stall = 0;           // probability of a stall, per channel and cycle
     uint64_t seed = 1;
-    uint64_t plant = 0;         // this R beat, from 1, has one wrong bit
+    uint64_t plant = 0;         // number of the R beat, from 1, that gets a bit error
 };
 
 // Counts since reset.
@@ -36,12 +36,12 @@ struct MemoryCounts {
     uint64_t read_bursts = 0, read_beats = 0, write_bursts = 0, write_beats = 0, write_bytes = 0;
 };
 
-// One write burst: where it went, and which bytes.
+// One write burst: its address, data and strobes.
 struct WriteBurst {
     uint32_t id = 0;
     uint64_t address = 0;
     unsigned beats = 0;
-    unsigned answer = 0;
+    unsigned response = 0;
     uint64_t bytes_enabled = 0;
     std::vector<uint8_t> data, enabled;
 };
@@ -71,11 +71,11 @@ public:
     const MemoryCounts& counts() const { return counts_; }
     const std::vector<Target>& targets() const { return targets_; }
 
-    // The burst of this number, 1 for the next, is answered with an error; of a write, nothing is stored.
+    // The burst of this number, counted from 1 for the next, gets an error response; a failed write stores nothing.
     void fail_read(uint64_t number) { failing_read_ = counts_.read_bursts + number; }
     void fail_write(uint64_t number) { failing_write_ = counts_.write_bursts + number; }
 
-    // Decides what this cycle shows.
+    // Chooses the outputs of this cycle.
     void drive(uint64_t cycle) {
         out.arready = !random_.chance(options_.stall);
         out.awready = !random_.chance(options_.stall);
@@ -92,7 +92,7 @@ public:
             const auto& burst = written_[responses_.top().what];
             out.bvalid = true;
             out.bid = burst.id;
-            out.bresp = burst.answer;
+            out.bresp = burst.response;
         }
     }
 
@@ -137,13 +137,13 @@ public:
     template <class Written>
     void response_taken(Written written) {
         out.bvalid = false;
-        const uint32_t place = responses_.top().what;
+        const uint32_t entry = responses_.top().what;
         responses_.pop();
-        WriteBurst& burst = written_[place];
-        if (burst.answer != kSlaveError) store(burst);
+        WriteBurst& burst = written_[entry];
+        if (burst.response != kSlaveError) store(burst);
         written(burst);
         spare_.push_back(std::move(burst.data));
-        free_entries_.push_back(place);
+        free_entries_.push_back(entry);
     }
 
 private:
@@ -208,18 +208,18 @@ private:
         out.rvalid = true;
     }
 
-    // Brings addresses and contents together, which come in the same order.
+    // Pairs addresses with contents, which arrive in the same order.
     void pair(uint64_t cycle) {
         while (!addresses_.empty() && !contents_.empty()) {
-            uint32_t place;
+            uint32_t entry;
             if (free_entries_.empty()) {
-                place = static_cast<uint32_t>(written_.size());
+                entry = static_cast<uint32_t>(written_.size());
                 written_.emplace_back();
             } else {
-                place = free_entries_.back();
+                entry = free_entries_.back();
                 free_entries_.pop_back();
             }
-            WriteBurst& burst = written_[place];
+            WriteBurst& burst = written_[entry];
             burst.id = addresses_.front().id;
             burst.address = addresses_.front().address;
             burst.beats = addresses_.front().beats;
@@ -231,14 +231,14 @@ private:
             if (burst.data.size() != size_t{burst.beats} * kBytes) ++illegal_accesses_;
             Target* target = target_of(burst.address);
             const bool fails = ++counts_.write_bursts == failing_write_;
-            burst.answer = !target ? kDecodeError : fails ? kSlaveError : kOkay;
+            burst.response = !target ? kDecodeError : fails ? kSlaveError : kOkay;
             counts_.write_beats += burst.beats;
             counts_.write_bytes += burst.bytes_enabled;
             uint64_t time = cycle + (target ? target->write_latency : 1);
             if (target) time = serve(time, target->write_free, burst.beats, target->write_beats_per_cycle);
             time = std::max(time + jitter(), write_last_[burst.id]);
             write_last_[burst.id] = time;
-            responses_.push({time, sequence_++, place});
+            responses_.push({time, sequence_++, entry});
         }
     }
 

@@ -43,7 +43,7 @@ public:
 
     volatile void* doorbell(uint32_t queue) { return &pages_[queue]; }
 
-    // Takes what was stored to `count` places of a doorbell page, from `slot` on, as a bridge that merges them does.
+    // Merges the stores to `count` words of a doorbell page, from `slot` on, into one burst, like a bridge.
     void merge(uint32_t queue, uint32_t slot, uint32_t count) {
         Store store{queue, queue * DMACE_DMA_DOORBELL_PAGE + slot * 16, {}};
         for (uint32_t place = slot; place < slot + count; ++place) {
@@ -54,7 +54,7 @@ public:
         post(std::move(store));
     }
 
-    // The edge that brings the inputs to the engine (ClockedInputs) begins the cycle.
+    // The edge at which the engine's inputs are registered (ClockedInputs) begins the cycle.
     void tick() {
         this->drive(top_, cycle);
         top_.clk = 0;
@@ -78,13 +78,13 @@ public:
         return value;
     }
 
-    // A value of 64 bits, to a register and the one behind it.
+    // Writes a value of 64 bits to a register and the next one.
     void write_pair(uint32_t low, uint64_t value) {
         write(low, static_cast<uint32_t>(value));
         write(low + 4, static_cast<uint32_t>(value >> 32));
     }
 
-    // A region that may be read, if it is a source, or written.
+    // Defines a region that may be read if it is a source, otherwise written.
     void define_region(uint32_t number, uint64_t base, uint64_t length, uint32_t domain, bool source) {
         write_pair(DMACE_DMA_REGION_BASE_LO_OFFSET, base);
         write_pair(DMACE_DMA_REGION_LENGTH_LO_OFFSET, length);
@@ -102,7 +102,7 @@ public:
 private:
     void await(const char* what) {
         for (int left = 100000; this->accesses_waiting(); --left) {
-            if (left == 0) throw std::runtime_error(std::string("The engine did not answer ") + what);
+            if (left == 0) throw std::runtime_error(std::string("The engine did not respond to ") + what);
             tick();
         }
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory changes owners: queues are reset while memory withholds responses, and their addresses then belong to others.
+// Memory changes owners: queues are reset while memory withholds responses, and their addresses are reused afterwards.
 //
 //   handover --seed 1 --runs 100
 //
 // A queue has several epochs, each with regions, completion words, ring, records and flags at new addresses. An epoch
-// ends with a RESET that may have to abandon responses, with `rst`, or regularly. From then on no byte may be stored at
-// its addresses: transfers that memory took before are stored already, and any other is a finding. The next epoch
-// starts at once, while memory releases the withheld responses; its own copies must all be correct.
+// ends with a RESET that may have to abandon responses, with `rst`, or regularly. After its end no byte may be stored
+// at its addresses: memory has already stored the transfers that it accepted before, and any later one is a finding.
+// The next epoch starts immediately, while memory releases the withheld responses; all its copies must be correct.
 //
-// Status 0: the runs ended, with or without `findings`. Status 2: an option is wrong.
+// Exit status: 0 if all runs ended, with or without `findings`; 2 for an invalid option.
 
 #include <cinttypes>
 #include <cstdlib>
@@ -21,11 +21,12 @@ namespace {
 
 using Memory = WithholdingMemory<kBytes>;
 
-constexpr uint64_t kBase = uint64_t{0x5A5A} << 48, kLifeSpan = 1 << 20;  // addresses use all their bits
+constexpr uint64_t kBase = uint64_t{0x5A5A} << 48, kEpochSpan = 1 << 20;  // addresses use all their bits
 constexpr uint64_t kSource = 0, kDestination = 0x40000, kWords = 0x80000, kFlags = 0x81000, kRing = 0x82000,
                    kRecords = 0x83000;
 constexpr uint64_t kArena = 1 << 16;
-constexpr uint32_t kRingBits = 4, kDomain = 5, kAnchor = 2;  // descriptors; an extended queue is none
+constexpr uint32_t kRingBits = 4, kDomain = 5;
+constexpr uint32_t kAnchor = 2;  // a queue that stays open; not an extended queue
 constexpr uint8_t kGuard = 0xA5;
 
 struct Request {
@@ -34,15 +35,15 @@ struct Request {
 };
 
 // An epoch of a queue: from its configuration to its end.
-struct Life {
+struct Epoch {
     uint64_t base = 0;
     uint32_t mode = 0, posted = 0, posted_descriptors = 0;
-    uint64_t used = 0;  // of the destination
+    uint64_t used = 0;  // bytes of the destination in use
     std::vector<Request> requests;
 };
 
 struct Statistics {
-    uint64_t runs = 0, lives = 0, requests = 0, abandoned = 0, resets = 0, ended_well = 0, late_ends = 0, unexpected = 0;
+    uint64_t runs = 0, epochs = 0, requests = 0, abandoned = 0, resets = 0, ended_regularly = 0, late_ends = 0, unexpected = 0;
 };
 
 class Handover {
@@ -61,14 +62,14 @@ public:
         seed_ = seed;
         engine_.memory.clear(seed);
         engine_.reset(4);
-        expected_strays_ = 0;
-        alive_.clear();
-        life_count_ = 0;
-        for (Life& life : lives_) life = {};
+        expected_unexpected_ = 0;
+        open_.clear();
+        epoch_count_ = 0;
+        for (Epoch& epoch : epochs_) epoch = {};
         victim_ = random_.below(3);
-        const uint64_t lives = 1 + random_.below(4);
+        const uint64_t epochs = 1 + random_.below(4);
         begin(kAnchor == victim_ ? 3 : kAnchor);
-        for (uint64_t number = 0; number < lives && findings.empty(); ++number) live();
+        for (uint64_t number = 0; number < epochs && findings.empty(); ++number) run_epoch();
         finish();
         ++statistics.runs;
     }
@@ -83,16 +84,16 @@ private:
             findings.push_back("Seed " + std::to_string(seed_) + ", cycle " + std::to_string(engine_.cycle) + ": " + sentence);
     }
 
-    // A store is legal only at the addresses of a current epoch.
+    // A store is legal only at the addresses of an open queue's epoch.
     void land(uint64_t address) {
-        if (alive_.count(address / kLifeSpan * kLifeSpan)) return;
+        if (open_.count(address / kEpochSpan * kEpochSpan)) return;
         char text[96];
-        std::snprintf(text, sizeof text, "A byte was stored at %#" PRIx64 ", which belongs to somebody else.", address);
+        std::snprintf(text, sizeof text, "A byte was stored at %#" PRIx64 ", which belongs to no open queue.", address);
         finding(text);
     }
 
     double keeps(uint64_t address, double probability) const {
-        return all_kept_ || address / kLifeSpan * kLifeSpan == lives_[victim_].base ? probability : 0;
+        return all_kept_ || address / kEpochSpan * kEpochSpan == epochs_[victim_].base ? probability : 0;
     }
 
     // -- Registers.
@@ -112,44 +113,44 @@ private:
     // -- Epochs.
 
     void begin(uint32_t queue) {
-        Life& life = lives_[queue];
-        life = {};
-        life.base = kBase + kLifeSpan * ++life_count_;
-        life.mode = queue < DMACE_DMA_EXTENDED_QUEUES ? random_.below(3) : DMACE_DMA_MODE_NATIVE;
-        alive_.insert(life.base);
+        Epoch& epoch = epochs_[queue];
+        epoch = {};
+        epoch.base = kBase + kEpochSpan * ++epoch_count_;
+        epoch.mode = queue < DMACE_DMA_EXTENDED_QUEUES ? random_.below(3) : DMACE_DMA_MODE_NATIVE;
+        open_.insert(epoch.base);
         auto& bytes = engine_.memory.bytes;
-        bytes.map(life.base + kSource, kArena, 0);
-        bytes.map(life.base + kDestination, kArena, kGuard);
-        bytes.map(life.base + kWords, kArena, 0);
-        for (uint64_t at = 0; at < kArena; ++at) *bytes.at(life.base + kSource + at) = random_.next() >> 32;
-        engine_.define_region(2 * queue, life.base + kSource, kArena, kDomain, true);
-        engine_.define_region(2 * queue + 1, life.base + kDestination, kArena, kDomain, false);
-        engine_.write_pair(DMACE_DMA_QUEUE_SC_LO_OFFSET, life.base + kWords);
-        engine_.write_pair(DMACE_DMA_QUEUE_RC_LO_OFFSET, life.base + kWords + 8);
-        engine_.write_pair(DMACE_DMA_RING_BASE_LO_OFFSET, life.base + kRing);
-        engine_.write_pair(DMACE_DMA_RING_RECORDS_LO_OFFSET, life.base + kRecords);
+        bytes.map(epoch.base + kSource, kArena, 0);
+        bytes.map(epoch.base + kDestination, kArena, kGuard);
+        bytes.map(epoch.base + kWords, kArena, 0);
+        for (uint64_t at = 0; at < kArena; ++at) *bytes.at(epoch.base + kSource + at) = random_.next() >> 32;
+        engine_.define_region(2 * queue, epoch.base + kSource, kArena, kDomain, true);
+        engine_.define_region(2 * queue + 1, epoch.base + kDestination, kArena, kDomain, false);
+        engine_.write_pair(DMACE_DMA_QUEUE_SC_LO_OFFSET, epoch.base + kWords);
+        engine_.write_pair(DMACE_DMA_QUEUE_RC_LO_OFFSET, epoch.base + kWords + 8);
+        engine_.write_pair(DMACE_DMA_RING_BASE_LO_OFFSET, epoch.base + kRing);
+        engine_.write_pair(DMACE_DMA_RING_RECORDS_LO_OFFSET, epoch.base + kRecords);
         engine_.write(DMACE_DMA_RING_CONFIG_OFFSET,
                       kRingBits << DMACE_DMA_RING_CONFIG_SIZE_SHIFT | DMACE_DMA_RING_CONFIG_RECORDS_MASK);
         engine_.write(DMACE_DMA_QUEUE_ARK_OFFSET, 2 * queue);
         engine_.write(DMACE_DMA_QUEUE_CONFIG_OFFSET,
                       kDomain << DMACE_DMA_QUEUE_CONFIG_DOMAIN_SHIFT | DMACE_DMA_QUEUE_CONFIG_SC_ENABLE_MASK |
-                          DMACE_DMA_QUEUE_CONFIG_RC_ENABLE_MASK | life.mode << DMACE_DMA_QUEUE_CONFIG_MODE_SHIFT);
+                          DMACE_DMA_QUEUE_CONFIG_RC_ENABLE_MASK | epoch.mode << DMACE_DMA_QUEUE_CONFIG_MODE_SHIFT);
         engine_.write(DMACE_DMA_QUEUE_COMMIT_OFFSET, queue);
-        if (life.mode == DMACE_DMA_MODE_ARK) {
-            engine_.write_pair(DMACE_DMA_CONNECTION_RC_LO_OFFSET, life.base + kFlags);
+        if (epoch.mode == DMACE_DMA_MODE_ARK) {
+            engine_.write_pair(DMACE_DMA_CONNECTION_RC_LO_OFFSET, epoch.base + kFlags);
             engine_.write(DMACE_DMA_CONNECTION_CONFIG_OFFSET,
                           (2 * queue + 1) << DMACE_DMA_CONNECTION_CONFIG_BASE_SHIFT |
                               kDomain << DMACE_DMA_CONNECTION_CONFIG_DOMAIN_SHIFT | DMACE_DMA_CONNECTION_CONFIG_VALID_MASK);
             engine_.write(DMACE_DMA_CONNECTION_COMMIT_OFFSET, queue);
         }
         engine_.command(queue, DMACE_DMA_COMMAND_START);
-        ++statistics.lives;
+        ++statistics.epochs;
     }
 
-    // A request that the queue takes, with a destination of its own; the last of a life publishes both words.
+    // A valid request with a new destination; the last one of an epoch publishes both words.
     dmace_word request(uint32_t queue, bool publish) {
-        Life& life = lives_[queue];
-        Request made{random_.below(kArena / 2), (life.used + random_.below(64)), 1 + random_.below(chance(0.2) ? 5000 : 600),
+        Epoch& epoch = epochs_[queue];
+        Request made{random_.below(kArena / 2), (epoch.used + random_.below(64)), 1 + random_.below(chance(0.2) ? 5000 : 600),
                      chance(0.1)};
         uint64_t flags = publish ? DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC : random_.below(4);
         if (chance(0.1)) flags |= DMACE_DMA_FLAG_FENCE;
@@ -160,29 +161,29 @@ private:
             made.source = random_.next() & ((uint64_t{1} << 36) - 1);
             region = random_.below(256);
         }
-        life.used = made.destination + made.length;
-        life.requests.push_back(made);
-        if (made.signal) life.requests.back().source |= region << 36;
-        ++life.posted;
+        epoch.used = made.destination + made.length;
+        epoch.requests.push_back(made);
+        if (made.signal) epoch.requests.back().source |= region << 36;
+        ++epoch.posted;
         ++statistics.requests;
         return {uint64_t(made.signal ? 2 : 1) | flags << 4 | region << 12 | uint64_t(2 * queue + 1) << 20 | made.source << 28,
                 made.length | made.destination << 28};
     }
 
     void post(uint32_t queue, bool publish) {
-        Life& life = lives_[queue];
-        if (life.used + 20000 > kArena) return;
+        Epoch& epoch = epochs_[queue];
+        if (epoch.used + 20000 > kArena) return;
         uint64_t low, high = ~uint64_t{0};
-        if (life.mode == DMACE_DMA_MODE_ARK) {
+        if (epoch.mode == DMACE_DMA_MODE_ARK) {
             const Request made{0, 0, 1 + random_.below(3000), false};
-            life.requests.push_back(made);
-            ++life.posted;
+            epoch.requests.push_back(made);
+            ++epoch.posted;
             ++statistics.requests;
             low = uint64_t{queue} << 18 | made.length << 25;
-        } else if (life.mode == DMACE_DMA_MODE_RING) {
-            if (life.posted_descriptors >> kRingBits) return;  // one pass over the ring is enough
-            const uint64_t words = 1 + random_.below(3), tag = life.posted_descriptors;
-            const uint64_t at = life.base + kRing + 64 * life.posted_descriptors++;
+        } else if (epoch.mode == DMACE_DMA_MODE_RING) {
+            if (epoch.posted_descriptors >> kRingBits) return;  // one pass over the ring is enough
+            const uint64_t words = 1 + random_.below(3), tag = epoch.posted_descriptors;
+            const uint64_t at = epoch.base + kRing + 64 * epoch.posted_descriptors++;
             put64(at, 1 | uint64_t{1} << 8 | words << 12 | tag << 16);
             put64(at + 8, 0);
             for (uint64_t index = 0; index < 3; ++index) {
@@ -190,7 +191,7 @@ private:
                 put64(at + 16 + 16 * index, word.lo);
                 put64(at + 24 + 16 * index, word.hi);
             }
-            low = life.posted_descriptors;
+            low = epoch.posted_descriptors;
         } else {
             const dmace_word word = request(queue, publish);
             low = word.lo;
@@ -213,7 +214,7 @@ private:
     // Posts at random intervals; memory occasionally releases some withheld responses.
     void work(uint32_t queue, unsigned requests) {
         for (unsigned number = 0; number < requests; ++number) {
-            while (lives_[queue].posted >= count(queue) + kCredits) {
+            while (epochs_[queue].posted >= count(queue) + kCredits) {
                 if (timeout_-- == 0) return;
                 ticks(20);
             }
@@ -223,7 +224,7 @@ private:
         }
     }
 
-    void live() {
+    void run_epoch() {
         begin(victim_);
         timeout_ = 20;
         all_kept_ = chance(0.2);
@@ -237,17 +238,17 @@ private:
         while (engine_.stores_waiting()) engine_.tick();
         switch (random_.below(8)) {
             case 0: return reset_all();
-            case 1: return end_well();
+            case 1: return end_regularly();
             default: return reset_queue();
         }
     }
 
-    void bury(uint32_t queue) {
-        alive_.erase(lives_[queue].base);
-        lives_[queue].base = 0;
+    void close(uint32_t queue) {
+        open_.erase(epochs_[queue].base);
+        epochs_[queue].base = 0;
     }
 
-    // RESET; memory withholds responses until the RESET cannot end without them.
+    // Ends the epoch with RESET. Memory releases withheld responses only if the RESET does not end without them.
     void reset_queue() {
         ++statistics.resets;
         const uint64_t watchdog = 16 * DMACE_DMA_QUEUES + random_.below(300);
@@ -261,10 +262,10 @@ private:
             if (partly && chance(0.02)) engine_.memory.release(0.2);
             if (engine_.cycle - first < most) continue;
             if (in_time) {
-                // Where each channel moves and W waits for no beat that was begun, it must have ended.
+                // RESET must have ended by now, unless a channel is blocked or W waits for data of a partial read.
                 if (!engine_.memory.stuck(Memory::kWriteAddress) && !engine_.memory.stuck(Memory::kWriteData) &&
-                    !engine_.memory.stuck(Memory::kReadAddress) && !engine_.memory.begun() && lives_abandoned_ < 3)
-                    finding("RESET does not end, though memory takes all that it is given.");
+                    !engine_.memory.stuck(Memory::kReadAddress) && !engine_.memory.begun() && epochs_abandoned_ < 3)
+                    finding("RESET does not end, though memory accepts all transfers.");
                 in_time = false;
                 ++statistics.late_ends;
                 engine_.memory.unstick();
@@ -273,13 +274,13 @@ private:
             } else if (engine_.cycle - first < 3 * most) {
                 engine_.memory.release(1);
             } else {
-                return finding("RESET does not end, though memory has answered.");
+                return finding("RESET does not end, though memory has sent all responses.");
             }
         }
-        if (engine_.memory.idle()) lives_abandoned_ = 0;
-        else ++lives_abandoned_, ++statistics.abandoned;
-        const uint64_t old = lives_[victim_].base;
-        bury(victim_);
+        if (engine_.memory.idle()) epochs_abandoned_ = 0;
+        else ++epochs_abandoned_, ++statistics.abandoned;
+        const uint64_t old = epochs_[victim_].base;
+        close(victim_);
         engine_.write(DMACE_DMA_WATCHDOG_OFFSET, 0);
         if (chance(0.3)) quiesce(old);
         if (chance(0.5)) engine_.memory.unstick();
@@ -288,100 +289,101 @@ private:
         engine_.memory.unstick();
     }
 
-    // QUIESCE must report the moment from which memory has no transfer of the old addresses.
+    // QUIESCE must stay busy until memory has no outstanding response for the old addresses.
     void quiesce(uint64_t old) {
         engine_.write(DMACE_DMA_QUIESCE_OFFSET, DMACE_DMA_QUIESCE_START_MASK);
         for (int left = 500; engine_.read(DMACE_DMA_QUIESCE_OFFSET) & DMACE_DMA_QUIESCE_BUSY_MASK; --left) {
             if (left < 300) engine_.memory.unstick();
             if (left < 300) engine_.memory.release(0.1);
-            if (!left) return finding("QUIESCE stays busy, though memory has answered.");
+            if (!left) return finding("QUIESCE stays busy, though memory has sent all responses.");
         }
-        if (engine_.memory.owes([&](uint64_t address) { return address / kLifeSpan * kLifeSpan == old; }))
-            finding("QUIESCE is not busy, though memory owes answers to a queue that was given up.");
+        if (engine_.memory.has_outstanding([&](uint64_t address) { return address / kEpochSpan * kEpochSpan == old; }))
+            finding("QUIESCE is not busy, though responses to a closed queue are outstanding.");
     }
 
-    // `rst`, and then all responses of earlier requests.
+    // Ends all epochs with `rst`; then memory sends all responses to earlier requests.
     void reset_all() {
         engine_.hold(true);
-        engine_.tick();  // what is on the channels in this cycle is taken
-        for (uint32_t queue = 0; queue < kQueues; ++queue) bury(queue);
+        engine_.tick();  // memory may still accept transfers in this cycle
+        for (uint32_t queue = 0; queue < kQueues; ++queue) close(queue);
         ticks(random_.below(4));
         engine_.hold(false);
         engine_.tick();
         Memory& memory = engine_.memory;
         memory.stop_between();
         memory.unstick();
-        const uint64_t before = memory.answers, reads = memory.taken[Memory::kReadAddress],
+        const uint64_t before = memory.responses, reads = memory.taken[Memory::kReadAddress],
                        writes = memory.taken[Memory::kWriteAddress], beats = memory.taken[Memory::kWriteData];
         memory.release(1);
         for (int left = 20000; left && !memory.idle(); --left) engine_.tick();
         ticks(100);
-        if (!memory.idle()) finding("The engine does not take what comes after rst.");
+        if (!memory.idle()) finding("The engine does not accept all responses after rst.");
         if (memory.taken[Memory::kReadAddress] != reads || memory.taken[Memory::kWriteAddress] != writes ||
             memory.taken[Memory::kWriteData] != beats)
-            finding("The engine asks memory for something after rst.");
-        expected_strays_ = memory.answers - before;
-        statistics.unexpected += expected_strays_;
-        lives_abandoned_ = 0;
+            finding("The engine accesses memory after rst.");
+        expected_unexpected_ = memory.responses - before;
+        statistics.unexpected += expected_unexpected_;
+        epochs_abandoned_ = 0;
         check_unexpected();
         begin(kAnchor == victim_ ? 3 : kAnchor);
     }
 
     void check_unexpected() {
         const uint32_t found = engine_.read(DMACE_DMA_COUNT_UNEXPECTED_OFFSET);
-        if (found != expected_strays_)
-            finding(std::to_string(found) + " answers were unexpected, of " + std::to_string(expected_strays_) + " that were.");
+        if (found != expected_unexpected_)
+            finding("COUNT_UNEXPECTED is " + std::to_string(found) + ", but " + std::to_string(expected_unexpected_) +
+                    " responses were unexpected.");
     }
 
     // Memory releases all responses; all posted requests must complete correctly.
-    void end_well() {
+    void end_regularly() {
         engine_.memory.unstick();
         engine_.memory.release(1);
         read_kept_ = write_kept_ = 0;
-        check_life(victim_);
-        ++statistics.ended_well;
+        check_epoch(victim_);
+        ++statistics.ended_regularly;
         engine_.command(victim_, DMACE_DMA_COMMAND_RESET);
         for (int left = 2000; resetting(victim_); --left)
             if (!left) return finding("RESET of an idle queue does not end.");
-        bury(victim_);
+        close(victim_);
     }
 
-    void check_life(uint32_t queue) {
-        const Life& life = lives_[queue];
+    void check_epoch(uint32_t queue) {
+        const Epoch& epoch = epochs_[queue];
         auto& bytes = engine_.memory.bytes;
-        // The watchdog may have stopped a queue beside the one that was reset.
+        // The watchdog may have held another queue than the one that was reset.
         const bool stopped = queue != victim_ && state(queue, DMACE_DMA_QUEUE_STATE_OFFSET) & DMACE_DMA_QUEUE_STATE_HELD_MASK;
         if (stopped) engine_.command(queue, DMACE_DMA_COMMAND_CLEAR);
-        for (int left = 3000; count(queue) != life.posted || engine_.stores_waiting(); --left) {
+        for (int left = 3000; count(queue) != epoch.posted || engine_.stores_waiting(); --left) {
             ticks(10);
             if (!left)
-                return finding("Queue " + std::to_string(queue) + " has ended " + std::to_string(count(queue)) + " of " +
-                               std::to_string(life.posted) + " requests.");
+                return finding("Queue " + std::to_string(queue) + " has completed " + std::to_string(count(queue)) +
+                               " of " + std::to_string(epoch.posted) + " requests.");
         }
         if (!stopped && state(queue, DMACE_DMA_QUEUE_RESULT_OFFSET)) return finding("A request failed.");
         std::vector<uint8_t> expected(kArena, kGuard);
-        for (const Request& request : life.requests)
+        for (const Request& request : epoch.requests)
             for (uint64_t index = 0; index < request.length; ++index)
                 expected[request.destination + index] = request.signal ? request.source >> 8 * index
-                                                                      : *bytes.at(life.base + kSource + request.source + index);
+                                                                      : *bytes.at(epoch.base + kSource + request.source + index);
         for (uint64_t at = 0; at < kArena; ++at)
-            if (*bytes.at(life.base + kDestination + at) != expected[at])
+            if (*bytes.at(epoch.base + kDestination + at) != expected[at])
                 return finding("Byte " + std::to_string(at) + " of queue " + std::to_string(queue) + " is wrong.");
-        if (life.mode == DMACE_DMA_MODE_ARK || life.posted == 0) return;
+        if (epoch.mode == DMACE_DMA_MODE_ARK || epoch.posted == 0) return;
         for (uint64_t word : {kWords, kWords + 8})
-            for (int left = 3000; static_cast<uint32_t>(get64(life.base + word)) != life.posted; --left) {
-                if (!left) return finding("A completion word is not what was posted.");
+            for (int left = 3000; static_cast<uint32_t>(get64(epoch.base + word)) != epoch.posted; --left) {
+                if (!left) return finding("A completion word does not count all posted requests.");
                 engine_.tick();
             }
-        if (life.mode != DMACE_DMA_MODE_RING) return;
-        for (uint64_t number = 0; number < life.posted_descriptors; ++number)
-            for (int left = 3000; (get64(life.base + kRecords + 8 * number) & 0xFFFFFF) != (number | 1 << 23); --left) {
-                if (!left) return finding("A record is not that of its descriptor.");
+        if (epoch.mode != DMACE_DMA_MODE_RING) return;
+        for (uint64_t number = 0; number < epoch.posted_descriptors; ++number)
+            for (int left = 3000; (get64(epoch.base + kRecords + 8 * number) & 0xFFFFFF) != (number | 1 << 23); --left) {
+                if (!left) return finding("A record does not match its descriptor.");
                 engine_.tick();
             }
     }
 
-    // Memory releases all responses; then nothing is in flight, and every tag and slot works.
+    // Memory releases all responses; afterwards nothing may be in flight, and every tag and slot must be usable.
     void finish() {
         if (!findings.empty()) return;
         engine_.memory.unstick();
@@ -390,27 +392,27 @@ private:
         begin(victim_);
         timeout_ = 4000;
         work(victim_, 20);
-        check_life(victim_);
-        check_life(kAnchor == victim_ ? 3 : kAnchor);
+        check_epoch(victim_);
+        check_epoch(kAnchor == victim_ ? 3 : kAnchor);
         engine_.write(DMACE_DMA_QUIESCE_OFFSET, DMACE_DMA_QUIESCE_START_MASK);
         for (int left = 3000; engine_.read(DMACE_DMA_QUIESCE_OFFSET) & DMACE_DMA_QUIESCE_BUSY_MASK; --left)
-            if (!left) return finding("QUIESCE stays busy in the end.");
+            if (!left) return finding("QUIESCE stays busy after the last request.");
         for (int left = 3000; !engine_.memory.idle(); --left) {
-            if (!left) return finding("Something stays in flight.");
+            if (!left) return finding("A transaction stays in flight.");
             engine_.tick();
         }
         check_unexpected();
-        lives_abandoned_ = 0;
+        epochs_abandoned_ = 0;
     }
 
     static constexpr uint32_t kCredits = 4;  // words that fit every queue
     EngineWith<Memory> engine_;
     Random random_{1};
-    uint64_t seed_ = 0, life_count_ = 0, expected_strays_ = 0;
-    Life lives_[kQueues];
-    std::set<uint64_t> alive_;
+    uint64_t seed_ = 0, epoch_count_ = 0, expected_unexpected_ = 0;
+    Epoch epochs_[kQueues];
+    std::set<uint64_t> open_;
     uint32_t victim_ = 0;
-    unsigned lives_abandoned_ = 0, timeout_ = 0;
+    unsigned epochs_abandoned_ = 0, timeout_ = 0;
     bool all_kept_ = false;
     double read_kept_ = 0, write_kept_ = 0;
 };
@@ -442,10 +444,10 @@ int main(int count, char** words) {
         Handover handover;
         for (uint64_t number = 0; number < runs && handover.findings.empty(); ++number) handover.run(seed + number);
         const Statistics& all = handover.statistics;
-        std::printf("{\"runs\": %" PRIu64 ", \"lives\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"resets\": %" PRIu64
-                    ", \"abandoned\": %" PRIu64 ", \"late_ends\": %" PRIu64 ", \"ended_well\": %" PRIu64
+        std::printf("{\"runs\": %" PRIu64 ", \"epochs\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"resets\": %" PRIu64
+                    ", \"abandoned\": %" PRIu64 ", \"late_ends\": %" PRIu64 ", \"ended_regularly\": %" PRIu64
                     ", \"unexpected\": %" PRIu64 ", \"findings\": [",
-                    all.runs, all.lives, all.requests, all.resets, all.abandoned, all.late_ends, all.ended_well, all.unexpected);
+                    all.runs, all.epochs, all.requests, all.resets, all.abandoned, all.late_ends, all.ended_regularly, all.unexpected);
         const char* comma = "";
         for (const std::string& sentence : handover.findings) {
             std::printf("%s\"%s\"", comma, sentence.c_str());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fast harness's program: options in, one JSON object out.
+// Main program of the C++ harness: reads options, prints one JSON object.
 //
 //   harness --target read_latency=500,write_latency=500 --flow count=16,size=64,depth=64 --warmup 4000 --window 8000
 //
-// Status 0 where the run came to its end, right or wrong: `errors` says. Status 2: the options are wrong.
+// Exit status: 0 if the run ended, with its errors in `errors`; 2 for invalid options.
 
 #include <chrono>
 #include <cinttypes>
@@ -34,7 +34,7 @@ double number_of(const std::string& name, const std::string& text) {
     return value;
 }
 
-// "a=1,b=2" -> values by name; every name must be one of those that `set` knows.
+// "a=1,b=2" -> values by name; every name must be in `set`.
 void read_pairs(const std::string& text, const std::map<std::string, std::function<void(double)>>& set) {
     for (size_t at = 0; at < text.size();) {
         const size_t end = std::min(text.find(',', at), text.size()), equals = text.find('=', at);
@@ -144,7 +144,7 @@ Options read_options(int count, char** words) {
         if (flow.source_shift >= kBytes || flow.destination_shift >= kBytes) throw Wrong("A shift is less than a beat.");
         if (std::max({flow.source, flow.destination, flow.target}) >= options.targets.size())
             throw Wrong("A flow names a target that there is not.");
-        if (!(flow.flags & DMACE_DMA_FLAG_SC)) throw Wrong("Without SC no thread knows when a request has ended.");
+        if (!(flow.flags & DMACE_DMA_FLAG_SC)) throw Wrong("Threads need the flag SC to detect completion.");
         if (flow.ring > DMACE_DMA_LIST_WORDS || (flow.ring && flow.first + flow.count > DMACE_DMA_EXTENDED_QUEUES) ||
             (flow.ring && flow.misbehaves))
             throw Wrong("A ring takes 1 to 3 words in a descriptor, drives one of the first queues, and behaves.");
@@ -207,7 +207,7 @@ void run(const Options& options) {
     window.write_stalls = engine.write_stalls - window.write_stalls;
     while (!traffic.finished_all() && traffic.errors.empty()) {
         if (engine.cycle - first > options.limit) {
-            traffic.errors.push_back("Not all requests had ended after " + std::to_string(options.limit) + " cycles.");
+            traffic.errors.push_back("Not all requests completed within " + std::to_string(options.limit) + " cycles.");
             break;
         }
         step();

@@ -12,7 +12,7 @@ class SparseMemory {
 public:
     static constexpr uint64_t kPage = 1 << 16;
 
-    // Makes [address, address + length) exist, filled with `fill`.
+    // Maps [address, address + length), filled with `fill`.
     void map(uint64_t address, uint64_t length, uint8_t fill) {
         for (uint64_t page = address / kPage; page * kPage < address + length; ++page) {
             auto& bytes = pages_[page];
@@ -23,7 +23,7 @@ public:
         }
     }
 
-    // The byte at an address, or null where nothing is mapped. Valid up to the end of its page, permanently.
+    // Pointer to the byte at an address, or null if it is not mapped. It remains valid, up to the end of its page.
     uint8_t* at(uint64_t address) {
         const uint64_t page = address / kPage;
         if (page != last_page_) {
@@ -52,7 +52,7 @@ private:
     uint8_t* last_ = nullptr;
 };
 
-// xorshift64*: the same numbers everywhere for the same seed.
+// xorshift64*: the same numbers on every platform for the same seed.
 class Random {
 public:
     explicit Random(uint64_t seed) : state_((seed + 1) * 0x9E3779B97F4A7C15u) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models at the buses of a Verilated engine: memory at m_axi, software's registers at s_axil, stores to s_axi_db.
+// Bus models of a Verilated engine: memory at m_axi, register accesses at s_axil, stores at s_axi_db.
 #pragma once
 
 #include <array>
 
 #include "axi_memory.h"
 
-// A port of a bus of `top`; Verilator writes "__" like this.
+// A port of a bus of `top`; Verilator encodes "__" like this.
 #define PORT(bus, signal) top.bus##___05F##signal
 
 // Ports of up to 64 bits are integers, wider ones arrays of 32-bit words, both little endian here.
@@ -44,17 +44,17 @@ public:
 
     Memory memory;
     Observer* observer = nullptr;
-    uint64_t read_stalls = 0, write_stalls = 0;  // cycles in which AR or W waited
-    uint64_t refused_accesses = 0;               // register accesses that were answered with an error
+    uint64_t read_stalls = 0, write_stalls = 0;  // cycles in which AR or W stalled
+    uint64_t refused_accesses = 0;               // register accesses with an error response
 
     template <class... Arguments>
     explicit Ports(Arguments&&... arguments) : memory(std::forward<Arguments>(arguments)...) {}
 
-    // Stores wait; at most one beat per cycle leaves.
+    // Stores are queued; at most one beat is sent per cycle.
     void post(Store store) { stores_.push_back(std::move(store)); }
     size_t stores_waiting() const { return stores_.size(); }
 
-    // Register accesses wait too, and are made one after the other.
+    // Register accesses are queued and made one at a time.
     void post_write(uint32_t offset, uint32_t value) { accesses_.push_back({offset, value, true}); }
     void post_read(uint32_t offset) { accesses_.push_back({offset, 0, false}); }
     size_t accesses_waiting() const { return accesses_.size(); }
@@ -63,7 +63,7 @@ public:
     std::deque<uint32_t> values;
 
 protected:
-    // Pins that never change.
+    // Constant pins.
     template <class Top>
     static void prepare(Top& top) {
         PORT(s_axi_db, bready) = PORT(s_axi_db, rready) = PORT(s_axil, bready) = PORT(s_axil, rready) = 1;
@@ -101,7 +101,7 @@ protected:
             PORT(s_axil, awaddr) = PORT(s_axil, araddr) = accesses_.front().offset;
             PORT(s_axil, wdata) = accesses_.front().value;
         }
-        // Address and data of a store are offered together; the next address comes after the last data.
+        // Address and data of a store are offered together; the next address follows the last data.
         const bool any = !stores_.empty();
         PORT(s_axi_db, awvalid) = any && !address_sent_;
         PORT(s_axi_db, wvalid) = any && beat_ < stores_.front().words.size();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPU threads that post copies to the engine's queues, and the checks of what becomes of them.
+// GPU threads that post copies to the engine's queues, and checks of the results.
 //
 // Queue q copies within a target's range from its source arena, filled with a pattern, to slots of its destination
-// arena, filled with a guard byte. A thread sees that a request has ended when the count in the SC word in memory
-// says so; then the slot must hold the source's bytes, its surroundings the guard, and the slot is used again.
+// arena, filled with a guard byte. A request is complete when the count in the SC word in memory includes it; then the
+// slot must hold the source's bytes, its surroundings the guard, and the slot is reused.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 constexpr uint64_t kFirstTarget = uint64_t{0xA5C3} << 48;  // addresses use all their bits
 constexpr uint64_t kTargetSpan = uint64_t{1} << 40, kArenaSpan = uint64_t{1} << 32;
 constexpr uint64_t kWords = kFirstTarget + kTargetSpan - kArenaSpan;  // SC and RC words, in the first target
-constexpr uint64_t kRings = kWords + kArenaSpan / 2, kRingSpan = uint64_t{1} << 24;  // a ring, and behind it its records
-constexpr uint32_t kRingBits = 10;  // 64 KiB, which the memory has in one piece
+constexpr uint64_t kRings = kWords + kArenaSpan / 2, kRingSpan = uint64_t{1} << 24;  // a ring, followed by its records
+constexpr uint32_t kRingBits = 10;  // 64 KiB, one page of the sparse memory
 constexpr uint8_t kGuard = 0xA5;
 constexpr uint32_t kDomain = 5;
 
@@ -22,22 +22,22 @@ constexpr uint32_t kDomain = 5;
 struct Flow {
     uint32_t first = 0, count = 1;
     uint32_t size = 64;
-    uint32_t depth = 1;        // most requests of a queue that are posted and not seen complete
+    uint32_t depth = 1;        // maximum of requests of a queue that are posted and not complete
     uint64_t requests = 0;     // per queue; 0: until the end of the run
     uint64_t start = 0;        // cycles after the start of the run
     uint32_t burst = 1;        // words in one doorbell burst
     uint32_t source = 0, destination = 0;              // targets
-    uint32_t source_shift = 0, destination_shift = 0;  // bytes beyond alignment
-    uint32_t random_shift = 0;  // both random, per request, below this
-    uint32_t size_from = 0;     // if not 0: sizes by chance, from this to `size`, half of them short
+    uint32_t source_shift = 0, destination_shift = 0;  // offsets from an aligned address
+    uint32_t random_shift = 0;  // if not 0: both offsets are random per request, less than this
+    uint32_t size_from = 0;     // if not 0: random sizes from this to `size`, half of them short
     uint32_t across = 0;        // 1: the middle of each source is at a multiple of 4 KiB
-    uint32_t waiting = 0;  // if not 0: most requests posted whose first read is not on the bus yet
-    double rate = 0;     // requests per cycle, all queues of the flow; 0: as fast as they may
+    uint32_t waiting = 0;  // if not 0: maximum of posted requests whose first read has not been issued
+    double rate = 0;     // requests per cycle, all queues of the flow; 0: no limit
     uint32_t target = 0, limit = 0, priority = 0, weight = 0;  // in QUEUE_CONFIG, QUEUE_LIMIT
     uint32_t flags = DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC;
-    uint32_t ring = 0;     // if not 0: by descriptor ring, with this number of words in a descriptor
-    uint32_t records = 0;  // with a record for each descriptor
-    uint32_t misbehaves = 0;  // one of Misbehaviour: no posted word moves a byte, and no thread waits for it
+    uint32_t ring = 0;     // if not 0: posted through a descriptor ring, with this number of words per descriptor
+    uint32_t records = 0;  // 1: each descriptor writes a record
+    uint32_t misbehaves = 0;  // a Misbehaviour: no posted word moves data, and no thread waits for it
 };
 
 enum Misbehaviour : uint32_t { kBehaves, kBounds, kMalformed, kNotStarted, kMisbehaviours };
@@ -45,13 +45,13 @@ enum Misbehaviour : uint32_t { kBehaves, kBounds, kMalformed, kNotStarted, kMisb
 struct Request {
     uint64_t source, destination;
     uint32_t size;
-    uint32_t moved = 0;  // bytes whose write response is in
+    uint32_t moved = 0;  // bytes with a write response
     uint64_t posted = 0, issued = 0, done = 0, seen = 0;
 };
 
 // A completion word: completions not yet published, and the cycles in which its outstanding writes were issued.
 struct Word {
-    std::deque<uint64_t> unreported;  // when each request and all before it were written
+    std::deque<uint64_t> unreported;  // cycle in which each request and all before it were written
     std::deque<uint64_t> issued;
     uint32_t count = 0;
 };
@@ -61,19 +61,19 @@ struct Queue {
     const Flow* flow = nullptr;
     uint64_t source_base = 0, destination_base = 0, stride = 0, slots = 0, source_slots = 0;
     uint64_t made = 0, posted = 0, issued = 0, done = 0, ended = 0;  // requests
-    std::deque<Request> open;                                        // those from `ended` on
-    dmace_queue gpu = {};  // what its threads use
+    std::deque<Request> open;                                        // requests from number `ended` on
+    dmace_queue gpu = {};  // state of its threads
     dmace_ring ring = {};
-    std::deque<uint64_t> reported;  // requests up to each doorbell of the ring in flight
-    std::deque<uint64_t> ends;  // requests up to the last of each descriptor in the ring
-    std::deque<uint64_t> record_ends;  // the same of those whose records are to come
-    std::deque<uint64_t> owed_ends;    // and of those whose requests are to be written
-    std::deque<uint64_t> owed_records;  // when these were
+    std::deque<uint64_t> reported;         // number of requests up to each ring doorbell in flight
+    std::deque<uint64_t> ends;             // number of requests up to the end of each descriptor in the ring
+    std::deque<uint64_t> record_ends;      // the same for descriptors whose record is outstanding
+    std::deque<uint64_t> pending_ends;     // the same for descriptors whose requests are not all written
+    std::deque<uint64_t> pending_records;  // cycle in which these were written, until the record is issued
     Word sc, rc;
     uint32_t sc_count = 0, rc_count = 0;
-    uint64_t sc_issued = 0, rc_issued = 0;  // when the latest AW came
+    uint64_t sc_issued = 0, rc_issued = 0;  // cycle of the latest AW
     uint64_t bytes = 0;                     // payload written in the window
-    std::vector<Request> single;            // the request of a flow of one
+    std::vector<Request> single;            // the request of a flow with one request
 
     Request& request(uint64_t number_of_it) { return open[number_of_it - ended]; }
 };
@@ -88,8 +88,8 @@ public:
     std::array<Queue, DMACE_DMA_QUEUES> queues;
     Window window;
     bool measuring = false;
-    std::vector<Request> finished;  // in the window, or of flows that end
-    std::vector<uint64_t> word_delays, record_delays;  // from the last write response to AW of the word that reports it
+    std::vector<Request> finished;  // requests completed in the window, or of flows with a limit
+    std::vector<uint64_t> word_delays, record_delays;  // from the last write response to AW of its word
     std::vector<std::string> errors;
     uint64_t misbehaved = 0;  // words in the window
     uint64_t wrong_bytes = 0, checked_bytes = 0, checked_requests = 0;
@@ -121,7 +121,7 @@ public:
     void step() {
         for (Queue& queue : queues)
             if (queue.flow && !queue.flow->misbehaves) check(queue);
-        // One store per cycle enters the doorbell port; the flows take turns, and in each the queues.
+        // One store per cycle enters the doorbell port: flows round robin, and the queues of a flow round robin.
         if (engine_.stores_waiting() > 1) return;
         for (size_t tried = 0; tried < flows_.size(); ++tried) {
             flow_turn_ = (flow_turn_ + 1) % flows_.size();
@@ -129,14 +129,14 @@ public:
         }
     }
 
-    // Whether all requests of the flows that end have ended.
+    // Whether all requests of flows with a limit have completed.
     bool finished_all() const {
         for (const Queue& queue : queues)
             if (queue.flow && queue.ended < queue.flow->requests) return false;
         return true;
     }
 
-    // Requests in flight at the end may have been written or not.
+    // Checks the requests in flight at the end, which may be written or not.
     void check_rest() {
         for (Queue& queue : queues) {
             if (!queue.flow) continue;
@@ -154,8 +154,8 @@ public:
             complain_bytes(queue, queue.ended, outside, "written outside of every request");
         }
         if (engine_.memory.illegal_accesses())
-            complain("The engine used addresses outside of all memory, " +
-                     std::to_string(engine_.memory.illegal_accesses()) + " times.");
+            complain("The engine made " + std::to_string(engine_.memory.illegal_accesses()) +
+                     " accesses outside of all memory.");
     }
 
     void posted(uint64_t cycle, uint32_t number) override {
@@ -196,9 +196,9 @@ public:
             (word % 2 ? queue.rc : queue.sc).issued.push_back(cycle);
         } else if (const uint64_t number = (address - kRings) / kRingSpan; number < queues.size()) {
             Queue& queue = queues[number];
-            if (queue.owed_records.empty()) return complain("A record came that nobody asked for.");
-            if (measuring) record_delays.push_back(cycle - queue.owed_records.front());
-            queue.owed_records.pop_front();
+            if (queue.pending_records.empty()) return complain("A record was written without an outstanding descriptor.");
+            if (measuring) record_delays.push_back(cycle - queue.pending_records.front());
+            queue.pending_records.pop_front();
         }
     }
 
@@ -210,12 +210,12 @@ public:
     void written(uint64_t cycle, const WriteBurst& burst) override {
         if (burst.id >> (kIdBits - 1)) return reported(burst);
         Queue* queue = owner(burst.address);
-        if (!queue) return complain("A write went to no arena.");
+        if (!queue) return complain("A write was outside all arenas.");
         queue->bytes += measuring * burst.bytes_enabled;
         // A slot holds one request at a time: the newest posted one that maps to it.
         const uint64_t slot = (burst.address - queue->destination_base) / queue->stride;
         const uint64_t number = queue->ended + (slot + queue->slots - queue->ended % queue->slots) % queue->slots;
-        if (number >= queue->posted) return complain("A write came that nobody asked for.");
+        if (number >= queue->posted) return complain("A write does not belong to any posted request.");
         Request& request = queue->request(number);
         request.moved += burst.bytes_enabled;
         if (request.moved == request.size) request.done = cycle;
@@ -223,15 +223,15 @@ public:
             ++queue->done;
             queue->sc.unreported.push_back(cycle);
             queue->rc.unreported.push_back(cycle);
-            if (!queue->owed_ends.empty() && queue->owed_ends.front() == queue->done) {
-                queue->owed_ends.pop_front();
-                queue->owed_records.push_back(cycle);
+            if (!queue->pending_ends.empty() && queue->pending_ends.front() == queue->done) {
+                queue->pending_ends.pop_front();
+                queue->pending_records.push_back(cycle);
             }
         }
     }
 
 private:
-    // A completion word is in memory: the wait of the oldest request that it reports.
+    // A completion word was written: record the delay of the oldest request that it reports.
     void reported(const WriteBurst& burst) {
         const uint64_t number = (burst.address - kWords) / 8;
         if (number / 2 >= queues.size()) return;
@@ -261,7 +261,7 @@ private:
     void prepare(Queue& queue, const Flow& flow) {
         queue.flow = &flow;
         const uint64_t extent = uint64_t{flow.size} + std::max(flow.random_shift, kBytes) + kBytes;
-        // Aligned requests of up to a page lie in one page.
+        // Aligned requests of less than a page do not cross a page boundary.
         if (flow.size >= 4096 || flow.across) {
             queue.stride = (extent + (flow.across ? 4096 : 0) + 4095) / 4096 * 4096;
         } else {
@@ -361,7 +361,7 @@ private:
             queue.ends.push_back(queue.made);
             if (flow.records) {
                 queue.record_ends.push_back(queue.made);
-                queue.owed_ends.push_back(queue.made);
+                queue.pending_ends.push_back(queue.made);
             }
             words -= count;
         }
@@ -370,7 +370,7 @@ private:
         engine_.merge(queue.number, slot, 1);
     }
 
-    // Records come in order, each when its requests are written.
+    // Checks that records arrive in order, each after its requests were written.
     void poll_records(Queue& queue) {
         uint64_t record;
         while (dmace_ring_record(&queue.ring, &record)) {
@@ -419,7 +419,7 @@ private:
         return dmace_copy_word(2 * queue.number, from, 2 * queue.number + 1, to, size, flow.flags);
     }
 
-    // A thread loads the queue's SC word, and if it has advanced, checks the data.
+    // A thread loads the queue's SC word and checks the data of newly completed requests.
     void check(Queue& queue) {
         const uint32_t next = static_cast<uint32_t>(queue.ended + 1);
         const uint64_t sc = dmace_try_sc(&queue.gpu, next, 1), rc = dmace_try_rc(&queue.gpu, next, 1);
@@ -440,7 +440,7 @@ private:
             complain(std::string(name) + " of queue " + std::to_string(queue.number) + " says " +
                      std::to_string(count) + " requests ended, but only " + std::to_string(queue.done) + " are written.");
         if (dmace_failed(word) || dmace_status(word))
-            complain(std::string(name) + " of queue " + std::to_string(queue.number) + " tells status " +
+            complain(std::string(name) + " of queue " + std::to_string(queue.number) + " reports status " +
                      std::to_string(dmace_status(word)) + ".");
         known = count;
     }
@@ -459,7 +459,7 @@ private:
             source += length;
         });
         complain_bytes(queue, queue.ended, wrong, "wrong");
-        // Around it, up to the neighbours' slots.
+        // The surroundings, up to the neighbouring slots.
         wrong = count_differing(request.destination + request.size, kBytes - 1);
         if (request.destination > queue.destination_base)
             wrong += count_differing(request.destination - 1, 1);

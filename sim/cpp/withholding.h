@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A memory that withholds responses: any number of beats of a read burst, any write response, and from any cycle on
-// every transfer of AR, AW or W, until it releases them on request. Data that it receives are stored at once.
+// every transfer of AR, AW or W, until it releases them on request. Received data is stored immediately.
 //
-// Responses to bursts of one ID are in order, those of different IDs in any order; their R beats are interleaved.
+// Responses of one ID are in order, those of different IDs in any order, with interleaved R beats.
 #pragma once
 
 #include <array>
@@ -28,17 +28,17 @@ public:
         uint8_t rdata[kBytes];
     } out{};
 
-    // Called with the address of each byte that is stored: when its AW and its W beat have both been taken.
+    // Called with the address of each byte that is stored, after both its AW and its W beat were accepted.
     std::function<void(uint64_t)> landed;
-    // The probabilities of withholding a read, and a write, at an address.
+    // Probabilities of withholding the response to a read and to a write at an address.
     std::function<double(uint64_t)> keeps_read, keeps_write;
 
     uint64_t taken[kChannels] = {};  // transfers
-    uint64_t answers = 0;            // R beats and B responses that the engine has taken
+    uint64_t responses = 0;          // R beats and B responses that the engine has accepted
 
     explicit WithholdingMemory(uint64_t seed) : random_(seed) {}
 
-    // Begins anew, with nothing in flight.
+    // Restarts with nothing in flight.
     void clear(uint64_t seed) {
         random_ = Random(seed);
         bytes = {};
@@ -49,7 +49,7 @@ public:
         for (uint64_t& after : stuck_after_) after = kNever;
     }
 
-    // No transfer of the channel after `transfers` more.
+    // Blocks the channel after `transfers` more transfers.
     void stick(Channel channel, uint64_t transfers) { stuck_after_[channel] = taken[channel] + transfers; }
     void unstick() {
         for (uint64_t& after : stuck_after_) after = kNever;
@@ -73,16 +73,16 @@ public:
         done_ = 0;
     }
 
-    // Some read burst has given some of its beats, and keeps the others.
+    // Whether memory withholds beats of a read burst whose first beats it has sent.
     bool begun() const {
         for (const auto& [id, bursts] : reads_)
             if (!bursts.empty() && bursts.front().given && bursts.front().given == bursts.front().allowed) return true;
         return false;
     }
 
-    // An answer to something at an address for which `theirs` holds has not been taken.
+    // Whether a response for an address that satisfies `theirs` is outstanding.
     template <class Theirs>
-    bool owes(Theirs theirs) const {
+    bool has_outstanding(Theirs theirs) const {
         for (const auto& [id, bursts] : reads_)
             for (const Read& burst : bursts)
                 if (theirs(burst.address)) return true;
@@ -101,11 +101,11 @@ public:
     }
 
     void drive(uint64_t cycle) {
-        out.arready = !stuck(kReadAddress) && !random_.chance(kPause);
-        out.awready = !stuck(kWriteAddress) && !random_.chance(kPause);
-        out.wready = !stuck(kWriteData) && !random_.chance(kPause);
-        if (!out.rvalid && !random_.chance(kPause)) next_beat(cycle);
-        if (!out.bvalid && !random_.chance(kPause)) next_response(cycle);
+        out.arready = !stuck(kReadAddress) && !random_.chance(kStall);
+        out.awready = !stuck(kWriteAddress) && !random_.chance(kStall);
+        out.wready = !stuck(kWriteData) && !random_.chance(kStall);
+        if (!out.rvalid && !random_.chance(kStall)) next_beat(cycle);
+        if (!out.bvalid && !random_.chance(kStall)) next_response(cycle);
     }
 
     void read_accepted(uint64_t cycle, uint32_t id, uint64_t address, unsigned beats) {
@@ -117,7 +117,7 @@ public:
 
     void beat_taken() {
         out.rvalid = false;
-        ++answers;
+        ++responses;
         auto& bursts = reads_[out.rid];
         if (++bursts.front().given == bursts.front().beats) bursts.pop_front();
     }
@@ -140,13 +140,13 @@ public:
     template <class Report>
     void response_taken(Report) {
         out.bvalid = false;
-        ++answers;
+        ++responses;
         writes_[out.bid].pop_front();
     }
 
 private:
     static constexpr uint64_t kNever = ~uint64_t{0}, kLatency = 60;
-    static constexpr double kPause = 0.1;
+    static constexpr double kStall = 0.1;
 
     struct Read {
         uint64_t address;
@@ -169,7 +169,7 @@ private:
         bool last;
     };
 
-    // One of those that `ready` allows, by chance.
+    // A random one of the queues whose head satisfies `ready`.
     template <class Queues, class Ready>
     const typename Queues::value_type* choose(const Queues& queues, Ready ready) {
         const typename Queues::value_type* chosen = nullptr;
@@ -227,6 +227,6 @@ private:
     std::map<uint32_t, std::deque<Response>> writes_;
     std::deque<Address> addresses_;
     std::deque<Beat> beats_;
-    uint64_t done_ = 0;  // beats of the first address
+    uint64_t done_ = 0;  // stored beats of the first address
     uint64_t stuck_after_[kChannels] = {kNever, kNever, kNever};
 };

@@ -49,8 +49,8 @@ def build_handover(config: DmaConfig, *, status: Status | None = None) -> Progra
 def run_handover(program: Program, *, seed: int, runs: int, timeout: float = 3600) -> dict[str, Any]:
     """Run with the seeds from ``seed`` on, up to the first with a finding.
 
-    Counts in the result: ``runs``, ``lifecycles``, ``requests``, ``resets``, RESETs with abandoned responses
-    (``abandoned``) and those ended only by memory that moved again (``late_ends``), epochs that ``ended_well``,
+    Counts in the result: ``runs``, ``epochs``, ``requests``, ``resets``, RESETs with abandoned responses
+    (``abandoned``) and those ended only by memory that moved again (``late_ends``), epochs that ``ended_regularly``,
     dropped responses after ``rst`` (``unexpected``); and ``findings``, sentences.
 
     Raises

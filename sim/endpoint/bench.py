@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What puts cost, and how DMA engine and accelerator share a memory port, measured in RTL.
+"""Cost of puts, and sharing of the memory port by DMA engine and accelerator, measured in RTL.
 
-Each byte that is put is compared, and shares are those of the endpoint's own counters.
+Every byte of a put is compared. Shares are computed from the endpoint's own counters.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _MOST = 1 << 24
 
 def _pair(config: EndpointConfig, link_latency: int, link_rate: float, memory_latency: int, seed: int,
           **options: Any) -> EndpointCluster:
-    """Two neighbours; rank 0 may put to rank 1."""
+    """Two neighbours, of which rank 0 can put to rank 1."""
     link = Link(latency=link_latency, bytes_per_cycle=link_rate * config.beat_bytes)
     memory = Memory(read_latency=memory_latency, write_latency=memory_latency)
     cluster = EndpointCluster(config, (2,), link=link, memory=memory, seed=seed, **options)
@@ -43,7 +43,7 @@ def _pair(config: EndpointConfig, link_latency: int, link_rate: float, memory_la
 
 
 async def _ring(bus: AceBus, queue: int) -> None:
-    """Tell a queue that its descriptor ring has one descriptor."""
+    """Ring the doorbell of a queue whose descriptor ring has one descriptor."""
     await bus.store(PAGE_BYTES * queue, (1).to_bytes(16, "little"))
 
 
@@ -54,13 +54,14 @@ def latency(config: EndpointConfig, size: int, *, link_latency: int = 100, link_
     Returns
     -------
     dict
-        Cycles from the doorbell's store until the last bytes are in the neighbour's memory, until RC is there, and
-        until SC is here; and of each the part that links and memories take: ``*_bound``.
+        Cycles from the doorbell's store until the last bytes are in the neighbour's memory (``data``), until the RC
+        word is in the neighbour's memory (``rc``), and until the SC word is in local memory (``sc``); ``*_bound`` is
+        the part of each that is due to links and memories.
     """
     rng = np.random.default_rng(seed)
     with _pair(config, link_latency, link_rate, memory_latency, seed, **options) as cluster:
         data = rng.integers(0, 256, size, np.uint8)
-        # The last word is what is waited for.
+        # The watch waits for a value of 1 in the last word.
         data[-8:] = np.frombuffer((1).to_bytes(8, "little"), np.uint8)
         cluster.write_memory(0, _SOURCE, data)
         cluster.write_memory(1, _TARGET, bytes(size))
@@ -71,9 +72,9 @@ def latency(config: EndpointConfig, size: int, *, link_latency: int = 100, link_
         begin = cluster.cycle
         cluster.post(0, 1, NativeWord.copy(src=(0, 0), dst=(1, 0), length=size))
         if cluster.run(100_000 + 10 * size) != Reason.DONE:
-            raise ClusterFailed(f"A put of {size} bytes had not ended.")
+            raise ClusterFailed(f"A put of {size} bytes did not complete.")
         if not np.array_equal(cluster.read_memory(1, _TARGET, size), data):
-            raise ClusterFailed(f"A put of {size} bytes brought others.")
+            raise ClusterFailed(f"A put of {size} bytes stored wrong data.")
         there, word = (cluster.met(1, watch) - begin for watch in watches)
         here = cluster.met(0, sent) - begin
     packets = -(-size // config.ace.packet_bytes)
@@ -87,14 +88,14 @@ def latency(config: EndpointConfig, size: int, *, link_latency: int = 100, link_
 
 def throughput(config: EndpointConfig, size: int, *, total: int | None = None, link_latency: int = 100,
                link_rate: float = 1.0, memory_latency: int = 100, seed: int = 1, **options: Any) -> dict[str, float]:
-    """Puts of ``size`` bytes one behind the other, from a descriptor ring, ``total`` bytes in all; by default as many
-    as make start and end little beside the rest.
+    """Consecutive puts of ``size`` bytes from a descriptor ring, ``total`` bytes in all; by default enough that the
+    cycles at start and end are negligible.
 
     Returns
     -------
     dict
-        ``link_share``: payload bytes per cycle over what the link carries, headers included; ``most``: that of a link
-        that never rests, with packets as long as these puts'.
+        ``link_share``: payload bytes per cycle divided by the link's bandwidth, which includes headers; ``most``: the
+        share on a link that is always busy, with packets as long as those of these puts.
     """
     total = max(size, 1 << 18 if size >= 256 else 1 << 16) if total is None else total
     rows = max(1, total // size)
@@ -112,7 +113,7 @@ def throughput(config: EndpointConfig, size: int, *, total: int | None = None, l
         cluster.do(_ring(cluster.whole_bus(0), 0))
         end, = cluster.wait_requests((0, 0, rows), limit=1_000_000 + 20 * rows * size)
         if not np.array_equal(cluster.read_memory(1, _TARGET, rows * size), data):
-            raise ClusterFailed(f"Puts of {size} bytes brought others.")
+            raise ClusterFailed(f"Puts of {size} bytes stored wrong data.")
         link, = (link for link in cluster.statistics()["links"] if (link["rank"], link["port"]) == (0, 0))
     packet = min(size, config.ace.packet_bytes)
     return {"bytes": size, "puts": rows, "cycles": end - begin,
@@ -122,18 +123,18 @@ def throughput(config: EndpointConfig, size: int, *, total: int | None = None, l
 
 def contention(config: EndpointConfig, weights: Sequence[int], *, cycles: int = 6000, copy_bytes: int = 4096,
                memory_latency: int = 60, seed: int = 1, **options: Any) -> dict[str, Any]:
-    """An endpoint whose DMA engine copies and whose accelerator reads and writes, each as much as it can.
+    """An endpoint whose DMA engine and accelerator both read and write at their maximum rates.
 
     Parameters
     ----------
     weights : (int, int)
-        Of the DMA engine and of the accelerator, for reads and for writes.
+        Weights of the DMA engine and of the accelerator, for reads and for writes.
 
     Returns
     -------
     dict
-        ``dma_read_share``, ``dma_write_share``: of the beats of both; ``read_busy``, ``write_busy``: cycles of R and of
-        W with a beat, of all.
+        ``dma_read_share``, ``dma_write_share``: the DMA engine's share of the beats of both; ``read_busy``,
+        ``write_busy``: share of the cycles with a beat on R and on W.
     """
     memory = Memory(read_latency=memory_latency, write_latency=memory_latency)
     with EndpointCluster(config, (1,), memory=memory, seed=seed, **options) as cluster:
@@ -157,7 +158,7 @@ def contention(config: EndpointConfig, weights: Sequence[int], *, cycles: int = 
         bus = cluster.whole_bus(0)
         cluster.do(*(_ring(bus, queue) for queue in range(2)))
         cluster.clear_watches()
-        cluster.run(1500)       # until both are at full use
+        cluster.run(1500)       # until both engines run at their maximum rates
         before, begin = cluster.do(endpoint.counters())[0], cluster.cycle
         cluster.run(cycles)
         (after,), end = cluster.do(endpoint.counters()), cluster.cycle

@@ -35,21 +35,21 @@ _FAILED = 0xFF << 56
 @cache
 def library(config: EndpointConfig, *, checked: bool = False,
             status: Callable[[str, int, int], None] | None = None) -> Library:
-    """A cluster's library of endpoints of these sizes, described once per process."""
+    """Shared library of a cluster of endpoints with these sizes, created once per process."""
     from hw.endpoint.engine import Endpoint
 
     return build_library(config.ace, component=Design(Endpoint, config), checked=checked, status=status)
 
 
 class EndpointCluster(Cluster):
-    """Endpoints that are set up to work together.
+    """A torus of endpoints, configured and ready for collectives and requests.
 
     Parameters
     ----------
     config : EndpointConfig
     shape : tuple of int
     **options
-        Of :class:`sim.ace.cluster.Cluster`.
+        Options of :class:`sim.ace.cluster.Cluster`.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class EndpointCluster(Cluster):
         super().__init__(config.ace, shape, **options)
         self.endpoints = [EndpointDriver(self.whole_bus(rank), config) for rank in range(self.size)]
         for endpoint, driver in zip(self.endpoints, self.drivers, strict=True):
-            # It knows which words of programs are taken.
+            # The cluster's driver keeps track of the program words in use.
             endpoint.ace = driver
         self.do(*(endpoint.check_identity() for endpoint in self.endpoints))
         for rank in range(self.size):
@@ -73,7 +73,7 @@ class EndpointCluster(Cluster):
         return super().bus(rank)
 
     def bus(self, rank: int) -> AceBus:
-        """The accelerator's part of an endpoint's bus."""
+        """The accelerator's window of an endpoint's bus."""
         return Window(super().bus(rank), WINDOWS["ACE"], self.whole.dma.queues)
 
     # Requests
@@ -93,7 +93,7 @@ class EndpointCluster(Cluster):
         self.do(start(self.endpoints[rank].dma))
 
     def post(self, rank: int, queue: int, *words: NativeWord, delay: int = 0) -> None:
-        """Store requests to a queue's doorbell, one after the other, ``delay`` cycles from now at the earliest."""
+        """Store requests to a queue's doorbell in order, ``delay`` cycles from now at the earliest."""
         async def store() -> None:
             for word in words:
                 await self.endpoints[rank].post(queue, word, delay=delay)
@@ -106,12 +106,13 @@ class EndpointCluster(Cluster):
         return CompletionWord.unpack(int.from_bytes(word.tobytes(), "little"))
 
     def wait_requests(self, *ends: tuple[int, int, int], limit: int = 200_000) -> list[int]:
-        """Wait until queues have counted so many requests, or one has failed: ``(rank, queue, count)`` each.
+        """Wait until each queue of ``ends``, tuples ``(rank, queue, count)``, has completed ``count`` requests or
+        reported a failure.
 
-        Returns the cycles in which that could be seen.
+        Returns the cycle of each in which its SC word showed this.
         """
         self.clear_watches()
         numbers = [self.watch(rank, self.word_address(queue), count, failed=_FAILED) for rank, queue, count in ends]
         if self.run(limit) != Reason.DONE:
-            raise ClusterFailed(f"Requests had not ended after {limit:,} cycles.")
+            raise ClusterFailed(f"Requests did not complete within {limit:,} cycles.")
         return [self.met(rank, number) for (rank, _, _), number in zip(ends, numbers, strict=True)]

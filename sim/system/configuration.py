@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine is made of: shape, links, endpoints, rules."""
+"""Configuration of a machine: shape, links, endpoints, rules."""
 
 from dataclasses import asdict, dataclass, field, fields, replace
 from math import prod
@@ -27,9 +27,9 @@ class LinkConfig:
     Parameters
     ----------
     bytes_per_s : float
-        Payload and headers together.
+        Bandwidth for payload and headers.
     latency_s : float
-        From the last byte at the sender until it has arrived.
+        Time from the departure of a packet's last byte until its arrival.
     """
 
     bytes_per_s: float
@@ -38,23 +38,23 @@ class LinkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Npu:
-    """The accelerator that computes. Defaults are from memory of the ACE paper's system, not checked: inputs.
+    """The processor that computes. Defaults are recalled from the ACE paper and not checked against it: inputs.
 
     Parameters
     ----------
     memory_bytes_per_s : float
-        Of its memory, for reads; and as much for writes.
+        Bandwidth of its memory for reads, and the same for writes.
     bus_bytes_per_s : float
-        Between memory and communication, each way.
+        Bandwidth between memory and communication in each direction.
     sms : int
-        Cores.
+        Number of cores.
     clock_hz : float
     sm_bytes : int
-        That a core can move in a cycle.
+        Bytes that a core can move per cycle.
     flops : float
-        Of all cores, for rooflines.
+        Peak rate of all cores, for rooflines.
     memory_latency_s : float
-        From a read to its first data, and from a write's last to its answer.
+        Time from a read to its first data, and from the last data of a write to its response.
     """
 
     memory_bytes_per_s: float = 900 * GB
@@ -74,29 +74,30 @@ class Npu:
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointKind:
-    """How a rank takes part in collectives, and what that takes from computing.
+    """Endpoint of a rank for collectives, and the resources that it takes from computation.
 
     Parameters
     ----------
     name : str
     engine : str
-        ``sram``: the accelerator; each byte is read from memory once and written once. ``memory``: partial sums are
-        in memory; two bytes are read for each that is sent in a reduce-scatter, one in an all-gather, and what comes is
-        written. ``ideal``: only the links take time.
+        ``sram``: the accelerator; each byte is read from memory once and written once. ``memory``: partial sums are in
+        memory; for each byte sent, a reduce-scatter reads two bytes and an all-gather one; received bytes are written.
+        ``ideal``: only the links take time.
     memory_bytes_per_s : float or None
-        Of reads, and of writes, that communication has for itself; None for no limit.
+        Bandwidth for reads, and the same for writes, reserved for communication; None for no limit.
     sms : int
-        Cores that communication has for itself.
+        Cores reserved for communication.
     overlap : bool
-        Else communication waits until nothing is computed, and each has everything while it runs.
+        Communication and computation overlap. Otherwise communication waits until no computation is in progress, and
+        each uses all resources while it runs.
     sram_bytes, fsms : int or None
-        Of ``sram``: room for chunks; chunks on the links at a time. None: any number.
+        With ``sram``: capacity for chunks; maximum of chunks on the links. None for no limit.
     receive_bytes : int or None
-        Of ``sram``: bytes that its lanes take in a clock cycle, from all ports together, and that are read for all
+        With ``sram``: bytes per clock cycle that its lanes accept from all ports together, and that are read for all
         ports; None for no limit.
     per_dimension : int or None
-        Chunks in a phase of each dimension at a time, as in ASTRA-sim's queues; only of a folded machine. None for any
-        number.
+        Maximum of chunks in the phases of each dimension, as in ASTRA-sim's queues; folded machines only. None for no
+        limit.
     """
 
     name: str
@@ -125,8 +126,8 @@ ENDPOINTS = {kind.name: kind for kind in (
                  receive_bytes=4 * 64),
     EndpointKind(name="ideal", engine="ideal"),
 )}
-"""Those that the ACE paper compares. Shares of memory, cores, SRAM, FSMs and lanes are from memory of it, not checked:
-inputs, printed with each result."""
+"""The endpoints that the ACE paper compares. Shares of memory, cores, SRAM, FSMs and lanes are recalled from the paper
+and not checked against it: inputs, printed with each result."""
 
 
 def _default_links() -> tuple[LinkConfig, ...]:
@@ -144,48 +145,49 @@ class MachineConfig:
     shape : tuple of int
         Ranks along each of one to three dimensions, 2 to 1,024 in all. Rank numbers count the last dimension fastest.
     endpoint : EndpointKind or str
-        One of :data:`ENDPOINTS`, or your own.
+        One of :data:`ENDPOINTS`, or a new one.
     links : LinkConfig, or one for each dimension
         By default: the first dimension inside a package (200 GB/s, 90 cycles), the others between packages (25 GB/s,
-        500 cycles), from memory of the ACE paper. A single dimension has the first unless told.
+        500 cycles), recalled from the ACE paper. By default, a machine of one dimension has the links of the first.
     npu : Npu
     order : str
-        Which collective's chunks begin first: ``fifo``, ``lifo`` (the latest issued), ``priority`` (the highest, then
-        the earliest), or ``priority-lifo`` (the highest, then the latest).
+        Order in which the chunks of collectives start: ``fifo``, ``lifo`` (the latest issued first), ``priority`` (the
+        highest, then the earliest), or ``priority-lifo`` (the highest, then the latest).
     chunk_bytes : int
-        Of a buffer that are worked on together: the slot of the accelerator.
+        Bytes of a chunk: the size of an SRAM slot in the accelerator.
     message_bytes : int
-        Most that a chunk sends before others have their turn, and what an event of the simulation stands for.
+        Maximum that a chunk sends before other chunks are served, and the size of a simulated transfer.
     packet_bytes, header_bytes : int
-        A packet's payload, and what it takes on the link besides.
+        Payload of a packet, and its overhead on the link.
     both : bool
-        Half of all columns go each way round the rings.
+        Send half of all columns in each direction of the rings.
     algorithm : str
         ``hierarchical``: the accelerator's programs. ``five-phase``: all-reduce as reduce-scatters in all dimensions
         but the last, all-reduce there, and all-gathers back. ``flat``: a whole all-reduce in each dimension.
     cut_through : bool
-        What has come of a step's data is sent on before the rest has; else whole steps.
+        Forward received data of a step before the remaining data of the step arrives; otherwise forward whole steps.
     blocking : bool
-        A rank sends the next block when the one before has arrived.
+        A rank sends the next block only after the previous one has arrived.
     turns : str
-        Who goes first at a port: ``age`` (who began first), or ``message`` (who had the latest packet of all ports
-        until its message is over or it has to wait, then who began first: the accelerator).
+        Arbitration at a port: ``age`` (the oldest chunk), or ``message`` (as in the accelerator: the chunk of the
+        latest packet, over all ports, until its message ends or it stalls, then the oldest).
     receive_buffer_bytes : int or None
-        Of a port, for payload: a packet begins when there is room for the longest, as far as the neighbour has told.
-        None for any number. Only with ``whole_packets``.
+        Receive buffer of a port, for payload: a packet starts when the neighbour's credits suffice for the longest one.
+        None for no limit. Only with ``whole_packets``.
     whole_packets : bool
-        Simulate each packet, never across the end of a place of the slot; else runs of up to ``message_bytes``.
+        Simulate each packet, none of which crosses the end of a position in the slot; otherwise simulate runs of up to
+        ``message_bytes``.
     sharing : str
-        What communication takes of cores and memory bandwidth it has always (``reserved``), or while a collective is
-        under way on the rank (``demand``).
+        Communication holds its cores and memory bandwidth always (``reserved``), or only while a collective is in
+        progress on the rank (``demand``).
     clock_hz : float
-        Of the accelerator.
+        Clock of the accelerator.
     beat_bytes : int
-        That the accelerator moves in a cycle: its data width.
+        Bytes that the accelerator moves per cycle: its data width.
     calibration : Calibration or None
-        Of the accelerator; None takes the file that comes with the simulator.
+        Latencies of the accelerator; None loads the file that is part of the simulator.
     fold : bool
-        One rank stands for all while all do the same. What only some ranks do needs ``fold=False``.
+        One rank represents all, which must all do the same. Operations of some ranks only need ``fold=False``.
     """
 
     shape: tuple[int, ...]
@@ -251,8 +253,7 @@ class MachineConfig:
         if not self.clock_hz > 0:
             raise UserError(f"clock_hz must be more than 0, not {self.clock_hz!r}.")
         if kind.engine == "sram" and self.slots is not None and self.slots < 1:
-            raise UserError(f"SRAM of {kind.sram_bytes:,} bytes has no room for a chunk of "
-                            f"{self.chunk_bytes:,} bytes.")
+            raise UserError(f"SRAM of {kind.sram_bytes:,} bytes cannot hold a chunk of {self.chunk_bytes:,} bytes.")
 
     @property
     def ranks(self) -> int:
@@ -260,19 +261,19 @@ class MachineConfig:
 
     @property
     def kind(self) -> EndpointKind:
-        """``endpoint``, of which the constructor has looked up the name."""
+        """``endpoint``, with a name already replaced by its entry in :data:`ENDPOINTS`."""
         assert isinstance(self.endpoint, EndpointKind)
         return self.endpoint
 
     @property
     def dimension_links(self) -> tuple[LinkConfig, ...]:
-        """``links``, of which the constructor has made one for each dimension."""
+        """``links``, already expanded to one for each dimension."""
         assert isinstance(self.links, tuple)
         return self.links
 
     @property
     def slots(self) -> int | None:
-        """Chunks that are in the SRAM at a time, or None for any number."""
+        """Number of chunks that fit in the SRAM, or None for no limit."""
         size = self.kind.sram_bytes
         return None if size is None else size // self.chunk_bytes
 
@@ -281,5 +282,5 @@ class MachineConfig:
         return replace(self, **changes)
 
     def inputs(self) -> dict[str, Any]:
-        """All values, as plain data: what a result is printed with and stored by."""
+        """All values as plain data, to be printed with a result and to form its key in a store."""
         return asdict(replace(self, calibration=self.calibration or Calibration.load()))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute fused with its communication: each slice of a result leaves when it is there, by a request of the GPU's own.
+"""Computation fused with its communication: a request by the GPU sends each slice of a result when it is computed.
 
 After "Optimizing distributed ML communication with fused computation-collective operations" (arXiv 2305.06942): a
-kernel works on slices of its output; whoever finishes a slice posts it. Without fusion, all of the output is
-computed first.
+kernel computes its output in slices, and the thread that finishes a slice posts its request. Without fusion, the whole
+output is computed first.
 
 ========================  =======================================================================
 embedding + all-to-all    pooled rows of tables go to the ranks of their samples: memory-bound
@@ -27,14 +27,14 @@ from .puts import DMA_ENGINES
 __all__ = ["OPERATIONS", "ORDERS", "Fused", "FusedRun", "embedding", "gemm", "gemv", "run"]
 
 ORDERS = ("remote-first", "remote-last", "by-rank")
-"""Of slices: those for others before the rank's own, after them, or all in the order of their ranks."""
+"""Order of slices: those for other ranks before the rank's own, after its own, or all in the order of their ranks."""
 
 MOST_UNFOLDED = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fused:
-    """A computation and what it sends.
+    """A computation and the collective of its result.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Fused:
     arithmetic : float
         Seconds on the whole processor.
     memory_bytes : int
-        That it reads.
+        Bytes that it reads.
     output_bytes : int
-        Of a rank's result: in equal parts for each rank, or to be reduced.
+        Bytes of a rank's result, which consists of equal parts for each rank, or is to be reduced.
     collective : Collective
         ``ALL_TO_ALL`` or ``ALL_REDUCE``.
     """
@@ -58,8 +58,8 @@ class Fused:
 
 def embedding(npu: Npu, ranks: int, *, batch: int = 1024, tables: int = 64, width: int = 92, pooling: int = 70,
               element: int = 4) -> Fused:
-    """Pooled embeddings of ``batch`` samples for ``tables`` tables of a rank; defaults of width and pooling are from
-    memory of the paper's DLRM. ``npu``: :class:`Npu`."""
+    """Pooled embeddings of ``batch`` samples for the ``tables`` tables of a rank. Defaults of width and pooling are
+    recalled from the paper's DLRM. ``npu``: :class:`Npu`."""
     rows = batch * tables * pooling
     return Fused(name="embedding + all-to-all", arithmetic=2 * rows * width / npu.flops,
                  memory_bytes=rows * width * element, output_bytes=batch * tables * width * element,
@@ -68,14 +68,14 @@ def embedding(npu: Npu, ranks: int, *, batch: int = 1024, tables: int = 64, widt
 
 def gemm(npu: Npu, ranks: int, *, tokens: int = 4096, width: int = 4096, hidden: int = 14336,
          element: int = 2) -> Fused:
-    """Second matrix of an expert: ``tokens`` of ``hidden`` to ``width``, which go back to the ranks they came from."""
+    """Second matrix of an expert: ``tokens`` from ``hidden`` to ``width``, which return to the ranks they came from."""
     return Fused(name="GEMM + all-to-all", arithmetic=2 * tokens * width * hidden / npu.flops,
                  memory_bytes=element * (tokens * (width + hidden) + width * hidden),
                  output_bytes=tokens * width * element, collective=Collective.ALL_TO_ALL)
 
 
 def gemv(npu: Npu, ranks: int, *, width: int = 8192, hidden: int = 28672, tokens: int = 8, element: int = 2) -> Fused:
-    """Second matrix of a layer that ``ranks`` share, for ``tokens`` tokens: each has ``hidden / ranks`` of its rows."""
+    """Second matrix of a layer that ``ranks`` share, for ``tokens`` tokens; each has ``hidden / ranks`` of the rows."""
     mine = -(-hidden // ranks)
     return Fused(name="GEMV + all-reduce", arithmetic=2 * tokens * width * mine / npu.flops,
                  memory_bytes=element * (width * mine + tokens * (width + mine)), output_bytes=tokens * width * element,
@@ -87,16 +87,17 @@ OPERATIONS: dict[str, Callable[..., Fused]] = {"embedding": embedding, "gemm": g
 
 @dataclass(frozen=True, kw_only=True)
 class FusedRun:
-    """When it was over.
+    """Times of a run.
 
     Parameters
     ----------
     seconds : float
-        Until the last rank has all that it gets.
+        Until the last rank has received all its data.
     computed : float
-        Until the last rank has computed all.
+        Until the last rank has computed all its slices.
     skew : float
-        Between the first rank to have all and the last, as a share of ``seconds``; 0 of a folded machine.
+        Time between the first and the last rank that has all its data, as a share of ``seconds``; 0 for a folded
+        machine.
     slice_bytes : int
     """
 
@@ -115,14 +116,15 @@ def run(operation: Fused, config: MachineConfig, *, slices: int | None = None, o
     operation : Fused
     config : MachineConfig
     slices : int or None
-        Of the part for each rank (all-to-all), or of the whole (all-reduce); None: not fused.
+        Slices of the part for each rank (all-to-all), or of the whole result (all-reduce); None: not fused.
     order : str
         One of :data:`ORDERS`, for an all-to-all, by default the first; ``by-rank`` simulates every rank, and at most
         32 of them.
     engine : str
-        Who carries requests; see :data:`~.puts.DMA_ENGINES`. An all-reduce waits for as long for its start and its end.
+        One of :data:`~.puts.DMA_ENGINES`, which sends the slices. The start and the completion of an all-reduce have
+        the same latencies.
     per_slice : float
-        Seconds that a slice costs the processor besides, such as finding out that it is complete.
+        Additional seconds per slice on the processor, for instance to detect that the slice is complete.
     """
     order = order or ORDERS[0]
     if slices is not None and (not isinstance(slices, int) or not 1 <= slices <= 4096):
@@ -140,7 +142,7 @@ def run(operation: Fused, config: MachineConfig, *, slices: int | None = None, o
 
 
 class _Slices(ABC):
-    """Computes a rank's slices one after the other, and sends each when it may."""
+    """Compute the slices of each rank in order, and send them."""
 
     def __init__(self, operation: Fused, machine: Machine, slices: int | None, order: str, engine: str,
                  per_slice: float) -> None:
@@ -157,7 +159,7 @@ class _Slices(ABC):
 
     @abstractmethod
     def plan(self, rank: int) -> list[int]:
-        """The target of each slice of a rank, in the order of computation."""
+        """Target of each slice of a rank, in the order of computation."""
 
     @abstractmethod
     def send(self, rank: int, target: int) -> None:
@@ -200,10 +202,10 @@ class _AllToAll(_Slices):
         return -(-self.operation.output_bytes // self.ranks // self.slices)
 
     def plan(self, rank: int) -> list[int]:
-        """Targets are ranks if the order is ``by-rank``, else offsets from the rank."""
+        """Targets are ranks with the order ``by-rank``, otherwise offsets from the rank."""
         if self.order == "by-rank":
             return [target for target in range(self.ranks) for _ in range(self.slices)]
-        # In turns, so that all links are busy; a rank's own slices in one piece.
+        # Slices alternate between the other ranks, which keeps all links busy; a rank's own slices are contiguous.
         remote = [other for _ in range(self.slices) for other in range(1, self.ranks)]
         own = [0] * self.slices
         return remote + own if self.order == "remote-first" else own + remote
@@ -214,7 +216,7 @@ class _AllToAll(_Slices):
             source = 0
         if target == source:
             return
-        # Rank 0 stands for all: from it, a place is a rank.
+        # Rank 0 represents all ranks; from rank 0, an offset equals a rank.
         receiver = 0 if self.machine.config.fold else target
         self.machine.put(source, target, self.size, engine=self.engine,
                          done=lambda time: self.had(receiver, time))
@@ -226,7 +228,7 @@ class _AllReduce(_Slices):
         return -(-self.operation.output_bytes // self.slices)
 
     def plan(self, rank: int) -> list[int]:
-        """An all-reduce has no target: each stands for all ranks."""
+        """An all-reduce has no target; every entry is 0."""
         return [0] * self.slices
 
     def send(self, rank: int, target: int) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events in order of time, and decisions once all that happens at a time is known.
+"""Event queue of the simulator: events in order of time, and arbitration after all events of the same time.
 
-Time is an integer number of picoseconds. Handlers of events of the same time may run in any order, so they only note
-what has happened; who goes next is decided after all of them. So results do not depend on the order in which ranks
-are looked at, and one rank can stand for all of a symmetric machine.
+Time is an integer number of picoseconds. Handlers of events at the same time may run in any order, so they only record
+state; arbitration follows after all of them. Results therefore do not depend on the order in which ranks are processed,
+and one rank can represent all ranks of a symmetric machine.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def picoseconds(seconds: float) -> int:
 
 
 def ticks_per_byte(bytes_per_s: float | None) -> float:
-    """Picoseconds for a byte, as a float; 0 without a limit (None)."""
+    """Picoseconds per byte; 0 without a limit (None)."""
     return 0.0 if bytes_per_s is None else SECOND / bytes_per_s
 
 
@@ -34,7 +34,7 @@ class Kernel:
     Attributes
     ----------
     now : int
-        Picoseconds.
+        Current time in picoseconds.
     """
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class Kernel:
         self._undecided: dict[int, Callable[[], object]] = {}
 
     def at(self, time: int, handler: Callable[[*_Arguments], object], *arguments: *_Arguments) -> None:
-        """Call ``handler(*arguments)`` at a time that is not past."""
+        """Call ``handler(*arguments)`` at ``time``, which must not be in the past."""
         self._number += 1
         heappush(self._events, (time, self._number, handler, arguments))
 
     def decide(self, key: int, decision: Callable[[], object]) -> None:
-        """Call ``decision()`` when all events of this time are over; once for each ``key``, smaller keys first."""
+        """Call ``decision()`` after all events of the current time; once for each ``key``, smaller keys first."""
         self._undecided[key] = decision
 
     @property
@@ -57,7 +57,7 @@ class Kernel:
         return not self._events and not self._undecided
 
     def run(self, until: int | None = None) -> None:
-        """Run until nothing is left, or to the end of time ``until``."""
+        """Run until no event remains, or until all events up to time ``until`` are processed."""
         events, undecided = self._events, self._undecided
         while True:
             now = self.now
@@ -80,20 +80,20 @@ class Kernel:
 
 
 class Server:
-    """Serves one request after the other at a rate: a memory's read or write side, a pipeline.
+    """A resource that serves requests in order at a rate: a memory's read or write side, a pipeline.
 
     Parameters
     ----------
     kernel : Kernel
     bytes_per_s : float or None
-        None serves everything at once.
+        Rate; None for no limit.
 
     Attributes
     ----------
     bytes : int
-        Served or begun.
+        Bytes of all requests so far.
     busy : int
-        Picoseconds.
+        Picoseconds of service for them.
     """
 
     def __init__(self, kernel: Kernel, bytes_per_s: float | None) -> None:
@@ -103,7 +103,7 @@ class Server:
         self.bytes = self.busy = 0
 
     def serve(self, size: int, least: int = 0) -> int:
-        """Time at which ``size`` bytes, which take ``least`` picoseconds or more, will have been served."""
+        """Completion time of a request for ``size`` bytes, whose service takes at least ``least`` picoseconds."""
         ticks = max(round(size * self.per_byte), least)
         self.bytes += size
         self.busy += ticks
@@ -111,8 +111,8 @@ class Server:
         return self.free
 
     def pass_through(self, size: int) -> int:
-        """As :meth:`serve`, for ``size`` bytes that arrive at most as fast as they are served: unless the server is
-        behind, it is done when the last byte arrives, which is now."""
+        """As :meth:`serve`, for ``size`` bytes that arrived until now, no faster than they are served. Without a
+        backlog, service ends with the arrival of the last byte, which is now."""
         ticks = round(size * self.per_byte)
         self.bytes += size
         self.busy += ticks

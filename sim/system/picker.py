@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of the next packet of an endpoint, for all of its ports, as the accelerator makes it."""
+"""Arbitration among the packets of all ports of an endpoint, as in the accelerator."""
 
 from .kernel import Kernel, Server
 from .port import Port, Sender
@@ -7,25 +7,25 @@ from .port import Port, Sender
 __all__ = ["Picker"]
 
 AHEAD = 2
-"""Packets that are chosen and not yet begun to be read: one waits behind the one that is read, one before it."""
+"""Packets granted in advance, whose reads have not started."""
 
 
 class Picker:
-    """One packet after the other is chosen, and read from the SRAM at the rate of ``reader``, a :class:`Server`.
+    """Grants one packet at a time, which ``reader``, a :class:`Server`, then reads from the SRAM at its rate.
 
-    Who had the latest goes on until its message is over or it has to wait; then it is the oldest of those whose port
-    has room.
+    The sender of the latest packet keeps the grant until its message ends or it stalls; then the oldest sender is
+    granted whose port has a free entry.
 
     Parameters
     ----------
     kernel : Kernel
     key : int
-        Of its decisions.
+        Key of its decisions.
     reader : Server
     delay : int
-        Picoseconds from the begin of a read until its first bytes can leave.
+        Picoseconds from the start of a read until its first bytes can leave.
     packets : int
-        Of a message.
+        Packets per message.
     """
 
     def __init__(self, kernel: Kernel, key: int, reader: Server, *, delay: int, packets: int) -> None:
@@ -39,7 +39,7 @@ class Picker:
         self.wake()
 
     def wake(self) -> None:
-        """Something has come that may change the choice."""
+        """Arbitrate again, as the requests or the free entries have changed."""
         self._kernel.decide(self._key, self._choose)
 
     def _choose(self) -> None:

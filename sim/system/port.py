@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One direction of a link, and the queue of what is to go over it."""
+"""One direction of a link, and the queue of grains that wait for it."""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,15 +13,14 @@ from .kernel import Kernel, Server, picoseconds, ticks_per_byte
 __all__ = ["Port", "Queued", "Sender", "Taken"]
 
 Taken = tuple[int, int, Callable[..., object], tuple[Any, ...]]
-"""A grain that was chosen: ``(payload, packets, arrived, arguments)``; ``arrived(*arguments)`` is called at the other
-end of the link."""
+"""A granted grain: ``(payload, packets, arrived, arguments)``; ``arrived(*arguments)`` is called when it arrives."""
 
 Queued = tuple[int, int, int, Callable[..., object], tuple[Any, ...]]
-"""A grain that waits for the link: the time from which it may leave, then as :data:`Taken`."""
+"""A grain that waits for the link: the earliest time at which it may leave, then as :data:`Taken`."""
 
 
 class Sender(Protocol):
-    """Offers grains to a port. ``key`` and ``turn`` order senders by age: the oldest has the smallest."""
+    """A sender of grains. ``key`` and ``turn`` order senders by age; the oldest has the smallest."""
 
     @property
     def key(self) -> tuple[float, ...]:
@@ -32,7 +31,7 @@ class Sender(Protocol):
         ...
 
     def take(self) -> Taken:
-        """Its next grain, which the port has chosen."""
+        """Next grain of the sender, which was granted."""
 
 
 class _Chooser(Protocol):
@@ -48,20 +47,21 @@ class _Chooser(Protocol):
 class Port:
     """A port of an endpoint, with the link to its neighbour.
 
-    What is ready is chosen when there is room in the queue, the oldest first, and read by ``reader``, a
-    :class:`Server` that all ports share; or a :class:`Picker` chooses for all ports. A *signal* (a GRANT) goes before
-    what waits, never into what has begun. At any time at most one grain is on the link, for as long as its bytes take.
+    While the queue has free entries, the grain of the oldest sender is granted and read by ``reader``, a
+    :class:`Server` that all ports share; alternatively a :class:`Picker` arbitrates for all ports. A *signal* (a GRANT)
+    precedes waiting grains, but does not interrupt a transfer. The link carries one grain at a time, for the duration
+    of its bytes.
 
     Attributes
     ----------
     payload_bytes, wire_bytes, packets : int
-        That have left.
+        Sent so far.
     busy : int
-        Picoseconds.
+        Picoseconds for which the link was busy.
     """
 
     peer: "Port"
-    """At the other end of the link; the machine sets it."""
+    """Port at the other end of the link; the machine sets it."""
 
     def __init__(self, kernel: Kernel, config: MachineConfig, link: LinkConfig, *, key: int, depth: int, delay: int,
                  reader: Server, picker: _Chooser | None) -> None:
@@ -80,7 +80,7 @@ class Port:
         self.payload_bytes = self.wire_bytes = self.packets = self.busy = 0
 
     def offer(self, sender: Sender) -> None:
-        """``sender`` has a grain that may go."""
+        """``sender`` has a grain that may be sent."""
         if self._picker is not None:
             self._picker.offer(self, sender)
             return
@@ -93,7 +93,7 @@ class Port:
         return len(self._queue) < self._depth
 
     def put(self, entry: Queued) -> None:
-        """The picker has chosen."""
+        """Queue a grain that the picker granted."""
         self._queue.append(entry)
         self._kernel.decide(self._key, self._choose)
 
@@ -106,7 +106,7 @@ class Port:
         queue, now, reader = self._queue, self._kernel.now, self._reader
         while self._ready and len(queue) < self._depth:
             payload, packets, arrived, arguments = heappop(self._ready)[2].take()
-            # Messages of several ports are read packet by packet: none waits for the whole of another.
+            # Messages of several ports are read packet by packet, so none waits for another whole message.
             reads = max(now, reader.pass_through(payload) - round(payload * reader.per_byte))
             queue.append((reads + self._delay, payload, packets, arrived, arguments))
         if not self._busy:
@@ -147,14 +147,14 @@ class Port:
                 self._untold = 0
 
     def freed(self, size: int) -> None:
-        """``size`` bytes have left the receive buffer on this side. The next packet returns the credit to the
-        neighbour; if none may begin, a packet of its own does so once it is a quarter of the buffer."""
+        """Free ``size`` bytes of the receive buffer on this side. The next packet returns the credit to the neighbour;
+        if none may start, a CREDIT packet returns it once it is a quarter of the buffer."""
         if self._credit is not None:
             self._untold += size
             self._kernel.decide(self._key, self._choose)
 
     def credited(self, size: int) -> None:
-        """The neighbour returns credit for ``size`` bytes that have left its receive buffer."""
+        """The neighbour returns credit for ``size`` bytes that were freed in its receive buffer."""
         assert self._credit is not None
         self._credit += size
         self._kernel.decide(self._key, self._choose)

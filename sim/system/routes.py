@@ -84,8 +84,9 @@ def piece_bytes(config: MachineConfig, made: Program) -> int:
     if config.kind.engine != "sram":
         return max(1, piece)
     if piece < COLUMN_BYTES:
-        raise UserError(f"{made.positions} places of {COLUMN_BYTES} bytes do not fit a chunk of {config.chunk_bytes:,} "
-                        f"bytes; make chunk_bytes at least {made.positions * COLUMN_BYTES:,}.")
+        raise UserError(f"{made.positions} positions of {COLUMN_BYTES} bytes do not fit in a chunk of "
+                        f"{config.chunk_bytes:,} bytes; chunk_bytes must be at least "
+                        f"{made.positions * COLUMN_BYTES:,}.")
     return piece // COLUMN_BYTES * COLUMN_BYTES
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many experiments: which ones, those that are stored already, and the rest on one core, many, or a Dask cluster.
+"""Sweeps: a set of experiments, of which those without a stored result run on one core, many cores, or a Dask cluster.
 
-Each result is a file named by the hash of all that it depends on, so that a sweep that was stopped goes on where it
-was, and sweeps that overlap share what they have in common.
+Each result is a file named by the hash of its inputs. An interrupted sweep therefore continues where it stopped, and
+overlapping sweeps share results.
 """
 
 import json
@@ -28,7 +28,7 @@ Result = dict[str, Any]
 """``row`` and ``inputs``, or ``error``: see :func:`run_one`."""
 
 _Each = Callable[[Mapping[str, Experiment]], Iterator[tuple[str, Result]]]
-"""Runs experiments, and yields key and result of each that has ended."""
+"""Runs experiments, and yields the key and the result of each when it completes."""
 
 _FIXED = {"workload": "resnet50", "nodes": "4x4x4", "endpoint": "ace", "steps": 2}
 MOST_RUNS = 100_000
@@ -37,12 +37,12 @@ MOST_RUNS = 100_000
 def read_spec(path: str | Path) -> dict[str, Any]:
     """Contents of a TOML file::
 
-        workload = "resnet50"            # or nodes, endpoint, steps: what is the same for all
+        workload = "resnet50"            # or nodes, endpoint, steps: the same for all experiments
         [settings]                       # as --set of dmace train
         order = "fifo"
-        [vary]                           # every combination of these
+        [vary]                           # every combination of these values
         endpoint = ["ace", "ideal"]
-        "ace.fsms" = [4, 8, 16]          # of one endpoint only
+        "ace.fsms" = [4, 8, 16]          # for one endpoint only
     """
     try:
         with Path(path).open("rb") as file:
@@ -50,7 +50,7 @@ def read_spec(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"the sweep {path} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"the sweep {path} is no TOML: {error}.") from None
+        raise UserError(f"the sweep {path} is not valid TOML: {error}.") from None
     known = {*_FIXED, "settings", "vary"}
     if unknown := [key for key in spec if key not in known]:
         raise UserError(f"the sweep {path} has a key {unknown[0]!r}; it can have {', '.join(sorted(known))}.")
@@ -65,7 +65,7 @@ def read_spec(path: str | Path) -> dict[str, Any]:
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of nested tables, each with the names of its tables before its own: ``outer.inner``."""
+    """Values of nested tables by their dotted names: ``outer.inner``."""
     made: dict[str, Any] = {}
     for name, value in table.items():
         made |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
@@ -73,8 +73,8 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def experiments_of(spec: Mapping[str, Any]) -> list[tuple[Experiment, dict[str, Setting]]]:
-    """``(experiment, varied)`` of each combination of a spec, each experiment once; ``varied`` has the values by
-    name."""
+    """``(experiment, varied)`` for each combination of a spec, each experiment once; ``varied`` maps names to
+    values."""
     names, lists = list(spec["vary"]), list(spec["vary"].values())
     total = 1
     for values in lists:
@@ -120,7 +120,7 @@ class Store:
     folder: Path
 
     def get(self, key: str) -> Result | None:
-        """The result of a key, or None if there is none or its file is damaged."""
+        """Result of a key, or None if there is none or its file is damaged."""
         try:
             result: Result = json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
         except (FileNotFoundError, json.JSONDecodeError):
@@ -128,7 +128,7 @@ class Store:
         return result
 
     def put(self, key: str, result: Result) -> None:
-        """Store a result, all of it or nothing."""
+        """Store a result atomically."""
         self.folder.mkdir(parents=True, exist_ok=True)
         part = self.folder / f".{key}.{os.getpid()}"
         part.write_text(json.dumps(result, indent=1, default=repr) + "\n", encoding="utf-8")
@@ -136,12 +136,12 @@ class Store:
 
 
 def run_one(experiment: Experiment) -> Result:
-    """The result of an experiment, as plain data: ``row``, or ``error`` as a sentence."""
+    """Result of an experiment as plain data: ``row`` and ``inputs``, or ``error`` as a sentence."""
     try:
         result = {"row": row(experiment, experiment.run()), "inputs": experiment.inputs()}
     except UserError as error:
         return {"error": str(error)}
-    # As it is when it comes from the store.
+    # Convert to the form in which the store returns it.
     stored: Result = json.loads(json.dumps(result, default=repr))
     return stored
 
@@ -188,7 +188,7 @@ def _dask(scheduler: str | None, workers: int | None) -> Iterator[_Each]:
 def run_all(experiments: Mapping[str, Experiment], store: Store, *, scheduler: str | None = None,
             workers: int | None = None, serial: bool = False,
             progress: Callable[[int, int], object] = lambda done, total: None) -> dict[str, Result]:
-    """Results of experiments by key: those that are stored, and the others run now. Errors are not stored.
+    """Results of experiments by key. Experiments without a stored result are run; errors are not stored.
 
     Parameters
     ----------
@@ -196,13 +196,13 @@ def run_all(experiments: Mapping[str, Experiment], store: Store, *, scheduler: s
         Key -> :class:`Experiment`.
     store : Store
     scheduler : str or None
-        Address of a Dask scheduler, whose workers have dmace; None for a cluster on this machine.
+        Address of a Dask scheduler whose workers have dmace installed; None for a local cluster.
     workers : int or None
-        Of that cluster; None for one on each core.
+        Workers of the local cluster; None for one per core.
     serial : bool
-        In this process, without Dask.
+        Run in this process, without Dask.
     progress : callable
-        Receives how many results there are, and of how many.
+        Called with the number of results so far and the total number.
     """
     results = {key: found for key in experiments if (found := store.get(key)) is not None}
     missing = {key: experiment for key, experiment in experiments.items() if key not in results}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training run on a machine: each node of a graph begins when what it needs has ended.
+"""A training run on a machine: each node of a graph starts when the nodes that it needs have ended.
 
 ::
 
@@ -24,14 +24,14 @@ __all__ = ["LayerTimes", "Run", "Span", "count_bytes", "dimensions_of", "train"]
 
 @dataclass(frozen=True)
 class Span:
-    """When a node of the graph began and ended, in seconds, and for how long the processor waited for it to begin."""
+    """Start and end of a node of the graph, in seconds, and the time for which the processor waited for its start."""
 
     node: Node
     begin: float
     end: float
     waited: float = 0.0
     culprit: int | None = None
-    """The node that ended last of those that it waited for."""
+    """Last node to end of those that it waited for."""
 
     @property
     def seconds(self) -> float:
@@ -47,28 +47,28 @@ class LayerTimes:
     input_grad: float
     weight_grad: float
     exchange: float
-    """From asking for each of its collectives until it has ended, added up."""
+    """Sum of the durations of its collectives, from issue to completion."""
     exposed: float
-    """The processor's waits for the layer's collectives and updates."""
+    """Time for which the processor waited for the layer's collectives and updates."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What happened.
+    """Result of a training run.
 
     Parameters
     ----------
     graph : Graph
     spans : tuple of Span
-        Of each node.
+        Span of each node.
     seconds : float
-        Until everything had ended.
+        Total time.
     computed : float
-        For which the processor was busy.
+        Time for which the processor was busy.
     alone : float
-        What that would have been with nothing else going on.
+        Computation time without concurrent communication.
     statistics : dict
-        Of the machine.
+        Statistics of the machine.
     """
 
     graph: Graph
@@ -80,17 +80,17 @@ class Run:
 
     @property
     def step(self) -> float:
-        """Seconds of an iteration, as a mean."""
+        """Mean seconds per iteration."""
         return self.seconds / self.graph.steps
 
     @property
     def exposed(self) -> float:
-        """Seconds for which nothing was computed: communication that was waited for."""
+        """Seconds without computation: time waiting for communication."""
         return self.seconds - self.computed
 
     @property
     def communicating(self) -> float:
-        """Seconds for which a collective had begun and not ended."""
+        """Seconds for which at least one collective was in progress."""
         busy, until = 0.0, float("-inf")
         for span in sorted((span for span in self.spans if span.node.kind == Kind.COLLECTIVE), key=lambda s: s.begin):
             busy += max(0.0, span.end - max(span.begin, until))
@@ -139,8 +139,8 @@ def dimensions_of(group: str, shape: tuple[int, ...], model_parallel: int) -> tu
 
 
 def count_bytes(exchange: Exchange, ranks: int) -> int:
-    """Bytes of an exchange as NCCL counts them: of what a rank gets from a reduce-scatter, of what it has for each rank
-    in an all-to-all, rounded up; of the whole buffer otherwise."""
+    """Bytes of an exchange as NCCL counts them: the block that a rank receives in a reduce-scatter or sends to each
+    rank in an all-to-all, rounded up; otherwise the whole buffer."""
     if exchange.collective.info.sends_blocks:
         return -(-exchange.bytes // ranks)
     return exchange.bytes
@@ -154,7 +154,7 @@ def train(graph: Graph, machine: Machine, *, processor: Processor | None = None)
     graph : Graph
     machine : Machine
     processor : Processor or None
-        Of each rank, for its roofline; by default the machine's.
+        Processor of each rank, for the roofline; by default the machine's.
     """
     npu = machine.config.npu
     processor = processor or Processor(flops=npu.flops, memory=npu.memory_bytes_per_s)

@@ -260,8 +260,8 @@ def test_registers_of_all_at_once():
             stubs.do(AceDriver(stubs.bus(0), BASE).check_identity())
 
 
-def test_registers_that_there_are_not():
-    with Stubs((4,)) as stubs, pytest.raises(ClusterFailed, match=r"^Endpoint 3 answered a register access with an "
+def test_missing_registers_are_refused():
+    with Stubs((4,)) as stubs, pytest.raises(ClusterFailed, match=r"^Endpoint 3 responded to a register access with an "
                                                                   r"error\.$"):
         stubs.do(stubs.bus(3).write(0xFF0, 1))
 

@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""What memory owes, and what nobody asked for."""
+"""Counts of outstanding responses, and detection of unexpected ones."""
 
 import random
 
@@ -12,7 +12,7 @@ from tests.harness.cell import run_cell
 
 @pytest.mark.parametrize("depth", [1, 5, 8, 40])
 def test_outstanding(depth):
-    """Random requests and answers, now and then with nothing asked for: none of those counts."""
+    """Random requests and responses, some of them unexpected; unexpected ones do not change the count."""
     dut, rng = Outstanding(depth), random.Random(depth)
     dropped, full = 0, 0
 
@@ -38,5 +38,5 @@ def test_outstanding(depth):
 
 def test_bad_numbers():
     for depth in (0, -1, 2.0, "8"):
-        with pytest.raises(ValueError, match="Outstanding answers must be a positive integer"):
+        with pytest.raises(ValueError, match="Outstanding responses must be a positive integer"):
             Outstanding(depth)

@@ -10,21 +10,21 @@ __all__ = ["Traffic"]
 
 
 class Traffic:
-    """Writes whose data runs ahead of the addresses or behind, reads whose beats interleave by ID.
+    """Writes whose data leads or lags the addresses, and reads whose beats interleave by ID.
 
     Parameters
     ----------
     bus : :class:`AxiSignature`
-        Widths.
+        Widths of the bus.
     bursts : int
-        Writes, and reads.
+        Number of writes, and of reads.
     busy : float
         Probability per cycle that a waiting item is offered, and that READY is high.
 
     Attributes
     ----------
     cycles : list of dict
-        Pins that are not 0.
+        Values of the pins that are not 0.
     reads, writes : list of int
         Bursts outstanding after each cycle.
     """
@@ -92,7 +92,7 @@ class Traffic:
         return pins, transfers
 
     def _offer(self):
-        """Fill free channels with items that may be offered now."""
+        """Offer items on idle channels."""
         rng = self._rng
         resp = rng.choice([Resp.OKAY, Resp.SLVERR, Resp.DECERR])
         idle = [channel for channel in ("aw", "w", "b", "ar", "r")
@@ -114,7 +114,7 @@ class Traffic:
                 left.popleft()
 
     def _account(self, transfers):
-        """What becomes possible after this cycle's transfers."""
+        """Update the state by this cycle's transfers."""
         if "aw" in transfers:
             self._addresses.append(transfers["aw"]["id"])
         if "w" in transfers:

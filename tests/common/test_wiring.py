@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Connections by name: what is forgotten, connected twice or of another shape is refused."""
+"""Connections by name: missing and duplicate connections, and those of different shapes, are refused."""
 
 import pytest
 from amaranth import *
@@ -60,7 +60,7 @@ GOOD = (
     ("broadcast", "self.limits", "source.limits", "first.limits", "second.limits"),
     ("connect", "first.total", "self.totals[0]"),
     ("connect", "second.total", "self.totals[1]"),
-    ("leave_open", "source.busy", "nobody waits for it"),
+    ("leave_open", "source.busy", "its level is not used"),
 )
 
 
@@ -163,8 +163,8 @@ def test_inputs_can_be_tied_off():
     Fragment.get(Both([*calls, ("tie_off", "source.limits", "no limits here")]), None)
 
 
-def test_an_interface_with_nothing_behind_it_is_idle():
-    """Its inputs have drivers, and a reason is asked for."""
+def test_unused_interface_is_idle():
+    """The inputs of an idle interface have drivers, and a reason is required."""
     calls = [call for call in GOOD if call[1] != "source.lanes[1]"]
     idle = [("idle", "source.lanes[1]", "one lane is enough"), ("idle", "second.i", "one lane is enough")]
     fragment = Fragment.get(Both([*calls, *idle]), None)

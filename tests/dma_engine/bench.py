@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine's tests have in common: regions laid out around jobs, and agents that post them.
+"""Common parts of the engine's tests: regions laid out around jobs, and agents that post them.
 
-Everything around a destination is filled with guard bytes in memory and model alike, so that the
-comparison of memory at the end finds every byte that is written and should not be.
+Guard bytes surround each destination, in memory and in the model, so that the comparison of memory
+at the end detects every byte that is written by mistake.
 """
 
 import os
@@ -33,7 +33,7 @@ WORDS_BASE = 0x9_8765_4000
 
 
 def environment(parameters):
-    """Environment that carries parameters to :func:`parameter`."""
+    """Environment variables that pass parameters to :func:`parameter`."""
     return {f"DMACE_TEST_{name.upper()}": value for name, value in parameters.items()}
 
 
@@ -43,26 +43,26 @@ def preset(dut):
 
 
 def parameter(name, default):
-    """A parameter of the pytest function, of the type of ``default``."""
+    """A parameter of the pytest function, with the type of ``default``."""
     return type(default)(os.environ.get(f"DMACE_TEST_{name.upper()}", default))
 
 
 def session_seed(what=""):
-    """A seed of its own for each test, from the session's."""
+    """A distinct seed for each test, derived from the session's."""
     return f"{os.environ['COCOTB_RANDOM_SEED']} {what}"
 
 
 class Bench(DmaTestbench):
-    """A testbench that lays out jobs and posts them over several queues."""
+    """A testbench that lays out jobs and posts them to several queues."""
 
     def __init__(self, dut, **options):
         super().__init__(dut, preset(dut), **options)
         self._cursor = GAP          # first free byte of the destination
 
-    # Where things lie
+    # Layout of memory
 
     def place(self, jobs):
-        """Native words of jobs, flags to be added; destinations apart from each other."""
+        """Native words of jobs, without flags; their destinations do not overlap."""
         words, available = [], self._source_bytes
         for length, source, destination in jobs:
             pages = (available - length - abs(source)) // PAGE_BYTES
@@ -104,7 +104,7 @@ class Bench(DmaTestbench):
             await self.command(queue, Command.START)
 
     async def restart(self):
-        """``rst`` for some cycles, while the buses are quiet. Memory keeps its bytes and forgets what it owes."""
+        """``rst`` for some cycles, while the buses are idle. Memory keeps its bytes and drops outstanding responses."""
         self.dut.rst.value = 1
         await self.wait(3)
         self.memory.withheld.clear()
@@ -124,7 +124,7 @@ class Bench(DmaTestbench):
     # Agents
 
     async def run(self, words, queues=None, sizes=(1, 1, 2, 3, 4)):
-        """Post words back to back over several queues and wait until all have ended."""
+        """Post words back to back to several queues and wait until all have completed."""
         queues = range(self.config.queues) if queues is None else queues
         shares = {queue: deque(words[index::len(queues)]) for index, queue in enumerate(queues)}
         for task in [cocotb.start_soon(self._agent(queue, share, sizes))
@@ -132,7 +132,7 @@ class Bench(DmaTestbench):
             await task
 
     async def _agent(self, queue, words, sizes):
-        """Post as fast as the queue has room; each burst's last word asks for a completion word."""
+        """Post whenever the queue has free entries; each burst's last word requests a completion word."""
         rng = self.rng
         while words and not self.mismatches:
             size = min(len(words), rng.choice(sizes))
@@ -145,7 +145,7 @@ class Bench(DmaTestbench):
         await self.wait_for_free_entries(queue, self.config.queue_depth)
 
     async def wait_for_free_entries(self, queue, size, timeout=400_000):
-        """Wait until the queue has room for ``size`` words."""
+        """Wait until the queue has free entries for ``size`` words."""
         start = self.cycle
         while self.model.queues[queue].posted - self.poller.count(queue) + size > self.config.queue_depth:
             if self.mismatches:
@@ -158,12 +158,12 @@ class Bench(DmaTestbench):
                               f"{self.model.queues[queue].posted} requests after {timeout} cycles.")
 
     async def end(self):
-        """Compare everything."""
+        """Compare the engine's final state with the model's."""
         if not self.mismatches:
             await self.finish()
         self.assert_equal()
 
 
 def disorder(memory, spread=4):
-    """Let the memory answer out of order between IDs, and interleave the bursts of ``spread`` IDs."""
+    """Let the memory respond out of order between IDs, and interleave the bursts of ``spread`` IDs."""
     memory._jitter, memory.interleave = True, spread

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named suites of copies: what has to work, and what once did not.
+"""Named suites of copies: typical uses, corner cases and regressions.
 
 A suite is a function of the engine's sizes and a random generator, registered in :data:`SUITES` under its
-name; its docstring says why it is there. Offsets of a job are relative to some 4 KiB boundary, and may be
-negative: who runs a suite chooses the boundaries.
+name; its docstring states its purpose. Offsets of a job are relative to a 4 KiB boundary, which the caller
+chooses, and may be negative.
 """
 
 from itertools import product
@@ -18,9 +18,9 @@ SUITES = {}
 
 
 class Job(NamedTuple):
-    """A copy of ``length`` bytes from and to these distances from a 4 KiB boundary.
+    """A copy of ``length`` bytes, with source and destination at these distances from a 4 KiB boundary.
 
-    Without a destination it goes close behind the one before.
+    Without a destination, it is placed close behind the previous one.
     """
 
     length: int
@@ -46,7 +46,7 @@ def _alignments(config):
 
 
 def _covering(config, rng, extra=0):
-    """Pairs of positions: each source's, each destination's and each distance at least once, and some more."""
+    """Pairs of positions that cover each source position, each destination position and each difference."""
     beat = config.beat_bytes
     pairs = [(position, (position * 3 + 1) % beat) for position in range(beat)]
     pairs += [(position, (position + distance) % beat)
@@ -55,12 +55,12 @@ def _covering(config, rng, extra=0):
 
 
 def _side(position, config, rng):
-    """A position in a beat that ends or begins at the boundary."""
+    """A position in a beat that ends or starts at the boundary."""
     return position - rng.choice((0, 1)) * config.beat_bytes
 
 
 def _near(config, rng, lengths, pairs):
-    """Each length at each pair of positions, on either side of a boundary."""
+    """Each length at each pair of positions, on both sides of a boundary."""
     return [Job(length, _side(source, config, rng), _side(destination, config, rng))
             for length in lengths for source, destination in pairs]
 
@@ -78,13 +78,13 @@ def edges(config, rng):
 
 @_suite
 def tiny(config, rng):
-    """Gradients of a few bytes, one after the other: a segment per beat, nothing but overhead."""
+    """Consecutive gradients of a few bytes: one beat per segment, the maximum overhead."""
     return [Job(rng.choice((1, 2, 4, 8, 16)), 8 * rng.randrange(64), 8 * rng.randrange(64)) for _ in range(200)]
 
 
 @_suite
 def small(config, rng):
-    """Around 64 and 256 bytes: a few beats, and with ``tiny`` the first border between segments."""
+    """Around 64 and 256 bytes: a few beats, and on ``tiny`` the first border between segments."""
     if config.beat_bytes <= 8:
         return _near(config, rng, (63, 64, 65, 255, 256, 257), _alignments(config))
     return [job for pair in _covering(config, rng) for lengths in ((63, 64, 65), (255, 256, 257))
@@ -100,21 +100,21 @@ def medium(config, rng):
 
 @_suite
 def large(config, rng):
-    """64 KiB: more segments than a window has places."""
+    """64 KiB: more segments than a window has entries."""
     beat = config.beat_bytes
     return [Job(65536 + delta, rng.randint(-beat, beat), rng.randint(-beat, beat)) for delta in (0, -1, 1, 0)]
 
 
 @_suite
 def huge(config, rng):
-    """1 MiB: counters inside a request get far."""
+    """1 MiB: large values of the counters within a request."""
     beat = config.beat_bytes
     return [Job(1 << 20, rng.randint(-beat, beat), rng.randint(-beat, beat))]
 
 
 @_suite
 def straddle_4k(config, rng):
-    """One byte before and one behind a boundary, on either side, and everything near it."""
+    """One byte before and one after a boundary, on both sides, and other positions near it."""
     lengths = (2, 3, config.beat_bytes + 1, config.segment_bytes)
     return [Job(length, -before, -behind) for length in lengths
             for before, behind in product((0, 1, length // 2, length - 1, length), repeat=2)]
@@ -122,7 +122,7 @@ def straddle_4k(config, rng):
 
 @_suite
 def misaligned(config, rng):
-    """Whole segments, each beat of them put together from two others."""
+    """Whole segments in which each destination beat combines two source beats."""
     beat, segment = config.beat_bytes, config.segment_bytes
     return [Job(segment + delta, source, destination) for source, destination in _covering(config, rng)
             for delta in (rng.randint(-beat, beat),)]
@@ -130,7 +130,7 @@ def misaligned(config, rng):
 
 @_suite
 def segment_borders(config, rng):
-    """Destinations that begin or end at a segment's border, or a byte beside it."""
+    """Destinations that start or end at a segment's border, or a byte from it."""
     segment = config.segment_bytes
     return [Job(count * segment + delta, rng.randint(-9, 9), start)
             for count in (1, 2) for delta in (-1, 0, 1) for start in (-segment - 1, -1, 0, 1, segment - 1)]
@@ -138,7 +138,7 @@ def segment_borders(config, rng):
 
 @_suite
 def whole_buffer(config, rng):
-    """As many bytes as the buffer has, twice, in requests of the longest segments."""
+    """Twice the bytes of the buffer, in requests of the longest segments."""
     segment = config.segment_bytes
     return [Job(segment, 1 + index % 3, 0) for index in range(2 * config.buffer_beats // config.segment_beats)]
 
@@ -151,13 +151,13 @@ def all_tags(config, rng):
 
 @_suite
 def one_page(config, rng):
-    """Sources that end with the last byte of a page: nothing of the next one may be read."""
+    """Sources that end with the last byte of a page: the next page must not be read."""
     return [Job(length, -length, position) for length in (1, 7, 64, 65, PAGE_BYTES)
             for position in (0, 1, config.beat_bytes - 1)]
 
 
 def pairs(config, rng, number):
-    """Any two requests one behind the other: whatever the first leaves behind, the second must not see."""
+    """Any two consecutive requests: state of the first must not affect the second."""
     beat, segment = config.beat_bytes, config.segment_bytes
 
     def length():

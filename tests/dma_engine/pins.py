@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens at the engine's pins, cycle by cycle, told by nobody but the pins."""
+"""Record of the transfers at the engine's pins, cycle by cycle, from the pins alone."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -14,25 +14,25 @@ _FIELDS = {"aw": ("awid", "awaddr", "awlen"), "ar": ("arid", "araddr", "arlen"),
 
 
 class Handshake(NamedTuple):
-    """A transfer; ``fields`` are the channel's, in the order of ``_FIELDS``."""
+    """A transfer; ``fields`` are those of its channel, in the order of ``_FIELDS``."""
 
     cycle: int
     fields: tuple
 
 
 class Pins:
-    """Record the transfers on ``m_axi``, the doorbell's W, and how often a channel waited.
+    """Record the transfers on ``m_axi`` and on the doorbell's W, and the stalls of each channel.
 
     Attributes
     ----------
     seen : dict
         Channel -> list of :class:`Handshake`; ``"db"`` is W of the doorbell port.
     raised : dict
-        Channel -> cycles in which its valid rose.
+        Channel -> cycles in which VALID rose.
     stalled : dict
-        Channel -> cycles in which it was valid and not ready.
+        Channel -> cycles in which it stalled.
     in_flight : dict
-        ``"segments"`` and ``"beats"`` (asked for on AR and not sent on W) -> most at any time.
+        ``"segments"`` and ``"beats"`` (requested on AR and not yet sent on W) -> maximum at any time.
     """
 
     def __init__(self, bench):

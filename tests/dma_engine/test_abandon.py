@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A RESET ends although memory never answers, and what it answers later changes nothing."""
+"""A RESET ends although memory never responds, and later responses have no effect."""
 
 import cocotb
 import pytest
@@ -27,13 +27,13 @@ async def _prepared(dut, name):
 
 
 async def _reset(bench, name):
-    """RESET, which the watchdog must bring to its end; then the queue is as new."""
+    """RESET, which must end by the watchdog; then the queue is in its initial state."""
     await bench.driver.set_watchdog(WATCHDOG)
     await bench.command(VICTIM, Command.RESET)
     start = bench.cycle
     while (await bench.driver.state(VICTIM)).resetting:
         assert bench.cycle - start < 2 * WATCHDOG + 1000, f"{name}: RESET does not end"
-    assert bench.cycle - start >= WATCHDOG, f"{name}: given up after {bench.cycle - start} cycles"
+    assert bench.cycle - start >= WATCHDOG, f"{name}: abandoned after {bench.cycle - start} cycles"
     await bench.driver.set_watchdog(0)
     state = await bench.settle_and_check(name)
     assert (state.enabled, state.held, state.count, state.failed, state.waiting, state.in_flight) == (0,) * 6, \
@@ -49,8 +49,8 @@ async def _works(bench, name):
 
 @cocotb.test()
 async def reads_without_response(dut):
-    """The late data of given up reads is not written."""
-    bench = await _prepared(dut, "give up reads")
+    """Delayed data of abandoned reads is not written."""
+    bench = await _prepared(dut, "abandon reads")
     for word in (SMALL, SMALL._replace(src_offset=3, length=600)):
         name = f"{word.length} bytes"
         bench.withhold(SRC_BASE)
@@ -61,7 +61,7 @@ async def reads_without_response(dut):
         await _works(bench, name)
         bench.release(SRC_BASE)
         await bench.wait(1500)
-        bench.verify(f"{name}, after the late answer")
+        bench.verify(f"{name}, after the delayed response")
         await bench.command(VICTIM, Command.RESET)
         await bench.settle_and_check(name)
         await _works(bench, f"{name}, again")
@@ -70,24 +70,24 @@ async def reads_without_response(dut):
 
 @cocotb.test()
 async def writes_without_response(dut):
-    """Late write responses end nothing."""
-    bench = await _prepared(dut, "give up writes")
+    """Delayed write responses complete no segment."""
+    bench = await _prepared(dut, "abandon writes")
     bench.withhold(DST_BASE)
     await bench.post(VICTIM, SMALL, SMALL, GOOD)
     await bench.wait(200)
     await _reset(bench, "writes")
-    await _works(bench, "before the late answer")
+    await _works(bench, "before the delayed response")
     bench.release(DST_BASE)
     await bench.wait(1500)
-    state = await bench.settle_and_check("after the late answer")
+    state = await bench.settle_and_check("after the delayed response")
     assert (state.count, state.failed) == (2, 0), state
     await bench.end()
 
 
 @cocotb.test()
 async def words_without_response(dut):
-    """Completion words that are never answered hold up no RESET."""
-    bench = await _prepared(dut, "give up words")
+    """Completion words without a response do not prevent a RESET from ending."""
+    bench = await _prepared(dut, "abandon words")
     page = bench.words_of(VICTIM)[0] & -PAGE_BYTES
     bench.memory.withhold(page)
     await bench.post(VICTIM, GOOD)
@@ -95,14 +95,14 @@ async def words_without_response(dut):
     await _reset(bench, "words")
     bench.memory.release(page)
     await bench.wait(600)
-    await _works(bench, "after the late answer")
+    await _works(bench, "after the delayed response")
     await bench.end()
 
 
 @cocotb.test()
 async def again_and_again(dut):
-    """While segments of earlier epochs are outside, only three RESETs give up; later ones wait for memory."""
-    bench = await _prepared(dut, "give up again")
+    """While segments of earlier epochs are outstanding, only three RESETs abandon; later ones wait for memory."""
+    bench = await _prepared(dut, "abandon again")
     for page in range(5):
         bench.withhold(SRC_BASE + page * PAGE_BYTES)
     for number in range(3):
@@ -119,13 +119,13 @@ async def again_and_again(dut):
     await bench.driver.set_watchdog(0)
     for page in range(5):
         bench.release(SRC_BASE + page * PAGE_BYTES)
-    await bench.settle_and_check("memory answered")
+    await bench.settle_and_check("memory has responded")
     for number in range(6):
         bench.withhold(SRC_BASE)
         await bench.command(VICTIM, Command.START)
         await bench.post(VICTIM, SMALL)
         await bench.wait(200)
-        await _reset(bench, f"RESET {number} with a memory that answers in the end")
+        await _reset(bench, f"RESET {number} with a memory that responds afterwards")
         bench.release(SRC_BASE)
         await bench.wait(300)
     await bench.clean()
@@ -135,8 +135,8 @@ async def again_and_again(dut):
 
 @cocotb.test()
 async def two_passes_later(dut):
-    """A late answer is not taken for one to the segment that has the same place of the window now."""
-    bench = await _prepared(dut, "give up laps")
+    """A delayed response is not accepted for the segment that has the same window entry now."""
+    bench = await _prepared(dut, "abandon passes")
     later = SRC_BASE + 3 * PAGE_BYTES
     bench.withhold(SRC_BASE)
     await bench.post(VICTIM, SMALL)

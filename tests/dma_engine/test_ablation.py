@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ABLATION switches off what it says, and nothing else goes wrong."""
+"""ABLATION switches off the documented features, and all copies stay correct."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -24,7 +24,7 @@ def test_ablation(engine, switched):
 
 
 def _most_reads(pins):
-    """The most read bursts that were asked for and not over at any time."""
+    """Maximum of outstanding read bursts at any time."""
     issued = [(transfer.cycle, transfer.fields[0]) for transfer in pins.seen["ar"]]
     over = [transfer.cycle for transfer in pins.seen["r"] if transfer.fields[1]]
     assert len(issued) == len(over)
@@ -38,7 +38,7 @@ def _most_reads(pins):
 
 @cocotb.test()
 async def one_read_at_a_time(dut):
-    """With the bit never more than one segment's reads, two bursts at most; without it many."""
+    """With the bit, only the reads of one segment are outstanding, at most two bursts; without it, many."""
     switched = parameter("switched", 0)
     bench = Bench(dut, seed=session_seed("reads"), latency=40)
     words = await bench.lay_out([Job(bench.rng.choice((1, 200, 600)), bench.rng.choice((0, -30)), None)
@@ -56,7 +56,7 @@ async def one_read_at_a_time(dut):
 
 @cocotb.test()
 async def every_word_is_written(dut):
-    """Requests that end in a row: with the bit SC and RC take every value, without it some are passed over."""
+    """Requests that complete in quick succession: with the bit, SC and RC take every value; without, some are not used."""
     switched = parameter("switched", 0)
     bench = Bench(dut, seed=session_seed("words"), latency=40)
     words = await bench.lay_out([Job(30, 0, None)] * (REQUESTS * bench.config.queues))

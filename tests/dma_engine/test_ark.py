@@ -45,7 +45,7 @@ def test_ark_control(engine, stalls):
 
 @cocotb.test()
 async def ping_pong(dut):
-    """Two GPUs hand a segment back and forth, and know nothing but their flags."""
+    """Two GPUs pass a segment back and forth, synchronised by their flags only."""
     bench = await start_bench(dut, "ping_pong")
     a, b = bench.threads[A], bench.threads[B]
     for turn in range(6):
@@ -66,7 +66,7 @@ async def ping_pong(dut):
 
 @cocotb.test()
 async def all_fields(dut):
-    """Every segment to every other over every connection."""
+    """Copies from every segment to every other over every connection."""
     bench = await start_bench(dut, "all_fields")
     for queue in (A, B):
         for connection in TO.values():
@@ -77,7 +77,7 @@ async def all_fields(dut):
                 length = bench.rng.choice((1, 3, 255, 256, 257, 4096, SEGMENT_BYTES))
                 await bench.send(ark_word(src, dst, connection, length), queue=queue, upper=bench.rng.random() < 0.5)
                 await bench.settle(queue)
-    # Flags stand nowhere but at their places.
+    # Flags are written to their own addresses only.
     await bench.end()
 
 
@@ -105,13 +105,13 @@ async def two_words(dut):
 
 @cocotb.test()
 async def refused_words(dut):
-    """A store is refused if one of its words is, and none is where there is no word."""
+    """A store is refused if one of its words is; an empty half is never refused."""
     bench = await start_bench(dut, "refused_words")
     pair = ark_word(0, 1).to_bytes() + ark_word(1, 2).to_bytes()
     await bench.command(A, Command.PAUSE)
     for _ in range(bench.config.queue_depth // 2):
         assert await bench.store(A, pair, offset=0)
-    # One more goes in; the second of these does not.
+    # The queue accepts one more word, but not the second of these.
     assert not await bench.store(A, pair, offset=0)
     assert not await bench.store(A, pair, offset=0)
     assert await bench.store(A, b"\xff" * 16, offset=0)
@@ -142,7 +142,7 @@ async def malformed(dut):
         await bench.store(A, data[first:first + length], offset=first, size=4)
         await bench.settle(A)
         assert bench.model.queues[A].failed > failed
-    # A part of an empty half is not empty.
+    # A store of a part of an empty half is not empty.
     await bench.store(A, b"\xff" * 4, offset=0, size=2)
     await bench.settle(A)
     await bench.wait_log()
@@ -151,7 +151,7 @@ async def malformed(dut):
 
 @cocotb.test()
 async def checks(dut):
-    """Segments and connections that are not there, or somebody else's."""
+    """Segments and connections that do not exist, or belong to another domain."""
     bench = await start_bench(dut, "checks", skip_errors=True)
     await bench.define_region(FOREIGN, base=0x5000_0000, length=PAGE_BYTES, domain=DOMAIN + 1)
     for gpu, right in ((A, "readable"), (B, "writable")):
@@ -162,7 +162,7 @@ async def checks(dut):
     connections = [number for number in (0, *range(bench.config.connections, 128)) if number not in TO.values()]
     for word, status in [
         (ark_word(src=UNMAPPED - BASE[A]), Status.SRC_REGION), (ark_word(dst=UNMAPPED - BASE[B]), Status.DST_REGION),
-        # A number behind the end of any table must not come round to the table's beginning.
+        # A number beyond a table must not wrap to the table's start.
         (ark_word(src=255), Status.SRC_REGION), (ark_word(dst=256 - BASE[B] + BASE[A]), Status.DST_REGION),
         (ark_word(src=FOREIGN - BASE[A]), Status.SRC_DOMAIN), (ark_word(dst=FOREIGN - BASE[B]), Status.DST_DOMAIN),
         (ark_word(src=3), Status.SRC_RIGHTS), (ark_word(dst=3), Status.DST_RIGHTS),
@@ -194,7 +194,7 @@ async def checks(dut):
 
 @cocotb.test()
 async def long_lengths(dut):
-    """No bit of a length is lost: behind each power of two, the region ends."""
+    """No bit of a length is lost: for each power of two, a region ends just behind it."""
     bench = await start_bench(dut, "long_lengths", skip_errors=True)
     huge, small = 0, 1
     for sid, length in ((huge, 1 << 36), (small, 256)):
@@ -207,7 +207,7 @@ async def long_lengths(dut):
                 assert bench.model.queues[A].status is status
         await bench.settle(A)
         await bench.wait_log()
-    # And where both are huge, as much as a test has time for.
+    # The largest copy for which a test has time.
     await bench.send(ark_word(src=huge, dst=huge, length=3 * PAGE_BYTES + 1))
     await bench.settle(A)
     await bench.end()
@@ -215,7 +215,7 @@ async def long_lengths(dut):
 
 @cocotb.test()
 async def held(dut):
-    """A queue that holds sets no flags, not even those of requests behind the failed one, until it is cleared."""
+    """A held queue sets no flags until it is cleared, not even for requests behind the failed one."""
     bench = await start_bench(dut, "held")
     bench.clear_flags()
     await bench.send(ark_word(0, 0), ark_word(1, 1, length=SEGMENT_BYTES + 1), ark_word(2, 2))
@@ -233,7 +233,7 @@ async def held(dut):
 
 @cocotb.test()
 async def completion_error(dut):
-    """A flag that memory refuses is an error of its queue, and costs nothing but itself."""
+    """An error response to a flag is logged for its queue, and has no other effect."""
     bench = await start_bench(dut, "completion_error")
     for array in (arrays(B)[1], arrays(A)[0]):
         bench.clear_flags()
@@ -250,7 +250,7 @@ async def completion_error(dut):
 
 @cocotb.test()
 async def full_queue(dut):
-    """A queue full of words that fail does not stop another."""
+    """A queue full of failing words does not stop another queue."""
     bench = await start_bench(dut, "full_queue", skip_errors=True)
     for number in range(3 * bench.config.queue_depth):
         if number % bench.config.queue_depth == 0:
@@ -265,7 +265,7 @@ async def full_queue(dut):
 
 @cocotb.test()
 async def native_stays_native(dut):
-    """No store to the page of a queue in native mode makes anything but a copy, whatever its opcode and flags."""
+    """Stores to the page of a queue in native mode are native words, whatever their opcode and flags."""
     bench = await start_bench(dut, "native_stays_native")
     await bench.command(A, Command.RESET)
     await bench.settle(A)
@@ -290,7 +290,7 @@ async def native_stays_native(dut):
 
 @cocotb.test()
 async def reset_anywhere(dut):
-    """RESET with words waiting, data moving and flags on their way; afterwards the queue is as new."""
+    """RESET with words waiting, data moving and flags in flight; afterwards the queue is in its initial state."""
     bench = await start_bench(dut, "reset_anywhere", latency=40)
     rng = random.Random(bench.seed)
     for delay in (0, 15, 40, 60, 80, 95, 110, 130, 200):
@@ -318,7 +318,7 @@ async def plain_queue(dut):
     await bench.command(plain, Command.START)
     await bench.post(plain, NativeWord.copy(src=(BASE[A], 5), dst=(BASE[B], 70), length=1000, flags=1))
     await bench.settle(plain)
-    # What would be an ARK word is half a native word.
+    # A valid ARK word is half a native word here.
     await bench.send(ark_word(), queue=plain)
     await bench.settle(plain)
     await bench.end()
@@ -326,7 +326,7 @@ async def plain_queue(dut):
 
 @cocotb.test()
 async def without_send_flags(dut):
-    """A queue without an SC array sets RC alone; its RC word tells of failures."""
+    """A queue without an SC array sets RC flags only; its RC word reports failures."""
     bench = await start_bench(dut, "without_send_flags")
     for queue in (A, B):
         await bench.command(queue, Command.RESET)
@@ -346,7 +346,7 @@ async def without_send_flags(dut):
 
 @cocotb.test()
 async def one_queue_alone(dut):
-    """Many short words back to back: none is lost where flags wait for W and notices for flags."""
+    """Many short words back to back: none is lost while flags wait for W and notices wait for flags."""
     bench = await start_bench(dut, "one_queue_alone")
     posted = 0
     for _ in range(12):

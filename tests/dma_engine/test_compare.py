@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short runs of ``dmace compare dma``: every status, with ``--soak`` on every preset; how a difference is told."""
+"""Short runs of ``dmace compare dma``: every status, with ``--soak`` on every preset; reports of a difference."""
 
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What software does to a queue, or to the engine, in the middle of traffic."""
+"""Control of a queue and of the engine by software during traffic."""
 
 import cocotb
 import pytest
@@ -39,7 +39,7 @@ def _victims_bursts(pins):
 
 @cocotb.test()
 async def paused(dut):
-    """PAUSE stops a queue between two segments: what is in flight ends, and nothing more of it begins."""
+    """PAUSE stops a queue between two segments: segments in flight complete, and no more are scheduled."""
     bench = await _victim(dut, "paused", latency=50)
     pins = Pins(bench)
     for delay in (0, 10, 60, 400):
@@ -51,7 +51,7 @@ async def paused(dut):
         while (state := await bench.driver.state(VICTIM)).in_flight:
             assert bench.cycle - start < 8000, f"{state} 8,000 cycles after PAUSE"
         bursts = _victims_bursts(pins)
-        # It goes on taking words.
+        # The queue continues to accept words.
         await bench.post(VICTIM, SMALL._replace(dst_offset=7 * PAGE_BYTES, flags=1))
         await bench.wait(300)
         again = await bench.driver.state(VICTIM)
@@ -64,7 +64,7 @@ async def paused(dut):
 
 @cocotb.test()
 async def reset_while_waiting(dut):
-    """RESET of a paused queue drops its words; not one of them has moved a byte."""
+    """RESET of a paused queue drops its words, none of which has moved data."""
     bench = await _victim(dut, "waiting")
     for number in (1, 2, bench.config.queue_depth + 1):
         await bench.clean()
@@ -77,7 +77,7 @@ async def reset_while_waiting(dut):
         await bench.command(VICTIM, Command.RESET)
         state = await bench.settle_and_check(f"reset with {number} waiting")
         assert state == (0,) * 10, state
-        # Counters go back unseen.
+        # RESET clears the counters.
         assert words == [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)]
         await bench.command(VICTIM, Command.START)
     await bench.end()
@@ -85,7 +85,7 @@ async def reset_while_waiting(dut):
 
 @cocotb.test()
 async def reset_anywhere(dut):
-    """RESET cuts a request of many segments anywhere, and drains what is in flight before it is over."""
+    """RESET interrupts a request of many segments anywhere, and ends after all segments in flight are drained."""
     bench = await _victim(dut, "anywhere", latency=120)
     cut = set()
     for delay in (0, 1, 2, 5, 9, 20, 50, 90, 130, 170, 220, 260, 350, 500, 800, 1500):
@@ -96,7 +96,7 @@ async def reset_anywhere(dut):
         await bench.wait(delay)
         before = await bench.driver.state(VICTIM)
         await bench.command(VICTIM, Command.RESET)
-        # Neither of these has a place before it is over.
+        # START is not accepted before the RESET has ended.
         await bench.driver.start(VICTIM)
         state = await bench.settle_and_check(f"reset after {delay}")
         assert state == (0,) * 10, state
@@ -105,7 +105,7 @@ async def reset_anywhere(dut):
         await bench.wait(600)
         assert quiet == [bench.memory.read(address, 8) for address in bench.words_of(VICTIM)], "a word after a reset"
         await bench.command(VICTIM, Command.START)
-        # Counters begin at 0 again.
+        # Counters restart at 0.
         await bench.post(VICTIM, GOOD)
         state = await bench.settle_and_check("after a reset")
         assert (state.count, state.failed, state.status) == (1, 0, 0), state
@@ -115,7 +115,7 @@ async def reset_anywhere(dut):
 
 @cocotb.test()
 async def started_again(dut):
-    """Words after RESET are refused; START forgives that; a second START changes nothing."""
+    """Words after RESET are refused; START clears the refusal; a second START has no effect."""
     bench = await _victim(dut, "started")
     for clears in (False, True):
         await bench.command(VICTIM, Command.RESET)
@@ -145,7 +145,7 @@ def test_engine_control(engine, config):
 
 @cocotb.test()
 async def rst_brings_all_back(dut):
-    """``rst`` with requests that memory never answers, words that wait, and queues that hold and refuse."""
+    """``rst`` with requests without a response, waiting words, and queues that are held or refuse words."""
     bench = Bench(dut, seed=session_seed("rst"), latency=1000)
     config, rng = bench.config, bench.rng
     jobs = suite("all_tags", config, rng)
@@ -181,7 +181,7 @@ async def rst_brings_all_back(dut):
         assert state == (0,) * 10, f"queue {queue}: {state}"
     await bench.start_queues(range(config.queues))
 
-    # All tags are back, and all the rest is as it was.
+    # All tags are free, and the other state is unchanged.
     pins = Pins(bench)
     bench.assert_equal()
     length = bench._cursor + PAGE_BYTES & -PAGE_BYTES
@@ -194,7 +194,7 @@ async def rst_brings_all_back(dut):
 
 @cocotb.test()
 async def rst_clears_regions(dut):
-    """A region that was in the table before ``rst`` is not in it afterwards."""
+    """A region from before ``rst`` is not valid afterwards."""
     bench = Bench(dut, seed=session_seed("regions"))
     words = await bench.lay_out(pairs(bench.config, bench.rng, 1))
     await bench.restart()
@@ -208,7 +208,7 @@ async def rst_clears_regions(dut):
 
 @cocotb.test()
 async def counters_add_up(dut):
-    """The counters say what the pins do, with every bus stalled and some requests bad."""
+    """The counters agree with the pins, with stalls on every bus and some bad requests."""
     bench = Bench(dut, seed=session_seed("counters"), stalls="random")
     pins = Pins(bench)
     config, rng = bench.config, bench.rng
@@ -238,11 +238,11 @@ async def counters_add_up(dut):
 
 @cocotb.test()
 async def numbers_beyond_the_tables(dut):
-    """What software writes for a region, a page or a queue that is not there happens to no other one."""
+    """Writes for a region, page or queue that does not exist do not affect an existing one."""
     bench = Bench(dut, seed=session_seed("numbers"), latency=60)
     words, registers, config = await bench.lay_out(pairs(bench.config, bench.rng, 40)), bench.driver.map, bench.config
     running = cocotb.start_soon(bench.run(words[:20]))
-    # What is staged would harm any entry.
+    # The staged values would corrupt any entry.
     for register in ("REGION_ACCESS", "REGION_LENGTH_LO", "QUEUE_CONFIG"):
         await bench.bus.write(registers[register].offset, 0)
     await bench.driver.acknowledge(error=True, completion=True)
@@ -271,7 +271,7 @@ async def numbers_beyond_the_tables(dut):
 
 @cocotb.test()
 async def watchdog_waits(dut):
-    """TIMEOUT comes one to two times WATCHDOG cycles after the last segment ended."""
+    """TIMEOUT follows the end of the last segment by one to two times WATCHDOG cycles."""
     bench = await _victim(dut, "watchdog")
     for watchdog in (700, 1500, 3000):
         bench.withhold(SRC_BASE)
@@ -312,7 +312,7 @@ async def watchdog_counts_from_progress(dut):
     await bench.command(0, Command.START)
     await bench.command(1, Command.CLEAR)
     await bench.settle(1)
-    # Never, if it is 0.
+    # WATCHDOG 0 disables it.
     await bench.driver.set_watchdog(0)
     bench.fill(SRC_BASE, bytes(PAGE_BYTES))
     await bench.define_region(SRC, base=SRC_BASE, length=PAGE_BYTES, domain=DOMAIN)
@@ -326,14 +326,14 @@ async def watchdog_counts_from_progress(dut):
 
 @pytest.mark.parametrize("phase", range(4))
 def test_reset_sees_what_was_scheduled_before_it(phase):
-    """Segments scheduled since the scanner looked at a queue, up to its RESET, keep the RESET from ending, wherever
-    in the scanner's 4 cycles the command comes."""
+    """Segments scheduled between the scanner's visit to a queue and its RESET keep the RESET from ending, in whichever
+    of the scanner's 4 cycles the command arrives."""
     config, queue = PRESETS["tiny"], 2
     dut = QueueControl(config)
 
     async def testbench(ctx):
         async def step(in_flight, cycles=1):
-            """RESETs that end meanwhile."""
+            """Number of RESETs that end in these cycles."""
             ended = 0
             for _ in range(cycles):
                 ctx.set(dut.scan.in_flight, in_flight if ctx.get(dut.scan.queue) == queue else 0)

@@ -27,7 +27,7 @@ def test_moderation(engine):
 
 
 def expected(events, queue_bits):
-    """What a queue's registers must say, from the events alone: counters by name, and the histogram."""
+    """Expected registers of each queue, from the events alone: counters by name, and the histogram."""
     lifecycles, made = Lifecycles(events, queue_bits), defaultdict(Counter)
     for segment in lifecycles.segments:
         if "done" in segment.at:
@@ -65,13 +65,13 @@ async def _compare(bench, recorder, queues=None):
 
 
 def _ordered(events):
-    """Posts before ends of one cycle: a sample that ends is still running for a word that comes with the end."""
+    """Order posts before ends of the same cycle: a sample is in progress for a word posted in the cycle of its end."""
     return sorted(events, key=lambda event: (event.cycle, event.kind != "posted", event.kind == "ended"))
 
 
 @cocotb.test()
 async def counters_and_events(dut):
-    """Counters and histogram are those that the events make; among the requests are bad ones and memory errors."""
+    """Counters and histogram agree with the events, with bad requests and memory errors among the requests."""
     bench = Bench(dut, seed=session_seed("counters"), stalls=parameter("stalls", "none"), latency=20)
     disorder(bench.memory)
     recorder = Recorder(bench)
@@ -92,7 +92,7 @@ async def counters_and_events(dut):
 
 @cocotb.test()
 async def reset_zeroes(dut):
-    """RESET zeroes the counters of its queue alone, also twice and also with requests under way."""
+    """RESET clears the counters of its queue only, also twice and also with requests in progress."""
     bench = Bench(dut, seed=session_seed("zeroes"), stalls=parameter("stalls", "none"))
     words = await bench.lay_out(pairs(bench.config, bench.rng, 12))
     await bench.run(words[:12])
@@ -117,7 +117,7 @@ async def reset_zeroes(dut):
         await bench.settle(1)
     await bench.end()
     _, histograms = await _compare(bench, recorder, [1])
-    # Posted one at a time, each request is a sample.
+    # Requests posted one at a time are all sampled.
     assert sum(histograms[1]) == len(words[16:])
     for queue, before in others.items():
         assert (await bench.driver.queue_counters(queue), await bench.driver.histogram(queue)) == before
@@ -125,7 +125,7 @@ async def reset_zeroes(dut):
 
 @cocotb.test()
 async def stalls_are_counted(dut):
-    """A fence and a limit put a queue off."""
+    """A fence and a limit stall a queue."""
     bench = Bench(dut, seed=session_seed("stalls"), stalls=parameter("stalls", "none"), latency=60)
     recorder = Recorder(bench)
     words = await bench.lay_out([Job(20, 0, None)] * 7)
@@ -143,7 +143,7 @@ async def stalls_are_counted(dut):
 
 @cocotb.test()
 async def interrupts_are_moderated(dut):
-    """Interrupts come with the count or the time, whichever is first, and to the cycle."""
+    """Interrupts rise at the count or the time, whichever is first, accurate to the cycle."""
     bench = Bench(dut, seed=session_seed("moderation"))
     driver, recorder = bench.driver, Recorder(bench)
     words = await bench.lay_out([Job(16, 0, None)] * 40)
@@ -187,7 +187,7 @@ async def interrupts_are_moderated(dut):
     assert after == ends[2] + at_once
     after, _ = await go(1, cycles=1, wait=5)
     assert after == 1 + at_once
-    # What waits is not lost when moderation is switched off.
+    # Waiting completions are not lost when moderation is switched off.
     assert (await go(1, count=9))[0] is None
     await driver.moderate_interrupts()
     bench.model.moderate_interrupts()

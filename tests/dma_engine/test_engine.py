@@ -26,7 +26,7 @@ SHARDS = [
     ("base", "random", "medium large"),
     ("base", "none", "huge"),
 ]
-"""What runs always."""
+"""Cases that always run."""
 
 LONG_SHARDS = [
     ("tiny", "patterned", f"{SHORT} {MIDDLE}"),
@@ -37,7 +37,7 @@ LONG_SHARDS = [
     ("wide", "random", "small segment_borders large"),
     ("wide", "none", "misaligned huge"),
 ]
-"""What runs only with ``--soak``, as does the whole product, one suite at a time."""
+"""Cases that run only with ``--soak``, in addition to the whole product with one suite at a time."""
 
 
 @pytest.mark.parametrize(("config", "stalls", "suites"), [
@@ -78,7 +78,7 @@ def test_pairs(engine, soak, config, stalls, number, shard):
 
 @cocotb.test()
 async def run_pairs(dut):
-    """Two words in one burst, the next two as soon as there is room."""
+    """Two words in one burst, the next two as soon as the queue has free entries."""
     bench = Bench(dut, seed=session_seed(f"pairs {parameter('shard', 0)}"), stalls=parameter("stalls", "none"))
     jobs = pairs(bench.config, bench.rng, parameter("number", 100))
     await bench.run(await bench.lay_out(jobs), sizes=(2,))
@@ -96,7 +96,7 @@ def test_special(engine, config, stalls):
 
 @cocotb.test()
 async def responses_out_of_order(dut):
-    """Reads and writes answered out of order, read bursts interleaved, and no stall to hide anything."""
+    """Responses to reads and writes out of order, interleaved read bursts, no stalls."""
     bench = Bench(dut, seed=session_seed("disorder"), latency=40)
     disorder(bench.memory)
     pins = Pins(bench)
@@ -130,7 +130,7 @@ async def fills_tags_and_buffer(dut):
 
 @cocotb.test()
 async def dependent_copies(dut):
-    """Each queue carries a buffer from place to place, fenced; and back over what it read before."""
+    """Each queue copies a buffer from address to address, with fences, and back over its earlier source."""
     bench = Bench(dut, seed=session_seed("fences"), stalls=parameter("stalls", "none"), latency=(60, 5))
     config, rng = bench.config, bench.rng
     await bench.lay_out([Job(1, 0, 0)])
@@ -162,7 +162,7 @@ async def dependent_copies(dut):
 
 @cocotb.test()
 async def end_of_memory(dut):
-    """From and to the last bytes of a 64-bit address space, and the first."""
+    """Copies from and to the last and the first bytes of a 64-bit address space."""
     bench = Bench(dut, seed=session_seed("end"))
     await bench.lay_out([Job(1, 0, 0)])
     top = (1 << 64) - 2 * PAGE_BYTES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a queue may be given up before what is outside could be taken for new."""
+"""Limit on abandoned epochs of a queue, so that responses of an earlier epoch are never accepted for a new one."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.harness.cell import run_cell
 
 QUEUE = 1
 MOST = 2**EPOCH_WIDTH - 1
-"""Lives of which some may be outside when another one begins."""
+"""Maximum of earlier epochs with outstanding responses."""
 
 
 class _Bench:
@@ -27,7 +27,7 @@ class _Bench:
         ctx.set(dut.lookups[0].queue, QUEUE)
 
     async def pulse(self, strobe, number=None, queue=None):
-        """One cycle of a strobe, with the queue in its ``number``."""
+        """Set a strobe for one cycle, with the queue's number in ``number``."""
         if number is not None:
             self.ctx.set(number, queue)
         self.ctx.set(strobe, 1)
@@ -35,7 +35,7 @@ class _Bench:
         self.ctx.set(strobe, 0)
 
     async def abandoned(self):
-        """Whether the queue could be."""
+        """Try to abandon the queue; return whether that was possible."""
         ctx, dut = self.ctx, self.dut
         await self.pulse(dut.window.valid, dut.window.queue, QUEUE)
         await ctx.tick().repeat(2)
@@ -60,7 +60,7 @@ def _simulate(body):
 
 @pytest.mark.parametrize("holder", ["a segment", "a word"])
 def test_epochs_are_not_used_twice(holder):
-    """While something of an earlier life is outside, its epoch does not come round; then all may be used again."""
+    """The number of an earlier epoch with outstanding responses is not reused; afterwards all numbers are."""
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
         if holder == "a segment":
@@ -71,7 +71,7 @@ def test_epochs_are_not_used_twice(holder):
             assert await bench.abandoned(), f"after {times} times"
         for _ in range(3):
             assert not await bench.abandoned()
-        # Something of another queue is no reason.
+        # A segment of another queue has no effect.
         await bench.pulse(dut.returned.valid, dut.returned.queue, QUEUE + 1)
         assert not await bench.abandoned()
         if holder == "a segment":
@@ -79,13 +79,13 @@ def test_epochs_are_not_used_twice(holder):
         else:
             ctx.set(dut.words.abandoned, 0)
         for times in range(3 * MOST):
-            assert await bench.abandoned(), f"with nothing outside, after {times} times"
+            assert await bench.abandoned(), f"with nothing outstanding, after {times} times"
 
     _simulate(body)
 
 
 def test_notices_inside():
-    """A queue with notices inside is not given up, however often that is asked for."""
+    """A queue with notices inside is never abandoned, even after repeated requests."""
     async def body(bench):
         bench.ctx.set(bench.dut.inside, 1 << QUEUE)
         for _ in range(3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error log: a place for each queue, however often it fails, and a loop of software that ends."""
+"""The error log: one entry per queue, however often it fails, so that software's loop over it ends."""
 
 import random
 from collections import Counter
@@ -22,7 +22,7 @@ CONFIG = replace(TINY, queues=8)
 
 
 async def _sweep(ctx, log):
-    """What the engine does after ``rst``, which leaves tables as they are."""
+    """The engine's sweep after ``rst``, which does not clear tables."""
     ctx.set(log.init.active, 1)
     for row in range(log.config.queues):
         ctx.set(log.init.address, row)
@@ -36,7 +36,7 @@ def _run(testbench, config=CONFIG):
     simulator.add_clock(1e-6)
 
     async def bound(ctx):
-        # Before ``rst``, each queue has a failure, and some are popped.
+        # Before ``rst``, each queue fails once, and some entries are popped.
         await _sweep(ctx, log)
         for queue in range(config.queues):
             _fail(ctx, log, (queue, 1, 0))
@@ -55,7 +55,7 @@ def _run(testbench, config=CONFIG):
 
 
 def _fail(ctx, log, failure):
-    """A failure in this cycle, as ``(queue, status, count)``, or none."""
+    """Report a failure in this cycle, ``(queue, status, count)``, or none."""
     ctx.set(log.failed, failure is not None)
     if failure is not None:
         for name, value in zip(("queue", "status", "count"), failure, strict=True):
@@ -72,7 +72,7 @@ def _first(ctx, log):
 
 @pytest.mark.parametrize("often", [0.05, 0.3, 0.9])
 def test_random_failures(often):
-    """Entries are the first failure of each queue that has none waiting, in order; the rest is counted."""
+    """The log holds the first failure of each queue without a waiting entry, in order; other failures are counted."""
     rng = random.Random(often)
 
     async def testbench(ctx, log):
@@ -105,7 +105,7 @@ def test_random_failures(often):
 @pytest.mark.parametrize("gap", [False, True])
 @pytest.mark.parametrize("queues", [2, 8, 64])
 def test_a_queue_that_fails_all_the_time(queues, gap):
-    """Each other queue's failure is found, by a loop that ends after as many pops as there are queues.
+    """A loop of as many pops as there are queues finds the failure of each other queue.
 
     With ``gap`` the log is empty for a moment after a pop.
     """
@@ -142,7 +142,7 @@ def test_log(engine, config):
 
 
 async def _popped(driver):
-    """What software's loop finds in the log."""
+    """Entries that software's loop finds in the log."""
     records = []
     while (record := await driver.pop_log()) is not None:
         records.append(record)
@@ -175,7 +175,7 @@ async def full_log(dut):
 
 @cocotb.test()
 async def flooded_log(dut):
-    """Beside a queue that fails all the time another one's only failure is found, by a loop that ends."""
+    """While one queue fails permanently, software's loop finds another queue's only failure, and ends."""
     bench = Bench(dut, seed=session_seed("flood"))
     driver, bad = bench.driver, NativeWord.copy(src=(INVALID, 0), dst=(INVALID, 0), length=1)
     await bench.lay_out(pairs(bench.config, bench.rng, 1), skip_errors=True)
@@ -202,7 +202,7 @@ async def flooded_log(dut):
     await bench.settle(0)
     found += await _popped(driver)
     lost = await driver.lost()
-    # Where there are more queues, a loop drains the log before it has popped as many.
+    # With more queues, a loop empties the log in fewer pops.
     assert full or bench.config.queues > TINY.queues
     assert lost and len(found) + lost == len(bench.model.log), f"{lost} {len(found)}"
     bench.assert_equal()

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.rtl
 
 
 def _checks():
-    """``(name, status, word)`` of requests that are bad on their face or in the region table."""
+    """``(name, status, word)`` of requests with a bad format or a violation of the region table."""
     yield "opcode 0", Status.MALFORMED, SMALL._replace(opcode=0)
     yield "opcode 2", Status.MALFORMED, SMALL._replace(opcode=2)
     yield "opcode 9", Status.MALFORMED, SMALL._replace(opcode=9)
@@ -100,7 +100,7 @@ async def _prepared(dut, name):
 
 @cocotb.test()
 async def bad_words(dut):
-    """Requests that fail a check: not a byte of the destination changes."""
+    """Requests that fail a check do not change any byte of the destination."""
     bench, after = await _prepared(dut, "words")
     for name, status, word in _checks():
         await bench.bad(name, status, word, after)
@@ -109,10 +109,10 @@ async def bad_words(dut):
 
 @cocotb.test()
 async def bad_memory(dut):
-    """Requests to which memory answers with an error: only the destination changes."""
+    """Requests with an error response from memory change only the destination."""
     bench, after = await _prepared(dut, "memory")
     cases = list(_faults())
-    # All of them once is enough; what CLEAR does not tell, the others do on a few.
+    # With CLEAR all cases run, with the other ways to continue only a few.
     for name, status, word, faults in cases if after == "clear" else bench.rng.sample(cases, 8):
         for kind, page, response in faults:
             base = SRC_BASE if kind == "read" else DST_BASE
@@ -142,7 +142,7 @@ async def one_bad_beat(dut):
     first, last = word.src_offset & -beat, (word.src_offset + length - 1) & -beat
     for address in (first, first + beat, first + (last - first) // 2 // beat * beat, last - beat, last):
         at[:] = [SRC_BASE + address]
-        # The model knows pages only, and this request is the only one in this one.
+        # The model applies errors to whole pages; this request is the only one in its page.
         bench.model.fail_page(SRC_BASE + PAGE_BYTES, read="SLVERR")
         await bench.bad(f"beat at {address:#x}", Status.READ_SLVERR, word, after)
         bench.model.repair_page(SRC_BASE + PAGE_BYTES)
@@ -158,7 +158,7 @@ def test_other_errors(engine, config, stalls):
 
 @cocotb.test()
 async def partial_stores(dut):
-    """Stores of a part of a word are requests that fail; stores of nothing are nothing; a burst is several."""
+    """A store of a part of a word fails; a store without strobes is ignored; each beat of a burst is a store."""
     bench, _ = await _prepared(dut, "stores")
     data = SMALL.to_bytes()
     for first, length, size in ((0, 8, 4), (8, 8, 4), (0, 8, 3), (8, 8, 3), (0, 4, 2), (12, 4, 2), (4, 4, 4),
@@ -169,7 +169,7 @@ async def partial_stores(dut):
         await bench.bad(f"bytes {first} to {first + length - 1}, size {size}", Status.MALFORMED, None, "clear",
                         store=store)
 
-    # Neither of the two halves makes a request with the other.
+    # The two halves do not combine into a request.
     await bench.clean()
     logged = bench.logged()
     for first in (0, 8):
@@ -188,7 +188,7 @@ async def partial_stores(dut):
     state = await bench.settle_and_check("no strobes")
     assert state.count == before.count + 1
 
-    # Merged stores: whole words one behind the other, at the end of the page too.
+    # Merged stores: consecutive whole words, also at the end of the page.
     await bench.clean()
     free = bench.config.queue_depth - 1
     words = [GOOD._replace(length=index + 1, dst_offset=64 * index) for index in range(free)]
@@ -200,7 +200,7 @@ async def partial_stores(dut):
 
 @cocotb.test()
 async def missing_words(dut):
-    """SC and RC may be asked only of a queue that has them."""
+    """The flags SC and RC are errors in a queue without such words."""
     bench, _ = await _prepared(dut, "missing")
     sc, rc = bench.words_of(VICTIM)
     for has, flag in (({"sc": sc}, RequestFlag.RC), ({"rc": rc}, RequestFlag.SC), ({}, RequestFlag.SC)):
@@ -219,7 +219,7 @@ async def missing_words(dut):
 
 @cocotb.test()
 async def full_queue(dut):
-    """The word behind the last place is refused, and all behind it, until CLEAR; the accepted ones go on."""
+    """The first word beyond the last entry and all later ones are refused until CLEAR; accepted ones continue."""
     bench, _ = await _prepared(dut, "full")
     entries = bench.config.queue_depth + 1
     words = [SMALL._replace(dst_offset=100 * index, flags=3) for index in range(entries + 20)]
@@ -228,7 +228,7 @@ async def full_queue(dut):
         before, logged = await bench.state(VICTIM), bench.logged()
         await bench.command(VICTIM, Command.PAUSE)
         if burst:
-            # The burst that fills the queue is accepted up to there and answered with an error.
+            # The burst that fills the queue is accepted up to that point and gets an error response.
             await bench.post(VICTIM, *words[:entries - 2])
             assert not await bench.post(VICTIM, *words[entries - 2:entries + 2])
         else:
@@ -243,7 +243,7 @@ async def full_queue(dut):
         state = await bench.settle_and_check("running")
         assert state.count == before.count + entries and bench.logged() == logged + 1, state
         if not state.refusing:
-            bench.mismatch("START must not forgive an overflow.")
+            bench.mismatch("START must not clear an overflow.")
         assert not await bench.post(VICTIM, words[entries + 5])
         await bench.command(VICTIM, Command.CLEAR)
         assert await bench.post(VICTIM, words[entries + 6])
@@ -255,7 +255,7 @@ async def full_queue(dut):
 
 @cocotb.test()
 async def disabled_queue(dut):
-    """Words to a queue that is not started are refused and logged once, and nothing else shows it."""
+    """Words to a queue that is not started are refused and logged once, without other effects."""
     bench, _ = await _prepared(dut, "disabled")
     await bench.command(VICTIM, Command.RESET)
     await bench.settle_and_check("reset")
@@ -275,9 +275,9 @@ async def disabled_queue(dut):
 
 @cocotb.test()
 async def refused_completion_word(dut):
-    """A memory that refuses SC or RC costs a log entry; data and count are as if it had not."""
+    """An error response to SC or RC creates a log entry, without an effect on data or count."""
     bench, _ = await _prepared(dut, "completion")
-    # Pages of their own.
+    # SC and RC in separate pages.
     entries = {"sc": 0x5_0000_1000, "rc": 0x5_0000_3FF8}
     for place in entries.values():
         bench.fill(place, bytes(8))
@@ -294,13 +294,13 @@ async def refused_completion_word(dut):
             assert bench.logged() == logged + 1 and bench.model.log[-1].status is Status.COMPLETION_ERROR
             bench.repair_page(entries[kind])
             await bench.post(VICTIM, GOOD._replace(flags=int(flag)))
-            await bench.settle_and_check(f"{response} of {kind}, mended")
+            await bench.settle_and_check(f"{response} of {kind}, repaired")
     await bench.end()
 
 
 @cocotb.test()
 async def delayed_memory(dut):
-    """Memory that does not answer a read or a write holds its queue with TIMEOUT and no other; then CLEAR or RESET."""
+    """A read or write without a response holds its queue only, with TIMEOUT; then CLEAR or RESET."""
     bench, _ = await _prepared(dut, "late")
     for base, word in ((SRC_BASE, SMALL), (DST_BASE, SMALL)):
         for order in ("answer, clear", "clear, answer", "answer, reset", "reset, answer"):

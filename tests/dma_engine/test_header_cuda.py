@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace.h`` as CUDA: what a GPU thread's post and poll become, in PTX and in machine code. Needs nvcc, no GPU."""
+"""``dmace.h`` as CUDA: a GPU thread's post and poll in PTX and in machine code. Needs nvcc, but no GPU."""
 
 import re
 import shutil
@@ -122,7 +122,7 @@ def test_post_is_one_16_byte_store(made):
 
 
 def test_post_comes_behind_a_fence(made):
-    """Of the whole system, between what the thread wrote and the doorbell."""
+    """A fence of system scope separates the thread's earlier writes from the doorbell."""
     ptx, code = made
     order = re.findall(r"\b(st\.global|membar\.sys|fence\.\S+\.sys|st\.relaxed\.sys\.global\.b128)", ptx["post"])
     assert len(order) == 3 and order[0] == "st.global" and order[2].startswith("st.relaxed")
@@ -143,14 +143,14 @@ def test_poll_loads_each_time_and_then_fences(made, kernel):
     assert order == ["ld.relaxed.sys.global.u64", "membar.sys", *(["ld.global.u64"] if kernel == "poll" else [])]
     loop = re.search(r"^(\S+):(.*)bra\S*\s+\1;", ptx[kernel], re.MULTILINE | re.DOTALL)[2]
     assert "ld.relaxed" in loop and "membar" not in loop
-    # One that waits for ever counts nothing.
+    # An unbounded poll has no loop counter.
     assert ("add.s" in loop) == (kernel == "attempt"), loop
     loads = _accesses(code[kernel], _LOAD)
     assert loads and set(loads[:len(loads) - (kernel == "poll")]) == {(8, True)}
 
 
 def test_ring_doorbell_follows_a_fence(made):
-    """Descriptors, one fence, the tail as one store; and records are loaded from memory, then a fence, then data."""
+    """Descriptors, one fence, the tail as one store; records are loaded from memory, then a fence, then data."""
     ptx, code = made
     stores = re.findall(r"\b(st\.\S+b128|st\.volatile|st\.global|membar\.sys)", ptx["fill"])
     assert stores.count("membar.sys") == 1 and stores.index("membar.sys") == len(stores) - 2
@@ -162,7 +162,7 @@ def test_ring_doorbell_follows_a_fence(made):
 
 
 def test_runs_on_the_host(tmp_path):
-    """The same functions in the same file, compiled by nvcc for the processor."""
+    """nvcc also compiles the functions of the file for the host processor."""
     (tmp_path / "dmace.h").write_text(c_header(BASE))
     (tmp_path / "host.cu").write_text(HOST)
     _nvcc(tmp_path, "-x", "cu", "-std=c++17", "-Xcompiler", "-Wall,-Wextra,-Werror", "host.cu", "-o", "host")
@@ -172,7 +172,7 @@ def test_runs_on_the_host(tmp_path):
 
 
 def test_old_compilers_store_a_vector(tmp_path):
-    """Before the 16-byte type of PTX 8.3, one volatile vector store."""
+    """Compilers without the 16-byte type of PTX 8.3 emit one volatile vector store."""
     text = c_header(BASE)
     assert text.count("__CUDA_ARCH__ >= 700 && (") == 1
     (tmp_path / "dmace.h").write_text(text.replace("__CUDA_ARCH__ >= 700 && (", "0 && ("))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What threads do with ``dmace.h``, on this machine's processor: stores and loads of NumPy buffers."""
+"""Functions of ``dmace.h`` on the host processor: stores and loads of NumPy buffers."""
 
 import ctypes
 import platform
@@ -146,12 +146,12 @@ def test_poll_waits_for_the_count(thread, kind, index, before, after, count):
 
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
 def test_post_is_one_store(tmp_path, level):
-    """Of 16 bytes, and two posts are two, even of the same word to the same place."""
+    """A post is one store of 16 bytes, and two posts are two stores, even of the same word to the same address."""
     done = _compile(tmp_path, level, "-S", "-o", "library.s", "-fno-stack-protector")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "library.s").read_text()
     if level == "-O0":
-        # Functions stay functions, and a call of one is a post.
+        # The functions are not inlined, so each call is a post.
         stores = re.search(r"^dmace_store_16:(.*?)\.size", text, re.MULTILINE | re.DOTALL)[1]
         assert len(re.findall(r"mov[au]p[sd]\s+%xmm\d+, \(%r\w\w\)", stores)) == 1
         return

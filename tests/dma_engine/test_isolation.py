@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source that does not answer holds up its own queue and no other."""
+"""A source that does not respond stalls its own queue and no other."""
 
 import cocotb
 import pytest
@@ -18,7 +18,7 @@ REGION_BYTES = 0x4_0000
 @pytest.mark.parametrize("config, testcase", [
     *(pytest.param(config, testcase, marks=[pytest.mark.soak] if config == "base" else [])
       for config in ("tiny", "base") for testcase in ("half_a_segment", "half_a_burst", "more_than_the_buffer")),
-    # What is scheduled before a limit is seen fills the buffer of tiny.
+    # Segments scheduled before the limit takes effect fill the buffer of tiny.
     ("base", "more_than_the_target_may"),
 ])
 def test_isolation(engine, config, testcase):
@@ -26,7 +26,7 @@ def test_isolation(engine, config, testcase):
 
 
 async def _bench(dut, **settings):
-    """Two queues, each with a source and a destination of its own; ``settings`` for the first."""
+    """Two queues with separate sources and destinations; ``settings`` for the first."""
     bench = DmaTestbench(dut, preset(dut), seed=1)
     await bench.start()
     for queue in (0, 1):
@@ -43,7 +43,7 @@ async def _bench(dut, **settings):
 
 
 async def _other_continues(bench):
-    """Queue 1 does 20 copies while queue 0 waits."""
+    """Queue 1 completes 20 copies while queue 0 waits."""
     for number in range(20):
         await bench.post(1, NativeWord.copy(src=(2, 300 * number), dst=(3, 301 * number), length=297))
         await bench.settle(1, timeout=3000)
@@ -52,7 +52,7 @@ async def _other_continues(bench):
 
 @cocotb.test()
 async def half_a_segment(dut):
-    """The first of the two pages that a segment reads from answers, the second does not."""
+    """A segment reads from two pages, of which the first responds and the second does not."""
     bench = await _bench(dut)
     bench.withhold(SOURCE + PAGE_BYTES)
     await bench.post(0, NativeWord.copy(src=(0, PAGE_BYTES - 64), dst=(1, 0), length=128))
@@ -65,7 +65,7 @@ async def half_a_segment(dut):
 
 @cocotb.test()
 async def half_a_burst(dut):
-    """The first beat of a burst comes, from a target that is known to be slow, and the others do not."""
+    """Of a burst from a target that is marked as slow, only the first beat arrives."""
     bench = await _bench(dut, target=2)
     await bench.driver.limit_target(2, slow=True)
     bench.withhold(SOURCE, begun=1)
@@ -79,14 +79,14 @@ async def half_a_burst(dut):
 
 @cocotb.test()
 async def more_than_the_buffer(dut):
-    """Nothing that a long request reads from answers, but its queue may have two segments in flight and no more."""
+    """The source of a long request does not respond; a limit allows its queue two segments in flight."""
     bench = await _bench(dut, limit=2)
     await _no_response(bench)
 
 
 @cocotb.test()
 async def more_than_the_target_may(dut):
-    """The same where the queue's target may have a segment in flight, and some that are scheduled before it is seen."""
+    """The same with a limit of the queue's target of one segment, plus those scheduled before it takes effect."""
     bench = await _bench(dut, target=3)
     await bench.driver.limit_target(3, beats=1)
     await _no_response(bench)

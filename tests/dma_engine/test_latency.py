@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cycles at the pins: how long one request takes, and how full W is with many.
+"""Cycles at the pins: the latency of one request, and the utilisation of W by many.
 
 ``pytest tests/dma_engine/test_latency.py -s`` prints the figures that docs/dma_engine.md quotes.
 """
@@ -29,7 +29,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "dma_engine.md"
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory):
-    """Run once, whoever asks first."""
+    """Figures of a simulation that runs once."""
     return {"file": tmp_path_factory.mktemp("latency") / "figures.json"}
 
 
@@ -52,7 +52,7 @@ def test_one_request(engine, figures, preset):
 
 @pytest.mark.parametrize("preset, column", [("base", 1), ("tiny", 2)])
 def test_documented_figures(engine, figures, preset, column):
-    """docs/dma_engine.md quotes what is measured."""
+    """docs/dma_engine.md quotes the measured figures."""
     found = _measure(engine, figures, preset)
     text = DOCS.read_text(encoding="utf-8")
     table = text[text.index("| from the doorbell to |"):]
@@ -66,7 +66,7 @@ def test_documented_figures(engine, figures, preset, column):
 
 @cocotb.test()
 async def one_request(dut):
-    """A single aligned copy with SC and RC, everything else quiet."""
+    """A single aligned copy with SC and RC in an idle engine."""
     bench = Bench(dut, seed=session_seed("latency"), latency=LATENCY)
     words = await bench.lay_out([Job(BYTES, 0, 0)])
     await bench.wait(300)
@@ -85,7 +85,7 @@ async def one_request(dut):
     last_w = pins.seen["w"][beats - 1]
     data_b, = (transfer for transfer in pins.seen["b"] if transfer.fields[0] == data_aw.fields[0])
 
-    # The memory takes exactly its time, and nothing waits for it otherwise.
+    # Memory responds after exactly its latency, and no channel stalls.
     assert pins.seen["r"][0].cycle - ar.cycle == LATENCY, f"{pins.seen['r'][0].cycle - ar.cycle} cycles to the first R"
     assert data_b.cycle - last_w.cycle == LATENCY, f"{data_b.cycle - last_w.cycle} cycles to B"
     assert not any(pins.stalled.values()), f"{dict(pins.stalled)} cycles of stall"
@@ -115,7 +115,7 @@ async def keeps_w_busy(dut):
     bench = Bench(dut, seed=session_seed("throughput"), latency=LATENCY)
     queues, each = bench.config.queues, 60
     words = await bench.lay_out([Job(1024, 0, 0)] * (queues * each))
-    # Aligned to segments and pages alike: what is measured is the flow, not the cutting.
+    # Aligned to segments and pages, so that throughput does not depend on the segmentation.
     words = [word._replace(dst_offset=1024 * index, flags=int(RequestFlag.SC | RequestFlag.RC) if index % 4 == 3 else 0)
              for index, word in enumerate(words)]
     shares = [words[queue * each:][:each] for queue in range(queues)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paged regions: every byte where its page is, and requests whose pages are missing."""
+"""Paged regions: every byte in its page, and requests with missing pages."""
 
 import cocotb
 import pytest
@@ -16,18 +16,18 @@ PAGES = 32
 SOURCE, DESTINATION = 3, 9
 QUEUE = 1
 AROUND = 8192
-"""Bytes on each side of a page's ends that are compared."""
+"""Bytes that are compared on each side of a page's ends."""
 
-# Scattered over the address space, in no order.
+# Scattered over the address space, in random order.
 FRAMES = (0x7_0000_0000, 0xFFFF_FFFF_FFC0_0000, 0x0000_0020_0000, 0x1_2340_0000, 0x8000_0000_0000_0000,
           0x1_2300_0000, 0x55_0000_0000, 0x44_0000_0000, 0x33_0000_0000)
 
 
 class Pages(Bench):
-    """Regions of pages, of which only what is around their ends has bytes in memory."""
+    """Paged regions, in which only the surroundings of the pages' ends have bytes in memory."""
 
     async def lay_pages(self, number, size, first, frames, *, length=None, **rights):
-        """A region whose pages lie at ``frames``, some of them None for missing."""
+        """A region whose pages are at ``frames``, with None for a missing page."""
         for index, frame in enumerate(frames):
             if first + index < PAGES:
                 await self.define_page(first + index, frame)
@@ -43,7 +43,7 @@ class Pages(Bench):
         await self.post(QUEUE, NativeWord.copy(src=(SOURCE, src), dst=(DESTINATION, dst), length=length, flags=flags))
 
     def at(self, size, frames, offset, length):
-        """Bytes of a region in memory, told without the model."""
+        """Bytes of a region in memory, computed without the model."""
         return b"".join(self.memory.read(frames[place // size] + place % size, 1)
                         for place in range(offset, offset + length))
 
@@ -58,11 +58,11 @@ def test_boundaries(engine):
 
 @cocotb.test()
 async def boundaries(dut):
-    """Sources and destinations at each position around the ends of pages, from the first byte to the last."""
+    """Sources and destinations at each position around the ends of pages, including the first and the last byte."""
     bench, size = Pages(dut, seed=session_seed("pages")), parameter("size", 0)
     await bench.start()
     sources, destinations = FRAMES[:3], FRAMES[3:6]
-    # Lower bits of a large page's entry do not count.
+    # Lower bits of a large page's entry have no meaning.
     await bench.lay_pages(SOURCE, size, 0, sources, writable=False)
     await bench.lay_pages(DESTINATION, size, PAGES - 3, [
         frame + (0x1F_0000 if size == LARGE else 0) for frame in destinations], readable=False)
@@ -73,7 +73,7 @@ async def boundaries(dut):
         jobs += [(size + shift, size - 200 + 3 * shift, 17), (2 * size + shift, 2 * size + 5 * shift, 16),
                  (size - 100, 2 * size - 4000 + shift, 90 - shift)]
     jobs += [(size - 700, 2 * size - 333, 1500), (2 * size - 4096, size - 4096, 8192)]
-    # Within a large page nothing jumps, though a small one would end here.
+    # No jump within a large page, though a small one would end here.
     for inside in {size // 2, size - SMALL} if size == LARGE else ():
         bench.fill(sources[1] + inside - AROUND, bench.rng.randbytes(2 * AROUND))
         bench.fill(destinations[1] + inside - AROUND, bytes([GUARD]) * (2 * AROUND))
@@ -92,7 +92,7 @@ def test_missing(engine):
 
 @cocotb.test()
 async def missing(dut):
-    """A page in the middle of a long request, the first, the last, of both sides; and memory errors beside it."""
+    """A missing first, middle or last page of a request, of source or destination, also with memory errors."""
     bench = Pages(dut, seed=session_seed("missing"))
     await bench.start()
     await bench.lay_pages(SOURCE, SMALL, 0, [FRAMES[0], FRAMES[1], None, FRAMES[2], FRAMES[6]], writable=False)
@@ -120,7 +120,7 @@ async def missing(dut):
         await bench.wait_log()
         found = bench.statuses()[before:]
         assert found == ([] if status is Status.OK else [status]), f"{src:#x} to {dst:#x}, {length} bytes: {found}"
-    # A missing page goes before what memory says, whichever comes first in the request.
+    # The status of a missing page has priority over memory errors, independent of their order in the request.
     bench.fail_page(FRAMES[1] + SMALL - 4096, read="SLVERR")
     bench.fail_page(FRAMES[3] + SMALL - 4096, write="DECERR")
     before = len(bench.model.log)
@@ -138,7 +138,7 @@ def test_beyond_the_table(engine):
 
 @cocotb.test()
 async def beyond_the_table(dut):
-    """Pages behind the last entry are missing, though the number's lower bits are those of one that is there."""
+    """Pages beyond the last entry are missing, even if the lower bits of the number are those of an existing one."""
     bench, size = Pages(dut, seed=session_seed("beyond")), parameter("size", 0)
     await bench.start()
     for number in range(PAGES):

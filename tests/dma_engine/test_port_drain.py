@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is past the last place where it can be switched off is counted, and waited for."""
-
+"""PortDrain counts the beats and addresses that can no longer be disabled, and waits for them."""
 
 from hw.dma_engine.config import TINY
 from hw.dma_engine.mover.aligner import OUTPUT_DEPTH, Aligner
@@ -9,7 +8,7 @@ from tests.harness.cell import run_cell
 
 
 def test_waits_for_both_channels():
-    """As long as the slower one takes for what there was one cycle after the start."""
+    """PortDrain is busy until both channels have transferred the items present one cycle after the start."""
     for addresses in range(4):
         for beats in range(4):
             for which in range(2):
@@ -19,14 +18,14 @@ def test_waits_for_both_channels():
                     taken = (dut.aw.taken, dut.w.taken)
                     assert not ctx.get(dut.drain.busy)
                     ctx.set(dut.drain.start, 1)
-                    ctx.set(taken[which], 1)        # before the look
+                    ctx.set(taken[which], 1)        # before the levels are sampled
                     await ctx.tick()
                     ctx.set(dut.drain.start, 0)
                     ctx.set(taken[which], 0)
                     ctx.set(dut.aw.level, levels[0])
                     ctx.set(dut.w.level, levels[1])
                     assert ctx.get(dut.drain.busy)
-                    # One goes in the very cycle of the look.
+                    # One item leaves in the cycle in which the levels are sampled.
                     ctx.set(taken[which], int(levels[which] > 0))
                     await ctx.tick()
                     left = [level - (index == which and level > 0) for index, level in enumerate(levels)]
@@ -47,7 +46,7 @@ def test_waits_for_both_channels():
 
 
 def test_every_beat_with_strobes_is_counted():
-    """Steps go on until W holds them up: then all that are not in the first stage have their strobes."""
+    """Steps continue until W stalls; then all beats except the one in the first stage keep their strobes."""
     dut = Aligner(TINY)
 
     async def testbench(ctx):
@@ -62,7 +61,7 @@ def test_every_beat_with_strobes_is_counted():
             await ctx.tick()
         assert accepted == OUTPUT_DEPTH + 2
         assert ctx.get(dut.w_level.level) == OUTPUT_DEPTH + 1
-        # The queue is given up: the beat in the first stage leaves without strobes, those before it with them.
+        # The queue is abandoned: the beat in the first stage leaves without strobes, earlier ones with them.
         ctx.set(dut.steps.valid, 0)
         ctx.set(dut.epoch.epoch, 1)
         ctx.set(dut.w.ready, 1)

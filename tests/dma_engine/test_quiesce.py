@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions and pages that change under traffic: what QUIESCE promises, and that nobody else notices."""
+"""Regions and pages that change during traffic: the guarantee of QUIESCE, without an effect on other queues."""
 
 import random
 
@@ -21,7 +21,7 @@ SIZE = 64 << 10
 
 
 class Moving(Bench):
-    """Where a region's bursts go while software moves it."""
+    """Destinations of a region's bursts while software moves the region."""
 
     def __init__(self, dut, **options):
         super().__init__(dut, **options)
@@ -37,12 +37,12 @@ class Moving(Bench):
                 return
             self.bursts[buffer] += 1
             if buffer == self.forbidden:
-                self.mismatch(f"a {kind} at {address:#x} comes after the quiescence.")
+                self.mismatch(f"a {kind} at {address:#x} is issued after QUIESCE.")
 
         def written(writes):
             for address, _ in writes:
                 if self.forbidden is not None and self.buffer_of(address) == self.forbidden:
-                    self.mismatch(f"{address:#x} is written after the quiescence.")
+                    self.mismatch(f"{address:#x} is written after QUIESCE.")
             write(writes)
 
         self.memory.issued, self.memory.written = issued, written
@@ -52,14 +52,14 @@ class Moving(Bench):
         return next((buffer for buffer in BUFFERS if buffer <= address < buffer + SIZE), None)
 
     async def move(self, buffer):
-        """Let the region lie at a place from now on."""
+        """Move the region to ``buffer``."""
         if self.paged:
             await self.define_page(3, buffer)
         else:
             await self.define_region(MOVED, base=buffer, length=SIZE, domain=DOMAIN)
 
     async def traffic(self):
-        """Keep the moved region busy; what its requests move is not looked at."""
+        """Keep the moved region busy; the data of its requests is not checked."""
         while self.running:
             other = SOURCE, 64 * self.rng.randrange(8)
             ends = {"src": other, "dst": other, self.side: (MOVED, self.rng.randrange(SIZE - 3000))}
@@ -79,7 +79,7 @@ def test_move_under_traffic(engine, side, paged):
 
 @cocotb.test()
 async def move_under_traffic(dut):
-    """A region moves to and fro while its queue and others run: after QUIESCE nothing goes where it was."""
+    """A region moves back and forth while its queue and others run: after QUIESCE no burst uses the old address."""
     bench = Moving(dut, seed=session_seed("quiesce"), latency=60, stalls="random")
     words = await bench.lay_out([Job(700, 13, None)] * 300)
     for buffer in BUFFERS:
@@ -104,7 +104,7 @@ async def move_under_traffic(dut):
         during += sum(map(bench.poller.count, range(1, bench.config.queues))) - ended
         bench.forbidden = old
         used = bench.bursts[new]
-        # Some answers take 8 times the latency.
+        # Some responses take 8 times the latency.
         for _ in range(30):
             await bench.wait(200)
             if bench.bursts[new] > used:
@@ -115,8 +115,8 @@ async def move_under_traffic(dut):
     bench.running = False
     await mine
     await others
-    # Without the rule it would have gone wrong, and the others went on.
-    assert delayed > 0 and during > 0, f"{delayed} late bursts, {during} requests of others"
+    # Bursts to the old address were in flight, and the other queues continued.
+    assert delayed > 0 and during > 0, f"{delayed} delayed bursts, {during} requests of others"
     for buffer, length in (*((buffer, SIZE) for buffer in BUFFERS), (scratch, 8192)):
         bench.model.memory.discard(buffer, length)
     await bench.end()
@@ -144,7 +144,7 @@ async def idle_and_twice(dut):
     await bench.wait(60)
     await driver.write("QUIESCE", start=1)
     assert (await driver.read("QUIESCE"))["busy"]
-    # What comes later is not waited for.
+    # QUIESCE does not wait for later requests.
     await bench.post(1, words[1])
     await bench.wait(60)
     bench.release(first)
@@ -161,17 +161,18 @@ async def idle_and_twice(dut):
 
 
 def test_every_segment_counts(seed):
-    """By itself, among random segments: busy until all that was looked up before the latest start has left, and no
-    longer."""
+    """Quiesce alone, with random segments: busy until all segments looked up before the latest start have left, and
+    not longer."""
     rng, dut = random.Random(f"{seed} quiesce"), Quiesce(TINY)
     quiet_starts = 0
 
     async def testbench(ctx):
         nonlocal quiet_starts
         in_flight, scheduled_next, begun = [], None, -1
-        rounds, mark = 0, 0             # since nothing is waited for: how often all from before the mark has left
+        # Times that all segments from before ``mark`` have left since there was nothing to wait for.
+        rounds, mark = 0, 0
         for cycle in range(6000):
-            # More and fewer in turns, in any order out.
+            # Alternately more and fewer segments, which leave in random order.
             crowd = (1, 3, 12)[cycle // 100 % 3]
             scheduled, leaves = scheduled_next is not None, bool(in_flight) and rng.randrange(crowd + 1) == 0
             ctx.set(dut.scheduled.valid, scheduled)
@@ -187,13 +188,13 @@ def test_every_segment_counts(seed):
             scheduled_next = (cycle, ctx.get(dut.phase)) if rng.random() < 0.5 and len(in_flight) < crowd else None
             busy = ctx.get(dut.software.busy)
             waits = [segment for segment in in_flight if segment[0] <= begun]
-            assert busy or not waits, f"cycle {cycle}: quiet while {waits} are under way since the start at {begun}"
+            assert busy or not waits, f"cycle {cycle}: quiet while {waits} are in flight since the start at {begun}"
             if waits or start or not busy:
                 rounds, mark = 0, cycle
             elif cycle > mark + 3 and all(number > mark for number, _ in in_flight):
                 rounds, mark = rounds + 1, cycle
-            # At most: the phase before is left, the phase changes, and that one is left.
-            assert rounds < 3, f"cycle {cycle}: still busy, though all has left {rounds} times"
+            # At most twice: the segments of the previous phase leave, then those of the next.
+            assert rounds < 3, f"cycle {cycle}: still busy, though all segments have left {rounds} times"
             quiet_starts += start and not busy
             if start:
                 begun = cycle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read issue by itself, in Amaranth's simulator: descriptors and segments take turns."""
+"""Read issue alone, in Amaranth's simulator: arbitration between descriptors and segments."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.harness.cell import run_cell
 
 
 def _beats(config, *, descriptors, beats, free, cycles=400):
-    """Beats read for descriptors and for segments where bursts of both kinds always wait."""
+    """Beats read for descriptors and for segments while bursts of both kinds always wait."""
     dut, read = ReadIssue(config), {True: [], False: []}
 
     async def testbench(ctx):
@@ -22,7 +22,7 @@ def _beats(config, *, descriptors, beats, free, cycles=400):
         ctx.set(dut.fetch.valid, descriptors > 0)
         ctx.set(dut.fetch.payload.len, max(descriptors * config.descriptor_beats - 1, 0))
         for _ in range(cycles):
-            # What is free in the buffer comes back, if ever, one slot per cycle.
+            # Slots of the buffer are freed one per cycle, or never.
             ctx.set(dut.slot_freed, free)
             if ctx.get(dut.ar.valid):
                 burst = ctx.get(dut.ar.payload)
@@ -40,14 +40,14 @@ def test_descriptors_take_half(config, beats):
                                    cycles=config.buffer_beats // beats)
     burst = config.fetch_burst * config.descriptor_beats
     assert segments, "segments starve"
-    # The first burst goes at once, each other behind as many beats of segments.
+    # The first burst is issued immediately, each other one after the same number of beats of segments.
     assert sum(descriptors) - burst <= sum(segments)
     assert sum(descriptors) >= burst * (sum(segments) // (burst + beats))
 
 
 @pytest.mark.parametrize("config", [TINY, BASE, WIDE], ids=["tiny", "base", "wide"])
 def test_descriptors_use_what_segments_cannot(config):
-    """No segment, or none that has room in the buffer: a burst of descriptors in every cycle."""
+    """Without a segment, or without free slots for one: a burst of descriptors in every cycle."""
     assert len(_beats(config, descriptors=1, beats=0, free=False)[0]) >= 398
     descriptors, segments = _beats(config, descriptors=1, beats=config.segment_beats, free=False)
     assert sum(segments) == config.buffer_beats
@@ -55,7 +55,7 @@ def test_descriptors_use_what_segments_cannot(config):
 
 
 def test_credit_waits_for_the_slot():
-    """A segment takes a slot's credit when the slot is offered again, not earlier: the buffer hands its number to the
+    """A segment takes a slot's credit when the slot is offered again, not earlier: the buffer returns its number to the
     free list one cycle after the release."""
     config = TINY
     free_list, found = FreeList(config.buffer_beats, init=SweepSignature(config)), []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a RESET that gave up is over, nothing of the queue's old life is stored any more, whatever memory does then."""
+"""After a RESET that abandoned responses, no data of the queue's earlier epoch is stored, whatever memory does."""
 
 import cocotb
 import pytest
@@ -21,7 +21,7 @@ def test_reclaim(engine, config):
 
 
 class ReclaimBench(VictimBench):
-    """Alone with the victim, and with every byte that memory is given after the RESET."""
+    """The victim without other traffic, and the bytes that memory stores after the RESET."""
 
     async def prepare(self):
         await super().prepare()
@@ -42,7 +42,7 @@ class ReclaimBench(VictimBench):
         self.memory.writes.aw_channel.pause = self.memory.writes.w_channel.pause = stalled
 
     async def reset_begins(self):
-        self._ended_unknown = True      # how many requests had ended by then
+        self._ended_unknown = True      # the number of completed requests is unknown
         await self.driver.set_watchdog(WATCHDOG)
         await self.command(VICTIM, Command.RESET)
 
@@ -54,12 +54,12 @@ class ReclaimBench(VictimBench):
         self.stored = 0
 
     async def begin_anew(self, when):
-        """Nothing was stored since the RESET; a new life works, and ends."""
+        """Nothing was stored since the RESET; a new epoch works, and ends."""
         assert self.stored == 0, f"{self.stored} bytes were stored after the RESET, {when}"
         await self.clean()
         await self.command(VICTIM, Command.START)
         await self.post(VICTIM, GOOD)
-        assert (await self.settle_and_check("a new life")).count == 1
+        assert (await self.settle_and_check("a new epoch")).count == 1
         await self.command(VICTIM, Command.RESET)
         await self.settle_and_check("reset")
         await self.command(VICTIM, Command.START)
@@ -79,7 +79,7 @@ def _copy(bench, flags=0):
 
 @cocotb.test()
 async def delayed_beats(dut):
-    """Any number of a burst's beats comes before the RESET, the others after it."""
+    """Any number of a burst's beats arrives before the RESET, the others after it."""
     bench = await _prepared(dut, "late beats")
     for begun in range(BEATS):
         bench.withhold(SRC_BASE, begun=begun)
@@ -95,7 +95,7 @@ async def delayed_beats(dut):
 
 @cocotb.test()
 async def stalled_words(dut):
-    """Completion words wait for AW and W when their queue is given up: it is not over before they have gone."""
+    """Completion words wait for AW and W when their queue is reset: the RESET does not end before they have left."""
     bench = await _prepared(dut, "stalled words")
     flags = RequestFlag.SC | RequestFlag.RC
     for wait in range(0, 60, 3):
@@ -116,7 +116,7 @@ async def stalled_words(dut):
 
 @cocotb.test()
 async def stalled_data(dut):
-    """W stalls in the middle of a burst, which goes on with strobes off where it can."""
+    """W stalls in the middle of a burst, whose remaining beats leave with strobes off if possible."""
     bench = await _prepared(dut, "stalled data")
     for taken in range(BEATS):
         before = bench.stored

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptor rings: lists and 2-D copies, records, tails in any order, errors, resets, and who waits for whom."""
+"""Descriptor rings: lists and 2-D copies, records, tails in any order, errors, resets, and independence of queues."""
 
 import cocotb
 import pytest
@@ -33,7 +33,7 @@ def test_many(engine, preset, stalls):
 
 
 async def _bench(dut, *, queues=(0,), size=3, records=True, skip_errors=False, **options):
-    """A bench whose first queues are driven by rings, and 64 KiB to copy from and to."""
+    """A bench whose first queues are driven by rings, with 64 KiB each of source and destination."""
     bench = Bench(dut, seed=session_seed("rings"), **options)
     await bench.lay_out([Job(0x10000, 0, 0)], queues=1)
     rings = []
@@ -56,7 +56,7 @@ def _copy(source, destination, length, flags=0):
 
 @cocotb.test()
 async def lists_and_rows(dut):
-    """Everything that a descriptor can say, one descriptor at a time; what its record says."""
+    """All kinds of descriptors, one at a time, and their records."""
     bench, ring = await _bench(dut)
     await ring.post(Descriptor.copies(_copy(0, 100, 64), tag=0x1234, flags=RECORD | DescriptorFlag.SC))
     await bench.settle(0)
@@ -71,7 +71,7 @@ async def lists_and_rows(dut):
                                        src_stride=64, dst_stride=24, tag=2, flags=RECORD | DescriptorFlag.SC))
     await bench.settle(0)
     assert ring.records() == [(2, Status.OK, 1, 840)]
-    # Backwards, and the same source row again and again.
+    # Negative strides, and a stride of 0 for the source.
     await ring.post(Descriptor.copy_2d(src=(SOURCE, 0x1000), dst=(DESTINATION, 0x4000), row_bytes=16, rows=9,
                                        src_stride=0, dst_stride=-16, tag=3, flags=RECORD))
     # A long list over three descriptors: one record for all.
@@ -84,14 +84,14 @@ async def lists_and_rows(dut):
 
 @cocotb.test()
 async def tails_in_any_order(dut):
-    """Doorbells repeated, merged, overtaken, in any half of 16 bytes; round the ring several times."""
+    """Doorbells duplicated, merged, reordered, in either half of 16 bytes, over several passes of the ring."""
     bench, ring = await _bench(dut, records=False)
     for round_ in range(6):
         base = ring.tail
         ring.write(*(Descriptor.copies(_copy(round_ + i, 64 * (base + i), 50)) for i in range(5)))
         for tail in bench.rng.sample([base, base + 1, base + 3, base + 4], 3):
             await bench.ring(0, tail, size=bench.rng.choice((2, 3)), offset=8 * bench.rng.randrange(4))
-        # The upper half counts only if the lower is not there.
+        # The upper half is used only without the lower one.
         data = (base + 5).to_bytes(8, "little")
         await bench.store(0, data + bench.rng.randbytes(8))
         await bench.ring(0, base + 2)
@@ -102,13 +102,13 @@ async def tails_in_any_order(dut):
 
 @cocotb.test()
 async def tail_out_of_range(dut):
-    """Further ahead or behind than the ring is long: refused until CLEAR, and what was told before goes on."""
+    """A tail outside of the ring's length is refused until CLEAR; earlier descriptors continue."""
     bench, ring = await _bench(dut)
     await ring.post(Descriptor.copies(_copy(0, 0, 64), flags=RECORD))
     await bench.settle(0)
     for wrong in (ring.tail + 9, ring.tail + 0x8000_0000, ring.tail - 1000):
         assert not await bench.ring(0, wrong)
-        # So is a right one now.
+        # A valid tail is refused now, too.
         assert not await bench.ring(0, ring.tail)
         await bench.settle(0)
         await bench.wait_log()
@@ -116,18 +116,18 @@ async def tail_out_of_range(dut):
         await ring.post(Descriptor.copies(_copy(5, 64 * ring.tail, 64), flags=RECORD))
         await bench.settle(0)
     assert bench.errors == {"RING_RANGE": 3}, bench.errors
-    # Not a whole tail.
+    # An incomplete tail.
     assert not await bench.store(0, b"\1\0", size=1)
     await bench.settle(0)
     await bench.command(0, Command.CLEAR)
-    # The whole ring at once is right.
+    # A tail that adds the whole ring is valid.
     await ring.post(*(Descriptor.copies(_copy(i, 0x1000 + 64 * i, 64), flags=RECORD) for i in range(8)))
     await bench.end()
 
 
 @cocotb.test()
 async def not_started(dut):
-    """Tails for a queue that is not started are refused and forgotten."""
+    """Tails for a queue that is not started are refused and dropped."""
     bench, ring = await _bench(dut)
     await bench.command(0, Command.RESET)
     await bench.settle(0)
@@ -142,7 +142,7 @@ async def not_started(dut):
 
 @cocotb.test()
 async def malformed(dut):
-    """Each field that can be wrong ends as one MALFORMED request, with the descriptor's record."""
+    """A wrong value in any field gives one MALFORMED request, with the descriptor's record."""
     bench, ring = await _bench(dut, skip_errors=True)
     right = Descriptor.copies(_copy(0, 0, 64), _copy(0, 100, 64), tag=7, flags=RECORD)
     rows = Descriptor.copy_2d(src=(SOURCE, 0), dst=(DESTINATION, 0x3000), row_bytes=8, rows=3, src_stride=8,
@@ -163,13 +163,13 @@ async def malformed(dut):
         assert bench.model.queues[0].posted == posted + 1, change
         found = ring.records()
         assert [record.status for record in found] == [Status.MALFORMED] * len(found), (change, found)
-    # A word of a list that is wrong concerns that word alone.
+    # A wrong word of a list fails alone.
     wrong = _copy(0, 500, 64)._replace(opcode=9)
     await ring.post(Descriptor.copies(_copy(0, 200, 64), wrong, _copy(0, 300, 64), tag=3, flags=RECORD))
     await bench.settle(0)
     record, = ring.records()
     assert record._replace(phase=0) == (3, Status.MALFORMED, 0, 128), record
-    # Rows that leave the 36 bits of an offset, on either side, and rows beyond their region.
+    # Rows beyond the 36 bits of an offset, at either end, and rows beyond their region.
     for source, stride in ((8, -8), ((1 << 36) - 8, 8), (0, 0x9000)):
         await ring.post(Descriptor.copy_2d(src=(SOURCE, source), dst=(DESTINATION, 0x3000), row_bytes=8, rows=4,
                                            src_stride=stride, dst_stride=8, tag=8, flags=RECORD))
@@ -182,7 +182,7 @@ async def malformed(dut):
 
 @cocotb.test()
 async def fetch_error(dut):
-    """A descriptor that memory does not deliver is one request, which holds the queue."""
+    """A descriptor whose read fails is one failed request, which holds the queue."""
     bench, ring = await _bench(dut, size=7)
     await ring.post(*(Descriptor.copies(_copy(0, 80 * i, 64), flags=RECORD, tag=i) for i in range(62)))
     await bench.settle(0)
@@ -201,7 +201,7 @@ async def fetch_error(dut):
 
 @cocotb.test()
 async def record_error(dut):
-    """A record that memory refuses is an event of the queue."""
+    """An error response to a record is an event of the queue."""
     bench, ring = await _bench(dut)
     bench.fail_page(ring.location.records, write="SLVERR")
     await ring.post(Descriptor.copies(_copy(0, 0, 64), flags=RECORD))
@@ -214,7 +214,7 @@ async def record_error(dut):
 
 
 async def _again_from_zero(bench, ring, turn):
-    """After RESET of queue 0, its ring does one descriptor and nothing else; then it is reset once more."""
+    """After RESET of queue 0, its ring executes one descriptor only; then the queue is reset again."""
     async def start():
         await bench.settle(0)
         bench.fill(ring.location.records, bytes(8 * ring.location.entries))
@@ -233,7 +233,7 @@ async def _again_from_zero(bench, ring, turn):
 
 @cocotb.test()
 async def reset_midway(dut):
-    """RESET at any time: descriptors on their way, in the buffer, half expanded; then from 0 again."""
+    """RESET at any time: descriptors in flight, in the buffer, partly expanded; then a restart from 0."""
     bench, ring, other = await _bench(dut, queues=(0, 1), latency=40)
     for turn in range(12):
         q = bench.model.queues[0]
@@ -252,7 +252,7 @@ async def reset_midway(dut):
 
 @cocotb.test()
 async def reset_before_the_fetch(dut):
-    """RESET in each of the cycles between an accepted tail and its burst on AR, which then does not come."""
+    """RESET in each of the cycles between an accepted tail and its burst on AR, which is then not issued."""
     bench, ring = await _bench(dut, latency=40)
     for cycles in range(2, 16):
         bench.model.freeze(0)
@@ -267,7 +267,7 @@ async def reset_before_the_fetch(dut):
 
 @cocotb.test()
 async def long_copy_beside_short(dut):
-    """A 2-D copy of thousands of rows on one ring holds up neither another ring nor a queue of words."""
+    """A 2-D copy of thousands of rows on one ring blocks neither another ring nor a queue of words."""
     bench, long, short = await _bench(dut, queues=(0, 1))
     await bench.start_queues([2])
     await long.post(Descriptor.copy_2d(src=(SOURCE, 0), dst=(DESTINATION, 0), row_bytes=8, rows=3000,
@@ -286,7 +286,7 @@ async def long_copy_beside_short(dut):
 
 @cocotb.test()
 async def holds_and_continues(dut):
-    """An error in the middle holds the ring's queue; CLEAR goes on behind it; the record tells of it."""
+    """An error in a list holds the ring's queue; CLEAR continues after it; the record reports it."""
     bench, ring = await _bench(dut)
     await ring.post(
         Descriptor.copies(_copy(0, 0, 64), NativeWord.copy(src=(3, 0), dst=(DESTINATION, 0), length=8, flags=0),
@@ -302,7 +302,7 @@ async def holds_and_continues(dut):
 
 @cocotb.test()
 async def many(dut):
-    """Random right descriptors on two rings and words on the other queues, until every ring has wrapped often."""
+    """Random valid descriptors on two rings and words on the other queues, until every ring has wrapped often."""
     bench, *rings = await _bench(dut, queues=(0, 1), size=4, latency=20, stalls=parameter("stalls", "none"))
     others = range(2, min(4, bench.config.queues))
     await bench.start_queues(others)
@@ -330,7 +330,7 @@ async def many(dut):
                         src=(SOURCE, 0x4000), dst=(DESTINATION, at), row_bytes=length, rows=rows,
                         src_stride=rng.randint(-500, 500), dst_stride=50, flags=flags, tag=rng.getrandbits(16)))
                     at += 50 * rows
-            # Only what has ended is free again.
+            # Only completed descriptors free their entries.
             if ring.free(bench.known[ring.queue]) < len(made):
                 await bench.settle(ring.queue)
             at_risk = [ring.tail]
@@ -348,7 +348,7 @@ async def many(dut):
 
 @cocotb.test()
 async def descriptors_without_response(dut):
-    """The watchdog finds a ring whose descriptors do not come, RESET gives them up, and what comes late is dropped."""
+    """A ring whose descriptors do not arrive times out, RESET abandons their reads, and delayed beats are dropped."""
     bench, ring = await _bench(dut)
     watchdog = 1000
     for released_first in (True, False):

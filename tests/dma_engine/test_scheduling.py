@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is scheduled when: one queue alone, classes, weights, limits."""
+"""Order of scheduling: one queue alone, classes, weights, limits."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def test_scheduling(engine, testcase):
 
 
 async def _stopped(dut, job, number, **settings):
-    """A bench, and words for ``number`` copies on a stopped queue; sources tell the copies apart."""
+    """A bench, and words for ``number`` copies on a stopped queue; each copy has a different source."""
     bench = Bench(dut, seed=session_seed("scheduling"), latency=300)
     words = await bench.lay_out([job] * number, **settings)
     beat = bench.config.beat_bytes
@@ -35,7 +35,7 @@ async def _stopped(dut, job, number, **settings):
 
 
 def _order(pins, length):
-    """Numbers of the copies in the order of their reads, and the cycles of these."""
+    """Numbers of the copies in the order of their reads, and the cycles of the reads."""
     reads = pins.seen["ar"]
     return ([(read.fields[1] - SOURCE_BASE - PAGE_BYTES) // length for read in reads], [read.cycle for read in reads])
 
@@ -56,14 +56,14 @@ async def one_queue_alone(dut):
 
 @cocotb.test()
 async def classes(dut):
-    """While a queue of a higher class asks, none of a lower one is scheduled."""
+    """While a queue of a higher class requests, none of a lower class is scheduled."""
     bench, words = await _stopped(dut, Job(8, 0, 0), 24)
     lower, middle, higher = words[:8], words[8:16], words[16:]
     for queue, priority in ((0, 0), (1, 1), (3, 3)):
         sc, rc = bench.words_of(queue)
         await bench.configure_queue(queue, domain=DOMAIN, sc=sc, rc=rc, priority=priority)
     pins = Pins(bench)
-    # Something to do, so that all are there when the first is scheduled.
+    # Other work, so that all requests wait when the first is scheduled.
     await bench.command(0, Command.START)
     await bench.post(0, *lower)
     for queue, group in ((1, middle), (3, higher)):
@@ -81,7 +81,7 @@ async def classes(dut):
 
 @cocotb.test()
 async def queue_limit(dut):
-    """As many segments are in flight as QUEUE_LIMIT says."""
+    """The maximum of segments in flight equals QUEUE_LIMIT."""
     bench, words = await _stopped(dut, Job(3 * PAGE_BYTES, 0, 0), 2)
     for limit, word in zip((1, 3), words, strict=True):
         sc, rc = bench.words_of(limit)
@@ -89,7 +89,7 @@ async def queue_limit(dut):
         pins = Pins(bench)
         await bench.post(limit, word)
         await bench.command(limit, Command.START)
-        # One at a time looks the same for as long as all 48 take.
+        # With one at a time, this holds until all 48 have completed.
         await bench.settle(limit, timeout=40_000)
         assert pins.in_flight["segments"] == limit, pins.in_flight
         pins.stop()
@@ -98,7 +98,7 @@ async def queue_limit(dut):
 
 @cocotb.test()
 async def target_limit(dut):
-    """Once the limit is reached only what was scheduled before it was seen goes on."""
+    """Once the limit is reached, only segments scheduled before it took effect continue."""
     bench, words = await _stopped(dut, Job(8, 0, 0), 16)
     for queue in (0, 1):
         sc, rc = bench.words_of(queue)
@@ -118,7 +118,7 @@ async def target_limit(dut):
 
 @cocotb.test()
 async def limits_come_back(dut):
-    """After segments of all sizes, rejected ones among them, and a RESET, a limit of one beat still lets one by."""
+    """After segments of all sizes, some of them rejected, and a RESET, a limit of one beat still admits one segment."""
     bench = Bench(dut, seed=session_seed("limits come back"))
     jobs = [Job(length, source, None) for length in (1, 7, 8, 9, 255, 256, 257, 1000) for source in (0, 3)]
     words = await bench.lay_out(jobs * 2, target=1, skip_errors=True)
@@ -136,7 +136,7 @@ async def limits_come_back(dut):
     await bench.end()
 
 
-# Ratios, by the fast harness.
+# Ratios, measured with the C++ harness.
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def _full(size, **options):
 
 @pytest.mark.parametrize("sizes", [(1024, 1024, 1024), (4096, 4096, 4096), (64, 1000, 65536), (65536, 1000, 64)])
 def test_weights(base, sizes):
-    """Shares of full queues are as their weights, whatever the requests' sizes."""
+    """Shares of full queues are proportional to their weights, whatever the requests' sizes."""
     weights = (1, 2, 4)
     flows = [_full(size, first=queue, weight=weight)
              for queue, (size, weight) in enumerate(zip(sizes, weights, strict=True))]
@@ -166,7 +166,7 @@ def test_weights(base, sizes):
 
 
 @pytest.mark.parametrize("attack", [
-    # Of R two beats for one of W, with a descriptor's two and without; the descriptor's alone; 33 beats for 32.
+    # Two beats of R per beat of W, with and without two for a descriptor; only a descriptor's; 33 beats for 32.
     {"ring": 1, "size": 2, "across": 1, "burst": 8}, {"size": 2, "across": 1, "waiting": 32},
     {"ring": 1, "size": 64, "burst": 8}, {"ring": 3, "size": 1024, "source_shift": 3, "burst": 3},
 ], ids=["across_4k_by_ring", "across_4k", "by_ring", "unaligned_by_ring"])
@@ -188,7 +188,7 @@ def test_weight_of_zero_is_one(base):
 
 
 def test_a_queue_may_not_save_up(base):
-    """A queue that asked for nothing for long gets no more than its share when it asks."""
+    """A queue that was idle for long gets no more than its share afterwards."""
     late = _full(1024, first=0, start=60_000)
     flows = [late, _full(1024, first=1), _full(1024, first=2)]
     result = base.run(flows, [Target(read_latency=50, write_latency=50)], warmup=60_200, window=3000)
@@ -196,7 +196,7 @@ def test_a_queue_may_not_save_up(base):
 
 
 def test_higher_class_starves_lower(base):
-    """Documented: nothing of a lower class moves while a higher one can use the bus."""
+    """As documented, a lower class moves nothing while a higher one can use the bus."""
     flows = [_full(512, first=0, priority=1), _full(512, first=1, priority=2),
              _full(512, first=2, priority=2, weight=3)]
     lower, *higher = _shares(base, flows)
@@ -204,13 +204,13 @@ def test_higher_class_starves_lower(base):
     assert [share / sum(higher) for share in higher] == pytest.approx([1 / 4, 3 / 4], rel=0.05)
 
 
-def test_class_waits_for_nobody(base):
+def test_higher_class_is_not_delayed(base):
     """A small request of a higher class among full queues of large ones is as fast as the engine allows."""
     latency, begin = 100, 8000
     flows = [_full(65536, count=15), Flow(first=15, size=64, requests=1, start=begin, priority=3)]
     target = Target(read_latency=latency, write_latency=latency)
     done = base.run(flows, [target], warmup=begin + 1)["requests"][0]["to_done"]
-    # Slots of the buffer are given out in order: what was scheduled before goes first.
+    # Slots of the buffer are assigned in order, so segments scheduled before leave first.
     assert done <= 2 * latency + 2 * BASE.buffer_beats
 
 
@@ -231,7 +231,7 @@ def test_slow_target_leaves_the_fast_one_alone(tags):
 
     both, own = busy(128)
     assert both >= 0.90
-    # At the least as many beats as its limit go there and back, one such load after the other.
+    # At least one limit's worth of beats moves per round trip.
     assert 128 / (2 * latency + 2 * 128 / rate) <= own <= rate
     assert busy(0)[0] < 0.3
 

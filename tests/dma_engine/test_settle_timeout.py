@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the testbench takes for a queue that stands still, and what for one that has to wait."""
+"""The testbench distinguishes a queue without progress from one that waits for a higher class."""
 
 import cocotb
 import pytest
@@ -12,11 +12,11 @@ pytestmark = pytest.mark.rtl
 
 TIMEOUT = 1500
 LOWER, HIGHER = 2, 0
-"""Queues. That of the higher class is an extended one, whose window is longer than the pipeline up to AR."""
+"""Numbers of the queues. The queue of the higher class is extended; its window is longer than the pipeline up to AR."""
 
 
 def test_settle_timeout(engine):
-    engine("tiny", ["the_lower_class_waits", "the_higher_class_does_not", "nobody_moves"])
+    engine("tiny", ["the_lower_class_waits", "the_higher_class_does_not", "no_queue_progresses"])
 
 
 async def _busy(dut, busy, other):
@@ -26,9 +26,9 @@ async def _busy(dut, busy, other):
     for queue, priority in ((LOWER, 0), (HIGHER, 1)):
         sc, rc = bench.words_of(queue)
         await bench.configure_queue(queue, domain=DOMAIN, sc=sc, rc=rc, priority=priority)
-    # One segment after the other, so that the pipeline is full and the queue always asks.
+    # One segment at a time, so that the pipeline is full and the queue always requests.
     await bench.driver.set_ablation(single_read=True)
-    # The model is not told.
+    # The model does not receive this command.
     await bench.driver.command(other, Command.PAUSE)
     await bench.post(busy, *words)
     await bench.post(other, word)
@@ -37,19 +37,19 @@ async def _busy(dut, busy, other):
 
 @cocotb.test()
 async def the_lower_class_waits(dut):
-    """A queue may wait for longer than anybody's patience while those of a higher class are seen to move."""
+    """A queue may wait for longer than the time limit while queues of a higher class make progress."""
     bench = await _busy(dut, HIGHER, LOWER)
     await bench.driver.command(LOWER, Command.START)
     higher, start = cocotb.start_soon(bench.settle(HIGHER, timeout=TIMEOUT)), bench.cycle
     assert await bench.settle(LOWER, timeout=TIMEOUT), bench.mismatches
-    assert bench.cycle - start > 2 * TIMEOUT, "the queue had not to wait for long"
+    assert bench.cycle - start > 2 * TIMEOUT, "the queue did not wait for long"
     assert await higher
     await bench.end()
 
 
 @cocotb.test()
 async def the_higher_class_does_not(dut):
-    """That a queue of a lower class moves is no excuse."""
+    """Progress of a lower class does not extend the time limit."""
     bench = await _busy(dut, LOWER, HIGHER)
     lower, start = cocotb.start_soon(bench.settle(LOWER, timeout=TIMEOUT)), bench.cycle
     assert not await bench.settle(HIGHER, timeout=TIMEOUT)
@@ -60,8 +60,8 @@ async def the_higher_class_does_not(dut):
 
 
 @cocotb.test()
-async def nobody_moves(dut):
-    """Nor is a queue of a higher class that stands still itself."""
+async def no_queue_progresses(dut):
+    """A queue of a higher class that makes no progress itself does not extend the time limit, either."""
     bench = await _busy(dut, HIGHER, LOWER)
     for queue in (LOWER, HIGHER):
         await bench.driver.command(queue, Command.PAUSE)

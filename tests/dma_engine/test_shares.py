@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares and the scheduler's costs by themselves, in Amaranth's simulator."""
+"""Shares and the scheduler's costs alone, in Amaranth's simulator."""
 
 import random
 
@@ -54,7 +54,7 @@ def test_cost_of_segments(config, seed):
                     "last_segment": last // segment, "single": last < segment, "end_position": last % segment})
                 expected += segments(request)
                 begun = True
-            # Each leaves its window at once.
+            # Each segment leaves its window immediately.
             ctx.set(dut.retired.valid, 1)
             ctx.set(dut.head.head, ctx.get(dut.lookup.tail))
             begun = not ctx.get(dut.queue_heads.consume)
@@ -76,7 +76,7 @@ class _Picker:
         self.moved = [0] * dut.config.queues
 
     async def step(self, costs):
-        """``costs``: queue that asks -> (beats, beyond, descriptor, weight)."""
+        """``costs``: requesting queue -> (beats, beyond, descriptor, weight)."""
         ctx, dut = self.ctx, self.dut
         ctx.set(dut.scheduler.asking, sum(1 << queue for queue in costs))
         charge = self.delayed.pop(0)
@@ -99,7 +99,7 @@ class _Picker:
 
 @pytest.mark.parametrize("config", [TINY, BASE], ids=["tiny", "base"])
 def test_every_cost_counts(config):
-    """Queues of weights 1, 0 and 3, each with costs of a kind: what they move is as the weights."""
+    """Queues of weights 1, 0 and 3 with different kinds of costs: their beats are proportional to the weights."""
     dut, most = Shares(config), config.segment_beats
 
     async def testbench(ctx):
@@ -114,8 +114,8 @@ def test_every_cost_counts(config):
 
 @pytest.mark.parametrize("rounds", [20, 57, 58, 59, 120, 300])
 def test_negative_deficit_ends(rounds):
-    """A queue whose segments cost the most, picked as fast as can be: its late ones count in the next round, so that
-    it owes some rounds at most, and never gains."""
+    """A queue with segments of maximum cost, picked as fast as possible: late charges count in the next round, so its
+    deficit stays within a few rounds' quantum, and it never gains."""
     config, most = TINY, TINY.segment_beats
     dut = Shares(config)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals: an 8-byte value, stored when everything before it in its queue has ended."""
+"""Signals: an 8-byte value, stored when all earlier requests of its queue have completed."""
 
 import cocotb
 import pytest
@@ -33,7 +33,7 @@ def _flag(bench, offset=FLAG):
 
 @cocotb.test()
 async def waits_for_data(dut):
-    """The value is not there before the write responses of all earlier data are."""
+    """The value is not stored before the write responses of all earlier data have arrived."""
     bench = await _prepared(dut, "signal waits")
     before = _flag(bench)
     bench.withhold(DST_BASE)
@@ -49,7 +49,7 @@ async def waits_for_data(dut):
 
 @cocotb.test()
 async def every_value(dut):
-    """All 44 bits, at each place of a beat, and nothing beside it; many in a row."""
+    """All 44 bits, at each position in a beat, without changes to neighbouring bytes; many in a row."""
     bench = await _prepared(dut, "signal values")
     offsets = range(5 * PAGE_BYTES, 5 * PAGE_BYTES + 2 * bench.config.beat_bytes, 8)
     for value in (0, (1 << 44) - 1, *(1 << bit for bit in range(44))):
@@ -62,7 +62,7 @@ async def every_value(dut):
 
 @cocotb.test()
 async def checks(dut):
-    """Length and alignment, the destination's checks, and none of the source."""
+    """Checks of length, alignment and destination; the source is not checked."""
     bench = await _prepared(dut, "signal checks")
     word = NativeWord.signal(dst=(DST, FLAG), value=VALUE)
     for status, bad in (
@@ -83,7 +83,7 @@ async def checks(dut):
 
 @cocotb.test()
 async def memory_errors(dut):
-    """A write error is the signal's; read errors of the tag's earlier users are not."""
+    """A write error is reported for the signal; read errors of earlier users of its tag are not."""
     bench = await _prepared(dut, "signal errors")
     bench.fail_page(SRC_BASE, read="SLVERR")
     for _ in range(bench.config.tags + 3):
@@ -107,7 +107,7 @@ async def memory_errors(dut):
 
 @cocotb.test()
 async def reset_in_between(dut):
-    """A RESET while a signal waits: it is never stored."""
+    """A signal that waits during a RESET is never stored."""
     bench = await _prepared(dut, "signal reset")
     before = _flag(bench)
     bench.withhold(DST_BASE)

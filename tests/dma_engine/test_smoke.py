@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first thing to run: a handful of copies on ``tiny``, each looked at by itself.
+"""The first test to run: a few copies on ``tiny``, each checked separately.
 
-``pytest tests/dma_engine/test_smoke.py --waves`` leaves a trace to look at.
+``pytest tests/dma_engine/test_smoke.py --waves`` records a trace.
 """
 
 import cocotb
@@ -24,7 +24,7 @@ def test_smoke(simulate):
 
 
 async def _bench(dut, seed):
-    """A testbench with queue 1 ready, and 16 KiB to copy from (region 2) and to (region 5)."""
+    """A testbench with queue 1 started, and 16 KiB of source (region 2) and destination (region 5)."""
     bench = DmaTestbench(dut, TINY, seed=seed)
     await bench.start()
     bench.fill(SOURCE, bench.rng.randbytes(0x4000))
@@ -64,7 +64,7 @@ async def one_byte(dut):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def one_after_the_other(dut):
-    """Lengths and alignments one at a time, so that the first that fails is the simplest."""
+    """Lengths and alignments one at a time, so that the first failure is the simplest."""
     bench = await _bench(dut, 4)
     for length, source, destination in ((64, 0, 0), (64, 8, 256), (16, 1, 0x400), (64, 5, 0x503),
                                         (5, 6, 0x60E),
@@ -94,7 +94,7 @@ async def many_at_once(dut):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def one_error(dut):
-    """A copy out of bounds holds the queue until it is cleared; the next one then goes on."""
+    """A copy out of bounds holds the queue until it is cleared; then the next one continues."""
     bench = await _bench(dut, 6)
     await bench.post(1, NativeWord.copy(src=(2, 0x3FFF), dst=(5, 0), length=2))
     await bench.post(1, NativeWord.copy(src=(2, 0x3FFF), dst=(5, 16), length=1))

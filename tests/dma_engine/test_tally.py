@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums and histograms by themselves: wide sums, clears and copies at any time, every bin."""
+"""Sums and histograms alone: wide sums, clears and copies at any time, every bin."""
 
 import random
 from collections import Counter, deque
@@ -15,14 +15,14 @@ from tests.harness.cell import run_cell
 
 @pytest.mark.parametrize("load", [0.3, 0.9, 1.0])
 def test_tally(load, seed):
-    """Wide sums, added to in up to every cycle; copies are of one cycle, and wait only for two free ones."""
+    """Wide sums with additions in up to every cycle; a copy is consistent, and waits only for two idle cycles."""
     rng = random.Random(f"{seed} {load}")
     dut, sums, copies = Tally(data.StructLayout({"big": 20, "small": 5}), TINY), [[0, 0] for _ in range(4)], 0
 
     async def testbench(ctx):
         nonlocal copies
         added, wanted = False, 0
-        # Rows are used before they are cleared for the first time, and not.
+        # Some rows are used before they are cleared for the first time, others are not.
         for cycle in range(3000):
             add, queue = rng.random() < load and cycle < 2990, rng.randrange(4)
             clear, cleared = rng.random() < 0.05, rng.randrange(4)
@@ -65,11 +65,11 @@ def test_histogram(seed):
     async def testbench(ctx):
         nonlocal reads
         now, last_lookup, history = 0, -9, deque(maxlen=16)
-        # Whoever holds a queue up for long makes the long latencies.
+        # Long holds of a queue cause long latencies.
         hold = [0] * 4
         while now < 86_000:
             busy = now < 4_000 or now > 80_000
-            # Between long holds nothing happens, and nobody looks.
+            # Between long holds there are no events and no reads.
             over = min([80_000, *(hold[one] for one in range(4) if posted[one])])
             if not busy and over - now > 200:
                 for strobe in (dut.posted.valid, dut.outcome.ended, dut.outcome.reset, dut.software.read):
@@ -118,7 +118,7 @@ def test_histogram(seed):
             await ctx.tick()
             now += 1
             if now == last_lookup + 2:
-                # What ended within the last cycles may or may not be there.
+                # Samples that ended within the last cycles may or may not be counted.
                 allowed = {past.get(where, 0) for past in list(history)[-12:]}
                 assert ctx.get(dut.software.count) in allowed
                 reads += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Event ports against the pins, and the trace and the plot that are made of them."""
+"""Event ports against the pins, and the trace and the plot made from them."""
 
 import json
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ def test_events_and_pins(engine, config, stalls):
 
 @cocotb.test()
 async def events_and_pins(dut):
-    """Each event belongs to a transfer at the pins, in the same order, or to a request that the model knows."""
+    """Each event matches a transfer at the pins, in the same order, or a request of the model."""
     bench = Bench(dut, seed=session_seed("events"), stalls=parameter("stalls", "none"), latency=30)
     disorder(bench.memory)
     words = await bench.lay_out(pairs(bench.config, bench.rng, 60), skip_errors=True)
@@ -40,7 +40,7 @@ async def events_and_pins(dut):
     for event in recorder.events:
         seen[event.kind].append(event)
     top = 1 << (bench.config.axi_id_width - 1)
-    # A source that crosses a page is read in two bursts of one ID, one behind the other.
+    # A source that crosses a page is read in two consecutive bursts of one ID.
     issued = [transfer.fields[0] for transfer in pins.seen["ar"]]
     seconds = [index for index in range(1, len(issued)) if issued[index] == issued[index - 1]
                and pins.seen["ar"][index].fields[1] % PAGE_BYTES == 0]
@@ -50,7 +50,7 @@ async def events_and_pins(dut):
     assert [event.fields["tag"] for event in seen["write"]] == written
     responded = [transfer for transfer in pins.seen["b"] if not transfer.fields[0] & top]
     assert [event.fields["tag"] for event in seen["done"]] == [transfer.fields[0] for transfer in responded]
-    # B, a register, the lookup of its origin, and the ports' own register.
+    # B, a register, the look-up of its origin, and the register of the event ports.
     assert {event.cycle - transfer.cycle
             for event, transfer in zip(seen["done"], responded, strict=True)} == {3}
     words_written = [transfer.fields[0] & (4 * bench.config.queues - 1) for transfer in pins.seen["b"]
@@ -64,7 +64,7 @@ async def events_and_pins(dut):
         counted = Counter(event.fields["queue"] for event in seen[kind])
         assert [counted[queue] for queue in range(bench.config.queues)] \
             == [getattr(q, attribute) for q in bench.model.queues]
-    # Each segment of a bad request that was scheduled is rejected, and nothing else is.
+    # Exactly the scheduled segments of bad requests are rejected.
     assert len(seen["rejected"]) + len(seen["read"]) == len(seen["scheduled"]) == len(seen["retired"])
     assert len(seen["failed"]) == 20 <= len(seen["rejected"])
     assert {event.fields["status"] for event in seen["failed"]} == {Status.SRC_REGION}
@@ -82,7 +82,7 @@ async def events_and_pins(dut):
 
 
 def check_chrome(made):
-    """What a viewer asks of a trace; returns slices, as ``(name, id) -> (begin, end)``."""
+    """Check the requirements of a trace viewer; return slices as ``(name, id) -> (begin, end)``."""
     events = json.loads(json.dumps(made))["traceEvents"]
     timed = [event for event in events if event["ph"] != "M"]
     assert [event["ts"] for event in timed] == sorted(event["ts"] for event in timed)

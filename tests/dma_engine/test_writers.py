@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many threads that store to one doorbell page at once."""
+"""Many threads that store to one doorbell page concurrently."""
 
 import cocotb
 import pytest
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.rtl
 
 WRITERS = 12
 QUEUES = 3
-"""Of the first are extended ones."""
+"""Number of queues; the first ones are extended."""
 
 
 @pytest.mark.parametrize("stalls", ["none", "random"])
@@ -28,7 +28,7 @@ async def _bench(dut, name):
 
 
 async def _skew(bench):
-    """Let addresses run ahead of data, and data ahead of addresses."""
+    """Let addresses lead data, and data lead addresses."""
     write = bench.doorbells.master.write_if
     while True:
         for channel in (write.aw_channel, write.w_channel):
@@ -39,7 +39,7 @@ async def _skew(bench):
 
 
 async def _write(bench, words):
-    """One thread: words to any queue, one store each, several under way."""
+    """One thread: words to any queue, one store each, several in flight."""
     for word in words:
         queue = bench.rng.randrange(QUEUES)
         await bench.wait_for_free_entries(queue, 1)
@@ -48,7 +48,7 @@ async def _write(bench, words):
 
 @cocotb.test()
 async def whole_words(dut):
-    """Stores of different threads lie between each other on the bus, with different IDs; each is one request."""
+    """Stores of different threads interleave on the bus, with different IDs; each is one request."""
     bench, words = await _bench(dut, "whole_words")
     skew = cocotb.start_soon(_skew(bench))
     for task in [cocotb.start_soon(_write(bench, words[number::WRITERS])) for number in range(WRITERS)]:
@@ -61,7 +61,7 @@ async def whole_words(dut):
 
 
 async def _write_halves(bench, queue, word):
-    """Two threads that store a half each of one word."""
+    """Two threads that each store one half of a word."""
     data = word.to_bytes()
     for half in bench.rng.sample((0, 8), 2):
         await bench.wait_for_free_entries(queue, 1)
@@ -70,7 +70,7 @@ async def _write_halves(bench, queue, word):
 
 @cocotb.test()
 async def halves(dut):
-    """Halves are refused one by one and never put together, whatever comes between them or right behind them."""
+    """Halves are refused individually and never combined, whatever is stored between or right after them."""
     bench, words = await _bench(dut, "halves")
     skew = cocotb.start_soon(_skew(bench))
     unwanted = NativeWord.copy(src=(SOURCE, 0), dst=(DESTINATION, 0), length=64)

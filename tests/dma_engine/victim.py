@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One queue to which everything is done, while all others keep copying."""
+"""One queue that is subject to all faults and commands, while all others keep copying."""
 
 import cocotb
 
@@ -20,15 +20,15 @@ LENGTH = 8 * PAGE_BYTES + 0x321
 LAST = (1 << 36) - 1
 
 GOOD = NativeWord.copy(src=(SRC, 6 * PAGE_BYTES + 5), dst=(DST, 6 * PAGE_BYTES + 70), length=300)
-"""What is posted around a bad word; in pages of its own."""
+"""The good word posted before and after a bad one; it uses separate pages."""
 
 SMALL = NativeWord.copy(src=(SRC, 40), dst=(DST, 80), length=33, flags=0)
 LONG = NativeWord.copy(src=(SRC, 3000), dst=(DST, 2001), length=4 * PAGE_BYTES, flags=0)
-"""It touches the pages 0 to 4 of both regions."""
+"""A long word, which uses pages 0 to 4 of both regions."""
 
 
 class VictimBench(Bench):
-    """The victim's regions, guards around and inside them, and traffic on all other queues."""
+    """The victim's regions, with guards around and inside them, and traffic on all other queues."""
 
     def __init__(self, dut, **options):
         super().__init__(dut, **options)
@@ -67,18 +67,18 @@ class VictimBench(Bench):
         await super().end()
 
     async def clean(self):
-        """Guards in the victim's destination again."""
+        """Restore the guards in the victim's destination."""
         self.fill(DST_BASE, bytes([GUARD]) * 9 * PAGE_BYTES)
 
     async def settle_and_check(self, name):
-        """Wait until the victim is where the model is, and look at its memory."""
+        """Wait until the victim's state equals the model's, and check its memory."""
         await self.settle(VICTIM)
         await self.wait_log()
         self.verify(name)
         return await self.state(VICTIM)
 
     def verify(self, name):
-        """Compare the victim's memory. What waits behind a failed request may have moved, or not."""
+        """Compare the victim's memory. Data of requests behind a failed one may have moved, or not."""
         moving = [range(start, start + request.word.length) for request in self.model.queues[VICTIM].waiting
                   if request.word and self.model.check(VICTIM, request.word) is Status.OK
                   for start in (DST_BASE + request.word.dst_offset,)]
@@ -92,7 +92,7 @@ class VictimBench(Bench):
         assert not self.mismatches, f"{name}: " + " ".join(self.mismatches)
 
     def logged(self):
-        """Entries of the error log that are the victim's."""
+        """Number of the victim's entries in the error log."""
         return self._popped[VICTIM]
 
     async def bad(self, name, status, word, after, store=None):

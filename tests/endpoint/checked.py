@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory port and puts with a whole AXI4 bus for each manager, every bus watched."""
+"""The memory port and puts with an AXI4 bus per manager, and a monitor on every bus."""
 
 from amaranth import *
 from amaranth.lib import wiring
@@ -21,10 +21,9 @@ ID_WIDTHS = (5, 1)
 
 
 class CheckedMemory(wiring.Component):
-    """Managers ``m0``, which may write to neighbours, and ``m1`` before the memory port and ``m_axi``.
+    """Managers ``m0``, which may write to neighbours, and ``m1``, in front of the memory port and ``m_axi``.
 
-    Each of the ports is wired to the one beside it: who writes to the neighbour at port 0 writes to its own memory, by
-    way of port 1.
+    Pairs of ports are linked: a write to the neighbour at port 0 leaves there and arrives at port 1, in local memory.
     """
 
     def __init__(self, config):
@@ -56,7 +55,7 @@ class CheckedMemory(wiring.Component):
         connect(m, puts.counts, flipped(self.counts))
         m.d.comb += puts.down.eq(self.down)
         for number, channel in enumerate(puts.channels):
-            # Over a link that is cut, nothing comes; what is sent is lost.
+            # A cut link drops everything.
             m.submodules[f"link_{number}"] = link = Queue(flit_layout(self.config.ace), depth=64)
             connect(m, link.o, puts.channels[number ^ 1].rx)
             m.d.comb += [link.i.valid.eq(channel.tx.valid & ~self.cut), link.i.payload.eq(channel.tx.payload),

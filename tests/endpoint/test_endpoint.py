@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints on a ring: copies, puts and collectives at once against golden models; who may do what; order of words."""
+"""Endpoints on a ring: concurrent copies, puts and collectives against golden models; access rights; order of words."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ BOTH = RequestFlag.SC | RequestFlag.RC
 
 
 def _exports(cluster, rank):
-    """Span ``p`` may be written by the neighbour at port ``p``, and so may, for words, span 2 by either."""
+    """The neighbour at port ``p`` may write span ``p``; both neighbours may write span 2, which has the words."""
     endpoint = cluster.endpoints[rank]
     cluster.do(*(endpoint.define_export(port, base=SPANS + port * 0x10_0000, length=LENGTH, ports=[port])
                  for port in range(2)),
@@ -32,15 +32,15 @@ def _exports(cluster, rank):
 
 
 def _regions(port):
-    """Where region 2 + port leads: the neighbour at a port knows us at the other."""
+    """Address of region 2 + port: this rank is at the neighbour's opposite port."""
     return remote_address(port, port ^ 1)
 
 
 @pytest.mark.parametrize(("ranks", "faults"), [(2, None), (3, None), (2, Faults(
     loss=0.01, corrupt=0.01, dup=0.01, delay=0.01))], ids=["2", "3", "faults"])
 def test_everything_at_once(ranks, faults, seed):
-    """Each rank copies, puts to both neighbours, and takes part in collectives, with pauses everywhere; on links that
-    lose, harm and repeat packets, too."""
+    """Each rank copies, puts to both neighbours, and takes part in collectives, with stalls on all buses and links;
+    also on links that drop, corrupt and duplicate packets."""
     rng = np.random.default_rng(seed)
     link = Link(latency=int(rng.integers(1, 40)), bytes_per_cycle=6, stall=0.1)
     memory = Memory(read_latency=30, write_latency=50, stall=0.1, jitter=20, out_of_order=True)
@@ -72,7 +72,7 @@ def test_everything_at_once(ranks, faults, seed):
         inputs = [rng.integers(0, 1 << 32, 3000, np.uint32) for _ in range(ranks)]
         outcome, = cluster.wait(cluster.submit(Collective.ALL_REDUCE, inputs, dtype=DType.INT32))
         cluster.wait_requests(*((rank, queue, 8) for rank in range(ranks) for queue in range(3)))
-        cluster.run(2000)       # RC words are on their way.
+        cluster.run(2000)       # RC words are still in flight.
 
         for found, wanted in zip(outcome.outputs, results(Collective.ALL_REDUCE, (ranks,), inputs, dtype=DType.INT32,
                                                           count=3000), strict=True):
@@ -92,7 +92,7 @@ def test_everything_at_once(ranks, faults, seed):
 
 
 def _copy(rng, region, place):
-    """To a place of its own: requests overlap in time."""
+    """Copy to its own part of ``region``, as requests overlap in time."""
     length = int(rng.choice([1, 8, 64, rng.integers(1, 300), rng.integers(1, 1500)]))
     return NativeWord.copy(src=(0, int(rng.integers(LENGTH - length))), length=length, flags=BOTH,
                            dst=(region, 64 + 2048 * place + int(rng.integers(500))))
@@ -105,8 +105,8 @@ def _same(cluster, rank, address, model, modelled, length):
 
 @pytest.mark.parametrize("number", range(4))
 def test_receive_word_never_before_the_data(number, seed):
-    """Two ports lead to one neighbour: data goes over one, the word over the other, and the memory answers in any
-    order. What is there in the very cycle in which the word changes is looked at."""
+    """Two ports lead to the same neighbour: data is sent over one, the word over the other, and memory responds in any
+    order. The data is checked in the cycle in which the word changes."""
     length = (8, 200, 1000, 4000)[number]
     memory = Memory(read_latency=30, write_latency=40, jitter=300, out_of_order=True, stall=0.1)
     with EndpointCluster(TINY, (2,), link=Link(latency=7), memory=memory, seed=seed + number) as cluster:
@@ -130,7 +130,7 @@ def test_receive_word_never_before_the_data(number, seed):
 
 
 def test_a_dead_link_fails_puts_until_it_is_started_again():
-    """What is in flight ends with an error, and nothing waits; when both ends are started, puts arrive again."""
+    """Puts in flight fail, and none waits; after both ends of the link are started, puts succeed again."""
     with EndpointCluster(TINY, (2,), link=Link(latency=5)) as cluster:
         here, there = cluster.endpoints
         _exports(cluster, 1)
@@ -161,7 +161,7 @@ def test_a_dead_link_fails_puts_until_it_is_started_again():
 
 
 def _refused(cluster, queue, word, status):
-    """A request of rank 0 that fails; the queue then goes on."""
+    """Post a request of rank 0 that must fail, then let the queue continue."""
     cluster.post(0, queue, word)
     before = cluster.request_word(0, queue)
     cluster.run(3000)
@@ -172,7 +172,7 @@ def _refused(cluster, queue, word, status):
 
 
 def test_domains_and_spans(seed):
-    """Nobody gets at what is not his: regions, communicators, and the neighbour's memory."""
+    """A tenant has no access to others' regions and communicators, nor to memory that a neighbour does not export."""
     with EndpointCluster(TINY, (2,), link=Link(latency=5), seed=seed) as cluster:
         here = cluster.endpoints[0]
         _exports(cluster, 1)
@@ -185,8 +185,8 @@ def test_domains_and_spans(seed):
             cluster.do(here.dma.define_region(number, base=base, length=LENGTH + 4096, domain=domain))
         cluster.start_queue(0, 1, domain=1)
         for dst, offset, status in (
-                (2, 0, Status.DST_DOMAIN), (3, 0, Status.DST_DOMAIN),       # of another domain, here and there
-                (4, 0, Status.WRITE_SLVERR),                                # not for the port that we come in at
+                (2, 0, Status.DST_DOMAIN), (3, 0, Status.DST_DOMAIN),       # another domain, local and remote
+                (4, 0, Status.WRITE_SLVERR),                                # not exported to this port
                 (5, 0, Status.WRITE_SLVERR),                                # no such span
                 (6, LENGTH - 8, Status.WRITE_SLVERR)):                      # longer than the span
             _refused(cluster, 1, NativeWord.copy(src=(0, 0), dst=(dst, offset), length=100, flags=1), status)
@@ -196,7 +196,7 @@ def test_domains_and_spans(seed):
         assert all((cluster.read_memory(1, address, LENGTH) == 0x5A).all() for address in (SPANS, OWN))
         assert cluster.do(cluster.endpoints[1].counters())[0]["put_packets_refused"] == 3
 
-        # The accelerator's: a queue of domain 1, a communicator of domain 2, and regions of both.
+        # In the accelerator: a queue of domain 1, a communicator of domain 2, and regions of both domains.
         async def set_up(driver):
             for domain in (1, 2):
                 await driver.define_region(4 + domain, base=OWN, length=LENGTH, domain=domain)
@@ -220,8 +220,8 @@ def test_domains_and_spans(seed):
 
 @pytest.mark.parametrize("weights", [(1, 1), (1, 3)])
 def test_both_have_their_share(weights, seed):
-    """DMA engine and accelerator at full use: reads and writes are theirs by weight, and the port never rests. (The
-    buffer of `tiny`'s DMA engine is too short for three quarters.)"""
+    """DMA engine and accelerator at their maximum rates: beats are shared by weight, and the port is always busy. (The
+    buffer of `tiny`'s DMA engine is too small for a share of three quarters.)"""
     found = contention(TINY, weights, seed=seed)
     for kind in ("read", "write"):
         assert abs(found[f"dma_{kind}_share"] - weights[0] / sum(weights)) < 0.03, found
@@ -229,7 +229,7 @@ def test_both_have_their_share(weights, seed):
 
 
 def test_pages_and_windows():
-    """What is beyond the last is nobody's, and nothing waits for it."""
+    """Accesses beyond the last page and window get an error response, and others do not wait for them."""
     with EndpointCluster(TINY, (1,)) as cluster:
         cluster.do(cluster.whole_bus(0).store(6 * 4096, bytes(16)))
         cluster.start_queue(0, 3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory port between cocotbext-axi's managers and its memory: right answers to the right one, shares by weight."""
+"""The memory port between cocotbext-axi's managers and memory: responses reach their manager, shares follow weights."""
 
 import os
 import random
@@ -17,7 +17,7 @@ from tests.endpoint.checked import CheckedMemory
 from tests.harness.cell import run_cell
 
 pytestmark = pytest.mark.rtl
-# What cocotbext-axi uses of cocotb is on its way out; the version of cocotb is pinned.
+# cocotbext-axi uses deprecated parts of cocotb, whose version is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 
 BEAT, PART = TINY.beat_bytes, 1 << 16
@@ -36,7 +36,7 @@ async def _start(dut, *, weights=(1, 1, 1), masters=True, ram=True):
         for number in range(member):
             getattr(dut, f"settings__{name}__{number}").value = weights[number]
     dut.settings__window.value = 0
-    # What the test before was at ends in the cycle in which reset begins.
+    # Transactions of the previous test end in the first cycle of reset.
     dut.rst.value = 1
     dut.down.value = dut.cut.value = dut.exports__valid.value = 0
     for bus in ("m0", "m1"):
@@ -59,7 +59,7 @@ async def _start(dut, *, weights=(1, 1, 1), masters=True, ram=True):
 
 
 def _issued_reads(unexpected):
-    """Reads that leave while none is answered, with a window of 4 beats."""
+    """Reads issued without any response, with a window of 4 beats."""
     dut, issued = MemoryPort(TINY), 0
 
     async def testbench(ctx):
@@ -79,14 +79,14 @@ def _issued_reads(unexpected):
     return issued
 
 
-def test_beats_of_before_a_reset():
-    """They are none of those in flight: the window is neither shut by them nor wider."""
+def test_beats_requested_before_a_reset():
+    """Such beats do not count as in flight, and do not widen the window."""
     assert _issued_reads(0) == _issued_reads(1) == _issued_reads(7) >= 4
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def each_gets_its_own(dut):
-    """Two managers read and write at random, with pauses everywhere; all comes back as it was written."""
+    """Two managers read and write at random, with stalls on all buses; all reads return the written data."""
     rng = _rng()
     *masters, ram = await _start(dut, weights=(3, 0, 2))
 
@@ -118,13 +118,13 @@ async def each_gets_its_own(dut):
                 model[address:address + length] = data
                 await master.write(address, data)
 
-    # On parts of memory of their own.
+    # Each manager uses its own part of memory.
     await Combine(*(cocotb.start_soon(work(number, master)) for number, master in enumerate(masters)))
     assert ram.read(0, 4 * PART) == bytes(model)
 
 
 class _Saturating:
-    """A manager that always asks, for bursts of a given length."""
+    """A manager that always requests bursts of a given length."""
 
     def __init__(self, dut, name, beats, channels, address=0):
         self.dut, self.name, self.beats, self.left = dut, name, beats, beats
@@ -156,7 +156,7 @@ async def export(dut, number, *, base, length, ports, valid=1):
 
 
 async def _shares(dut, weights, lengths, channels, latency=30, address=0, span=None):
-    """Beats that each of the managers got in 3,000 cycles of a memory with a beat per cycle."""
+    """Beats of each manager in 3,000 cycles, with a memory that moves a beat per cycle."""
     await _start(dut, weights=weights, masters=False, ram=False)
     if span:
         await export(dut, **span)
@@ -223,7 +223,7 @@ async def writes_are_shared_by_weight(dut, weights, lengths):
 @cocotb.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(weights=[(1, 1, 1), (1, 3, 1)])
 async def puts_have_their_share(dut, weights):
-    """Manager 0 writes to its neighbour, whose memory is the same."""
+    """Manager 0 writes to its neighbour, over a link back to the same memory."""
     span = {"number": 1, "base": 0, "length": 4096, "ports": 2}
     got, busy = await _shares(dut, weights, (32, 32), ("aw", "w"), address=remote_address(0, 1), span=span)
     assert got[0] == 0 and abs(got[2] / sum(got) - weights[2] / (weights[1] + weights[2])) < 0.05, got
@@ -238,7 +238,7 @@ async def one_alone_has_all(dut):
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
 async def a_burst_without_data_delays_no_other(dut):
-    """An address whose data does not come is not chosen."""
+    """An address without data is not granted."""
     masters = await _start(dut)
     masters[0].write_if.w_channel.pause = True
     waiting = cocotb.start_soon(masters[0].write(0, bytes(64)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packets as no PutSender makes them: which are refused, and what is written of those that are not."""
+"""Packets that no PutSender generates: which of them are refused, and what the others write."""
 
 import random
 
@@ -19,7 +19,7 @@ BASE_PAGE = 0x7_1234_5
 
 
 class _Bench:
-    """A PutReceiver with one span, which port 1 may write to; memory takes everything, and answers OKAY."""
+    """A PutReceiver with one span, which port 1 may write; memory accepts all writes and responds OKAY."""
 
     def __init__(self, ctx, dut):
         self.ctx, self.dut = ctx, dut
@@ -39,7 +39,8 @@ class _Bench:
             ctx.set(result.ready, 1)
 
     async def put(self, offset, size, *, span=SPAN, port=PORT, beats=None):
-        """Send ``size`` bytes for ``offset``, in as many beats as they take there; whether they were written."""
+        """Send ``size`` bytes for ``offset``, by default in the beats that they occupy; return whether they were
+        written."""
         ctx, dut = self.ctx, self.dut
         lane = offset % BEAT
         beats = -(-(lane + size) // BEAT) if beats is None else beats
@@ -101,7 +102,7 @@ def _run(body):
 @pytest.mark.parametrize("page", [1, 2])
 @pytest.mark.parametrize("size", [1, BEAT, BEAT + 1, LONGEST - 3, LONGEST])
 def test_no_packet_crosses_4_kib(page, size):
-    """One that ends with a page is written; one that ends a byte behind it is not, unless it begins there."""
+    """A packet up to the end of a page is written; one that ends a byte later is refused, unless it starts there."""
     async def body(bench):
         end = page * PAGE
         for offset in (end - size, end):
@@ -127,7 +128,7 @@ def test_the_last_byte_of_a_span():
 
 
 def test_refused_managers():
-    """Spans that there are not, also those whose number has the lower bits of one; another port."""
+    """Spans that do not exist, some of them with the lower bits of an existing one's number; another port."""
     async def body(bench):
         for span in range(2 * TINY.exports):
             assert await bench.put(64, 10, span=span) == (span == SPAN)
@@ -137,9 +138,9 @@ def test_refused_managers():
     _run(body)
 
 
-def test_what_ends_before_it_begins():
+def test_end_before_the_start_is_refused():
     async def body(bench):
-        # 5 bytes from lane 6 on end at lane 2 of the next beat: of one beat alone, before it begins.
+        # 5 bytes from lane 6 end at lane 2 of the next beat. With a single beat, the end is before the start.
         assert await bench.put(64 + 6, 5)
         assert not await bench.put(64 + 6, 5, beats=1)
         assert await bench.put(64 + 2, 5)
@@ -148,14 +149,14 @@ def test_what_ends_before_it_begins():
 
 
 def test_responses_of_an_earlier_session():
-    """Responses to writes that were asked for before it are taken, counted, and stand for no write of later."""
+    """Responses to writes from before the session are accepted and counted; none completes a later write."""
     async def body(bench):
         ctx, dut = bench.ctx, bench.dut
         for port in range(1 << len(dut.responses.payload.id)):
             ctx.set(dut.responses.payload, {"id": port, "resp": Resp.SLVERR})
             ctx.set(dut.responses.valid, 1)
             for _ in range(3):
-                assert ctx.get(dut.responses.ready), f"a response for port {port} holds up all behind it"
+                assert ctx.get(dut.responses.ready), f"a response for port {port} blocks all later ones"
                 await ctx.tick()
                 assert ctx.get(dut.counts.unexpected)
             ctx.set(dut.responses.valid, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts of a cocotbext-axi manager to itself, by way of a link between two of its ports, into a memory with faults."""
+"""Puts of a cocotbext-axi manager to itself, over a link between two of its ports, into a memory with faults."""
 
 import os
 import random
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.rtl
 
 OWN, SPAN, LENGTH = 0x10_0000, 0x7_1234_5000, 0x5000 + 123
 FAR = 3
-"""Number of the span that port 1 may write; it is the one that those who send at port 0 reach."""
+"""Number of the span that port 1 may write; packets sent at port 0 reach it."""
 
 
 def test_puts(simulate):
@@ -72,7 +72,7 @@ class _Bench:
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(stalls=["none", "random"])
 async def any_bytes_anywhere(dut, stalls):
-    """Puts of any length to any place, beside writes to the own memory and another manager's."""
+    """Puts of any length to any address, concurrent with writes to local memory and with another manager's writes."""
     bench = _Bench(dut, stalls=stalls)
     await bench.start()
 
@@ -97,8 +97,8 @@ async def any_bytes_anywhere(dut, stalls):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def what_is_not_exported_is_refused(dut):
-    """Each way of being refused, between puts that are not."""
+async def puts_without_an_export_are_refused(dut):
+    """Every reason for a refusal, alternating with puts that succeed."""
     bench = _Bench(dut)
     await bench.start()
     await export(dut, 0, base=SPAN, length=LENGTH, ports=0b111111, valid=0)
@@ -108,7 +108,7 @@ async def what_is_not_exported_is_refused(dut):
         "a byte too far": {"offset": LENGTH - 19}, "far beyond": {"offset": 0xFFFF_FF00},
         "from another port": {"port": 3}, "beyond the table": {"span": 4 + FAR},
     }
-    nowhere = {"no such port": {"port": 6}, "no such span": {"span": 32 + FAR}, "not a place": {"beyond": 1 << 32}}
+    nowhere = {"no such port": {"port": 6}, "no such span": {"span": 32 + FAR}, "bad offset": {"beyond": 1 << 32}}
     for number, (name, options) in enumerate((*refused.items(), *nowhere.items())):
         resp = await bench.put(**{"offset": 0, "data": data} | options)
         assert resp == (AxiResp.SLVERR if name in refused else AxiResp.DECERR), name
@@ -117,7 +117,7 @@ async def what_is_not_exported_is_refused(dut):
         assert await bench.put(64 * number, good) == AxiResp.OKAY, name
     bench.check()
     assert bench.memory.read(OWN, 0x1000) == bytes(0x1000)
-    # Taken back, it is refused too.
+    # After its entry is made invalid, the span is refused, too.
     await export(dut, FAR, base=SPAN, length=LENGTH, ports=2, valid=0)
     assert await bench.put(0, data) == AxiResp.SLVERR
     bench.check()
@@ -125,7 +125,7 @@ async def what_is_not_exported_is_refused(dut):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def an_error_of_the_memory_comes_back(dut):
-    """Of a put of several packets, one fails: the put does. Those in flight beside it do not."""
+    """A put fails if one of its packets fails. Other puts in flight succeed."""
     bench = _Bench(dut)
     await bench.start()
     bench.memory.fail_page(SPAN + 0x1000, write="SLVERR")
@@ -139,7 +139,7 @@ async def an_error_of_the_memory_comes_back(dut):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def completes_when_memory_has_responded(dut):
-    """While the neighbour's memory holds back one put's answer, it is in flight, and so are those behind it."""
+    """While the neighbour's memory withholds the response to a put, this put and all later ones stay in flight."""
     bench = _Bench(dut)
     await bench.start()
     bench.memory.withhold(SPAN)
@@ -152,8 +152,8 @@ async def completes_when_memory_has_responded(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def a_link_that_is_down_fails_what_is_in_flight(dut):
-    """All of it is answered, what comes later too; when the link is up again, puts work."""
+async def a_link_that_is_down_fails_puts_in_flight(dut):
+    """Puts in flight and later ones fail; when the link is up again, puts succeed."""
     bench = _Bench(dut)
     await bench.start()
     dut.cut.value = 1
@@ -177,7 +177,7 @@ async def a_link_that_is_down_fails_what_is_in_flight(dut):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def full_rate(dut):
-    """Long bursts one behind the other: a beat per cycle at the memory, as the link carries them."""
+    """Consecutive long bursts: a beat per cycle at the memory, which is the rate of the link."""
     bench = _Bench(dut)
     await bench.start()
     pins = {name: getattr(dut, f"m_axi__{name}") for name in ("wvalid", "wready")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the endpoint adds in an FPGA: no latch, no long way between registers. ``-s`` prints the figures."""
+"""Synthesis of the endpoint's own blocks: no latch, no long timing path. ``-s`` prints the figures."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from hw.endpoint.put_receiver import PutReceiver
 from hw.endpoint.put_sender import PutSender
 
 LEVELS = 12
-"""LUT6 levels between registers, at most."""
+"""Maximum of LUT6 levels between registers."""
 
 BLOCKS = (MemoryPort, PutSender, PutReceiver, DoorbellSplit)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The board that is built, in simulation: the host's own code talks to it over a UART.
+"""Simulation of a board: the host's software accesses it over a UART.
 
-What runs is the top with its PLL and pins, as Verilog and as the netlist that Yosys makes of it. The serial line is
-faster than on a board, five cycles for a bit, which is the one thing that differs.
+The design is the board's top with its PLL and pins, as Verilog and as the netlist from Yosys. The only difference to a
+real board is the faster serial line, with five cycles per bit.
 """
 
 import json
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.rtl
 @plain
 def host_moves_bytes(board, line):
     assert board.config == TARGETS["ulx3s-85f"].designs[board.config.design]
-    # Unaligned ends keep what is beside them.
+    # Unaligned ends do not change neighbouring bytes.
     board.write_memory(0, 0x100, bytes(range(64)))
     board.write_memory(0, 0x113, b"odd")
     assert board.read_memory(0, 0x110, 9) == bytes([0x10, 0x11, 0x12, *b"odd", 0x16, 0x17, 0x18])
@@ -49,7 +49,7 @@ def line_is_not_trusted(board, line):
         line.spoil = None
         assert board.sent_again == before + 1
         assert board.read_words(0x3000_0000, 1) == [before + 1]
-    # What has no answer yet is sent again, and done once.
+    # A frame without a response is sent again, but executed once.
     engine = jobs.Engine(board)
     line.spoil = lambda frame: frame + frame
     assert engine.copy(0, 64, 8).name == "OK"
@@ -76,7 +76,7 @@ def netlist_moves_bytes(board, line):
 @plain
 def ranks_reduce(board, line):
     assert board.config == TARGETS["ulx3s-85f"].designs["ace"]
-    # A length that is no multiple of a shard.
+    # A length that is not a multiple of a shard.
     assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), elements=601) == []
 
 
@@ -104,7 +104,7 @@ def probe_holds(board, line):
 
 @cache
 def board_of(design, *, target="ulx3s-85f", synthesised=False):
-    """A simulator of a board's top, and the environment of its tests."""
+    """Simulator of a board's top, and the environment of its tests."""
     config = TARGETS[target].designs[design]
     config = replace(config, baud=config.clock_hz // 5)
     text, _ = board_text(target, config)

@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into a bitstream, short of building one: clocks, pins, tools, and sentences about what is missing."""
+"""Inputs of a bitstream's build: clocks, pins, tools, and messages about missing ones."""
 
 import sys
 
@@ -35,7 +35,7 @@ def test_pll_cannot():
 def test_twins_need_a_clock_that_waits():
     with pytest.raises(ValueError, match=r"endpoints must be 1, not 2$"):
         PlainTop(BoardConfig(design="ace", endpoints=2))
-    # Two memories are no twins.
+    # A probe has two memories instead of twins.
     top = PlainTop(BoardConfig(design="probe", endpoints=2))
     assert "module board(" in emit.verilog(top, name="board", assertions=False)
 
@@ -50,7 +50,7 @@ def test_constraints(name):
     assert text.count("IO_TYPE=") == len(pins) and all(pin.site in text for pin in pins)
     assert flow.options(25_000_000, 1)
     for config in target.designs.values():
-        # The promised clock is one that the board has.
+        # The constrained clock exists on the board.
         assert flow.reachable(config.clock_hz) == config.clock_hz
 
 
@@ -99,7 +99,7 @@ open("placed.json", "w").write(open("board.json").read() + seed)
 
 
 def test_seeds(tmp_path):
-    """What fails is left out, and is an error only where nothing is left."""
+    """Seeds that fail are ignored; it is an error if all seeds fail."""
     (tmp_path / "board.json").write_text("netlist ")
     tool, lines = tools.Tool("nextpnr", (sys.executable, "-c"), "1"), []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole way from Verilog to a bitstream: of a counter, and of the smallest design for a board."""
+"""The complete flow from Verilog to a bitstream, for a counter and for the smallest design of a board."""
 
 import json
 from collections import Counter
@@ -32,7 +32,7 @@ def test_flow(target, tmp_path, monkeypatch):
     made = implement(COUNTER, target, name="counter", clock_hz=clock_hz,
                      status=lambda what, done, total: told.append(what.partition(",")[0]))
     if TARGETS[target].family == "ecp5":
-        # The preamble of an ECP5's configuration (Lattice FPGA-TN-02039), behind the comment.
+        # The preamble of an ECP5's configuration (Lattice FPGA-TN-02039), after the comment.
         assert b"\xff\xff\xbd\xb3" in made.bitstream.read_bytes()[:400]
         assert "SIR" in (made.folder / "board.svf").read_text()
     else:
@@ -52,7 +52,7 @@ def test_flow(target, tmp_path, monkeypatch):
 
 @pytest.mark.synth
 def test_fastest_seed(tmp_path, monkeypatch):
-    """What is kept is as each seed alone would have it, whichever comes first."""
+    """The result equals that of the fastest seed alone, whichever seed ends first."""
     monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
     alone = {seed: implement(COUNTER, "ulx3s-25f", name="counter", clock_hz=25_000_000, seeds=(seed,))
              for seed in (1, 2, 3)}
@@ -90,7 +90,7 @@ endmodule
 
 @pytest.mark.synth
 def test_block_ram_has_its_clock_to_output_delay(tmp_path, monkeypatch):
-    """What was read passes by one LUT where it can; the boxes that tell ABC are gone, and nothing is lost."""
+    """Data read passes at most one LUT if possible. The boxes with delays for ABC are removed, and no logic is lost."""
     monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
     text = (netlist(MEMORY, name="memory") / "board.json").read_text()
     cells = json.loads(text)["modules"]["board"]["cells"].values()
@@ -102,7 +102,7 @@ def test_block_ram_has_its_clock_to_output_delay(tmp_path, monkeypatch):
     read = {bit for pin, bits in ram["connections"].items() if pin.startswith("DO") for bit in bits}
     used = {bit for cell in cells if cell is not ram for bits in cell["connections"].values() for bit in bits}
     assert sum(isinstance(bit, int) for bit in read & used) == 16
-    # From the block RAM through a LUT to the register: two wires.
+    # From the block RAM through a LUT to the register: two nets.
     to_all = [timing_path.ns for timing_path in timing_paths(text) if timing_path.start.startswith("rows")
               and timing_path.end.startswith(("all", "idle"))]
     assert to_all == [pytest.approx(5.61 + 0.24 + 2 * WIRE_NS)]
@@ -110,7 +110,7 @@ def test_block_ram_has_its_clock_to_output_delay(tmp_path, monkeypatch):
 
 @pytest.mark.synth
 def test_twins(tmp_path, monkeypatch):
-    """A module ``engine`` that is there twice is synthesised once, and its cells are there twice."""
+    """A module ``engine`` with two instances is synthesised once, and its cells appear twice."""
     monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
     engine = COUNTER.replace("module board", "module engine")
     board = """module board(input clk, rx, output tx, idle, busy, error);
@@ -156,6 +156,6 @@ def test_command_line(tmp_path, monkeypatch, capsys):
     assert report["met"] and report["mhz"] > 50 and report["used"]["block RAM"] == 16
     assert {path.name for path in out.iterdir()} == {"board.bit", "board.svf", "board.lpf", "report.json"}
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
-    # Made once.
+    # Built once.
     assert main([*arguments[:6], "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == report

@@ -14,7 +14,7 @@ from fpga.package import CARDS, DESIGNS, build_tcl, xdc
 
 S = "{http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009}"
 
-# Commands of Vivado that do nothing but say that they were called; any other unknown command is an error.
+# Stubs of Vivado's commands, which record their calls; any other unknown command is an error.
 STUBS = """
 set calls [list]
 foreach command {create_project set_property update_ip_catalog create_bd_design create_bd_cell create_bd_intf_port
@@ -29,9 +29,9 @@ foreach command {create_project set_property update_ip_catalog create_bd_design 
 
 
 def _tcl(script, folder):
-    """What a Tcl interpreter prints for a script."""
+    """Output of a Tcl interpreter for a script."""
     if program := shutil.which("tclsh"):
-        # From a file: what comes on standard input goes on after an error.
+        # From a file: on standard input, the interpreter would continue after an error.
         (folder / "script.tcl").write_text(script)
         done = subprocess.run([program, folder / "script.tcl"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -46,7 +46,7 @@ def _tcl(script, folder):
 
 @pytest.fixture(scope="module")
 def projects(tmp_path_factory):
-    """Folder of each design's project for the card with the smallest preset."""
+    """Folder of each design's project for the card, with the smallest preset."""
     folders = {design: tmp_path_factory.mktemp(design) / "card" for design in DESIGNS}
     for design, folder in folders.items():
         assert main(["fpga", "package", "--target", "nitefury", "--design", design, "-o", str(folder)]) == 0
@@ -75,7 +75,7 @@ def test_tcl(tmp_path, projects, name, design):
     assert {bus: (int(offset, 0), int(span, 0)) for offset, span, bus in re.findall(
         r"^assign_bd_address -offset (\w+) -range (\w+) .*\bengine/(\w+)/reg0", said, re.MULTILINE)} == {
             "s_axi_db": (0, doorbells), "s_axil": (max(doorbells, 0x10000), max(registers, 4096))}
-    # Each interface that is connected is one of the IP.
+    # Each connected interface belongs to the IP.
     root = ElementTree.parse(projects[design] / "ip/component.xml").getroot()
     buses = {bus.findtext(f"{S}name") for bus in root.iter(f"{S}busInterface")}
     assert set(re.findall(r"get_bd_(?:intf_)?pins engine/(\w+)", said)) <= buses
@@ -114,7 +114,7 @@ def test_project(projects, design):
     assert sorted([*mapped, *alone]) == sorted(expected)
     for file in root.iter(f"{S}file"):
         assert (folder / "ip" / file.find(f"{S}name").text).is_file()
-    # The engine inside is bound by its own names, each once.
+    # The wrapper binds each port of the engine once, by name.
     core = (folder / f"ip/{module}.v").read_text()
     bound = re.findall(r"\.(\w+)\(", text)
     assert len(bound) == len(set(bound)) == len(expected)

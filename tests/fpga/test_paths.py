@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways between registers of a netlist that was written by hand, against sums on paper."""
+"""Timing paths of a netlist written by hand, against sums computed by hand."""
 
 import json
 
@@ -42,7 +42,7 @@ def test_luts_and_muxes_between_registers():
 def test_memories():
     found = _timing_paths(**{
         "core.engine0.table.0.1": _cell("DP16KD", {"DOA0": [1]}, CLKA=[90], ADA0=[3]),
-        # Its output goes around to its own data: a way, and no loop.
+        # Its output feeds its own data input: a timing path, not a loop.
         "core.engine0.rows.0": _cell("TRELLIS_DPR16X4", {"DO": [2]}, RAD=[1], DI=[2], WCK=[90], WRE=["1"]),
         "core.engine0.next$12_LUT4_Z": _cell("LUT4", {"Z": [3]}, A=[2], B=[1], C=["0"], D=["0"]),
     })

@@ -18,25 +18,25 @@ _BUILD = Path(__file__).resolve().parents[2] / "build" / "formal"
 
 
 class ProofFailed(AssertionError):
-    """The property does not hold, or the tool could not tell; the text is the tail of its output."""
+    """The property does not hold, or the proof was inconclusive; the text is the end of the tool's output."""
 
 
 def prove(component, *, name, depth, mode="bmc"):
     """Check the assertions of ``component`` for every input, from its initial state.
 
-    Assertions, assumptions and cover statements are part of the component: write a small one around
-    the design, with inputs for all that the solver may choose. There is no reset.
+    Assertions, assumptions and cover statements are part of the component: write a small wrapper around
+    the design, with inputs for all values that the solver may choose. There is no reset.
 
     Parameters
     ----------
     component : :class:`wiring.Component`
         The design with its properties. Its inputs are free.
     name : str
-        Folder under ``build/formal``, in which the tool's files and traces stay.
+        Folder under ``build/formal`` for the tool's files and traces.
     depth : int
-        Cycles looked at; for ``"prove"``, the length of the induction.
+        Number of cycles; for ``"prove"``, the length of the induction.
     mode : ``"bmc"``, ``"prove"`` or ``"cover"``
-        Look for a violation within ``depth`` cycles; prove that there is none at all, by induction;
+        Search for a violation within ``depth`` cycles; prove by induction that there is none;
         reach each cover statement.
 
     Raises

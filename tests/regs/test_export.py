@@ -31,12 +31,12 @@ BLOCK = RegisterMap("demo", [
         Field("ENABLE", 1, Access.RW, reset=1, doc="Enable the block."),
         Field("MODE", 2, Access.RW, reset=2, lsb=4, enum=Mode, doc="How fast."),
         Field("START", 1, Access.PULSE, lsb=31, doc="Start now."),
-    ], doc="What software wants."),
+    ], doc="Settings by software."),
     Register("EVENTS", [
         Field("ERROR", 3, Access.W1C, reset=5, doc="Errors since they were cleared."),
         Field("BUSY", 1, Access.RO, lsb=8, doc="Work to do."),
         Field("SKIP", 4, Access.PULSE, doc="Leave out this many."),
-    ], doc="What happened.", offset=0x10),
+    ], doc="Events since the last clear.", offset=0x10),
     *register_pair("BYTES", 48, Access.RO, doc="Bytes moved."),
 ], doc="A block with every kind of field.", addr_width=12)
 
@@ -143,7 +143,7 @@ def test_systemrdl_is_understood(block, tmp_path):
 def test_systemrdl_documentation(tmp_path):
     top = compile_systemrdl(to_systemrdl(BLOCK), tmp_path)
     assert top.get_property("desc") == "A block with every kind of field."
-    assert top.find_by_path("CONTROL").get_property("desc") == "What software wants."
+    assert top.find_by_path("CONTROL").get_property("desc") == "Settings by software."
     assert top.find_by_path("CONTROL.MODE").get_property("desc") == "How fast."
     hostile = " ".join(NASTY.split()).replace("<%", "< %").replace("`", "'")
     assert compile_systemrdl(to_systemrdl(HOSTILE), tmp_path).get_property("desc") == hostile
@@ -211,8 +211,8 @@ def test_json_holds_the_description(block):
 
 def test_markdown():
     text = to_markdown(BLOCK)
-    assert "| 0x010 | EVENTS | 0x00000005 | What happened. |" in text
-    assert "## EVENTS (0x010)\n\nWhat happened.\n\n| bits | name | access | reset | meaning |" in text
+    assert "| 0x010 | EVENTS | 0x00000005 | Events since the last clear. |" in text
+    assert "## EVENTS (0x010)\n\nEvents since the last clear.\n\n| bits | name | access | reset | meaning |" in text
     assert "| 31 | START | PULSE | 0x0 | Start now. |" in text
     assert "| 5:4 | MODE | RW | 0x2 | How fast. Values: 0 = OFF, 2 = FAST. |" in text
     for reg in BLOCK.registers:

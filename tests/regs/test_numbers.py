@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No number of a table, queue, port or command stands for another one: the three register maps, walked bit by bit."""
+"""No number of a table entry, queue, port or command aliases another one: a walk of the three register maps."""
 
 import random
 from dataclasses import replace
@@ -23,11 +23,11 @@ from hw.regs import REGISTER_WIDTH, Access
 from tests.regs.bench import read, write
 
 SELECTORS = ("_COMMIT", "_COMMAND", "_SELECT", "_CLEAR", "_REVOKE", "_BIN", "LINK_START", "LINK_STOP")
-"""How the names of registers end that tables, queues, ports and bins are named in."""
+"""Suffixes of the registers that select entries of tables, queues, ports and bins."""
 
 
 class Panel(NamedTuple):
-    """A block's registers in gateware, and of each register of :data:`SELECTORS`, fields and their legal values."""
+    """A block's registers in gateware, and the fields of each register of :data:`SELECTORS` with their legal values."""
 
     kind: type
     registers: object
@@ -77,8 +77,8 @@ def panel(request):
 
 
 def _run(panel, testbench):
-    """Run ``testbench(ctx, bus, irq, told)``; ``told`` is what the block behind was told in each cycle."""
-    block, told = panel.kind(panel.config), []
+    """Run ``testbench(ctx, bus, irq, driven)``; ``driven`` lists the values of all outputs in each cycle."""
+    block, driven = panel.kind(panel.config), []
     outputs = [value for path, member, value in block.signature.flatten(block)
                if member.flow is wiring.Out and path[0] not in ("bus", "irq")]
     simulator = Simulator(block)
@@ -86,10 +86,10 @@ def _run(panel, testbench):
 
     async def record(ctx):
         async for _clk, _rst, *values in ctx.tick().sample(*outputs):
-            told.append(tuple(values))
+            driven.append(tuple(values))
 
     async def bound(ctx):
-        await testbench(ctx, block.bus, block.irq, told)
+        await testbench(ctx, block.bus, block.irq, driven)
 
     simulator.add_testbench(bound)
     simulator.add_testbench(record, background=True)
@@ -97,12 +97,12 @@ def _run(panel, testbench):
 
 
 def _numbers(legal, rng):
-    """Values to try: all of a short range, some of a long one, its ends among them."""
+    """Values to try: all of a short range, or some of a long one, including its ends."""
     return legal if len(legal) <= 8 else sorted({legal[0], legal[1], legal[-1], rng.choice(legal)})
 
 
 def _bad_words(panel, register, rng):
-    """Words for a register with one field that is not legal, and the others that are."""
+    """Words for a register with one illegal field, all other fields being legal."""
     legal = panel.legal[register.name]
     assert {field.member for field in register.fields} == set(legal), register.name
     for field in register.fields:
@@ -124,7 +124,7 @@ def test_every_selector_is_walked(panel):
 
 
 async def _stage(ctx, bus, panel, registers):
-    """Let everything that is staged or selected be something else than 0."""
+    """Set all staged and selected values to something other than 0."""
     for register in registers.registers:
         if register.name in panel.legal:
             word = register.pack(**{name: legal[1] for name, legal in panel.legal[register.name].items()})
@@ -136,25 +136,25 @@ async def _stage(ctx, bus, panel, registers):
 
 
 def test_a_number_beyond_its_table_does_nothing(panel):
-    """Nothing behind the registers is told anything, no selection changes, and the first such write is kept."""
+    """The block receives no command, no selection changes, and the first such write is recorded."""
     registers, rng = panel.registers.register_map(panel.config), random.Random(1)
     refused, refused_word, status = (registers[name] for name in ("REFUSED_WRITE", "REFUSED_WORD", "IRQ_STATUS"))
 
-    async def testbench(ctx, bus, irq, told):
+    async def testbench(ctx, bus, irq, driven):
         await _stage(ctx, bus, panel, registers)
         await write(ctx, bus, registers["IRQ_ENABLE"].offset, registers["IRQ_ENABLE"].pack(register=1))
         for register in (registers[name] for name in panel.legal):
             shown = (await read(ctx, bus, register.offset))[0]
             await ctx.tick()
-            before, words = told[-1], []
+            before, words = driven[-1], []
             assert refused.unpack((await read(ctx, bus, refused.offset))[0])["valid"] == ctx.get(irq) == 0
             for field, value, word in _bad_words(panel, register, rng):
                 what, legal = f"{register.name}.{field.name} of {value:#x}", panel.legal[register.name][field.member]
                 words.append(word)
-                del told[:]
+                del driven[:]
                 assert (await write(ctx, bus, register.offset, word))[0] == Resp.SLVERR, what
                 await ctx.tick().repeat(2)
-                assert set(told) == {before}, what
+                assert set(driven) == {before}, what
                 assert ctx.get(irq), what
                 assert register.illegal(word) == f"{field.name} must be from {legal[0]} to {legal[-1]}, not {value}"
             assert (await read(ctx, bus, register.offset))[0] == shown, register.name
@@ -175,13 +175,13 @@ def test_a_number_beyond_its_table_does_nothing(panel):
     ("DIRECTORY_ENTRY", "plus", ace.TINY.program_words), ("DIRECTORY_ENTRY", "minus", ace.TINY.program_words),
     ("COMMUNICATOR_MODE", "ports", 1 << ace.TINY.ports),
 ])
-def test_what_the_accelerator_stages_names_what_it_has(register, field, count):
-    """FSMs, slots, program words and ports that are not there would be others that are."""
+def test_staged_numbers_of_the_accelerator_are_checked(register, field, count):
+    """Without a check, the number of a missing FSM, slot, program word or port would alias an existing one."""
     panel = PANELS["ace tiny"]
     registers = panel.registers.register_map(panel.config)
     register = registers[register]
 
-    async def testbench(ctx, bus, irq, told):
+    async def testbench(ctx, bus, irq, driven):
         for value, response in ((count - 1, Resp.OKAY), (count, Resp.SLVERR)):
             assert (await write(ctx, bus, register.offset, value << register[field].lsb))[0] == response
         assert (await read(ctx, bus, register.offset))[0] == count - 1 << register[field].lsb
@@ -191,7 +191,7 @@ def test_what_the_accelerator_stages_names_what_it_has(register, field, count):
 def test_every_number_of_a_table_is_taken(panel):
     registers, rng = panel.registers.register_map(panel.config), random.Random(1)
 
-    async def testbench(ctx, bus, irq, told):
+    async def testbench(ctx, bus, irq, driven):
         await _stage(ctx, bus, panel, registers)
         for register in (registers[name] for name in panel.legal):
             for field in register.fields:
@@ -199,12 +199,12 @@ def test_every_number_of_a_table_is_taken(panel):
                 fixed = sum(values[-1] << register[name].lsb for name, values in legal.items() if name != field.member)
                 numbers = _numbers(legal[field.member], rng)
                 for value in numbers:
-                    del told[:]
+                    del driven[:]
                     response, _ = await write(ctx, bus, register.offset, fixed | value << field.lsb)
                     assert response == Resp.OKAY and register.illegal(fixed | value << field.lsb) is None
                     await ctx.tick().repeat(2)
-                    seen.add(tuple(told))
-                # Each is told in another way; a port is looked at here.
+                    seen.add(tuple(driven))
+                # Each number has a distinct effect on the outputs; that of a link port is on the registers.
                 assert len(seen) == len(numbers) or register.name == "LINK_SELECT", f"{register.name}.{field.name}"
         assert not (await read(ctx, bus, registers["IRQ_STATUS"].offset))[0]
     _run(panel, testbench)

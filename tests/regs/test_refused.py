@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Writes of values that are not legal: refused as a whole, and noted, byte by byte against a model."""
+"""Writes of illegal values: refused completely and recorded, compared byte by byte with a model."""
 
 import random
 import re
@@ -64,7 +64,7 @@ def test_needs_registers_for_the_report():
         RegisterBank(block)
 
 
-def test_the_first_is_noted_until_it_is_cleared():
+def test_the_first_is_recorded_until_it_is_cleared():
     async def testbench(ctx, bank):
         async def noted():
             return [(await read(ctx, bank.bus, offset))[0] for offset in (WRITE, WORD)]
@@ -76,7 +76,7 @@ def test_the_first_is_noted_until_it_is_cleared():
         assert await noted() == [1 << 31 | COMMIT, 0x0001_0014]
         assert (await write(ctx, bank.bus, WRITE, 1 << 31))[0] == Resp.OKAY
         assert await noted() == [COMMIT, 0x0001_0014]
-        # What is refused for other reasons is not noted.
+        # Writes that are refused for other reasons are not recorded.
         assert (await write(ctx, bank.bus, COMMIT, 0x0001_0014, 0b0111))[0] == Resp.SLVERR
         assert (await write(ctx, bank.bus, 0x3c, 0x0001_0014))[0] == Resp.SLVERR
         assert await noted() == [COMMIT, 0x0001_0014]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What simulation can only sample, shown for every input within some cycles, or for ever by induction."""
+"""Formal proofs for every input: within a number of cycles, or by induction without a bound."""
 
 import pytest
 from amaranth.hdl import Assert, Assume, Format, Module, Mux, Signal
@@ -13,10 +13,10 @@ pytestmark = pytest.mark.formal
 
 
 class Order(wiring.Component):
-    """Send 0, 1, 2, ... through ``dut`` with free handshakes: they come out in order and hold when stalled.
+    """Send 0, 1, 2, ... through ``dut`` with free handshakes: items leave in order and hold when stalled.
 
-    ``stall_limit`` bounds the cycles that the output is stalled, so that induction sees every entry leave.
-    ``empty_when_idle`` says that no item is inside while ``o.valid`` is low.
+    ``stall_limit`` bounds the length of the output's stalls, so that every entry leaves within the induction.
+    ``empty_when_idle`` states that ``dut`` holds no item while ``o.valid`` is low.
     """
 
     valid: In(1)
@@ -71,7 +71,7 @@ def test_queue_order(name, kind):
 
 
 class Leaky(wiring.Component):
-    """A register that accepts while it is stalled, and loses what it has no place for."""
+    """A register that accepts items while it is stalled, and loses them."""
 
     i: In(stream.Signature(3))
     o: Out(stream.Signature(3))
@@ -91,7 +91,7 @@ def test_order_is_not_vacuous():
 
 
 class Fair(wiring.Component):
-    """Only requesters are granted, and none sees ``count`` others served while it asks."""
+    """Only requesters are granted, and none waits for ``count`` grants of others."""
 
     def __init__(self, count):
         self.count = count
@@ -105,7 +105,7 @@ class Fair(wiring.Component):
         m.d.sync += Assert(dut.valid == self.requests.any(), Format("valid is wrong"))
         with m.If(dut.valid):
             m.d.sync += [
-                Assert((self.requests >> dut.grant)[0], Format("{} did not ask", dut.grant)),
+                Assert((self.requests >> dut.grant)[0], Format("{} did not request", dut.grant)),
                 Assert(dut.grant_onehot == 1 << dut.grant, Format("grant and grant_onehot differ")),
             ]
         with m.Else():
@@ -135,7 +135,7 @@ def test_round_robin_is_fair(count):
 
 
 class Credits(wiring.Component):
-    """A user that keeps the contract and remembers what it holds."""
+    """A user that observes the contract and counts the credits that it holds."""
 
     def __init__(self, limit, max_take, max_give):
         self.dut = CreditCounter(limit, max_take=max_take, max_give=max_give, checks=True)

@@ -51,7 +51,7 @@ def test_depth_and_level(depth, kind):
     dut = Queue(8, depth=depth, **kind)
 
     async def testbench(ctx):
-        # With nobody reading, exactly `depth` items are accepted, and each shows in the next cycle's level.
+        # With a stalled output, exactly `depth` items are accepted, and each is counted in the next cycle's level.
         ctx.set(dut.i.valid, 1)
         for held in range(depth):
             assert ctx.get(dut.level) == held
@@ -62,7 +62,7 @@ def test_depth_and_level(depth, kind):
             assert ctx.get(dut.level) == depth
             assert not ctx.get(dut.i.ready)
             await ctx.tick()
-        # A full queue moves at full rate: one item out, one in a cycle later.
+        # A full queue moves an item per cycle: one leaves, one enters a cycle later.
         ctx.set(dut.o.ready, 1)
         for number in range(20):
             assert ctx.get(dut.o.valid)
@@ -116,7 +116,7 @@ def test_ram_wrong():
 
 
 def cells(component, command, tmp_path):
-    """Cell types and their numbers after synthesis."""
+    """Number of cells of each type after synthesis."""
     libyosys = pytest.importorskip("pyosys.libyosys")
     source, report = tmp_path / "top.v", tmp_path / "stat.json"
     source.write_text(verilog(component, name="top"))

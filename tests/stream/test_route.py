@@ -35,8 +35,8 @@ def test_fork(n, stalls):
             assert cycles(branch) == cycles(sent) == list(range(len(items)))
 
 
-def test_fork_outputs_accept_apart():
-    """A stalled output does not keep the others from the item, only from the next one."""
+def test_fork_outputs_accept_independently():
+    """A stalled output does not delay the current item at other outputs, only the next one."""
     dut = Fork(8, 2)
     sent, *got = exercise(dut, [(dut.i, range(60))], [*dut.o], expect=120, stalls=(0.0, 0.5))
     assert cycles(got[0]) != cycles(got[1])
@@ -70,7 +70,7 @@ def test_merge(n, stalls, registered):
     for index, (_, items) in enumerate(sources):
         assert [payload for payload in payloads(got) if payload >> 8 == index] == items
     if stalls == (0.0, 0.0):
-        # Everybody always has something: strict turns, one item per cycle.
+        # All inputs always have an item: strict round robin, one item per cycle.
         assert [payload >> 8 for payload in payloads(got)] == [*range(n)] * 40
         assert cycles(got) == list(range(40 * n))
 
@@ -95,7 +95,7 @@ def test_merge_holds_a_stalled_choice():
         ctx.set(dut.i[1].payload, 0x11)
         ctx.set(dut.i[1].valid, 1)
         await ctx.tick()
-        # Number 0 is before number 1 in the turn, but late.
+        # Input 0 precedes input 1 in the round, but arrives later.
         ctx.set(dut.i[0].payload, 0x10)
         ctx.set(dut.i[0].valid, 1)
         for _ in range(3):
@@ -116,8 +116,8 @@ def test_merge_holds_a_stalled_choice():
     sim.run()
 
 
-def test_registered_merge_takes_turns_a_cycle_before():
-    """Who comes alone waits for a cycle, unless he was the last; a stalled choice stays."""
+def test_registered_merge_chooses_a_cycle_before():
+    """A lone input waits for a cycle, unless it had the previous grant; a stalled grant is held."""
     dut = Merge(8, 3, registered_choice=True)
 
     async def testbench(ctx):

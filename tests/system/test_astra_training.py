@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ASTRA-sim's queues are for, and who goes first; its results are in test_validation."""
+"""Limits of chunks per dimension, as in ASTRA-sim's queues, and their order; its results are in test_validation."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ IDEAL = ENDPOINTS["ideal"]
 
 
 def ends(sizes, *, order="fifo", priorities=(0, 0, 0, 0), per_dimension=1, latency=0.0):
-    """When each of some all-reduces has ended, in microseconds. The first is issued at once, the others a little later;
-    a megabyte takes a microsecond."""
+    """End of each all-reduce in microseconds. The first is issued immediately, the others a little later; a megabyte
+    takes a microsecond."""
     config = MachineConfig(shape=(4,), endpoint=replace(IDEAL, per_dimension=per_dimension), order=order,
                            links=LinkConfig(bytes_per_s=1.5e12, latency_s=latency), header_bytes=0, both=False,
                            cut_through=False, chunk_bytes=1 << 40, message_bytes=1 << 40, packet_bytes=1 << 40)
@@ -26,7 +26,7 @@ def ends(sizes, *, order="fifo", priorities=(0, 0, 0, 0), per_dimension=1, laten
 
 
 def test_one_after_the_other_waits_for_every_step():
-    """Six steps of a microsecond each."""
+    """There are six steps of a microsecond each."""
     assert ends([4, 8, 4], latency=1e-6) == pytest.approx([10, 24, 34])
 
 
@@ -38,7 +38,7 @@ def test_any_number_hides_latency():
     ("fifo", [4, 12, 16, 24]), ("lifo", [4, 24, 16, 12]), ("priority", [4, 24, 8, 16]),
     ("priority-lifo", [4, 24, 8, 16])])
 def test_order_of_requests(order, expected):
-    """The first has begun before the others are there; of those the third is urgent, then the fourth."""
+    """The first starts before the others are issued; of those, the third is the most urgent, then the fourth."""
     assert ends([4, 8, 4, 8], order=order, priorities=(0, 0, 2, 1)) == pytest.approx(expected)
 
 

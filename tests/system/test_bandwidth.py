@@ -11,7 +11,7 @@ from sim.system import ENDPOINTS, LinkConfig, Machine, MachineConfig
 
 C = Collective
 
-# An all-to-all of a (4, 3, 2) has 42 places of 64 bytes in a chunk, which 2,688 bytes are for.
+# An all-to-all of a (4, 3, 2) has 42 positions of 64 bytes in a chunk, hence 2,688 bytes.
 machines = st.builds(
     MachineConfig, shape=st.sampled_from([(2,), (3,), (4, 2), (3, 3), (2, 2, 2), (4, 3, 2)]),
     endpoint=st.sampled_from(list(ENDPOINTS)), order=st.sampled_from(["fifo", "lifo", "priority"]),
@@ -24,7 +24,7 @@ collectives = st.lists(st.tuples(
 
 
 class Watched:
-    """Takes the place of a kernel's ``at`` and notes when a port begins and ends something."""
+    """Replaces a kernel's ``at`` and records when each port starts and ends a transfer."""
 
     def __init__(self, machine):
         self.spans = {}
@@ -62,7 +62,7 @@ def test_no_link_carries_more_than_it_can(config, wanted):
         rate = config.links[number // 2].bytes_per_s
         free = 0
         for begin, end, wire in spans:
-            # Never two at a time, and each for as long as its bytes take.
+            # One transfer at a time, each for the duration of its bytes.
             assert begin >= free and end - begin >= wire / rate * 1e12 - 1e-3
             free = end
 
@@ -70,7 +70,7 @@ def test_no_link_carries_more_than_it_can(config, wanted):
 @settings(max_examples=30, deadline=None)
 @given(machines, st.integers(1, 30_000))
 def test_all_bytes_go_over_the_links(config, size):
-    """An all-reduce carries what its algorithm has to, no less."""
+    """The links carry all bytes that the algorithm of an all-reduce requires."""
     machine = Machine(config)
     machine.issue(C.ALL_REDUCE, size)
     machine.run()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chakra traces: there and back, byte by byte against the wire format, as others write them, and bad ones."""
+"""Chakra traces: written and read again, byte by byte against the wire format, from other writers, and bad ones."""
 
 import re
 import struct
@@ -17,7 +17,7 @@ from sim.system.workloads import NAMES, Exchange, Processor, Work, load
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("overlap", [True, False])
-def test_there_and_back(name, overlap, tmp_path):
+def test_written_and_read(name, overlap, tmp_path):
     graph = unroll(load(name), 2, overlap=overlap)
     paths = chakra.write(graph, tmp_path / "run", (2, 2), Processor())
     assert [path.name for path in paths] == [f"run.{rank}.et" for rank in range(4)]
@@ -26,7 +26,7 @@ def test_there_and_back(name, overlap, tmp_path):
 
 
 def test_bytes_of_a_file(tmp_path):
-    """Protobuf's wire format, by hand: keys are ``number << 3 | type``, type 0 a varint, 1 eight bytes, 2 a length."""
+    """Protobuf's wire format by hand: keys are ``number << 3 | type``; type 0: varint, 1: eight bytes, 2: a length."""
     exchange = Exchange(collective=Collective.ALL_TO_ALL, bytes=300)
     graph = Graph(name="g", nodes=(
         Node(number=0, kind=Kind.COMPUTE, layer="a", part="forward", work=Work(seconds=3e-6, memory_bytes=5)),
@@ -77,8 +77,8 @@ def collective(number, size=64, **more):
         *more.pop("attr", ())], **more)
 
 
-def test_as_others_write_it(tmp_path):
-    """Ids of any size and in any order, times in microseconds, any type of integer, all dimensions involved."""
+def test_traces_of_other_writers(tmp_path):
+    """IDs of any size and in any order, times in microseconds, any type of integer, all dimensions involved."""
     wide = AttributeProto(name="involved_dim")
     wide.bool_list.values.extend([True, True])
     path = trace(tmp_path / "w.0.et",
@@ -121,7 +121,7 @@ def test_bad_traces(tmp_path):
         assert re.fullmatch(sentence, str(caught.value))
 
 
-def test_files_that_are_none(tmp_path):
+def test_files_that_are_not_traces(tmp_path):
     with pytest.raises(UserError, match=r"^there is no trace .*missing\.0\.et\.$"):
         chakra.read(tmp_path / "missing")
     with pytest.raises(UserError, match=r"^the trace .*missing\.et cannot be read: No such file or directory\.$"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines: one rank that stands for all, collectives beside each other, what cannot be asked for."""
+"""Machines: one rank that represents all, concurrent collectives, invalid requests."""
 
 import re
 
@@ -30,7 +30,7 @@ MIXED = ((0, C.ALL_REDUCE, 100_000, None), (1e-6, C.ALL_TO_ALL, 2_000, None), (2
 
 @pytest.mark.parametrize("order", ["fifo", "lifo", "priority"])
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_one_rank_stands_for_all(endpoint, order):
+def test_one_rank_represents_all(endpoint, order):
     config = MachineConfig(shape=(3, 2, 2), endpoint=endpoint, order=order, chunk_bytes=8192)
     folded, one = ends(config, *MIXED)
     unfolded, all_of_them = ends(config.with_(fold=False), *MIXED)
@@ -40,19 +40,19 @@ def test_one_rank_stands_for_all(endpoint, order):
         assert link | {"rank": 0} == links[link["port"]]
 
 
-def test_one_rank_stands_for_all_packet_by_packet():
+def test_one_rank_represents_all_packet_by_packet():
     config = MachineConfig(shape=(3, 2), turns="message", whole_packets=True, chunk_bytes=8192)
     mixed = [(when, collective, size // 4, None) for when, collective, size, _ in MIXED]
     assert ends(config, *mixed)[0] == ends(config.with_(fold=False), *mixed)[0]
 
 
-def test_what_is_not_symmetric_needs_all_ranks():
+def test_asymmetric_operations_need_all_ranks():
     with pytest.raises(UserError, match=re.escape(
             "BROADCAST on some ranks, with delays or with a root needs a machine with fold=False.")):
         Machine(MachineConfig(shape=(4,))).issue(C.BROADCAST, 100)
 
 
-def test_a_rank_that_comes_late_holds_up_all():
+def test_a_delayed_rank_delays_all():
     times = {}
     for late in (0, 1e-3):
         machine = Machine(MachineConfig(shape=(4, 2), fold=False))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the accelerator saves, and what it takes to see it."""
+"""Memory bandwidth that the accelerator saves, and the conditions for it."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def test_accelerator_is_near_ideal_where_a_conventional_endpoint_is_not():
     assert 1 / 5 <= share_of_ideal(SHAPE, ENDPOINTS["compopt"], size=8 << 20) <= 1 / 3
 
 
-def test_memory_for_a_rate_is_as_much_less_as_bytes_are():
+def test_memory_bandwidth_is_proportional_to_bytes():
     """A conventional endpoint reads 21/8 bytes for each that the accelerator reads, on 4x2."""
     needs = [memory_needed((4, 2), kind, share=0.5, size=4 << 20) for kind in (
         replace(ENDPOINTS["ace"], receive_bytes=None), replace(ENDPOINTS["compopt"], sms=NPU.sms - 1))]

@@ -121,7 +121,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path, capsys, monkeypatch
 
 
 @pytest.mark.parametrize("text, sentence", [
-    ("workload = ", r"the sweep .* is no TOML: .*"),
+    ("workload = ", r"the sweep .* is not valid TOML: .*"),
     ("colour = 3\n", r"the sweep .* has a key 'colour'; it can have endpoint, nodes, settings, .*"),
     ("vary = 3\n", r"vary of the sweep .* must be a table, not 3\."),
     ("[vary]\nnodes = 4\n", r"nodes in vary of the sweep .* must be a list of values, not 4\."),

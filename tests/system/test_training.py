@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training loop on a machine that can be worked out on paper."""
+"""The training loop on a machine whose times can be computed by hand."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from .stub import StubMachine
 
 
 def two(reduced, *, update=0.0):
-    """Two layers whose every pass takes a second, and who reduce so many bytes each."""
+    """Two layers whose passes take a second each; ``reduced``: bytes that each layer reduces."""
     one = Pass(work=Work(seconds=1.0))
     exchange = Exchange(collective=Collective.ALL_REDUCE, bytes=reduced)
     return Workload(name="two", layers=tuple(
@@ -59,7 +59,7 @@ def test_slow_compute_is_distinguished():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_waits_add_up(name):
-    """What layers are blamed for is all that was exposed."""
+    """The exposed times of all layers add up to the run's exposed time."""
     run = train(unroll(load(name), 2), StubMachine((4, 4), rate=50e9))
     assert sum(times.exposed for times in run.layers()) * 2 == pytest.approx(run.exposed)
     assert run.seconds == pytest.approx(run.computed + run.exposed)

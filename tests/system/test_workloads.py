@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads: given tables against their published totals, made ones against counts on paper, files there and back."""
+"""Workloads: tables against their published totals, generated ones against counts by hand, files written and read."""
 
 import re
 
@@ -37,7 +37,7 @@ def test_exchanges_of_the_transformer():
 
 
 def test_resnet50_from_shapes():
-    """25,557,032 parameters, and the 4.09 billion multiplications of a forward pass that are in its convolutions."""
+    """25,557,032 parameters, and 4.09 billion multiplications in the convolutions of a forward pass."""
     workload = load("resnet50-shapes", batch=1, element=4)
     assert workload.bytes() == 4 * 25_557_032
     multiplications = sum(layer.forward.work.flops for layer in workload.layers) / 2
@@ -89,7 +89,7 @@ def test_roofline():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_files_there_and_back(name, tmp_path):
+def test_files_written_and_read(name, tmp_path):
     workload = load(name)
     csv_file.write(workload, tmp_path / "one.csv")
     assert load(str(tmp_path / "one.csv")) == workload
@@ -105,7 +105,7 @@ _passes = st.builds(Pass, work=_works, exchange=st.none() | _exchanges)
 
 @settings(deadline=None, max_examples=50)
 @given(passes=st.lists(st.tuples(_passes, _passes, _passes, _numbers), min_size=1, max_size=3))
-def test_any_workload_there_and_back(tmp_path_factory, passes):
+def test_any_workload_written_and_read(tmp_path_factory, passes):
     workload = Workload(name="any", backward="input-first", model_parallel=3, layers=tuple(
         Layer(name=f"layer {number}", forward=a, input_grad=b, weight_grad=c, update=update / 1e9)
         for number, (a, b, c, update) in enumerate(passes)))

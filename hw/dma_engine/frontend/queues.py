@@ -39,19 +39,19 @@ class HeadPortSignature(wiring.Signature):
     ready : ``In(queues)``
         Queues with a request in their head entry.
     more : ``In(queues)``
-        Queues with further words behind it.
+        Queues with further words behind the head entry.
     arriving : ``In(1)``, arriving_queue : ``In``
-        A word becomes the queue's head entry; ``ready`` follows in the next cycle.
+        A word is written directly to the queue's head entry; ``ready`` is set in the next cycle.
     pick : ``Out(1)``, pick_queue : ``Out``
-        A queue whose head entry is looked up in the next cycle.
+        The queue whose head entry is looked up in the next cycle.
     queue : ``Out``
-        The queue picked in the previous cycle. If its head entry is empty, the next word moves up now.
+        The queue picked in the previous cycle. If its head entry is empty, its next word becomes the head entry now.
     request : ``In(request_layout)``
         Head entry of ``queue``, combinational.
     consume : ``Out(1)``
-        The request is completely scheduled.
+        All segments of the request are scheduled.
     flush : ``Out(1)``, flush_queue : ``Out``
-        Drop the words of a queue; nothing is picked in this cycle or the previous one.
+        Drop the words of a queue. ``pick`` must be 0 in this cycle and in the previous one.
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -64,22 +64,23 @@ class HeadPortSignature(wiring.Signature):
 
 
 class OccupancySignature(wiring.Signature):
-    """State of the queues, for software and for resets.
+    """State of the queues, for the registers and for resets.
 
     Members
     -------
     ready, more : ``Out(queues)``
         As in :class:`HeadPortSignature`.
     refusing : ``Out(queues)``
-        Queues that refuse all words after a first refusal.
+        Queues that have refused a word, and refuse all words until they are cleared.
     """
 
     def __init__(self, config: DmaConfig) -> None:
         super().__init__({name: Out(config.queues) for name in ("ready", "more", "refusing")})
 
+
 _stored_layout = data.StructLayout({"word": NativeLayout, "tag": 16})
-"""The opcode is a ``_Kind``; two of the reserved flags state whether a record is due, and whether the word is its
-descriptor's last."""
+"""The opcode is a ``_Kind``. Two of the reserved flags hold the ring note's ``end`` (the word's completion writes a
+record) and ``closes`` (the word is the last of its descriptor)."""
 
 SIGNAL_BYTES = 8
 
@@ -89,7 +90,7 @@ _ARK = 2
 
 
 class _Kind(enum.Enum, shape=4):
-    """Classification of a stored word. UNREADABLE: its descriptor could not be read. EMPTY: none of the others."""
+    """Classification of a stored word. UNREADABLE: its descriptor could not be read. EMPTY: its length is 0."""
 
     MALFORMED = 0
     COPY = Opcode.COPY
@@ -102,7 +103,7 @@ class _Kind(enum.Enum, shape=4):
 
 
 class QueueStore(wiring.Component):
-    """Hold ``queue_depth`` words per queue in one block RAM, and the decoded first request of each queue.
+    """Store ``queue_depth`` words per queue in one block RAM, and the decoded head request of each queue.
 
     Parameters
     ----------
@@ -115,13 +116,13 @@ class QueueStore(wiring.Component):
         Stalls only while the event queue is full; words for a full queue are refused.
     queues : ``In(QueueStatesSignature)``
     clear : ``In(QueueStrobeSignature)``
-        Accept words of the queue again after a refusal.
+        Let the queue accept words again after a refusal.
     events : ``Out(stream.Signature(event_layout))``
         OVERFLOW or DISABLED, once per queue until it is cleared.
     queue_heads : ``In(HeadPortSignature)``
     occupancy : ``Out(OccupancySignature)``
     posted : ``Out(QueueStrobeSignature)``, refused : ``Out(1)``
-        A word was accepted, was refused.
+        A word was accepted; a word was refused.
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -162,7 +163,7 @@ class QueueStore(wiring.Component):
             self.posted.queue.eq(self.i.payload.queue),
             self.refused.eq(self.i.valid & self.i.ready & self.i.refused),
         ]
-        fetched, load = Signal(), Signal()      # the next word was read from the ring; it moves up
+        fetched, load = Signal(), Signal()      # the next word was read from the ring; it becomes the head entry
 
         # -- A word arrives: it goes to the head entry or to the ring, or is refused.
         queue, stored = self.i.payload.queue, self._encode(m)
@@ -175,7 +176,7 @@ class QueueStore(wiring.Component):
             heads.read[0].addr.eq(queue),
             tails.read[0].addr.eq(queue),
             full.eq((heads.read[0].data ^ tails.read[0].data) == depth),
-            self.i.ready.eq(events.level + events.i.valid < events.depth),      # one may be in flight to it
+            self.i.ready.eq(events.level + events.i.valid < events.depth),      # one may be in the register before it
             arrives.eq(self.i.valid & self.i.ready),
             accept.eq(_bit(enabled & ~refusing, queue)),
             # Independent of ``load``, which is late-arriving.
@@ -185,7 +186,7 @@ class QueueStore(wiring.Component):
             self.i.refused.eq(~accept | (overflow & ~direct)),
             push.eq(arrives & accept & ~direct & ~full),
         ]
-        # Refusals are late-arriving.
+        # Refusals are late-arriving, so their events are registered.
         refusal, refusal_queue, refusal_enabled = Signal(), Signal.like(queue), Signal()
         m.d.sync += [
             refusal.eq(arrives & self.i.refused & ~_bit(refusing, queue)),
@@ -195,7 +196,7 @@ class QueueStore(wiring.Component):
             events.i.valid.eq(refusal), events.i.payload.queue.eq(refusal_queue),
             events.i.payload.status.eq(Mux(refusal_enabled, Status.OVERFLOW, Status.DISABLED)),
         ]
-        # With LUT RAM the read address is registered, which leaves a cycle for the written number too.
+        # With LUT RAM the read address is registered, so the write may be registered, too.
         m.d["comb" if ring.depth > LUT_RAM_DEPTH else "sync"] += [
             ring_write.addr.eq(Cat(tails.read[0].data[:position_bits], queue)),
             ring_write.en.eq(push),
@@ -207,8 +208,8 @@ class QueueStore(wiring.Component):
             tails.write.en.eq(push),
         ]
 
-        # -- A queue is picked: read its next word, which moves up if the head entry is empty in the next cycle.
-        # If a word of the same queue moves up now, read the word after it.
+        # -- A queue is picked: read its next word, which becomes the head entry if that is empty in the next cycle.
+        # If a word of the same queue becomes the head entry in this cycle, read the word after it.
         head, after = Signal(position_bits + 1), Signal(position_bits + 1)
         again, empties = Signal(), Signal()
         m.d.comb += [
@@ -235,7 +236,7 @@ class QueueStore(wiring.Component):
         loaded, ark, kind = Signal(_stored_layout), Signal(), waiting.word.opcode
         m.d.comb += [
             loaded.eq(Mux(fetched, waiting, stored)),
-            # Early: the kind of an arriving word is late-arriving.
+            # Selected before ``_encode``, because the kind of an arriving word is late-arriving.
             ark.eq(Mux(fetched, kind[_ARK], self.i.payload.ark)),
             queue_heads.write.en.eq(load | direct),
             queue_heads.write.addr.eq(Mux(fetched, port.queue, queue)),
@@ -261,7 +262,7 @@ class QueueStore(wiring.Component):
         return m
 
     def _encode(self, m):
-        """Stored form of a word."""
+        """Stored form of the arriving word."""
         arrival, stored = self.i.payload, Signal(_stored_layout)
         known = RequestFlag.SC | RequestFlag.RC | RequestFlag.FENCE | RequestFlag.IRQ
         reserved = Const(~int(known) & 0xFF, 8)
@@ -276,7 +277,7 @@ class QueueStore(wiring.Component):
             signal.eq((arrival.word.opcode == Opcode.SIGNAL) & (arrival.word.length == SIGNAL_BYTES)
                       & (arrival.word.dst_offset[:3] == 0)),
         ]
-        # The length of an ARK word has more bits.
+        # The length of an ARK word has additional bits in ``src_offset``.
         extra, empty = ArkExtra(arrival.word.src_offset[:ArkExtra.size]), Signal()
         m.d.comb += empty.eq((arrival.word.length == 0) & ~(arrival.ark & extra.length_high.any()))
         with m.If(arrival.check == Check.FETCH_ERROR):
@@ -294,18 +295,18 @@ class QueueStore(wiring.Component):
         """Head entry of a word: its format errors, and the number of its segments."""
         config, word = self.config, stored.word
         request = Signal(request_layout(config))
-        # Position of the last byte, relative to the earliest start of the first segment: three terms, length, offset
-        # and -1, are reduced to two before the adder.
+        # Position of the last byte relative to the segment boundary at or before the first byte: length + offset - 1,
+        # three terms that are reduced to two before the adder.
         offset, end = word.dst_offset[:config.segment_bits], Signal(len(request.length) + 1)
         flag = {name: word.flags[int(RequestFlag[name]).bit_length() - 1] for name in ("SC", "RC", "FENCE", "IRQ")}
         extra = ArkExtra(word.src_offset[:ArkExtra.size])
-        # Whether there is a single segment, without that adder's delay: a request that reaches into the next segment
-        # has a carry, and a sum of -1 denotes a whole segment.
+        # ``single`` is computed without that adder: a request that reaches into the next segment has a carry, and a sum
+        # of -1 denotes a whole segment.
         high, within = request.length[config.segment_bits:], Signal(config.segment_bits + 2)
         m.d.comb += [
             within.eq(_one_less(request.length[:config.segment_bits], offset)),
             request.single.eq(~high[1:].any() & (within[-1] | ~(high[0] | within[-2]))),
-            # Don't care for a malformed word: it becomes a single segment.
+            # Don't care for a malformed word, which is scheduled as a single segment.
             request.last_segment.eq(end[config.segment_bits:]), request.end_position.eq(end[:config.segment_bits]),
             end.eq(_one_less(request.length, offset)),
             request.signal.eq(word.opcode == _Kind.SIGNAL),
@@ -333,7 +334,7 @@ class QueueStore(wiring.Component):
 
 
 def _one_less(one, other):
-    """``one + other - 1`` of unsigned values: two bits more, in two's complement; one LUT before the adder."""
+    """``one + other - 1`` of unsigned values in two's complement, two bits wider; one LUT level before the adder."""
     return ~Cat(one ^ other, C(0, 2)) + ((one | other) << 1)
 
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares: selects the requesting queues that may be picked, by strict classes and deficit round robin within a class.
+"""Shares: selects the queues that the scheduler may pick, by strict classes and deficit round robin within a class.
 
 QueueStore -> Shares -> Scheduler.  Latency: 1 cycle from ``asking`` to ``candidates``.  Throughput: one segment
 charged per cycle.
 
-A queue's deficit is the number of beats that it may still move in this round. A scheduled segment is charged with the
-beats of its source or destination, whichever are more, and with those of the descriptor whose last word it begins. The
-deficit may become negative and is carried over. When no requesting queue of the class has any left, the class's next
-round begins; a queue gets the quantum of its weight when it is first charged in a round.
+A queue's deficit is the number of beats that it may still move in this round. Each scheduled segment is charged to its
+queue with its source beats or its destination beats, whichever are more; the first segment of a descriptor's last word
+is also charged with the beats of the descriptor. The deficit may become negative and is carried over to the next round.
+The next round of a class begins when none of its requesting queues has a positive deficit. A queue gets the quantum of
+its weight when it is first charged in a round.
 """
 
 from amaranth import *
@@ -26,18 +27,18 @@ from hw.dma_engine.words import QueueMode
 __all__ = ["Shares", "SharesPortSignature"]
 
 CHARGE_DELAY = 4
-"""Segments of a queue that may be picked before the first of them is charged."""
+"""Maximum of segments of a queue that are picked before the first of them is charged."""
 
 
 class SharesPortSignature(wiring.Signature):
-    """The scheduler requests candidates for the next pick.
+    """Requests of the queues, and the candidates for the scheduler's next pick.
 
     Members
     -------
     asking : ``Out(queues)``
     leaving : ``Out(queues)``
-        Requesting queues, and those that will not request in the next cycle. (``leaving`` queues count in the choice of
-        the class, which would otherwise be late-arriving.)
+        Queues that request, and those of them that will not request in the next cycle. ``leaving`` does not mask the
+        choice of the highest class, which would otherwise be late-arriving.
     candidates : ``In(queues)``
         Queues that requested in the previous cycle and may be picked.
     left : ``In(queues)``
@@ -60,7 +61,7 @@ class Shares(wiring.Component):
     -------
     init : ``In(SweepSignature)``
     configure : ``In(QueueWriteSignature)``
-        A queue's class.
+        Change of a queue's class.
     scheduler : ``In(SharesPortSignature)``
     scheduled : ``In(ScheduledSignature)``, settings : ``In(queue_settings_layout)``
         The segment to charge to its queue, and the queue's settings: a weight of 0 counts as 1.
@@ -81,7 +82,7 @@ class Shares(wiring.Component):
         quantum_bits = (CHARGE_DELAY * config.segment_beats - 1).bit_length()
         deficit_shape = signed(quantum_bits + WEIGHT_WIDTH + 1)
 
-        # -- The highest class that requests.
+        # -- The highest class with a requesting queue.
         priorities = [Signal(range(CLASSES), name=f"priority_{index}") for index in range(config.queues)]
         requesters, chosen, highest = Signal(config.queues), Signal(range(CLASSES)), Signal(range(CLASSES))
         for number in range(1, CLASSES):
@@ -94,16 +95,17 @@ class Shares(wiring.Component):
             with m.If(self.configure.valid & (self.configure.queue == index)):
                 m.d.sync += priority.eq(self.configure.priority)
 
-        # -- No requester of the class has any deficit left: its next round begins.
+        # -- The next round of the class begins when no requester has a positive deficit.
         begin = Signal()
         m.d.comb += [
             port.candidates.eq(requesters & port.left),
             begin.eq(requesters.any() & ~port.candidates.any()),
         ]
 
-        # -- The change by a segment: its cost, and once per round the quantum of its weight. The lower bits subtract
-        # the cost of every segment and 1 for the beat beyond, which an inverted carry returns.
-        fresh = Signal(config.queues, init=-1)      # not charged in this round
+        # -- The change of the deficit by a segment: minus its beats, and once per round plus the quantum. The constant
+        # subtracts 2: ``scheduled.beats`` is the number of beats less one, and ``beyond`` is another beat. The carry
+        # input ``within`` of the next adder adds 1 back if there is no beat beyond.
+        fresh = Signal(config.queues, init=-1)      # queues not charged in this round
         gets, change, first, within = Signal(), Signal(deficit_shape), Signal(), Signal()
         charged, queue = Signal(), Signal(config.queue_bits)
         descriptor = Signal()
@@ -122,12 +124,12 @@ class Shares(wiring.Component):
             change.eq(gift - scheduled.beats), within.eq(~scheduled.beyond),
         ]
 
-        # -- The deficit. An unused one is carried over, up to the smallest quantum.
+        # -- The deficit. A positive deficit is carried over to the next round, limited to the smallest quantum.
         m.submodules.deficits = deficits = Table(
             deficit_shape, depth=config.queues, reads=1, init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), deficits.init)
         before, kept, now = Signal(deficit_shape), Signal(deficit_shape), Signal(deficit_shape)
-        # Read one cycle early, in which the row may change.
+        # The row is read one cycle early; if it is being written, the new value is used.
         m.d.sync += before.eq(Mux(charged & (queue == segment.queue), now, deficits.read[0].data))
         m.d.comb += [
             deficits.read[0].addr.eq(segment.queue),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of each queue, and the copy that software reads.
+"""Counters of each queue, and the snapshot that software reads.
 
-Responses, Scheduler, Retire (resets) -> QueueCounters -> registers.  Latency: 2 cycles from an event to its effect on a
-copy.  Throughput: one segment and one stall per cycle.
+Responses, Scheduler, Retire (resets) -> QueueCounters -> registers.  Latency: 2 cycles from an event until a snapshot
+includes it.  Throughput: one segment and one stall per cycle.
 """
 
 from amaranth import *
@@ -18,8 +18,8 @@ __all__ = ["MovedSignature", "QueueCounters", "SnapshotSignature", "Tally"]
 
 
 class MovedSignature(wiring.Signature):
-    """Memory has responded to a segment of ``size`` bytes less one that was not abandoned; ``ok`` if without an
-    error."""
+    """A segment completed without being abandoned: ``size`` is its length in bytes less one, ``ok`` is set if memory
+    responded without an error."""
 
     def __init__(self, config: DmaConfig) -> None:
         super().__init__({"valid": Out(1), "queue": Out(config.queue_bits), "size": Out(config.segment_bits),
@@ -27,15 +27,16 @@ class MovedSignature(wiring.Signature):
 
 
 class SnapshotSignature(wiring.Signature):
-    """Software copies the counters of one queue, and reads the copy.
+    """Snapshot of the counters of one queue, for software.
 
     Members
     -------
     take : ``Out(1)``, queue : ``Out``
-        Copy the queue's counters, in the next cycle in which nothing is counted.
+        Copy the queue's counters in the next cycle without an event.
     busy : ``In(1)``
-        The copy is not yet made.
+        The copy is pending.
     bytes, segments, stalls : ``In``
+        The copy.
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -44,19 +45,19 @@ class SnapshotSignature(wiring.Signature):
 
 
 LOW_BITS = 14
-"""Width at which a sum carries at most every third time."""
+"""Width of the lower part of a sum. Amounts are limited so that it carries in at most every third addition."""
 
 
 class Tally(wiring.Component):
     """Sums of each queue, in LUT RAM.
 
-    A row that was cleared or never used has undefined contents: such rows are those where ``used`` and ``marks``
-    differ.
+    A row holds sums while its bits in ``used`` and ``marks`` differ; after a clear they are equal, and the row counts
+    as zero, whatever its contents.
 
     Parameters
     ----------
     shape : StructLayout
-        A row: sums, by name.
+        Layout of a row: the sums by name.
     config : DmaConfig
 
     Members
@@ -65,10 +66,10 @@ class Tally(wiring.Component):
     add : ``In(1)``, queue : ``In``, amounts : ``In(shape)``
         Amounts are at most ``2 ** (LOW_BITS - 2)``.
     clear : ``In(1)``, clear_queue : ``In``
-        Not in a cycle in which the queue is added to.
+        Set the sums of the queue to zero. Not allowed in the cycle of an addition to the same queue.
     take : ``In(1)``, busy : ``Out(1)``
-        Copy the row of ``queue`` in the next cycle without an addition that follows one without; ``busy`` until then.
-        ``queue`` must select the wanted row in every cycle without an addition.
+        Copy the row of ``queue`` in the second of the next two consecutive cycles without an addition; ``busy`` until
+        then. ``queue`` must select this row in every cycle without an addition.
     copy : ``Out(shape)``
     """
 
@@ -112,8 +113,8 @@ class Tally(wiring.Component):
             m.d.comb += [total.eq(Mux(holds, so_far + amount, amount)), low.write.data[name].eq(total)]
             now[name] = so_far
             if shape.width > width:
-                # The upper bits, one cycle later. A sum that carries did not carry in the previous cycle, so the value
-                # read is valid.
+                # The upper bits are updated one cycle later. A sum that carries did not carry in the previous cycle, so
+                # no update of the value read is pending.
                 m.submodules[f"{name}_high"] = high = Table(shape.width - width, depth=queues, reads=1, init=None)
                 above, carry, fresh = Signal.like(high.write.data), Signal(), Signal()
                 m.d.sync += [above.eq(Mux(holds, high.read[0].data, 0)), carry.eq(total[width]), fresh.eq(~holds)]
@@ -137,7 +138,7 @@ def _shapes(layout):
 
 
 class QueueCounters(wiring.Component):
-    """Count, per queue, the segments that memory completed and the picks that the scheduler dropped.
+    """Count completed segments, their bytes, and dropped picks of the scheduler (stalls) for each queue.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ class QueueCounters(wiring.Component):
     dropped : ``In(QueueStrobeSignature)``
         A pick of the queue was dropped.
     outcome : ``In(OutcomeSignature)``
-        A reset queue restarts from zero.
+        The reset of a queue clears its counters.
     snapshot : ``In(SnapshotSignature)``
     """
 

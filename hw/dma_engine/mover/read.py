@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read issue: reserves buffer space, then issues AR.
+"""Read issue: reserves buffer slots, then issues AR.
 
-Legalizer -> ReadIssue -> AR; each issued segment is announced as a launch to the beat buffer, the write sequencer and
-the responses; a segment that failed its checks goes to retirement.  Latency: 1 cycle from a segment to ARVALID.
+Legalizer -> ReadIssue -> AR.  A launch reports each issued segment to the beat buffer, the write sequencer and the
+responses; a segment that failed its checks goes to retirement.  Latency: 1 cycle from a segment to ARVALID.
 Throughput: one burst per cycle.
 """
 
@@ -29,13 +29,13 @@ __all__ = ["ReadIssue"]
 
 
 class ReadIssue(wiring.Component):
-    """Give each segment a tag, reserve a buffer slot for each of its beats, and only then issue its read.
+    """Assign a tag to each segment and reserve a buffer slot for each of its beats before its read is issued.
 
-    So R never stalls. A source that crosses 4 KiB is read in two bursts of the same ID. The tag is the AXI ID: segments
-    may return in any order.
+    Because of the reservation, R never stalls. A source that crosses 4 KiB is read in two bursts of the same ID. The
+    tag is the AXI ID, so the data of segments may return in any order.
 
-    A burst of descriptors has priority over segments; the next one waits until issuable segments have read as many
-    beats: descriptors take at most half of the beats while segments wait.
+    A burst of descriptors has priority over segments. While segments can be issued, the next burst of descriptors waits
+    until they have read the same number of beats, so descriptors take at most half of the beats.
 
     Parameters
     ----------
@@ -47,17 +47,17 @@ class ReadIssue(wiring.Component):
     tags : ``In(stream.Signature(tag))``
         Free tags.
     slot_freed : ``In(1)``
-        A buffer slot is free again.
+        A buffer slot was freed.
     ablation : ``In(AblationSignature)``
     burst_read : ``In(1)``
-        The last beat of a segment's burst arrives.
+        The last beat of a segment's read burst arrives.
     launch : ``Out(LaunchSignature)``
     signals : ``Out(stream.Signature(completion_write_layout))``
-        Words of signals.
+        Memory words that signal requests write.
     rejected : ``Out(stream.Signature(done_layout))``, rejection : ``Out(RejectionSignature)``
         Segments that failed their checks; the strobe is one cycle ahead of the stream.
     fetch : ``In(stream.Signature(fetch_layout))``
-        Bursts of descriptors; the top bit of their IDs is set.
+        Reads of descriptors. The top bit of their AXI IDs is set.
     ar : ``Out(stream.Signature(address_layout))``
         Registered.
     """
@@ -80,18 +80,18 @@ class ReadIssue(wiring.Component):
         config, segment = self.config, self.i.payload
         beats = config.segment_beats + 1
 
-        # A released slot is offered again by the free list 3 cycles later, together with the credit.
+        # The free list offers a freed slot again after 3 cycles, so its credit is returned with the same delay.
         m.submodules.credit = credit = CreditCounter(config.buffer_beats, max_take=beats)
         release = Signal(3)
         m.d.sync += release.eq(Cat(self.slot_freed, release))
         m.d.comb += credit.give.eq(release[-1])
 
         bad, begin, can_send = segment.bad, Signal(), Signal()
-        second = Signal()               # the burst after the boundary is next
+        second = Signal()               # the next burst is the part of the source after the 4 KiB boundary
         second_tag = Signal(config.tag_bits)
         enough, alone, signal = Signal(), Signal(), Signal()
         can_go, fetches = Signal(), Signal()
-        # Beats that segments may read before the next descriptors.
+        # Beats that segments may read before the next burst of descriptors.
         due = Signal(range(config.fetch_burst * config.descriptor_beats + 1))
         m.d.comb += [
             can_send.eq(~self.ar.valid | self.ar.ready),
@@ -113,7 +113,7 @@ class ReadIssue(wiring.Component):
             self.launch.payload.tag.eq(self.tags.payload),
             self.launch.payload.segment.eq(segment),
         ]
-        # The results of checks are late-arriving, and retirement starts with a long path of its own.
+        # A register slice: the results of the checks are late-arriving, and retirement starts with a long timing path.
         m.submodules.rejects = rejects = Skid(done_layout(config))
         wiring.connect(m, rejects.o, wiring.flipped(self.rejected))
         rejected = rejects.i.payload
@@ -132,7 +132,7 @@ class ReadIssue(wiring.Component):
         m.d.comb += [self.ar.payload.id.eq(burst_id), self.ar.payload.addr.eq(addr), self.ar.payload.len.eq(length),
                      self.ar.payload.attributes.eq(attributes)]
 
-        # Bursts in flight of the segment being read, if single reads are selected.
+        # Outstanding bursts of the current segment. With ``single_read`` the next segment waits for them.
         outstanding = Signal(range(3))
         m.d.comb += alone.eq(~self.ablation.single_read | (outstanding == 0))
         with m.If(begin):

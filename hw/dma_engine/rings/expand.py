@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptor expander: turns lists into words, and 2-D copies into one word per row.
+"""Descriptor expander: converts lists into their words, and 2-D copies into one word per row.
 
 RingBuffer -> RingExpand -> QueueStore.  Latency: 4 cycles from a stored descriptor to its first word.  Throughput:
 one word per cycle from one ring, 8 words in 9 cycles from several rings.
@@ -23,14 +23,14 @@ from .buffer import RingStatesSignature, RowReadSignature
 __all__ = ["RingExpand"]
 
 VISIT = 8
-"""Consecutive words of one ring while another waits."""
+"""Maximum of consecutive words of one ring while another ring waits."""
 
 
 class RingExpand(wiring.Component):
-    """Make requests from descriptors, within the credits of their queues.
+    """Generate words from descriptors, limited by the credits of their queues.
 
-    After ``VISIT`` words another ring with work takes over, even within a descriptor: the position in a 2-D copy is
-    kept, and the descriptor is read again.
+    After ``VISIT`` words another ring that has descriptors is granted, even within a descriptor: the progress in a 2-D
+    copy or a list is saved, and the descriptor is read again later.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ class RingExpand(wiring.Component):
     rows_freed : ``Out(extended)``
         A row of the descriptor buffer was freed.
     consumed : ``In(QueueStrobeSignature)``
-        A queue has completely scheduled one word.
+        A queue has scheduled all segments of a word.
     words : ``Out(stream.Signature(ring_word_layout))``
-        Each word is taken eventually. Withdrawn when the ring's queue stops accepting words.
+        The receiver accepts each word eventually. A word is withdrawn when its ring is disabled.
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -71,7 +71,7 @@ class RingExpand(wiring.Component):
         emit, last = Signal(), Signal()
         self._words(m, ring, reading, emit, last)
 
-        # -- May the ring continue?
+        # -- The granted ring emits words while its queue has credits, up to its limit of consecutive words.
         open_, finish, spent = Signal(), Signal(), Signal()
         free, withdrawn, taken = Signal(), Signal(), Signal()
         left = Signal(range(VISIT))
@@ -94,10 +94,10 @@ class RingExpand(wiring.Component):
         with m.If(reading):
             m.d.sync += left.eq(VISIT - 1)
 
-        # -- The next descriptor is read while the last word of the previous one leaves.
+        # -- The ring's next descriptor is read while the last word of the current one is emitted.
         following, leave, continues = Signal(), Signal(), Signal()
         m.d.comb += [
-            # Without the condition on the last word, which is late-arriving.
+            # ``last`` is late-arriving and is added in ``following``.
             continues.eq(loaded & open_ & free & self.rows.several.bit_select(ring, 1) & ~((left == 0) & choice.valid)),
             following.eq(continues & last),
             leave.eq(Mux(loaded, (finish & ~following) | ((spent | ~open_) & choice.valid), ~reading)),
@@ -123,20 +123,20 @@ class RingExpand(wiring.Component):
         return m
 
     def _words(self, m, ring, reading, emit, last):
-        """The next word of the descriptor, and whether it is the descriptor's last."""
+        """Next word of the descriptor, and ``last`` if it is the descriptor's last word."""
         rings = self.config.extended
         descriptor = self.rows.row
         header, row, shape = descriptor.header, descriptor.body.copy_2d.row, descriptor.body.copy_2d
         progress_layout = data.StructLayout({
             "rows": 32,
-            # The excess of a sum over an offset is checked only in the next row.
+            # The bits of a sum beyond an offset are checked in the next row only.
             "src_offset": OFFSET_WIDTH, "src_beyond": 2, "dst_offset": OFFSET_WIDTH, "dst_beyond": 2, "outside": 1})
         m.submodules.progress = progress = Table(progress_layout, depth=rings, reads=1, init=None)
-        midway = Signal(rings)          # a 2-D copy has begun
-        amid, final = Signal(rings), Signal(rings)      # some words of a descriptor have left; one remains
+        midway = Signal(rings)          # rows of a 2-D copy have been emitted
+        amid, final = Signal(rings), Signal(rings)      # words of a descriptor have been emitted; one word remains
         indices = Array(Signal(2, name=f"index_{number}") for number in range(rings))
 
-        # -- Format errors of the descriptor that the buffer has not found.
+        # -- Format errors of the descriptor that the buffer does not detect.
         verdict = descriptor.verdict
         is_list, bad, records, no_record = Signal(), Signal(), Signal(), Signal()
         index = Signal(2)
@@ -147,7 +147,7 @@ class RingExpand(wiring.Component):
             bad.eq(verdict.bad | no_record),
         ]
 
-        # -- The present row and the next one.
+        # -- The current row of a 2-D copy, and the next one.
         now, after, kept = Signal(progress_layout), Signal(progress_layout), Signal(progress_layout)
         began, outside, sums = Signal(), Signal(), {}
         m.d.comb += [
@@ -181,7 +181,7 @@ class RingExpand(wiring.Component):
         extra = Signal(8)
         m.d.comb += [
             first.eq(~amid.bit_select(ring, 1)),
-            # Format errors affect only the first word.
+            # A format error is reported with the first word, so it affects ``last`` only there.
             last.eq((first & verdict.sole) | (first & ~records & header.flags[_bit(DescriptorFlag.RECORD)])
                     | (~first & final.bit_select(ring, 1))),
             extra.eq(Cat(flag & condition for flag, condition in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training step is made of: layers, the work of their three passes, and what they exchange."""
+"""Contents of a training step: layers, the work of their three passes, and their exchanges."""
 
 from dataclasses import dataclass, field, replace
 
@@ -9,23 +9,23 @@ from hw.errors import UserError
 __all__ = ["BACKWARD", "GROUPS", "PASSES", "Exchange", "Layer", "Pass", "Processor", "Work", "Workload"]
 
 PASSES = ("forward", "input_grad", "weight_grad")
-"""Of a layer, in the order of a column of a CSV file."""
+"""Passes of a layer, in the order of the columns of a CSV file."""
 
 GROUPS = ("all", "model", "data")
-"""Who takes part in an exchange: every rank, those that share a model, those that have the same piece of it."""
+"""Ranks of an exchange: all ranks, the ranks that share a model, the ranks that have the same piece of the model."""
 
 BACKWARD = ("weight-first", "input-first")
-"""Which of a layer's two gradients is computed first."""
+"""Order of a layer's two gradients."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Processor:
-    """What computes.
+    """Processor of a rank.
 
     Parameters
     ----------
     flops : float
-        Peak rate, operations/s; an addition and a multiplication are two.
+        Peak rate, operations/s; a multiply-add counts as two.
     efficiency : float
         Share of the peak that matrix products reach, above 0 and at most 1.
     memory : float
@@ -46,16 +46,16 @@ class Processor:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Compute of a pass: either how long it takes when nothing disturbs it, or what it does.
+    """Computation of a pass: either its duration on an otherwise idle machine, or its operations and memory traffic.
 
     Parameters
     ----------
     seconds : float or None
-        Alone. None: by the roofline of a :class:`Processor`.
+        Duration; None: from the roofline of a :class:`Processor`.
     flops : int
         Operations.
     memory_bytes : int
-        Read from memory and written to it. 0 with ``seconds``: nobody knows.
+        Bytes read from and written to memory. With ``seconds``, 0 means that the traffic is unknown.
     """
 
     seconds: float | None = None
@@ -63,13 +63,13 @@ class Work:
     memory_bytes: int = 0
 
     def alone(self, processor: Processor) -> float:
-        """Seconds when nothing disturbs it: the slower of arithmetic and memory."""
+        """Seconds on an otherwise idle machine: the longer of arithmetic and memory time."""
         if self.seconds is not None:
             return self.seconds
         return max(self.flops / (processor.flops * processor.efficiency), self.memory_bytes / processor.memory)
 
     def arithmetic(self, processor: Processor) -> float:
-        """Seconds with a memory that is never waited for; all of it where the traffic is not known."""
+        """Seconds without waiting for memory; the whole duration if the traffic is unknown."""
         if self.seconds is not None:
             return self.seconds
         return self.flops / (processor.flops * processor.efficiency)
@@ -77,13 +77,13 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """A collective that a pass asks for.
+    """A collective that a pass issues.
 
     Parameters
     ----------
     collective : Collective
     bytes : int
-        Of the whole vector at each rank; of an all-gather, of the rank's own part.
+        Bytes of the whole vector at each rank; for an all-gather, of the rank's own part.
     group : str
         One of :data:`GROUPS`.
     """
@@ -101,16 +101,17 @@ class Exchange:
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """One of a layer's three.
+    """One of a layer's three passes.
 
     Parameters
     ----------
     work : Work
     exchange : Exchange or None
-        Asked for when the work is done.
+        Issued when the work is done.
     other : str
-        Name of a layer. Forward: before whose forward pass the exchange must have ended (default: before anything
-        else). Input gradient: after whose input gradient the exchange is asked for (default: after the layer's own).
+        Name of a layer. Forward pass: the exchange must complete before this layer's forward pass (default: before
+        anything else). Input gradient: the exchange is issued after this layer's input gradient (default: after the
+        pass's own layer).
     """
 
     work: Work = field(default_factory=Work)
@@ -125,8 +126,8 @@ class Layer:
     Parameters
     ----------
     forward, input_grad, weight_grad : Pass
-        The exchange of the weight gradient runs beside what follows, and must have ended ``update`` seconds before
-        the layer's next forward pass.
+        Passes. The exchange of the weight gradient overlaps with the following passes and must complete ``update``
+        seconds before the layer's next forward pass.
     update : float
         Seconds from reduced gradients to new weights.
     """
@@ -138,12 +139,12 @@ class Layer:
     update: float = 0.0
 
     def __getitem__(self, name: str) -> Pass:
-        """The pass of a name in :data:`PASSES`."""
+        """Pass with a name of :data:`PASSES`."""
         found: Pass = getattr(self, name)
         return found
 
     def passes(self) -> list[tuple[str, Pass]]:
-        """Name and :class:`Pass` of each."""
+        """Name and :class:`Pass` of each pass."""
         return [(name, self[name]) for name in PASSES]
 
 
@@ -154,10 +155,10 @@ class Workload:
     Parameters
     ----------
     name, source : str
-        What it is, and where its figures are from.
+        Name, and source of its figures.
     layers : tuple of Layer
     model_parallel : int
-        Ranks that share a model, those of the first dimensions; 0: all.
+        Number of ranks that share a model, those of the first dimensions; 0: all.
     backward : str
         One of :data:`BACKWARD`.
     """
@@ -192,17 +193,17 @@ class Workload:
                                     "forward pass and an input gradient can, and only a later layer.")
 
     def bytes(self, collective: Collective | None = None, name: str | None = None) -> int:
-        """Bytes of all exchanges, or of those of a collective or a pass."""
+        """Bytes of all exchanges, or of those of one collective or pass."""
         return sum(one.exchange.bytes for layer in self.layers for which, one in layer.passes()
                    if one.exchange and collective in (None, one.exchange.collective) and name in (None, which))
 
     def seconds(self, processor: Processor, name: str | None = None) -> float:
-        """Compute of a step when nothing disturbs it, or of one pass."""
+        """Computation time of a step or of one pass on an otherwise idle machine."""
         return sum(one.work.alone(processor) for layer in self.layers for which, one in layer.passes()
                    if name in (None, which))
 
     def scaled(self, factor: float) -> "Workload":
-        """The same with compute ``factor`` times as fast."""
+        """The same workload with computation ``factor`` times as fast."""
         def faster(one: Pass) -> Pass:
             work = one.work
             return replace(one, work=Work(seconds=None if work.seconds is None else work.seconds / factor,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of notices that memory does not answer: they are counted, and no more are made than can be."""
+"""Words of notices without a response: their count is limited, and no more words are generated than can be counted."""
 
 from amaranth.sim import Simulator
 
@@ -9,7 +9,7 @@ from hw.dma_engine.layouts import word_id_layout
 
 
 def test_unanswered_words():
-    """Half of what can be counted, and retirement is told to stop; the first answer lets it go on."""
+    """Retirement stalls while the count is at least half of its maximum; a response below that lets it continue."""
     dut, layout = Notices(TINY), word_id_layout(TINY)
     word = layout.const({"top": 1, "notice": 1, "queue": 1}).as_value().value
     stop = 1 << COUNT_WIDTH - 1
@@ -25,7 +25,7 @@ def test_unanswered_words():
                 if taken:
                     break
         ctx.set(dut.writes[0].valid, 0)
-        # Words are counted in the cycle after they go, and the count is looked at in one more.
+        # A word is counted in the cycle after its transfer, and the count is compared one cycle later.
         await ctx.tick().repeat(3)
         assert ctx.get(dut.notice.crowded)
         await ctx.tick().repeat(5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""WordAnswers against a list of what is in flight under each AXI ID, while queues are given up over and over."""
+"""WordResponses against a list of the words in flight under each AXI ID, while queues are abandoned repeatedly."""
 
 import random
 from collections import Counter, defaultdict, deque
@@ -12,10 +12,10 @@ from hw.dma_engine.layouts import EPOCH_WIDTH
 from tests.harness.cell import run_cell
 
 EPOCHS = 2**EPOCH_WIDTH - 1
-"""Of one queue that may have answers outstanding at a time, besides the present one."""
+"""Maximum of earlier epochs of a queue with outstanding responses."""
 
 MOST_NOTICES = 2**(COUNT_WIDTH - 1) + 32
-"""Words made of notices that a queue has outstanding at most: from half of the count on, no request retires."""
+"""Maximum of a queue's outstanding words of notices: from half of the count on, no request retires."""
 
 
 def _simulate(body):
@@ -28,16 +28,16 @@ def _simulate(body):
 
 
 class _Memory:
-    """Words in flight, in the order of their writes: each is of a life that was given up, or is waited for."""
+    """Words in flight, in the order of their writes: each is either abandoned or still expected."""
 
     def __init__(self, ctx, dut, seed):
         self.ctx, self.dut, self.rng = ctx, dut, random.Random(seed)
-        self.words = defaultdict(deque)             # (queue, kind) -> whether they were given up
-        self.scanned = 0                            # the queue looked at
-        self.fresh = 0                              # cycles without a response since then, or since a give-up
+        self.words = defaultdict(deque)             # (queue, kind) -> for each word, whether it was abandoned
+        self.scanned = 0                            # the queue being scanned
+        self.fresh = 0                              # cycles without a response since the latest scan or abandonment
         self.busy, self.started = False, False
-        self.delayed_notice = None                  # the queue of a notice answered in the cycle before
-        self.epochs = Counter()                     # given up while something of the first of them is outside
+        self.delayed_notice = None                  # the queue of a notice with a response in the previous cycle
+        self.epochs = Counter()                     # epochs abandoned while words of the first one are outstanding
         self.seen = Counter()
 
     def waited(self, queue, kind):
@@ -59,12 +59,12 @@ class _Memory:
         return sum(bool(self.waited(queue, kind)) << queue for queue in range(TINY.queues))
 
     async def cycle(self, *, response=None, scan_queue=None, abandon=False):
-        """``response``: queue and kind of a response. What the engine tells of this cycle is checked."""
+        """``response``: queue and kind of a response. Checks the outputs of this cycle."""
         ctx, dut = self.ctx, self.dut
         ctx.set(dut.outstanding.rc, self.flying("rc"))
         ctx.set(dut.outstanding.sc, self.flying("sc"))
         for queue, reported in enumerate(dut.outstanding_notices.count):
-            # Responses to notices are known a cycle later.
+            # Responses to notices are counted a cycle later.
             ctx.set(reported, self.waited(queue, "notice") + (self.delayed_notice == queue))
         ctx.set(dut.outstanding_notices.settled, self.delayed_notice is None)
         self.seen["unsettled"] += self.busy and self.delayed_notice == self.scanned
@@ -81,11 +81,11 @@ class _Memory:
         if not response:
             assert reported == (0, 0)
         elif not self.words[response]:
-            assert reported == (0, 1), f"{response} is expected by nobody"
+            assert reported == (0, 1), f"{response} is unexpected"
             self.seen["unexpected"] += 1
         else:
             old = self.words[response].popleft()
-            assert reported == (not old, 0), f"{response}, {'given up' if old else 'waited for'}"
+            assert reported == (not old, 0), f"{response}, {'abandoned' if old else 'expected'}"
             self.seen["old before new"] += old and False in self.words[response]
             if response[1] == "notice" and not old:
                 self.delayed_notice = response[0]
@@ -104,7 +104,7 @@ class _Memory:
         if discards:
             for kind in ("sc", "rc", "notice"):
                 words = self.words[self.scanned, kind]
-                self.seen["given up"] += words.count(False)
+                self.seen["abandoned"] += words.count(False)
                 self.seen["twice"] += True in words and False in words
                 self.words[self.scanned, kind] = deque([True] * len(words))
             self.busy = False
@@ -123,7 +123,7 @@ class _Memory:
 
 
 def test_responses(seed):
-    """Answers of earlier lives count for nobody, whatever the new life has in flight; the others all count."""
+    """Responses of earlier epochs have no effect, whatever the new epoch has in flight; all others are accepted."""
     seen = Counter()
 
     async def body(number, ctx, dut):
@@ -132,7 +132,7 @@ def test_responses(seed):
         for _ in range(TINY.queues + 2):
             await memory.cycle()
         for step in range(4000):
-            # Memory that owes much for long, and memory that owes little.
+            # Memory with many outstanding responses, and memory with few.
             eager = step // 250 % 2
             for _ in range(rng.randrange(3)):
                 memory.send()
@@ -149,7 +149,7 @@ def test_responses(seed):
                     scan_queue = rng.randrange(TINY.queues)
                 elif memory.fresh > 2 and memory.epochs[memory.scanned] < EPOCHS and rng.random() < 0.3:
                     abandon = True
-                    # The last moment for a response of the old life.
+                    # The last cycle for a response to the old epoch.
                     last = memory.scanned, "notice"
                     response = last if memory.words[last] and rng.random() < 0.5 else response
             await memory.cycle(response=response, scan_queue=scan_queue, abandon=abandon)
@@ -167,11 +167,11 @@ def test_responses(seed):
 
     for number in range(5):
         _simulate(partial(body, number))
-    assert min(seen[name] for name in ("unexpected", "old before new", "given up", "twice", "unsettled")) > 5, seen
+    assert min(seen[name] for name in ("unexpected", "old before new", "abandoned", "twice", "unsettled")) > 5, seen
 
 
-def test_as_many_as_there_can_be():
-    """The answers of as many lives as Epochs allows are all counted, each with as many words as it can have."""
+def test_maximum_of_outstanding_responses():
+    """All responses are counted with the maximum number of epochs and the maximum of words in each."""
     async def body(ctx, dut):
         ctx.set(dut.outstanding_notices.settled, 1)
         await ctx.tick().repeat(TINY.queues + 2)

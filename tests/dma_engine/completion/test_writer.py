@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion words of a queue that is given up belong to the epoch in which they were published."""
+"""Completion words of an abandoned queue carry the epoch in which they were published."""
 
 from hw.dma_engine.completion.writer import CompletionWriter
 from hw.dma_engine.config import TINY
@@ -7,13 +7,13 @@ from tests.harness.cell import run_cell
 
 OTHER, QUEUE, THIRD = 0, 1, 2
 OPENED = 12
-"""The cycle from which words are taken."""
+"""First cycle in which words are accepted."""
 
 
 def run(abandoned, published, crowded):
-    """Words that come out, and whether one of the queue is waited for; ``published`` and ``abandoned`` are cycles.
+    """Words at the output, and whether a word of the queue is outstanding; ``published`` and ``abandoned`` are cycles.
 
-    A word of another queue is offered meanwhile; if ``crowded``, that of a third has been chosen as well.
+    A word of another queue is being offered; if ``crowded``, a word of a third queue has been granted as well.
     """
     dut = CompletionWriter(TINY)
     words, flying = [], []
@@ -48,7 +48,7 @@ def test_no_word_outlives_its_epoch():
         for abandoned in range(published + 1, OPENED + 6):
             words, waited = run(abandoned, published, crowded)
             mine = [epoch for queue, epoch in words if queue == QUEUE]
-            what = f"published in {published}, given up in {abandoned}, crowded: {crowded}"
+            what = f"published in {published}, abandoned in {abandoned}, crowded: {crowded}"
             assert mine in ([], [0]), f"{what}: {words}"
             assert waited == len(mine), what
             came, discarded = came + len(mine), discarded + (not mine)

@@ -19,7 +19,7 @@ SETTINGS = {"domain": 3, "sc_enable": 1, "rc_enable": 1, "target": 2}
 
 
 def segments(src, dst, length, **more):
-    """What the scheduler issues for a request, with the bytes of each segment."""
+    """Segments that the scheduler issues for a request, with the bytes of each."""
     last, start = dst % SEGMENT + length - 1, dst
     for number in range(last // SEGMENT + 1):
         size = min(dst + length, (start // SEGMENT + 1) * SEGMENT) - start
@@ -31,7 +31,7 @@ def segments(src, dst, length, **more):
 
 
 def page_of(entry, position):
-    """Number of a position's page and its bits within it."""
+    """Page number of a position, and its offset in the page."""
     bits = 21 if entry.get("large") else 16
     return (position >> bits) + entry.get("first_page", 0), bits
 
@@ -90,7 +90,7 @@ def side_checks(side, entry, request, settings, right):
 
 
 def exercise(config, cases, pages, rng, stalls):
-    """Send every case, as credits allow, and compare what comes out; returns the statuses seen."""
+    """Send every case, limited by credits, and compare the outputs; return the statuses seen."""
     dut, cases, statuses = Legalizer(config), list(cases), []
 
     async def testbench(ctx):
@@ -114,13 +114,13 @@ def exercise(config, cases, pages, rng, stalls):
                 for port in (dut.regions.src, dut.regions.dst, dut.settings):
                     ctx.set(port, {})
             ctx.set(dut.o.ready, rng.random() >= stalls[1])
-            # The page table answers a cycle later.
+            # The page table responds a cycle later.
             if lookups is not None:
                 for name, number in zip(("src", "next", "dst"), (lookups[0], lookups[0] + 1, lookups[1]), strict=True):
                     frame, present = pages(number)
                     ctx.set(getattr(dut.pages, name), {"frame": frame, "present": present})
             lookups = ctx.get(dut.pages.src_page), ctx.get(dut.pages.dst_page)
-            # ``entered`` comes one cycle behind the segment, ``abort`` two.
+            # ``entered`` follows the segment by one cycle, ``abort`` by two.
             assert ctx.get(dut.entered.valid) == bool(entered and entered[0])
             if entered and (before := entered.pop(0)):
                 assert ctx.get(dut.entered.target) == before["settings"]["target"]
@@ -145,7 +145,7 @@ def exercise(config, cases, pages, rng, stalls):
         ctx.set(dut.scheduled.valid, 0)
         for _ in range(6):
             await ctx.tick()
-            assert not ctx.get(dut.o.valid), "A segment comes out twice"
+            assert not ctx.get(dut.o.valid), "A segment is duplicated"
 
     run_cell(dut, testbench)
     return statuses
@@ -230,13 +230,13 @@ def test_statuses(seed):
                    "dst_region": rng.choice([0] * 15 + [4, 256]),
                    "end": {name: int(rng.random() < 0.2) for name in ("sc", "rc", "irq")}}
         for value, offset in ((src, offsets[0]), (dst, offsets[1])):
-            # The last byte that is allowed, or one less than is asked for.
+            # A length that just suffices for the request, or one byte less.
             value["length"] = rng.choice((1 << 36, 1 << 36, offset + length, offset + length, offset + length - 1))
         for case in segments(*offsets, length, **request):
             case["segment"]["aborted"] = int(not case["segment"]["first"] and rng.random() < 0.1)
             stopped = case["segment"]["aborted"] or request["check"] != Check.OK
             if stopped:
-                # The last segment ends where the request does, so this one has another size.
+                # A last segment ends at the end of the request, so its size differs.
                 case["segment"]["last"] = 1
                 case["size"] = (case["segment"]["request"]["end_position"] - case["dst"]) % SEGMENT + 1
             cases.append(case | {"src_entry": src, "dst_entry": dst, "settings": settings})
@@ -250,7 +250,7 @@ def test_statuses(seed):
 @pytest.mark.parametrize("config", [SMALL, SMALL_REGISTERED], ids=["direct", "registered"])
 @pytest.mark.parametrize("stalls", [(0.0, 0.9), (0.5, 0.5)])
 def test_stalls(config, stalls, seed):
-    """Nothing is lost, duplicated or reordered while the receiver stalls and all credits are used."""
+    """No segment is lost, duplicated or reordered while the receiver stalls and all credits are used."""
     rng = random.Random(f"{seed} stalls")
     cases = [case | {"src_entry": GOOD, "dst_entry": GOOD, "settings": SETTINGS}
              for _ in range(60) for case in segments(rng.getrandbits(14), rng.getrandbits(14), rng.randint(1, 90))]

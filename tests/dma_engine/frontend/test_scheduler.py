@@ -16,7 +16,7 @@ SEGMENT, BEAT = SMALL.segment_bytes, SMALL.beat_bytes
 
 @dataclass
 class Request:
-    """One request and its cuts, from the definition: the destination crosses no multiple of a segment."""
+    """One request and its segments, by definition: no segment's destination crosses a multiple of the segment size."""
 
     src: int
     dst: int
@@ -45,7 +45,7 @@ class Request:
 
 @dataclass
 class Queue:
-    """One queue as the scheduler sees it, and the scheduler's own state by its contract."""
+    """One queue in the scheduler's view, and the scheduler's state by its contract."""
 
     limit: int
     ready: Request | None = None
@@ -54,11 +54,11 @@ class Queue:
     tail: int = 0           # segments that the scheduler has looked up successfully
     visible: int = 0        # segments that have appeared at ``scheduled``
     generation: int = 0
-    number: int = 0         # of the next segment of the front request
+    number: int = 0         # number of the next segment in the head request
     aborting: bool = False
     stalled: bool = False
-    cap: int = 0            # segments in flight that are still legal after the limit became less
-    floor: int = 0          # the least limit since its last segment: a higher one counts from the next
+    cap: int = 0            # segments in flight that are legal after the limit was reduced
+    floor: int = 0          # lowest limit since its last segment: a higher limit applies from the next segment
 
 
 def windows(config):
@@ -103,11 +103,11 @@ class Bench:
         if flush is not None:
             ctx.set(dut.flush.queue, flush)
 
-        # The segment looked up in the cycle before.
+        # The segment looked up in the previous cycle.
         assert ctx.get(dut.scheduled.valid) == (self.due is not None)
         if self.due is not None:
             self._compare(*self.due)
-        # The pick of the cycle before either schedules a segment or returns its credit.
+        # The pick of the previous cycle either schedules a segment or returns its credit.
         consume, dropped = ctx.get(dut.queue_heads.consume), ctx.get(dut.credit.drop)
         assert ctx.get(dut.dropped.valid) == dropped and ctx.get(dut.consumed.valid) == consume
         allowed = self.running & ~self.held & ~self.blocked
@@ -122,9 +122,9 @@ class Bench:
         asking = ctx.get(dut.shares.asking)
         for index, queue in enumerate(queues):
             if queue.ready and (stalled[index] or not allowed >> index & 1):
-                assert not asking >> index & 1, f"queue {index} asks but may not be scheduled"
+                assert not asking >> index & 1, f"queue {index} requests but may not be scheduled"
             elif queue.ready or queue.waiting:
-                assert asking >> index & 1, f"queue {index} does not ask"
+                assert asking >> index & 1, f"queue {index} does not request"
         pick = ctx.get(dut.queue_heads.pick)
         assert pick == ctx.get(dut.credit.pick)
         if pick:
@@ -138,7 +138,7 @@ class Bench:
             assert ctx.get(dut.queue_heads.flush_queue) == self.flushing
         self.candidates = asking & ~ctx.get(dut.shares.leaving)
 
-        # What the neighbours' registers become.
+        # Next state of the neighbouring stages' registers.
         self.credits += dropped + give - pick
         self.inside += went - give
         queue = queues[self.picked] if self.picked is not None else None
@@ -178,7 +178,7 @@ class Bench:
         await ctx.tick()
 
     def started_before(self, index, went):
-        """Whether a segment of the front request had been looked up before this cycle."""
+        """Whether a segment of the head request was looked up before this cycle."""
         return not (went and self.last_decision == index and self.queues[index].number == 1)
 
     def _decide(self, went, consume, allowed, epoch, phase):
@@ -225,7 +225,7 @@ class Bench:
 
 @pytest.mark.parametrize("config", [SMALL, SMALL_REGISTERED], ids=["direct", "registered"])
 def test_random(config, seed):
-    """Requests of all kinds with stalls, limits, fences, aborts of the present and of the last lap, and flushes."""
+    """Requests of all kinds with stalls, limits, fences, aborts in this and in the last window pass, and flushes."""
     rng, dut = random.Random(f"{seed} scheduler"), Scheduler(config)
 
     def request():
@@ -262,7 +262,7 @@ def test_random(config, seed):
             if rng.random() < 0.1:
                 drive["abort"] = target, rng.choice((bench.queues[target].generation,
                                                      bench.queues[target].generation ^ 1))
-            # A queue is flushed when it does not run.
+            # A queue is flushed only while it does not run.
             if "arrive" not in drive and bench.flushing is None and not draining and rng.random() < 0.05 and (
                     not bench.running >> target & 1 and bench.picked is None):
                 drive["flush"] = target
@@ -283,7 +283,7 @@ def test_random(config, seed):
 
 
 def test_cuts():
-    """Every alignment of the destination with every length up to more than two segments."""
+    """Every alignment of the destination with every length up to somewhat more than two segments."""
     dut, rng = Scheduler(SMALL), random.Random("cuts")
     cases = [Request(src, dst, length) for dst in range(SEGMENT) for src in (0, dst + rng.randrange(BEAT))
              for length in (1, 7, 8, 9, 32, 33, 65, SEGMENT - dst, 2 * SEGMENT - dst + 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptor rings by themselves, in Amaranth's simulator: every word of every descriptor, in order, from any bus."""
+"""Descriptor rings alone, in Amaranth's simulator: every word of every descriptor, in order, with any bus timing."""
 
 import random
 
@@ -27,7 +27,7 @@ def _word(rng, flags=None):
 
 
 def descriptor(rng):
-    """64 bytes: most are right, some have a bit or a byte wrong anywhere."""
+    """64 bytes of a descriptor: most are valid, some have a bit or byte error anywhere."""
     flags, tag = rng.choice((0, 1, 2, 4, 8, 16, 31, 16)), rng.getrandbits(16)
     if rng.random() < 0.6:
         made = Descriptor.copies(*(_word(rng) for _ in range(rng.randint(1, 3))), flags=flags, tag=tag)
@@ -40,7 +40,7 @@ def descriptor(rng):
                                   src_stride=strides[0], dst_stride=strides[1], flags=flags, tag=tag)
     data = bytearray(made.to_bytes())
     if rng.random() < 0.3:
-        # Not among the low bits of the rows: no test takes that long.
+        # High bits of the number of rows stay unchanged, as the test would take too long.
         position = rng.choice([position for position in range(64) if not (made.kind == 2 and 48 <= position < 52)])
         data[position] ^= 1 << rng.randrange(8)
     return bytes(data)
@@ -56,7 +56,7 @@ def test_words_of_descriptors(preset, records, request):
     contents = [[descriptor(rng) for _ in range(COUNT)] for _ in range(rings)]
     expected = [[item for data in ring for item in expand(data, records)] for ring in contents]
     found = [[] for _ in range(rings)]
-    waiting = [0] * rings               # words in the queues behind
+    waiting = [0] * rings               # words in the queues
     ended = [False]
     memory = {}
     bursts = []
@@ -77,7 +77,7 @@ def test_words_of_descriptors(preset, records, request):
                 memory[0x1000 + ring, tails[ring] % (1 << SIZE)] = contents[ring][tails[ring]]
                 tails[ring], count = tails[ring] + 1, count + 1
             sent[ring].append(tails[ring])
-            # The latest tail, or an old one again.
+            # The latest tail, or an earlier one again.
             tail = tails[ring] if rng.random() < 0.7 else rng.choice(sent[ring][-3:])
             if tails[ring] == COUNT:
                 tail = COUNT
@@ -97,7 +97,7 @@ def test_words_of_descriptors(preset, records, request):
                 bursts.append((burst.ring, burst.addr, burst.len + 1))
 
     async def responses(ctx):
-        """One beat at a time of any ring's oldest burst."""
+        """Send one beat at a time, of the oldest burst of any ring."""
         beats = [[] for _ in range(rings)]
         while True:
             while bursts:
@@ -115,7 +115,7 @@ def test_words_of_descriptors(preset, records, request):
             ctx.set(dut.descriptors.valid, 0)
 
     async def queues(ctx):
-        """Take words as fast as possible or now and then; schedule none for a while, then most, and so on."""
+        """Accept words always or occasionally; alternate between phases with no and with frequent scheduling."""
         eager, cycle = rng.random() < 0.5, 0
         while not all(len(got) >= len(want) for got, want in zip(found, expected, strict=True)):
             busy = [ring for ring in range(rings) if waiting[ring]]
@@ -149,7 +149,7 @@ def test_words_of_descriptors(preset, records, request):
     simulator.add_testbench(requests, background=True)
     simulator.add_testbench(responses, background=True)
     simulator.add_testbench(queues)
-    # Two steps per cycle; run_until() would go on to its deadline even when all is over.
+    # Two steps per cycle; run_until() would continue to its deadline after the test's end.
     for _ in range(200_000):
         if not simulator.advance():
             break
@@ -157,7 +157,7 @@ def test_words_of_descriptors(preset, records, request):
 
 
 def _finished(contents, words, records):
-    """Descriptors of which all words are among the first ``words``."""
+    """Descriptors whose words are all among the first ``words``."""
     for number, data in enumerate(contents):
         words -= len(expand(data, records))
         if words < 0:

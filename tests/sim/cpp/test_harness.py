@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fast harness: it finds what is wrong, and tells the same numbers twice."""
+"""The C++ harness: it detects errors, and its results are reproducible."""
 
 import pytest
 
@@ -46,13 +46,13 @@ def test_a_wrong_bit_is_found(harness):
 
 @pytest.mark.rtl
 def test_refused_words_are_reported(harness):
-    with pytest.raises(HarnessFailed, match=r"[SR]C of queue 0 tells status 3"):
+    with pytest.raises(HarnessFailed, match=r"[SR]C of queue 0 reports status 3"):
         harness.run([Flow(depth=100, size=1024, requests=100)])
 
 
 @pytest.mark.rtl
 def test_requests_that_do_not_end_are_reported(harness):
-    with pytest.raises(HarnessFailed, match="Not all requests had ended after 50 cycles"):
+    with pytest.raises(HarnessFailed, match="Not all requests completed within 50 cycles"):
         harness.run([Flow(requests=1)], limit=50)
 
 
@@ -88,7 +88,7 @@ def test_is_not_built_twice(harness):
 @pytest.mark.rtl
 @pytest.mark.parametrize(("read", "write"), [(20, 20), (20, 90), (90, 20)])
 def test_latencies_are_those_of_the_memory(harness, read, write):
-    """The engine's own cycles are the same whatever the memory's are."""
+    """The engine's own latency does not depend on the memory's."""
     request, = harness.run([Flow(requests=1)], [Target(read_latency=read, write_latency=write)])["requests"]
     base, = harness.run([Flow(requests=1)], [Target(read_latency=10, write_latency=10)])["requests"]
     assert request["to_done"] - base["to_done"] == read + write - 20
