@@ -28,7 +28,7 @@ pytestmark = pytest.mark.rtl
 
 @pytest.mark.parametrize("stalls", ["none", "mixed"])
 @pytest.mark.parametrize("config", [
-    *CONFIGS, *(pytest.param(name, marks=pytest.mark.long) for name in FILL_ALONE)])
+    "tiny", "ecp5", *(pytest.param(name, marks=pytest.mark.long) for name in ("base", *FILL_ALONE))])
 def test_fill(simulate, config, stalls):
     # With stalls, so few reads that sometimes no entry is free.
     fill = Fill(config_named(config), **({} if stalls == "none" else {"reads": 40}))

@@ -16,7 +16,7 @@ from sim.ace.cluster import Cluster
 from sim.ace.compare import compare
 from sim.ace.shared_library import build_library
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, widen=False, varying=False, counters=False,
                 dimensions=1, address_width=34, fsms=2, slots=4, queue_depth=2, communicators=2, regions=8,

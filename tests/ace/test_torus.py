@@ -26,7 +26,7 @@ from hw.ace.words import Collective, CommandWord
 from hw.common.words import CompletionWord
 from sim.ace.torus import CheckedTorus
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 SMALL = replace(TINY, chunk_bytes=1024, message_bytes=256, packet_bytes=128, link_beats=32, slots=4)
 SHAPES = {"2": (2,), "3": (3,), "2x2": (2, 2)}
