@@ -12,7 +12,6 @@ from hw.ace.model.numerics import numpy_type
 from hw.ace.numerics.formats import FLOATS
 from tests.ace.movers import (
     BASE_ADDRESS,
-    CONFIGS,
     FILL_ALONE,
     WIDENED,
     CheckedMover,
