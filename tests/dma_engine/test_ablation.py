@@ -56,7 +56,7 @@ async def one_read_at_a_time(dut):
 
 @cocotb.test()
 async def every_word_is_written(dut):
-    """Requests complete in quick succession: with the bit, SC and RC take every value; without it, they skip some."""
+    """Requests complete in quick succession: with the bit, SC and RC take every value; without, some are skipped."""
     switched = parameter("switched", 0)
     bench = Bench(dut, seed=session_seed("words"), latency=40)
     words = await bench.lay_out([Job(30, 0, None)] * (REQUESTS * bench.config.queues))

@@ -65,7 +65,7 @@ async def half_a_segment(dut):
 
 @cocotb.test()
 async def half_a_burst(dut):
-    """Of a burst from a target that is marked as slow, only the first beat arrives."""
+    """Only the first beat of a burst arrives, from a target that is marked as slow."""
     bench = await _bench(dut, target=2)
     await bench.driver.limit_target(2, slow=True)
     bench.withhold(SOURCE, begun=1)

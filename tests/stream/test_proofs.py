@@ -109,7 +109,7 @@ class Fair(wiring.Component):
                 Assert(dut.grant_onehot == 1 << dut.grant, Format("grant and grant_onehot differ")),
             ]
         with m.Else():
-            m.d.sync += Assert(dut.grant_onehot == 0, Format("nobody asked"))
+            m.d.sync += Assert(dut.grant_onehot == 0, Format("a grant without a request"))
 
         # The solver watches one requester of its choice.
         first = Signal(init=1)
