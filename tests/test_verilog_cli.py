@@ -19,7 +19,7 @@ FILES = {"dma_engine.v", "pins.json", "registers.json", "registers.md", "registe
 def _dmace(*arguments, cwd, hash_seed="0"):
     """Run ``dmace`` as a person would: another process, another folder."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-c", "import sys; from dmace.cli import main; sys.exit(main())", *map(str, arguments)]
+    command = [sys.executable, "-m", "dmace", *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
 
 
