@@ -84,7 +84,8 @@ class Queue:
     """Completed requests, failed ones, and the latest failure."""
     held: bool = False
     counts: bool = False            # the request that failed counts at the next CLEAR
-    timeout: int = -9
+    timeout: int = -9               # cycle of the last one
+    published: int = -9             # cycle of the last retirement that published its word
     epoch: int = 0
     settings: dict = field(default_factory=dict)
     waited: int = 0
@@ -132,6 +133,7 @@ class Bench:
         self.ops = deque([None, None])          # accepted, not yet in stage 2
         self.three, self.three_word = {}, None
         self.crowded = self.every_word = 0
+        self.strict = 0                         # cycles since ``every_word`` was set
         self.pending = 0                        # queues with words to write
         self.was = (0, 0), 0                    # ``crowded`` in the last two cycles, pending queues in the last
         for queue in range(QUEUES):
@@ -211,6 +213,7 @@ class Bench:
         if taken is not None:
             self.end(taken)
         self.was = (self.was[0][1], self.crowded), self.pending if self.every_word else 0
+        self.strict = self.strict + 1 if self.every_word else 0
         await self.ctx.tick()
         self.three, self.three_word = self.next_three, self.next_word
         for queue, held, counts in self.states:
@@ -297,6 +300,8 @@ class Bench:
                 queue.status = segment.status
             if segment.last:
                 self.request_ends(index, segment.flags, segment.info)
+                if self.next_three.get("sc") or self.next_three.get("rc"):
+                    queue.published = self.cycle
                 queue.status = Status.OK
         elif op is not None:
             self.operate(*op)
@@ -305,7 +310,9 @@ class Bench:
         if queue.held and not queue.resetting:
             assert self.cycle - queue.timeout <= 2, f"queue {index} retires while it holds"
         assert index >= EXTENDED or not all(self.was[0]), f"queue {index} retires while notices are crowded"
-        assert not self.was[1] >> index & 1, f"queue {index} retires while its word is pending"
+        # A word is pending from two cycles after the retirement that publishes it.
+        unwritten = self.strict > 3 and self.cycle - queue.published <= 2
+        assert not (self.was[1] >> index & 1 or unwritten), f"queue {index} retires while its word is pending"
 
     def predict(self, index, *, word, flags, **outcomes):
         """The word becomes ``word``, and is published as the flags say."""
@@ -360,9 +367,10 @@ class Bench:
         """A queue whose oldest segment has ended retires it soon, unless something prevents it."""
         for index, queue in enumerate(self.queues):
             segment = queue.segments.get(queue.oldest) if index != self.retired else None
-            free = (segment is not None and segment.ended is not None and segment.ended < self.cycle and op is None
+            free = (segment is not None and segment.ended is not None and segment.ended < self.cycle
                     and (not queue.held or queue.resetting) and not (self.crowded and index < EXTENDED)
                     and not (self.every_word and self.pending >> index & 1))
-            queue.waited = queue.waited + 1 if free else 0
+            # An operation takes the turn of a queue, and no more than that.
+            queue.waited = queue.waited + (op is None) if free else 0
             self.seen["longest wait"] = max(self.seen["longest wait"], queue.waited)
             assert queue.waited <= PATIENCE, f"queue {index} does not retire"
