@@ -124,6 +124,7 @@ class Ports:
         issued = valid and ready
         assert ctx.get(dut.issued.valid) == issued
         self.offered = valid and not ready
+        self.seen["restarts at a job"] += restart is not None and self.requested and self.word is None and ready
         if not valid:
             return 0
         assert chunk and self.requested and self.word is None, "A job without the header of its program"
@@ -180,6 +181,7 @@ class Ports:
         self.turns.append(chunk.communicator)
         self.latest[FILL], self.event_at = chunk.communicator, self.cycle
         self.cut = self.chunk = None
+        self.requested = False
 
     # -- The FSMs.
 

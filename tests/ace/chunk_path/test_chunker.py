@@ -175,6 +175,20 @@ def test_nobody_blocks_another(seed):
     run(SMALL, rng, body)
 
 
+def test_restarts(seed):
+    """Entries that are written in any cycle delay another communicator's chunks, and lose none of them."""
+    rng = random.Random(f"{seed} restarts")
+
+    async def body(bench):
+        await open_all(bench)
+        for _ in range(60):
+            bench.post(2, collective(SMALL, rng, shard=300, piece=4))
+            bench.post(1, collective(SMALL, rng, shard=100, piece=4))
+            await bench.open(0, fsm=SHARES[0][0], slot=SHARES[0][1], stalls=Stalls(fills=0.3))
+
+    assert run(SMALL, rng, body)["restarts at a job"] > 3
+
+
 def test_read_error(seed):
     """A chunk with a read error does not start before its communicator is stopped, nor do those behind it."""
     rng = random.Random(f"{seed} unread")
