@@ -42,6 +42,8 @@ _ROW_BITS = (ROWS - 1).bit_length()
 class Chunker(wiring.Component):
     """Cut collectives into chunks, and store each chunk's parameters with its slot.
 
+    Chunks of a collective's two halves alternate, the upper half first, until one half is cut.
+
     Parameters
     ----------
     config : AceConfig
@@ -58,7 +60,7 @@ class Chunker(wiring.Component):
     issued : ``Out(ChunkIssued)``, ended : ``Out(ChunkEnded)``
     cut_share, start_share : ``Out(ShareRead)``
     restart : ``In(CommunicatorWrite)``
-        Restart the communicator's chunk numbers at ``first``.
+        Restart the communicator's chunk numbers at ``first``. In that cycle a job on ``fills`` is withdrawn.
     communicator_status : ``In(CommunicatorStatusSignature)``
         No chunks of a stopped communicator are cut; those already cut pass their FSM without phases and are not
         written.

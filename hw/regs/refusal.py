@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invalid numbers: fields with a legal range, and the registers that report a write outside it."""
 
-from hw.regs.describe import REGISTER_WIDTH, UNPLACED, Access, Field, Register
+from hw.regs.describe import Register
+from hw.regs.field import REGISTER_WIDTH, UNPLACED, Access, Field
 
 __all__ = ["REFUSED_WORD", "REFUSED_WRITE", "number_field", "refusal_registers"]
 

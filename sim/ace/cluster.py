@@ -9,7 +9,6 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -27,10 +26,11 @@ from hw.ace.numerics.formats import DType, Reduction
 from hw.ace.words import CommandFlag, CommandWord, Status
 from hw.common.words import COMPLETION_FIELDS, CompletionWord, field_positions
 from hw.errors import UserError
-from sim.ace.buffers import REGIONS, Buffers, Placement
+from sim.ace.buffers import REGIONS, Buffers
 from sim.ace.communicators import Communicator, default_communicators
-from sim.ace.endpoints import Endpoints, Link, Reason, Statistics
+from sim.ace.endpoints import Endpoints, Link, Reason
 from sim.ace.faults import Faults
+from sim.ace.outcome import CollectiveFailed, Outcome, Pending, since
 from sim.ace.shared_library import ClusterFailed
 from sim.ace.varying import Extent, Extents
 
@@ -42,51 +42,6 @@ _FAILED = (1 << _STATUS_WIDTH) - 1 << _STATUS_LSB
 _SHOWN = 16
 TRIES = 16
 """Cycles without progress before a link times out."""
-
-
-class CollectiveFailed(ClusterFailed):
-    """A collective ended with an error; ``statuses`` has each rank's :class:`Status`, None where it did not end."""
-
-    def __init__(self, message: str, statuses: list[Status | None]) -> None:
-        super().__init__(message)
-        self.statuses = statuses
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Result of a collective.
-
-    Attributes
-    ----------
-    outputs : list
-        Each rank's receive buffer as an array of the inputs' type, or None where nothing is written.
-    ended : list of int
-        Cycles from the posting of the commands until each rank could see that it had ended.
-    statistics : dict
-        As :meth:`Endpoints.statistics`, from the posting to the end of the wait.
-    """
-
-    outputs: list[npt.NDArray[Any] | None]
-    ended: list[int]
-    statistics: Statistics
-
-    @property
-    def cycles(self) -> int:
-        return max(self.ended)
-
-
-@dataclass(frozen=True)
-class Pending:
-    """A collective that has been posted."""
-
-    collective: Collective
-    queue: int
-    number: int
-    posted: int
-    element: np.dtype[Any]
-    placements: list[Placement]
-    before: Statistics
-    commands: list[CommandWord]
 
 
 class Cluster(Endpoints):
@@ -302,7 +257,7 @@ class Cluster(Endpoints):
         for pending, watches in zip(pendings, numbers, strict=True):
             ended = [self.met(rank, number) - pending.posted for rank, number in enumerate(watches)]
             outcomes.append(Outcome([self._output(pending, rank) for rank in range(self.size)], ended,
-                                    _since(pending.before, after)))
+                                    since(pending.before, after)))
         return outcomes
 
     def completion(self, rank: int, queue: int = 0) -> CompletionWord:
@@ -408,13 +363,3 @@ def _check(collective: Collective, inputs: Sequence[npt.NDArray[Any]], dtype: DT
         raise UserError("A collective with parts of different lengths cannot be done in place here.")
     if in_place and not info.in_place:
         raise UserError(f"{collective.name} cannot be done in place.")
-
-
-def _since(before: Statistics, after: Statistics) -> Statistics:
-    """Statistics of the time between; the numbers that identify a link are not subtracted."""
-    def rows(old: list[dict[str, int]], new: list[dict[str, int]]) -> list[dict[str, int]]:
-        return [{key: value if key in ("rank", "port", "to") else value - was[key] for key, value in now.items()}
-                for was, now in zip(old, new, strict=True)]
-
-    return {"cycle": after["cycle"] - before["cycle"], "memories": rows(before["memories"], after["memories"]),
-            "links": rows(before["links"], after["links"])}
