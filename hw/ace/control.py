@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature
 from hw.common.sweep import SweepSignature
+from hw.common.wiring import unused
 from hw.regs import RegisterBank
 
 from .chunk_path import ChunkCounts, ChunkRegisters
@@ -146,6 +147,10 @@ class Control(wiring.Component):
                 extent.receive.count.eq(bank.extent_receive_count.count),
                 extent.receive.displacement.eq(bank.extent_receive_place.displacement),
             ]
+        else:
+            for register in (bank.extent_commit, bank.extent_send_count, bank.extent_send_place,
+                             bank.extent_receive_count, bank.extent_receive_place):
+                unused(m, register)
 
     def _queues(self, m, bank):
         queue, clear, state = self.commands.queue, self.commands.clear, bank.queue_state

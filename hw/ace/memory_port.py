@@ -69,4 +69,6 @@ class MemoryPort(wiring.Component):
                 pin, ours = getattr(bus, name), getattr(channels, name)
                 m.d.comb += pin.eq(ours) if member.flow is In else ours.eq(pin)
         m.d.comb += [bus.arsize.eq(size), bus.awsize.eq(size), bus.arburst.eq(Burst.INCR), bus.awburst.eq(Burst.INCR)]
+        m.d.comb += [getattr(bus, f"{channel}{name}").eq(0)
+                     for channel in ("ar", "aw") for name in ("id", "cache", "prot", "qos")]
         return m

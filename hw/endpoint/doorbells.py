@@ -89,6 +89,7 @@ class DoorbellSplit(wiring.Component):
                 (part.awburst, Burst.INCR), (part.awvalid, addresses.o.valid & (address.owner == number)),
                 (part.wdata, bus.wdata), (part.wstrb, bus.wstrb), (part.wlast, bus.wlast),
                 (part.wvalid, beat_valid & (owned.o.payload == number)))]
+            m.d.comb += [getattr(part, f"aw{name}").eq(0) for name in ("cache", "prot", "qos")]
             with m.If(address.owner == number):
                 m.d.comb += addresses.o.ready.eq(part.awready)
             with m.If(owned.o.payload == number):
@@ -105,8 +106,9 @@ class DoorbellSplit(wiring.Component):
     def _read(self, m):
         """The DMA engine's port answers reads of any address."""
         bus, part = self.bus, self.dma
-        m.d.comb += [getattr(part, f"ar{name}").eq(getattr(bus, f"ar{name}"))
-                     for name in ("id", "addr", "len", "size", "burst", "cache", "prot", "qos", "valid")]
+        address = [f"ar{name}" for name in ("id", "addr", "len", "size", "burst", "cache", "prot", "qos", "valid")]
+        m.d.comb += [getattr(part, name).eq(getattr(bus, name)) for name in address]
+        m.d.comb += [getattr(self.ace, name).eq(0) for name in (*address, "rready")]
         m.d.comb += [getattr(bus, f"r{name}").eq(getattr(part, f"r{name}"))
                      for name in ("id", "data", "resp", "last", "valid")]
         m.d.comb += [bus.arready.eq(part.arready), part.rready.eq(bus.rready)]
