@@ -8,7 +8,7 @@ is dropped. :func:`check` searches an elaborated design and refuses both, howeve
 from collections.abc import Iterator
 from typing import Any
 
-from amaranth.hdl import Fragment, Instance, Value
+from amaranth.hdl import Cat, Fragment, Instance, Value
 from amaranth.hdl._ast import Assign, Concat, Operator, Part, Signal, SignalDict, SignalSet, Slice, SwitchValue
 from amaranth.hdl._ir import IOBufferInstance
 from amaranth.hdl._mem import MemoryInstance
@@ -111,13 +111,11 @@ class _Design:
             for statement in statements:
                 self._driven.update(statement._lhs_signals())
         if isinstance(fragment, MemoryInstance):
-            for port in fragment._read_ports:
-                self._driven.update(port._data._lhs_signals())
-            for port in (*fragment._read_ports, *fragment._write_ports):
-                reads.on_value(port._addr)
-                reads.on_value(port._en)
-            for port in fragment._write_ports:
-                reads.on_value(port._data)
+            for read in fragment._read_ports:
+                self._driven.update(read._data._lhs_signals())
+                reads.on_value(Cat(read._addr, read._en))
+            for write in fragment._write_ports:
+                reads.on_value(Cat(write._addr, write._en, write._data))
         elif isinstance(fragment, Instance):
             for value, direction in fragment.ports.values():
                 if isinstance(value, Value):
@@ -143,7 +141,7 @@ class _Reads(DomainCollector):
     """The signals that statements and values read, not those that they assign."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()      # type: ignore[no-untyped-call]     # Amaranth's
         self.signals = SignalSet()
 
     def on_Signal(self, value: Signal) -> None:

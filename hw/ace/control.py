@@ -17,6 +17,7 @@ from .chunk_path import ChunkCounts, ChunkRegisters
 from .command_path import CommandRegisters
 from .communicator_status import CommunicatorEnd, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite
+from .config import AceConfig
 from .layouts import LinkState
 from .link.status import LinkManagement, link_status_layout
 from .network import NetworkCounts
@@ -52,7 +53,7 @@ class Control(wiring.Component):
         Registered.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)), "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),

@@ -12,6 +12,8 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature, Burst, Resp
 from hw.stream import Queue
 
+from .config import EndpointConfig
+
 __all__ = ["DoorbellSplit"]
 
 DEPTH = 4
@@ -38,7 +40,7 @@ class DoorbellSplit(wiring.Component):
     dma, ace : ``Out(AxiSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
             "bus": In(_signature(config)), "dma": Out(_signature(config.dma)), "ace": Out(_signature(config.ace)),

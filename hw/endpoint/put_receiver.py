@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.layouts import flit_layout
 from hw.stream import Queue, Skid
 
-from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_OFFSET_WIDTH
+from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_OFFSET_WIDTH, EndpointConfig
 from .layouts import export_layout, header_view, put_layout, response_layout, write_layout
 from .packet_merge import PacketMerge
 
@@ -34,7 +34,7 @@ class ExportWrite(wiring.Signature):
     """Write of one entry of the table of exported spans, from the registers: in the cycle of ``valid``, without
     back-pressure. Packets that are checked later see it; with ``open`` = 0 the entry is no span."""
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         super().__init__({"valid": Out(1), "span": Out(config.export_bits), "open": Out(1),
                           "entry": Out(export_layout())})
 
@@ -46,7 +46,7 @@ class PutResults(wiring.Signature):
     While ``discard`` is set, the link is down, and results that the neighbour was not told are dropped.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({**stream.Signature(1).members, "discard": Out(1)})
 
 
@@ -54,7 +54,7 @@ class PutReceiverCounts(wiring.Signature):
     """What PutReceiver counts, each of the cycle before: a packet was checked; it was refused; a response was dropped,
     with nothing in flight at the port that it names."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"taken": Out(1), "refused": Out(1), "unexpected": Out(1)})
 
 
@@ -82,7 +82,7 @@ class PutReceiver(wiring.Component):
     counts : ``Out(PutReceiverCounts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
             "come": In(stream.Signature(flit_layout(config.ace))).array(config.ports),
