@@ -64,7 +64,7 @@ class LiteBridge(wiring.Component):
         i, o = self.i, self.o
         m.d.comb += [
             o.awaddr.eq(i.address), o.araddr.eq(i.address), o.wdata.eq(i.write_data), o.wstrb.eq(0b1111),
-            o.bready.eq(1), o.rready.eq(1),
+            o.bready.eq(1), o.rready.eq(1), o.awprot.eq(0), o.arprot.eq(0),
         ]
         busy = Signal()
         m.d.sync += [
@@ -108,6 +108,10 @@ class DoorbellBridge(wiring.Component):
         m = Module()
         i, o = self.i, self.o
         m.d.comb += [o.awsize.eq(4), o.awburst.eq(Burst.INCR), o.wlast.eq(1), o.bready.eq(1), o.rready.eq(1)]
+        m.d.comb += [getattr(o, f"aw{name}").eq(0) for name in ("id", "len", "cache", "prot", "qos")]
+        m.d.comb += [getattr(o, f"ar{name}").eq(0)
+                     for name in ("id", "addr", "len", "size", "burst", "cache", "prot", "qos", "valid")]
+        m.d.comb += i.read_data.eq(0)
         busy = Signal()
         m.d.sync += [i.done.eq(o.bvalid), i.error.eq(o.bresp.as_value().any())]
         with m.If(o.awready):

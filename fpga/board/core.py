@@ -24,6 +24,7 @@ from amaranth.lib.wiring import In, Out, connect
 from hw.ace import config as ace
 from hw.ace.timing import AceTimingOptions
 from hw.axi import AxiSignature
+from hw.common.wiring import unused
 from hw.dma_engine import config as dma
 from hw.endpoint import config as endpoint
 from hw.regs import RegisterBank
@@ -199,6 +200,8 @@ class BoardCore(wiring.Component):
             rung.append(doorbells.o.awvalid & doorbells.o.awready)
             responded.append(engine.m_axi.bvalid & engine.m_axi.bready)
             interrupts.append(engine.irq)
+            if config.design in ("dma", "endpoint"):
+                unused(m, engine.events)
         if config.design in ("ace", "endpoint"):
             for engine, following in zip(engines, engines[1:] + engines[:1], strict=True):
                 connect(m, engine.tx[0], following.rx[1])
@@ -220,6 +223,7 @@ class BoardCore(wiring.Component):
             m.d.sync += work.eq(config.clock_hz // 16)
         with m.Elif(work != 0):
             m.d.sync += work.eq(work - 1)
+        unused(m, bank.scratch)
         m.d.comb += [bank.cycles.value.eq(cycles), bank.status.dropped_set.eq(bridge.dropped)]
         m.d.sync += [
             bank.status.interrupt.eq(Cat(interrupts)),

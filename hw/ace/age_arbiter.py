@@ -32,7 +32,7 @@ class AgeArbiter(wiring.Component):
         0 without a request.
     """
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         self.count = count
         super().__init__({
             "started": In(count), "outranked": In(count), "requests": In(count), "grant_onehot": Out(count)})

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.stream import Skid
 
+from .config import AceConfig
 from .layouts import move_layout
 from .numerics.formats import TYPE_WIDTH
 
@@ -60,7 +61,7 @@ class Bursts(wiring.Component):
         Bytes of the move accepted in the previous cycle, otherwise 0.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "i": In(stream.Signature(move_layout(config))),

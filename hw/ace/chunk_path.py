@@ -27,6 +27,7 @@ from .chunker import Chunker
 from .command_path import CollectivesSignature
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite, ShareRead
+from .config import AceConfig
 from .drain import Drain, DrainCounts
 from .extents import ExtentRead
 from .fill import Fill, FillCounts
@@ -48,7 +49,7 @@ __all__ = ["ChunkCounts", "ChunkPath", "ChunkRegisters", "ChunkReports"]
 class ChunkRegisters(wiring.Signature):
     """The registers' debug look-ups in the chunk path."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"slot": Out(SlotLookup(config)), "count": Out(ChunkCountLookup(config))})
 
 
@@ -63,7 +64,7 @@ class ChunkReports(wiring.Signature):
     fsm : ``In(FsmLookup)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "progress": Out(ProgressSignature(config)), "turns": Out(PortTurns(config)),
             "fill": Out(MoverStatus(config)), "drain": Out(MoverStatus(config)),
@@ -74,7 +75,7 @@ class ChunkReports(wiring.Signature):
 class ChunkCounts(wiring.Signature):
     """Counts of the stages of the chunk path."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"fill": Out(FillCounts(config)), "drain": Out(DrainCounts(config)),
                           "chunker": Out(ChunkerCounts()), "pool": Out(PoolCounts())})
 
@@ -103,7 +104,7 @@ class ChunkPath(wiring.Component):
     counts : ``Out(ChunkCounts)``
     """
 
-    def __init__(self, config, *, first=0):
+    def __init__(self, config: AceConfig, *, first: int = 0) -> None:
         self.config, self.first = config, first
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.event import EventSignature
 
-from .config import SEQUENCE_WIDTH
+from .config import SEQUENCE_WIDTH, AceConfig
 
 __all__ = ["ChunkCountLookup", "ChunkFailed", "ChunkerCounts", "SlotLookup", "name_layout", "slot_layout"]
 
@@ -27,14 +27,14 @@ def slot_layout(config):
 class ChunkFailed(EventSignature):
     """Memory answered a read or a write of the chunk ``payload`` with an error. Driven by Chunker."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(name_layout(config))
 
 
 class SlotLookup(wiring.Signature):
     """Debug look-up: the registers drive ``slot``; ``state`` follows in the same cycle."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"slot": Out(config.slot_bits), "state": In(slot_layout(config))})
 
 
@@ -42,12 +42,12 @@ class ChunkCountLookup(wiring.Signature):
     """Debug look-up: the registers drive ``communicator``; ``chunks``, the number cut of it, follows in the same
     cycle."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"communicator": Out(config.communicator_bits), "chunks": In(SEQUENCE_WIDTH)})
 
 
 class ChunkerCounts(wiring.Signature):
     """Counts of Chunker, a strobe per cycle: ``active_cycles``, a slot is in use."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"active_cycles": Out(1)})

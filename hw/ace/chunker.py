@@ -21,7 +21,7 @@ from hw.stream import RoundRobin
 from .chunk_status import ChunkCountLookup, ChunkerCounts, ChunkFailed, SlotLookup, name_layout
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite, ShareRead, own
-from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH
+from .config import LENGTH_WIDTH, PHASES, SEQUENCE_WIDTH, AceConfig
 from .layouts import HeaderLayout, arithmetic_layout, chunk_layout, widens
 from .mover_queue import MoverDone, MoverQueue, MoverStatus
 from .numerics.convert_byte import is_byte, known
@@ -77,7 +77,7 @@ class Chunker(wiring.Component):
     slot : ``In(SlotLookup)``, count : ``In(ChunkCountLookup)``, counts : ``Out(ChunkerCounts)``
     """
 
-    def __init__(self, config, *, first=0):
+    def __init__(self, config: AceConfig, *, first: int = 0) -> None:
         self.config, self.first = config, first
         self.row_bits = row_width(config)
         super().__init__({

@@ -25,6 +25,7 @@ from hw.common.wiring import Wiring
 from .command_queues import CommandQueues, QueueClear, QueueLookup, QueueWrite
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import ShapeRead
+from .config import AceConfig
 from .decoder import Decoder, DirectoryWrite
 from .extents import ExtentRead
 from .operations import (
@@ -46,7 +47,7 @@ __all__ = ["CollectivesSignature", "CommandPath", "CommandRegisters"]
 class CommandRegisters(wiring.Signature):
     """The registers' side of the command path: table writes, and debug look-ups of a queue."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "region": Out(RegionWriteSignature(config)), "directory": Out(DirectoryWrite(config)),
             "queue": Out(QueueWrite(config)), "clear": Out(QueueClear(config)),
@@ -67,7 +68,7 @@ class CollectivesSignature(wiring.Signature):
     words : ``Out(CompletionWords)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "to_cut": Out(OperationsToCut(config)),
             "cut": In(OperationRead(config)), "drained": In(OperationRead(config)),
@@ -100,7 +101,7 @@ class CommandPath(wiring.Component):
     irq : ``Out(OperationInterrupts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -13,6 +13,7 @@ from hw.common.doorbell import StoreSignature
 from hw.common.event import EventSignature
 from hw.common.sizes import DOMAIN_WIDTH
 
+from .config import AceConfig
 from .layouts import CommandLayout
 from .words import Status
 
@@ -40,7 +41,7 @@ class QueueWrite(wiring.Signature):
     of 8; without ``sc_enable`` no word is written.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "valid": Out(1), "queue": Out(config.queue_bits), "enabled": Out(1), "domain": Out(DOMAIN_WIDTH),
             "sc_address": Out(config.address_width), "sc_enable": Out(1),
@@ -50,7 +51,7 @@ class QueueWrite(wiring.Signature):
 class QueueClear(EventSignature):
     """Software clears a queue's error; ``payload`` is the queue. Driven by the registers."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(config.queue_bits)
 
 
@@ -60,14 +61,14 @@ class QueueLookup(wiring.Signature):
     ``waiting``: commands of the queue that have not started, including the one in the decoder.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "waiting": In(8)})
 
 
 class Refusal(EventSignature):
     """A word was refused, in the cycle in which the doorbell transfers it. ``payload.status``: the reason."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(data.StructLayout({"queue": config.queue_bits, "status": 8}))
 
 
@@ -82,7 +83,7 @@ class Admission(wiring.Signature):
         Driven by Intake: queues with commands that have not reached Operations.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "communicators": Out(config.communicators), "queues": Out(config.queues), "pending": In(config.queues)})
 
@@ -90,7 +91,7 @@ class Admission(wiring.Signature):
 class DecodingQueues(wiring.Signature):
     """The queue whose command is in the decoder, as one bit of ``queues``: a level, driven by Decoder."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"queues": Out(config.queues)})
 
 
@@ -119,7 +120,7 @@ class CommandQueues(wiring.Component):
     lookup : ``In(QueueLookup)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "i": In(StoreSignature(config)), "refused": Out(Refusal(config)),

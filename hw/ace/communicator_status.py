@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.event import EventSignature
 
 from .communicators import EPOCH_WIDTH, PRIORITY_WIDTH, CommunicatorWrite
+from .config import AceConfig
 from .words import CommunicatorState, Status
 
 __all__ = ["ActivitySignature", "CommunicatorEnd", "CommunicatorStatus", "CommunicatorStatusSignature"]
@@ -44,7 +45,7 @@ class CommunicatorStatusSignature(wiring.Signature):
         CommunicatorState; the current epoch; the priority class; the ports that its programs use; why it was stopped.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         count = config.communicators
         super().__init__({"stopped": Out(count), "closed": Out(count),
                           **{name: Out(shape) for name, shape in _registered(config).items()}})
@@ -53,14 +54,14 @@ class CommunicatorStatusSignature(wiring.Signature):
 class CommunicatorEnd(EventSignature):
     """A communicator ends with ``payload.status``. Driven by Faults; no effect unless the communicator is open."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(data.StructLayout({"communicator": config.communicator_bits, "status": 8}))
 
 
 class ActivitySignature(wiring.Signature):
     """Communicators with work in a stage, one bit each: a level, driven by that stage."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"communicators": Out(config.communicators)})
 
 
@@ -89,7 +90,7 @@ class CommunicatorStatus(wiring.Component):
     communicator_status : ``Out(CommunicatorStatusSignature)``
     """
 
-    def __init__(self, config, *, settle):
+    def __init__(self, config: AceConfig, *, settle: int) -> None:
         self.config = config
         self.settle = settle
         super().__init__({

@@ -12,6 +12,8 @@ from hw.common.sizes import DOMAIN_WIDTH
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 
+from .config import AceConfig
+
 __all__ = [
     "EPOCH_WIDTH", "PRIORITY_WIDTH", "CommunicatorWrite", "Communicators", "ShapeRead", "ShareRead", "mode_layout",
     "own", "shape_layout", "share_layout",
@@ -63,7 +65,7 @@ class CommunicatorWrite(wiring.Signature):
         The entry.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "valid": Out(1), "number": Out(config.communicator_bits), "share": Out(share_layout(config)),
             "shape": Out(shape_layout(config)), "mode": Out(mode_layout(config)),
@@ -73,14 +75,14 @@ class CommunicatorWrite(wiring.Signature):
 class ShareRead(wiring.Signature):
     """Read port of a communicator's share. The reader drives ``number``; ``share`` follows in the same cycle."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"number": Out(config.communicator_bits), "share": In(share_layout(config))})
 
 
 class ShapeRead(wiring.Signature):
     """Read port of a communicator's shape. The reader drives ``number``; ``shape`` follows in the same cycle."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"number": Out(config.communicator_bits), "shape": In(shape_layout(config))})
 
 
@@ -101,7 +103,7 @@ class Communicators(wiring.Component):
     shape : ``In(ShapeRead)``
     """
 
-    def __init__(self, config, *, shares):
+    def __init__(self, config: AceConfig, *, shares: int) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)), "write": In(CommunicatorWrite(config)),

@@ -10,12 +10,14 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.axi import AxiLiteSignature
 from hw.common.sweep import SweepSignature
+from hw.common.wiring import unused
 from hw.regs import RegisterBank
 
 from .chunk_path import ChunkCounts, ChunkRegisters
 from .command_path import CommandRegisters
 from .communicator_status import CommunicatorEnd, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite
+from .config import AceConfig
 from .layouts import LinkState
 from .link.status import LinkManagement, link_status_layout
 from .network import NetworkCounts
@@ -51,7 +53,7 @@ class Control(wiring.Component):
         Registered.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)), "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),
@@ -146,6 +148,10 @@ class Control(wiring.Component):
                 extent.receive.count.eq(bank.extent_receive_count.count),
                 extent.receive.displacement.eq(bank.extent_receive_place.displacement),
             ]
+        else:
+            for register in (bank.extent_commit, bank.extent_send_count, bank.extent_send_place,
+                             bank.extent_receive_count, bank.extent_receive_place):
+                unused(m, register)
 
     def _queues(self, m, bank):
         queue, clear, state = self.commands.queue, self.commands.clear, bank.queue_state

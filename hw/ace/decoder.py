@@ -21,7 +21,7 @@ from .collectives import DIRECTORY_WIDTH, Collective, those
 from .command_queues import DecodingQueues, QueueWrite, waiting_layout
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
 from .communicators import ShapeRead, shape_layout
-from .config import COLUMN_BYTES, COUNT_WIDTH, EXTENT_ALIGNMENT, LENGTH_WIDTH, ROOT_WIDTH
+from .config import COLUMN_BYTES, COUNT_WIDTH, EXTENT_ALIGNMENT, LENGTH_WIDTH, ROOT_WIDTH, AceConfig
 from .extents import ExtentRead
 from .layouts import HeaderLayout, widens
 from .numerics.formats import BYTE_FLOATS, DType, Op, Reduction, one_of, reductions, types
@@ -47,7 +47,7 @@ class DirectoryWrite(wiring.Signature):
     ``number``: collective from bit 0, rank order at bit 3, communicator from bit 4.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"valid": Out(1), "number": Out(DIRECTORY_WIDTH + config.communicator_bits),
                           "entry": Out(directory_layout(config))})
 
@@ -75,7 +75,7 @@ class Decoder(wiring.Component):
         The queue whose command is being decoded, and the communicator that it names.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

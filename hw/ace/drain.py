@@ -16,6 +16,7 @@ from hw.common.delay import delayed
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
+from .config import AceConfig
 from .layouts import move_layout, widens
 from .memory_port import MemoryWrite
 from .mover_queue import MoverDone
@@ -58,7 +59,7 @@ class DrainCounts(wiring.Signature):
     """Counts of Drain, each of the previous cycle: ``write_bytes`` of the accepted move, otherwise 0; ``chunks``, a
     chunk has completed; ``unexpected``, an unexpected response was dropped."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"write_bytes": Out(range(config.chunk_bytes + 1)), "chunks": Out(1), "unexpected": Out(1)})
 
 
@@ -85,7 +86,7 @@ class Drain(wiring.Component):
     counts : ``Out(DrainCounts)``
     """
 
-    def __init__(self, config, *, writes=WRITES):
+    def __init__(self, config: AceConfig, *, writes: int = WRITES) -> None:
         self.config = config
         self.writes = writes
         super().__init__({

@@ -24,6 +24,7 @@ from hw.common.wiring import Wiring
 
 from .chunk_path import ChunkPath
 from .command_path import CommandPath
+from .config import AceConfig
 from .control import Control
 from .layouts import flit_layout, link_layout
 from .network import Network
@@ -60,7 +61,7 @@ class AceEngine(wiring.Component):
     irq : ``Out(1)``
     """
 
-    def __init__(self, config, *, first_chunk=0):
+    def __init__(self, config: AceConfig, *, first_chunk: int = 0) -> None:
         self.config, self.first_chunk = config, first_chunk
         link, flits = stream.Signature(link_layout(config)), stream.Signature(flit_layout(config))
         super().__init__({

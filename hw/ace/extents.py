@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import COUNT_WIDTH, OFFSET_WIDTH
+from .config import COUNT_WIDTH, OFFSET_WIDTH, AceConfig
 
 __all__ = ["ExtentLayout", "ExtentRead", "ExtentWrite", "Extents"]
 
@@ -24,7 +24,7 @@ class ExtentRead(wiring.Signature):
     cycle. Two readers share each half, of which the first is never stalled.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"valid": Out(1), "ready": In(1), "row": Out(config.extent_bits), "extent": In(ExtentLayout)})
 
 
@@ -34,7 +34,7 @@ class ExtentWrite(wiring.Signature):
     Software does not write a row that a collective uses.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"valid": Out(1), "row": Out(config.extent_bits), "send": Out(ExtentLayout),
                           "receive": Out(ExtentLayout)})
 
@@ -53,7 +53,7 @@ class Extents(wiring.Component):
         The first has priority.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "write": In(ExtentWrite(config)),

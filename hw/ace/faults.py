@@ -16,7 +16,7 @@ from hw.common.table import Table
 from .chunk_status import ChunkFailed
 from .communicator_status import ActivitySignature, CommunicatorEnd, CommunicatorStatusSignature
 from .communicators import EPOCH_WIDTH, CommunicatorWrite
-from .config import SEQUENCE_WIDTH
+from .config import SEQUENCE_WIDTH, AceConfig
 from .layouts import RecordLayout
 from .operations import WorkSignature
 from .pool.fsm import FsmLookup, state_layout
@@ -30,7 +30,7 @@ __all__ = ["AbortSend", "Faults", "RecordLookup", "Revoke"]
 class Revoke(EventSignature):
     """Software ends a communicator; ``payload`` is its number. Driven by the registers."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(config.communicator_bits)
 
 
@@ -38,7 +38,7 @@ class RecordLookup(wiring.Signature):
     """Debug look-up: the registers drive ``communicator``; ``record``, the cause of its end, follows in the same
     cycle."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"communicator": Out(config.communicator_bits), "record": In(RecordLayout)})
 
 
@@ -55,7 +55,7 @@ class AbortSend(wiring.Signature):
         The same for all ports.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "valid": Out(config.ports), "taken": In(config.ports), "communicator": Out(config.communicator_bits),
             "epoch": Out(EPOCH_WIDTH), "record": Out(RecordLayout),
@@ -94,7 +94,7 @@ class Faults(wiring.Component):
     record : ``In(RecordLookup)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)), "write": In(CommunicatorWrite(config)),

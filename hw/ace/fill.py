@@ -14,6 +14,7 @@ from hw.axi.lanes import rotate_up
 from hw.stream import CreditCounter, Queue
 
 from .bursts import Bursts, burst_bytes
+from .config import AceConfig
 from .layouts import move_layout, widens
 from .memory_port import MemoryRead
 from .mover_queue import MoverDone
@@ -35,7 +36,7 @@ class FillCounts(wiring.Signature):
     """Counts of Fill, each of the previous cycle: ``read_bytes`` of the accepted move, otherwise 0; ``unexpected``, an
     unexpected beat of R was dropped."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"read_bytes": Out(range(config.chunk_bytes + 1)), "unexpected": Out(1)})
 
 
@@ -69,7 +70,7 @@ class Fill(wiring.Component):
         If ``reads`` is less than the longest burst.
     """
 
-    def __init__(self, config, *, reads=READS):
+    def __init__(self, config: AceConfig, *, reads: int = READS) -> None:
         self.burst_beats = burst_bytes(config) // config.beat_bytes
         if not isinstance(reads, int) or reads < self.burst_beats:
             raise ValueError(f"Fill reads must be an integer of at least {self.burst_beats}, not {reads!r}")

@@ -10,6 +10,8 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature, Burst, Resp
 
+from .config import AceConfig
+
 __all__ = ["MemoryPort", "MemoryRead", "MemoryWrite"]
 
 
@@ -20,7 +22,7 @@ class MemoryRead(wiring.Signature):
     constant.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "araddr": Out(config.address_width), "arlen": Out(8), "arvalid": Out(1), "arready": In(1),
             "rdata": In(config.data_width), "rresp": In(Resp), "rvalid": In(1), "rready": Out(1),
@@ -33,7 +35,7 @@ class MemoryWrite(wiring.Signature):
     Addresses are in bytes; ``awlen`` is beats, less one.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "awaddr": Out(config.address_width), "awlen": Out(8), "awvalid": Out(1), "awready": In(1),
             "wdata": Out(config.data_width), "wstrb": Out(config.beat_bytes), "wlast": Out(1), "wvalid": Out(1),
@@ -54,7 +56,7 @@ class MemoryPort(wiring.Component):
     bus : ``Out(AxiSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "reads": In(MemoryRead(config)), "writes": In(MemoryWrite(config)),
@@ -69,4 +71,6 @@ class MemoryPort(wiring.Component):
                 pin, ours = getattr(bus, name), getattr(channels, name)
                 m.d.comb += pin.eq(ours) if member.flow is In else ours.eq(pin)
         m.d.comb += [bus.arsize.eq(size), bus.awsize.eq(size), bus.arburst.eq(Burst.INCR), bus.awburst.eq(Burst.INCR)]
+        m.d.comb += [getattr(bus, f"{channel}{name}").eq(0)
+                     for channel in ("ar", "aw") for name in ("id", "cache", "prot", "qos")]
         return m

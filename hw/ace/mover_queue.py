@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.event import EventSignature
 from hw.stream import Queue
 
+from .config import AceConfig
 from .layouts import done_layout
 
 __all__ = ["MoverDone", "MoverQueue", "MoverStatus"]
@@ -20,7 +21,7 @@ __all__ = ["MoverDone", "MoverQueue", "MoverStatus"]
 class MoverDone(EventSignature):
     """A mover has moved the last byte of a chunk: driven by Fill and by Drain, once per job, in order of the jobs."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(done_layout(config))
 
 
@@ -37,7 +38,7 @@ class MoverStatus(wiring.Signature):
         The oldest chunk leaves the mover in this cycle.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "holder": Out(config.communicators), "blocked": Out(config.communicators), "moved": Out(1)})
 
@@ -64,7 +65,7 @@ class MoverQueue(wiring.Component):
     mover : ``Out(MoverStatus)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         count = config.communicators
         super().__init__({

@@ -17,6 +17,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.wiring import Wiring
 
 from .communicator_status import CommunicatorStatusSignature
+from .config import AceConfig
 from .faults import AbortSend
 from .layouts import flit_layout, link_layout
 from .link.down import LinksDown
@@ -45,7 +46,7 @@ class PacketsSignature(wiring.Signature):
         Their payload.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "received": Out(ChunkLookup(config)), "grant": Out(GrantReceived(config)),
             "landed": Out(DataLanded(config)),
@@ -67,7 +68,7 @@ class NetworkReports(wiring.Signature):
     abort : ``In(AbortSend)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "progress": Out(ProgressSignature(config)), "aborts": Out(AbortReceived()), "down": Out(config.ports),
             "abort": In(AbortSend(config)),
@@ -77,7 +78,7 @@ class NetworkReports(wiring.Signature):
 class NetworkCounts(wiring.Signature):
     """Counts of the stages of the network."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"receive": Out(ReceiveCounts()), "transmit": Out(TransmitCounts(config))})
 
 
@@ -98,7 +99,7 @@ class Network(wiring.Component):
     counts : ``Out(NetworkCounts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         link, flits = stream.Signature(link_layout(config)), stream.Signature(flit_layout(config))
         super().__init__({

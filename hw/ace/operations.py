@@ -19,7 +19,7 @@ from hw.common.table import Table
 
 from .command_queues import Admission, QueueClear, QueueWrite, Refusal
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
-from .config import LENGTH_WIDTH
+from .config import LENGTH_WIDTH, AceConfig
 from .layouts import arithmetic_layout
 from .numerics.formats import TYPE_WIDTH
 from .words import CommandFlag, Status
@@ -78,7 +78,7 @@ def row_width(config):
 class OperationRead(wiring.Signature):
     """Read port of the operations. The reader drives ``row``; ``operation`` follows in the same cycle."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"row": Out(row_width(config)), "operation": In(operation_layout(config))})
 
 
@@ -93,28 +93,28 @@ class OperationsToCut(wiring.Signature):
         Which of the communicator's two rows it is in.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"begun": Out(config.communicators), "row": Out(config.communicators)})
 
 
 class ChunkIssued(EventSignature):
     """A chunk of ``payload.row`` was cut; ``payload.last``: the collective's last one. Driven by Chunker."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(data.StructLayout({"row": row_width(config), "last": 1}))
 
 
 class ChunkEnded(EventSignature):
     """A chunk of ``payload.row`` has been drained, or dropped, with ``payload.status``. Driven by Chunker."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(data.StructLayout({"row": row_width(config), "status": STATUS_WIDTH}))
 
 
 class WorkSignature(wiring.Signature):
     """Communicators with a collective in progress, one bit each: a level, driven by Operations."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"communicators": Out(config.communicators)})
 
 
@@ -126,7 +126,7 @@ class CompletionWords(wiring.Signature):
     Operations always accepts the response.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             **stream.Signature(word_layout(config)).members,
             "done": In(1), "failed": In(1), "queue": In(config.queue_bits),
@@ -139,7 +139,7 @@ class CompletionLookup(wiring.Signature):
     ``count``: completed commands. ``status``: of the failed command. ``active``: commands in progress.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"queue": Out(config.queue_bits), "count": In(32), "status": In(STATUS_WIDTH),
                           "active": In(range(ACTIVE + 1))})
 
@@ -147,7 +147,7 @@ class CompletionLookup(wiring.Signature):
 class OperationInterrupts(wiring.Signature):
     """Interrupt strobes, one cycle each: a command failed; a command with the IRQ flag has completed."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"error": Out(1), "completion": Out(1)})
 
 
@@ -183,7 +183,7 @@ class Operations(wiring.Component):
     irq : ``Out(OperationInterrupts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         self.row_bits = row_width(config)
         super().__init__({

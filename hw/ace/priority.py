@@ -6,6 +6,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import Queue
+from hw.stream.shapes import ShapeLike
 
 from .communicators import PRIORITY_WIDTH
 
@@ -51,7 +52,7 @@ class PriorityQueue(wiring.Component):
         Registered.
     """
 
-    def __init__(self, shape, *, depth):
+    def __init__(self, shape: ShapeLike, *, depth: int) -> None:
         self.shape, self.depth = shape, depth
         super().__init__({
             "i": In(stream.Signature(data.StructLayout({"priority": PRIORITY_WIDTH, "item": shape}))),

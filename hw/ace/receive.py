@@ -23,7 +23,7 @@ from hw.stream import RoundRobin
 
 from .communicator_status import CommunicatorStatusSignature
 from .communicators import EPOCH_WIDTH
-from .config import SEQUENCE_WIDTH
+from .config import SEQUENCE_WIDTH, AceConfig
 from .layouts import (
     PacketKind,
     RecordLayout,
@@ -52,14 +52,14 @@ def lookup_layout():
 class ChunkLookup(wiring.Signature):
     """Look-up of a packet's chunk: Receive drives ``chunk``, and the pool drives ``destination`` one cycle later."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"chunk": Out(lookup_layout()), "destination": In(destination_layout(config))})
 
 
 class GrantReceived(EventSignature):
     """A GRANT of the current epoch was received at ``payload.port``. Driven by Receive for the pool."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(data.StructLayout({"port": range(config.ports), "grant": grant_layout(config)}))
 
 
@@ -69,14 +69,14 @@ class DataLanded(EventSignature):
     Driven by Receive for the pool.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(landed_layout(config))
 
 
 class AbortReceived(EventSignature):
     """An ABORT of the current epoch was received: registered by Receive, for Faults."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(abort_layout())
 
 
@@ -84,7 +84,7 @@ class ReceiveCounts(wiring.Signature):
     """Counts of Receive, a strobe each: packets dropped because of their epoch, or because they exceed the slot; beats
     written with and without reduction."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"late_packets": Out(1), "bad_packets": Out(1), "reduced_beats": Out(1),
                           "copied_beats": Out(1)})
 
@@ -133,7 +133,7 @@ class Receive(wiring.Component):
     counts : ``Out(ReceiveCounts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "ports": In(stream.Signature(flit_layout(config))).array(config.ports),

@@ -13,6 +13,8 @@ from amaranth.lib.wiring import In, Out
 from hw.common.delay import delayed
 from hw.common.table import BLOCK_RAM
 
+from .config import AceConfig
+
 __all__ = ["Sram", "SramReadSignature", "SramWriteSignature"]
 
 
@@ -20,7 +22,7 @@ class SramReadSignature(wiring.Signature):
     """A reader's side: a beat is requested by ``valid`` and ``address`` until ``ready``; ``data`` is valid
     :attr:`AceConfig.sram_latency` cycles later, for one cycle."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "valid": Out(1), "ready": In(1), "address": Out(config.sram_bits), "data": In(config.data_width)})
 
@@ -29,7 +31,7 @@ class SramWriteSignature(wiring.Signature):
     """A writer's side: the whole beat is written in the cycle of ``valid`` and ``ready``; every read accepted later
     sees it."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "valid": Out(1), "ready": In(1), "address": Out(config.sram_bits), "data": Out(config.data_width)})
 
@@ -56,7 +58,7 @@ class Sram(wiring.Component):
 
     BANK_BITS = 2
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "reads": In(SramReadSignature(config)).array(3),

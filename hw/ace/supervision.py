@@ -20,6 +20,7 @@ from hw.common.wiring import Wiring
 from .chunk_path import ChunkReports
 from .communicator_status import ActivitySignature, CommunicatorEnd, CommunicatorStatus, CommunicatorStatusSignature
 from .communicators import CommunicatorWrite
+from .config import AceConfig
 from .faults import Faults, RecordLookup, Revoke
 from .network import NetworkReports
 from .operations import WorkSignature
@@ -33,7 +34,7 @@ __all__ = ["Supervision", "SupervisionRegisters"]
 class SupervisionRegisters(wiring.Signature):
     """The registers' side of supervision: settings, and debug look-ups."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "revoke": Out(Revoke(config)), "timeout": Out(WatchdogTimeout()),
             "fsm": Out(FsmLookup(config)), "record": Out(RecordLookup(config)),
@@ -57,7 +58,7 @@ class Supervision(wiring.Component):
     communicator_status : ``Out(CommunicatorStatusSignature)``, end : ``Out(CommunicatorEnd)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -18,6 +18,7 @@ from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 
 from .communicators import Communicators, CommunicatorWrite, ShapeRead, ShareRead
+from .config import AceConfig
 from .extents import ExtentRead, Extents, ExtentWrite
 from .programs.store import ProgramRead, Programs, ProgramWrite
 
@@ -32,7 +33,7 @@ SHARE_READERS = 4
 class TableRegisters(wiring.Signature):
     """Writes of the registers to programs and, if the accelerator is ``varying``, to the extents table."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"program": Out(ProgramWrite(config)),
                           **({"extent": Out(ExtentWrite(config))} if config.varying else {})})
 
@@ -54,7 +55,7 @@ class Tables(wiring.Component):
         Only if the accelerator is ``varying``. The first has priority.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "init": In(SweepSignature(config)),

@@ -9,7 +9,7 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .config import LENGTH_WIDTH
+from .config import LENGTH_WIDTH, AceConfig
 from .extents import ExtentRead
 from .layouts import TransferLayout, move_layout
 from .numerics.formats import TYPE_WIDTH
@@ -42,7 +42,7 @@ class TransferJobs(wiring.Signature):
     has no bytes.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({**stream.Signature(job_layout(config)).members, "stop": Out(1)})
 
 
@@ -62,7 +62,7 @@ class Transfers(wiring.Component):
     o : ``Out(stream.Signature(move_layout))``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "i": In(TransferJobs(config)), "program": Out(ProgramRead(config)),

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.delay import delayed
 
+from .config import AceConfig
 from .faults import AbortSend
 from .layouts import PacketKind, RecordLayout, flit_layout, packet_layout, send_layout, signal_layout
 from .link.sender import ReplayLevels, SignalPort
@@ -33,7 +34,7 @@ class SendPort(wiring.Signature):
         In the previous cycle, the last beat of a packet of this FSM was read: its slot may be overwritten.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             **stream.Signature(send_layout(config)).members,
             "free": In(config.ports), "read": In(1), "fsm": In(config.fsm_bits),
@@ -47,14 +48,14 @@ class GrantPort(wiring.Signature):
     previous cycle.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({**stream.Signature(signal_layout(config)).members, "free": In(config.ports)})
 
 
 class TransmitCounts(wiring.Signature):
     """Counts of Transmit, a strobe for each port: in the previous cycle, a beat of a DATA packet went to the port."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"sent_beats": Out(config.ports)})
 
 
@@ -88,7 +89,7 @@ class Transmit(wiring.Component):
     AHEAD = 16
     """Beats that cover a link of a beat per cycle while the next packet is chosen and read."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "sends": In(SendPort(config)), "signals": In(GrantPort(config)), "abort": In(AbortSend(config)),
@@ -99,7 +100,7 @@ class Transmit(wiring.Component):
         })
 
     @property
-    def latency(self):
+    def latency(self) -> int:
         """Cycles from a send to its first beat on a port."""
         return 1 + self.config.sram_latency
 

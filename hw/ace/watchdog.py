@@ -32,6 +32,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .communicator_status import CommunicatorStatusSignature
+from .config import AceConfig
 from .mover_queue import MoverStatus
 from .operations import WorkSignature
 from .priority import RANK_WIDTH, above
@@ -57,14 +58,14 @@ class WatchdogTimeout(wiring.Signature):
     A level, driven by the registers; software may change it at any time.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"cycles": Out(32)})
 
 
 class ProgressSignature(wiring.Signature):
     """Communicators that make progress in a stage in this cycle, one bit each: strobes, driven by that stage."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"communicators": Out(config.communicators)})
 
 
@@ -79,14 +80,14 @@ class PortTurns(wiring.Signature):
         Communicators with a packet that is taken in this cycle.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"offering": Out(config.communicators), "sent": Out(config.communicators)})
 
 
 class TimedOutSignature(wiring.Signature):
     """Communicators that have timed out, one bit each: levels, driven by Watchdog for Faults."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"communicators": Out(config.communicators)})
 
 
@@ -110,7 +111,7 @@ class Watchdog(wiring.Component):
         Held until the communicator has no work or makes progress; for the holder of a mover, until the chunk is done.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "timeout": In(WatchdogTimeout()), "work": In(WorkSignature(config)),

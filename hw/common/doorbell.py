@@ -171,7 +171,7 @@ class Doorbell(wiring.Component):
         beats_left = Signal(8)
         m.d.comb += [
             bus.arready.eq(~bus.rvalid),
-            bus.rlast.eq(beats_left == 0),
+            bus.rlast.eq(beats_left == 0), bus.rdata.eq(0), bus.rresp.eq(Resp.OKAY),
         ]
         with m.If(bus.rvalid):
             with m.If(bus.rready):

@@ -7,14 +7,19 @@ part: each must be connected, tied off or left open, exactly once.
 
 import re
 
-from amaranth.hdl import Module, Shape, ShapeCastable, Value
+from amaranth.hdl import Module, Shape, ShapeCastable, Signal, Value
 from amaranth.lib import wiring
 
-__all__ = ["Wiring", "WiringError"]
+__all__ = ["Wiring", "WiringError", "unused"]
 
 
 class WiringError(Exception):
     """A port is unconnected or connected twice, does not exist, or does not fit its counterpart."""
+
+
+def unused(m: Module, interface: wiring.PureInterface) -> None:
+    """State in a module without :class:`Wiring` that the outputs of a part's interface are unused."""
+    _read(m, dict(_leaves(interface)))
 
 
 class Wiring:
@@ -73,7 +78,9 @@ class Wiring:
     def leave_open(self, path, why):
         """State that these outputs are unused, and why."""
         self._explained(path, why)
-        self._one_way(path, self._take(path), wiring.Out)
+        ports = self._take(path)
+        self._one_way(path, ports, wiring.Out)
+        _read(self._m, ports)
 
     def tie_off(self, path, why):
         """State that these inputs keep their initial values, and why."""
@@ -85,7 +92,9 @@ class Wiring:
     def idle(self, path, why):
         """State that an interface is unused, and why: its inputs keep their initial values."""
         self._explained(path, why)
-        self._hold(self._take(path))
+        ports = self._take(path)
+        self._hold(ports)
+        _read(self._m, ports)
 
     def _hold(self, ports):
         for member, value in ports.values():
@@ -155,6 +164,14 @@ class Wiring:
     def _explained(self, path, why):
         if not why:
             raise WiringError(f"{path} of {self._name} is left unconnected without a reason.")
+
+
+def _read(m, ports):
+    """Read outputs into signals that nobody reads, for :mod:`hw.connections`."""
+    for member, value in ports.values():
+        if member.flow is wiring.Out:
+            signal = Value.cast(value)
+            m.d.comb += Value.cast(Signal(signal.shape(), name="unused")).eq(signal)
 
 
 def _leaves(part):

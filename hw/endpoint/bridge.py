@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature
 
-from .config import ADDR_WIDTH
+from .config import ADDR_WIDTH, EndpointConfig
 from .layouts import read_beat_layout, read_layout, response_layout, write_layout
 
 __all__ = ["Bridge"]
@@ -34,7 +34,7 @@ class Bridge(wiring.Component):
     writes : ``Out(stream.Signature(write_layout))``, responses : ``In(stream.Signature(response_layout))``
     """
 
-    def __init__(self, config, *, id_width):
+    def __init__(self, config: EndpointConfig, *, id_width: int) -> None:
         self.config = config
         super().__init__({
             "bus": In(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width, id_width=id_width)),

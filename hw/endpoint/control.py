@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.axi import AxiLiteSignature
 from hw.regs import RegisterBank
 
-from .config import MANAGERS
+from .config import MANAGERS, EndpointConfig
 from .memory_port import MemoryCounts, MemorySettings
 from .put_receiver import ExportWrite
 from .puts import PutCounts
@@ -39,7 +39,7 @@ class EndpointControl(wiring.Component):
         Registered: interrupt of either engine or of the endpoint's own registers.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
             "bus": In(AxiLiteSignature(addr_width=12, data_width=32)),

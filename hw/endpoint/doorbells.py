@@ -12,6 +12,8 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature, Burst, Resp
 from hw.stream import Queue
 
+from .config import EndpointConfig
+
 __all__ = ["DoorbellSplit"]
 
 DEPTH = 4
@@ -38,7 +40,7 @@ class DoorbellSplit(wiring.Component):
     dma, ace : ``Out(AxiSignature)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
             "bus": In(_signature(config)), "dma": Out(_signature(config.dma)), "ace": Out(_signature(config.ace)),
@@ -89,6 +91,7 @@ class DoorbellSplit(wiring.Component):
                 (part.awburst, Burst.INCR), (part.awvalid, addresses.o.valid & (address.owner == number)),
                 (part.wdata, bus.wdata), (part.wstrb, bus.wstrb), (part.wlast, bus.wlast),
                 (part.wvalid, beat_valid & (owned.o.payload == number)))]
+            m.d.comb += [getattr(part, f"aw{name}").eq(0) for name in ("cache", "prot", "qos")]
             with m.If(address.owner == number):
                 m.d.comb += addresses.o.ready.eq(part.awready)
             with m.If(owned.o.payload == number):
@@ -105,8 +108,9 @@ class DoorbellSplit(wiring.Component):
     def _read(self, m):
         """Reads of all pages go to the DMA engine, which responds to any address."""
         bus, part = self.bus, self.dma
-        m.d.comb += [getattr(part, f"ar{name}").eq(getattr(bus, f"ar{name}"))
-                     for name in ("id", "addr", "len", "size", "burst", "cache", "prot", "qos", "valid")]
+        address = [f"ar{name}" for name in ("id", "addr", "len", "size", "burst", "cache", "prot", "qos", "valid")]
+        m.d.comb += [getattr(part, name).eq(getattr(bus, name)) for name in address]
+        m.d.comb += [getattr(self.ace, name).eq(0) for name in (*address, "rready")]
         m.d.comb += [getattr(bus, f"r{name}").eq(getattr(part, f"r{name}"))
                      for name in ("id", "data", "resp", "last", "valid")]
         m.d.comb += [bus.arready.eq(part.arready), part.rready.eq(bus.rready)]

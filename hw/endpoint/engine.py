@@ -56,7 +56,7 @@ class Endpoint(wiring.Component):
         As in :class:`DmaEngine`; may be left open.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         if not isinstance(config, EndpointConfig):
             raise TypeError(f"Endpoint needs an EndpointConfig, not {config!r}")
         self.config = config

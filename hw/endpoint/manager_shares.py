@@ -45,7 +45,7 @@ class ManagerShares(wiring.Component):
         0 counts as 1.
     """
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         self.count = count
         super().__init__({
             "asking": In(count), "candidates": Out(count), "charge": In(count), "beats": In(9),

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import AxiSignature, Burst
 from hw.stream import RoundRobin, Skid
 
-from .config import ADDR_WIDTH, MANAGER_BITS, MANAGERS, WEIGHT_WIDTH
+from .config import ADDR_WIDTH, MANAGER_BITS, MANAGERS, WEIGHT_WIDTH, EndpointConfig
 from .layouts import read_beat_layout, read_layout, response_layout, write_layout
 from .manager_shares import ManagerShares
 
@@ -38,7 +38,7 @@ class MemorySettings(wiring.Signature):
         Maximum of read beats in flight; 0 for no limit.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({
             "read_weight": Out(WEIGHT_WIDTH).array(READERS), "write_weight": Out(WEIGHT_WIDTH).array(len(MANAGERS)),
             "window": Out(WINDOW_WIDTH),
@@ -48,7 +48,7 @@ class MemorySettings(wiring.Signature):
 class MemoryCounts(wiring.Signature):
     """Event strobes of the memory port, one per manager: a beat was read or written in the cycle before."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"read": Out(READERS), "written": Out(len(MANAGERS))})
 
 
@@ -79,7 +79,7 @@ class MemoryPort(wiring.Component):
         Registered.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         managers = len(MANAGERS)
         super().__init__({

@@ -9,6 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream import RoundRobin
+from hw.stream.shapes import ShapeLike
 
 __all__ = ["PacketMerge"]
 
@@ -31,7 +32,7 @@ class PacketMerge(wiring.Component):
         Number of the input whose beat is on ``o``.
     """
 
-    def __init__(self, shape, n):
+    def __init__(self, shape: ShapeLike, n: int) -> None:
         self.shape, self.n = shape, n
         super().__init__({
             "i": In(stream.Signature(shape)).array(n), "o": Out(stream.Signature(shape)), "source": Out(range(n)),

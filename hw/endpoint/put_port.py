@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ace.layouts import PacketKind, flit_layout
 
+from .config import EndpointConfig
 from .layouts import DONE_WIDTH, done_layout, header_view
 from .packet_merge import PacketMerge
 from .put_receiver import PutResults
@@ -36,7 +37,7 @@ class PutPort(wiring.Component):
         The link's second channel.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         flits = stream.Signature(flit_layout(config.ace))
         super().__init__({

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.layouts import flit_layout
 from hw.stream import Queue, Skid
 
-from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_OFFSET_WIDTH
+from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_OFFSET_WIDTH, EndpointConfig
 from .layouts import export_layout, header_view, put_layout, response_layout, write_layout
 from .packet_merge import PacketMerge
 
@@ -34,7 +34,7 @@ class ExportWrite(wiring.Signature):
     """Write of one entry of the table of exported spans, from the registers: a strobe without back-pressure. It applies
     to packets checked in later cycles; ``open`` = 0 makes the entry invalid."""
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         super().__init__({"valid": Out(1), "span": Out(config.export_bits), "open": Out(1),
                           "entry": Out(export_layout())})
 
@@ -46,7 +46,7 @@ class PutResults(wiring.Signature):
     ``discard`` is set when the link goes down; until it is cleared, results not yet sent to the neighbour are dropped.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({**stream.Signature(1).members, "discard": Out(1)})
 
 
@@ -54,7 +54,7 @@ class PutReceiverCounts(wiring.Signature):
     """Event strobes of PutReceiver, one cycle after the event: a packet was processed; it was refused; a response was
     dropped, as no write was in flight at its port."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"taken": Out(1), "refused": Out(1), "unexpected": Out(1)})
 
 
@@ -82,7 +82,7 @@ class PutReceiver(wiring.Component):
     counts : ``Out(PutReceiverCounts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
             "come": In(stream.Signature(flit_layout(config.ace))).array(config.ports),

@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.ace.layouts import flit_layout
 from hw.stream import Merge
 
+from .config import EndpointConfig
 from .layouts import done_layout
 from .put_sender import PutPackets, report_layout
 
@@ -32,7 +33,7 @@ class PutRoute(wiring.Component):
         Received PUT_DONEs, merged round robin.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
             "packets": In(PutPackets(config)),

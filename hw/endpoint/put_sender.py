@@ -14,7 +14,7 @@ from hw.ace.layouts import PacketKind, flit_layout
 from hw.axi import Resp
 from hw.stream import Merge, Queue
 
-from .config import EXPORT_WIDTH, REMOTE_OFFSET_WIDTH
+from .config import EXPORT_WIDTH, REMOTE_OFFSET_WIDTH, EndpointConfig
 from .layouts import DONE_WIDTH, RemoteLayout, header_view, put_layout, response_layout, write_layout
 
 __all__ = ["PutPackets", "PutSender", "PutSenderCounts", "report_layout"]
@@ -34,14 +34,14 @@ def report_layout(config):
 class PutPackets(wiring.Signature):
     """PUT packets to neighbours: a stream of ``flit_layout`` with back-pressure, and ``port``, its destination."""
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         super().__init__({**stream.Signature(flit_layout(config.ace)).members, "port": Out(range(config.ports))})
 
 
 class PutSenderCounts(wiring.Signature):
     """Event strobe of PutSender: ``sent``, the last beat of a packet was sent in the cycle before."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"sent": Out(1)})
 
 
@@ -68,7 +68,7 @@ class PutSender(wiring.Component):
     counts : ``Out(PutSenderCounts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
             "writes": In(stream.Signature(write_layout(config))),
@@ -171,7 +171,7 @@ class _InFlight(wiring.Component):
     packet to ``port`` is being sent, ``open`` while a burst to ``open_port`` is incomplete.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         response = stream.Signature(response_layout(config))
         super().__init__({

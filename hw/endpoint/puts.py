@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.layouts import flit_layout
 from hw.common.wiring import Wiring
 
+from .config import EndpointConfig
 from .layouts import response_layout, write_layout
 from .put_port import PutPort
 from .put_receiver import ExportWrite, PutReceiver, PutReceiverCounts
@@ -27,7 +28,7 @@ __all__ = ["PutChannel", "PutCounts", "Puts"]
 class PutChannel(wiring.Signature):
     """Channel 1 of a link: streams of ``flit_layout`` to the link port and from it, with back-pressure."""
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         flits = stream.Signature(flit_layout(config.ace))
         super().__init__({"tx": Out(flits), "rx": In(flits)})
 
@@ -35,7 +36,7 @@ class PutChannel(wiring.Signature):
 class PutCounts(wiring.Signature):
     """Event strobes of sender and receiver."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"sender": Out(PutSenderCounts()), "receiver": Out(PutReceiverCounts())})
 
 
@@ -59,7 +60,7 @@ class Puts(wiring.Component):
     counts : ``Out(PutCounts)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         write, response = stream.Signature(write_layout(config)), stream.Signature(response_layout(config))
         super().__init__({

@@ -30,7 +30,7 @@ class RegisterWindow(wiring.Component):
     parts : array of ``Out(AxiLiteSignature)``
     """
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         self.count = count
         width = WINDOW_BITS + (count - 1).bit_length()
         super().__init__({

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.stream import Merge
 
+from .config import EndpointConfig
 from .layouts import RemoteLayout, response_layout, write_layout
 
 __all__ = ["RemoteSplit"]
@@ -32,7 +33,7 @@ class RemoteSplit(wiring.Component):
     local_responses, remote_responses : ``In(stream.Signature(response_layout))``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         write, response = stream.Signature(write_layout(config)), stream.Signature(response_layout(config))
         super().__init__({

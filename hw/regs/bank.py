@@ -78,7 +78,7 @@ class RegisterBank(wiring.Component):
         * ``read_stb``: ``Out(1)``. High for the one cycle in which software reads the register: the
           values at the end of this cycle are returned.
 
-        Not those of ``refusal_registers``, which the bank drives itself.
+        Not those of ``refusal_registers``, which the bank drives itself, and not those with constant fields only.
     refused : ``Out(1)``, if any field has legal values
         A write was refused because of its values in the cycle before.
     reading : ``Out(register_map.addr_width)``
@@ -102,9 +102,12 @@ class RegisterBank(wiring.Component):
         if not self._own <= names:
             raise ValueError(f"Register map {register_map.name!r} has fields with legal values, and must have "
                              f"{REFUSED_WRITE} and {REFUSED_WORD}")
+        constant = {register.name for register in register_map.registers
+                    if all(field.constant for field in register.fields)}
+        self._internal = self._own | constant       # registers without a port
         super().__init__({
             "bus": In(AxiLiteSignature(addr_width=register_map.addr_width, data_width=REGISTER_WIDTH)),
-        } | {r.member: Out(register_signature(r)) for r in register_map.registers if r.name not in self._own}
+        } | {r.member: Out(register_signature(r)) for r in register_map.registers if r.name not in self._internal}
           | ({"refused": Out(1)} if self._refuses else {}) | {"reading": Out(register_map.addr_width)})
 
     @property
@@ -115,8 +118,8 @@ class RegisterBank(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         self._ports = {
-            r.name: register_signature(r).create(path=(r.member,)) if r.name in self._own else getattr(self, r.member)
-            for r in self.register_map.registers}
+            r.name: (register_signature(r).create(path=(r.member,)) if r.name in self._internal
+                     else getattr(self, r.member)) for r in self.register_map.registers}
         self._write(m)
         self._read(m)
         return m

@@ -10,6 +10,7 @@ from hw.ace.layouts import PacketKind, link_layout
 from hw.ace.registers import register_map
 from hw.axi import AxiLiteSignature, AxiSignature, Burst, Resp
 from hw.common.doorbell import Doorbell
+from hw.common.wiring import unused
 from hw.regs import RegisterBank
 
 __all__ = ["INBOX", "WORDS", "StubEndpoint", "errand"]
@@ -26,7 +27,8 @@ def errand(*, port, address=0, beats=1, kind=PacketKind.DATA):
 
 
 def _tie_off(m, part, *used):
-    """Drive the inputs of ``part`` that the stub does not use with their initial values."""
+    """Drive the inputs of ``part`` that the stub does not use with their initial values; its outputs may be unused."""
+    unused(m, part)
     for path, member, value in part.signature.flatten(part):
         if member.flow is In and not ".".join(map(str, path)).startswith(used):
             signal = Value.cast(value)
@@ -59,6 +61,8 @@ class StubEndpoint(wiring.Component):
             self.irq.eq(bank.irq_status.error & bank.irq_enable.error),
             self.m_axi.arsize.eq(size), self.m_axi.awsize.eq(size),
             self.m_axi.arburst.eq(Burst.INCR), self.m_axi.awburst.eq(Burst.INCR),
+            *(getattr(self.m_axi, f"{channel}{name}").eq(0)
+              for channel in ("ar", "aw") for name in ("id", "cache", "prot", "qos")),
         ]
         self._send(m, bank)
         self._receive(m, bank)

@@ -45,6 +45,16 @@ class Sink(wiring.Component):
         return m
 
 
+class Echo(wiring.Component):
+    i: In(WRITE)
+    o: Out(WRITE)
+
+    def elaborate(self, platform):
+        m = Module()
+        wiring.connect(m, wiring.flipped(self.i), wiring.flipped(self.o))
+        return m
+
+
 class OddSink(wiring.Component):
     i: In(stream.Signature(OTHER))
     limits: In(wiring.Signature({"valid": Out(1)}))
@@ -161,6 +171,29 @@ def test_inputs_can_be_tied_off():
     calls = [call if call[0] != "broadcast" else ("broadcast", "self.limits", "first.limits", "second.limits")
              for call in GOOD]
     Fragment.get(Both([*calls, ("tie_off", "source.limits", "no limits here")]), None)
+
+
+def test_open_interface_counts_as_read():
+    """An unread interface of a submodule is refused, unless it is left open for a stated reason."""
+    def wired(*calls):
+        class Top(wiring.Component):
+            limits: In(WRITE)
+
+            def elaborate(self, platform):
+                m = Module()
+                wires = Wiring(m, self)
+                wires.add(echo=Echo())
+                wires.connect("self.limits", "echo.i")
+                for name, *arguments in calls:
+                    getattr(wires, name)(*arguments)
+                return m
+
+        return Fragment.get(Top(), None)
+
+    for name in ("leave_open", "idle"):
+        connections.check(wired((name, "echo.o", "not needed")))
+    with pytest.raises(connections.UnreadInterface, match=r"^Interfaces without a reader: echo\.o\.$"):
+        connections.check(wired())
 
 
 def test_unused_interface_is_idle():

@@ -9,7 +9,7 @@ from hw.ace.layouts import flit_layout
 from hw.axi import AxiChecker, AxiSignature
 from hw.endpoint.bridge import Bridge
 from hw.endpoint.config import ADDR_WIDTH
-from hw.endpoint.memory_port import MemoryPort, MemorySettings
+from hw.endpoint.memory_port import MemoryCounts, MemoryPort, MemorySettings
 from hw.endpoint.put_receiver import ExportWrite
 from hw.endpoint.puts import PutCounts, Puts
 from hw.endpoint.remote import RemoteSplit
@@ -36,6 +36,7 @@ class CheckedMemory(wiring.Component):
             **{f"m{number}": In(bus(width)) for number, width in enumerate(ID_WIDTHS)},
             "m_axi": Out(bus(config.axi_id_width)), "settings": In(MemorySettings()),
             "exports": In(ExportWrite(config)), "down": In(config.ports), "cut": In(1), "counts": Out(PutCounts()),
+            "memory_counts": Out(MemoryCounts()),
         })
 
     def elaborate(self, platform):
@@ -53,6 +54,7 @@ class CheckedMemory(wiring.Component):
         connect(m, port.responses[2], puts.memory_responses)
         connect(m, flipped(self.exports), puts.exports)
         connect(m, puts.counts, flipped(self.counts))
+        connect(m, port.counts, flipped(self.memory_counts))
         m.d.comb += puts.down.eq(self.down)
         for number, channel in enumerate(puts.channels):
             # A cut link drops everything.

@@ -5,7 +5,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.ace.config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH
+from hw.ace.config import LINK_CREDIT_WIDTH, LINK_SEQUENCE_WIDTH, AceConfig
 
 __all__ = ["REPORT_CYCLES", "REPORT_PACKETS", "PeerCredits", "ReportedCredits"]
 
@@ -37,7 +37,7 @@ class PeerCredits(wiring.Component):
         The peer has read more than was sent.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "reset": In(1), "valid": In(1), "credits": In(LINK_CREDIT_WIDTH), "take": In(1),
@@ -79,7 +79,7 @@ class ReportedCredits(wiring.Component):
         A report is due, even in a packet of its own.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "reset": In(1), "expected": In(LINK_SEQUENCE_WIDTH),

@@ -8,6 +8,8 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.ace.config import AceConfig
+
 __all__ = ["LinksDown"]
 
 
@@ -24,7 +26,7 @@ class LinksDown(wiring.Component):
     down : ``Out(ports)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"links": In(1).array(config.ports), "down": Out(config.ports)})
 
     def elaborate(self, platform):

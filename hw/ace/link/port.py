@@ -17,6 +17,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.ace.config import AceConfig
 from hw.ace.layouts import flit_layout, link_layout
 from hw.common.wiring import Wiring
 
@@ -50,7 +51,7 @@ class LinkPort(wiring.Component):
         The port is DOWN.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         flits, link = stream.Signature(flit_layout(config)), stream.Signature(link_layout(config))
         super().__init__({

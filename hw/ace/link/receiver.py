@@ -14,7 +14,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.ace.config import LINK_CREDIT_WIDTH, LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH
+from hw.ace.config import LINK_CREDIT_WIDTH, LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH, AceConfig
 from hw.ace.layouts import (
     LinkState,
     PacketKind,
@@ -38,7 +38,7 @@ __all__ = ["LinkReceiver", "ReceivedHeader", "ReceiverStatus"]
 class ReceivedHeader(EventSignature):
     """Fields of an intact packet, for the own port: broadcast by LinkReceiver, from registers."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__(received_layout(config))
 
 
@@ -59,7 +59,7 @@ class ReceiverStatus(wiring.Signature):
         Strobes, for a packet that is a duplicate; corrupt; out of sequence; of an earlier session or too old.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "expected": Out(LINK_SEQUENCE_WIDTH + LINK_HIGH_WIDTH),
             "taken": Out(LINK_CREDIT_WIDTH).array(config.link_channels), "nak": Out(1), "round": Out(1),
@@ -90,7 +90,7 @@ class LinkReceiver(wiring.Component):
     received : ``Out(ReceivedHeader)``, status : ``Out(ReceiverStatus)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         flits = stream.Signature(flit_layout(config))
         super().__init__({

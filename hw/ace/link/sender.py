@@ -18,7 +18,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.ace.config import LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH
+from hw.ace.config import LINK_SEQUENCE_WIDTH, LINK_SESSION_WIDTH, AceConfig
 from hw.ace.layouts import LinkState, PacketKind, flit_layout, implied_layout, link_layout, packet_layout
 from hw.stream import ReplayQueue
 
@@ -41,7 +41,7 @@ class SignalPort(wiring.Signature):
     The sender drives ``free``, from registers: credit for at least two more headers.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({**stream.Signature(packet_layout(config)).members, "free": In(1)})
 
 
@@ -56,7 +56,7 @@ class ReplayLevels(wiring.Signature):
         Those of them that were never sent.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({name: Out(range(config.replay_beats + 1)) for name in ("level", "fresh")})
 
 
@@ -76,7 +76,7 @@ class SenderStatus(wiring.Signature):
         credits for, beats that were never sent.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({
             "free": Out(range(config.link_beats + 1)), "unacknowledged": Out(LINK_SEQUENCE_WIDTH),
             "waiting": Out(1), "progress": Out(1), "replayed": Out(1), "violated": Out(1),
@@ -108,7 +108,7 @@ class LinkSender(wiring.Component):
     levels : ``Out(ReplayLevels)``, acknowledged : ``Out(Acknowledged)``, status : ``Out(SenderStatus)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         flits = stream.Signature(flit_layout(config))
         super().__init__({
@@ -312,7 +312,7 @@ class LinkSender(wiring.Component):
 class _Source:
     """A memory of packets, and the stream of its beats."""
 
-    def __init__(self, o, queue):
+    def __init__(self, o: wiring.PureInterface, queue: ReplayQueue) -> None:
         self.o, self.queue = o, queue
 
 

@@ -23,7 +23,7 @@ class LinkSettings(wiring.Signature):
         Strobes: discard all packets and start again; go DOWN.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"timeout": Out(TIMEOUT_WIDTH), "tries": Out(TRIES_WIDTH), "start": Out(1), "stop": Out(1)})
 
 
@@ -33,7 +33,7 @@ class LinkSession(wiring.Signature):
     UP: send and accept packets. DOWN: drop all packets. DOWN and START: reset the counts of packets and credits.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"state": Out(LinkState, init=LinkState.START), "number": Out(LINK_SESSION_WIDTH)})
 
 
@@ -54,7 +54,7 @@ class SenderCommands(wiring.Signature):
         Strobe: send a CREDIT packet that refuses the peer's session received in this cycle.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"replay": Out(1), "report": Out(1), "ask": Out(1), "peer": Out(LINK_SESSION_WIDTH),
                           "current": Out(1), "refuse": Out(1)})
 
@@ -70,5 +70,5 @@ class SessionEvents(wiring.Signature):
         Strobes: the timer ran out; a received packet is of another session, or stale, while the port is UP.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"cause": Out(LinkCause), "expired": Out(1), "stale": Out(1)})

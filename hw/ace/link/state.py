@@ -17,7 +17,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.ace.config import LINK_SESSION_WIDTH
+from hw.ace.config import LINK_SESSION_WIDTH, AceConfig
 from hw.ace.layouts import LinkCause, LinkState
 
 from .receiver import ReceivedHeader, ReceiverStatus
@@ -48,7 +48,7 @@ class LinkControl(wiring.Component):
     session : ``Out(LinkSession)``, commands : ``Out(SenderCommands)``, events : ``Out(SessionEvents)``
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "settings": In(LinkSettings()), "received": In(ReceivedHeader(config)),

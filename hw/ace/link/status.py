@@ -8,7 +8,7 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.ace.config import LINK_SEQUENCE_WIDTH
+from hw.ace.config import LINK_SEQUENCE_WIDTH, AceConfig
 from hw.ace.layouts import LinkCause, LinkState
 
 from .receiver import ReceiverStatus
@@ -34,7 +34,7 @@ def link_status_layout(config):
 class LinkManagement(wiring.Signature):
     """A link's registers: ``settings`` from the registers, and back ``status``, from registers of the port."""
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"settings": Out(LinkSettings()), "status": In(link_status_layout(config))})
 
 
@@ -53,7 +53,7 @@ class LinkStatus(wiring.Component):
         The port is DOWN.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "session": In(LinkSession()), "events": In(SessionEvents()),

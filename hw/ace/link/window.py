@@ -5,7 +5,7 @@ from amaranth import *
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import Out
 
-from hw.ace.config import LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH
+from hw.ace.config import LINK_HIGH_WIDTH, LINK_SEQUENCE_WIDTH, AceConfig
 from hw.stream.storage import NO_COLLISION
 
 __all__ = ["Acknowledged", "LinkWindow"]
@@ -14,7 +14,7 @@ __all__ = ["Acknowledged", "LinkWindow"]
 class Acknowledged(wiring.Signature):
     """The peer's last acknowledgement, from registers: ``ack``, the bits that are sent; ``high``, those above them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({"ack": Out(LINK_SEQUENCE_WIDTH), "high": Out(LINK_HIGH_WIDTH)})
 
 
@@ -31,7 +31,7 @@ class LinkWindow(Elaboratable):
     ahead.
     """
 
-    def __init__(self, config, sources):
+    def __init__(self, config: AceConfig, sources: int) -> None:
         self.config, self.sources = config, sources
         number = LINK_SEQUENCE_WIDTH
         self.reset, self.rewind, self.draining = Signal(), Signal(), Signal()

@@ -71,7 +71,7 @@ class Lane(wiring.Component):
 
     LATENCY = 1 + FpAdd.LATENCY + Narrow.LATENCY + 1
 
-    def __init__(self, *, products=True, fp8=True):
+    def __init__(self, *, products: bool = True, fp8: bool = True) -> None:
         self.products, self.fp8 = products, fp8
         super().__init__({
             "a": In(WORD_WIDTH),

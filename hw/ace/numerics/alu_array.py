@@ -10,8 +10,10 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.ace.config import AceConfig
 from hw.ace.layouts import arithmetic_layout
 from hw.common.delay import delayed, stored
+from hw.stream.shapes import ShapeLike
 
 from .alu import Lane
 from .convert_byte import known
@@ -52,7 +54,7 @@ class AluArray(wiring.Component):
         The same beat :attr:`latency` cycles later.
     """
 
-    def __init__(self, config, tag):
+    def __init__(self, config: AceConfig, tag: ShapeLike) -> None:
         self.config = config
         super().__init__({
             "valid": In(1), "reduce": In(1), "a": In(config.data_width), "b": In(config.data_width),
@@ -61,12 +63,12 @@ class AluArray(wiring.Component):
         })
 
     @property
-    def slices(self):
+    def slices(self) -> int:
         """Cycles in which a beat is reduced."""
         return alu_slices(self.config)
 
     @property
-    def latency(self):
+    def latency(self) -> int:
         """Cycles from ``valid`` to ``o_valid``."""
         return alu_latency(self.config)
 

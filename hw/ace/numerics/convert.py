@@ -44,7 +44,7 @@ class Widen(wiring.Component):
         Combinational. NaNs stay NaNs.
     """
 
-    def __init__(self, *, precision=24, mixed=True):
+    def __init__(self, *, precision: int = 24, mixed: bool = True) -> None:
         self.precision = precision
         self.mixed = mixed
         super().__init__({
@@ -123,7 +123,7 @@ class Narrow(wiring.Component):
 
     LATENCY = 1
 
-    def __init__(self, *, precision=24):
+    def __init__(self, *, precision: int = 24) -> None:
         self.precision = precision
         super().__init__({
             "i": In(precision + EXPONENT_WIDTH),

@@ -71,7 +71,7 @@ class WidenByte(wiring.Component):
         Combinational. NaNs stay NaNs.
     """
 
-    def __init__(self, *, precision):
+    def __init__(self, *, precision: int) -> None:
         self.precision = precision
         super().__init__({
             "i": In(8), "dtype": In(TYPE_WIDTH), "o": Out(unpacked_layout(precision, BYTE_EXPONENT_WIDTH)),
@@ -110,7 +110,7 @@ class NarrowByte(wiring.Component):
 
     LATENCY = 1
 
-    def __init__(self, *, precision):
+    def __init__(self, *, precision: int) -> None:
         self.precision = precision
         super().__init__({
             "i": In(precision + BYTE_EXPONENT_WIDTH), "dtype": In(TYPE_WIDTH), "o": Out(8),

@@ -73,7 +73,7 @@ class Divide(wiring.Component):
 
     LATENCY = 2 + STAGES + 2
 
-    def __init__(self, width):
+    def __init__(self, width: int) -> None:
         self.width = width
         super().__init__({
             "divisor": In(DIVISOR_WIDTH), "dtype": In(TYPE_WIDTH), "i": In(width), "o": Out(width),
@@ -111,7 +111,7 @@ class Divide(wiring.Component):
 class _Word:
     """The stages of one word, whose registers are added to ``m``."""
 
-    def __init__(self, m, index, control):
+    def __init__(self, m: Module, index: int, control: list[data.View]) -> None:
         self.m, self.index, self.control = m, index, control
         self._names = count()
 

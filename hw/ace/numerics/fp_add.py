@@ -77,7 +77,8 @@ class FpAdd(wiring.Component):
     LATENCY = 5
     PRODUCT = 3
 
-    def __init__(self, *, precision=24, rounding="even", exponent_width=EXPONENT_WIDTH, products=False):
+    def __init__(self, *, precision: int = 24, rounding: str = "even", exponent_width: int = EXPONENT_WIDTH,
+                 products: bool = False) -> None:
         if not isinstance(precision, int) or not 6 <= precision <= 24:
             raise ValueError(f"FpAdd precision must be an integer from 6 to 24, not {precision!r}")
         if exponent_width not in (5, EXPONENT_WIDTH):

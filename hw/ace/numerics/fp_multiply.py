@@ -48,7 +48,7 @@ class FpMultiply(wiring.Component):
 
     PRODUCT = 3
 
-    def __init__(self, *, precision=24, exponent_width=EXPONENT_WIDTH):
+    def __init__(self, *, precision: int = 24, exponent_width: int = EXPONENT_WIDTH) -> None:
         self.precision = precision
         self.exponent_width = exponent_width
         super().__init__({

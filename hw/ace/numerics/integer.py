@@ -30,7 +30,7 @@ class IntegerAlu(wiring.Component):
 
     LATENCY = 1
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__({
             "a": In(WORD_WIDTH),
             "b": In(WORD_WIDTH),

@@ -48,7 +48,7 @@ class Multiplier(wiring.Component):
 
     LATENCY = 3
 
-    def __init__(self, *, low, high, byte):
+    def __init__(self, *, low: int, high: int, byte: int) -> None:
         self.widths = {"low": low, "high": high, "1": byte, "3": byte}
         super().__init__({
             "mode": In(mode_layout()), "a_word": In(32), "b_word": In(32),

@@ -8,6 +8,8 @@ from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.ace.config import AceConfig
+
 from .convert import Narrow
 from .convert_byte import is_byte
 from .formats import TYPE_WIDTH, WORD_WIDTH
@@ -38,7 +40,7 @@ class NarrowBeats(wiring.Component):
 
     LATENCY = Narrow.LATENCY + 1
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "valid": In(1), "i": In(config.data_width), "kind": In(kind_layout()),

@@ -8,6 +8,8 @@ from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.ace.config import AceConfig
+
 from .convert import Widen
 from .convert_byte import is_byte, known
 from .formats import TYPE_WIDTH, DType
@@ -43,7 +45,7 @@ class WidenBeats(wiring.Component):
         Registered. ``widen``, ``dtype`` and ``quarter`` are not used any more.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         self.config = config
         super().__init__({
             "i": In(stream.Signature(filled_layout(config))),

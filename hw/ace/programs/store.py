@@ -9,6 +9,7 @@ from amaranth import *
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.ace.config import AceConfig
 from hw.ace.words import PROGRAM_WIDTH
 
 __all__ = ["ProgramRead", "ProgramWrite", "Programs"]
@@ -21,7 +22,7 @@ class ProgramRead(wiring.Signature):
     one cycle. All readers share one memory port, so earlier readers may stall a later one.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"valid": Out(1), "ready": In(1), "address": Out(config.program_bits),
                           "word": In(PROGRAM_WIDTH)})
 
@@ -32,7 +33,7 @@ class ProgramWrite(wiring.Signature):
     Software does not write a word of a program that is running.
     """
 
-    def __init__(self, config):
+    def __init__(self, config: AceConfig) -> None:
         super().__init__({"valid": Out(1), "address": Out(config.program_bits), "word": Out(PROGRAM_WIDTH)})
 
 
@@ -50,7 +51,7 @@ class Programs(wiring.Component):
     reads : ``In(ProgramRead).array(clients)``
     """
 
-    def __init__(self, config, *, clients):
+    def __init__(self, config: AceConfig, *, clients: int) -> None:
         self.config = config
         self.clients = clients
         super().__init__({

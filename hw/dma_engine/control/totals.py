@@ -7,12 +7,15 @@ cycle.
 Each event is first counted in a few bits; these counts are added to the totals in turn, one total per cycle.
 """
 
+from collections.abc import Mapping
+
 from amaranth import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
+from hw.dma_engine.config import DmaConfig
 
 __all__ = ["TOTAL_WIDTH", "Totals"]
 
@@ -42,7 +45,7 @@ class Totals(wiring.Component):
         If two events have the same row.
     """
 
-    def __init__(self, config, events):
+    def __init__(self, config: DmaConfig, events: Mapping[str, tuple[int, int]]) -> None:
         self.config = config
         self.events = dict(events)
         rows = [row for row, _ in self.events.values()]

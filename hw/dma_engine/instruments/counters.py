@@ -13,6 +13,7 @@ from hw.common.sweep import SweepSignature
 from hw.common.table import Table
 from hw.dma_engine.config import BYTES_WIDTH, DmaConfig
 from hw.dma_engine.strobes import OutcomeSignature, QueueStrobeSignature
+from hw.stream.shapes import ShapeLike
 
 __all__ = ["MovedSignature", "QueueCounters", "SnapshotSignature", "Tally"]
 
@@ -73,7 +74,7 @@ class Tally(wiring.Component):
     copy : ``Out(shape)``
     """
 
-    def __init__(self, shape, config):
+    def __init__(self, shape: ShapeLike, config: DmaConfig) -> None:
         self.shape, self.config = shape, config
         queue = config.queue_bits
         super().__init__({

@@ -24,7 +24,7 @@ class ChannelLevelSignature(wiring.Signature):
         Memory takes one in this cycle.
     """
 
-    def __init__(self, depth):
+    def __init__(self, depth: int) -> None:
         super().__init__({"level": Out(range(depth + 1)), "taken": Out(1)})
 
 
@@ -57,7 +57,7 @@ class PortDrain(wiring.Component):
     aw, w : ``In(ChannelLevelSignature)``
     """
 
-    def __init__(self, *, addresses, beats):
+    def __init__(self, *, addresses: int, beats: int) -> None:
         super().__init__({
             "drain": In(DrainSignature()),
             "aw": In(ChannelLevelSignature(addresses)), "w": In(ChannelLevelSignature(beats)),
