@@ -180,7 +180,7 @@ def run(args: argparse.Namespace, progress: Progress) -> tuple[Found, list[int]]
 
 
 def show(found: Found, cycles: Sequence[int]) -> bool:
-    """Print what came of it; returns whether the ranks, and RTL and golden model, agree bit for bit."""
+    """Print the results; returns whether the ranks, and RTL and golden model, agree bit for bit."""
     console, (_, tested) = Console(), load()
     table = Table(title=f"{len(tested.labels)} digits that were not learned from")
     for column in ("sums by", "ranks", "first loss", "last loss", "accuracy"):

@@ -140,7 +140,7 @@ for line in sys.stdin.read().splitlines():
 
 def run_yosys(script: Sequence[str], folder: Path) -> None:
     if find_spec("pyosys") is None:
-        raise UserError("Yosys is not installed; `pip install pyosys==0.70` brings it.")
+        raise UserError("Yosys is not installed; `pip install pyosys==0.70` installs it.")
     done = subprocess.run([sys.executable, "-c", _CHILD], input="\n".join(script), cwd=folder, capture_output=True,
                           text=True, check=False)
     if done.returncode:

@@ -31,6 +31,6 @@ def area_excess(design: str, preset: str, family: str, area: Area, depth: Depth 
 
 
 def clock_budget(target: str, design: str) -> float | None:
-    """MHz that a board must reach, None where none is promised."""
+    """MHz that a board must reach; None without a requirement."""
     budget: float | None = _budgets()["board"].get(target, {}).get(design)
     return budget

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build every board that ``budgets.toml`` promises a clock for, and say which miss theirs: ``python -m fpga.check``."""
+"""Build every board with a clock in ``budgets.toml``, and report those that miss it: ``python -m fpga.check``."""
 
 import sys
 

@@ -59,7 +59,8 @@ def netlist(text: str, *, name: str, synthesis: str = "synth_ecp5",
 def models() -> list[Path]:
     """Verilog files with a model of each cell of an ECP5's netlist: Yosys's own, and :data:`CELLS`."""
     if (package := find_spec("pyosys")) is None or package.origin is None:
-        raise UserError("Yosys's models of the cells are in the package pyosys; `pip install pyosys==0.70` brings it.")
+        raise UserError("Yosys's models of the cells are in the package pyosys, which is not installed; "
+                        "`pip install pyosys==0.70` installs it.")
     library = Path(package.origin).parent / "share" / "lattice"
     return [CELLS, library / "common_sim.vh", library / "ccu2c_sim.vh"]
 

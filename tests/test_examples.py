@@ -36,9 +36,10 @@ def test_gradient_is_the_slope(train_digits, seed):
     digits = train_digits.load()[0][:16]
     digits = train_digits.Digits(digits.images.astype(np.float64), digits.labels)
     weights = train_digits.initial().astype(np.float64)
-    way = np.random.default_rng(seed).standard_normal(len(weights)) * 1e-6
-    ahead, behind = (train_digits.gradient(weights + sign * way, digits)[-1] for sign in (1, -1))
-    assert np.isclose(train_digits.gradient(weights, digits)[:-1] @ way * 2, ahead - behind, rtol=1e-3, atol=1e-12)
+    direction = np.random.default_rng(seed).standard_normal(len(weights)) * 1e-6
+    ahead, behind = (train_digits.gradient(weights + sign * direction, digits)[-1] for sign in (1, -1))
+    slope = train_digits.gradient(weights, digits)[:-1] @ direction
+    assert np.isclose(slope * 2, ahead - behind, rtol=1e-3, atol=1e-12)
 
 
 def test_golden_run(train_digits, capsys, tmp_path):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that must not return: the last column of the glossary in CONTRIBUTING.md, where a pattern can find it.
 
-Docstrings, comments, messages and register descriptions of Python files, comments of C++ files, and the prose of
-Markdown files. Text in backquotes and code blocks is exempt.
+Docstrings, comments, messages, register descriptions and names of Python files, comments and messages of C++ files, and
+the prose of Markdown files. Text in backquotes and code blocks is exempt.
 """
 
 import ast
@@ -46,6 +46,12 @@ FORBIDDEN = {
     r"\bmend(?:s|ed|ing)?\b": "correct, repair",
     r"\bheard\b|\bhears?\b": "receive",
     r"\bkeep(?:s|ing)? back\b|\bkept back\b": "withhold",
+    r"\banswer(?:s|ed|ing)?\b": "response, respond",
+    r"\bholds? up\b(?! to)|\bheld up\b": "stall, block",
+    r"\b(?:has|have|had) (?:not )?come\b(?! up)": "arrive",
+    r"\bstands? still\b": "makes no progress",
+    r"\banew\b|\bas new\b": "again, restart, in its initial state",
+    r"\bin turns\b": "in turn, round robin, alternating",
     # Structure
     r"\b(?:has|have|had|no|enough|more|makes?|making|there is|the|of) room\b|\broom (?:for|in|at)\b":
         "credits (at the sender), free entries (at the receiver)",
@@ -69,6 +75,12 @@ FORBIDDEN = {
     r"\bfalls? silent\b": "is idle",
     r"\bone behind the other\b": "consecutive",
 }
+
+FORBIDDEN_NAMES = re.compile(
+    r"(?:^|_)(?:laps?|give_up|given_up|told|tells?|harm(?:s|ed)?|owe[sd]?|strays?|life|lives|answer(?:s|ed)?|asks|asked"
+    r"|asking|nobody|somebody|whoever|forget|forgot(?:ten)?|mend(?:s|ed)?|rests|late_ram|suspicion|heard|anew|room"
+    r"|standing)(?:_|$)")
+"""Parts of names of functions, classes, parameters and variables."""
 
 _PATTERNS = {re.compile(pattern, re.IGNORECASE): term for pattern, term in FORBIDDEN.items()}
 
@@ -115,10 +127,22 @@ def _prose_of_python(text):
         yield last, " ".join(block)
 
 
+def _names_of_python(text):
+    """Line number and name of each function, class, parameter, variable and attribute that is defined."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+
+
 def _prose_of_cpp(text):
-    """Line number and text of each block of comments."""
+    """Line number and text of each block of comments, and of each string with words."""
     for found in re.finditer(r"/\*.*?\*/|(?:[ \t]*//[^\n]*\n)+|//[^\n]*", text, re.DOTALL):
         yield text.count("\n", 0, found.start()) + 1, re.sub(r"^\s*(?://|/?\*+)|\*/", "", found[0], flags=re.MULTILINE)
+    for found in re.finditer(r'"((?:[^"\\\n]|\\.)* (?:[^"\\\n]|\\.)*)"', text):
+        yield text.count("\n", 0, found.start()) + 1, found[1]
 
 
 def _faults(prose):
@@ -141,7 +165,11 @@ def faults_of(path, text):
     if path.name == "CONTRIBUTING.md":      # the glossary quotes the words
         text = text.partition("## Glossary")[0]
     prose = {".md": _prose_of_markdown, ".py": _prose_of_python}.get(path.suffix, _prose_of_cpp)(text)
-    return [f"{path}:{line}: {fault}" for line, piece in prose for fault in _faults(piece)]
+    found = [f"{path}:{line}: {fault}" for line, piece in prose for fault in _faults(piece)]
+    if path.suffix == ".py":
+        found += [f"{path}:{line}: name {name!r}: use a term of the glossary" for line, name in _names_of_python(text)
+                  if FORBIDDEN_NAMES.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())]
+    return found
 
 
 def _files():
@@ -189,4 +217,11 @@ def test_lines_of_prose_are_found():
     lines = [fault.partition(": ")[0] for fault in faults_of(Path("x.py"), text)]
     assert sorted(lines) == ["x.py:1", "x.py:4", "x.py:5"]
     assert faults_of(Path("x.h"), "int a;\n// First line,\n// told twice.\n")[0].startswith("x.h:2: ")
+    assert faults_of(Path("x.h"), 'int a;\nsay("It went on.");\n')[0].startswith("x.h:2: ")
     assert faults_of(Path("x.md"), "# Title\n\n```\nunder way\n```\n\nWords\nunder way.\n")[0].startswith("x.md:7: ")
+
+
+def test_names_are_found():
+    text = "class LapCounter:\n    def told(self, room, overlap):\n        self.late_ram = olives = 1\n"
+    assert [fault.partition(": use")[0] for fault in faults_of(Path("x.py"), text)] == [
+        "x.py:1: name 'LapCounter'", "x.py:2: name 'told'", "x.py:2: name 'room'", "x.py:3: name 'late_ram'"]

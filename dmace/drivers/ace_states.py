@@ -132,6 +132,6 @@ class Pending(NamedTuple):
 
 
 _STAGES = {
-    Stage.FILLING: "memory has not answered all reads", Stage.FILLED: "waits for its FSM",
-    Stage.DRAINING: "memory has not answered all writes",
+    Stage.FILLING: "waits for read data from memory", Stage.FILLED: "waits for its FSM",
+    Stage.DRAINING: "waits for write responses from memory",
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's side of a board: frames on a serial line -> words on the board's bus -> frames.
 
-One request at a time. It is done when its CRC was found right, and answered when it is done.
+One request at a time. It is executed after its CRC was checked, and the response is sent when it is complete.
 """
 
 from amaranth import *
@@ -19,7 +19,7 @@ _HEADER = 7
 
 
 class Bridge(wiring.Component):
-    """Answer the frames of :mod:`fpga.board.protocol`.
+    """Execute the requests of :mod:`fpga.board.protocol` and respond to them.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Bridge(wiring.Component):
     dropped : ``Out(1)``
         For one cycle: a frame was dropped.
     busy : ``Out(1)``
-        A request is being received, done or answered.
+        A request is being received or executed, or its response is being sent.
     """
 
     def __init__(self, *, timeout: int) -> None:

@@ -33,7 +33,7 @@ TRIES = 3
 
 
 class BoardError(UserError):
-    """A board does not answer, or not as it should."""
+    """A board does not respond, or its response is invalid."""
 
     status = 1
 
@@ -44,7 +44,7 @@ class Transport(Protocol):
     def write(self, data: bytes) -> None: ...
 
     def read(self, count: int) -> bytes:
-        """Up to ``count`` bytes; fewer where they do not come in time."""
+        """Up to ``count`` bytes; fewer if they do not arrive in time."""
 
 
 _Result = TypeVar("_Result")
@@ -172,9 +172,10 @@ class Board:
             if response is None:
                 continue
             if response.status != Status.OK:
-                raise BoardError(f"The board answered {_name(response.status)} to {operation.name} at {address:#010x}.")
+                raise BoardError(f"The board returned {_name(response.status)} for {operation.name} at "
+                                 f"{address:#010x}.")
             return response
-        raise BoardError(f"The board does not answer (tried {TRIES} times); is it loaded, and is this its port?")
+        raise BoardError(f"The board does not respond (tried {TRIES} times); is it loaded, and is this its port?")
 
     def _response(self) -> Response | None:
         """The response to the latest request, or None if no complete one arrived in time."""

@@ -20,7 +20,7 @@ _BURSTS, _BEATS = 4, 8
 
 
 class AxiMemory(wiring.Component):
-    """A memory from address 0; bursts that begin beyond it are answered with DECERR.
+    """A memory from address 0; bursts that start beyond it get DECERR.
 
     Parameters
     ----------

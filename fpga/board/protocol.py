@@ -50,7 +50,7 @@ class Status(enum.IntEnum):
     BAD_OPERATION = 1
     """Unknown operation; nothing was done."""
     BUS_ERROR = 2
-    """Nothing is at this address, or a bus answered with an error. Words before may have been written."""
+    """Nothing is at this address, or a bus returned an error. Earlier words may have been written."""
 
 
 class Space(enum.IntEnum):

@@ -11,7 +11,7 @@ TWIN = "engine"
 
 
 class Twin(wiring.Component):
-    """Stands for a component whose Verilog is the module :data:`TWIN` beside that of the board.
+    """Placeholder of a component whose Verilog is the module :data:`TWIN`, beside the board's Verilog.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def slot_layout(config):
 
 
 class ChunkFailed(EventSignature):
-    """Memory answered a read or a write of the chunk ``payload`` with an error. Driven by Chunker."""
+    """A read or a write of the chunk ``payload`` got an error response from memory. Driven by Chunker."""
 
     def __init__(self, config: AceConfig) -> None:
         super().__init__(name_layout(config))

@@ -236,5 +236,5 @@ def widens(config, entry):
 
 
 def done_layout(config):
-    """The last move of a chunk has completed, and all before; ``error``: memory answered one of them with an error."""
+    """All moves of a chunk have completed; ``error``: at least one of them got an error response from memory."""
     return data.StructLayout({"slot": config.slot_bits, "error": 1})

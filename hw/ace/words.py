@@ -46,7 +46,7 @@ class Status(enum.IntEnum):
     TIMEOUT = 0x05
     """The communicator had work and made no progress for the watchdog's time."""
     COMPLETION_ERROR = 0x06
-    """The memory answered a completion word's write with an error."""
+    """The write of a completion word got an error response."""
     COMMUNICATOR = 0x0A
     """The communicator is not in the table, has no program for the collective, or is of another domain."""
     SRC_REGION = 0x10
@@ -54,13 +54,13 @@ class Status(enum.IntEnum):
     SRC_RIGHTS = 0x12
     SRC_BOUNDS = 0x13
     READ_ERROR = 0x14
-    """The memory answered a read of the send buffer with an error."""
+    """A read of the send buffer got an error response."""
     DST_REGION = 0x20
     DST_DOMAIN = 0x21
     DST_RIGHTS = 0x22
     DST_BOUNDS = 0x23
     WRITE_ERROR = 0x24
-    """The memory answered a write of the receive buffer with an error."""
+    """A write of the receive buffer got an error response."""
     LINK_DOWN = 0x30
     """A link of the communicator is down."""
     REVOKED = 0x31

@@ -83,8 +83,8 @@ class DoorbellSplit(wiring.Component):
         m.d.comb += drop.eq(beat_valid & bus.wlast & (owned.o.payload == unmapped))
         m.d.sync += dropped.eq(dropped + drop - report)
         response, ready = Signal(data.StructLayout({"id": id_width, "resp": Resp}), reset_less=True), Signal()
-        come, resp = Signal(), Signal(Resp)
-        m.d.comb += [ready.eq(~bus.bvalid | bus.bready), responses.o.ready.eq(come & ready)]
+        arrived, resp = Signal(), Signal(Resp)
+        m.d.comb += [ready.eq(~bus.bvalid | bus.bready), responses.o.ready.eq(arrived & ready)]
         for number, part in zip(owners, parts, strict=False):
             m.d.comb += [getattr(part, f"aw{name}").eq(address[name]) for name in ("id", "addr", "len", "size")]
             m.d.comb += [part[0].eq(part[1]) for part in (
@@ -97,12 +97,13 @@ class DoorbellSplit(wiring.Component):
             with m.If(owned.o.payload == number):
                 m.d.comb += bus.wready.eq(owned.o.valid & part.wready)
             with m.If(responses.o.payload.owner == number):
-                m.d.comb += [come.eq(responses.o.valid & part.bvalid), resp.eq(part.bresp),
+                m.d.comb += [arrived.eq(responses.o.valid & part.bvalid), resp.eq(part.bresp),
                              part.bready.eq(responses.o.valid & ready)]
         with m.If(responses.o.payload.owner == unmapped):
-            m.d.comb += [come.eq(responses.o.valid & (dropped != 0)), resp.eq(Resp.DECERR), report.eq(come & ready)]
+            m.d.comb += [arrived.eq(responses.o.valid & (dropped != 0)), resp.eq(Resp.DECERR),
+                         report.eq(arrived & ready)]
         with m.If(ready):
-            m.d.sync += [bus.bvalid.eq(come), response.id.eq(responses.o.payload.id), response.resp.eq(resp)]
+            m.d.sync += [bus.bvalid.eq(arrived), response.id.eq(responses.o.payload.id), response.resp.eq(resp)]
         m.d.comb += [bus.bid.eq(response.id), bus.bresp.eq(response.resp)]
 
     def _read(self, m):

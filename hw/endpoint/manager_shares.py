@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deficit round robin, in beats, among the managers of the memory port.
 
-MemoryPort's managers -> ManagerShares -> RoundRobin.  Latency: 0 from ``asking`` to ``candidates``, 2 from ``charge``.
-Throughput: one charge per cycle.
+MemoryPort's managers -> ManagerShares -> RoundRobin.  Latency: 0 from ``requesting`` to ``candidates``, 2 from
+``charge``.  Throughput: one charge per cycle.
 
 The deficits are flip-flops, all replenished in the same cycle. :class:`hw.dma_engine.frontend.shares.Shares` applies
 the same discipline to up to 64 queues in classes: there the deficits are rows of a LUT RAM, and a queue gets its
@@ -36,7 +36,7 @@ class ManagerShares(wiring.Component):
 
     Members
     -------
-    asking : ``In(count)``
+    requesting : ``In(count)``
     candidates : ``Out(count)``
         Admitted requesters; combinational.
     charge : ``In(count)``, beats : ``In(9)``
@@ -48,7 +48,7 @@ class ManagerShares(wiring.Component):
     def __init__(self, count: int) -> None:
         self.count = count
         super().__init__({
-            "asking": In(count), "candidates": Out(count), "charge": In(count), "beats": In(9),
+            "requesting": In(count), "candidates": Out(count), "charge": In(count), "beats": In(9),
             "weight": In(WEIGHT_WIDTH).array(count),
         })
 
@@ -58,12 +58,12 @@ class ManagerShares(wiring.Component):
         charge, beats = Signal.like(self.charge), Signal.like(self.beats)
         m.d.sync += [charge.eq(self.charge), beats.eq(self.beats)]
 
-        solvent, over, alone, bits = Signal(self.count), Signal(), Signal(), list(self.asking)
-        others = [Cat(other for other in bits if other is not asking).any() for asking in bits]
+        solvent, over, alone, bits = Signal(self.count), Signal(), Signal(), list(self.requesting)
+        others = [Cat(other for other in bits if other is not requesting).any() for requesting in bits]
         m.d.comb += [
-            alone.eq(Cat(asking & ~some for asking, some in zip(bits, others, strict=True)).any()),
-            self.candidates.eq(self.asking & (solvent | alone.replicate(self.count))),
-            over.eq(self.asking.any() & ~(self.asking & solvent).any()),
+            alone.eq(Cat(requesting & ~some for requesting, some in zip(bits, others, strict=True)).any()),
+            self.candidates.eq(self.requesting & (solvent | alone.replicate(self.count))),
+            over.eq(self.requesting.any() & ~(self.requesting & solvent).any()),
         ]
         for index in range(self.count):
             left = Signal(signed(most.bit_length() + 2), name=f"left_{index}")

@@ -112,11 +112,11 @@ class MemoryPort(wiring.Component):
             {"data": self.config.data_width, "strb": self.config.beat_bytes, "last": 1}))
         inside, current, chosen, free = Signal(), Signal(count), Signal(count), Signal()
         m.d.comb += [
-            shares.asking.eq(Cat(write.valid for write in self.writes)),
+            shares.requesting.eq(Cat(write.valid for write in self.writes)),
             choice.requests.eq(shares.candidates), choice.advance.eq(free & ~inside),
             chosen.eq(Mux(inside, current, choice.grant_onehot)),
             free.eq(beats.i.ready & (inside | addresses.i.ready)),
-            beats.i.valid.eq((chosen & shares.asking).any() & free),
+            beats.i.valid.eq((chosen & shares.requesting).any() & free),
             addresses.i.valid.eq(beats.i.valid & ~inside),
             shares.charge.eq(Mux(beats.i.valid, chosen, 0)), shares.beats.eq(1),
             *(write.ready.eq(one & free) for write, one in zip(self.writes, chosen, strict=True)),
@@ -159,7 +159,7 @@ class MemoryPort(wiring.Component):
         ahead, flying = Signal(range(1 << 10)), Signal(WINDOW_WIDTH + 1)
         open_, free, issued, issued_beats = Signal(), Signal(), Signal(), Signal(9)
         m.d.comb += [
-            shares.asking.eq(Cat(read.valid for read in self.reads)),
+            shares.requesting.eq(Cat(read.valid for read in self.reads)),
             free.eq(addresses.i.ready & open_ & ~issued),
             choice.requests.eq(shares.candidates), choice.advance.eq(free),
             addresses.i.valid.eq(choice.valid & free),

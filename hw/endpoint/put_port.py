@@ -28,7 +28,7 @@ class PutPort(wiring.Component):
 
     Members
     -------
-    puts : ``In(stream.Signature(flit_layout))``, come : ``Out(stream.Signature(flit_layout))``
+    puts : ``In(stream.Signature(flit_layout))``, received : ``Out(stream.Signature(flit_layout))``
         PUT packets to the neighbour, and from it.
     results : ``In(PutResults)``
     report : ``Out(stream.Signature(done_layout))``
@@ -41,7 +41,7 @@ class PutPort(wiring.Component):
         self.config = config
         flits = stream.Signature(flit_layout(config.ace))
         super().__init__({
-            "puts": In(flits), "come": Out(flits), "results": In(PutResults()),
+            "puts": In(flits), "received": Out(flits), "results": In(PutResults()),
             "report": Out(stream.Signature(done_layout(config))), "tx": Out(flits), "rx": In(flits),
         })
 
@@ -75,11 +75,11 @@ class PutPort(wiring.Component):
         is_put, before = Signal(), Signal()
         m.d.comb += [
             is_put.eq(Mux(flit.first, report.kind == PacketKind.PUT, before)),
-            self.come.payload.eq(flit), self.come.valid.eq(self.rx.valid & is_put),
+            self.received.payload.eq(flit), self.received.valid.eq(self.rx.valid & is_put),
             self.report.payload.eq(report), self.rx.ready.eq(1),
         ]
         with m.If(is_put):
-            m.d.comb += self.rx.ready.eq(self.come.ready)
+            m.d.comb += self.rx.ready.eq(self.received.ready)
         with m.Elif(flit.first & (report.kind == PacketKind.PUT_DONE)):
             m.d.comb += [self.report.valid.eq(self.rx.valid), self.rx.ready.eq(self.report.ready)]
         m.d.sync += before.eq(is_put)

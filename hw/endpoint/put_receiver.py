@@ -71,7 +71,7 @@ class PutReceiver(wiring.Component):
 
     Members
     -------
-    come : array of ``In(stream.Signature(flit_layout))``
+    received : array of ``In(stream.Signature(flit_layout))``
         PUT packets of each port.
     results : ``Out(PutResults).array(ports)``
     writes : ``Out(stream.Signature(write_layout))``, responses : ``In(stream.Signature(response_layout))``
@@ -85,7 +85,7 @@ class PutReceiver(wiring.Component):
     def __init__(self, config: EndpointConfig) -> None:
         self.config = config
         super().__init__({
-            "come": In(stream.Signature(flit_layout(config.ace))).array(config.ports),
+            "received": In(stream.Signature(flit_layout(config.ace))).array(config.ports),
             "results": Out(PutResults()).array(config.ports),
             "writes": Out(stream.Signature(write_layout(config))),
             "responses": In(stream.Signature(response_layout(config))),
@@ -116,8 +116,9 @@ class PutReceiver(wiring.Component):
         """Merge the packets of all ports into one buffer."""
         m.submodules.merge = merge = PacketMerge(flit_layout(self.config.ace), self.config.ports)
         self._closed = Signal(self.config.ports)
-        for come, i, closed in zip(self.come, merge.i, self._closed, strict=True):
-            m.d.comb += [i.payload.eq(come.payload), i.valid.eq(come.valid & ~closed), come.ready.eq(i.ready & ~closed)]
+        for source, i, closed in zip(self.received, merge.i, self._closed, strict=True):
+            m.d.comb += [i.payload.eq(source.payload), i.valid.eq(source.valid & ~closed),
+                         source.ready.eq(i.ready & ~closed)]
         flit, packet = merge.o.payload, packets.payload
         header = header_view(put_layout(self.config), flit)
         known, number, go = Signal(self._packet, reset_less=True), Signal.like(packet.beats), Signal()
@@ -205,8 +206,8 @@ class PutReceiver(wiring.Component):
             with m.If(mine):
                 m.d.comb += vacant.eq(flying.i.ready)
             inside = Signal(range(2 * PACKETS), name=f"inside_{port}")
-            comes = self._gathered & (self._gathered_port == port)
-            m.d.sync += inside.eq(inside + comes - (done & mine))
+            arrives = self._gathered & (self._gathered_port == port)
+            m.d.sync += inside.eq(inside + arrives - (done & mine))
             m.d.comb += [
                 flying.i.valid.eq(done & mine), flying.i.payload.written.eq(~silent),
                 # A neighbour that exceeds its limit of writes in flight gets no result for the excess ones.
@@ -233,7 +234,7 @@ class PutReceiver(wiring.Component):
             with m.If(self.down[port]):
                 m.d.sync += [stale.eq(1), quiet.eq(0)]
             with m.Elif(~quiet.all()):
-                m.d.sync += quiet.eq(Mux(self.come[port].valid, 0, quiet + 1))
+                m.d.sync += quiet.eq(Mux(self.received[port].valid, 0, quiet + 1))
             with m.Elif((outstanding == 0) & (flying.level == 0) & (inside == 0)):
                 m.d.sync += stale.eq(0)
         return m

@@ -87,7 +87,7 @@ class Puts(wiring.Component):
             wires.add(**{port: PutPort(config)})
             wires.connect(f"route.puts[{number}]", f"{port}.puts")
             wires.connect(f"{port}.report", f"route.done[{number}]")
-            wires.connect(f"{port}.come", f"receiver.come[{number}]")
+            wires.connect(f"{port}.received", f"receiver.received[{number}]")
             wires.connect(f"receiver.results[{number}]", f"{port}.results")
             wires.connect(f"{port}.tx", f"self.channels[{number}].tx")
             wires.connect(f"self.channels[{number}].rx", f"{port}.rx")

@@ -43,35 +43,35 @@ class RegisterBank(wiring.Component):
     """Hold the registers of a map, and let an AXI4-Lite manager read and write them.
 
     A write changes the bytes whose strobes are set. A write to a register that has a PULSE field
-    must have all four strobes set; otherwise it is answered SLVERR and ignored as a whole. A write
-    without any strobe to another register is answered OKAY, and nothing happens. Software writes to
-    RO fields, and to bits without a field, change nothing. A write that would give a field a value that is not
-    legal is answered SLVERR, ignored as a whole, and noted in REFUSED_WRITE; of an RW field, bytes whose strobes
-    are not set count as they stand, and above it as 0. An address without a register is answered
-    SLVERR, and reads as 0. The two lowest address bits and ``awprot``, ``arprot`` are ignored.
+    must have all four strobes set; otherwise it gets SLVERR and has no effect. A write without any strobe
+    to another register gets OKAY and has no effect. Writes to RO fields, and to bits without a field, have
+    no effect. A write of an illegal value to a field gets SLVERR, has no effect, and is recorded in
+    REFUSED_WRITE; bytes without a strobe count with their stored value within an RW field, and as 0 above
+    it. An access to an address without a register gets SLVERR, and reads 0. The two lowest address bits,
+    ``awprot`` and ``arprot`` are ignored.
 
-    Addresses and write data are accepted in any order, and held until the other has come. No output
-    of the bus depends combinationally on an input of the bus. A read that starts after the response
-    to a write sees its effect. A read and a write of one register in the same cycle give the old value.
+    Addresses and write data are accepted in any order, and the first is held until the other arrives. No
+    output of the bus depends combinationally on an input of the bus. A read that starts after the response
+    to a write returns the written value. A read and a write of one register in the same cycle return the old value.
 
     Parameters
     ----------
     register_map : RegisterMap
-        Registers to hold. With ``refusal_registers`` if any field has legal values.
+        The registers, including ``refusal_registers`` if any field has legal values.
 
     Members
     -------
     bus : ``In(AxiLiteSignature(addr_width=register_map.addr_width, data_width=32))``
-        Where software comes from.
+        Bus of the software.
     <register> : ``Out(register_signature(register))``, one per register, in lower case
         A member per field, in lower case, and two strobes:
 
-        * RW ``<field>``: ``Out(width)``. What software wrote last.
-        * RO ``<field>``: ``In(width)``. What software reads; none for a constant field.
+        * RW ``<field>``: ``Out(width)``. The value that software wrote last.
+        * RO ``<field>``: ``In(width)``. The value that software reads; absent for a constant field.
         * W1C ``<field>``: ``Out(width)``, and ``<field>_set``: ``In(width)``. Each bit of ``_set`` that
           is 1 sets its bit at the next clock edge, also when software clears it at that very edge.
-        * PULSE ``<field>``: ``Out(width)``. What software writes while ``written_stb`` is high,
-          else 0.
+        * PULSE ``<field>``: ``Out(width)``. The written value while ``written_stb`` is high,
+          otherwise 0.
         * ``written_stb``: ``Out(1)``. High for the one cycle in which PULSE fields have their value,
           and RW and W1C fields have their new value for the first time. Given whatever the access of
           the fields is, but not for writes that are refused or have no strobe.

@@ -2,7 +2,7 @@
 """Fork, join, merge and demultiplex streams.
 
 Latency: 0, all of these are combinational from ``i`` to ``o`` and back; put a :class:`Skid` where a
-path gets too long.  Throughput: 1 transfer per cycle.
+path would be too long.  Throughput: 1 transfer per cycle.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ __all__ = ["Demux", "Fork", "Join", "Merge"]
 
 
 class Fork(wiring.Component):
-    """Give every item to each of ``n`` outputs once; they may accept it in different cycles.
+    """Send every item to each of ``n`` outputs once; they may accept it in different cycles.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Fork(wiring.Component):
             ]
         m.d.comb += self.i.ready.eq(taken.all())
 
-        # Remember who has the item, until all have.
+        # Outputs that have accepted the item, until all have.
         with m.If(self.i.valid):
             m.d.sync += done.eq(Mux(taken.all(), 0, taken))
 
@@ -117,7 +117,7 @@ class Join(wiring.Component):
 
 
 class Merge(wiring.Component):
-    """Pass on the items of ``n`` inputs, one at a time, in turns.
+    """Merge the items of ``n`` inputs, round robin.
 
     The choice is a :class:`RoundRobin`'s and holds while the output is stalled.
 

@@ -317,7 +317,7 @@ class _EndpointBus:
 
     async def read(self, offset: int) -> int:
         self._library.read_register(*self._at, offset)
-        await _Answered()
+        await _Responses()
         value: int = self._library.take_value(*self._at)
         return value
 
@@ -326,7 +326,7 @@ class _EndpointBus:
         self._library.doorbell(*self._at, delay, address, data)
 
 
-class _Answered:
+class _Responses:
     def __await__(self) -> Generator[None, None, None]:
         yield
 

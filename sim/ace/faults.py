@@ -19,7 +19,7 @@ FAULT_COUNTS = ("lost", "corrupted", "duplicated", "delayed", "late", "reordered
 HELP = ("faults of links, as loss=1e-3,corrupt=1e-3,dup=1e-4,delay=1e-3:200,late=1e-3:30000,reorder=1e-3:200,"
         "down=3:+0@5000-9000: shares of packets that are dropped, corrupted, duplicated, delayed by up to 200 cycles "
         "together with those behind them, duplicated with the copy up to 30000 cycles later, or delayed by up to 200 "
-        "cycles while others overtake them; and the link at rank 3 to the side of rising coordinates of dimension 0 "
+        "cycles while others pass them; and the link at rank 3 to the side of rising coordinates of dimension 0 "
         "(-0: the other side) is cut from cycle 5000 after the start to 9000, or permanently without an end. "
         "down may be given several times")
 
@@ -44,7 +44,7 @@ class Faults:
     """Faults of all links alike: shares of packets, and cuts.
 
     ``delay`` keeps the order of packets: a delayed one stalls those behind it. ``late`` delays a copy of a packet,
-    ``reorder`` the packet itself; others overtake it.
+    ``reorder`` the packet itself; other packets may pass it.
     """
 
     loss: float = 0

@@ -27,7 +27,7 @@ __all__ = ["Lanes", "LanesFailed", "build_lanes", "control"]
 
 
 class LanesFailed(UserError):
-    """The harness did not come to its end."""
+    """The harness ended prematurely."""
 
     status = 1
 

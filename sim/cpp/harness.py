@@ -73,7 +73,7 @@ class Flow:
     random_shift : int
         Both random instead, below this number of bytes, for each request; at most 4096.
     size_from : int
-        Sizes by chance, from this to ``size``, half of them two beats at most beyond this; 0 for all of ``size``.
+        Random sizes, from this to ``size``, half of them two beats at most beyond this; 0 for all of ``size``.
     across : int
         1: the middle of each source is at a multiple of 4 KiB, so that it is read in two bursts; sizes of 2 to 4096.
     rate : float
@@ -205,7 +205,7 @@ def build_harness(config: DmaConfig, *, checked: bool = False,
 
 
 def _reason(done: subprocess.CompletedProcess[str]) -> str:
-    """One sentence of a program that did not come to its end."""
+    """Error message of a program that ended prematurely."""
     text = f"{done.stdout}\n{done.stderr}"
     if found := re.search(r"(.*)\n?.*\[(\d+)\] %Error: (\S+): Assertion failed", text):
         return f"an assertion of the hardware failed: {found[1].strip()} ({found[3]})."

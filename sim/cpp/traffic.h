@@ -210,7 +210,7 @@ public:
     void written(uint64_t cycle, const WriteBurst& burst) override {
         if (burst.id >> (kIdBits - 1)) return reported(burst);
         Queue* queue = owner(burst.address);
-        if (!queue) return complain("A write was outside all arenas.");
+        if (!queue) return complain("A write is in no arena.");
         queue->bytes += measuring * burst.bytes_enabled;
         // A slot holds one request at a time: the newest posted one that maps to it.
         const uint64_t slot = (burst.address - queue->destination_base) / queue->stride;

@@ -82,7 +82,7 @@ class FlagWatch:
         self._arrays.add(address)
 
     def discard(self, queue: int) -> None:
-        """Start anew after RESET: call this before the model knows of it."""
+        """Restart after RESET; must be called before the model receives the RESET."""
         self._stale[queue] = self._expected(queue)
         self._seen[queue] = 0
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random requests, good and bad, on the engine and on its model: the cocotb side of ``dmace compare dma``.
 
-A run consists of rounds. In a round every queue gets its share of requests, whose destinations overlap
-with no other in flight; then everything is waited for and compared. Between the rounds stand
-sections that provoke what depends on time: a full queue, a disabled one, a reset, a response that does not
-come, a completion word that memory refuses.
+A run consists of rounds. In a round every queue gets its share of requests, whose destinations do not overlap
+with any other in flight; after their completion all state is compared. Between the rounds, sections provoke
+timing-dependent cases: a full queue, a disabled one, a reset, a missing response, a completion word with an error
+response.
 """
 
 import json
@@ -235,7 +235,7 @@ class Comparison(Sections):
                 return
 
     async def _nap(self, queue: int) -> None:
-        """Pause a queue, see that it comes to rest, and start it again."""
+        """Pause a queue, check that its segments in flight complete, and start it again."""
         bench, start = self.bench, self.bench.cycle
         await bench.command(queue, Command.PAUSE)
         await bench.wait(self.rng.randint(0, 100))

@@ -99,7 +99,7 @@ class MemoryLayout:
         await self.limit_targets()
 
     async def limit_targets(self, *, lift: bool = False) -> None:
-        """Limit the targets by chance, or not at all."""
+        """Set random limits for the targets, or none."""
         rng = self.rng
         for target in range(TARGETS):
             # With a limit of one beat, a single miscounted beat blocks permanently.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptor rings in ``dmace compare dma``: random words as lists and 2-D copies, tails repeated and overtaken."""
+"""Descriptor rings in ``dmace compare dma``: random words as lists and 2-D copies, duplicate and reordered tails."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING

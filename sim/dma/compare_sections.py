@@ -73,7 +73,7 @@ class Sections:
         else:
             await self.bench.post(queue, word)
 
-    async def _start_anew(self, queue: int) -> None:
+    async def _restart(self, queue: int) -> None:
         """START after RESET."""
         if queue in self.rings:
             ring, bench = self.rings[queue].ring, self.bench
@@ -105,7 +105,7 @@ class Sections:
         await self._settle(queue)
         await bench.wait_log()
         await bench.command(queue, Command.CLEAR)
-        await self._start_anew(queue)
+        await self._restart(queue)
         await self._some(queue, 2, 40)
         await self._settle(queue)
 
@@ -196,7 +196,7 @@ class Sections:
         await bench.wait(self.rng.randint(0, 200))
         await bench.command(queue, Command.RESET)
         await self._settle(queue)
-        await self._start_anew(queue)
+        await self._restart(queue)
         await self._some(queue, 3, 700)
         await self._settle(queue)
         await self._settle(other)
@@ -205,7 +205,7 @@ class Sections:
         bench, model = self.bench, self.model
         # Short, so that stalled data leaves free entries of the buffer to the other queue.
         word, other = self._good(queue, self.rng.randint(1, 200)), self._other(queue)
-        # The one read in flight may not be that which memory never answers.
+        # The read in flight must not be one whose response is withheld.
         side = self.rng.choice(("src", "dst")) if "single_read" not in self.ablation else "dst"
         # Outstanding data counts for its target, and so for the other queue if it has the same target.
         await self.make.limit_targets(lift=True)

@@ -61,7 +61,7 @@ class Observer:
         self._moved: Counter[int] = Counter()
         #: Queue -> entries popped from the engine's log.
         self._popped: Counter[int] = Counter()
-        #: Queue -> entries of the model's log that the engine's has come past.
+        #: Queue -> entries of the model's log that were matched with the engine's.
         self._reported: Counter[int] = Counter()
         #: Queue -> the same, when the log had reported everything.
         self._quiet: Counter[int] = Counter()
@@ -205,11 +205,11 @@ class Observer:
                    if self._classes[other] >= self._classes[queue])
 
     async def settle(self, queue: int, *, timeout: int = 20_000) -> bool:
-        """Wait until a queue shows what the model does, and its words stand in memory.
+        """Wait until the state of a queue equals the model's, and its words are in memory.
 
-        ``timeout`` is the number of cycles without any change after which the wait ends with a mismatch. Changes
-        of other queues count unless their class is lower: while those have something to do, this one may have to wait.
-        Returns whether it got there.
+        ``timeout`` is the number of cycles without progress after which the wait ends with a mismatch. Progress of
+        other queues counts, too, unless their class is lower: this queue may have to wait for theirs. Returns whether
+        the state was reached.
         """
         q = self.model.queues[queue]
         start = self.cycle
@@ -220,11 +220,11 @@ class Observer:
                 # Segments issued behind a failed request stay in flight until the queue is cleared.
                 moving = state.in_flight and q.held is None and not self.memory.withheld
                 if self.difference(queue, state) is None and not moving and not self._words_missing(queue):
-                    self.check_moved(queue, q.count, f"queue {queue} came to rest")
+                    self.check_moved(queue, q.count, f"queue {queue} is idle")
                     return True
                 if self.cycle - max(start, self._last_move(queue)) > timeout:
                     what = self.difference(queue, state) or self._words_missing(queue) or "still in flight"
-                    self.mismatch(f"queue {queue} stands still: {what} (in flight {state.in_flight}, waiting "
+                    self.mismatch(f"queue {queue} makes no progress: {what} (in flight {state.in_flight}, waiting "
                                   f"{state.waiting}, running {state.running}).")
                     return False
             changed = self.poller.changed(queue)
@@ -295,7 +295,7 @@ class Observer:
             self.mismatch(f"the completion interrupt is {'' if raised else 'not '}raised.")
 
     async def check_counters(self, queue: int) -> None:
-        """Compare the counters of a queue that has come to rest and holds nothing back."""
+        """Compare the counters of an idle queue that is not held."""
         q = self.model.queues[queue]
         if q.held is not None or q.waiting:
             return

@@ -119,7 +119,7 @@ class Poller:
             self._positions[address] = queue, kind
 
     def discard(self, queue: int) -> None:
-        """Start anew after RESET."""
+        """Restart after RESET."""
         for kind in ("sc", "rc"):
             self._seen.pop((queue, kind), None)
 

@@ -43,7 +43,7 @@ class Segment:
 
 @dataclass
 class Span:
-    """A time between two events; ``end`` is None if the second has not come."""
+    """A time between two events; ``end`` is None before the second event."""
 
     what: int
     begin: int

@@ -225,7 +225,7 @@ class DmaTestbench(Observer):
         while not self.memory.idle() and self.cycle - start < WORDS_TIMEOUT:
             await self.wait(50)
         if not self.memory.idle():
-            self.mismatch("the engine shows nothing in flight, but the memory has bursts to answer.")
+            self.mismatch("the engine shows nothing in flight, but bursts are outstanding at the memory.")
         if refused := await self.driver.refused_write():
             self.mismatch(refused)
         counters = await self.driver.counters()

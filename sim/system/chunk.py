@@ -22,17 +22,17 @@ class Chunk:
     Attributes
     ----------
     operation, index
-        The collective that it belongs to, and its number there: the same on all ranks.
+        The chunk's collective, and its number in it, which is the same on all ranks.
     key : tuple
-        Of age: smaller ones go first.
+        Age; a smaller key has priority.
     turn : int
-        The lower, the earlier it began on this rank.
+        Order of starts on this rank.
     fsm : int
-        The FSM in charge of it, where their number is limited.
+        The chunk's FSM, if their number is limited.
     leg, sent, came : int
-        Phase; grains of it that have been chosen, and that have come.
+        Phase; grains of it that were granted, and that have arrived.
     granted : int or None
-        Receives that the neighbour has granted; None where none are needed.
+        Receives that the neighbour has granted; None if no GRANTs are needed.
     """
 
     __slots__ = (
@@ -64,5 +64,5 @@ class Chunk:
         self.inside, self.offered = False, False
 
     def take(self) -> Taken:
-        """The next grain, for a port: it has been chosen."""
+        """Next grain for a port, which was granted."""
         return self.endpoint.take(self)

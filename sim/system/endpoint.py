@@ -3,7 +3,7 @@
 
 A chunk is filled into a slot, waits for its FSM, goes through the legs of its route, and is drained. A slot and an FSM
 follow from its number, as in the accelerator. Endpoints without SRAM have no slots, fills and drains: each grain is
-read from memory before it is sent and written to memory when it has come.
+read from memory before it is sent, and written to memory after it has arrived.
 """
 
 from typing import Protocol

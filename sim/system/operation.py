@@ -88,7 +88,7 @@ class Operation:
         return self._programs[coordinates, up]
 
     def _cut(self) -> list[tuple[bool, int, int]]:
-        """``(up, piece, whole)`` of each chunk, with columns of the upper and the lower half in turns, as the
+        """``(up, piece, whole)`` of each chunk, with columns of the upper and the lower half alternating, as the
         accelerator cuts them; ``whole`` is the number of bytes of the buffer in all of its shards."""
         config, first = self.machine.config, next(iter(self.members))
         if not self.size and self.collective.info.moves_data:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other algorithms than the accelerator's: programs by which other simulators' rules are those of a configuration."""
+"""Algorithms other than the accelerator's: programs that implement the rules of other simulators."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
@@ -18,7 +18,7 @@ _Rings = Sequence[tuple[int, int]]
 
 def symbolic(algorithm: str, collective: Collective, shape: Sequence[int], dimensions: Sequence[int], *,
              up: bool) -> Program:
-    """A program with the places of :func:`hw.ace.programs.schedule.plan`, of which only sizes and needs mean anything.
+    """A program with the positions of :func:`hw.ace.programs.schedule.plan`; only sizes and dependencies have meaning.
 
     ``five-phase``: reduce-scatter in all dimensions but the last one of more than one rank, all-reduce there,
     all-gathers back. ``flat``: a whole all-reduce in each dimension. ``hierarchical``: as the accelerator's. The
@@ -86,7 +86,7 @@ def _flat(rings: _Rings, positions: int) -> list[Phase]:
 
 
 def _exchanges(rings: _Rings, positions: int) -> Iterator[Phase]:
-    """Each block is forwarded until it is at its destination: step ``k`` forwards blocks that have come ``k - 1``
+    """Each block is forwarded until it is at its destination: step ``k`` forwards blocks that have travelled ``k - 1``
     hops."""
     for size, port in rings:
         sends: list[SendWord] = []

@@ -29,15 +29,15 @@ class Grain:
         Bytes of payload.
     packets : int
     need : int
-        Grains of this phase that must have come before.
+        Number of grains of this phase that must have arrived before.
     send : int
-        Which send of the phase it belongs to; GRANTs count them.
+        Number of its send in the phase; GRANTs count sends.
     ends : bool
-        It is the last of that send.
+        It is the last grain of its send.
     reduce : bool
-        It is combined with what is there.
+        It is combined with the data at its position.
     grants : int
-        Receives that are safe once it has left.
+        Number of receives that are safe after it has left.
     """
 
     size: int
@@ -51,7 +51,7 @@ class Grain:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A phase: ``comes`` is how many grains are received in it, ``granted`` how many receives are safe on entry."""
+    """A phase: ``comes`` is the number of grains received in it, ``granted`` of receives that are safe on entry."""
 
     port: int
     grains: tuple[Grain, ...]
@@ -61,7 +61,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """All of a chunk: pieces that are read from and written to memory, and the phases between."""
+    """Route of a chunk: numbers of pieces read from memory and written to memory, and the phases."""
 
     fills: int
     drains: int

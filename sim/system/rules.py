@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other simulators' rules, and the closed forms of textbooks, as configurations of ours.
+"""Rules of other simulators, and the closed forms of textbooks, as configurations of this simulator.
 
-All of them have endpoints that take no time, links without headers, one ring of twice the bandwidth in place of two
-directions, and steps that begin when the whole of the step before has come.
+All of them have endpoints without latency, links without headers, one ring of twice the bandwidth instead of two
+directions, and steps that start when the whole previous step has arrived.
 """
 
 from collections.abc import Sequence

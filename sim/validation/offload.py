@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saving by the accelerator: its network rate at a given memory bandwidth, and the bandwidth that a rate needs.
 
-The rate is that of a large all-reduce alone, beside an endpoint that only the links hold up.
+The rate is that of a large all-reduce alone, relative to an endpoint that is limited by the links only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

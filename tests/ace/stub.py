@@ -165,6 +165,6 @@ class StubEndpoint(wiring.Component):
             with m.State("COUNT"):
                 m.d.comb += [bus.wvalid.eq(1), bus.wdata.eq(counts[port]), bus.wstrb.eq(0xFF), bus.wlast.eq(1)]
                 with m.If(bus.wready):
-                    m.next = "WORD ANSWER"
-            with m.State("WORD ANSWER"):
+                    m.next = "WORD RESPONSE"
+            with m.State("WORD RESPONSE"):
                 respond("IDLE")

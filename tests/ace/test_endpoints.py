@@ -176,7 +176,7 @@ def test_each_endpoint_has_its_own_memory():
 
 @pytest.mark.parametrize("write", [False, True], ids=["read", "write"])
 def test_errors_of_a_memory(write):
-    """The first packet is intact; a burst of the second is answered with an error."""
+    """The first packet is intact; a burst of the second gets an error response."""
     failing = int(write)
     with Stubs((2,)) as stubs:
         driver = AceDriver(stubs.bus(failing), TINY)

@@ -253,8 +253,8 @@ class _Bench:
         if self.filling is not None and dut.fill__ready.value:
             self.contents[self.filling[0]] = self.filling[1]
             self.filling = None
-        asked = unpack(lookup_layout(), int(dut.lookup__chunk.value))
-        destination = self.chunks.get((asked["communicator"], asked["sequence"]))
+        looked_up = unpack(lookup_layout(), int(dut.lookup__chunk.value))
+        destination = self.chunks.get((looked_up["communicator"], looked_up["sequence"]))
         self.destination = bits(destination_layout(self.config),
                                 destination or random_fields(self.rng, destination_layout(self.config)))
         if dut.grants__valid.value:

@@ -260,16 +260,16 @@ def test_capacity():
 
 
 def test_tables_at_full():
-    """As many bursts as allowed, answered in order and again."""
+    """The maximum of outstanding bursts, with all responses in order, repeatedly."""
     for count in (1, 3, 4):
         lengths = [number % 3 for number in range(count)]
         writes = [aw(len=length, id=0) for length in lengths]
         data = [w(last=beat == length) for length in lengths for beat in range(length + 1)]
         reads = [ar(len=length, id=0) for length in lengths]
         beats = [r(id=0, last=beat == length) for length in lengths for beat in range(length + 1)]
-        answers = [b(id=0)] * count
+        responses = [b(id=0)] * count
         play(AxiChecker(BUS, max_outstanding=count),
-             [*writes, *data, *answers, *data, *writes, *answers, *reads, *beats] * 3)
+             [*writes, *data, *responses, *data, *writes, *responses, *reads, *beats] * 3)
 
 
 def test_sides():
@@ -355,14 +355,14 @@ def test_lite_payload_changes(channel, pin, before, after):
           f"waited for {channel.upper()}READY (IHI 0022 A3.2.1)")
 
 
-@pytest.mark.parametrize("cycles, answer, request_", [
+@pytest.mark.parametrize("cycles, response, request_", [
     ([w(), b()], "B", "AW"), ([aw(), b()], "B", "W"), ([aw() | w(), b(), w(), b()], "B", "AW"),
     ([w(), aw() | b()], "B", "AW"), ([r()], "R", "AR"), ([ar() | r()], "R", "AR"),
     ([ar(), r(), r()], "R", "AR"),
 ])
-def test_lite_response_without_request(cycles, answer, request_):
+def test_lite_response_without_request(cycles, response, request_):
     fails(lite(), lite_cycles(*cycles),
-          f"AXI4-Lite: {answer}VALID without an unanswered transfer at {request_} (IHI 0022 A3.3.1)")
+          f"AXI4-Lite: {response}VALID without an unanswered transfer at {request_} (IHI 0022 A3.3.1)")
 
 
 def test_lite_exokay():

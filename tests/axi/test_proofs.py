@@ -26,7 +26,7 @@ class Reachable(wiring.Component):
             BUS, max_outstanding=2, manager="assume", subordinate="assume")
         m.d.comb += checker.observe(self)
 
-        # Bursts of two beats have been answered on both channels, write data came before its address, and
+        # Bursts of two beats have completed on both channels, write data arrived before its address, and
         # two of each have been outstanding.
         seen = Signal(5)
         events = Cat(

@@ -60,8 +60,8 @@ class Traffic:
         rng = self._rng
         size = rng.randint(0, (self._bus.data_width // 8).bit_length() - 1)
         addr = 0x1000 * rng.randint(1, 15) + rng.randrange(-300, 300)
-        room = 4096 // (1 << size) - (addr % 4096 >> size)
-        beats = min(room, rng.choice([1, 1, 2, 3, 16, 256]))
+        most = 4096 // (1 << size) - (addr % 4096 >> size)
+        beats = min(most, rng.choice([1, 1, 2, 3, 16, 256]))
         return dict(addr=addr, len=beats - 1, size=size, burst=Burst.INCR,
                     id=rng.randrange(1 << self._bus.id_width), cache=rng.choice([0, 1, 2, 3, 6, 15]),
                     prot=rng.randrange(8), qos=rng.randrange(16))

@@ -11,7 +11,7 @@ from hw.dma_engine.words import Status
 RESULT = {
     "config": "tiny", "seed": 3, "requests": 12, "cycles": 1000, "seconds": 1.0, "waves": None,
     "errors_provoked": {status.name: 1 for status in Status if status}, "mismatches": 1,
-    "first_mismatches": ["Cycle 77: queue 2 stands still: count is 3 instead of 4."],
+    "first_mismatches": ["Cycle 77: queue 2 makes no progress: count is 3 instead of 4."],
 }
 
 

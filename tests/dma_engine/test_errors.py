@@ -303,7 +303,7 @@ async def delayed_memory(dut):
     """A read or write without a response holds its queue only, with TIMEOUT; then CLEAR or RESET."""
     bench, _ = await _prepared(dut, "late")
     for base, word in ((SRC_BASE, SMALL), (DST_BASE, SMALL)):
-        for order in ("answer, clear", "clear, answer", "answer, reset", "reset, answer"):
+        for order in ("release, clear", "clear, release", "release, reset", "reset, release"):
             name = f"{'read' if base == SRC_BASE else 'write'}, {order}"
             await bench.clean()
             before, logged = await bench.state(VICTIM), bench.logged()
@@ -316,7 +316,7 @@ async def delayed_memory(dut):
             assert bench.logged() == logged + 1
             await bench.driver.set_watchdog(0)
             for step in order.split(", "):
-                if step == "answer":
+                if step == "release":
                     bench.release(base)
                     await bench.wait(300)
                 elif step == "clear":

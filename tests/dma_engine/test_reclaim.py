@@ -53,7 +53,7 @@ class ReclaimBench(VictimBench):
         await self.driver.set_watchdog(0)
         self.stored = 0
 
-    async def begin_anew(self, when):
+    async def restart_queue(self, when):
         """Nothing was stored since the RESET; a new epoch works, and ends."""
         assert self.stored == 0, f"{self.stored} bytes were stored after the RESET, {when}"
         await self.clean()
@@ -89,7 +89,7 @@ async def delayed_beats(dut):
         await bench.reset_ends()
         bench.release(SRC_BASE)
         await bench.wait(300)
-        await bench.begin_anew(f"{begun} beats came before it")
+        await bench.restart_queue(f"{begun} beats came before it")
     await bench.end()
 
 
@@ -110,7 +110,7 @@ async def stalled_words(dut):
         bench.fill(bench.words_of(VICTIM)[0] & -PAGE_BYTES, bytes(PAGE_BYTES))
         await bench.command(VICTIM, Command.START)
         await bench.wait(300)
-        await bench.begin_anew(f"AW and W stalled after {wait} cycles")
+        await bench.restart_queue(f"AW and W stalled after {wait} cycles")
     await bench.end()
 
 
@@ -130,5 +130,5 @@ async def stalled_data(dut):
         bench.memory.writes.w_channel.pause = False
         await bench.reset_ends()
         await bench.wait(300)
-        await bench.begin_anew(f"W stalled after {taken} beats")
+        await bench.restart_queue(f"W stalled after {taken} beats")
     await bench.end()

@@ -55,7 +55,7 @@ async def the_higher_class_does_not(dut):
     assert not await bench.settle(HIGHER, timeout=TIMEOUT)
     assert TIMEOUT < bench.cycle - start < 2 * TIMEOUT
     [sentence] = bench.mismatches
-    assert f"queue {HIGHER} stands still: count is 0 instead of 1" in sentence
+    assert f"queue {HIGHER} makes no progress: count is 0 instead of 1" in sentence
     assert await lower
 
 

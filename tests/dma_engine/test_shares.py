@@ -78,7 +78,7 @@ class _Picker:
     async def step(self, costs):
         """``costs``: requesting queue -> (beats, beyond, descriptor, weight)."""
         ctx, dut = self.ctx, self.dut
-        ctx.set(dut.scheduler.asking, sum(1 << queue for queue in costs))
+        ctx.set(dut.scheduler.requesting, sum(1 << queue for queue in costs))
         charge = self.delayed.pop(0)
         ctx.set(dut.scheduled.valid, charge is not None)
         if charge is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace sim dma`` on small files, and what it says to bad ones."""
+"""``dmace sim dma`` on small files, and its messages about bad ones."""
 
 import json
 
@@ -50,15 +50,15 @@ def test_waves(tmp_path, capsys):
 @pytest.mark.parametrize("waves", [True, False])
 def test_waves_are_requested(waves, tmp_path, monkeypatch):
     """Up to the builder; ``tests/sim/verilator/test_build.py`` records waves of something smaller."""
-    asked = []
+    requested = []
 
     class Built:
         def run(self, module, *, waves, **_):
-            asked.append(waves)
+            requested.append(waves)
             raise UserError("That is enough.")
 
     def build(component, *, name, waves, status):
-        asked.append(waves)
+        requested.append(waves)
         return Built()
 
     monkeypatch.setattr("sim.dma.checked.CheckedDma", lambda config: None)
@@ -66,7 +66,7 @@ def test_waves_are_requested(waves, tmp_path, monkeypatch):
     (tmp_path / "data.bin").write_bytes(b"wave")
     out = str(tmp_path / "out.fst")
     assert main(["sim", "dma", "--input", str(tmp_path / "data.bin"), *(["--waves", out] if waves else [])]) == 2
-    assert asked == ([True, out] if waves else [False, None])
+    assert requested == ([True, out] if waves else [False, None])
 
 
 def test_default_input():

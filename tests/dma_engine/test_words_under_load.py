@@ -23,7 +23,7 @@ def test_words_under_load(size, latency):
     window, delay = result["window"], result["delays"]["words"]
     most = window["completion_words"] / (window["payload_beats"] + window["completion_words"])
     beats = min(bench.beats(size), BASE.segment_beats)
-    # A word that changes while it is being written waits for the answer first.
+    # A word that changes while it is being written waits for the response first.
     bound = 2 * 16 * (COMPLETION_SPACING + beats) + latency + AROUND
     print(f"{size} B, L = {latency}: {most:.4f} of the write beats, {delay['max']} cycles at most where {bound} may be")
     assert most <= 1 / (COMPLETION_SPACING + 1) + 0.0005

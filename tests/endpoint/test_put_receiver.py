@@ -49,16 +49,16 @@ class _Bench:
             "ends": 1})
         content = [self.rng.getrandbits(8 * BEAT) for _ in range(beats)]
         self.written.clear()
-        come, sent, responses = dut.come[port], 0, 0
+        received, sent, responses = dut.received[port], 0, 0
         for _ in range(beats + 40):
-            ctx.set(come.valid, sent < beats)
+            ctx.set(received.valid, sent < beats)
             if sent < beats:
                 flit = flit_layout(TINY.ace)
                 header_field = flit["header"]
                 number = content[sent] << flit["data"].offset | (
                     (header.as_bits() if sent == 0 else 0) << header_field.offset) | (
                     int(sent == 0) << flit["first"].offset) | (int(sent == beats - 1) << flit["last"].offset)
-                ctx.set(come.payload, flit.from_bits(number))
+                ctx.set(received.payload, flit.from_bits(number))
             ctx.set(dut.responses.valid, responses)
             ctx.set(dut.responses.payload, {"id": port, "resp": Resp.OKAY})
             responses = 0
@@ -75,7 +75,7 @@ class _Bench:
                         self.written[at + one] = beat.data >> 8 * one & 0xFF
                 at += BEAT
                 responses = int(beat.last)
-            taken = sent < beats and ctx.get(come.ready)
+            taken = sent < beats and ctx.get(received.ready)
             await ctx.tick()
             sent += taken
         (where, failed), = self.results

@@ -55,7 +55,7 @@ def line_is_not_trusted(board, line):
     assert engine.copy(0, 64, 8).name == "OK"
     line.spoil = None
     for address in (0x4000_0000, 0x0000_00FC, 0x3100_0000, 0x3000_0000 + board.config.memory):
-        with pytest.raises(BoardError, match=r"^The board answered BUS_ERROR to READ at 0x[0-9a-f]{8}\.$"):
+        with pytest.raises(BoardError, match=r"^The board returned BUS_ERROR for READ at 0x[0-9a-f]{8}\.$"):
             board.read_words(address, 1)
 
 
@@ -83,10 +83,10 @@ def ranks_reduce(board, line):
 @plain
 def endpoint_does_all(board, line):
     assert board.config == TARGETS["ulx3s-85f"].designs["endpoint"]
-    told = []
+    messages = []
     assert jobs.selftest(board, seed=int(os.environ["COCOTB_RANDOM_SEED"]), copies=3, elements=65,
-                         report=told.append) == []
-    assert [sentence.partition(" ")[2][:5] for sentence in told[3:]] == ["puts ", "all-r"]
+                         report=messages.append) == []
+    assert [sentence.partition(" ")[2][:5] for sentence in messages[3:]] == ["puts ", "all-r"]
     # Each put has data and a completion word.
     assert wait(jobs.Engine(board).endpoint.counters())["put_packets_sent"] >= 8
 
@@ -98,7 +98,7 @@ def probe_holds(board, line):
         jobs.Engine(board)
     with pytest.raises(BoardError, match=r"^The board's design is probe, which has no collectives accelerators\.$"):
         jobs.Accelerators(board)
-    with pytest.raises(BoardError, match=r"^The board answered BUS_ERROR to READ at 0x10000000\.$"):
+    with pytest.raises(BoardError, match=r"^The board returned BUS_ERROR for READ at 0x10000000\.$"):
         board.read_words(0x1000_0000, 1)
 
 

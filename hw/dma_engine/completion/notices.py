@@ -130,7 +130,7 @@ class Notices(wiring.Component):
         m.d.sync += credit.give.eq(gone)
         few = (credit.available[RESERVE_BITS + 1:] == 0) & ~(credit.available[RESERVE_BITS]
                                                              & credit.available[:RESERVE_BITS].any())
-        # Memory may also leave all of a queue's words unanswered; their count has a limited range.
+        # Memory may withhold the responses to all words of a queue; their count has a limited range.
         m.d.sync += self.notice.crowded.eq(few | Cat(count[-1] for count in self.outstanding_notices.count).any())
         with m.Switch(output.o.payload.mode):
             for mode, request in zip(MODES, self.requests, strict=True):

@@ -15,14 +15,14 @@ __all__ = ["InterruptModeration"]
 
 
 class InterruptModeration(wiring.Component):
-    """Raise an interrupt when enough requests want one, or when the first of them has waited long enough.
+    """Raise an interrupt after a number of requests with the IRQ flag, or a time after the first of them.
 
     Members
     -------
     i : ``In(1)``
-        A request wants an interrupt.
+        A request with the IRQ flag has completed.
     count, cycles : ``In``
-        Raise after ``count`` requests, or ``cycles`` after the first; 0 disables a limit. If both are 0, at once.
+        Raise after ``count`` requests, or ``cycles`` after the first; 0 disables a limit. If both are 0, immediately.
     o : ``Out(1)``
         Combinational.
     """

@@ -129,7 +129,7 @@ class Scheduler(wiring.Component):
         m.d.comb += [
             allowed.eq(self.queues.running & ~self.held & ~stalled & ~self.blocked),
             # An arriving word requests at once, or bypasses arbitration if there is no other request.
-            shares.asking.eq((queue_heads.ready & allowed) | (~queue_heads.ready & queue_heads.more)
+            shares.requesting.eq((queue_heads.ready & allowed) | (~queue_heads.ready & queue_heads.more)
                            | (Mux(queue_heads.arriving & (not bypass), 1 << queue_heads.arriving_queue, 0) & allowed)),
             choice.requests.eq(shares.candidates & (~onehot | queue_heads.more)),
             choice.advance.eq(queue_heads.pick),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares: selects the queues that the scheduler may pick, by strict classes and deficit round robin within a class.
 
-QueueStore -> Shares -> Scheduler.  Latency: 1 cycle from ``asking`` to ``candidates``.  Throughput: one segment
+QueueStore -> Shares -> Scheduler.  Latency: 1 cycle from ``requesting`` to ``candidates``.  Throughput: one segment
 charged per cycle.
 
 A queue's deficit is the number of beats that it may still move in this round. Each scheduled segment is charged to its
@@ -35,7 +35,7 @@ class SharesPortSignature(wiring.Signature):
 
     Members
     -------
-    asking : ``Out(queues)``
+    requesting : ``Out(queues)``
     leaving : ``Out(queues)``
         Queues that request, and those of them that will not request in the next cycle. ``leaving`` does not mask the
         choice of the highest class, which would otherwise be late-arriving.
@@ -46,7 +46,7 @@ class SharesPortSignature(wiring.Signature):
     """
 
     def __init__(self, config: DmaConfig) -> None:
-        super().__init__({"asking": Out(config.queues), "leaving": Out(config.queues),
+        super().__init__({"requesting": Out(config.queues), "leaving": Out(config.queues),
                           "candidates": In(config.queues), "left": In(config.queues, init=-1)})
 
 
@@ -87,11 +87,11 @@ class Shares(wiring.Component):
         requesters, chosen, highest = Signal(config.queues), Signal(range(CLASSES)), Signal(range(CLASSES))
         for number in range(1, CLASSES):
             with m.If(Cat(requester & (priority == number)
-                          for requester, priority in zip(port.asking, priorities, strict=True)).any()):
+                          for requester, priority in zip(port.requesting, priorities, strict=True)).any()):
                 m.d.comb += highest.eq(number)
         m.d.sync += chosen.eq(highest)
         for index, priority in enumerate(priorities):
-            m.d.sync += requesters[index].eq(port.asking[index] & ~port.leaving[index] & (priority == highest))
+            m.d.sync += requesters[index].eq(port.requesting[index] & ~port.leaving[index] & (priority == highest))
             with m.If(self.configure.valid & (self.configure.queue == index)):
                 m.d.sync += priority.eq(self.configure.priority)
 

@@ -40,11 +40,11 @@ def _point(bench: Bench, variant: str, size: int, latency: int) -> Row:
     registers = {"every word": {"ABLATION": {"every_word": 1}}, "one read": {"ABLATION": {"single_read": 1}}}
     if variant == "one at a time":
         queues, flow, warmup = 1, bench.flow(size), 0
-        # A whole number of requests, as good as.
+        # Approximately a whole number of requests.
         window = 8 * (bench.beats(size) + 3 * latency + 30)
     else:
         queues, flow, warmup = bench.queues, bench.full(size, latency, bench.queues), bench.steady(latency)
-        # Reads one after the other take turns of a segment with its latency.
+        # With a single read at a time, each segment takes its beats and the memory's latency.
         segment = min(size, bench.config.segment_bytes)
         window = max(12000, 8 * (bench.beats(segment) + latency) * bench.queues)
     result = bench.run([flow], latency, warmup=warmup, window=window, registers=registers.get(variant, {}))

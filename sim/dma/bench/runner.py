@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine under the fast harness, as all groups of cases use it.
+"""The engine under the C++ harness, for all groups of cases.
 
-The memory answers L cycles after AR and L cycles after the last W beat, never stalls and has unlimited bandwidth, as do
-the peers in ``peers.py``. Every run checks every byte.
+The memory responds L cycles after AR and L cycles after the last W beat, never stalls and has unlimited bandwidth, as
+do the peers in ``peers.py``. Every run checks every byte.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 """Measurements by name, as they become JSON."""
 
 Case = tuple[str, str, Callable[[], Row]]
-"""Name of a list of rows, what to say meanwhile, and what makes the row."""
+"""Name of a list of rows, text of the progress display, and the function that measures the row."""
 
 #: Bytes beyond alignment of source and destination.
 UNALIGNED = (3, 17)
@@ -72,7 +72,7 @@ class Bench:
         return self.flow(size, count=count, waiting=waiting, depth=depth)
 
     def steady(self, latency: int) -> int:
-        """Cycles after which full queues have come to a steady state."""
+        """Cycles until full queues reach a steady state."""
         return 6 * latency + 3000
 
     def beats(self, size: int) -> int:

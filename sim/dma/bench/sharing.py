@@ -45,7 +45,7 @@ def _targets(bench: Bench, size: int, limit: int) -> Row:
 
 
 def _weights(bench: Bench, size: int, latency: int) -> Row:
-    """Bytes of full queues over what their weights promise, the most and the least."""
+    """Bytes of full queues relative to the shares by their weights: maximum and minimum."""
     flows = [replace(bench.full(size, latency, 1), first=queue, weight=weight)
              for queue, weight in enumerate(_WEIGHTS)]
     moved = bench.run(flows, latency, warmup=bench.steady(latency), window=100_000)["queue_bytes"]
@@ -65,5 +65,5 @@ def show(result: Row, console: Console) -> None:
     console.print(table)
     for row in result["weights"]:
         weights = ":".join(map(str, row["weights"]))
-        console.print(f"Weights {weights}, {row['size']} B: {row['least']:.3f} to {row['most']:.3f} of what they "
-                      "promise.", highlight=False)
+        console.print(f"Weights {weights}, {row['size']} B: {row['least']:.3f} to {row['most']:.3f} of the "
+                      "expected shares.", highlight=False)

@@ -61,8 +61,8 @@ def convolution(batch: int, size: int, inputs: int, outputs: int, kernel: int, s
 def lstm(batch: int, steps: int, inputs: int, hidden: int, element: int, *, resident: bool = False) -> Works:
     """Works of an LSTM layer over ``steps`` tokens.
 
-    The inputs of all steps are one product. The recurrent product of a step waits for the step before and reads its
-    weights from memory anew, unless they are ``resident`` on the chip. The gates read four sums and write state and
+    The inputs of all steps are one product. The recurrent product of a step waits for the previous step and reads its
+    weights from memory again, unless they are ``resident`` on the chip. The gates read four sums and write state and
     output. Recurrent weight gradients of all steps are one product.
     """
     tokens, gates = batch * steps, 4 * hidden

@@ -127,8 +127,9 @@ def test_regions(config):
                 for side in ends:
                     # A region's length has 37 bits.
                     if ends[side] < 1 << 37:
-                        room = {side: {"length": ends[side] - 1}}
-                        assert await bench.check(word, header=header, regions=room) is Status[f"{side.upper()}_BOUNDS"]
+                        limits = {side: {"length": ends[side] - 1}}
+                        status = await bench.check(word, header=header, regions=limits)
+                        assert status is Status[f"{side.upper()}_BOUNDS"]
                         assert await bench.check(word, header=header) is Status.OK
 
     alone(config, live)
@@ -169,12 +170,12 @@ def test_varying(config):
                          root=rng.randrange(4), dtype=rng.choice(types(TINY)))
             extents = _extents(word.root, 9, rng)
             ranks, length = bench.shapes[word.communicator]["ranks"], (5 + 12) * 4
-            room = {side: {"length": length} for side in ("src", "dst")}
-            assert await bench.check(word, extents=extents, regions=room) in (Status.OK, Status.MALFORMED)
+            limits = {side: {"length": length} for side in ("src", "dst")}
+            assert await bench.check(word, extents=extents, regions=limits) in (Status.OK, Status.MALFORMED)
             for side in ("src", "dst"):
                 extents[side][16 * word.root + rng.randrange(ranks)] = {
                     "count": rng.choice((9, 10)), "displacement": rng.choice((0, 1 << OFFSET_WIDTH - 1))}
-                await bench.check(word, extents=extents, regions=room)
+                await bench.check(word, extents=extents, regions=limits)
         # The last row of the table is legal; an empty part may be anywhere.
         word = _word(Collective.ALL_TO_ALL, flags=CommandFlag.VARYING, communicator=1)
         for root, status in ((3, Status.OK), (4, Status.MALFORMED)):

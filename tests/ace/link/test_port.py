@@ -324,7 +324,7 @@ async def full_buffers_at_the_start(dut):
 
 
 @cocotb.test()
-async def nobody_there(dut):
+async def no_peer(dut):
     """A port without anything to send waits for its peer without limit."""
     sides = await directions(dut, faults=Faults(loss=1), up=False)
     await wait(dut, sides, 2 * TRIES * TIMEOUT)

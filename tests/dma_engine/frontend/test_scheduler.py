@@ -119,12 +119,12 @@ class Bench:
         else:
             assert ctx.get(dut.queue_heads.queue) == self.picked == ctx.get(dut.dropped.queue)
             self._decide(went, consume, allowed, epoch, phase)
-        asking = ctx.get(dut.shares.asking)
+        requesting = ctx.get(dut.shares.requesting)
         for index, queue in enumerate(queues):
             if queue.ready and (stalled[index] or not allowed >> index & 1):
-                assert not asking >> index & 1, f"queue {index} requests but may not be scheduled"
+                assert not requesting >> index & 1, f"queue {index} requests but may not be scheduled"
             elif queue.ready or queue.waiting:
-                assert asking >> index & 1, f"queue {index} does not request"
+                assert requesting >> index & 1, f"queue {index} does not request"
         pick = ctx.get(dut.queue_heads.pick)
         assert pick == ctx.get(dut.credit.pick)
         if pick:
@@ -136,7 +136,7 @@ class Bench:
         assert ctx.get(dut.queue_heads.flush) == (self.flushing is not None)
         if self.flushing is not None:
             assert ctx.get(dut.queue_heads.flush_queue) == self.flushing
-        self.candidates = asking & ~ctx.get(dut.shares.leaving)
+        self.candidates = requesting & ~ctx.get(dut.shares.leaving)
 
         # Next state of the neighbouring stages' registers.
         self.credits += dropped + give - pick

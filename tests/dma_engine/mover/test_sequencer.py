@@ -187,7 +187,7 @@ class Bench:
         self.set(dut.words.urgent, self.urgent if self.word else rng.randrange(2))
 
     def lookups(self):
-        """Answer the sequencer's look-ups; a link and a tail change in the cycle after the beat's."""
+        """Respond to the sequencer's look-ups; a link and a tail change in the cycle after the beat's."""
         ctx, slots = self.ctx, self.dut.slots
         self.set(slots.head, self.heads[ctx.get(slots.head_tag)])
         self.set(slots.tail, self.tails[ctx.get(slots.tail_tag)])

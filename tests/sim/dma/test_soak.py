@@ -17,8 +17,8 @@ def test_random_copies_at_full_width(seed):
     harness = fast(WIDE)
     for soak in runs(WIDE, 4000, 300):
         row = soak.run(harness, seed)
-        asked = 4000 if soak.name == "one at a time" else 300
-        assert row["requests"] >= asked and row["wrong_bytes"] == 0 and row["bytes"] > 20 * row["requests"]
+        requested = 4000 if soak.name == "one at a time" else 300
+        assert row["requests"] >= requested and row["wrong_bytes"] == 0 and row["bytes"] > 20 * row["requests"]
         print(row)
 
 
@@ -38,7 +38,7 @@ def test_a_wrong_bit_is_found(seed):
     harness = fast(WIDE)
     soak = runs(WIDE, 50, 1)[0]
     with pytest.raises(HarnessFailed, match="bytes are wrong"):
-        # A beat in the middle of a read; those at its ends may be of no one's.
+        # A beat in the middle of a read; bytes of those at its ends may be unused.
         for plant in range(20, 40):
             harness.run([soak.flow], [soak.target], seed=seed, plant=plant)
 
