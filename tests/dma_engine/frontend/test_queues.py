@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from hw.dma_engine.config import DmaConfig
+from hw.dma_engine.config import LENGTH_WIDTH, DmaConfig
 from hw.dma_engine.layouts import Check
 from hw.dma_engine.words import Opcode
 from tests.dma_engine.frontend.queue_store_bench import EVENTS, QUEUES, SEGMENT, Around, Bench, Word
@@ -113,13 +113,16 @@ def test_random(config, seed):
 
 
 def test_formats():
-    """Every opcode with every value of the flags, and each fault that was found earlier with each kind of word."""
+    """Every opcode with every value of the flags, each bit of the length, each earlier fault with each kind of word."""
     rng = random.Random("formats")
     words = [Word(0, opcode, flags, length=8, dst_offset=rng.getrandbits(33) << 3)
              for opcode, flags in product(range(16), range(256))]
     words += [Word(0, opcode, length=length, check=check, dst_offset=offset, note=rng.getrandbits(18))
               for opcode, length, offset in product((0, *Opcode, 3), (0, 1, 7, 8, 9, 1 << 27), (0, 1, 4, 8))
               for check in (Check.OK, Check.MALFORMED, Check.FETCH_ERROR)]
+    for bit in range(LENGTH_WIDTH):
+        words += [Word(0, Opcode.SIGNAL, length=8 ^ 1 << bit), Word(0, length=1 << bit),
+                  Word(0, length=0, extra={"length_high": 1 << bit % 6})]
     words += [Word(0, length=length, check=check, extra={"length_high": high, "note": rng.getrandbits(23)})
               for length, high in product((0, 1, 1 << 27), (0, 1, 32))
               for check in (Check.OK, Check.MALFORMED, Check.CONNECTION)]
