@@ -201,6 +201,7 @@ def test_read_error(seed):
         for _ in range(80):
             await bench.step()
         bench.stop(2)
+        await bench.finish(Stalls(write_error=1))       # the read error, which was first, is reported
 
     assert run(SMALL, rng, body)["stopped chunks"] == 4
 
@@ -224,6 +225,23 @@ def test_stopped(seed):
 
     seen = run(SMALL, rng, body, first=7)
     assert seen["stopped chunks"] > 10, seen
+
+
+@pytest.mark.parametrize("port", ["chunks", "drains"])
+def test_stopped_at_a_stall(port, seed):
+    """A chunk or a job that stalls does not change when its communicator is stopped; those behind it are dropped."""
+    rng = random.Random(f"{seed} stall")
+
+    async def body(bench):
+        await open_all(bench)
+        bench.post(2, collective(SMALL, rng, shard=250, half=250, piece=4))
+        while (bench.start if port == "chunks" else bench.drain) is None:
+            await bench.step(Stalls(**{port: 1}))
+        bench.stop(2)
+        for _ in range(10):
+            await bench.step(Stalls(**{port: 1}))
+
+    run(SMALL, rng, body)
 
 
 def test_withheld(seed):
