@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find ports without a driver, and interfaces that nobody reads.
+"""Find ports without a driver, and interfaces without a reader.
 
-In Amaranth, an input or output that is never assigned silently keeps its initial value, and an output that nobody reads
-is dropped. :func:`check` searches an elaborated design and refuses both, however its modules are connected.
+In Amaranth, an input or output that is never assigned silently keeps its initial value, and an unread output is
+dropped. :func:`check` searches an elaborated design and refuses both, however its modules are connected.
 """
 
 from collections.abc import Iterator
@@ -29,15 +29,15 @@ class UndrivenOutput(Exception):
 
 
 class UnreadInterface(Exception):
-    """An interface of a submodule has outputs only, and nobody reads any of them."""
+    """An interface of a submodule has outputs only, and none of them is read."""
 
 
 def check(fragment: Fragment) -> None:
     """Refuse ports without a driver and interfaces without a reader; the message names them.
 
     A port that keeps its initial value on purpose is assigned it: ``part.unused.eq(part.unused.init)``, or
-    :meth:`hw.common.wiring.Wiring.tie_off`. An interface with inputs needs no reader: if it is forgotten, its inputs
-    have no driver. A single port needs none either, such as the level of a queue.
+    :meth:`hw.common.wiring.Wiring.tie_off`. An interface with inputs needs no reader: if it is left unconnected, its
+    inputs have no driver. A single port, such as the level of a queue, needs none either.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def check(fragment: Fragment) -> None:
     UndrivenOutput
         If outputs of components, submodules or the top, have no driver.
     UnreadInterface
-        If nobody outside of a submodule reads any output of an interface that has outputs only.
+        If an interface of a submodule has outputs only, and none of them is read outside the submodule.
     """
     design = _Design(fragment)
     inputs, outputs, unread = [], [], []

@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""A design with a port that nobody drives, or an interface that nobody reads, is refused."""
+"""A design with an undriven port or with an unread interface is refused."""
 
 import pytest
 from amaranth import *
@@ -155,7 +155,7 @@ def test_an_unread_interface_is_refused(reads, named):
 
 
 class Indexed(wiring.Component):
-    """Reads an interface in one place only."""
+    """Reads an interface only where ``place`` says."""
 
     i: In(4)
     o: Out(8)

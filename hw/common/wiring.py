@@ -167,7 +167,7 @@ class Wiring:
 
 
 def _read(m, ports):
-    """Read outputs into signals that nobody reads, for :mod:`hw.connections`."""
+    """Read outputs into unused signals, for :mod:`hw.connections`."""
     for member, value in ports.values():
         if member.flow is wiring.Out:
             signal = Value.cast(value)

@@ -154,7 +154,7 @@ def test_turns(seed):
     run(SMALL, rng, body)
 
 
-def test_nobody_blocks_another(seed):
+def test_communicators_do_not_block_each_other(seed):
     """While the FSMs of one communicator do not complete, it fills its own slots, and another continues."""
     rng = random.Random(f"{seed} blocks")
 

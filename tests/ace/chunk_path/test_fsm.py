@@ -300,7 +300,7 @@ def test_random(seed):
     """Phases of all kinds, at the pace of a free and of a busy neighbourhood."""
     rng = random.Random(f"{seed} fsm")
     seen, _ = _alone(*(([_phase(rng) for _ in range(rng.randrange(1, 5))], {"mood": mood, "reads": reads})
-                       for _ in range(12) for mood, reads in ((1.0, 0.2), (0.5, 1.0), (0.15, 0.1))))
+                       for _ in range(80) for mood, reads in ((1.0, 0.2), (0.5, 1.0), (0.15, 0.1))))
     assert all(seen.values()), seen
 
 

@@ -160,8 +160,8 @@ class Traffic(Bench):
                 op = self.operation()
                 drive["op"] = op if op[0] is OpKind.RESET else None
             await self.step(**drive)
-            if not (held or self.rejects or self.abandons or any(
-                    queue.resetting or queue.segments for queue in self.queues)):
+            if not (self.rejects or self.abandons or any(
+                    queue.held or queue.resetting or queue.segments for queue in self.queues)):
                 break
         for index, queue in enumerate(self.queues):
             assert queue.oldest == queue.tail, f"queue {index} does not drain"
