@@ -30,7 +30,7 @@ from sim.verilator.program import Program, build_program
 __all__ = ["build_handover", "run_handover"]
 
 _CPP = Path(__file__).parents[1] / "cpp"
-_SOURCES = ("withholding.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
+_SOURCES = ("handover.h", "epoch.h", "withholding.h", "engine.h", "ports.h", "axi_memory.h", "memory.h")
 
 
 def build_handover(config: DmaConfig, *, status: Status | None = None) -> Program:
