@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chunker's bench: software opens and stops communicators, and starts collectives; then cycle by cycle."""
 
-from collections import Counter
 
 from amaranth.hdl import ResetInserter, Signal
 
@@ -10,7 +9,7 @@ from hw.ace.operations import ROWS
 from hw.ace.words import PROGRAM_WIDTH, HeaderWord, Stage
 from tests.ace.chunk_path.chunker_model import PATTERNS, Communicator
 from tests.ace.chunk_path.chunker_ports import SETTLED, Ports
-from tests.harness.cell import run_cell
+from tests.harness.cell import run_bench
 
 __all__ = ["Bench", "run"]
 
@@ -100,6 +99,13 @@ class Bench(Ports):
             await self.step(stalls)
         return self.cycle - start
 
+    async def drain(self):
+        """Run until no collective and no chunk is left."""
+        await self.finish()
+        for _ in range(SETTLED):
+            await self.step()
+        assert not any(self.slots) and not self.ctx.get(self.dut.counts.active_cycles)
+
     # -- One cycle.
 
     async def step(self, stalls=PATTERNS["none"], *, restart=None):
@@ -173,17 +179,10 @@ def _overlap(one, other):
 
 def run(config, rng, body, *, first=0):
     """Run ``body`` on a bench, and return its counts of the cases that occurred."""
-    dut, reset, seen = Chunker(config, first=first), Signal(), Counter()
+    dut, reset = Chunker(config, first=first), Signal()
 
-    async def testbench(ctx):
-        bench = Bench(ctx, dut, reset, rng)
+    async def after_reset(bench):
         await bench.reset()
         await body(bench)
-        await bench.finish()
-        for _ in range(SETTLED):
-            await bench.step()
-        assert not any(bench.slots) and not ctx.get(dut.counts.active_cycles)
-        seen.update(bench.seen)
 
-    run_cell(ResetInserter(reset)(dut), testbench)
-    return seen
+    return run_bench(ResetInserter(reset)(dut), lambda ctx: Bench(ctx, dut, reset, rng), after_reset)

@@ -8,6 +8,7 @@ from hw.ace.operations import operation_layout
 from hw.ace.transfers import job_layout
 from hw.ace.words import Stage, Status
 from tests.ace.chunk_path.chunker_model import NUMBERS, Chunk, Communicator
+from tests.harness.cell import CellBench
 from tests.harness.fields import Fields
 
 __all__ = ["SETTLED", "Ports"]
@@ -22,14 +23,15 @@ SETTLED = 4
 may write its entry."""
 
 
-class Ports:
+class Ports(CellBench):
     """The ports in one cycle, and what the chunker has in progress."""
 
     def __init__(self, ctx, dut, reset, rng):
-        self.ctx, self.dut, self.rst, self.rng, self.config = ctx, dut, reset, rng, dut.config
+        super().__init__(ctx, rng)
+        self.dut, self.rst, self.config = dut, reset, dut.config
         self.operations, self.jobs, self.payloads, self.done = (
             Fields(layout(self.config)) for layout in (operation_layout, job_layout, chunk_layout, done_layout))
-        self.driven, self.seen, self.cycle, self.words = {}, Counter(), 0, {}
+        self.cycle, self.words = 0, {}
         self.turns = []                             # communicators of the chunks that were cut
         self.held = None                            # communicator whose FSMs do not complete
         self.clear()
@@ -44,20 +46,11 @@ class Ports:
         self.unseen = [Counter(), Counter()]        # cycles in which a waiting communicator was not reported
         self.fsms = {}                              # FSM -> chunk
         self.free = set(range(config.fsms))         # as of the previous cycle
-        self.cut = self.chunk = self.word = self.start = self.drain = None
+        self.cut = self.chunk = self.word = self.start = self.job = None
         self.requested = self.offered = False
         self.progress, self.undrained, self.drained_at, self.event_at, self.later = 0, 0, self.cycle, self.cycle, []
         # Previous cycle, for each communicator: a chunk could be cut; chunks remained to be cut; it was stopped.
         self.before = [(False, False, False)] * config.communicators
-
-    def set(self, signal, value):
-        """Drive a signal if its value changes, which is quicker."""
-        if self.driven.get(id(signal)) != value:
-            self.driven[id(signal)] = value
-            self.ctx.set(signal, value)
-
-    def chance(self, probability):
-        return probability > 0 and self.rng.random() < probability
 
     # -- Both movers, in order of the jobs.
 
@@ -260,9 +253,9 @@ class Ports:
         ready = not self.chance(stalls.drains)
         self.set(dut.drains.ready, ready)
         valid = ctx.get(dut.drains.valid)
-        assert valid or self.drain is None, "A job is withdrawn"
+        assert valid or self.job is None, "A job is withdrawn"
         if valid:
-            chunk = self.drain or self._drain_chosen(ctx.get(dut.drains.payload.slot))
+            chunk = self.job or self._drain_chosen(ctx.get(dut.drains.payload.slot))
             fields, header = chunk.collective.fields, self.words[chunk.collective.fields[chunk.side]]
             wanted = {name: fields[name] for name in (
                 "shard_bytes", "varying", "row", "size", "dtype", "widen", "divide")} | {
@@ -270,7 +263,7 @@ class Ports:
                 "base": fields["dst_base"], "limit": fields["dst_limit"], "column": chunk.column,
                 "piece_bytes": chunk.size, "piece_beats": self._beats(chunk), "slot": chunk.slot}
             assert ctx.get(dut.drains.payload.as_value()) == self.jobs.pack(wanted), chunk
-            self.drain = None if ready else chunk
+            self.job = None if ready else chunk
             if ready:
                 self.later.append(lambda: self._drain_issued(chunk))
         self.undrained = 0 if valid or not self._waiting() else self.undrained + 1

@@ -235,7 +235,7 @@ def test_stopped_at_a_stall(port, seed):
     async def body(bench):
         await open_all(bench)
         bench.post(2, collective(SMALL, rng, shard=250, half=250, piece=4))
-        while (bench.start if port == "chunks" else bench.drain) is None:
+        while (bench.start if port == "chunks" else bench.job) is None:
             await bench.step(Stalls(**{port: 1}))
         bench.stop(2)
         for _ in range(10):

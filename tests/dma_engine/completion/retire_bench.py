@@ -6,7 +6,7 @@ that retires must be its queue's oldest one, have ended and be free to retire; i
 outputs follow from the order of retirements and operations, and are predicted for each cycle.
 """
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 
 from amaranth import Array, Elaboratable, Module, ResetInserter, Signal
@@ -25,6 +25,7 @@ from hw.dma_engine.layouts import (
 )
 from hw.dma_engine.words import QueueMode, Status
 from tests.dma_engine.frontend.sizes import SMALL
+from tests.harness.cell import CellBench
 from tests.harness.fields import Fields
 
 EPOCHS = 1 << EPOCH_WIDTH
@@ -116,12 +117,13 @@ class Around(Elaboratable):
         return m
 
 
-class Bench:
+class Bench(CellBench):
     """Drives retirement for one cycle at a time and checks each output."""
 
     def __init__(self, ctx, around, rng):
-        self.ctx, self.around, self.dut, self.rng, self.config = ctx, around, around.retire, rng, around.retire.config
-        self.cycle, self.seen, self.driven = 0, Counter(), {}
+        super().__init__(ctx, rng)
+        self.around, self.dut, self.config = around, around.retire, around.retire.config
+        self.cycle = 0
         self.retirements = []                   # cycle and queue of each
         self.clear()
 
@@ -138,12 +140,6 @@ class Bench:
         self.was = (0, 0), 0                    # ``crowded`` in the last two cycles, pending queues in the last
         for queue in range(QUEUES):
             self.configure(queue)
-
-    def set(self, signal, value):
-        """Drive a signal if its value changes, which is quicker."""
-        if self.driven.get(id(signal)) != value:
-            self.driven[id(signal)] = value
-            self.ctx.set(signal, value)
 
     def configure(self, queue, **settings):
         self.queues[queue].settings = BOTH_ENABLED | settings

@@ -2,7 +2,7 @@
 """Retirement alone: random traffic of all kinds, each combination of results, latency, throughput and the sweep."""
 
 import random
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass
 from itertools import product
 
@@ -26,7 +26,7 @@ from tests.dma_engine.completion.retire_bench import (
     Segment,
 )
 from tests.dma_engine.frontend.sizes import SMALL, SMALL_REGISTERED
-from tests.harness.cell import run_cell
+from tests.harness.cell import run_bench, run_cell
 
 CONFIGS = pytest.mark.parametrize("config", [SMALL, SMALL_REGISTERED], ids=["direct", "registered"])
 
@@ -186,16 +186,8 @@ class Traffic(Bench):
 
 def run(config, rng, body):
     """Run ``body`` on a bench, and return its counts of the cases that occurred."""
-    around, seen = Around(config), Counter()
-
-    async def testbench(ctx):
-        bench = Traffic(ctx, around, rng)
-        await body(bench)
-        await bench.drain()
-        seen.update(bench.seen)
-
-    run_cell(around, testbench)
-    return seen
+    around = Around(config)
+    return run_bench(around, lambda ctx: Traffic(ctx, around, rng), body)
 
 
 async def end_all(bench, segments, *, shuffled=False, op=None):

@@ -7,7 +7,6 @@ the oldest entry once that is marked.
 """
 
 import random
-from collections import Counter
 from itertools import product
 
 import pytest
@@ -17,7 +16,7 @@ from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.layouts import InfoLayout, done_layout, scheduled_layout
 from hw.dma_engine.words import Status
 from tests.dma_engine.frontend.sizes import SIZES, SMALL
-from tests.harness.cell import run_cell
+from tests.harness.cell import CellBench, run_bench
 from tests.harness.fields import Fields
 
 CONFIGS = pytest.mark.parametrize("config", [
@@ -28,15 +27,15 @@ ENDS = [{"end.sc": sc, "end.rc": rc, "end.irq": irq} for sc, rc, irq in product(
 LENGTH_BITS = InfoLayout["length"].width
 
 
-class Bench:
+class Bench(CellBench):
     """Drives all three ports for one cycle at a time and checks each look-up."""
 
     def __init__(self, ctx, dut, rng):
-        self.ctx, self.dut, self.rng, self.config = ctx, dut, rng, dut.config
+        super().__init__(ctx, rng)
+        self.dut, self.config = dut, dut.config
         self.windows = [self.config.extended_window if queue < self.config.extended else self.config.window
                         for queue in range(self.config.queues)]
         self.done, self.segment = Fields(done_layout(self.config)), Fields(scheduled_layout(self.config))
-        self.seen = Counter()
         self.clear()
 
     def clear(self):
@@ -146,19 +145,15 @@ class Bench:
                 await self.step(lookup=(queue, number))
         await self.step()
 
+    async def drain(self):
+        """One more cycle, in which the latest look-up is checked."""
+        await self.step()
+
 
 def run(config, rng, body):
     """Run ``body`` on a bench, and return its counts of the cases that occurred."""
-    dut, seen = WindowTable(config), Counter()
-
-    async def testbench(ctx):
-        bench = Bench(ctx, dut, rng)
-        await body(bench)
-        await bench.step()
-        seen.update(bench.seen)
-
-    run_cell(dut, testbench)
-    return seen
+    dut = WindowTable(config)
+    return run_bench(dut, lambda ctx: Bench(ctx, dut, rng), body)
 
 
 @CONFIGS

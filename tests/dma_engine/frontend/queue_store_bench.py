@@ -5,7 +5,7 @@ The bench plays the doorbell, the scheduler and the receiver of events, and pred
 cycle.  The head entry of a queue is compared with the fields of its word, from the definition of the words.
 """
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 
 from amaranth import Elaboratable, Module, ResetInserter, Signal
@@ -15,6 +15,7 @@ from hw.dma_engine.frontend.queues import QueueStore
 from hw.dma_engine.layouts import ArkExtra, Check, arrival_layout, event_layout, request_layout
 from hw.dma_engine.words import Opcode, RequestFlag, Status
 from tests.dma_engine.frontend.sizes import SMALL
+from tests.harness.cell import CellBench
 from tests.harness.fields import Fields
 
 ARRIVAL, REQUEST, EVENT = (Fields(layout(SMALL)) for layout in (arrival_layout, request_layout, event_layout))
@@ -95,12 +96,12 @@ class Around(Elaboratable):
         return m
 
 
-class Bench:
+class Bench(CellBench):
     """Drives the queue store for one cycle at a time and checks each output."""
 
     def __init__(self, ctx, around, rng):
-        self.ctx, self.around, self.dut, self.rng, self.config = ctx, around, around.store, rng, around.store.config
-        self.driven, self.seen = {}, Counter()
+        super().__init__(ctx, rng)
+        self.around, self.dut, self.config = around, around.store, around.store.config
         self.enabled = (1 << QUEUES) - 1
         self.clear()
 
@@ -111,12 +112,6 @@ class Bench:
         self.fetched = False            # its next word may move up
         self.events = deque()           # of words that were refused, and the cycles since then
         self.consumed = []
-
-    def set(self, signal, value):
-        """Drive a signal if its value changes, which is quicker."""
-        if self.driven.get(id(signal)) != value:
-            self.driven[id(signal)] = value
-            self.ctx.set(signal, value)
 
     async def step(self, word=None, pick=None, consume=False, flush=None, clear=None, take=True):
         """One cycle; returns whether the word was transferred.

@@ -2,7 +2,6 @@
 """The queue store alone: random words, picks and flushes; each format of a word; full rate, overflow and the sweep."""
 
 import random
-from collections import Counter
 from itertools import product
 
 import pytest
@@ -12,7 +11,7 @@ from hw.dma_engine.layouts import Check
 from hw.dma_engine.words import Opcode
 from tests.dma_engine.frontend.queue_store_bench import EVENTS, QUEUES, SEGMENT, Around, Bench, Word
 from tests.dma_engine.frontend.sizes import SIZES, SMALL
-from tests.harness.cell import run_cell
+from tests.harness.cell import run_bench
 
 BLOCK = DmaConfig(**SIZES | {"queue_depth": 16})
 CONFIGS = pytest.mark.parametrize("config", [SMALL, BLOCK], ids=["lut ram", "block ram"])
@@ -91,16 +90,8 @@ class Traffic(Bench):
 
 def run(config, rng, body):
     """Run ``body`` on a bench, and return its counts of the cases that occurred."""
-    around, seen = Around(config), Counter()
-
-    async def testbench(ctx):
-        bench = Traffic(ctx, around, rng)
-        await body(bench)
-        await bench.drain()
-        seen.update(bench.seen)
-
-    run_cell(around, testbench)
-    return seen
+    around = Around(config)
+    return run_bench(around, lambda ctx: Traffic(ctx, around, rng), body)
 
 
 @CONFIGS

@@ -7,7 +7,7 @@ predicts which tag is announced; each look-up, each beat that is taken and each 
 slots themselves are the buffer's choice: the model knows only which beat a slot must contain.
 """
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 
 from amaranth.hdl import ResetInserter, Signal
@@ -16,7 +16,7 @@ from hw.axi import Resp
 from hw.dma_engine.config import TARGETS
 from hw.dma_engine.layouts import launch_layout, read_beat_layout
 from hw.dma_engine.mover.buffer import BeatBuffer, buffered_layout
-from tests.harness.cell import run_cell
+from tests.harness.cell import CellBench, run_bench
 from tests.harness.fields import Fields
 
 __all__ = ["ERRORS", "PATTERNS", "Segment", "Stalls", "run"]
@@ -87,14 +87,15 @@ class Beat:
     descriptor: bool = False
 
 
-class Bench:
+class Bench(CellBench):
     """Drives the buffer one cycle at a time and checks each output."""
 
     def __init__(self, ctx, dut, reset, rng):
-        self.ctx, self.dut, self.rst, self.rng, self.config = ctx, dut, reset, rng, dut.config
+        super().__init__(ctx, rng)
+        self.dut, self.rst, self.config = dut, reset, dut.config
         self.launches, self.beats, self.buffered = (
             Fields(layout(self.config)) for layout in (launch_layout, read_beat_layout, buffered_layout))
-        self.driven, self.seen, self.offered = {}, Counter(), None
+        self.offered = None
         self.clear()
 
     def clear(self):
@@ -104,15 +105,6 @@ class Bench:
         self.incoming = None            # the beat transferred on R in the previous cycle
         self.shown = None               # beat of the latest take
         self.done, self.idle, self.fresh = 0, 0, None
-
-    def set(self, signal, value):
-        """Drive a signal if its value changes, which is quicker."""
-        if self.driven.get(id(signal)) != value:
-            self.driven[id(signal)] = value
-            self.ctx.set(signal, value)
-
-    def chance(self, probability):
-        return probability > 0 and self.rng.random() < probability
 
     async def reset(self):
         """Reset in any state, with the tables as they are, and the sweep; a beat waits on R meanwhile."""
@@ -345,14 +337,10 @@ class Bench:
 
 def run(config, rng, body):
     """Run ``body`` on a bench, and return its counts of the cases that occurred."""
-    dut, reset, seen = BeatBuffer(config), Signal(), Counter()
+    dut, reset = BeatBuffer(config), Signal()
 
-    async def testbench(ctx):
-        bench = Bench(ctx, dut, reset, rng)
+    async def after_reset(bench):
         await bench.reset()
         await body(bench)
-        await bench.drain()
-        seen.update(bench.seen)
 
-    run_cell(ResetInserter(reset)(dut), testbench)
-    return seen
+    return run_bench(ResetInserter(reset)(dut), lambda ctx: Bench(ctx, dut, reset, rng), after_reset)

@@ -7,7 +7,7 @@ stalls both ends, and changes epochs while beats are inside.
 """
 
 import random
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -18,7 +18,7 @@ from hw.dma_engine.layouts import EPOCH_WIDTH
 from hw.dma_engine.mover.aligner import OUTPUT_DEPTH, Aligner
 from hw.dma_engine.mover.sequencer import step_layout
 from tests.dma_engine.frontend.sizes import SIZES, SMALL
-from tests.harness.cell import run_cell
+from tests.harness.cell import CellBench, run_bench
 
 WIDER = DmaConfig(**SIZES | {"data_width": 256, "segment_bytes": 128})
 EPOCHS = 1 << EPOCH_WIDTH
@@ -91,17 +91,18 @@ class Word:
                    emitted={lane: word[lane % 8] for lane in range(self.lane, end + 1)})
 
 
-class Bench:
+class Bench(CellBench):
     """Drives the aligner one cycle at a time and checks each beat that it writes."""
 
     def __init__(self, ctx, dut, rng):
-        self.ctx, self.dut, self.rng = ctx, dut, rng
+        super().__init__(ctx, rng)
+        self.dut = dut
         self.epochs = [0] * dut.config.queues
         self.waiting, self.offered = deque(), False
         self.inside, self.counted = deque(), 0      # steps that emit and were taken; those whose strobes are final
         self.beat = rng.getrandbits(dut.config.data_width), 1
         self.before = list(self.epochs)             # as of the cycle before
-        self.held, self.cycle, self.seen = None, 0, Counter()
+        self.held, self.cycle = None, 0
 
     def add(self, item, *, old=0):
         """Queue the steps of a burst or word; ``old`` is the number of epochs by which it is outdated."""
@@ -188,16 +189,8 @@ def bursts(width, sizes):
 
 def run(config, rng, body):
     """Run ``body`` on a bench, and return its counts of the cases that occurred."""
-    dut, seen = Aligner(config), Counter()
-
-    async def testbench(ctx):
-        bench = Bench(ctx, dut, rng)
-        await body(bench)
-        await bench.drain()
-        seen.update(bench.seen)
-
-    run_cell(dut, testbench)
-    return seen
+    dut = Aligner(config)
+    return run_bench(dut, lambda ctx: Bench(ctx, dut, rng), body)
 
 
 @pytest.mark.parametrize("stalls", STALLS)

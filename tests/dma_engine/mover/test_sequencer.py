@@ -7,7 +7,7 @@ released and each event is compared with the model.  The link and the beat of a 
 """
 
 import random
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -16,7 +16,7 @@ import pytest
 from hw.dma_engine.layouts import address_layout, launch_layout
 from hw.dma_engine.mover.sequencer import ADDRESS_DEPTH, COMPLETION_SPACING, WriteSequencer, step_layout
 from tests.dma_engine.frontend.sizes import SMALL, SMALL_REGISTERED
-from tests.harness.cell import run_cell
+from tests.harness.cell import CellBench, run_bench
 from tests.harness.fields import Fields
 
 BEAT, SEGMENT = SMALL.beat_bytes, SMALL.segment_bytes
@@ -91,11 +91,12 @@ def word_step(word):
             "epoch": word["epoch"]}
 
 
-class Bench:
+class Bench(CellBench):
     """Drives the sequencer one cycle at a time and checks each output."""
 
     def __init__(self, ctx, dut, rng):
-        self.ctx, self.dut, self.rng, self.config = ctx, dut, rng, dut.config
+        super().__init__(ctx, rng)
+        self.dut, self.config = dut, dut.config
         self.tags, self.slots = list(range(self.config.tags)), list(range(self.config.buffer_beats))
         self.credits = self.config.buffer_beats
         self.links = [self.garbage() for _ in self.slots]
@@ -105,10 +106,9 @@ class Bench:
         self.taken = set()                      # slots read and not released
         self.word = self.urgent = None
         self.since, self.between = 0, False     # beats since the last word; a segment began since
-        self.addresses, self.launched, self.done, self.idle, self.seen = deque(), 0, 0, 0, Counter()
+        self.addresses, self.launched, self.done, self.idle = deque(), 0, 0, 0
         self.launches, self.steps, self.aw = (
             Fields(layout(self.config)) for layout in (launch_layout, step_layout, address_layout))
-        self.driven = {}
 
     def garbage(self):
         return self.rng.randrange(self.config.buffer_beats)
@@ -129,15 +129,6 @@ class Bench:
         if launched:
             self.launched, self.reading = self.launched + 1, [*self.reading, segment]
         return launched
-
-    def set(self, signal, value):
-        """Drive a signal if its value changes, which is quicker."""
-        if self.driven.get(id(signal)) != value:
-            self.driven[id(signal)] = value
-            self.ctx.set(signal, value)
-
-    def chance(self, probability):
-        return probability > 0 and self.rng.random() < probability
 
     def launch(self, segment, withheld, whole):
         ctx, dut, rng = self.ctx, self.dut, self.rng
@@ -300,16 +291,8 @@ class Bench:
 
 def run(config, rng, body):
     """Run ``body`` on a bench, and return its counts of the cases that occurred."""
-    dut, seen = WriteSequencer(config), Counter()
-
-    async def testbench(ctx):
-        bench = Bench(ctx, dut, rng)
-        await body(bench)
-        await bench.drain()
-        seen.update(bench.seen)
-
-    run_cell(dut, testbench)
-    return seen
+    dut = WriteSequencer(config)
+    return run_bench(dut, lambda ctx: Bench(ctx, dut, rng), body)
 
 
 def random_segment(rng, most=SEGMENT):
