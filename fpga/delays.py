@@ -28,7 +28,7 @@ _LUT_RAM_PS = _WIRE_PS + _LUT_PS
 """From an address in another slice to what it reads."""
 
 _SUM_PS = _WIRE_PS + 300
-"""The way to the slice, and of the 0.85 ns from there to a sum what Yosys's library has not."""
+"""Routing to the slice, and the part of the 0.85 ns from there to a sum that Yosys's library lacks."""
 
 
 _Ports = Mapping[str, int]
@@ -83,8 +83,8 @@ def _boxed(ps: int, cell: str, parameters: Mapping[str, object], inputs: _Ports,
 
 
 OPAQUE = "OPAQUE_FF"
-"""Flip-flops while logic is mapped. Yosys believes each ``TRELLIS_FF`` to have the way through an asynchronous reset,
-sees loops where a counter resets itself, and cuts them, after which ABC does not see the ways through there."""
+"""Flip-flops while logic is mapped. Yosys assumes that each ``TRELLIS_FF`` has a timing path through an asynchronous
+reset, finds loops where a counter resets itself, and cuts them; ABC then misses the timing paths through the cut."""
 
 _OPAQUE_PARAMETERS = ("GSR", "CEMUX", "CLKMUX", "LSRMUX", "LSRMODE", "SRMODE", "REGSET")
 

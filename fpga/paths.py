@@ -29,7 +29,7 @@ _STARTS = {"TRELLIS_FF": _REGISTER_NS, "DP16KD": _BLOCK_RAM_NS}
 _WITHIN = {"PFUMX": _LUT_NS, "L6MUX21": _LUT_NS}
 """Muxes beside the LUTs of their slice: no wire to them."""
 _ENDS = {"TRELLIS_FF": {"CLK"}, "DP16KD": {"CLKA", "CLKB"}, "TRELLIS_DPR16X4": {"RAD", "WCK"}}
-"""Cells where ways end, and which of their inputs are not ends."""
+"""Cells where timing paths end, and which of their inputs are not endpoints."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TimingPath:
 def timing_paths(netlist: str) -> list[TimingPath]:
     """List of :class:`TimingPath`, the longest first, of Yosys's JSON text of a module ``board``.
 
-    Raises :class:`UserError` where a way comes back to itself without a register.
+    Raises :class:`UserError` if a loop has no register.
     """
     cells: dict[str, Cell] = {
         name: cell for name, cell in json.loads(netlist)["modules"]["board"]["cells"].items()

@@ -46,7 +46,7 @@ FORBIDDEN = {
     r"\bmend(?:s|ed|ing)?\b": "correct, repair",
     r"\bheard\b|\bhears?\b": "receive",
     r"\bkeep(?:s|ing)? back\b|\bkept back\b": "withhold",
-    r"\banswer(?:s|ed|ing)?\b": "response, respond",
+    r"\b(?:un)?answer(?:s|ed|ing)?\b": "response, respond",
     r"\bholds? up\b(?! to)|\bheld up\b": "stall, block",
     r"\b(?:has|have|had) (?:not )?come\b(?! up)": "arrive",
     r"\bstands? still\b": "makes no progress",
@@ -77,7 +77,7 @@ FORBIDDEN = {
 }
 
 FORBIDDEN_NAMES = re.compile(
-    r"(?:^|_)(?:laps?|give_up|given_up|told|tells?|harm(?:s|ed)?|owe[sd]?|strays?|life|lives|answer(?:s|ed)?|asks|asked"
+    r"(?:^|_)(?:laps?|give_up|given_up|told|tells?|harm(?:s|ed)?|owe[sd]?|strays?|life|lives|(?:un)?answer(?:s|ed)?|asks|asked"
     r"|asking|nobody|somebody|whoever|forget|forgot(?:ten)?|mend(?:s|ed)?|rests|late_ram|suspicion|heard|anew|room"
     r"|standing)(?:_|$)")
 """Parts of names of functions, classes, parameters and variables."""

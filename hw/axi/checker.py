@@ -255,7 +255,7 @@ class AxiChecker(BusRules):
         b_responses = responded.read(m, self.bid).bursts
         with m.If(self.bvalid & ~self.reset):
             self.rule(m, "subordinate", "A3.3.1", completed.read(m, self.bid).bursts != b_responses,
-                      "response with BID={:#x}, of which no completed burst is unanswered", self.bid)
+                      "response with BID={:#x}, of which no completed burst is outstanding", self.bid)
             self.rule(m, "subordinate", "A3.4.4", self.bresp != Resp.EXOKAY,
                       "BRESP is EXOKAY, but there are no exclusive accesses")
         responded.write(m, b_transfer, self.bid, {"bursts": b_responses + 1})
@@ -352,11 +352,11 @@ class AxiLiteChecker(BusRules):
                 m.d.sync += count.eq(count - 1)
             with m.If(request & ~self.reset):
                 self.capacity(m, count < self.max_outstanding,
-                              f"{self.max_outstanding + 1} transfers unanswered at {channel.upper()}: "
+                              f"{self.max_outstanding + 1} transfers outstanding on {channel.upper()}: "
                               "max_outstanding")
             with m.If(getattr(self, f"{response}valid") & ~self.reset):
                 self.rule(m, "subordinate", "A3.3.1", count != 0,
-                          f"{response.upper()}VALID without an unanswered transfer at {channel.upper()}")
+                          f"{response.upper()}VALID without an outstanding transfer on {channel.upper()}")
         for channel, resp in (("b", self.bresp), ("r", self.rresp)):
             with m.If(getattr(self, f"{channel}valid") & ~self.reset):
                 self.rule(m, "subordinate", "B1.1.1", resp != Resp.EXOKAY,

@@ -211,7 +211,7 @@ def test_address_after_too_much_data():
 ])
 def test_response_without_write(cycles):
     fails(axi(), cycles, f"AXI4: response with BID={cycles[-1]['bid']:#x}, of which no completed burst is "
-                         "unanswered (IHI 0022 A3.3.1)")
+                         "outstanding (IHI 0022 A3.3.1)")
 
 
 @pytest.mark.parametrize("cycles", [
@@ -362,7 +362,7 @@ def test_lite_payload_changes(channel, pin, before, after):
 ])
 def test_lite_response_without_request(cycles, response, request_):
     fails(lite(), lite_cycles(*cycles),
-          f"AXI4-Lite: {response}VALID without an unanswered transfer at {request_} (IHI 0022 A3.3.1)")
+          f"AXI4-Lite: {response}VALID without an outstanding transfer on {request_} (IHI 0022 A3.3.1)")
 
 
 def test_lite_exokay():
@@ -374,7 +374,7 @@ def test_lite_exokay():
 def test_lite_capacity():
     for item, channel in ((aw, "AW"), (w, "W"), (ar, "AR")):
         fails(lite(max_outstanding=2), lite_cycles(item(), item(), item()),
-              f"AXI4-Lite: 3 transfers unanswered at {channel}: max_outstanding is too small")
+              f"AXI4-Lite: 3 transfers outstanding on {channel}: max_outstanding is too small")
 
 
 @pytest.mark.parametrize("kwargs, sentence", [

@@ -8,7 +8,7 @@ from hw.dma_engine.config import TINY
 from hw.dma_engine.layouts import word_id_layout
 
 
-def test_unanswered_words():
+def test_outstanding_words():
     """Retirement stalls while the count is at least half of its maximum; a response below that lets it continue."""
     dut, layout = Notices(TINY), word_id_layout(TINY)
     word = layout.const({"top": 1, "notice": 1, "queue": 1}).as_value().value
