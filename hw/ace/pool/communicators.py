@@ -18,7 +18,8 @@ __all__ = ["FsmCommunicators"]
 
 
 class FsmCommunicators(wiring.Component):
-    """
+    """Select, for each FSM, the status of its chunk's communicator.
+
     Parameters
     ----------
     config : AceConfig

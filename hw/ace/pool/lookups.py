@@ -18,7 +18,8 @@ __all__ = ["FsmLookups"]
 
 
 class FsmLookups(wiring.Component):
-    """
+    """Find the FSM and the slot of a received packet's chunk, and the state of an FSM for software.
+
     Parameters
     ----------
     config : AceConfig
