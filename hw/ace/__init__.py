@@ -3,7 +3,7 @@
 
 ::
 
-    s_axi_db -> doorbell -> intake -> decoder -> operations -> chunker -> transfers
+    s_axi_db -> doorbell -> queues -> decoder -> operations -> chunker -> transfers
     s_axil -> control -> communicators, programs, regions                     |
                                                                               v
     m_axi.R -> fill -> SRAM -> transmit -> links -> receive, alu_array -> SRAM -> drain -> m_axi.W

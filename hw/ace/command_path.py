@@ -3,11 +3,11 @@
 
 ::
 
-                       RegionTable
-                           |
-    doorbells -> Doorbell -> Intake -> Decoder -> Operations <-> (chunk path)
-                    ^          |                      ^
-                    +----------+---- refusals --------+
+                                         RegionTable
+                                              |
+    doorbells -> Doorbell -> CommandQueues -> Decoder -> Operations <-> (chunk path)
+                    ^             |                          ^
+                    +-------------+------- refusals ---------+
 
 Latency and throughput: those of the stages.
 """

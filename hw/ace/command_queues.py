@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command queues: words wait here until their communicator can start another collective.
 
-Doorbell -> Intake -> Decoder.  Latency: 4 cycles if no other queue has words.  Throughput: one word in per cycle, one
-command out per 3 cycles.
+Doorbell -> CommandQueues -> Decoder.  Latency: 4 cycles if no other queue has words.  Throughput: one word in per
+cycle, one command out per 3 cycles.
 """
 
 from amaranth import *
@@ -80,7 +80,7 @@ class Admission(wiring.Signature):
     communicators : ``Out(communicators)``, queues : ``Out(queues)``
         Driven by Operations: communicators with a free row, queues with a free entry.
     pending : ``In(queues)``
-        Driven by Intake: queues with commands that have not reached Operations.
+        Driven by CommandQueues: queues with commands that have not reached Operations.
     """
 
     def __init__(self, config: AceConfig) -> None:

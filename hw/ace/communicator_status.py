@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of each communicator, broadcast to all stages: whether it is open, its epoch, priority and ports.
 
-Registers, Faults -> Standing -> decoder, operations, chunker, FSM pool, receive.  Latency: 1 cycle.
+Registers, Faults -> CommunicatorStatus -> decoder, operations, chunker, FSM pool, receive.  Latency: 1 cycle.
 """
 
 from functools import reduce
@@ -33,7 +33,7 @@ def _registered(config):
 class CommunicatorStatusSignature(wiring.Signature):
     """State of all communicators, side by side, broadcast to every stage that depends on it.
 
-    Driven by Standing, from registers, in every cycle: a level, without handshake.
+    Driven by CommunicatorStatus, from registers, in every cycle: a level, without handshake.
 
     Members
     -------

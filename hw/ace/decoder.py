@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decoder: checks a command against the tables and computes the values that its chunks share.
 
-Intake -> Decoder -> Operations.  Latency: 20 to 60 cycles, most of them for a division of the count by the ranks; 4
-more for each part of a VARYING collective's buffers.
+CommandQueues -> Decoder -> Operations.  Latency: 20 to 60 cycles, most of them for a division of the count by the
+ranks; 4 more for each part of a VARYING collective's buffers.
 Throughput: one command in that time; a collective of one chunk takes longer.
 """
 

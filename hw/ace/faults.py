@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults: detects the cause that ends a communicator, and reports it to all ranks.
 
-Links, fill, drain, registers, watchdog, neighbours -> Faults -> Standing, and ABORT packets -> Transmit.  Latency: 3
-cycles for each communicator of the scan, and 2 for each FSM, from a cause here to the end; 1 from an ABORT.
+Links, fill, drain, registers, watchdog, neighbours -> Faults -> CommunicatorStatus, and ABORT packets -> Transmit.
+Latency: 3 cycles for each communicator of the scan, and 2 for each FSM, from a cause here to the end; 1 from an ABORT.
 """
 
 from amaranth import *

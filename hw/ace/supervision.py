@@ -3,7 +3,7 @@
 
 ::
 
-    work, progress ---> Watchdog -> Faults -> Standing -> all stages
+    work, progress ---> Watchdog -> Faults -> CommunicatorStatus -> all stages
     memory errors, links, ABORTs, software ---^  |
                                                  +-> ABORTs to the neighbours
 

@@ -46,7 +46,7 @@ class AceTimingOptions(TimingOptions):
     registered_read_credits : bool
         From fill's credit counter to AR. One cycle for each burst, which takes two cycles at least.
     registered_drain_credits : bool
-        From WREADY to drain's credit counter: a beat's credit returns a cycle later, and ``reads_under_way`` covers
+        From WREADY to drain's credit counter: a beat's credit returns a cycle later, and ``reads_in_flight`` covers
         that. No cycle.
     response_output_register : bool
         From the memory of outstanding write responses to the end of a chunk. No cycle.

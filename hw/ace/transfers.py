@@ -21,10 +21,10 @@ __all__ = ["TransferJobs", "Transfers", "job_layout"]
 def job_layout(config):
     """A job: the pieces of one chunk to move.
 
-    ``list``: address of ``runs`` TransferWords. ``base``: address of shard 0. ``shard_bytes``: distance of shards.
-    ``column``, ``piece_bytes``: range of bytes of each shard. ``limit``: bytes in all shards; bytes beyond are not
-    moved. ``piece_beats``: distance of pieces in the slot. ``varying``: the extents table has the shards, from ``row``
-    on, in elements of 2 ** ``size`` bytes; ``shard_bytes`` and ``limit`` are not valid.
+    ``list``: address of ``runs`` words of ``TransferLayout``. ``base``: address of shard 0. ``shard_bytes``: distance
+    of shards. ``column``, ``piece_bytes``: range of bytes of each shard. ``limit``: bytes in all shards; bytes beyond
+    are not moved. ``piece_beats``: distance of pieces in the slot. ``varying``: the extents table has the shards, from
+    ``row`` on, in elements of 2 ** ``size`` bytes; ``shard_bytes`` and ``limit`` are not valid.
     """
     return data.StructLayout({
         "list": config.program_bits, "runs": 8, "base": config.address_width, "shard_bytes": LENGTH_WIDTH,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Payloads between the engine's stages, sized by the configuration.
 
-Word -> Front -> Scheduled -> Segment -> Launch -> Done, in the order of the pipeline.
+Word -> Request -> Scheduled -> Segment -> Launch -> Done, in the order of the pipeline.
 """
 
 from amaranth.lib import data, enum

@@ -19,7 +19,7 @@ class DescriptorRing:
     ----------
     bench : :class:`DmaTestbench`
     queue : int
-    place : :class:`RingLocation`
+    location : :class:`RingLocation`
         As the queue was configured with.
     """
 

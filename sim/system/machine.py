@@ -69,7 +69,7 @@ class Machine:
         self.computes = [Compute(self, endpoint.rank) for endpoint in self.endpoints]
         self._puts = Puts(self)
 
-    # -- Places
+    # -- Coordinates
 
     def coordinates(self, rank: int, dimensions: Iterable[int]) -> tuple[int, ...]:
         """Coordinates of a rank in these dimensions."""

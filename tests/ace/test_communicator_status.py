@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""Standing and Faults together: the causes that end a communicator, its record and ABORTs, and when it may be
+"""CommunicatorStatus and Faults together: the causes that end a communicator, its record and ABORTs, and when it may be
 opened."""
 
 import random

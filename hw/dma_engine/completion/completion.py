@@ -3,7 +3,7 @@
 
                          ┌──────────┐ publish ┌──────────┐ completions
     done ───────────────▶│  retire  │────────▶│  writer  │───────────────┐
-    rejected, given_up ─▶│          │         └──────────┘               ▼
+    rejected, abandoned ▶│          │         └──────────┘               ▼
     operations ─────────▶│          │ notice                        ┌──────────┐ words
                          └──────────┘──────────────────────────────▶│ notices  │───────▶ sequencer
     signals ──▶ queue ─────────────────────────────────────────────▶│          │

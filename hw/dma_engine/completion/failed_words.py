@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failed words: each failed write of a word becomes an event of the word's queue.
 
-WordAnswers -> FailedWords -> Retire (operations).  Latency: 1 cycle.  Throughput: one word per cycle, until the queue
+WordResponses -> FailedWords -> Retire (operations).  Latency: 1 cycle.  Throughput: one word per cycle, until the queue
 holds as many as can be in flight.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The window: for each segment between issue and retirement, whether and how it has ended.
 
-Scheduler, Responses, ReadIssue -> Places -> Retire.  Latency: 1 cycle from ``look`` to ``entry``; look-ups that follow
-a mark see it.  Throughput: one segment in, one mark and one look-up per cycle.
+Scheduler, Responses, ReadIssue -> WindowTable -> Retire.  Latency: 1 cycle from ``index`` to ``entry``; look-ups
+that follow a mark see it.  Throughput: one segment in, one mark and one look-up per cycle.
 
 Each queue uses the entries of its window in turn; a mark carries its generation bit, so that entries need no clearing.
 Extended queues have longer windows, and an entry also holds the data that completing its request needs.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Word responses: which write responses to completion words, records and flags still count.
 
-Responses -> WordAnswers -> CompletionWriter, Notices.  Latency: combinational.  Throughput: one response per cycle.
+Responses -> WordResponses -> CompletionWriter, Notices.  Latency: combinational.  Throughput: one response per cycle.
 
 All writes of one word have the same AXI ID, so that memory responds in order. When a queue is abandoned, its
 outstanding responses are counted here, and that number of responses with the same ID is dropped.

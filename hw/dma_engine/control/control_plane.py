@@ -8,7 +8,7 @@
               └─────────────┘         └───────────┘
       command │         ▲ │ quiesce  scan ▲   │ window
               ▼  states │ └──────┐        │   ▼
-          ┌─────────┐   │        ▼        │ ┌────────┐ epochs, give_up
+          ┌─────────┐   │        ▼        │ ┌────────┐ epochs, abandon
           │ control │───┴─▶ ┌─────────┐   │ │ epochs │────────────────▶ all subsystems
           │         │───────│ quiesce │───┘ └────────┘
           └─────────┘       └─────────┘          ▲ request (from control)

@@ -2,7 +2,7 @@
 """The front end: from doorbells to segments with checked addresses.
 
               stores                       words
-    ┌──────────┐  ┌───────────┐  ┌──────────┐  ┌────────┐ fronts ┌───────────┐ scheduled
+    ┌──────────┐  ┌───────────┐  ┌──────────┐  ┌────────┐ heads  ┌───────────┐ scheduled
     │ doorbell │─▶│ ark_words │─▶│ arrivals │─▶│ queues │◀──────▶│ scheduler │────────┐
     └──────────┘  └───────────┘  └──────────┘  └────────┘        └───────────┘        │
          │ tails                      ▲ ring_words       shares ▲   ▲ credit, blocked │

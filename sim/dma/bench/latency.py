@@ -58,7 +58,7 @@ def _load(bench: Bench, latency: int, share: float, size: int = _LOAD_BYTES) -> 
     flow = bench.flow(size, count=bench.queues, depth=bench.config.queue_depth,
                       rate=share * bench.config.beat_bytes / size)
     result = bench.run([flow], latency, warmup=bench.steady(latency), window=20000)
-    return {"latency": latency, "size": size, "issued": share, "bus_share": bench.share(result["window"]),
+    return {"latency": latency, "size": size, "offered": share, "bus_share": bench.share(result["window"]),
             **result["latency"]}
 
 
@@ -81,10 +81,10 @@ def show(result: Row, console: Console) -> None:
     console.print(table)
 
     table = Table(title=f"{result['load'][0]['size']} B requests at a set rate, cycles from doorbell to SC")
-    for name in ("latency", "issued", "got", "p50", "p90", "p99", "most"):
+    for name in ("latency", "offered", "achieved", "p50", "p90", "p99", "most"):
         table.add_column(name, justify="right")
     for row in result["load"]:
         seen = row["to_seen"] or {}
-        table.add_row(f"{row['latency']}", f"{row['issued']:.2f}", f"{row['bus_share']:.3f}",
+        table.add_row(f"{row['latency']}", f"{row['offered']:.2f}", f"{row['bus_share']:.3f}",
                       *(cycles(seen.get(name)) for name in ("p50", "p90", "p99", "max")))
     console.print(table)

@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""From the doorbell to chunks and back to completion words: intake, decoder, operations, chunker and transfers, with
+"""From the doorbell to chunks and back to completion words: queues, decoder, operations, chunker and transfers, with
 memory and FSMs in Python."""
 
 import random
