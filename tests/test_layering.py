@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 # Folder -> packages of this project that it may import.
 _CORE = {"hw.axi", "hw.common", "hw.regs", "hw.stream"}
-_HARDWARE = {*_CORE, "hw", "hw.ace", "hw.dma_engine", "hw.endpoint"}
+_HARDWARE = {*_CORE, "hw", "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie"}
 LAYERS = {
     "hw.stream": set(),
     "hw.axi": {"hw.stream"},
@@ -20,6 +20,7 @@ LAYERS = {
     "hw.dma_engine": _CORE,
     "hw.ace": _CORE,
     "hw.endpoint": {*_CORE, "hw.ace", "hw.dma_engine"},
+    "hw.pcie": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint"},
     "hw": _HARDWARE,
     "dmace": _HARDWARE,
     "sim.verilator": {"hw"},
@@ -28,10 +29,11 @@ LAYERS = {
     "sim.dma": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.ace": {*_HARDWARE, "dmace", "sim", "sim.cpp", "sim.verilator"},
     "sim.endpoint": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.verilator"},
+    "sim.pcie": {*_HARDWARE, "dmace", "sim", "sim.dma", "sim.verilator"},
     "sim.system": _HARDWARE,
     "sim.validation": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.system"},
-    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.dma", "sim.endpoint", "sim.system",
-                "sim.validation", "sim.verilator"},
+    "sim.cli": {*_HARDWARE, "dmace", "sim", "sim.ace", "sim.cpp", "sim.dma", "sim.endpoint", "sim.pcie",
+                "sim.system", "sim.validation", "sim.verilator"},
     "fpga": {*_HARDWARE, "dmace", "sim", "sim.verilator"},
 }
 
