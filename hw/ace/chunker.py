@@ -16,7 +16,6 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import SweepSignature
 from hw.common.table import Table
-from hw.stream import RoundRobin
 
 from .chunk_status import ChunkCountLookup, ChunkerCounts, ChunkFailed, SlotLookup, name_layout
 from .communicator_status import ActivitySignature, CommunicatorStatusSignature
@@ -27,7 +26,7 @@ from .mover_queue import MoverDone, MoverQueue, MoverStatus
 from .numerics.convert_byte import is_byte, known
 from .operations import ROWS, ChunkEnded, ChunkIssued, OperationRead, OperationsToCut, operation_layout, row_width
 from .pool.fsm import FsmsBusy
-from .priority import RANK_WIDTH, PriorityQueue, above, foremost
+from .priority import PriorityQueue, PriorityRoundRobin
 from .programs.store import ProgramRead
 from .transfers import TransferJobs
 from .watchdog import ProgressSignature
@@ -200,14 +199,14 @@ class Chunker(wiring.Component):
             job.dtype.eq(operation.dtype), job.widen.eq(operation.widen), job.divide.eq(0),
         ]
         goes_down = Signal()
-        m.submodules.turn = turn = RoundRobin(config.communicators)
+        m.submodules.turn = turn = PriorityRoundRobin(config.communicators)
         blocked = Signal(config.communicators)              # the next slot is in use; until one of its slots is freed
-        ranks = [Signal(RANK_WIDTH, name=f"rank_{index}") for index in range(config.communicators)]
-        m.d.sync += [rank.eq(above(self.communicator_status.priorities[index])) for index, rank in enumerate(ranks)]
         ready = Signal(config.communicators)
         m.d.sync += ready.eq(self.to_cut.begun & ~self.communicator_status.stopped & ~blocked)
         m.d.comb += [
-            turn.requests.eq(foremost(m, ready, ranks, name="first")),
+            turn.requests.eq(ready),
+            *(mine.eq(priority) for mine, priority in zip(
+                turn.priorities, self.communicator_status.priorities, strict=True)),
             sequences.read[1].addr.eq(self.count.communicator), self.count.chunks.eq(sequences.read[1].data),
         ]
         with m.FSM() as fsm:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Priorities: selection of the highest among requests, and a queue that is ordered by priority."""
+"""Priorities: arbitration among requesters, and a queue that is ordered by priority."""
 
 from amaranth import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream import Queue
+from hw.stream import Queue, RoundRobin
 from hw.stream.shapes import ShapeLike
 
 from .communicators import PRIORITY_WIDTH
 
-__all__ = ["RANK_WIDTH", "PriorityQueue", "above", "foremost"]
+__all__ = ["RANK_WIDTH", "PriorityQueue", "PriorityRoundRobin", "above"]
 
 RANK_WIDTH = (1 << PRIORITY_WIDTH) - 1
 
@@ -20,17 +20,47 @@ def above(priority):
     return Cat(priority > level for level in range(RANK_WIDTH))
 
 
-def foremost(m, requests, ranks, *, name):
-    """``requests`` without those of lower priority than another; each rank is :func:`above` of a priority.
 
-    Four LUT6 deep for 16 requests.
+class PriorityRoundRobin(wiring.Component):
+    """Grant a requester of the highest priority that has one; round robin among those of equal priority.
+
+    Each priority has a pointer of its own, which only its own grants move: requests of one priority do not change the
+    order in another. So a requester waits for at most one grant of each other of its priority, besides those of higher
+    priorities. Latency: 0 from ``requests`` to ``grant``, 1 cycle from ``priorities``.
+
+    Parameters
+    ----------
+    count : int
+        Number of requesters, at least 2.
+
+    Members
+    -------
+    requests : ``In(count)``, priorities : ``In(PRIORITY_WIDTH).array(count)``
+    advance : ``In(1)``
+        The grant is taken in this cycle. Ignored without a request.
+    grant : ``Out(range(count))``, valid : ``Out(1)``
     """
-    beaten, chosen = Signal(RANK_WIDTH, name=f"{name}_beaten"), Signal(len(requests), name=name)
-    m.d.comb += beaten.eq(Cat(
-        (requests & Cat(rank[level] for rank in ranks)).any() for level in range(RANK_WIDTH)))
-    m.d.comb += chosen.eq(Cat(
-        request & ~(beaten & ~rank).any() for request, rank in zip(requests, ranks, strict=True)))
-    return chosen
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        super().__init__({
+            "requests": In(count), "priorities": In(PRIORITY_WIDTH).array(count), "advance": In(1),
+            "grant": Out(range(count)), "valid": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        higher = Const(0, 1)
+        for level in reversed(range(1 << PRIORITY_WIDTH)):
+            m.submodules[f"turn_{level}"] = turn = RoundRobin(self.count)
+            members = Signal(self.count, name=f"members_{level}", init=0 if level else -1)
+            m.d.sync += members.eq(Cat(priority == level for priority in self.priorities))
+            m.d.comb += [turn.requests.eq(self.requests & members), turn.advance.eq(self.advance & ~higher)]
+            with m.If(turn.valid & ~higher):
+                m.d.comb += self.grant.eq(turn.grant)
+            higher = higher | turn.valid
+        m.d.comb += self.valid.eq(higher)
+        return m
 
 
 class PriorityQueue(wiring.Component):

@@ -1,35 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arbitration by priority: requests of the highest priority, and queues in order within each."""
+"""Arbitration by priority: round robin within each, and queues in order within each."""
 
 import random
-from collections import deque
+from collections import Counter, deque
 
-from amaranth import *
 from amaranth.sim import Simulator
 
-from hw.ace.priority import PriorityQueue, above, foremost
+from hw.ace.priority import PriorityQueue, PriorityRoundRobin
+from tests.harness.cell import run_cell
 
 
-def test_foremost():
-    m, requests = Module(), Signal(6)
-    priorities = [Signal(2, name=f"priority_{number}") for number in range(6)]
-    chosen = foremost(m, requests, [above(priority) for priority in priorities], name="chosen")
+def test_grants():
+    """Against lists in order of service, one for each priority: a grant moves the requester to the end of its list."""
+    count = 6
+    dut = PriorityRoundRobin(count)
     rng = random.Random(1)
 
     async def live(ctx):
-        for _ in range(500):
-            given = [rng.randrange(4) for _ in priorities]
-            requested = [number for number in range(6) if rng.random() < 0.4]
-            for signal, value in zip(priorities, given, strict=True):
-                ctx.set(signal, value)
-            ctx.set(requests, sum(1 << number for number in requested))
-            await ctx.delay(1e-6)
-            highest = max((given[number] for number in requested), default=0)
-            assert ctx.get(chosen) == sum(1 << number for number in requested if given[number] == highest)
+        turns, given = {}, [0] * count
+        for _ in range(2000):
+            # The priorities are registered: they change while nothing is requested.
+            if rng.random() < 0.02:
+                given = [rng.randrange(4) for _ in range(count)]
+                for port, value in zip(dut.priorities, given, strict=True):
+                    ctx.set(port, value)
+                ctx.set(dut.requests, 0)
+                await ctx.tick()
+            requested = [number for number in range(count) if rng.random() < rng.choice((0.2, 0.9))]
+            advance = rng.random() < 0.8
+            ctx.set(dut.requests, sum(1 << number for number in requested))
+            ctx.set(dut.advance, advance)
+            assert ctx.get(dut.valid) == bool(requested)
+            if requested:
+                highest = max(given[number] for number in requested)
+                order = turns.setdefault(highest, list(range(count)))
+                expected = next(number for number in order if number in requested and given[number] == highest)
+                assert ctx.get(dut.grant) == expected
+                if advance:
+                    turns[highest] = [*range(expected + 1, count), *range(expected + 1)]
+            await ctx.tick()
 
-    sim = Simulator(m)
-    sim.add_testbench(live)
-    sim.run()
+    run_cell(dut, live)
+
+
+def test_starves_none_of_equal_priority():
+    """One of the highest priority requests in every other turn; those of the lowest still alternate."""
+    dut = PriorityRoundRobin(4)
+    grants = Counter()
+
+    async def live(ctx):
+        ctx.set(dut.priorities[0], 3)
+        ctx.set(dut.advance, 1)
+        await ctx.tick()
+        for turn in range(300):
+            ctx.set(dut.requests, 0b1111 if turn % 2 else 0b1110)
+            grants[ctx.get(dut.grant)] += 1
+            await ctx.tick()
+
+    run_cell(dut, live)
+    assert grants == {0: 150, 1: 50, 2: 50, 3: 50}
 
 
 def test_queue():

@@ -154,6 +154,28 @@ def test_turns(seed):
     run(SMALL, rng, body)
 
 
+def test_higher_priorities_do_not_change_turns(seed):
+    """Two communicators share what a third one of a higher priority leaves, whenever that one has a chunk to cut."""
+    rng = random.Random(f"{seed} shares")
+
+    async def body(bench):
+        await open_all(bench, (3, 0, 0), [((number, 1), (2 * number, 2)) for number in range(3)])
+        was_cutting = 0
+        for _ in range(1500):
+            for number in (1, 2):
+                bench.post(number, collective(SMALL, rng, shard=300, piece=4))
+            # While a chunk of another is being cut, one of the highest priority arrives and is next.
+            cutting = bench.ctx.get(bench.dut.cutting.communicators)
+            if cutting & 0b110 and not was_cutting:
+                bench.post(0, collective(SMALL, rng, shard=1, half=1, piece=4))
+            was_cutting = cutting
+            await bench.step()
+        counts = [bench.turns.count(number) for number in range(3)]
+        assert min(counts) > 20 and abs(counts[1] - counts[2]) <= 1, counts
+
+    run(SMALL, rng, body)
+
+
 def test_communicators_do_not_block_each_other(seed):
     """While the FSMs of one communicator do not complete, it fills its own slots, and another continues."""
     rng = random.Random(f"{seed} blocks")
