@@ -17,6 +17,7 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.engine import AceEngine
 from hw.ace.layouts import link_layout
 from hw.axi import AxiLiteSignature, AxiSignature
+from hw.common.register_window import RegisterWindow
 from hw.common.wiring import Wiring
 from hw.dma_engine import DmaEngine
 from hw.dma_engine.instruments.events import EventsSignature
@@ -27,7 +28,6 @@ from .control import EndpointControl
 from .doorbells import DoorbellSplit
 from .memory_port import MemoryPort
 from .puts import Puts
-from .register_window import RegisterWindow
 from .remote import RemoteSplit
 
 __all__ = ["Endpoint"]

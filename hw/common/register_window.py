@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One register space: an AXI4-Lite bus split into windows of 4 KiB, one per block.
+"""One register space: an AXI4-Lite bus split into windows of equal size, one per block.
 
 s_axil -> RegisterWindow -> the blocks' register banks.  Latency: 1 cycle each way.  Throughput: one access at a time in
 each direction.
@@ -11,9 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiLiteSignature, Resp
 
-__all__ = ["WINDOW_BITS", "RegisterWindow"]
-
-WINDOW_BITS = 12
+__all__ = ["RegisterWindow"]
 
 
 class RegisterWindow(wiring.Component):
@@ -23,6 +21,8 @@ class RegisterWindow(wiring.Component):
     ----------
     count : int
         Number of blocks.
+    window_bits : int
+        Log2 of the bytes in a window.
 
     Members
     -------
@@ -30,12 +30,12 @@ class RegisterWindow(wiring.Component):
     parts : array of ``Out(AxiLiteSignature)``
     """
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        width = WINDOW_BITS + (count - 1).bit_length()
+    def __init__(self, count: int, *, window_bits: int = 12) -> None:
+        self.count, self.window_bits = count, window_bits
+        width = window_bits + (count - 1).bit_length()
         super().__init__({
             "bus": In(AxiLiteSignature(addr_width=width, data_width=32)),
-            "parts": Out(AxiLiteSignature(addr_width=WINDOW_BITS, data_width=32)).array(count),
+            "parts": Out(AxiLiteSignature(addr_width=window_bits, data_width=32)).array(count),
         })
 
     def elaborate(self, platform):
@@ -56,7 +56,7 @@ class RegisterWindow(wiring.Component):
         m.d.comb += [both.eq(some_addr & some_data & ~bus.bvalid),
                      responded.eq(both), resp.eq(Resp.DECERR)]
         for number, part in enumerate(self.parts):
-            mine = both & (addr[WINDOW_BITS:] == number)
+            mine = both & (addr[self.window_bits:] == number)
             m.d.comb += [
                 part.awaddr.eq(addr), part.awprot.eq(prot), part.wdata.eq(data), part.wstrb.eq(strb),
                 part.awvalid.eq(mine & ~sent_addr), part.wvalid.eq(mine & ~sent_data), part.bready.eq(mine),
@@ -81,7 +81,7 @@ class RegisterWindow(wiring.Component):
         with m.If(bus.arvalid & bus.arready):
             m.d.sync += [some.eq(1), address.eq(bus.araddr), address_prot.eq(bus.arprot)]
         for number, part in enumerate(self.parts):
-            mine = wanted & (address[WINDOW_BITS:] == number)
+            mine = wanted & (address[self.window_bits:] == number)
             m.d.comb += [part.araddr.eq(address), part.arprot.eq(address_prot), part.arvalid.eq(mine & ~sent),
                          part.rready.eq(mine)]
             with m.If(mine):

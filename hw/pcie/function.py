@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PCIe function: its settings from the configuration space, and function-level reset.
+
+Hard block -> FunctionControl -> ReadPath, WritePath, RequestPacker, Completer.  Latency: 1 cycle for settings.
+"""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .layouts import RequesterSettings
+from .pins import ConfigurationSignature
+
+__all__ = ["FunctionControl", "FunctionReset", "FunctionStatus"]
+
+DEVICE_CONTROL = 0x78 // 4
+"""Address of the Device Control register, in double words: the hard block has the PCI Express capability at 0x70."""
+
+EXTENDED_TAG_BIT = 8
+
+POLL_BITS = 12
+"""Log2 of the cycles between two reads of the Device Control register."""
+
+RESET_CYCLES = 64
+"""Minimum of cycles for which the engine is in reset, so that a slower clock sees it, too."""
+
+RESET_TIMEOUT = 1 << 20
+"""Limit for completions that are outstanding at a reset: four times as many cycles at most, 17 ms at 250 MHz. A
+function-level reset has 100 ms (PCI Express Base, 6.6.2)."""
+
+
+class FunctionStatus(wiring.Signature):
+    """State of the function for software and interrupts: levels.
+
+    Members
+    -------
+    max_payload : ``Out(2)``, max_read : ``Out(3)``, bus_master, extended_tags, msix_enable, msix_mask : ``Out(1)``
+    """
+
+    def __init__(self) -> None:
+        super().__init__({
+            "max_payload": Out(2), "max_read": Out(3), "bus_master": Out(1), "extended_tags": Out(1),
+            "msix_enable": Out(1), "msix_mask": Out(1),
+        })
+
+
+class FunctionReset(wiring.Signature):
+    """A function-level reset, seen from its source: levels, in this order.
+
+    Members
+    -------
+    refuse : ``Out(1)``
+        Requests from the host are refused; those accepted before are completed. Rises first, falls last.
+    discard : ``Out(1)``
+        The engine is in reset: drop what it has issued.
+    completer_idle, requester_idle : ``In(1)``
+        Nothing accepted before is in progress.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({
+            "refuse": Out(1), "discard": Out(1), "completer_idle": In(1), "requester_idle": In(1),
+        })
+
+
+class FunctionControl(wiring.Component):
+    """Distribute the function's settings, and carry out function-level resets.
+
+    A reset has three steps: refuse requests, stop to send, and wait until accepted requests are complete; reset the
+    engine, drop what it had issued, and wait until no tag is in flight and no packet is half sent; report completion.
+    So nothing is in flight afterwards, and no completion for a request from before can meet one from after the reset.
+
+    Parameters
+    ----------
+    poll_bits : int
+        Log2 of the cycles between two reads of the extended-tag bit, which the hard block has on no pin.
+
+    Members
+    -------
+    cfg : ``Out(ConfigurationSignature)``
+    timeout : ``In(32)``
+        Software's limit for completions, in cycles.
+    settings : ``Out(RequesterSettings)``, status : ``Out(FunctionStatus)``, reset : ``Out(FunctionReset)``
+    """
+
+    def __init__(self, *, poll_bits: int = POLL_BITS) -> None:
+        self.poll_bits = poll_bits
+        super().__init__({
+            "cfg": Out(ConfigurationSignature()), "timeout": In(32), "settings": Out(RequesterSettings()),
+            "status": Out(FunctionStatus()), "reset": Out(FunctionReset()),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg, settings, status = self.cfg, self.settings, self.status
+        m.d.sync += [
+            status.max_payload.eq(cfg.cfg_max_payload), status.max_read.eq(cfg.cfg_max_read_req),
+            status.bus_master.eq(cfg.cfg_function_status[2]),
+            status.msix_enable.eq(cfg.cfg_interrupt_msix_enable[0]),
+            status.msix_mask.eq(cfg.cfg_interrupt_msix_mask[0]),
+        ]
+        m.d.comb += [
+            settings.max_payload.eq(status.max_payload), settings.max_read.eq(status.max_read),
+            settings.bus_master.eq(status.bus_master), settings.extended_tags.eq(status.extended_tags),
+            # Requests from the host are accepted whenever the completer has free entries.
+            cfg.pcie_cq_np_req.eq(-1),
+            cfg.cfg_mgmt_write.eq(0), cfg.cfg_mgmt_addr.eq(DEVICE_CONTROL),
+        ]
+        self._poll(m)
+        self._reset(m)
+        return m
+
+    def _poll(self, m):
+        cfg, pause = self.cfg, Signal(self.poll_bits)
+        m.d.sync += pause.eq(pause + 1)
+        with m.If(cfg.cfg_mgmt_read & cfg.cfg_mgmt_read_write_done):
+            m.d.sync += [cfg.cfg_mgmt_read.eq(0), pause.eq(0),
+                         self.status.extended_tags.eq(cfg.cfg_mgmt_read_data[EXTENDED_TAG_BIT])]
+        with m.Elif(pause.all()):
+            m.d.sync += cfg.cfg_mgmt_read.eq(1)
+
+    def _reset(self, m):
+        cfg, reset, settings = self.cfg, self.reset, self.settings
+        cycles, requested = Signal(range(RESET_CYCLES)), Signal()
+        m.d.sync += [requested.eq(cfg.cfg_flr_in_process[0]), cfg.cfg_flr_done.eq(0), settings.timeout.eq(self.timeout)]
+        with m.FSM():
+            with m.State("RUN"):
+                m.d.sync += cycles.eq(0)
+                with m.If(requested):
+                    m.d.sync += [reset.refuse.eq(1), settings.halt.eq(1)]
+                    m.next = "REFUSE"
+            with m.State("REFUSE"):
+                # The idle flags follow ``refuse`` by some cycles.
+                m.d.sync += cycles.eq(Mux(reset.completer_idle, cycles + 1, 0))
+                with m.If(cycles.all()):
+                    m.d.sync += reset.discard.eq(1)
+                    m.next = "DISCARD"
+            with m.State("DISCARD"):
+                m.d.sync += [cycles.eq(Mux(reset.requester_idle, cycles + 1, 0)), settings.timeout.eq(RESET_TIMEOUT)]
+                with m.If(cycles.all()):
+                    m.d.sync += [reset.discard.eq(0), cfg.cfg_flr_done[0].eq(1)]
+                    m.next = "DONE"
+            with m.State("DONE"):
+                with m.If(~requested):
+                    m.d.sync += [reset.refuse.eq(0), settings.halt.eq(0)]
+                    m.next = "RUN"
