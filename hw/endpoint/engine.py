@@ -3,11 +3,11 @@
 
 ::
 
-    s_axi_db -> DoorbellSplit -+-> DmaEngine -> Bridge -> RemoteSplit -+-> MemoryPort -> m_axi
-    s_axil -> RegisterWindow --+-> AceEngine -> Bridge ----------------+       ^
-                               +-> EndpointControl         |           |       |
-                                                           |           +-----> Puts
-                                                           +------------------- links <-> tx, rx
+    s_axi_db -> DoorbellSplit -+-> DmaEngine -> AxiStreams -> RemoteSplit -+-> MemoryPort -> m_axi
+    s_axil -> RegisterWindow --+-> AceEngine -> AxiStreams ----------------+       ^
+                               +-> EndpointControl         |               |       |
+                                                           |               +-----> Puts
+                                                           +---------------------- links <-> tx, rx
 """
 
 from amaranth import *
@@ -17,12 +17,12 @@ from amaranth.lib.wiring import In, Out
 from hw.ace.engine import AceEngine
 from hw.ace.layouts import link_layout
 from hw.axi import AxiLiteSignature, AxiSignature
+from hw.axi.streams import AxiStreams
 from hw.common.register_window import RegisterWindow
 from hw.common.wiring import Wiring
 from hw.dma_engine import DmaEngine
 from hw.dma_engine.instruments.events import EventsSignature
 
-from .bridge import Bridge
 from .config import ADDR_WIDTH, EndpointConfig
 from .control import EndpointControl
 from .doorbells import DoorbellSplit
@@ -78,8 +78,10 @@ class Endpoint(wiring.Component):
             dma=DmaEngine(config.dma), ace=AceEngine(config.ace), control=EndpointControl(config),
             doorbells=DoorbellSplit(config), registers=RegisterWindow(3), memory=MemoryPort(config),
             split=RemoteSplit(config), puts=Puts(config))
-        wires.add(dma_bridge=Bridge(config, id_width=config.dma.axi_id_width),
-                  ace_bridge=Bridge(config, id_width=ace.m_axi.signature.id_width))
+        for name, id_width in (("dma", config.dma.axi_id_width), ("ace", ace.m_axi.signature.id_width)):
+            wires.add(**{f"{name}_streams": AxiStreams(
+                addr_width=ADDR_WIDTH, data_width=config.data_width, bus_id_width=id_width,
+                id_width=config.source_id_width)})
 
         # -- Doorbells, registers, interrupts.
         wires.connect("self.s_axi_db", "doorbells.bus")
@@ -94,15 +96,15 @@ class Endpoint(wiring.Component):
 
         # -- Memory. Writes of the DMA engine go to local memory or to a neighbour.
         for number, part in enumerate(("dma", "ace")):
-            wires.connect(f"{part}.m_axi", f"{part}_bridge.bus")
-            wires.connect(f"{part}_bridge.reads", f"memory.reads[{number}]")
-            wires.connect(f"memory.beats[{number}]", f"{part}_bridge.beats")
-        wires.connect("dma_bridge.writes", "split.i")
-        wires.connect("split.responses", "dma_bridge.responses")
+            wires.connect(f"{part}.m_axi", f"{part}_streams.bus")
+            wires.connect(f"{part}_streams.reads", f"memory.reads[{number}]")
+            wires.connect(f"memory.beats[{number}]", f"{part}_streams.beats")
+        wires.connect("dma_streams.writes", "split.i")
+        wires.connect("split.responses", "dma_streams.responses")
         wires.connect("split.remote", "puts.writes")
         wires.connect("puts.responses", "split.remote_responses")
         for number, (writes, responses) in enumerate((
-                ("split.local", "split.local_responses"), ("ace_bridge.writes", "ace_bridge.responses"),
+                ("split.local", "split.local_responses"), ("ace_streams.writes", "ace_streams.responses"),
                 ("puts.memory_writes", "puts.memory_responses"))):
             wires.connect(writes, f"memory.writes[{number}]")
             wires.connect(f"memory.responses[{number}]", responses)

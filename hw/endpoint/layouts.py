@@ -5,7 +5,8 @@ from amaranth import *
 from amaranth.lib import data
 
 from hw.ace.layouts import PacketKind
-from hw.axi import Resp
+from hw.axi.streams import read_beat_layout as axi_read_beat_layout
+from hw.axi.streams import read_burst_layout, write_beat_layout, write_response_layout
 
 from .config import ADDR_WIDTH, EXPORT_WIDTH, REMOTE_BIT, REMOTE_EXPORT_LSB, REMOTE_OFFSET_WIDTH, REMOTE_PORT_LSB
 
@@ -25,30 +26,25 @@ __all__ = [
 DONE_WIDTH = 8
 """Bits of the number of writes that one PUT_DONE packet completes."""
 
-_ATTRIBUTES = {"cache": 4, "prot": 3, "qos": 4}
-
 
 def read_layout(config):
-    """A read burst: ``len`` is beats, less one."""
-    return data.StructLayout({"id": config.source_id_width, "addr": ADDR_WIDTH, "len": 8, **_ATTRIBUTES})
+    """A read burst."""
+    return read_burst_layout(addr_width=ADDR_WIDTH, id_width=config.source_id_width)
 
 
 def read_beat_layout(config):
     """A beat of read data."""
-    return data.StructLayout({"id": config.source_id_width, "data": config.data_width, "resp": Resp, "last": 1})
+    return axi_read_beat_layout(data_width=config.data_width, id_width=config.source_id_width)
 
 
 def write_layout(config):
     """A beat to be written; the first of a burst carries the address as well."""
-    return data.StructLayout({
-        "id": config.source_id_width, "addr": ADDR_WIDTH, "len": 8, **_ATTRIBUTES,
-        "data": config.data_width, "strb": config.beat_bytes, "first": 1, "last": 1,
-    })
+    return write_beat_layout(addr_width=ADDR_WIDTH, data_width=config.data_width, id_width=config.source_id_width)
 
 
 def response_layout(config):
     """The response to a write burst."""
-    return data.StructLayout({"id": config.source_id_width, "resp": Resp})
+    return write_response_layout(id_width=config.source_id_width)
 
 
 RemoteLayout = data.StructLayout({

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Separate writes to local memory from writes to neighbours, and merge their responses.
 
-Bridge -> RemoteSplit -> MemoryPort, PutSender.  Latency: 0, combinational.  Throughput: one beat per cycle.
+AxiStreams -> RemoteSplit -> MemoryPort, PutSender.  Latency: 0, combinational.  Throughput: one beat per cycle.
 """
 
 from amaranth import *

@@ -4,7 +4,7 @@
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import Resp
+from hw.axi import streams
 
 from .config import ADDR_WIDTH, ATTRIBUTE_WIDTH, LENGTH_WIDTH, TAG_WIDTH, PcieConfig
 from .tlp import ErrorCode
@@ -14,30 +14,26 @@ __all__ = [
     "read_beat_layout", "read_burst_layout", "write_beat_layout", "write_response_layout", "write_tlp_layout",
 ]
 
-_AXI_ATTRIBUTES = {"cache": 4, "prot": 3, "qos": 4}
-
 
 def read_burst_layout(config: PcieConfig) -> data.StructLayout:
-    """AR of ``s_axi``: an INCR burst of full beats; ``len`` is beats, less one."""
-    return data.StructLayout({"id": config.axi_id_width, "addr": ADDR_WIDTH, "len": 8, **_AXI_ATTRIBUTES})
+    """AR of ``s_axi``."""
+    return streams.read_burst_layout(addr_width=ADDR_WIDTH, id_width=config.axi_id_width)
 
 
 def read_beat_layout(config: PcieConfig) -> data.StructLayout:
     """A beat of R."""
-    return data.StructLayout({"id": config.axi_id_width, "data": config.data_width, "resp": Resp, "last": 1})
+    return streams.read_beat_layout(data_width=config.data_width, id_width=config.axi_id_width)
 
 
 def write_beat_layout(config: PcieConfig) -> data.StructLayout:
     """A beat of W; the first of a burst carries AW as well."""
-    return data.StructLayout({
-        "id": config.axi_id_width, "addr": ADDR_WIDTH, "len": 8, **_AXI_ATTRIBUTES,
-        "data": config.data_width, "strb": config.beat_bytes, "first": 1, "last": 1,
-    })
+    return streams.write_beat_layout(
+        addr_width=ADDR_WIDTH, data_width=config.data_width, id_width=config.axi_id_width)
 
 
 def write_response_layout(config: PcieConfig) -> data.StructLayout:
     """B."""
-    return data.StructLayout({"id": config.axi_id_width, "resp": Resp})
+    return streams.write_response_layout(id_width=config.axi_id_width)
 
 
 ReadTlp = data.StructLayout({

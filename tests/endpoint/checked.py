@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ace.layouts import flit_layout
 from hw.axi import AxiChecker, AxiSignature
-from hw.endpoint.bridge import Bridge
+from hw.axi.streams import AxiStreams
 from hw.endpoint.config import ADDR_WIDTH
 from hw.endpoint.memory_port import MemoryCounts, MemoryPort, MemorySettings
 from hw.endpoint.put_receiver import ExportWrite
@@ -64,13 +64,15 @@ class CheckedMemory(wiring.Component):
                          channel.tx.ready.eq(link.i.ready | self.cut)]
         for number, width in enumerate(ID_WIDTHS):
             bus = getattr(self, f"m{number}")
-            m.submodules[f"bridge_{number}"] = bridge = Bridge(self.config, id_width=width)
-            connect(m, flipped(bus), bridge.bus)
-            connect(m, bridge.reads, port.reads[number])
-            connect(m, port.beats[number], bridge.beats)
+            m.submodules[f"streams_{number}"] = streams = AxiStreams(
+                addr_width=ADDR_WIDTH, data_width=self.config.data_width, bus_id_width=width,
+                id_width=self.config.source_id_width)
+            connect(m, flipped(bus), streams.bus)
+            connect(m, streams.reads, port.reads[number])
+            connect(m, port.beats[number], streams.beats)
             writes, responses = (split.i, split.responses) if number == 0 else (port.writes[1], port.responses[1])
-            connect(m, bridge.writes, writes)
-            connect(m, responses, bridge.responses)
+            connect(m, streams.writes, writes)
+            connect(m, responses, streams.responses)
             m.submodules[f"check_{number}"] = checker = AxiChecker(bus.signature, max_per_id=64, name=f"m{number}")
             m.d.comb += checker.observe(bus)
         m.submodules.check = checker = AxiChecker(self.m_axi.signature, max_per_id=64, name="m_axi")
