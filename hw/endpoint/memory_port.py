@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory port: reads and writes of several managers on one AXI4 bus.
 
-AxiStreams, PutReceiver -> MemoryPort -> m_axi.  Latency: 1 cycle on each of the five channels.  Throughput: one beat per
-cycle on R and on W, also across managers.
+AxiStreams, PutReceiver -> MemoryPort -> m_axi.  Latency: 1 cycle on each of the five channels.  Throughput: one beat
+per cycle on R and on W, also across managers.
 """
 
 from amaranth import *

@@ -53,7 +53,7 @@ def register_map(config: PcieConfig) -> RegisterMap:
                  doc="A new version requires a change of software."),
         Register("SIZES", [
             constant_field("tags", 12, config.tags, "Read requests in flight."),
-            constant_field("reorder_slots", 12, config.reorder_slots, "Read requests that may be stored, to keep their order."),
+            constant_field("reorder_slots", 12, config.reorder_slots, "Stored read requests, to keep their order."),
             constant_field("vectors", 8, config.vectors, "MSI-X vectors."),
         ], doc="Sizes of this adapter."),
         Register("STATUS", [
