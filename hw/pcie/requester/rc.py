@@ -44,9 +44,9 @@ def _part_layout(config):
     """A completion's part of a beat on RC.
 
     ``valid``: there is one. ``rotation``: of its DW, to their positions on ``s_axi``; those ``below`` this number are
-    past the end of a beat there. ``first``, ``last``: of the completion. ``closes``: an item ends with the DW up to the
-    end of that beat. ``remains``: the completion ends with an item of the DW past it. ``header``: the fields of an
-    item other than its data.
+    past the end of a beat there. ``first``: no part before has an item. ``last``: of the completion. ``closes``: an item
+    ends with the DW up to the end of that beat. ``remains``: the completion ends with an item of the DW past it.
+    ``header``: the fields of an item other than its data.
     """
     layout = completion_layout(config)
     return data.StructLayout({
@@ -140,7 +140,8 @@ class CompletionUnpacker(wiring.Component):
         m.d.comb += low.last.eq(ends[0])
         self._describe(m, beat, low, start=0, end=beat.end_0 if self.config.straddle else None, continues=continues)
         with m.If(continues):
-            m.d.comb += [low.rotation.eq(running.rotation), low.header.eq(running.header)]
+            m.d.comb += [low.rotation.eq(running.rotation), low.first.eq(running.first & ~running.closes),
+                         low.header.eq(running.header)]
             with m.If((running.header.error == ErrorCode.NONE) & beat.discontinue):
                 m.d.comb += low.header.error.eq(ErrorCode.INVALID_LENGTH)
         if self.config.straddle:
