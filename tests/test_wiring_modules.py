@@ -26,6 +26,7 @@ from hw.common import wiring as hw_wiring
 from hw.common.wiring import Wiring, WiringError
 from hw.dma_engine import config as dma_config
 from hw.endpoint import config as endpoint_config
+from hw.pcie.config import PcieConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
 
@@ -35,7 +36,7 @@ CALLS = ("connect", "broadcast", "leave_open", "tie_off", "idle")
 """Methods of :class:`Wiring` that account for a port."""
 
 CONFIGS = {"ace": replace(ace_config.TINY, link_channels=2), "dma_engine": dma_config.TINY,
-           "endpoint": endpoint_config.TINY}
+           "endpoint": endpoint_config.TINY, "pcie": PcieConfig(data_width=128, axi_id_width=4, doorbell_addr_width=14)}
 """Package -> the configuration that its wiring modules are built with: one with all optional parts."""
 
 REDUCED = {
@@ -102,7 +103,7 @@ def test_each_module_has_one_class_that_connects():
 
 def test_engines_are_short_wiring_modules():
     engines = {path for path in _modules() if path.name == "engine.py"}
-    assert engines == {Path("hw", name, "engine.py") for name in CONFIGS}
+    assert engines == {Path("hw", name, "engine.py") for name in CONFIGS if name != "pcie"}
     for path in engines:
         assert len((ROOT / path).read_text(encoding="utf-8").splitlines()) <= LONGEST_ENGINE
 

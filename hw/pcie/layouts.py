@@ -10,8 +10,9 @@ from .config import ADDR_WIDTH, ATTRIBUTE_WIDTH, LENGTH_WIDTH, TAG_WIDTH, PcieCo
 from .tlp import ErrorCode
 
 __all__ = [
-    "FlushSignature", "ReadTlp", "RequesterEvents", "RequesterSettings", "completion_layout", "flush_layout",
-    "read_beat_layout", "read_burst_layout", "write_beat_layout", "write_response_layout", "write_tlp_layout",
+    "FlushSignature", "MessageLayout", "ReadTlp", "RequesterEvents", "RequesterSettings", "completion_layout",
+    "flush_layout", "read_beat_layout", "read_burst_layout", "write_beat_layout", "write_response_layout",
+    "write_tlp_layout",
 ]
 
 
@@ -46,12 +47,17 @@ ReadTlp = data.StructLayout({
 def write_tlp_layout(config: PcieConfig) -> data.StructLayout:
     """A memory write request whose payload is complete, ``address`` in double words.
 
-    ``lane``: position of the first payload DW in the first of its beats of data, which are aligned as on ``s_axi``.
+    ``lane``: position of the first payload DW in the first of its beats of data, which are aligned as on ``s_axi``. The
+    only DW of a message has position 0 at any address.
     """
     return data.StructLayout({
         "address": ADDR_WIDTH - 2, "dwords": LENGTH_WIDTH, "first_be": 4, "last_be": 4, "attributes": ATTRIBUTE_WIDTH,
         "lane": config.dword_lane_bits,
     })
+
+
+MessageLayout = data.StructLayout({"address": ADDR_WIDTH, "data": 32})
+"""An MSI-X message: a posted write of one DW. ``address`` is in bytes, a multiple of 4."""
 
 
 def completion_layout(config: PcieConfig) -> data.StructLayout:
