@@ -71,7 +71,6 @@ class WriteResponses(wiring.Component):
         m.submodules.merge = merge = Merge(layout, 2)
         m.submodules.output = output = Skid(layout)
         wiring.connect(m, merge.o, output.i)
-        wiring.connect(m, wiring.flipped(self.flushes.done), done.i)
         wiring.connect(m, done.o, merge.i[1])
 
         # Flushes: all from the end of the burst to the response, and those that may be requested.
@@ -91,6 +90,9 @@ class WriteResponses(wiring.Component):
             self.flushes.requests.valid.eq((due != 0) & ~self.discard),
             self.flushes.requests.payload.eq(requests.o.payload),
             request.eq(self.flushes.requests.valid & self.flushes.requests.ready), requests.o.ready.eq(request),
+            # There are never more flushes than entries.
+            done.i.valid.eq(self.flushes.done.valid), done.i.payload.eq(self.flushes.done.payload),
+            self.flushes.done.ready.eq(1),
             finish.eq(done.o.valid & done.o.ready),
             self.responses.payload.eq(output.o.payload), self.responses.valid.eq(output.o.valid & ~self.discard),
             output.o.ready.eq(self.responses.ready),
