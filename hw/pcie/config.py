@@ -123,6 +123,11 @@ class PcieConfig:
         return (self.order_rows - 1).bit_length()
 
     @property
+    def sweep_rows(self) -> int:
+        """Cycles of the sweep after reset: rows of the longest table that takes part in it."""
+        return max(self.tags, self.reorder_slots)
+
+    @property
     def vector_bits(self) -> int:
         return (self.vectors - 1).bit_length()
 
