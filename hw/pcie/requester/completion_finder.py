@@ -16,7 +16,6 @@ from ..layouts import completion_layout
 from .read_layouts import (
     IssuedSignature,
     StateUpdate,
-    TagEvent,
     TagQuery,
     Termination,
     found_layout,
@@ -48,7 +47,7 @@ class CompletionFinder(wiring.Component):
         Of both, the first has precedence, and both have precedence over completions.
     issued : ``In(IssuedSignature)``, updates : ``In(StateUpdate)``
         An update comes in the cycle in which its beat leaves ``found``.
-    waiting : array of ``In(TagQuery)``
+    waiting : ``In(TagQuery)``
         Whether completions are expected for a tag.
     found : ``Out(stream.Signature(found_layout))``
         Registered.
@@ -91,8 +90,7 @@ class CompletionFinder(wiring.Component):
     def _look_up(self, m, tag, exists):
         config, issued, updates, init = self.config, self.issued, self.updates, self.init
         m.submodules.records = records = Table(tag_record_layout(config), depth=config.tags, reads=1, init=None)
-        moving = data.StructLayout({name: field for name, field in
-                                    ((name, tag_state_layout(config)[name].width) for name in ("beat", "left"))})
+        moving = data.StructLayout({name: tag_state_layout(config)[name].width for name in ("beat", "left")})
         m.submodules.states = states = Table(moving, depth=config.tags, reads=1, init=None)
         m.submodules.fresh = fresh = TagFlags(config)
         m.submodules.expected = expected = TagFlags(config, reads=2)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two events per tag, in any order: which is the later one.
 
-Latency: 0 cycles.  Throughput: one event of each kind per cycle.
+Latency: 1 cycle.  Throughput: one event of each kind per cycle.
 """
 
 from amaranth import *
@@ -29,14 +29,15 @@ class EventPair(wiring.Component):
     init : ``In(SweepSignature)``
     events : ``In(TagEvent).array(2)``
         Each kind occurs once per use of a tag.
-    later : ``Out(2)``
-        The event of this kind, in this cycle, is the later one. If both events of a tag are in one cycle, kind 0 is.
+    later : ``Out(TagEvent).array(2)``
+        The event of this kind was the later one. If both events of a tag are in one cycle, kind 0 is. Registered.
     """
 
     def __init__(self, config: PcieConfig) -> None:
         self.config = config
         super().__init__({
-            "init": In(SweepSignature(config)), "events": In(TagEvent(config)).array(2), "later": Out(2),
+            "init": In(SweepSignature(config)), "events": In(TagEvent(config)).array(2),
+            "later": Out(TagEvent(config)).array(2),
         })
 
     def elaborate(self, platform):
@@ -49,9 +50,10 @@ class EventPair(wiring.Component):
             m.d.comb += [
                 *(port.addr.eq(event.tag) for port in bits),
                 table.write.en.eq(event.valid), table.write.addr.eq(event.tag), table.write.data.eq(~bits[number].data),
-                self.later[number].eq(event.valid & (bits[0].data ^ bits[1].data)),
             ]
+            m.d.sync += [self.later[number].valid.eq(event.valid & (bits[0].data ^ bits[1].data)),
+                         self.later[number].tag.eq(event.tag)]
         one, other = self.events
         with m.If(one.valid & other.valid & (one.tag == other.tag)):
-            m.d.comb += self.later[0].eq(1)
+            m.d.sync += self.later[0].valid.eq(1)
         return m

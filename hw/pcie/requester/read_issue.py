@@ -37,8 +37,8 @@ class ReadIssue(wiring.Component):
         From registers, ``valid`` through two levels of logic. A TLP on offer stays, whatever the levels below do.
     issued : ``Out(IssuedSignature)``
     refused : ``Out(stream.Signature(termination_layout))``
-    offered : ``Out(1)``
-        A TLP was on ``tlps`` in the cycle before, and was not accepted: its tag must stay. Registered.
+    hold : ``Out(1)``
+        A TLP is on ``tlps`` and is not accepted: its tag must stay.
     bus_master, halt, discard : ``In(1)``
         ``discard`` drops pieces and flushes that are not on offer.
     """
@@ -51,7 +51,7 @@ class ReadIssue(wiring.Component):
             "tags": In(stream.Signature(config.tag_bits)), "slots": In(stream.Signature(config.slot_bits)),
             "delivered": In(TagEvent(config)), "tlps": Out(stream.Signature(ReadTlp)),
             "issued": Out(IssuedSignature(config)), "refused": Out(stream.Signature(termination_layout(config))),
-            "offered": Out(1), "bus_master": In(1), "halt": In(1), "discard": In(1),
+            "hold": Out(1), "bus_master": In(1), "halt": In(1), "discard": In(1),
         })
 
     def elaborate(self, platform):
@@ -59,7 +59,7 @@ class ReadIssue(wiring.Component):
         layout = read_piece_layout(self.config)
         valid, flush, older = Signal(), Signal(), Signal()
         piece, previous = Signal(layout, reset_less=True), Signal(self.config.tag_bits)
-        leave = Signal()
+        leave, offered = Signal(), Signal()     # offered: on tlps in the cycle before, and not accepted
 
         # Flushes and pieces alternate.
         take_flush, load, flushed = Signal(), Signal(), Signal()
@@ -75,7 +75,7 @@ class ReadIssue(wiring.Component):
                 older.eq(~take_flush & self.previous.in_flight), previous.eq(self.previous.tag),
             ]
         with m.Else():
-            with m.If(self.discard & ~self.offered):
+            with m.If(self.discard & ~offered):
                 m.d.sync += valid.eq(0)
             with m.If(self.delivered.valid & (self.delivered.tag == previous)):
                 m.d.sync += older.eq(0)
@@ -86,13 +86,14 @@ class ReadIssue(wiring.Component):
             free.eq(~self.halt & ~self.discard),
             able.eq(valid & self.tags.valid & (~older | self.slots.valid)),
             linked.eq(older & ~(self.delivered.valid & (self.delivered.tag == previous))),
-            self.tlps.valid.eq(able & (self.offered | free & self.bus_master)),
-            self.refused.valid.eq(able & ~self.offered & free & ~self.bus_master),
+            self.tlps.valid.eq(able & (offered | free & self.bus_master)),
+            self.refused.valid.eq(able & ~offered & free & ~self.bus_master),
             leave.eq(self.tlps.valid & self.tlps.ready | self.refused.valid & self.refused.ready),
             self.tags.ready.eq(leave), self.slots.ready.eq(leave & linked),
             self.refused.payload.tag.eq(self.tags.payload), self.refused.payload.kind.eq(Termination.REFUSED),
         ]
-        m.d.sync += self.offered.eq(self.tlps.valid & ~self.tlps.ready)
+        m.d.comb += self.hold.eq(self.tlps.valid & ~self.tlps.ready)
+        m.d.sync += offered.eq(self.hold)
         m.d.comb += [self.tlps.payload[name].eq(piece[name])
                      for name in ("address", "dwords", "first_be", "last_be", "attributes")]
         m.d.comb += self.tlps.payload.tag.eq(self.tags.payload)

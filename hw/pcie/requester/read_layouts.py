@@ -38,7 +38,7 @@ def read_piece_layout(config: PcieConfig) -> data.StructLayout:
     """
     return data.StructLayout({
         "id": config.axi_id_width, "row": config.order_bits, "address": ADDR_WIDTH - 2, "offset": 2,
-        "dwords": LENGTH_WIDTH, "first_be": 4, "last_be": 4, "attributes": ATTRIBUTE_WIDTH, "left": left_bits(config),
+        "dwords": left_bits(config) + config.dword_lane_bits, "first_be": 4, "last_be": 4, "attributes": ATTRIBUTE_WIDTH, "left": left_bits(config),
         "ends_burst": 1,
     })
 

@@ -18,6 +18,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.common.sweep import Sweep
 from hw.common.wiring import Wiring
+from hw.stream import Skid
 
 from ..config import PcieConfig
 from ..layouts import (
@@ -34,6 +35,7 @@ from .completion_finder import CompletionFinder
 from .order_rows import OrderRows
 from .read_delivery import ReadDelivery
 from .read_issue import ReadIssue
+from .read_layouts import termination_layout
 from .read_splitter import ReadSplitter
 from .read_timeouts import ReadTimeouts
 from .reorder_buffer import ReorderBuffer
@@ -72,7 +74,7 @@ class ReadPath(wiring.Component):
         For a reset of the engine: bursts and flushes are dropped, beats and responses are not delivered. Hold it until
         ``idle``; tags stay in use until their completions have arrived or timed out. A TLP on offer stays.
     idle : ``Out(1)``
-        No tag is in use. Registered.
+        No tag is in use, and no TLP is on offer. Registered.
     """
 
     def __init__(self, config: PcieConfig) -> None:
@@ -90,7 +92,8 @@ class ReadPath(wiring.Component):
         config, wires = self.config, Wiring(m, self)
         wires.add(sweep=Sweep(config), splitter=ReadSplitter(config), issue=ReadIssue(config), rows=OrderRows(config),
                   tags=TagPool(config), finder=CompletionFinder(config), check=CompletionCheck(config),
-                  delivery=ReadDelivery(config), reorder=ReorderBuffer(config), timeouts=ReadTimeouts(config))
+                  delivery=ReadDelivery(config), reorder=ReorderBuffer(config), timeouts=ReadTimeouts(config),
+                  refusals=Skid(termination_layout(config)))
         wires.broadcast("sweep.init", "rows.init", "tags.init", "finder.init", "reorder.init", "timeouts.init")
         wires.broadcast("self.discard", "splitter.discard", "issue.discard", "delivery.discard")
 
@@ -100,7 +103,7 @@ class ReadPath(wiring.Component):
         wires.connect("splitter.row", "rows.row")
         wires.connect("rows.previous", "issue.previous")
         wires.connect("tags.o", "issue.tags")
-        wires.connect("issue.offered", "tags.hold")
+        wires.connect("issue.hold", "tags.hold")
         wires.connect("reorder.slots", "issue.slots")
         wires.connect("self.flushes.requests", "issue.flushes")
         wires.connect("issue.tlps", "self.tlps")
@@ -109,7 +112,8 @@ class ReadPath(wiring.Component):
         # -- Completions.
         wires.connect("self.completions", "finder.completions")
         wires.connect("timeouts.terminations", "finder.terminations[0]")
-        wires.connect("issue.refused", "finder.terminations[1]")
+        wires.connect("issue.refused", "refusals.i")
+        wires.connect("refusals.o", "finder.terminations[1]")
         wires.connect("timeouts.waiting", "finder.waiting")
         wires.connect("finder.found", "check.found")
         wires.connect("check.updates", "finder.updates")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Beats of requests that may not be delivered as they arrive, in block RAM.
 
-ReadIssue, ReadDelivery, OrderRows -> ReorderBuffer -> ReadDelivery.  Latency: 5 cycles from the last beat of a request
+ReadIssue, ReadDelivery, OrderRows -> ReorderBuffer -> ReadDelivery.  Latency: 6 cycles from the last beat of a request
 whose predecessors are delivered.  Throughput: one beat per cycle in each direction.
 """
 
@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from hw.common.free_list import FreeList
 from hw.common.sweep import SweepSignature
 from hw.common.table import BLOCK_RAM, Table
-from hw.stream import Merge, Queue
+from hw.stream import Merge, Queue, Skid, pipe
 
 from ..config import PcieConfig
 from .event_pair import EventPair
@@ -54,7 +54,8 @@ class ReorderBuffer(wiring.Component):
         config = self.config
         m.submodules.free = free = FreeList(config.reorder_slots, init=SweepSignature(config))
         wiring.connect(m, wiring.flipped(self.init), free.init)
-        wiring.connect(m, free.o, wiring.flipped(self.slots))
+        m.submodules.offer = offer = Skid(config.slot_bits)
+        pipe(m, free, offer, wiring.flipped(self.slots))
 
         ready = self._find_ready(m)
         current, valid, last, load = self._start(m, ready)
@@ -77,9 +78,9 @@ class ReorderBuffer(wiring.Component):
             pair.events[0].valid.eq(self.store.valid & self.store.final), pair.events[0].tag.eq(self.store.tag),
             pair.events[1].valid.eq(self.heads.valid), pair.events[1].tag.eq(self.heads.tag),
         ]
-        for number, (queue, event) in enumerate(zip((completed, headed), pair.events, strict=True)):
+        for number, (queue, event) in enumerate(zip((completed, headed), pair.later, strict=True)):
             # A queue never fills up: each stored request has a slot.
-            m.d.comb += [queue.i.valid.eq(pair.later[number]), queue.i.payload.eq(event.tag)]
+            m.d.comb += [queue.i.valid.eq(event.valid), queue.i.payload.eq(event.tag)]
             wiring.connect(m, queue.o, ready.i[number])
         return ready.o
 

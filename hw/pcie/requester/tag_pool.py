@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The free tags: a tag returns when its request is delivered and no completion for it may arrive any more.
 
-CompletionCheck, ReadDelivery -> TagPool -> ReadIssue.  Latency: 1 cycle from the later event to ``o``.  Throughput: one
+CompletionCheck, ReadDelivery -> TagPool -> ReadIssue.  Latency: 2 cycles from the later event to ``o``.  Throughput: one
 tag per cycle.
 """
 
@@ -41,10 +41,10 @@ class TagPool(wiring.Component):
     extended : ``In(1)``
         All tags may be used.
     hold : ``In(1)``
-        The tag on ``o`` must not change.
+        The tag on ``o`` must not change after this cycle.
     o : ``Out(stream.Signature(tag))``
     idle : ``Out(1)``
-        All tags are free. Registered.
+        All tags are free, and none is held. Registered.
     """
 
     def __init__(self, config: PcieConfig) -> None:
@@ -64,17 +64,16 @@ class TagPool(wiring.Component):
         m.d.comb += [
             pair.events[0].tag.eq(self.delivered.tag), pair.events[0].valid.eq(self.delivered.valid),
             pair.events[1].tag.eq(self.completed.tag), pair.events[1].valid.eq(self.completed.valid),
-            delayed.i.valid.eq(pair.later[1]), delayed.i.payload.eq(self.completed.tag),
-            delayed.o.ready.eq(~pair.later[0]),
-            returned.eq(pair.later[0] | delayed.o.valid),
-            tag.eq(Mux(pair.later[0], self.delivered.tag, delayed.o.payload)),
+            delayed.i.valid.eq(pair.later[1].valid), delayed.i.payload.eq(pair.later[1].tag),
+            delayed.o.ready.eq(~pair.later[0].valid),
+            returned.eq(pair.later[0].valid | delayed.o.valid),
+            tag.eq(Mux(pair.later[0].valid, pair.later[0].tag, delayed.o.payload)),
         ]
         self._offer(m, returned, tag)
 
         used = Signal(range(count + 1))
-        taken, more = self.o.valid & self.o.ready, Signal(range(count + 1))
-        m.d.comb += more.eq(used + taken - returned)
-        m.d.sync += [used.eq(more), self.idle.eq(more == 0)]
+        taken = self.o.valid & self.o.ready
+        m.d.sync += [used.eq(used + taken - returned), self.idle.eq((used == 0) & ~taken & ~self.hold)]
         return m
 
     def _offer(self, m, returned, tag):
@@ -89,13 +88,13 @@ class TagPool(wiring.Component):
         if bits == FEW_BITS:
             return
         m.submodules.many = many = Queue(bits, depth=count, ram="lut", output_register=True)
-        choice, held = Signal(), Signal()
+        choice = Signal()
         m.d.comb += [
             few.i.valid.eq(free & ~free_tag[FEW_BITS:].any()), many.i.valid.eq(free & free_tag[FEW_BITS:].any()),
             many.i.payload.eq(free_tag),
-            choice.eq(Mux(self.hold, held, self.extended & many.o.valid)),
         ]
-        m.d.sync += held.eq(choice)
+        with m.If(~self.hold):
+            m.d.sync += choice.eq(self.extended & many.o.valid)
         with m.If(choice):
-            m.d.comb += [self.o.payload.eq(many.o.payload), self.o.valid.eq(~init.active), few.o.ready.eq(0),
-                         many.o.ready.eq(self.o.ready & ~init.active)]
+            m.d.comb += [self.o.payload.eq(many.o.payload), self.o.valid.eq(many.o.valid & ~init.active),
+                         few.o.ready.eq(0), many.o.ready.eq(self.o.ready & ~init.active)]
