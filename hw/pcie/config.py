@@ -38,6 +38,8 @@ class PcieConfig:
         Bits of ``s_axi`` transaction IDs, 1 to 16.
     doorbell_addr_width : int
         Bits of doorbell addresses, 13 to 32: pages of 4 KiB, all of BAR 2.
+    doorbell_id_width : int
+        Bits of the doorbell bus's transaction IDs, 1 to 16.
     tags : int
         Read requests in flight; power of two, 32 to 256. Full rate needs the round trip in cycles times requests per
         cycle. Without extended tags in the configuration space, the adapter uses 32 of them.
@@ -63,6 +65,7 @@ class PcieConfig:
     data_width: int = 512
     axi_id_width: int
     doorbell_addr_width: int
+    doorbell_id_width: int = 4
     tags: int = 256
     read_bytes: int = 512
     reorder_slots: int = 64
@@ -76,7 +79,8 @@ class PcieConfig:
                 raise ValueError(f"{name} must be a power of two from {low} to {high}, not {value!r}")
 
         need("data_width", 128, 512)
-        for name, low, high in (("axi_id_width", 1, 16), ("doorbell_addr_width", 13, 32)):
+        for name, low, high in (("axi_id_width", 1, 16), ("doorbell_addr_width", 13, 32),
+                                ("doorbell_id_width", 1, 16)):
             if not is_integer(value := getattr(self, name), low, high):
                 raise ValueError(f"{name} must be from {low} to {high}, not {value!r}")
         need("tags", 32, 1 << TAG_WIDTH)

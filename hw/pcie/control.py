@@ -29,7 +29,7 @@ class AdapterControl(wiring.Component):
     Members
     -------
     bus : ``In(AxiLiteSignature)``
-    status : ``In(FunctionStatus)``
+    status : ``In(FunctionStatus)``, msix_enable, msix_mask : ``In(1)``
     events : ``In(RequesterEvents)``, write_refused, request_refused : ``In(1)``
         Counters to increment in this cycle.
     timeout : ``Out(32)``, moderation : ``Out(16)``
@@ -40,7 +40,7 @@ class AdapterControl(wiring.Component):
         self.config = config
         super().__init__({
             "bus": In(AxiLiteSignature(addr_width=WINDOW_BITS, data_width=32)),
-            "status": In(FunctionStatus()), "events": In(RequesterEvents()),
+            "status": In(FunctionStatus()), "msix_enable": In(1), "msix_mask": In(1), "events": In(RequesterEvents()),
             "write_refused": In(1), "request_refused": In(1), "timeout": Out(32), "moderation": Out(16),
         })
 
@@ -50,7 +50,8 @@ class AdapterControl(wiring.Component):
         connect(m, flipped(self.bus), bank.bus)
         m.d.comb += [
             *(getattr(bank.status, name).eq(getattr(self.status, name)) for name in (
-                "max_payload", "max_read", "bus_master", "extended_tags", "msix_enable", "msix_mask")),
+                "max_payload", "max_read", "bus_master", "extended_tags")),
+            bank.status.msix_enable.eq(self.msix_enable), bank.status.msix_mask.eq(self.msix_mask),
             self.timeout.eq(bank.completion_timeout.cycles), self.moderation.eq(bank.msix_moderation.cycles),
         ]
         for name in (name.lower() for name, _ in COUNTERS):

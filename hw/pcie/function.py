@@ -30,17 +30,16 @@ function-level reset has 100 ms (PCI Express Base, 6.6.2)."""
 
 
 class FunctionStatus(wiring.Signature):
-    """State of the function for software and interrupts: levels.
+    """State of the function for software: levels.
 
     Members
     -------
-    max_payload : ``Out(2)``, max_read : ``Out(3)``, bus_master, extended_tags, msix_enable, msix_mask : ``Out(1)``
+    max_payload : ``Out(2)``, max_read : ``Out(3)``, bus_master, extended_tags : ``Out(1)``
     """
 
     def __init__(self) -> None:
         super().__init__({
             "max_payload": Out(2), "max_read": Out(3), "bus_master": Out(1), "extended_tags": Out(1),
-            "msix_enable": Out(1), "msix_mask": Out(1),
         })
 
 
@@ -81,6 +80,8 @@ class FunctionControl(wiring.Component):
     timeout : ``In(32)``
         Software's limit for completions, in cycles.
     settings : ``Out(RequesterSettings)``, status : ``Out(FunctionStatus)``, reset : ``Out(FunctionReset)``
+    msix_enable, msix_mask : ``Out(1)``
+        MSI-X is enabled; all vectors are masked.
     """
 
     def __init__(self, *, poll_bits: int = POLL_BITS) -> None:
@@ -88,6 +89,7 @@ class FunctionControl(wiring.Component):
         super().__init__({
             "cfg": Out(ConfigurationSignature()), "timeout": In(32), "settings": Out(RequesterSettings()),
             "status": Out(FunctionStatus()), "reset": Out(FunctionReset()),
+            "msix_enable": Out(1), "msix_mask": Out(1),
         })
 
     def elaborate(self, platform):
@@ -96,8 +98,7 @@ class FunctionControl(wiring.Component):
         m.d.sync += [
             status.max_payload.eq(cfg.cfg_max_payload), status.max_read.eq(cfg.cfg_max_read_req),
             status.bus_master.eq(cfg.cfg_function_status[2]),
-            status.msix_enable.eq(cfg.cfg_interrupt_msix_enable[0]),
-            status.msix_mask.eq(cfg.cfg_interrupt_msix_mask[0]),
+            self.msix_enable.eq(cfg.cfg_interrupt_msix_enable[0]), self.msix_mask.eq(cfg.cfg_interrupt_msix_mask[0]),
         ]
         m.d.comb += [
             settings.max_payload.eq(status.max_payload), settings.max_read.eq(status.max_read),

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hw.regs import Access, Field, Register, RegisterMap, constant_field, refusal_registers
+from hw.regs import Access, Field, Register, RegisterMap, constant_field
 
 from .config import PcieConfig
 
@@ -72,7 +72,7 @@ def register_map(config: PcieConfig) -> RegisterMap:
     )
     counters = [Register(f"COUNT_{name}", [Field("value", 32, RO, doc="Wraps; zeroed by rst only.")], doc=doc)
                 for name, doc in COUNTERS]
-    return RegisterMap("pcie", [*control, *counters, *refusal_registers(WINDOW_BITS)],
+    return RegisterMap("pcie", [*control, *counters],
                        doc="Registers of the PCIe adapter.", addr_width=WINDOW_BITS)
 
 

@@ -25,7 +25,7 @@ def test_settings():
             assert ctx.get(dut.settings.max_payload) == ctx.get(dut.status.max_payload) == payload
             assert ctx.get(dut.settings.max_read) == ctx.get(dut.status.max_read) == read
             assert ctx.get(dut.settings.bus_master) == ctx.get(dut.status.bus_master) == master
-            assert (ctx.get(dut.status.msix_enable), ctx.get(dut.status.msix_mask)) == (enable, mask)
+            assert (ctx.get(dut.msix_enable), ctx.get(dut.msix_mask)) == (enable, mask)
             assert ctx.get(dut.cfg.pcie_cq_np_req) == 3
 
     run_cell(dut, live)

@@ -67,7 +67,8 @@ class Completer(wiring.Component):
             "cc": Out(PacketSignature(config.data_width, cc_user_layout(config.data_width))),
             "registers": Out(AxiLiteSignature(addr_width=16, data_width=32)),
             "doorbells": Out(AxiSignature(
-                addr_width=config.doorbell_addr_width, data_width=WORD_WIDTH, id_width=1)),
+                addr_width=config.doorbell_addr_width, data_width=WORD_WIDTH,
+                id_width=config.doorbell_id_width)),
             "refuse": In(1), "idle": Out(1), "unsupported": Out(1),
         })
 

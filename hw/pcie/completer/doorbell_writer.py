@@ -45,7 +45,7 @@ class DoorbellWriter(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(doorbell_word_layout(config))),
             "doorbells": Out(AxiSignature(
-                addr_width=config.doorbell_addr_width, data_width=WORD_WIDTH, id_width=1)),
+                addr_width=config.doorbell_addr_width, data_width=WORD_WIDTH, id_width=config.doorbell_id_width)),
             "unsupported": Out(1), "idle": Out(1),
         })
 

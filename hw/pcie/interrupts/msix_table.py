@@ -16,7 +16,7 @@ from ..layouts import MessageLayout
 
 __all__ = ["ADDR_WIDTH", "PENDING_BASE", "MsixTable"]
 
-ADDR_WIDTH = 13
+ADDR_WIDTH = 14
 
 PENDING_BASE = 0x1000
 """Address of the pending bit array; the table is at 0."""
