@@ -51,7 +51,7 @@ class AsyncRows(wiring.Component):
         m = Module()
         m.submodules.storage = storage = make_storage(self.width, self.depth, "lut")
         w_port, r_port = storage.write_port(domain=self.write_domain), storage.read_port(domain="comb")
-        captured = Signal(self.width, reset_less=True)
+        captured = Signal(self.width, name="payload", reset_less=True)
         m.d.comb += [
             w_port.en.eq(self.write), w_port.addr.eq(self.write_row), w_port.data.eq(self.item),
             r_port.addr.eq(self.read_row), self.payload.eq(captured),

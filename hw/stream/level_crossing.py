@@ -55,10 +55,10 @@ class LevelCrossing(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # Nothing but this register drives the synchroniser: no glitch, and a name for constraints.
-        source = Signal(self.width, reset_less=True, attrs={"DONT_TOUCH": "TRUE"})
+        source = Signal(self.width, reset_less=True, attrs={"DONT_TOUCH": "TRUE", "keep": 1})
         m.d[self.i_domain] += source.eq(Value.cast(self.i))
         for stage in range(self.stages):
-            register = Signal(self.width, name=f"stage{stage}", reset_less=True, attrs={"ASYNC_REG": "TRUE"})
+            register = Signal(self.width, name=f"stage{stage}", reset_less=True, attrs={"ASYNC_REG": "TRUE", "keep": 1})
             m.d[self.o_domain] += register.eq(source)
             source = register
         m.d.comb += Value.cast(self.o).eq(source)

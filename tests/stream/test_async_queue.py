@@ -9,7 +9,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.stream import AsyncQueue, StreamChecker
-from tests.stream.two_domains import CLOCKS, TwoDomains, late_crossings, simulate_two
+from tests.stream.two_domains import CLOCKS, TwoDomains, late_crossings, repeat, simulate_two
 
 WIDTH = 12
 SETTLED = 30
@@ -78,18 +78,18 @@ class _Traffic:
             ready = self.rng.random() >= self.stalls[1]
             ctx.set(port.ready, ready)
             reset, valid, payload = await self._tick(ctx, "read", port.valid, port.payload)
-            if not valid:
+            if not valid or reset:
                 continue
             number = self.last + 1 + (payload - self.last - 1) % (1 << WIDTH)
             assert self.floor <= number < len(self.accepted), \
                 f"item {payload} after {self.last} of {len(self.accepted)}, {self.floor} were before the reset"
             self.shown.setdefault(number, self.time("read"))
-            if ready and not reset:
+            if ready:
                 self.delivered[number], self.last = self.time("read"), number
 
     async def wait(self, ctx, cycles):
         """Cycles of the slower clock."""
-        await ctx.tick("write" if self.clocks[0] > self.clocks[1] else "read").repeat(cycles)
+        await repeat(ctx, "write" if self.clocks[0] > self.clocks[1] else "read", cycles)
 
     async def send_for(self, ctx, cycles):
         await self.wait(ctx, cycles)
@@ -161,3 +161,43 @@ def test_throughput(clocks, stages):
     for times in (traffic.accepted, list(traffic.delivered.values())):
         assert len(times) > 110
         assert times[-1] - times[0] <= (len(times) - (times is traffic.accepted)) * clocks[0]
+
+
+async def _disturb(ctx, traffic, *, rounds):
+    """Reset one or both sides, for a cycle or longer; what is accepted once the queue has started again arrives."""
+    resets, rng = {"write": traffic.top.write_reset, "read": traffic.top.read_reset}, traffic.rng
+    for _ in range(rounds):
+        names = rng.choice((["write"], ["read"], ["write", "read"], ["read", "write"]))
+        overlap = len(names) == 2 and rng.random() < 0.7
+        for name in names:
+            ctx.set(resets[name], 1)
+            await repeat(ctx, name, rng.choice((1, 1, 2, 5, 20)))
+            if not overlap:
+                ctx.set(resets[name], 0)
+                await repeat(ctx, rng.choice(names), rng.randrange(12))
+        if overlap:
+            traffic.floor = len(traffic.accepted)
+        for name in rng.sample(names, len(names)):
+            ctx.set(resets[name], 0)
+            await repeat(ctx, name, rng.choice((0, 1, 3, 25)))
+        if rng.random() < 0.6:
+            await traffic.wait(ctx, SETTLED)
+            first = len(traffic.accepted)
+            await traffic.wait(ctx, rng.randrange(20))
+            end = len(traffic.accepted)
+            await traffic.wait(ctx, 2 * SETTLED)
+            assert len(traffic.accepted) > first
+            missing = [number for number in range(first, end) if number not in traffic.delivered]
+            assert not missing, f"{missing} of {first} to {end - 1} are missing"
+
+
+@pytest.mark.parametrize("stalls", [(0.1, 0.1), (0.0, 0.6)])
+@pytest.mark.parametrize("clocks", CLOCKS, ids=str)
+def test_resets(clocks, stalls, seed):
+    traffic = _Traffic(clocks, stalls=stalls, stages=2, seed=seed)
+
+    async def testbench(ctx):
+        await _disturb(ctx, traffic, rounds=12)
+
+    traffic.run(testbench)
+    assert len(traffic.delivered) > 50

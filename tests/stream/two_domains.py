@@ -13,7 +13,7 @@ from amaranth.sim import Simulator
 
 from hw.stream import async_queue, level_crossing, pulse_crossing, reset_handshake
 
-__all__ = ["CLOCKS", "TwoDomains", "late_crossings", "simulate_two"]
+__all__ = ["CLOCKS", "TwoDomains", "late_crossings", "repeat", "simulate_two"]
 
 CLOCKS = [(4, 4, 0), (4, 4, 1), (4, 4, 3), (3, 10, 1), (10, 3, 1), (7, 5, 2), (40, 9, 4), (9, 40, 3)]
 """Periods of ``write`` and ``read`` in ns, and the phase of the second clock."""
@@ -70,6 +70,12 @@ class TwoDomains(wiring.Component):
         for name, part in self.parts.items():
             m.submodules[name] = part
         return m
+
+
+async def repeat(ctx, domain, cycles):
+    """Wait for cycles of a domain, whether it is in reset or not."""
+    for _ in range(cycles):
+        await ctx.tick(domain)
 
 
 def simulate_two(top, clocks, *testbenches, background=()):
