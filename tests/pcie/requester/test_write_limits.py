@@ -29,6 +29,25 @@ def test_full_buffer(width, code, sizes, seed):
     run_body(dut, body, seed, prefetch=3)
 
 
+@pytest.mark.parametrize("port", ["header", "sent"])
+def test_limit_of_tlps(port, seed):
+    """Bursts of two TLPs of one beat each: at most 64 TLPs wait until RQ has accepted them."""
+    async def body(bench):
+        numbers = iter(range(60))
+        bench.make_burst = lambda: None if (number := next(numbers, None)) is None else Burst(
+            4096 * number + 64, [True] * 128, bench.rng.randbytes(128), beat=64)
+        bench.stalls[port] = 1.0
+        for _ in range(120):
+            await bench.step()
+        assert 60 < bench.seen["beats"] <= 64
+        bench.stalls[port] = 0.0
+        for _ in range(80):
+            await bench.step()
+
+    seen = run_body(write_path(), body, seed, prefetch=100)
+    assert seen["tlps"] == 120
+
+
 @pytest.mark.parametrize("port, qos, strobed", [
     ("header", 0, True), ("sent", 0, True), ("responses", 0, True), ("flush", 4, True), ("done", 4, True),
     ("responses", 4, True), ("responses", 0, False)])

@@ -58,6 +58,8 @@ async def _traffic(bench, *, cycles, beat, discards=0, most=None):
             bench.set_master(1 - bench.master)
         if rng.random() < 0.01:
             bench.stalls = {name: rng.choice((0, 0, 0.5, 0.9)) for name in STALLS}
+        if discards:        # keep flushes in flight
+            bench.stalls["done"] = 0.97
         if discards and cycle % (cycles // discards) == cycles // discards - 1:
             await bench.discard(flushes_done=rng.random() < 0.5)
         await bench.step()
