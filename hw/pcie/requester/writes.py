@@ -46,10 +46,11 @@ class WritePath(wiring.Component):
     none of its bytes is written, and the burst gets SLVERR. Its other TLPs are sent.
 
     *Responses*: B has OKAY when RQ has accepted the burst's last TLP, as posted requests have no completion. From then
-    on, no later write or read of this function passes the burst, unless that request has the attribute relaxed ordering
-    (PCI Express Base, 2.4.1). With bit 2 of AWQOS, B waits for a flush: a read of no byte at the last TLP's address,
-    which pushes the burst to its destination. B is in the order of the bursts, except for those with a flush, which
-    have it when they are done. A burst with SLVERR, with DECERR or without a strobed byte is not flushed.
+    on, PCIe keeps this write before every later write to the same target that does not have the attribute relaxed
+    ordering (PCI Express Base, 2.4.1); between different targets there is no order. With bit 2 of AWQOS, B waits for a
+    flush: a read of no byte at the last TLP's address, which pushes the burst to its target. B is in the order of the
+    bursts, except for those with a flush, which have it when they are done. A burst with SLVERR, with DECERR or without
+    a strobed byte is not flushed.
 
     *Bus mastering*: if it is off when a burst starts, nothing is sent and B has DECERR; messages wait.
 
@@ -85,9 +86,9 @@ class WritePath(wiring.Component):
     idle : ``Out(1)``
         Nothing is left, apart from flushes in flight during ``discard``. Registered.
     discard : ``In(1)``
-        Level, until ``idle``, at the reset of the function and of the manager: bursts, messages and responses are
-        dropped, and nothing is offered but the data of a TLP whose header was taken. Such a TLP must be completed, and
-        reported with ``sent``. No flush may be done after ``discard``.
+        Level, for at least two cycles and until ``idle``, at the reset of the function and of the manager: bursts,
+        messages and responses are dropped, and nothing is offered but the data of TLPs whose headers were taken. These
+        TLPs must be completed, and reported with ``sent``. No flush may be done after ``discard``.
     """
 
     def __init__(self, config: PcieConfig) -> None:

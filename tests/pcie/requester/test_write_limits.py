@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.pcie.requester.write_bench import Burst
+from tests.pcie.requester.write_bench import MESSAGES, Burst
 from tests.pcie.requester.write_traffic import full_bursts, run_body, write_path
 
 
@@ -46,6 +46,24 @@ def test_limit_of_tlps(port, seed):
 
     seen = run_body(write_path(), body, seed, prefetch=100)
     assert seen["tlps"] == 120
+
+
+def test_limit_of_messages(seed):
+    """Messages count as TLPs; one more is held at the input."""
+    async def body(bench):
+        numbers = iter(range(100))
+        bench.make_message = lambda: None if (number := next(numbers, None)) is None else {
+            "address": MESSAGES | 4 * number, "data": number}
+        bench.stalls["sent"] = 1.0
+        for _ in range(250):
+            await bench.step()
+        assert 60 < bench.seen["messages"] <= 65
+        bench.stalls["sent"] = 0.0
+        for _ in range(80):
+            await bench.step()
+
+    seen = run_body(write_path(128), body, seed, prefetch=100)
+    assert seen["messages_sent"] == 100
 
 
 @pytest.mark.parametrize("port, qos, strobed", [

@@ -4,6 +4,7 @@
 from collections import deque
 
 from amaranth import Value
+from cocotbext.pcie.core.tlp import Tlp
 
 from hw.axi import Resp
 from hw.pcie.layouts import (
@@ -242,6 +243,10 @@ class WriteBench(CellBench):
         used = [at for at in range(4 * dwords) if enables[at // 4] >> at % 4 & 1]
         assert used == list(range(used[0], used[-1] + 1))
         found = address + used[0], raw[used[0]:used[-1] + 1]
+        # The rules of byte enables once more, in a model of others.
+        model = Tlp()
+        model.set_addr_be(found[0], len(found[1]))
+        assert (model.address, model.length, model.first_be, model.last_be) == (address, dwords, first_be, last_be)
         if address >= MESSAGES:
             message, starts = self.messages.popleft()
             assert found == (message["address"], message["data"].to_bytes(4, "little"))
