@@ -8,7 +8,7 @@ from tests.pcie.requester.write_traffic import full_bursts, run_body, write_path
 
 
 @pytest.mark.parametrize("width, code, sizes", [
-    (512, 0, {}), (512, 3, {"write_beats": 32}), (256, 2, {}), (128, 3, {"write_beats": 128})])
+    (512, 0, {}), (512, 3, {"write_beats": 32}), (128, 3, {"write_beats": 128})])
 def test_full_buffer(width, code, sizes, seed):
     """The buffer takes all beats but three, also in the middle of the longest TLP, and then continues."""
     dut = write_path(width, **sizes)
