@@ -44,8 +44,8 @@ def _part_layout(config):
     """A completion's part of a beat on RC.
 
     ``valid``: there is one. ``rotation``: of its DW, to their positions on ``s_axi``; those ``below`` this number are
-    past the end of a beat there. ``first``: no part before has an item. ``last``: of the completion. ``closes``: an item
-    ends with the DW up to the end of that beat. ``remains``: the completion ends with an item of the DW past it.
+    past the end of a beat there. ``first``: no part before has an item. ``last``: of the completion. ``closes``: an
+    item ends with the DW up to the end of that beat. ``remains``: the completion ends with an item of the DW past it.
     ``header``: the fields of an item other than its data.
     """
     layout = completion_layout(config)
@@ -71,8 +71,8 @@ class CompletionUnpacker(wiring.Component):
     rc : ``In(PacketSignature)``
         ``tready`` is registered.
     o : ``Out(stream.Signature(completion_layout))``
-        An item for each beat of ``s_axi`` that a completion touches. ``valid`` and ``payload`` are two levels of LUT6
-        behind registers, and ``ready`` enables the registers of a beat on RC.
+        An item for each beat of ``s_axi`` that a completion touches. ``valid`` and ``payload`` are at most three levels
+        of LUT6 behind registers, and ``ready`` enables the registers of a beat on RC.
     """
 
     def __init__(self, config: PcieConfig) -> None:
@@ -179,9 +179,9 @@ class CompletionUnpacker(wiring.Component):
             part.below.eq(table(part.rotation, [(1 << amount) - 1 for amount in range(count)])),
             part.first.eq(~continues), part.closes.eq(continues | empty | (lane >= payload)),
             part.remains.eq(part.last & past & ~empty),
-            header.tag.eq(found.tag), header.address.eq(found.lower_address), header.dwords.eq(found.dwords),
-            header.byte_count.eq(found.byte_count), header.completed.eq(found.request_completed),
-            header.status.eq(found.status),
+            header.tag.eq(found.tag), header.address.eq(found.lower_address),
+            header.dwords.eq(Mux(empty, 0, found.dwords)), header.byte_count.eq(found.byte_count),
+            header.completed.eq(found.request_completed), header.status.eq(found.status),
         ]
         with m.If(found.error_code != 0):
             m.d.comb += Value.cast(header.error).eq(found.error_code)

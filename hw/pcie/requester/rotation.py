@@ -10,7 +10,7 @@ __all__ = ["DWORD_WIDTH", "rotated", "table"]
 DWORD_WIDTH = 8 * DWORD_BYTES
 
 
-def rotated(m: Module, beat: Value, amount: Value, *, name: str) -> Signal:
+def rotated(m: Module, beat: Value, amount: Value, *, name: str) -> Value:
     """``beat`` with the DW of position p at position p + ``amount``, modulo the positions of the beat."""
     for low in range(0, len(amount), 2):
         part = amount[low:low + 2]

@@ -170,7 +170,8 @@ class RequestPacker(wiring.Component):
         else:
             m.d.comb += [rq.tkeep.eq(beats.payload.keep), rq.tlast.eq(beats.payload.last),
                          user.first_be.eq(beats.payload.first_be_0), user.last_be.eq(beats.payload.last_be_0)]
-        # Of two consecutive beats, at most three writes end, and a beat before them in which none does.
+        # If two writes end in a beat, the first one started in an earlier beat, in which no write ended, or which such
+        # a beat precedes. Therefore no more than two are due.
         written = Signal(2)
         m.d.comb += self.sent.eq(written != 0)
         m.d.sync += written.eq(written - self.sent + Mux(rq.tvalid & rq.tready, beats.payload.writes, 0))

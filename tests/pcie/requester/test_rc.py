@@ -10,7 +10,7 @@ from cocotb.triggers import ClockCycles
 from hw.pcie.layouts import completion_layout
 from hw.pcie.pins import rc_user_layout
 from hw.pcie.requester.rc import CompletionUnpacker
-from hw.pcie.tlp import ErrorCode, RequesterCompletion
+from hw.pcie.tlp import ErrorCode
 from sim.verilator.design import Design
 from tests.harness.fields import Fields
 from tests.pcie.requester.bench import Bench, config_of, deprecated, generator
@@ -39,7 +39,7 @@ class _Bench(Bench):
         self.width = len(dut.rc__tdata)
         self.count = self.width // 32
         self.user = Fields(rc_user_layout(self.width))
-        self.item, self.descriptor = Fields(completion_layout(config_of(self.width))), Fields(RequesterCompletion)
+        self.item = Fields(completion_layout(config_of(self.width)))
         self.eager, self.ready = 1.0, 1.0
         self.sent, self.packets, self.items, self.beats = [], [], [], []
         self.current, self.before, self.stalled = None, None, 0
@@ -148,7 +148,7 @@ class _Bench(Bench):
             error = tlp.error_code or (ErrorCode.POISONED.value if tlp.ep else 0)
             if not error and (not payload or last >= intact):
                 error = ErrorCode.INVALID_LENGTH.value
-            yield {"tag": tlp.tag, "address": tlp.lower_address, "dwords": tlp.length, "byte_count": tlp.byte_count,
+            yield {"tag": tlp.tag, "address": tlp.lower_address, "dwords": len(payload), "byte_count": tlp.byte_count,
                    "completed": int(tlp.request_completed), "status": int(tlp.status), "first": int(index == 0),
                    "last": int(index == number - 1), "error": error}, {
                        place: payload[offset] for place, offset in places.items()}
@@ -176,7 +176,8 @@ async def random_traffic(dut, eager, ready):
 async def all_lanes_and_lengths(dut):
     """Each length up to a beat and more at each lane, behind completions of every alignment."""
     bench = _Bench(dut, generator())
-    cases = [(dwords, lane) for dwords in (*range(bench.count + 5), 2 * bench.count + 13) for lane in range(bench.count)]
+    lengths = (*range(bench.count + 5), 2 * bench.count + 13)
+    cases = [(dwords, lane) for dwords in lengths for lane in range(bench.count)]
     bench.rng.shuffle(cases)
     await bench.start()
     for dwords, lane in cases:
@@ -199,7 +200,7 @@ async def errors(dut):
         if kind == 0:
             bench.send(0, bench.rng.getrandbits(12), status=CplStatus.UR, error_code=ErrorCode.BAD_STATUS.value)
         elif kind == 1:
-            bench.send(0, bench.rng.getrandbits(12))
+            bench.send(0, bench.rng.getrandbits(12), length=bench.rng.choice((0, 16)))
         elif kind == 2:
             _random_completion(bench, ep=True, error_code=bench.rng.choice((0, ErrorCode.POISONED.value)))
         elif kind == 3:

@@ -24,7 +24,7 @@ def test_request_packer(simulate, width):
 
 
 class _Bench(Bench):
-    """Writes and reads to RQ; ``tlps`` has the start of each TLP that RQ accepted, ``ends`` the writes in each cycle."""
+    """Writes and reads to RQ, whose beats are checked and split into TLPs: ``accepted`` has the words of each."""
 
     def __init__(self, dut, rng):
         super().__init__(dut, rng, ("data", "writes", "reads"))
@@ -35,7 +35,7 @@ class _Bench(Bench):
         self.user = Fields(rq_user_layout(self.width))
         # Headers wait until all of their data is offered, and data is offered as a whole.
         self.eager["data"] = 2.0
-        self.beats, self.held = [], []
+        self.beats, self.held, self.most = [], [], 0
         self.ready, self.halt, self.halted = 1.0, 0.0, 0
         self.expected = {"writes": [], "reads": []}
         self.writes, self.accepted, self.sent, self.ended, self.open, self.before = 0, [], 0, 0, 0, None
@@ -109,7 +109,7 @@ class _Bench(Bench):
 
     def _decode(self, data, user, keep, last):
         """Split a beat into TLPs."""
-        words = [data >> 32 * place & 0xffffffff for place in range(self.count)]
+        words, ended = [data >> 32 * place & 0xffffffff for place in range(self.count)], self.ended
         if self.width == 512:
             def field(name):
                 return self.user.unpack(user, name)
@@ -142,6 +142,7 @@ class _Bench(Bench):
             else:
                 assert place or self.width != 512, "a beat starts with an unused half"
         assert not begin and not finish
+        self.most = max(self.most, self.ended - ended)
 
     def drive(self):
         self.dut.halt.value = self.rng.random() < self.halt
@@ -222,6 +223,7 @@ async def all_lanes_and_lengths(dut):
         if number % 4 == 0:
             bench.add_read()
     await bench.finish()
+    assert bench.most == 1 + (bench.width == 512), "no two writes ended in one beat"
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
@@ -241,23 +243,6 @@ async def halts(dut):
         await ClockCycles(dut.clk, bench.rng.randint(1, 20))
     bench.halt = 0.5
     await bench.finish()
-
-
-async def _span(dut, writes, reads=0, *, dwords=16, lane=0):
-    """Cycles from the first beat of saturated traffic to the last one, and the number of beats."""
-    bench = _Bench(dut, generator())
-    await bench.start()
-    bench.halt = 1.0
-    # All is offered before the first TLP starts.
-    await ClockCycles(dut.clk, 5)
-    for _ in range(writes):
-        bench.add_write(dwords, lane)
-    for _ in range(reads):
-        bench.add_read()
-    await ClockCycles(dut.clk, writes + 20)
-    bench.halt = 0.0
-    await bench.finish()
-    return bench.beats[-1][0] - bench.beats[0][0] + 1, len(bench.beats), bench
 
 
 PACE = {
