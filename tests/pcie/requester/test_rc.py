@@ -32,7 +32,10 @@ class _Packet:
 
 
 class _Bench(Bench):
-    """``beats`` has the cycles in which RC was accepted, ``items`` those of items with their payload."""
+    """``beats`` has the cycles in which RC was accepted, ``items`` those of items with their payload.
+
+    If ``patient``, an item is accepted only after it was stalled.
+    """
 
     def __init__(self, dut, rng):
         super().__init__(dut, rng, ())
@@ -40,7 +43,7 @@ class _Bench(Bench):
         self.count = self.width // 32
         self.user = Fields(rc_user_layout(self.width))
         self.item = Fields(completion_layout(config_of(self.width)))
-        self.eager, self.ready = 1.0, 1.0
+        self.eager, self.ready, self.patient = 1.0, 1.0, False
         self.sent, self.packets, self.items, self.beats = [], [], [], []
         self.current, self.before, self.stalled = None, None, 0
 
@@ -95,7 +98,7 @@ class _Bench(Bench):
             self.items.append((self.cycle - 1, payload))
 
     def drive(self):
-        self.dut.o__ready.value = self.rng.random() < self.ready
+        self.dut.o__ready.value = self.rng.random() < self.ready and (self.before is not None or not self.patient)
 
     def _decode(self, data, user, keep, last):
         """Collect words of completions from a beat."""
@@ -120,7 +123,7 @@ class _Bench(Bench):
     async def finish(self):
         """Wait for the end, and compare all items."""
         await self.until(lambda: len(self.packets) == len(self.sent) and not self.current)
-        self.ready = 1.0
+        self.ready, self.patient = 1.0, False
         await ClockCycles(self.dut.clk, 40)
         found = [payload for _, payload in self.items]
         for packet, (tlp, frame) in zip(self.packets, self.sent, strict=True):
@@ -165,7 +168,7 @@ def _random_completion(bench, **fields):
 @cocotb.parametrize(eager=[1.0, 0.5], ready=[1.0, 0.4])
 async def random_traffic(dut, eager, ready):
     bench = _Bench(dut, generator())
-    bench.eager, bench.ready = eager, ready
+    bench.eager, bench.ready, bench.patient = eager, ready, ready < 1
     await bench.start()
     for _ in range(120):
         _random_completion(bench)
