@@ -2,7 +2,7 @@
 """Order of the requests of one AXI ID: rows, each a linked list of the requests in flight.
 
 ReadSplitter, ReadIssue, ReadDelivery -> OrderRows -> ReadIssue, ReorderBuffer.  Latency: 1 cycle from the row to its
-last request, 1 cycle from a delivery to the new head.  Throughput: one request and one delivery per cycle.
+last request, 1 cycle from a delivery to the new head, 2 from the start of one.  Throughput: one request and one delivery per cycle.
 """
 
 from amaranth import *
@@ -46,8 +46,12 @@ class OrderRows(wiring.Component):
     issued : ``In(IssuedSignature)``
     delivered : ``In(TagEvent)``
         ``previous.in_flight`` is 0 in this cycle already; no request may be linked to this tag any more.
+    started : ``In(TagEvent)``
+        Delivery from the reorder buffer has started, so that the next one may follow there. May be late or missed: the
+        delivery's end does the same.
     heads : ``Out(TagEvent)``
-        This request's predecessors in its row are all delivered. Only of requests that were linked. Registered.
+        This request's predecessors in its row are delivered, or ahead of it in the reorder buffer. Only of requests
+        that were linked. Registered.
     """
 
     def __init__(self, config: PcieConfig) -> None:
@@ -55,7 +59,8 @@ class OrderRows(wiring.Component):
         super().__init__({
             "init": In(SweepSignature(config)), "row": In(RowSignature(config)),
             "previous": Out(PreviousSignature(config)), "issued": In(IssuedSignature(config)),
-            "delivered": In(TagEvent(config)), "heads": Out(TagEvent(config)),
+            "delivered": In(TagEvent(config)), "started": In(TagEvent(config)),
+            "heads": Out(TagEvent(config)),
         })
 
     def elaborate(self, platform):
@@ -100,6 +105,13 @@ class OrderRows(wiring.Component):
     def _follow(self, m):
         """Links from each request to the one that follows it."""
         config, issued, delivered = self.config, self.issued, self.delivered
+        # A start waits for a cycle without a delivery; the next start replaces it.
+        waiting, started, tag = Signal(), Signal(config.tag_bits), Signal(config.tag_bits)
+        with m.If(self.started.valid):
+            m.d.sync += [waiting.eq(1), started.eq(self.started.tag)]
+        with m.Elif(~delivered.valid):
+            m.d.sync += waiting.eq(0)
+        m.d.comb += tag.eq(Mux(delivered.valid, delivered.tag, started))
         m.submodules.following = following = Table(config.tag_bits, depth=config.tags, reads=1, init=None)
         m.submodules.linked = linked = TagFlags(config)
         wiring.connect(m, wiring.flipped(self.init), linked.init)
@@ -107,8 +119,8 @@ class OrderRows(wiring.Component):
         m.d.comb += [
             following.write.en.eq(link), following.write.addr.eq(issued.previous), following.write.data.eq(issued.tag),
             linked.set.valid.eq(link), linked.set.tag.eq(issued.previous),
-            linked.clear.valid.eq(delivered.valid), linked.clear.tag.eq(delivered.tag),
-            linked.read[0].tag.eq(delivered.tag), following.read[0].addr.eq(delivered.tag),
+            linked.clear.valid.eq(delivered.valid | waiting), linked.clear.tag.eq(tag),
+            linked.read[0].tag.eq(tag), following.read[0].addr.eq(tag),
         ]
-        m.d.sync += [self.heads.valid.eq(delivered.valid & linked.read[0].value),
+        m.d.sync += [self.heads.valid.eq((delivered.valid | waiting) & linked.read[0].value),
                      self.heads.tag.eq(following.read[0].data)]

@@ -121,6 +121,7 @@ class ReadPath(wiring.Component):
         wires.connect("check.checked", "delivery.checked")
         wires.connect("delivery.store", "reorder.store")
         wires.connect("rows.heads", "reorder.heads")
+        wires.connect("reorder.started", "rows.started")
         wires.connect("reorder.ordered", "delivery.ordered")
         wires.connect("delivery.beats", "self.beats")
         wires.connect("delivery.flushed", "self.flushes.done")

@@ -37,6 +37,8 @@ class ReorderBuffer(wiring.Component):
     store : ``In(StoreSignature)``
     heads : ``In(TagEvent)``
         Each stored request becomes the head of its row once.
+    started : ``Out(TagEvent)``
+        The delivery of this request starts.
     ordered : ``Out(stream.Signature(ordered_layout))``
         The read register of block RAM.
     """
@@ -46,6 +48,7 @@ class ReorderBuffer(wiring.Component):
         super().__init__({
             "init": In(SweepSignature(config)), "slots": Out(stream.Signature(config.slot_bits)),
             "issued": In(IssuedSignature(config)), "store": In(StoreSignature(config)), "heads": In(TagEvent(config)),
+            "started": Out(TagEvent(config)),
             "ordered": Out(stream.Signature(ordered_layout(config))),
         })
 
@@ -99,7 +102,8 @@ class ReorderBuffer(wiring.Component):
         current = Signal(data.StructLayout({"tag": config.tag_bits, **{name: field.shape for name, field in layout}}),
                          reset_less=True)
         valid, last, load = Signal(), Signal(), Signal()
-        m.d.comb += [last.eq(current.left == 1), ready.ready.eq(load)]
+        m.d.comb += [last.eq(current.left == 1), ready.ready.eq(load),
+                     self.started.valid.eq(ready.valid & load), self.started.tag.eq(ready.payload)]
         with m.If(load):
             m.d.sync += [valid.eq(ready.valid), current.tag.eq(ready.payload),
                          *(current[name].eq(records.read[0].data[name]) for name, _ in layout)]

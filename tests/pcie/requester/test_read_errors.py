@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The read path with wrong, lost, late and unexpected completions."""
+
+import random
+
+import pytest
+
+from tests.pcie.requester.read_bench import Rates, run_reads
+from tests.pcie.requester.root_complex import COMPLETION_FAULTS, TIME_FAULTS
+
+TIMEOUT = 250
+
+
+def _traffic(rng, faults, *, parts=2, timeout=0, share=0.4):
+    async def body(bench):
+        bench.levels(max_read=rng.choice((0, 1, 2)), timeout=timeout)
+        bench.delay = lambda: rng.randrange(40)
+        bench.fault = lambda: rng.choice(faults) if rng.random() < share else None
+        for _ in range(parts):
+            # The bench must respond before a time-out.
+            bench.rates = Rates(1, 1, rng.choice((0.8, 1)), rng.choice((0.8, 1)), flushes=0.2)
+            for _ in range(8):
+                bench.add_random(range(rng.choice((1, 4))), longest=rng.choice((1, 8, 20)))
+                bench.add_flush()
+            for _ in range(60):
+                await bench.step()
+
+    return body
+
+
+def test_wrong_completions(seed):
+    rng = random.Random(seed)
+    bench = run_reads(rng, _traffic(rng, COMPLETION_FAULTS, parts=8))
+    assert all(bench.seen[fault] for fault in COMPLETION_FAULTS), bench.seen
+    assert all(bench.events[name] for name in ("unsupported", "aborted", "poisoned", "malformed", "unexpected"))
+
+
+def test_timeouts(seed):
+    """Lost and late completions, among wrong ones; tags return."""
+    rng = random.Random(seed)
+    bench = run_reads(rng, _traffic(rng, (*TIME_FAULTS, "poisoned", "unsupported"), parts=1, timeout=TIMEOUT))
+    assert bench.seen["lost"] and bench.seen["late"] and bench.seen["OKAY"]
+    assert bench.events["timed_out"] >= bench.seen["lost"] + bench.seen["late"]
+
+
+def test_timeout_is_between_one_and_two_limits(seed):
+    rng = random.Random(seed)
+    times = []
+
+    async def body(bench):
+        bench.levels(timeout=TIMEOUT)
+        bench.fault = lambda: "lost"
+        for number in range(5):
+            bench.add(number, 0, 1)
+            for _ in range(rng.randrange(1, 120)):
+                await bench.step()
+        while bench.pending():
+            await bench.step()
+        # In order of the tags, which is that of the requests.
+        times.extend(after - before for before, after in zip(bench.tlp_cycles, bench.beat_cycles, strict=True))
+
+    run_reads(rng, body)
+    assert all(TIMEOUT <= time <= 2 * TIMEOUT + 64 + 4 for time in times), times
+
+
+def test_without_timeout_a_tag_waits(seed):
+    rng = random.Random(seed)
+
+    async def body(bench):
+        bench.add(3, 0, 1)
+        bench.delay = lambda: 1500
+        for _ in range(1500):
+            await bench.step()
+        assert not bench.ctx.get(bench.dut.idle) and not bench.beat_cycles
+
+    run_reads(rng, body)
+
+
+def test_unexpected_completions(seed):
+    """Of tags that never were in use: dropped and counted."""
+    rng = random.Random(seed)
+
+    async def body(bench):
+        bench.levels(extended_tags=0)
+        bench.unused_from = 32
+        bench.rates = Rates(1, 1, 0.7, 1, unexpected=0.3)
+        bench.delay = lambda: rng.randrange(20)
+        for _ in range(20):
+            bench.add_random(range(3), longest=8)
+        for _ in range(150):
+            await bench.step()
+
+    bench = run_reads(rng, body)
+    assert bench.events["unexpected"] > 10
+
+
+@pytest.mark.parametrize("ends_with", ["poisoned", None])
+def test_duplicates(ends_with, seed):
+    """The completion of each request arrives twice."""
+    rng = random.Random(seed)
+
+    async def body(bench):
+        bench.fault, bench.expected_copies = lambda: ends_with, []
+        for number in range(20):
+            bench.add(number % 3, 64 * number, 1)
+            while bench.pending():
+                count = len(bench.sent)
+                await bench.step()
+                if len(bench.sent) > count and number == len(bench.expected_copies):
+                    bench.expected_copies.append(number)
+                    bench.expected["unexpected"] += 1
+                    bench.sending = [bench.sent[-1], 0, None]
+
+    bench = run_reads(rng, body)
+    assert bench.events["unexpected"] == 20
