@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Order of the requests of one AXI ID: rows, each a linked list of the requests in flight.
 
-ReadSplitter, ReadIssue, ReadDelivery -> OrderRows -> ReadIssue, ReorderBuffer.  Latency: 1 cycle from the row to its
-last request, 1 cycle from a delivery to the new head, 2 from the start of one.  Throughput: one request and one delivery per cycle.
+ReadSplitter, ReadIssue, ReadDelivery -> OrderRows -> ReadIssue, ReorderBuffer.  Latency: 1 cycle from a row to its last
+request, 1 cycle from the end of a delivery to the new head, 2 from its start.  Throughput: one request and one delivery
+per cycle.
 """
 
 from amaranth import *

@@ -10,7 +10,14 @@ from amaranth.lib.wiring import In, Out
 
 from ..config import PcieConfig
 from ..layouts import ReadTlp, flush_layout
-from .read_layouts import IssuedSignature, PreviousSignature, TagEvent, Termination, read_piece_layout, termination_layout
+from .read_layouts import (
+    IssuedSignature,
+    PreviousSignature,
+    TagEvent,
+    Termination,
+    read_piece_layout,
+    termination_layout,
+)
 
 __all__ = ["ReadIssue"]
 
@@ -70,7 +77,8 @@ class ReadIssue(wiring.Component):
         ]
         with m.If(load):
             m.d.sync += [
-                valid.eq((take_flush | self.pieces.valid) & ~self.discard), flush.eq(take_flush), flushed.eq(take_flush),
+                valid.eq((take_flush | self.pieces.valid) & ~self.discard),
+                flush.eq(take_flush), flushed.eq(take_flush),
                 piece.eq(Mux(take_flush, _flush_piece(layout, self.flushes.payload), self.pieces.payload)),
                 older.eq(~take_flush & self.previous.in_flight), previous.eq(self.previous.tag),
             ]

@@ -38,8 +38,8 @@ def read_piece_layout(config: PcieConfig) -> data.StructLayout:
     """
     return data.StructLayout({
         "id": config.axi_id_width, "row": config.order_bits, "address": ADDR_WIDTH - 2, "offset": 2,
-        "dwords": left_bits(config) + config.dword_lane_bits, "first_be": 4, "last_be": 4, "attributes": ATTRIBUTE_WIDTH, "left": left_bits(config),
-        "ends_burst": 1,
+        "dwords": left_bits(config) + config.dword_lane_bits, "first_be": 4, "last_be": 4,
+        "attributes": ATTRIBUTE_WIDTH, "left": left_bits(config), "ends_burst": 1,
     })
 
 
@@ -85,7 +85,7 @@ def found_layout(config: PcieConfig) -> data.StructLayout:
 
     ``beats``: of the completion, if ``whole``: it ends with a beat. ``count``: end of the request from the start of the
     completion's first beat, by its byte count. ``count_dwords``: double words in its byte count. ``zero_length``: it
-    fits a read of no byte. ``tag_valid``: the tag exists.
+    fits a read of no byte.
     """
     return data.StructLayout({
         "completion": completion_layout(config), "kind": Termination,

@@ -8,8 +8,8 @@
     RC -> CompletionFinder -> CompletionCheck -> ReadDelivery -> R
        ReadTimeouts ^                   ReorderBuffer ^
 
-Latency: 2 cycles from a burst to its first TLP, and from a completion's beat to R.  Throughput: one TLP and one beat per
-cycle.
+Latency: 2 cycles from a burst to its first TLP, and from a completion's beat to R.  Throughput: one TLP and one beat
+per cycle.
 """
 
 from amaranth import *

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The free tags: a tag returns when its request is delivered and no completion for it may arrive any more.
 
-CompletionCheck, ReadDelivery -> TagPool -> ReadIssue.  Latency: 2 cycles from the later event to ``o``.  Throughput: one
-tag per cycle.
+CompletionCheck, ReadDelivery -> TagPool -> ReadIssue.  Latency: 2 cycles from the later event to ``o``.  Throughput:
+one tag per cycle.
 """
 
 from amaranth import *

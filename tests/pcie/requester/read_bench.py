@@ -145,7 +145,7 @@ class ReadBench(CellBench):
 
     def _offer(self, port, name, payload, rate):
         """Drive a stream that stays valid until it is accepted; returns whether it is accepted."""
-        offered = self.stalled.get(name) or payload is not None and self.chance(rate)
+        offered = self.stalled.get(name) or (payload is not None and self.chance(rate))
         self.set(port.valid, int(offered))
         if offered:
             self.set(Value.cast(port.payload), payload)
@@ -215,7 +215,7 @@ class ReadBench(CellBench):
     def _accept(self, tlp):
         tag = tlp["tag"]
         old = self.requests.get(tag)
-        assert old is None or old.busy_until is not None and not old.completions and self.cycle >= old.busy_until, \
+        assert old is None or (old.busy_until is not None and not old.completions and self.cycle >= old.busy_until), \
             f"tag {tag} is in use"
         assert tag < self.config.tags and (tag < 32 or self.ctx.get(self.dut.settings.extended_tags))
         self.tlp_cycles.append(self.cycle)
@@ -240,7 +240,7 @@ class ReadBench(CellBench):
         burst = self.pages[start >> 12]
         limit = min(self.max_read, self.config.read_bytes)
         # Refused pieces are not seen.
-        assert (start + skipped == burst.next or self.refusing and start + skipped > burst.next) and end <= burst.end
+        assert (start + skipped == burst.next or (self.refusing and start + skipped > burst.next)) and end <= burst.end
         assert start // limit == (end - 1) // limit and (end == burst.end or end % self.cut == 0)
         burst.next = end
         no_snoop, relaxed = burst.cache in (2, 3), burst.qos & 1
@@ -275,6 +275,7 @@ class ReadBench(CellBench):
         if valid and ready:
             self._check(self.beat_pack.unpack(word))
         if self.ctx.get(self.dut.flushes.done.valid):
+            assert not self.ctx.get(self.dut.discard)
             done = self.done_pack.unpack(self.ctx.get(Value.cast(self.dut.flushes.done.payload)))
             matching = [address for address, (flush, request) in self.flushing.items() if flush[0] == done["id"]
                         and (done["resp"] == (request.outcome[0] if request else Resp.DECERR).value)

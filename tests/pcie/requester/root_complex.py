@@ -13,7 +13,7 @@ from amaranth.hdl import Shape
 from hw.axi import Resp
 from hw.pcie.tlp import ErrorCode
 
-__all__ = ["COMPLETION_FAULTS", "TIME_FAULTS", "Completion", "Packer", "Request", "plan", "memory_beat", "unexpected"]
+__all__ = ["COMPLETION_FAULTS", "TIME_FAULTS", "Completion", "Packer", "Request", "memory_beat", "plan", "unexpected"]
 
 BOUNDARY = 64
 """Read completion boundary (RCB)."""

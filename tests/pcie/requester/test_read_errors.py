@@ -11,11 +11,19 @@ from tests.pcie.requester.root_complex import COMPLETION_FAULTS, TIME_FAULTS
 TIMEOUT = 250
 
 
-def _traffic(rng, faults, *, parts=2, timeout=0, share=0.4):
+def _traffic(rng, faults, *, parts, timeout=0, share=0.5):
     async def body(bench):
         bench.levels(max_read=rng.choice((0, 1, 2)), timeout=timeout)
         bench.delay = lambda: rng.randrange(40)
-        bench.fault = lambda: rng.choice(faults) if rng.random() < share else None
+        deck = []
+
+        def fault():
+            # Each fault in turn, among requests without one.
+            if not deck:
+                deck.extend(rng.sample(faults, len(faults)))
+            return deck.pop() if rng.random() < share else None
+
+        bench.fault = fault
         for _ in range(parts):
             # The bench must respond before a time-out.
             bench.rates = Rates(1, 1, rng.choice((0.8, 1)), rng.choice((0.8, 1)), flushes=0.2)
@@ -77,7 +85,7 @@ def test_without_timeout_a_tag_waits(seed):
 
 
 def test_unexpected_completions(seed):
-    """Of tags that never were in use: dropped and counted."""
+    """Completions whose tags never were in use are dropped and counted."""
     rng = random.Random(seed)
 
     async def body(bench):

@@ -39,7 +39,7 @@ def test_latency_of_a_stored_request(seed):
         bench.add(1, 0, 1)
         bench.add(1, 0, 1)
         await _steps(bench, 10)
-        first, second = bench.requests.values()
+        first, _ = bench.requests.values()
         first.completions[0].earliest = bench.cycle + 30
         bench.responding = True
         while bench.pending():
@@ -96,7 +96,7 @@ def test_all_tags(extended, seed):
 
 
 def test_all_slots(seed):
-    """Of one ID, one request more than there are slots; of another, none while those wait."""
+    """One ID has one more request in flight than there are slots, after traffic as before: no slot is lost."""
     rng = random.Random(seed)
 
     async def body(bench):

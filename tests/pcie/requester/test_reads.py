@@ -18,7 +18,7 @@ def test_random(width, ids, seed):
     async def body(bench):
         bench.levels(max_read=rng.randrange(6))
         bench.delay = lambda: rng.randrange(60)
-        for part in range(3):
+        for _ in range(3):
             bench.rates = Rates(*(rng.choice((0.3, 0.7, 1)) for _ in range(4)), flushes=0.2)
             for _ in range(12):
                 bench.add_random(range(ids), longest=rng.choice((1, 4, None)) if width == 512 else 12)
