@@ -4,7 +4,7 @@
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from amaranth.hdl import Value
+from amaranth.hdl import ResetInserter, Value
 
 from hw.axi import Resp
 from hw.pcie.config import PcieConfig
@@ -309,6 +309,13 @@ class ReadBench(CellBench):
 
     # -- Ends.
 
+    def clear(self):
+        """Drop all that is in flight, as a reset does."""
+        for waiting in (self.bursts, self.flushes, self.in_order, self.flushing, self.requests, self.stalled):
+            waiting.clear()
+        self.sending = None
+        self.events, self.expected = Counter(), Counter()
+
     def pending(self):
         return bool(self.bursts or self.flushes or self.flushing or self.sending or any(self.in_order.values())
                     or any(request.completions for request in self.requests.values()))
@@ -332,8 +339,8 @@ class _Unchecked(dict):
         return False
 
 
-def run_reads(rng, body, config=SMALL):
-    """Run ``body`` on a bench; returns it."""
+def run_reads(rng, body, config=SMALL, reset=None):
+    """Run ``body`` on a bench; returns it. ``reset`` is a signal."""
     dut, made = ReadPath(config), []
 
     async def testbench(ctx):
@@ -342,5 +349,5 @@ def run_reads(rng, body, config=SMALL):
         await body(bench)
         await bench.drain()
 
-    run_cell(dut, testbench)
+    run_cell(dut if reset is None else ResetInserter(reset)(dut), testbench)
     return made[0]

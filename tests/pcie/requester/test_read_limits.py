@@ -2,8 +2,10 @@
 """The read path at its limits: cycles, all tags and slots in use, and its settings."""
 
 import random
+from dataclasses import replace
 
 import pytest
+from amaranth.hdl import Signal
 
 from tests.pcie.requester.read_bench import SMALL, Rates, run_reads
 
@@ -200,6 +202,50 @@ def test_discard(lost, seed):
 
     bench = run_reads(rng, body)
     assert bool(bench.events["timed_out"]) == lost
+
+
+def test_reset(seed):
+    """Nothing of before a reset is left: the tables are swept."""
+    rng, reset = random.Random(seed), Signal()
+
+    async def body(bench):
+        for part in range(4):
+            bench.delay = lambda: rng.randrange(60)
+            bench.rates = Rates(flushes=0.2)
+            bench.fault = lambda: rng.choice((None, "poisoned"))
+            for _ in range(20):
+                bench.add_random(range(3), longest=12)
+                bench.add_flush()
+            await _steps(bench, SMALL.sweep_rows + rng.randrange(10, 100))
+            if part < 3:
+                bench.clear()
+                for port in (bench.dut.bursts, bench.dut.flushes.requests, bench.dut.completions):
+                    bench.set(port.valid, 0)
+                bench.set(reset, 1)
+                await bench.ctx.tick()
+                bench.set(reset, 0)
+
+    run_reads(rng, body, reset=reset)
+
+
+@pytest.mark.parametrize("sizes", [
+    {"tags": 32, "reorder_slots": 256, "order_rows": 32, "axi_id_width": 1},
+    {"tags": 256, "reorder_slots": 4, "order_rows": 512, "axi_id_width": 16, "data_width": 256, "read_bytes": 128},
+])
+def test_sizes(sizes, seed):
+    rng, config = random.Random(seed), replace(SMALL, **sizes)
+
+    async def body(bench):
+        bench.delay = lambda: rng.randrange(30)
+        bench.rates = Rates(1, 1, 0.8, 1, flushes=0.2)
+        bench.fault = lambda: rng.choice((None, None, None, "poisoned"))
+        ids = [rng.getrandbits(config.axi_id_width) for _ in range(4)]
+        for _ in range(20):
+            bench.add_random(ids, longest=12)
+            bench.add_flush()
+        await _steps(bench, 400)
+
+    run_reads(rng, body, config)
 
 
 def test_max_read_changes(seed):
