@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 # Folder -> packages of this project that it may import.
 _CORE = {"hw.axi", "hw.common", "hw.regs", "hw.stream"}
-_HARDWARE = {*_CORE, "hw", "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie"}
+_HARDWARE = {*_CORE, "hw", "hw.ace", "hw.dma_engine", "hw.card", "hw.endpoint", "hw.pcie"}
 LAYERS = {
     "hw.stream": set(),
     "hw.axi": {"hw.stream"},
@@ -20,7 +20,8 @@ LAYERS = {
     "hw.dma_engine": _CORE,
     "hw.ace": _CORE,
     "hw.endpoint": {*_CORE, "hw.ace", "hw.dma_engine"},
-    "hw.pcie": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint"},
+    "hw.pcie": _CORE,
+    "hw.card": {*_CORE, "hw.ace", "hw.dma_engine", "hw.endpoint", "hw.pcie"},
     "hw": _HARDWARE,
     "dmace": _HARDWARE,
     "sim.verilator": {"hw"},

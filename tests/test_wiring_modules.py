@@ -22,6 +22,7 @@ from hw import connections
 from hw.ace import config as ace_config
 from hw.ace.engine import AceEngine
 from hw.ace.timing import AceTimingOptions
+from hw.card import config as card_config
 from hw.common import wiring as hw_wiring
 from hw.common.wiring import Wiring, WiringError
 from hw.dma_engine import config as dma_config
@@ -36,7 +37,8 @@ CALLS = ("connect", "broadcast", "leave_open", "tie_off", "idle")
 """Methods of :class:`Wiring` that account for a port."""
 
 CONFIGS = {"ace": replace(ace_config.TINY, link_channels=2), "dma_engine": dma_config.TINY,
-           "endpoint": endpoint_config.TINY, "pcie": PcieConfig(data_width=128, axi_id_width=4, doorbell_addr_width=14)}
+           "endpoint": endpoint_config.TINY, "card": card_config.TINY,
+           "pcie": PcieConfig(data_width=128, axi_id_width=4, doorbell_addr_width=14)}
 """Package -> the configuration that its wiring modules are built with: one with all optional parts."""
 
 REDUCED = {

@@ -23,6 +23,8 @@ class RegisterWindow(wiring.Component):
         Number of blocks.
     window_bits : int
         Log2 of the bytes in a window.
+    addr_width : int or None
+        Bits of addresses on ``bus``; as many as the windows need if None.
 
     Members
     -------
@@ -30,9 +32,9 @@ class RegisterWindow(wiring.Component):
     parts : array of ``Out(AxiLiteSignature)``
     """
 
-    def __init__(self, count: int, *, window_bits: int = 12) -> None:
+    def __init__(self, count: int, *, window_bits: int = 12, addr_width: int | None = None) -> None:
         self.count, self.window_bits = count, window_bits
-        width = window_bits + (count - 1).bit_length()
+        width = window_bits + (count - 1).bit_length() if addr_width is None else addr_width
         super().__init__({
             "bus": In(AxiLiteSignature(addr_width=width, data_width=32)),
             "parts": Out(AxiLiteSignature(addr_width=window_bits, data_width=32)).array(count),

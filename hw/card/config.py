@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from hw.ace import config as ace
 from hw.dma_engine import config as dma
 from hw.endpoint.config import EndpointConfig
-
-from .config import PcieConfig
+from hw.pcie.config import PcieConfig
 
 __all__ = ["BASE", "PRESETS", "TINY", "WIDE", "CardConfig"]
 

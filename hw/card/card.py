@@ -14,10 +14,8 @@ from hw.ace.layouts import link_layout
 from hw.common.resettable import Resettable
 from hw.common.wiring import Wiring
 from hw.endpoint.engine import Endpoint
-
-from .adapter import PcieAdapter
-from .card_config import CardConfig
-from .pins import (
+from hw.pcie.adapter import PcieAdapter
+from hw.pcie.pins import (
     ConfigurationSignature,
     PacketSignature,
     cc_user_layout,
@@ -25,6 +23,8 @@ from .pins import (
     rc_user_layout,
     rq_user_layout,
 )
+
+from .config import CardConfig
 
 __all__ = ["Card"]
 

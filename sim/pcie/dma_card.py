@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A DMA engine alone behind the PCIe adapter: what the card does without its accelerator, and quicker to build."""
+
+from amaranth import *
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hw.common.register_window import RegisterWindow
+from hw.common.resettable import Resettable
+from hw.common.wiring import unused
+from hw.dma_engine import DmaConfig, DmaEngine
+from hw.pcie.adapter import PcieAdapter
+from hw.pcie.config import PcieConfig
+from hw.pcie.pins import (
+    ConfigurationSignature,
+    PacketSignature,
+    cc_user_layout,
+    cq_user_layout,
+    rc_user_layout,
+    rq_user_layout,
+)
+from hw.pcie.registers import WINDOW_BITS
+
+__all__ = ["DmaCard", "adapter_config"]
+
+
+def adapter_config(engine: DmaConfig, **sizes: int) -> PcieConfig:
+    """The adapter that fits an engine."""
+    return PcieConfig(data_width=engine.data_width, axi_id_width=engine.axi_id_width,
+                      doorbell_addr_width=engine.doorbell_addr_width, doorbell_id_width=engine.doorbell_id_width,
+                      **sizes)
+
+
+class DmaCard(wiring.Component):
+    """The engine's registers are where the card has them.
+
+    Parameters
+    ----------
+    engine : DmaConfig
+    pcie : PcieConfig
+
+    Members
+    -------
+    rq, cc : ``Out(PacketSignature)``, rc, cq : ``In(PacketSignature)``, cfg : ``Out(ConfigurationSignature)``
+    """
+
+    def __init__(self, engine: DmaConfig, pcie: PcieConfig) -> None:
+        self.engine, self.pcie = engine, pcie
+        width = pcie.data_width
+        super().__init__({
+            "rq": Out(PacketSignature(width, rq_user_layout(width))),
+            "rc": In(PacketSignature(width, rc_user_layout(width))),
+            "cq": In(PacketSignature(width, cq_user_layout(width))),
+            "cc": Out(PacketSignature(width, cc_user_layout(width))),
+            "cfg": Out(ConfigurationSignature()),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.adapter = adapter = PcieAdapter(self.pcie)
+        m.submodules.engine = engine = Resettable(DmaEngine(self.engine))
+        m.submodules.window = window = RegisterWindow(1, addr_width=WINDOW_BITS)
+        connect(m, adapter.m_axil, window.bus)
+        connect(m, window.parts[0], engine.s_axil)
+        for name in ("rq", "rc", "cq", "cc", "cfg"):
+            connect(m, getattr(adapter, name), flipped(getattr(self, name)))
+        connect(m, adapter.s_axi, engine.m_axi)
+        connect(m, adapter.m_axi_db, engine.s_axi_db)
+        unused(m, engine.events)
+        m.d.comb += [adapter.irq.eq(engine.irq), engine.reset.eq(adapter.engine_reset)]
+        return m

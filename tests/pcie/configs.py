@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small cards with every width of the hard block, for quick builds."""
+
+from dataclasses import replace
+
+from hw.ace import config as ace
+from hw.dma_engine import config as dma
+from hw.endpoint.config import EndpointConfig
+from hw.card.config import CardConfig
+from sim.pcie.dma_card import adapter_config
+
+__all__ = ["small", "small_dma"]
+
+
+def small_dma(data_width):
+    """Sizes of a DMA engine with small tables, and of its adapter."""
+    engine = replace(dma.TINY, data_width=data_width, segment_bytes=512, window=16, tags=64, extended_window=32)
+    return engine, adapter_config(engine, tags=64, reorder_slots=8, vectors=8)
+
+
+def small(data_width):
+    """A card with small tables and the smallest accelerator of a data width."""
+    engine, _ = small_dma(data_width)
+    collectives = replace(
+        ace.TINY, data_width=data_width, lanes=1, fsms=2, slots=2, dimensions=1, prod=False, fp8=False, avg=False,
+        widen=False, varying=False, counters=False, link_channels=2, packet_bytes=256)
+    return CardConfig.of(EndpointConfig(dma=engine, ace=collectives, exports=2, puts=4), tags=64, reorder_slots=8,
+                         vectors=8)
