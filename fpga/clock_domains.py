@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of a design between its clock domains, found in the flat netlist.
 
-A path leads from a register, a memory or an input to a register or a memory, through logic of any kind. The fan-in of each
-input of these cells is traced; those that depend on another clock than the cell's own are listed.
+A path leads from a register, a memory or an input to a register or a memory, through logic of any kind. The fan-in of
+each input of these cells is traced; those that depend on another clock than the cell's own are listed.
 """
 
 import json
@@ -21,8 +21,8 @@ __all__ = ["Crossing", "find_crossings", "flat_netlist", "register_names"]
 class Crossing:
     """Paths from one name to another.
 
-    ``source``, ``target``: names of registers, memories or inputs, joined by dots along the hierarchy. ``direct``: without
-    logic, on each path. ``clocks``: names of the ports.
+    ``source``, ``target``: names of registers, memories or inputs, joined by dots along the hierarchy. ``direct``:
+    without logic, on each path. ``clocks``: names of the ports.
     """
 
     source: str
@@ -39,8 +39,9 @@ def flat_netlist(text: str, *, top: str) -> Module:
     with tempfile.TemporaryDirectory(prefix="dmace-domains-") as name:
         folder = Path(name)
         (folder / "design.v").write_text(text, encoding="utf-8")
+        bitwise = " ".join(f"t:${kind}" for kind in _BITWISE)
         run_yosys(["read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "memory_collect",
-                   "opt_clean", f"simplemap {' '.join(f't:${kind}' for kind in _BITWISE)}", "write_json flat.json"], folder)
+                   "opt_clean", f"simplemap {bitwise}", "write_json flat.json"], folder)
         netlist: Module = json.loads((folder / "flat.json").read_text())["modules"][top]
         return netlist
 
@@ -67,8 +68,8 @@ def find_crossings(netlist: Module, *, inputs: Mapping[str, str] | None = None) 
     netlist : Module
         From :func:`flat_netlist`.
     inputs : mapping of str to str
-        Input -> clock, where its clock is known. A reset ``NAME_rst`` belongs to ``NAME_clk`` in any case; paths from other
-        inputs are not checked.
+        Input -> clock, where its clock is known. A reset ``NAME_rst`` belongs to ``NAME_clk`` in any case; paths from
+        other inputs are not checked.
     """
     return _Domains(netlist, inputs or {}).crossings()
 

@@ -14,7 +14,6 @@ from hw.stream.async_queue import AsyncQueue
 from hw.stream.level_crossing import LevelCrossing
 
 from .clock_domains import Crossing
-from .yosys_json import Module
 
 __all__ = ["Known", "illegal", "known_crossings", "xdc"]
 
@@ -36,7 +35,7 @@ class Known:
 
 def known_crossings(component: wiring.Component) -> list[Known]:
     """Crossings of a design by their path. The component is elaborated once more."""
-    return list(_walk(Fragment.get(component, None), ()))       # type: ignore[no-untyped-call]     # Amaranth's
+    return list(_walk(Fragment.get(component, None), ()))
 
 
 def _walk(fragment: Fragment, path: tuple[str, ...]) -> Iterator[Known]:
@@ -85,7 +84,8 @@ def _level_xdc(path: str, part: LevelCrossing) -> list[str]:
         f"# {path}",
         *_periods(_one(path, "source", part.width), _one(path, "stage0", part.width)),
         f"set_max_delay -datapath_only -from [get_cells {{{source}}}] -to [get_cells {{{first}}}] $bound",
-        *([f"set_bus_skew -from [get_cells {{{source}}}] -to [get_cells {{{first}}}] $bound"] if part.width > 1 else ()),
+        *([f"set_bus_skew -from [get_cells {{{source}}}] -to [get_cells {{{first}}}] $bound"] if part.width > 1
+          else ()),
         *(f"set_property ASYNC_REG TRUE [get_cells {{{_register(path, f'stage{stage}', part.width)}}}]"
           for stage in range(part.stages)),
     ]

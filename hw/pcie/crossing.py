@@ -33,13 +33,16 @@ class _Crossing(wiring.Component):
         from_manager = {"write_domain": self.manager_domain, "read_domain": self.subordinate_domain}
         from_subordinate = {"write_domain": self.subordinate_domain, "read_domain": self.manager_domain}
         for channel in (*TO_SUBORDINATE, *TO_MANAGER):
-            source, sink, domains = (self.manager, self.subordinate, from_manager) if channel in TO_SUBORDINATE else (
-                self.subordinate, self.manager, from_subordinate)
+            source, sink, domains = self.manager, self.subordinate, from_manager
+            if channel in TO_MANAGER:
+                source, sink, domains = sink, source, from_subordinate
             layout = _layout(self.bus, channel)
             m.submodules[channel] = queue = AsyncQueue(layout, depth=self.depth, stages=self.stages, **domains)
             m.d.comb += [
-                queue.i.valid.eq(getattr(source, f"{channel}valid")), getattr(source, f"{channel}ready").eq(queue.i.ready),
-                getattr(sink, f"{channel}valid").eq(queue.o.valid), queue.o.ready.eq(getattr(sink, f"{channel}ready")),
+                queue.i.valid.eq(getattr(source, f"{channel}valid")),
+                getattr(source, f"{channel}ready").eq(queue.i.ready),
+                getattr(sink, f"{channel}valid").eq(queue.o.valid),
+                queue.o.ready.eq(getattr(sink, f"{channel}ready")),
             ]
             for name, _ in layout:
                 m.d.comb += [queue.i.payload[name].eq(getattr(source, channel + name)),

@@ -4,10 +4,10 @@
 Latency: 1 cycle of the writer's clock, then 3 to 4 of the reader's (with ``stages=3``, 4 to 5).  Throughput: 1 transfer
 per cycle of the slower clock from a depth of 16.
 
-Between the domains there are gray-coded row counters, each through a :class:`LevelCrossing`, those of the
-:class:`ResetHandshake`, and one more path: from the LUT RAM's cells, written by the writer's clock, to the output register.
-A row is read at least ``stages`` cycles of the reader's clock after it was written, so that this path has settled;
-``set_max_delay -datapath_only`` must bound it to one of these cycles.
+Between the domains there are gray-coded row counters, each through a :class:`LevelCrossing`, the levels of a
+:class:`ResetHandshake`, and one more path: from the LUT RAM's cells, written by the writer's clock, to the output
+register. It is loaded ``stages`` cycles of the reader's clock after the counter has arrived, so that this path has
+settled; ``set_max_delay -datapath_only`` must bound it to one of these cycles.
 """
 
 from amaranth import *
@@ -64,11 +64,11 @@ class AsyncRows(wiring.Component):
 class AsyncQueue(wiring.Component):
     """Pass items from one clock domain to another, first in, first out.
 
-    Resets: each domain may be reset at any time and for any number of cycles. The queue then drops what it holds, except
-    an item in the output register of a reader that is not reset: this item stays until it is taken. Items that were
-    accepted before the writer has seen a reset of the reader may be dropped. After that, both sides wait for each other's
-    clock, ``i.ready`` and ``o.valid`` are 0, and the queue starts again empty. If the resets of both domains overlap, no
-    item that was accepted before appears afterwards.
+    Resets: each domain may be reset at any time and for any number of cycles. The queue then drops what it holds,
+    except an item in the output register of a reader that is not reset: this item stays until it is taken. Items that
+    were accepted before the writer has seen a reset of the reader may be dropped. Then ``i.ready`` is 0 and no row is
+    read until both sides have met in a handshake, which needs both clocks, and the queue starts again empty. If the
+    resets of both domains overlap, no item that was accepted before appears afterwards.
 
     Parameters
     ----------

@@ -2,7 +2,8 @@
 """Pulses of one cycle from one clock domain to another, none lost.
 
 Any logic of ``i_domain`` -> PulseCrossing -> any logic of ``o_domain``.  Latency: 1 cycle of ``i_domain``, then
-``stages + 1`` to ``stages + 2`` of ``o_domain``, without a burst before.  Throughput: a pulse per cycle of ``o_domain``.
+``stages + 1`` to ``stages + 2`` of ``o_domain``, and one for each pulse ahead.  Throughput: a pulse per cycle of
+``o_domain``.
 """
 
 from amaranth import *
@@ -17,16 +18,16 @@ __all__ = ["PulseCrossing"]
 class PulseCrossing(wiring.Component):
     """Count the pulses of ``i`` in gray code, and repeat them on ``o`` until its count is equal.
 
-    Resets neither lose nor add pulses: both counters are without reset. Those that appear while ``o_domain`` is in reset
-    are the receiver's to drop.
+    Resets neither lose nor add pulses: both counters are without reset. Pulses also appear while ``o_domain`` is in
+    reset.
 
     Parameters
     ----------
     i_domain, o_domain : str
         Clock domains.
     count_width : int
-        Bits of the counters, 2 to 16. Bursts may be ahead of ``o`` by at most ``2**count_width - 1`` pulses; choose more
-        bits where ``i_domain`` is faster and pulses may follow each other.
+        Bits of the counters, 2 to 16. Pulses may be ahead of ``o`` by at most ``2**count_width - 1``; choose more bits
+        where ``i_domain`` is faster and pulses may follow each other.
     stages : int
         Flip-flops of the synchroniser, 2 or 3.
 

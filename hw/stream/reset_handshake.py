@@ -16,9 +16,9 @@ __all__ = ["ResetHandshake", "ResetSide"]
 class ResetSide(wiring.Component):
     """One side: ``stop`` what it shares with the other, ``clear`` it once both have stopped.
 
-    After a reset, a side sends ``request``. The other side stops, clears and acknowledges; now this side clears, too, and
-    takes its request back. All is a handshake of four phases, in registers without reset that a further reset never
-    interrupts.
+    After a reset, a side sends ``request``. The other side stops, clears and acknowledges; now this side clears, too,
+    and takes its request back. A further reset does not interrupt this handshake of four phases, whose registers are
+    without reset, but makes it start again.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A value of several bits, always consistent, from one clock domain to another.
 
-Any logic of ``i_domain`` -> ValueCrossing -> any logic of ``o_domain``.  Latency: that of :class:`AsyncQueue`, a further
-cycle of ``o_domain``, and as long as values that precede it take.  Throughput: where ``o_domain`` is slower, it sees a
-selection of the values, the newest one within ``DEPTH + 6`` of its cycles.
+Any logic of ``i_domain`` -> ValueCrossing -> any logic of ``o_domain``.  Latency: that of :class:`AsyncQueue`, a
+further cycle of ``o_domain``, and one for each sample ahead, at most ``DEPTH``.  Throughput: samples as fast as the
+queue of ``DEPTH`` rows takes them.
 """
 
 from amaranth import *

@@ -128,7 +128,8 @@ async def axi_rate(dut):
     bench = _Bench(dut, _rng(), periods=(4000, 4000))
     await bench.start()
     moved = {"r": 0, "w": 0}
-    running = [cocotb.start_soon(bench.manager.read(0, 8 * 256)), cocotb.start_soon(bench.manager.write(4096, bytes(8 * 256)))]
+    running = [cocotb.start_soon(bench.manager.read(0, 8 * 256)),
+               cocotb.start_soon(bench.manager.write(4096, bytes(8 * 256)))]
     while not moved["r"]:
         await RisingEdge(dut.engine_clk)
         moved["r"] += int(dut.manager__rvalid.value) & int(dut.manager__rready.value)

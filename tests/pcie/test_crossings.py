@@ -8,7 +8,6 @@ from amaranth.hdl import DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from fpga.area import measure
 from fpga.clock_domains import find_crossings, flat_netlist
 from fpga.crossings import illegal, known_crossings, xdc
 from hw import emit
@@ -90,7 +89,8 @@ class _Flawed(wiring.Component):
                 m.submodules.rows = rows = memory.Memory(shape=4, depth=16, init=[])
                 w_port = rows.write_port(domain="engine")
                 r_port = rows.read_port(domain="comb" if self.flaw == "asynchronous read" else "pcie")
-                m.d.comb += [w_port.en.eq(1), w_port.addr.eq(engine), w_port.data.eq(pcie if self.flaw == "write data" else engine),
+                m.d.comb += [w_port.en.eq(1), w_port.addr.eq(engine),
+                             w_port.data.eq(pcie if self.flaw == "write data" else engine),
                              r_port.addr.eq(engine if self.flaw == "read address" else pcie)]
                 m.d.pcie += other.eq(r_port.data)
             case "a synchroniser of its own":
@@ -174,7 +174,8 @@ def _registers(text):
         clocks = {name: clock for clock, name in re.findall(
             r"^  always @\(posedge (\w+)\)\n    (\w+) <= ", module, flags=re.MULTILINE)}
         for attributes, width, name in re.findall(
-                r"^((?:  \(\* .* \*\)\n)*)(?:  output .*\n)?  reg (?:\[(\d+):0\] )?(\w+)(?: = .*)?;", module, flags=re.MULTILINE):
+                r"^((?:  \(\* .* \*\)\n)*)(?:  output .*\n)?  reg (?:\[(\d+):0\] )?(\w+)(?: = .*)?;", module,
+                flags=re.MULTILINE):
             if name in clocks:
                 found[f"{path}/{name}"] = int(width or 0) + 1, attributes, clocks[name]
     return found
@@ -204,8 +205,8 @@ def test_constraints_bound_each_crossing(design):
                              r"-to \[get_cells \{(\S+)_reg\S*\}\] \$bound$", constraints, flags=re.MULTILINE))
     skewed = set(re.findall(r"^set_bus_skew -from \[get_cells \{(\S+)_reg\S*\}\] "
                             r"-to \[get_cells \{(\S+)_reg\S*\}\] \$bound$", constraints, flags=re.MULTILINE))
-    rows = set(re.findall(r"^set source_clock .*\{(\S+)/written/source_reg\[0\]/C\}\]\]\nset target_clock .*\nset bound .*\n"
-                          r"set_max_delay -datapath_only -from \$source_clock -to \[get_cells "
+    rows = set(re.findall(r"^set source_clock .*\{(\S+)/written/source_reg\[0\]/C\}\]\]\n"
+                          r"set target_clock .*\nset bound .*\nset_max_delay -datapath_only -from \$source_clock -to \[get_cells "
                           r"\{\1/rows/payload_reg\[\*\]\}\] \$bound$", constraints, flags=re.MULTILINE))
     paths = {tuple(name.replace(".", "/") for name in (path.source, path.target)): path.clocks
              for path in find_crossings(netlist)}

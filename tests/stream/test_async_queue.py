@@ -5,7 +5,7 @@ import random
 
 import pytest
 from amaranth.hdl import DomainRenamer, Module
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.stream import AsyncQueue, StreamChecker
@@ -140,7 +140,7 @@ def test_latency(clocks, stages):
             await traffic.wait(ctx, 12)
 
     traffic.run(testbench)
-    for accepted, (number, shown) in zip(traffic.accepted, traffic.shown.items(), strict=False):
+    for accepted, shown in zip(traffic.accepted, traffic.shown.values(), strict=False):
         # `shown` is the end of the item's first cycle.
         gaps.append(shown - clocks[1] - accepted)
     assert len(gaps) >= 20

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proofs of the queue between clock domains, for all clocks and resets: in a step, each domain has an edge or not."""
+
+import pytest
+from amaranth.hdl import Assert, Cover, DomainRenamer, EnableInserter, Format, Module, ResetInserter, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from hw.stream import AsyncQueue
+from tests.harness.formal import prove
+
+pytestmark = pytest.mark.formal
+
+
+class Marked(wiring.Component):
+    """One item, chosen freely, has a mark: it comes out at most once, and not after a reset of both sides."""
+
+    valid: In(1)
+    mark: In(1)
+    ready: In(1)
+    edges: In(2)
+    resets: In(2)
+
+    def __init__(self, queue, *, reached=False):
+        self.queue, self.reached = queue, reached
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        queue, (write, read) = self.queue, self.edges
+        domains = DomainRenamer({"write": "sync", "read": "sync"})
+        m.submodules.queue = domains(EnableInserter({"write": write, "read": read})(
+            ResetInserter({"write": self.resets[0], "read": self.resets[1]})(queue)))
+        sent, arrived, ended = Signal(), Signal(), Signal()
+        in_reset = Signal(2)
+        push, pop = Signal(), Signal()
+        m.d.comb += [
+            queue.i.valid.eq(self.valid), queue.i.payload.eq(self.mark & ~sent), queue.o.ready.eq(self.ready),
+            push.eq(write & queue.i.valid & queue.i.ready), pop.eq(read & queue.o.valid & queue.o.ready),
+        ]
+        # A domain is in reset from an edge in reset to one that is not.
+        for domain, edge in enumerate((write, read)):
+            with m.If(edge):
+                m.d.sync += in_reset[domain].eq(self.resets[domain])
+        with m.If(push & queue.i.payload):
+            m.d.sync += sent.eq(1)
+        with m.If(in_reset.all() & sent):
+            m.d.sync += ended.eq(1)
+        with m.If(pop & queue.o.payload):
+            m.d.sync += [
+                arrived.eq(1), Assert(sent, Format("an item is from nowhere")),
+                Assert(~arrived, Format("an item came out twice")),
+                Assert(~ended, Format("an item is from before the resets")),
+            ]
+        if self.reached:
+            with m.If(arrived & (self.resets == 0)):
+                m.d.sync += Cover(sent)
+        return m
+
+
+def test_marked_item():
+    prove(Marked(AsyncQueue(1, depth=4)), name="async-queue", depth=24)
