@@ -45,7 +45,7 @@ class _Traffic:
         self.last, self.floor, self.stopped = -1, 0, False
 
     def time(self, domain):
-        """Of the latest edge, in ns."""
+        """Time of the latest edge, in ns."""
         period, phase = (self.clocks[0], 0) if domain == "write" else self.clocks[1:]
         return phase + (self.edges[domain] - 1) * period
 
@@ -126,7 +126,7 @@ def test_order(clocks, stalls, seed):
 @pytest.mark.parametrize("stages", [2, 3])
 @pytest.mark.parametrize("clocks", CLOCKS, ids=str)
 def test_latency(clocks, stages):
-    """Of an item that finds the queue empty: a cycle of the writer's clock, then 4 of the reader's."""
+    """An item that finds the queue empty takes a cycle of the writer's clock, then 4 of the reader's."""
     traffic, gaps = _Traffic(clocks, stages=stages), []
 
     async def testbench(ctx):
