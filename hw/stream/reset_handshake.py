@@ -13,10 +13,6 @@ from .level_crossing import LevelCrossing
 __all__ = ["ResetHandshake", "ResetSide"]
 
 
-INITIALLY_PENDING = 1
-"""Configuration of the FPGA counts as a reset. Proofs start later, with 0: the state at the end of the handshake."""
-
-
 class ResetSide(wiring.Component):
     """One side: ``stop`` what it shares with the other, ``clear`` it once both have stopped.
 
@@ -54,7 +50,7 @@ class ResetSide(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        pending = Signal(init=INITIALLY_PENDING)
+        pending = Signal(init=1)
         request, acknowledge = Signal(reset_less=True), Signal(reset_less=True)
         m.d.comb += [
             self.request.eq(request), self.acknowledge.eq(acknowledge),

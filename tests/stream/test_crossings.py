@@ -18,7 +18,8 @@ PAIR = data.StructLayout({"a": 5, "b": 5})
 def _run(dut, clocks, seed, *testbenches, background=()):
     top = TwoDomains(dut)
     with late_crossings(seed):
-        simulate_two(top, clocks, *(bench(top) for bench in testbenches), background=[bench(top) for bench in background])
+        simulate_two(top, clocks, *(bench(top) for bench in testbenches),
+                     background=[bench(top) for bench in background])
 
 
 @pytest.mark.parametrize("stages", [2, 3])
