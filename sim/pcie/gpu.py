@@ -69,7 +69,7 @@ class Gpu:
         return int(self.function.bar[0] & ~0xF | self.function.bar[1] << 32)
 
     async def store(self, address: int, data: bytes, *, first_be: int | None = None, last_be: int | None = None,
-                    relaxed: bool = False) -> None:
+                    relaxed: bool = False, poisoned: bool = False) -> None:
         """Post one memory write of exactly ``data``, whose address may be unaligned.
 
         Parameters
@@ -78,8 +78,8 @@ class Gpu:
             The store; within 4 KiB and the maximum payload size.
         first_be, last_be : int or None
             Byte enables in place of those that follow from address and length.
-        relaxed : bool
-            With relaxed ordering.
+        relaxed, poisoned : bool
+            With relaxed ordering; with wrong data, marked so.
         """
         if len(data) > 128 << self.function.pcie_cap.max_payload_size:
             raise ValueError(f"A store of {len(data)} bytes exceeds the maximum payload size")
@@ -89,6 +89,7 @@ class Gpu:
         tlp.fmt_type = TlpType.MEM_WRITE_64 if address >> 32 else TlpType.MEM_WRITE
         tlp.requester_id = self.function.pcie_id
         tlp.attr = TlpAttr.RO if relaxed else TlpAttr(0)
+        tlp.ep = poisoned
         tlp.set_addr_be_data(address, data)
         tlp.first_be = tlp.first_be if first_be is None else first_be
         tlp.last_be = tlp.last_be if last_be is None else last_be

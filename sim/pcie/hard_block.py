@@ -251,9 +251,9 @@ class HardBlock(UltraScalePlusPcieDevice):
             self.cfg_phy_link_down.value = int(not self.link_up)
             self.cfg_max_payload.value = function.pcie_cap.max_payload_size & 3
             self.cfg_max_read_req.value = function.pcie_cap.max_read_request_size
-            self.cfg_function_status.value = (
-                int(function.memory_space_enable) << 1 | int(function.bus_master_enable) << 2
-                | int(function.interrupt_disable) << 3)
+            enables = (function.io_space_enable, function.memory_space_enable, function.bus_master_enable,
+                       function.interrupt_disable)
+            self.cfg_function_status.value = sum(int(enable) << bit for bit, enable in enumerate(enables))
             self.cfg_interrupt_msix_enable.value = int(function.msix_cap.msix_enable)
             self.cfg_interrupt_msix_mask.value = int(function.msix_cap.msix_function_mask)
 

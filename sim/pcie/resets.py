@@ -11,7 +11,6 @@ in the port as the link fails may still leave.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from cocotb.triggers import RisingEdge, Timer, with_timeout
 
@@ -19,9 +18,22 @@ from sim.pcie.system import PcieSystem
 
 __all__ = ["Configuration", "function_level_reset", "hot_reset", "link_down", "save", "set_bus_master"]
 
-_EXPRESS, _MSIX = 0x10, 0x11
-_COMMAND, _BARS, _DEVICE_CONTROL, _MESSAGE_CONTROL = 0x04, range(0x10, 0x28, 4), 0x08, 0x02
-_INITIATE_RESET = 1 << 15
+_COMMAND, _BARS, _BRIDGE_CONTROL = 0x04, range(0x10, 0x28, 4), 0x3E
+_BUS_MASTER, _INITIATE_RESET, _SECONDARY_RESET = 1 << 2, 1 << 15, 1 << 6
+
+
+def _controls(system: PcieSystem) -> tuple[int, int]:
+    """Addresses of device control, and of message control of MSI-X."""
+    function = system.card.function
+    return 4 * function.pcie_cap.offset + 8, 4 * function.msix_cap.offset + 2
+
+
+async def _read_word(system: PcieSystem, address: int) -> int:
+    return int(await system.root.config_read_word(system.identity, address))
+
+
+async def _write_word(system: PcieSystem, address: int, value: int) -> None:
+    await system.root.config_write_word(system.identity, address, value)
 
 
 @dataclass(frozen=True)
@@ -34,30 +46,29 @@ class Configuration:
     message_control: int
 
     async def restore(self, system: PcieSystem) -> None:
-        """Write it back, the enables last."""
-        function = system.function
-        for offset, value in zip(_BARS, self.bars, strict=True):
-            await function.config_write_dword(offset, value)
-        await function.capability_write_word(_EXPRESS, _DEVICE_CONTROL, self.device_control)
-        await function.capability_write_word(_MSIX, _MESSAGE_CONTROL, self.message_control)
-        await function.config_write_word(_COMMAND, self.command)
+        """Write it back by configuration requests, the enables last."""
+        for address, value in zip(_BARS, self.bars, strict=True):
+            await system.root.config_write_dword(system.identity, address, value)
+        device, message = _controls(system)
+        await _write_word(system, device, self.device_control)
+        await _write_word(system, message, self.message_control)
+        await _write_word(system, _COMMAND, self.command)
         await RisingEdge(system.dut.clk)
         await RisingEdge(system.dut.clk)
 
 
 async def save(system: PcieSystem) -> Configuration:
-    """Read the configuration."""
-    function: Any = system.function
-    return Configuration(
-        await function.config_read_word(_COMMAND),
-        tuple([await function.config_read_dword(offset) for offset in _BARS]),
-        await function.capability_read_word(_EXPRESS, _DEVICE_CONTROL),
-        await function.capability_read_word(_MSIX, _MESSAGE_CONTROL))
+    """Read the configuration by configuration requests."""
+    device, message = _controls(system)
+    bars = [await system.root.config_read_dword(system.identity, address) for address in _BARS]
+    return Configuration(await _read_word(system, _COMMAND), tuple(bars), await _read_word(system, device),
+                         await _read_word(system, message))
 
 
 async def set_bus_master(system: PcieSystem, enable: bool) -> None:
     """Set bus-master enable; returns when the pins show it."""
-    await system.function.set_master(enable)
+    command = await _read_word(system, _COMMAND)
+    await _write_word(system, _COMMAND, command | _BUS_MASTER if enable else command & ~_BUS_MASTER)
     await RisingEdge(system.dut.clk)
     await RisingEdge(system.dut.clk)
 
@@ -79,8 +90,7 @@ async def function_level_reset(system: PcieSystem, *, restore: bool = True, time
     """
     saved = await save(system)
     system.card.flr_done.clear()
-    control = saved.device_control | _INITIATE_RESET
-    await system.function.capability_write_word(_EXPRESS, _DEVICE_CONTROL, control)
+    await _write_word(system, _controls(system)[0], saved.device_control | _INITIATE_RESET)
     await with_timeout(system.card.flr_done.wait(), timeout_us, "us")
     if restore:
         await saved.restore(system)
@@ -111,10 +121,10 @@ async def link_down(system: PcieSystem, *, duration_ns: int = 1000) -> None:
 async def hot_reset(system: PcieSystem, *, restore: bool = True, duration_ns: int = 1000) -> None:
     """Software resets the secondary bus of the switch port in front of the card."""
     saved = await save(system)
-    bridge = system.root.find_device(system.card_port.pcie_id)
-    control = await bridge.config_read_word(0x3E)
-    await bridge.config_write_word(0x3E, control | 1 << 6)
+    root, port = system.root, system.card_port.pcie_id
+    control = await root.config_read_word(port, _BRIDGE_CONTROL)
+    await root.config_write_word(port, _BRIDGE_CONTROL, control | _SECONDARY_RESET)
     await link_down(system, duration_ns=duration_ns)
-    await bridge.config_write_word(0x3E, control & ~(1 << 6))
+    await root.config_write_word(port, _BRIDGE_CONTROL, control)
     if restore:
         await saved.restore(system)

@@ -25,6 +25,7 @@ from cocotbext.pcie.core import RootComplex, Switch
 from cocotbext.pcie.core.tlp import Tlp, TlpType
 from cocotbext.pcie.core.utils import PcieId
 
+from sim.pcie.assignment import assign
 from sim.pcie.completer import Completer, CompleterSettings
 from sim.pcie.gpu import Gpu
 from sim.pcie.hard_block import LINKS, HardBlock
@@ -109,8 +110,10 @@ class PcieSystem:
         Host memory, at address 0.
     root : :class:`cocotbext.pcie.core.RootComplex`
         For accesses of the CPU: ``root.mem_read(address, length)``, ``root.mem_write(address, data)``.
-    function : :class:`cocotbext.pcie.core.pci.PciDevice`
-        The driver's view of the card, after :meth:`start`.
+    identity : :class:`cocotbext.pcie.core.utils.PcieId`
+        Bus, device and function number of the card as software knows it, after :meth:`start`.
+    function : :class:`cocotbext.pcie.core.pci.PciDevice` or None
+        The library's driver for the card, after enumeration.
     interrupts : callable or None
         Called with address and data of each MSI-X message.
     """
@@ -122,7 +125,7 @@ class PcieSystem:
         self.settings = settings = SystemSettings() if settings is None else settings
         self.dut = dut
         for name in ("pcie", *(f"{dut._name}.{bus}" for bus in ("cq", "cc", "rq", "rc"))):
-            logging.getLogger(f"cocotb.{name}").setLevel(logging.WARNING)
+            logging.getLogger(f"cocotb.{name}").setLevel(logging.ERROR)
         self.interrupts: Callable[[int, int], None] | None = None
         speed, width = LINKS[len(dut.rq__tdata)]
         link = (settings.generation or speed, settings.lanes or width)
@@ -144,10 +147,12 @@ class PcieSystem:
         self.switch: Any = Switch()
         set_link(self.switch.upstream_bridge.upstream_port, *link)
         self.root.make_port().connect(self.switch)
-        self.card_port = self.switch.make_port()
-        self.card_port.connect(self.card)
-        for gpu in self.gpus:
-            self.switch.make_port().connect(gpu.device)
+        self._devices = [self.card, *(gpu.device for gpu in self.gpus)]
+        self._ports = [self.switch.make_port() for _ in self._devices]
+        for port, device in zip(self._ports, self._devices, strict=True):
+            port.connect(device)
+        self.card_port = self._ports[0]
+        self.identity = PcieId()
         self.function: Any = None
 
     async def _host_read(self, tlp: Tlp) -> None:
@@ -162,18 +167,30 @@ class PcieSystem:
         elif 0 <= tlp.address - self.interrupt_address < 4096 and self.interrupts is not None:
             self.interrupts(int(tlp.address), int.from_bytes(tlp.get_data(), "little"))
 
-    async def start(self) -> None:
-        """Wait for the end of reset, enumerate, set MPS and MRRS, and enable all functions."""
+    async def start(self, *, enumerate_bus: bool = True) -> None:
+        """Wait for the end of reset, enumerate, set MPS and MRRS, and enable all functions.
+
+        Parameters
+        ----------
+        enumerate_bus : bool
+            By configuration requests, as software does it. Otherwise the same is set by the backdoor, which is quicker,
+            and there is no :attr:`function`.
+        """
         if int(self.dut.rst.value):
             await FallingEdge(self.dut.rst)
-        await self.root.enumerate()
-        self.function = self.root.find_device(self.card.function.pcie_id)
         read = int(math.log2(self.settings.max_read)) - 7
-        for device in (self.card.function, *(gpu.function for gpu in self.gpus)):
-            found = self.root.find_device(device.pcie_id)
-            await found.enable_device()
-            await found.set_readrq(read)
-            await found.set_master()
+        if enumerate_bus:
+            await self.root.enumerate()
+            self.function = self.root.find_device(self.card.function.pcie_id)
+            for device in self._devices:
+                found = self.root.find_device(device.functions[0].pcie_id)
+                await found.enable_device()
+                await found.set_readrq(read)
+                await found.set_master()
+        else:
+            assign(self.root, self.switch, self._ports, self._devices, max_read=read)
+            self.card.refresh()
+        self.identity = self.card.function.pcie_id
         for _ in range(4):
             await RisingEdge(self.dut.clk)
 

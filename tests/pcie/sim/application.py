@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The application side of :class:`Wires` in cocotb: requests and completions as TLPs of the library."""
 
+import logging
+
 import cocotb
 from cocotb.queue import Queue
 from cocotb.triggers import Event
@@ -18,6 +20,8 @@ class Application:
     def __init__(self, dut, *, rc_segments=None):
         wide = len(dut.rq__tdata) == 512
         self.dut = dut
+        for name in ("cq", "cc", "rq", "rc"):
+            logging.getLogger(f"cocotb.{dut._name}.app_{name}").setLevel(logging.WARNING)
         dut.app_np_req.value = 1
         dut.app_flr_done.value = dut.app_mgmt_read.value = dut.app_mgmt_addr.value = 0
 

@@ -44,7 +44,7 @@ def packet(name, payload=(), *, first_be=0, last_be=0, **fields):
 
 
 def beats(name, width, packets, *, segments=1):
-    """Consecutive beats; with ``segments``, the next packet starts in the first segment behind the end of the former."""
+    """Consecutive beats; a packet starts in the first of the ``segments`` behind the end of the former one."""
     made, lanes = [], width // 32
     grid = lanes // segments
     beat, lane, starts, ends = None, 0, 0, 0

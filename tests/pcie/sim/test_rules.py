@@ -3,7 +3,7 @@
 
 import pytest
 
-from sim.pcie.requests import broken_rules, Request
+from sim.pcie.requests import Request, broken_rules
 from sim.pcie.rules import CompleterRules, Limits, RequesterRules
 from sim.pcie.stream import Violation
 from tests.pcie.sim.beats import packet
@@ -13,7 +13,8 @@ LIMITS = Limits(max_payload=256, max_read=512, tags=256)
 
 def _request(*, read=False, address=0x1000, dwords=1, first_be=15, last_be=None, payload=None, **fields):
     payload = (0 if read else dwords) if payload is None else payload
-    return packet("rq", [0] * payload, first_be=first_be, last_be=(15 if dwords > 1 else 0) if last_be is None else last_be,
+    last_be = (15 if dwords > 1 else 0) if last_be is None else last_be
+    return packet("rq", [0] * payload, first_be=first_be, last_be=last_be,
                   address=address >> 2, dwords=dwords, request_type=0 if read else 1, **fields)
 
 
@@ -23,8 +24,8 @@ def _rejected(rule, **options):
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"read": True, "tag": 255}, {"dwords": 64}, {"read": True, "dwords": 128}, {"first_be": 0}, {"first_be": 0b1001},
-    {"read": True, "first_be": 0}, {"dwords": 2, "first_be": 0b1010, "last_be": 0b0101},
+    {}, {"read": True, "tag": 255}, {"dwords": 64}, {"read": True, "dwords": 128}, {"first_be": 0},
+    {"first_be": 0b1001}, {"read": True, "first_be": 0}, {"dwords": 2, "first_be": 0b1010, "last_be": 0b0101},
     {"address": 0x1004, "dwords": 2, "first_be": 0b1000, "last_be": 0b0001}, {"address": 0x1FFC},
     {"address": 0x1F00, "dwords": 64}, {"dwords": 3, "first_be": 0b1100, "last_be": 0b0111}, {"attributes": 7},
     {"address": (1 << 64) - 4},

@@ -56,7 +56,7 @@ def _fails(rule, name, width, made, *, segments=1):
 
 def test_valid_stays_until_ready():
     beat, = beats("rq", 128, _packets(4))
-    with pytest.raises(Violation, match="^RQ: tvalid must stay asserted until tready$"):
+    with pytest.raises(Violation, match=r"^RQ: tvalid must stay asserted until tready$"):
         _run("rq", 128, [(1, 0, beat.pins), (0, 0, beat.pins)])
 
 
@@ -72,7 +72,7 @@ def test_pins_are_stable(index, pin):
 @pytest.mark.parametrize("name, segments", [("rq", 2), ("rq", 1), ("cc", 1)])
 def test_packets_are_contiguous(name, segments):
     made = beats(name, 512, _packets(20), segments=segments)
-    with pytest.raises(Violation, match="TLP 00000001 00000002 00000003 00000004: tvalid must stay asserted for the dur"):
+    with pytest.raises(Violation, match="TLP 00000001 00000002 00000003 00000004: tvalid must stay asserted"):
         _run(name, 512, [(1, 1, made[0].pins), (0, 1, made[1].pins)], segments=segments)
 
 

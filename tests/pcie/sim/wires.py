@@ -6,7 +6,12 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.pcie.pins import (
-    ConfigurationSignature, PacketSignature, cc_user_layout, cq_user_layout, rc_user_layout, rq_user_layout,
+    ConfigurationSignature,
+    PacketSignature,
+    cc_user_layout,
+    cq_user_layout,
+    rc_user_layout,
+    rq_user_layout,
 )
 
 __all__ = ["Wires"]
