@@ -226,7 +226,7 @@ class Completer:
             await self._send(completion)
             if stop:
                 return
-            if self.settings.reorder and len(parts) > 1 and self._rng.random() < 0.5:
+            if self.settings.reorder and number + 1 < len(parts) and self._rng.random() < 0.5:
                 await Timer(self._rng.randint(1, 100), "ns")
 
     def _completion(self, tlp: Tlp, address: int, size: int, remaining: int) -> Tlp:

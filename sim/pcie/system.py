@@ -176,6 +176,9 @@ class PcieSystem:
             By configuration requests, as software does it. Otherwise the same is set by the backdoor, which is quicker,
             and there is no :attr:`function`.
         """
+        # The hard block asserts its reset in the second cycle.
+        for _ in range(3):
+            await RisingEdge(self.dut.clk)
         if int(self.dut.rst.value):
             await FallingEdge(self.dut.rst)
         read = int(math.log2(self.settings.max_read)) - 7
