@@ -156,8 +156,8 @@ class Completer:
         if tlp.ep:
             return
         address, data = self._locate(tlp.address), bytes(tlp.get_data())
-        enabled = bytes(data for be in (tlp.first_be, *(15,) * (tlp.length - 2), *((tlp.last_be,) * (tlp.length > 1)))
-                        for data in (be & 1, be >> 1 & 1, be >> 2 & 1, be >> 3 & 1))
+        enables = (tlp.first_be, *(15,) * (tlp.length - 2), *(tlp.last_be,) * (tlp.length > 1))
+        enabled = bytes(be >> lane & 1 for be in enables for lane in range(4))
         start = enabled.find(1)
         while start >= 0:
             stop = end if (end := enabled.find(0, start)) >= 0 else len(enabled)

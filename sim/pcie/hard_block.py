@@ -11,7 +11,8 @@ The library's model converts between packets on the pins and TLPs. This class ad
 * Requests are refused while memory space is disabled.
 * A read of no byte completes with the lower address of the specification (2.2.9, bits 1:0 are 0); the library
   expects 3 there.
-* Status pins change with configuration writes, not by polling, for speed. ``cfg_mgmt`` needs no pins for writes.
+* Status pins change with configuration writes, not by polling, for speed. Configuration is read, but not written,
+  through ``cfg_mgmt_addr``.
 
 Known limits of the library (0.2.16):
 
@@ -20,7 +21,8 @@ Known limits of the library (0.2.16):
 * The receive buffer for completions has 256 headers and 32 KiB; a completion that does not fit is dropped with a
   warning and without an error on RC. Read requests do not reserve it, although that is intended. A card that stalls
   RC while more than 32 KiB of reads are in flight loses completions here.
-* A completion with a wrong byte count is noticed only where its lower address does not fit to it, as code 5.
+* A completion with a wrong byte count is noticed only where its lower address does not fit to it, as code 5. After a
+  mismatch (code 4) the request stays in flight, until :meth:`HardBlock.expire`.
 * Requests without bus-master enable, or with ``discontinue``, are dropped, and no completion is generated for reads.
 * Assertions in the library end the test: a tag in use, a tag above 31 without extended tags, a TLP across 4 KiB.
 * With 512 bits, the hard block's 4-DW segments of RC are used only with ``rc_4tlp_straddle``.
@@ -76,6 +78,10 @@ class HardBlock(UltraScalePlusPcieDevice):
         Each is called after the configuration may have changed.
     flr_done : Event
         Set when the card has finished a function-level reset.
+    function_resets : list of callable
+        Each is called at that moment, too.
+    withdrawn : int
+        This number of completions on RC are still to be discontinued, on all of their beats.
     """
 
     def __init__(self, dut: Any, *, bars: dict[int, tuple[int, bool]], vectors: int, table_offset: int, pba_offset: int,
@@ -89,11 +95,13 @@ class HardBlock(UltraScalePlusPcieDevice):
         self.sent: list[Callable[[Tlp], None]] = []
         self.changed: list[Callable[[], None]] = []
         self.flr_done = Event()
+        self.function_resets: list[Callable[[], None]] = []
+        self.withdrawn = 0
         self._configured, self._requested = Event(), Event()
         # Credits of the requests in the queues for CQ, in order, posted and non-posted apart.
         self._credits: deque[Callable[[], None] | None] = deque()
         self._held: deque[Callable[[], None] | None] = deque()
-        # Of each completion in the queue for RC: whether it is of a read of no byte.
+        # Whether each completion in the queue for RC is of a read of no byte.
         self._empty_reads: deque[bool] = deque()
         buses = {f"{name}_bus": AxiStreamBus.from_prefix(dut, name, bus_separator="__")
                  for name in ("cq", "cc", "rq", "rc")}
@@ -209,6 +217,8 @@ class HardBlock(UltraScalePlusPcieDevice):
             tlp = await self.rc_queue.get()
             if self._empty_reads.popleft():
                 tlp.lower_address &= ~3
+            if self.withdrawn:
+                self.withdrawn, tlp.discontinue = self.withdrawn - 1, True
             await self.rc_source.send(tlp.pack_us_rc())
             self.rx_buf_cplh_fc_count = max(self.rx_buf_cplh_fc_count - 1, 0)
             self.rx_buf_cpld_fc_count = max(self.rx_buf_cpld_fc_count - tlp.get_data_credits() - 1, 0)
@@ -296,6 +306,8 @@ class HardBlock(UltraScalePlusPcieDevice):
         while not int(self.cfg_flr_done.value) & 1:
             await edge
         self.cfg_flr_in_process.value = 0
+        for observer in self.function_resets:
+            observer()
         self.flr_done.set()
 
     def reset_configuration(self, *, keep_payload: bool = False) -> None:
@@ -344,7 +356,7 @@ class HardBlock(UltraScalePlusPcieDevice):
             await RisingEdge(self.user_clk)
 
     def stall(self, patterns: dict[str, Any]) -> None:
-        """Pause ``cq``, ``cc``, ``rq``, ``rc`` by iterators of booleans, one value per cycle; None for no pauses.
+        """Pause ``cq``, ``cc``, ``rq``, ``rc`` by iterators of booleans, one value per cycle; None ends the stalls.
 
         The library's sources may pause between two beats of a packet, which the hard block does not do on CQ and RC.
         """

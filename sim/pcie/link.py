@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links between the models: rate and latency.
 
-The library's ``SimPort`` paces TLPs by itself, once both the generation and the lanes of a link are known, which
+The library's port paces TLPs by itself, once both the generation and the lanes of a link are known, which
 :func:`set_link` sees to. A port sends one packet at a time: its header (12 or 16 bytes) and payload, and 8 bytes for
 framing, sequence number and LCRC, at the rate of the lanes less the line code (128/130 from generation 3 on). A write
 to a 64-bit address hence costs 24 bytes more than its payload. ACK and flow-control DLLPs take 8 bytes each. The packet

@@ -57,6 +57,7 @@ class Monitor:
         self._grace_ends = 0.0
         card.sent.append(self._leaves)
         card.changed.append(self._change)
+        card.function_resets.append(self.requester.reset)
         for name in self.streams:
             cocotb.start_soon(self._watch(name))
         cocotb.start_soon(self._watch_reset())
@@ -118,6 +119,9 @@ class Monitor:
         elif name == "rq" and ended:
             request = self.requester.request(packet, self.limits)
             self._unsent[request.is_read].append(request)
+            if request.is_read and not self._current.bus_master:
+                # The hard block drops it.
+                del self.requester.in_flight[request.tag]
         elif name == "cq" and ended:
             self.completer.request(packet)
         elif name == "cc" and ended:

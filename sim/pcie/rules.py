@@ -21,7 +21,7 @@ RCB = 128
 
 @dataclass
 class Limits:
-    """What the configuration allows now.
+    """Limits of the configuration.
 
     Attributes
     ----------

@@ -112,8 +112,8 @@ class PcieSystem:
         For accesses of the CPU: ``root.mem_read(address, length)``, ``root.mem_write(address, data)``.
     identity : :class:`cocotbext.pcie.core.utils.PcieId`
         Bus, device and function number of the card as software knows it, after :meth:`start`.
-    function : :class:`cocotbext.pcie.core.pci.PciDevice` or None
-        The library's driver for the card, after enumeration.
+    function : object or None
+        The library's driver for the card (class of ``cocotbext.pcie.core.pci``), after enumeration.
     interrupts : callable or None
         Called with address and data of each MSI-X message.
     """

@@ -58,7 +58,9 @@ class Application:
 
     async def _receive_completions(self):
         while True:
-            tlp = Tlp_us.unpack_us_rc(await self.rc.recv())
+            frame = await self.rc.recv()
+            tlp = Tlp_us.unpack_us_rc(frame)
+            tlp.discontinue = frame.discontinue
             self.completions[tlp.tag].put_nowait(tlp)
 
     async def write(self, address, data):

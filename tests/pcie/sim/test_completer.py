@@ -216,6 +216,10 @@ async def lost_and_extra(dut):
     assert len(await app.read(gpu.base, 16, 6)) == 16
     assert (await app.completions[200].get()).error_code == ErrorCode.INVALID_TAG
 
+    system.card.withdrawn = 1
+    await app.request(gpu.base, 16, 8)
+    assert (await app.completions[8].get()).discontinue
+
     gpu.completer.inject(Injection(Fault.DUPLICATE, delay_ns=3000))
     begun = get_sim_time("ns")
     assert len(await app.read(gpu.base, 16, 7)) == 16

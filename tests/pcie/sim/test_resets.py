@@ -130,7 +130,7 @@ async def failures(dut):
 
 
 async def _lose(app):
-    """What a card loses in reset: packets in progress."""
+    """A card loses packets in progress in reset."""
     for _ in range(40):
         for stream in (app.rq, app.cc):
             stream.clear()
@@ -165,6 +165,7 @@ async def bus_master(dut):
     await set_bus_master(system, False)
     assert int(dut.cfg__cfg_function_status.value) & 6 == 2
     await app.write(gpu.base, b"lost")
+    await app.request(gpu.base, 4, 1)
     await system.root.mem_write(system.bar0 + 0x30, b"word")
     assert await system.root.mem_read(system.bar0 + 0x30, 4) == b"word"
     assert gpu.completer.writes == 0 and monitor.requester.writes == 1

@@ -19,7 +19,7 @@ def _random(rng, name):
 
 @pytest.mark.parametrize("name, width, segments", LEGAL)
 def test_legal_packets_pass(seed, name, width, segments):
-    """Packets are as sent, with back-pressure on any beat, and pauses between packets."""
+    """Packets are as sent, with back-pressure on any beat, and idle cycles between packets."""
     rng = random.Random(seed)
     packets = [_random(rng, name) for _ in range(60)]
     stream = PacketStream(name, width, segments=segments)

@@ -28,7 +28,7 @@ def test_system(simulate):
 
 
 def test_narrow_system(simulate):
-    simulate(Wires(128), testcase=["memories", "doorbells"])
+    simulate(Wires(128), testcase=["memories/split=random", "doorbells"])
 
 
 @pytest.mark.parametrize("rule, options", [
