@@ -87,7 +87,8 @@ class DoorbellWriter(wiring.Component):
         m.d.comb += [
             last.eq(item.last & ~spills),
             beats.i.payload.last.eq(spilling | last),
-            beats.i.payload.strb.eq(Mux(spilling, held_strb, Mux(item.first, start_strb, ~0) & Mux(last, end_strb, ~0))),
+            beats.i.payload.strb.eq(Mux(
+                spilling, held_strb, Mux(item.first, start_strb, ~0) & Mux(last, end_strb, ~0))),
             beats.i.valid.eq(spilling | self.i.valid & (~item.first | addresses.i.ready)),
             self.i.ready.eq(~spilling & beats.i.ready & (~item.first | addresses.i.ready)),
             addresses.i.valid.eq(~spilling & self.i.valid & item.first & beats.i.ready),

@@ -7,8 +7,17 @@ from ..config import DWORD_BYTES, LENGTH_WIDTH, MAX_PAYLOAD_BYTES, PcieConfig
 from ..tlp import CompleterRequest
 
 __all__ = [
-    "DOORBELL_BAR", "MAX_PAYLOAD_DWORDS", "PAYLOAD_LENGTH_WIDTH", "PayloadDword", "REGISTER_BAR", "RegisterRequest",
-    "RequestKind", "WORD_DWORDS", "WORD_WIDTH", "doorbell_word_layout", "request_beat_layout",
+    "DOORBELL_BAR",
+    "MAX_PAYLOAD_DWORDS",
+    "PAYLOAD_LENGTH_WIDTH",
+    "REGISTER_BAR",
+    "WORD_DWORDS",
+    "WORD_WIDTH",
+    "PayloadDword",
+    "RegisterRequest",
+    "RequestKind",
+    "doorbell_word_layout",
+    "request_beat_layout",
 ]
 
 REGISTER_BAR, DOORBELL_BAR = 0, 2
@@ -22,7 +31,7 @@ PAYLOAD_LENGTH_WIDTH = MAX_PAYLOAD_DWORDS.bit_length()
 
 
 class RequestKind(enum.Enum, shape=3):
-    """What becomes of a request."""
+    """Class of a request, which selects its path and its completion."""
 
     DOORBELL_WRITE = 0
     REGISTER_WRITE = 1

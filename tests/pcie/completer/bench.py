@@ -73,11 +73,11 @@ class Request(Tlp_us):
 
     @property
     def supported(self):
-        return (not self.refuse and self.message is None and self.fmt_type in (TlpType.MEM_READ_64, TlpType.MEM_WRITE_64)
-                and self.bar_id in (0, 2) and self.completer_id.function == 0 and self.at != TlpAt.TRANSLATE_REQ
-                and not self.discontinue and not (
-                    self.write and (self.length > 256 or self.bar_id == 2
-                                    and self.address % 4096 + 4 * self.length > 4096)))
+        known = self.message is None and self.fmt_type in (TlpType.MEM_READ_64, TlpType.MEM_WRITE_64)
+        crossing = self.bar_id == 2 and self.address % 4096 + 4 * self.length > 4096
+        return (known and not self.refuse and not self.discontinue and self.bar_id in (0, 2)
+                and self.completer_id.function == 0 and self.at != TlpAt.TRANSLATE_REQ
+                and not (self.write and (self.length > 256 or crossing)))
 
     @property
     def empty(self):
@@ -90,8 +90,8 @@ class Request(Tlp_us):
 class Bench:
     """Sends requests and checks everything that the completer does."""
 
-    def __init__(self, dut, rng, *, stall=0.0, error_share=0.0):
-        self.dut, self.rng, self.stall, self.error_share = dut, rng, stall, error_share
+    def __init__(self, dut, rng, *, stall=0.0):
+        self.dut, self.rng, self.stall = dut, rng, stall
         self.memory = bytearray(rng.randbytes(1 << 16))
         self.model = bytearray(self.memory)
         self.cycle = self.sent = self.received = 0
@@ -99,6 +99,7 @@ class Bench:
         self.accesses, self.bursts, self.strobes = deque(), deque(), 0
         self.requests, self.completions = [], []
         self.open_doorbells = True          # the doorbell port accepts
+        self.doorbell_errors, self.failed_doorbells = 0.0, 0
         self.register_delay = None          # maximum, else few cycles
         self.cq_cycles, self.burst_cycles = [], []
 
@@ -114,8 +115,9 @@ class Bench:
         cocotb.start_soon(Clock(dut.clk, 4, unit="ns").start())
         bench.source = CqSource(AxiStreamBus.from_prefix(dut, "cq", bus_separator="__"), dut.clk, dut.rst)
         bench.sink = CcSink(AxiStreamBus.from_prefix(dut, "cc", bus_separator="__"), dut.clk, dut.rst)
-        if bench.stall:
-            for end in (bench.source, bench.sink):
+        for end in (bench.source, bench.sink):
+            end.log.setLevel("WARNING")
+            if bench.stall:
                 end.set_pause_generator(bench.stalls())
         await ClockCycles(dut.clk, 3)
         dut.rst.value = 0
@@ -152,6 +154,7 @@ class Bench:
             if packet:
                 assert dut.cc__tvalid.value, "a gap in a packet on CC"
             if taken("cc__t"):
+                self.sideband(first=not packet)
                 packet = not dut.cc__tlast.value
 
             # Doorbells.
@@ -168,8 +171,9 @@ class Bench:
                 address, length = addresses.popleft()
                 self.bursts.append((address, length, responses.popleft()))
                 self.burst_cycles.append(self.cycle)
-                dut.doorbells__bvalid.value = 1
-                dut.doorbells__bresp.value = OKAY
+                failed = rng.random() < self.doorbell_errors
+                self.failed_doorbells += failed
+                dut.doorbells__bvalid.value, dut.doorbells__bresp.value = 1, DECERR if failed else OKAY
             for pin in ("aw", "w"):
                 getattr(dut, f"doorbells__{pin}ready").value = int(self.open_doorbells and self.chance())
 
@@ -206,6 +210,15 @@ class Bench:
     def due(self):
         return self.rng.random() < 1 / self.register_delay if self.register_delay else self.chance()
 
+    def sideband(self, *, first):
+        """A beat of CC is marked as PG213 demands."""
+        keep, last = int(self.dut.cc__tkeep.value), int(self.dut.cc__tlast.value)
+        lanes = keep.bit_length()
+        assert keep == (1 << lanes) - 1 and (last or lanes == len(self.dut.cc__tkeep))
+        if len(self.dut.cc__tdata) == 512:
+            assert int(self.dut.cc__tuser.value) == first | last << 6 | (lanes - 1) * last << 8 or not last
+            assert int(self.dut.cc__tuser.value) & 0x3f == first
+
     async def collect(self):
         while True:
             frame = await self.sink.recv()
@@ -230,7 +243,7 @@ class Bench:
 
     def check(self):
         """Compare all that happened since the last check with the requests."""
-        strobes, bursts, written = 0, 0, 0
+        strobes, bursts, self.failed_doorbells = self.failed_doorbells, 0, 0
         for request in self.requests:
             if not request.supported:
                 strobes += 1
@@ -244,7 +257,6 @@ class Bench:
                     bursts += 1
                 else:
                     strobes += self.register_write(request, bursts)
-                    written += 1
             else:
                 strobes += self.read(request, bursts)
         assert not self.completions and not self.bursts and not self.accesses

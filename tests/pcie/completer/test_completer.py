@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The completer against cocotbext-pcie: completions, accesses, doorbells, their order, and latency."""
 
@@ -14,6 +15,7 @@ from hw.pcie.completer import Completer
 from hw.pcie.config import PcieConfig
 
 from .bench import ATOMICS, CONFIG, MESSAGE, SLVERR, Bench, Request
+from .checked import CheckedCompleter
 
 pytestmark = pytest.mark.rtl
 # cocotbext-pcie uses deprecated parts of cocotb, whose version is pinned.
@@ -22,9 +24,18 @@ warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbex
 READ, WRITE = TlpType.MEM_READ_64, TlpType.MEM_WRITE_64
 
 
-@pytest.mark.parametrize("width", [128, 256, 512])
-def test_completer(simulate, width):
-    simulate(Completer(PcieConfig(data_width=width, **CONFIG)), name=f"completer_{width}")
+def _completer(width):
+    return CheckedCompleter(PcieConfig(data_width=width, **CONFIG))
+
+
+def test_completer(simulate):
+    simulate(_completer(512), name="completer_512")
+
+
+@pytest.mark.parametrize("width", [128, pytest.param(256, marks=pytest.mark.soak)])
+def test_narrow(simulate, width):
+    simulate(_completer(width), name=f"completer_{width}", testcase=(
+        "random_requests_with_stalls", "alignments", "latency_and_throughput"))
 
 
 def test_needs_a_configuration():
@@ -75,14 +86,16 @@ def _odd(rng, where):
         return Request.make(kind, rng, bar=rng.choice((0, 2)), function=rng.randrange(1, 8), **where)
     if case == 2:
         return Request.make(kind, rng, bar=0, at=1, **where)
-    if case == 3:
-        atomic, least = rng.choice(list(ATOMICS.items()))
-        length = least * rng.choice((1, 2))
-        return Request.make(atomic, rng, bar=rng.choice((0, 2)), offset=where["offset"] & ~31, length=length,
-                            last_be=0xf)
-    if case == 4:
-        return Request.make(rng.choice((TlpType.IO_READ, TlpType.IO_WRITE)), rng, bar=0, offset=where["offset"],
-                            length=1, first_be=where["first_be"])
+    if case in (3, 4):
+        if case == 3:
+            atomic, least = rng.choice(list(ATOMICS.items()))
+            request = Request.make(atomic, rng, bar=rng.choice((0, 2)), offset=where["offset"] & ~31,
+                                   length=least * rng.choice((1, 2)), last_be=0xf)
+        else:
+            request = Request.make(rng.choice((TlpType.IO_READ, TlpType.IO_WRITE)), rng, bar=0, offset=where["offset"],
+                                   length=1, first_be=where["first_be"])
+        request.discontinue = request.has_data() and rng.random() < 0.5
+        return request
     if case == 5:
         return Request.make(TlpType.MEM_READ_LOCKED_64, rng, bar=0, **where)
     request = Request.make(WRITE, rng, bar=rng.choice((0, 2)), **where)
@@ -97,6 +110,7 @@ async def _random_traffic(dut, requests, **options):
     rng = _rng()
     bench = await Bench.start(dut, rng, **options)
     bench.errors = {4 * rng.randrange(16384): SLVERR + rng.randrange(2) for _ in range(300)}
+    bench.doorbell_errors = 0.1
     for _ in range(requests):
         await bench.send(_any(rng))
     await bench.drain()
