@@ -35,7 +35,7 @@ def test_completer(simulate):
 @pytest.mark.parametrize("width", [128, pytest.param(256, marks=pytest.mark.soak)])
 def test_narrow(simulate, width):
     simulate(_completer(width), name=f"completer_{width}", testcase=(
-        "random_requests_with_stalls", "alignments", "latency_and_throughput"))
+        "random_requests_with_stalls", "alignments", "withdrawn", "unsupported_kinds", "latency_and_throughput"))
 
 
 def test_needs_a_configuration():
@@ -250,4 +250,37 @@ async def latency_and_throughput(dut):
     await bench.send(*(Request.make(WRITE, rng, bar=2, offset=16 * n, length=4) for n in range(50)))
     await bench.drain()
     assert bench.burst_cycles[-1] - bench.burst_cycles[0] == 49 * beats
+    bench.check()
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def withdrawn(dut):
+    """Requests that the hard block withdraws, of one beat and of several, before and behind others that it does not."""
+    rng = _rng()
+    bench = await Bench.start(dut, rng)
+    for length in (1, 4, 12, 13, 30, 60, 256):
+        for kind, bar in ((WRITE, 2), (WRITE, 0), (READ, 0)):
+            request = Request.make(kind, rng, bar=bar, offset=0, length=length)
+            request.discontinue = True
+            await bench.send(request, Request.make(WRITE, rng, bar=rng.choice((0, 2)), offset=64, length=5))
+    await bench.drain()
+    bench.check()
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def unsupported_kinds(dut):
+    """Each kind of request that has no function, with its largest payload, withdrawn or not, between others."""
+    rng = _rng()
+    bench = await Bench.start(dut, rng)
+    for kind, length in ((TlpType.FETCH_ADD_64, 2), (TlpType.SWAP_64, 2), (TlpType.CAS_64, 8), (TlpType.IO_WRITE, 1),
+                         (TlpType.IO_READ, 1), (TlpType.MEM_READ_LOCKED_64, 33)):
+        for bar in (0, 2, 4):
+            request = Request.make(kind, rng, bar=bar, offset=32, length=length)
+            request.discontinue = request.has_data() and bar == 2
+            await bench.send(request, Request.make(WRITE, rng, bar=2 * rng.randrange(2), offset=64, length=5))
+    for kind in range(3):
+        request = Request.make(WRITE, rng, bar=0, offset=0, length=12 * kind + 1)
+        request.message = MESSAGE + kind
+        await bench.send(request, Request.make(READ, rng, bar=0, offset=64, length=5))
+    await bench.drain()
     bench.check()
