@@ -7,8 +7,9 @@
                                          +-> RegisterAccess <-> registers
                                                    +-> CompletionPacker -> cc
 
-Latency: 2 cycles from the last beat of a memory write on CQ to the first one on ``doorbells``, 3 with 128 bits.
-Throughput: one store of 16 bytes per cycle; one per 2 cycles with 128 bits.
+Latency: 2 cycles from the last beat of a memory write on CQ to the first one on ``doorbells``, 3 with 128 bits; 9
+cycles from CQ to CC for a read of one register whose access takes up to 3.  Throughput: one store of 16 bytes per
+cycle; one per 2 cycles with 128 bits.
 """
 
 from amaranth import *

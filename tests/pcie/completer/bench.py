@@ -101,7 +101,7 @@ class Bench:
         self.open_doorbells = True          # the doorbell port accepts
         self.doorbell_errors, self.failed_doorbells = 0.0, 0
         self.register_delay = None          # maximum, else few cycles
-        self.cq_cycles, self.burst_cycles = [], []
+        self.cq_cycles, self.cc_cycles, self.burst_cycles = [], [], []
 
     @classmethod
     async def start(cls, dut, rng, **options):
@@ -154,6 +154,7 @@ class Bench:
             if packet:
                 assert dut.cc__tvalid.value, "a gap in a packet on CC"
             if taken("cc__t"):
+                self.cc_cycles.append(self.cycle)
                 self.sideband(first=not packet)
                 packet = not dut.cc__tlast.value
 

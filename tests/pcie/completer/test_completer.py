@@ -250,6 +250,10 @@ async def latency_and_throughput(dut):
     await bench.send(*(Request.make(WRITE, rng, bar=2, offset=16 * n, length=4) for n in range(50)))
     await bench.drain()
     assert bench.burst_cycles[-1] - bench.burst_cycles[0] == 49 * beats
+    # An access to this register takes 2 cycles.
+    await bench.send(Request.make(READ, rng, bar=0, offset=0, length=1))
+    await bench.drain()
+    assert bench.cc_cycles[-1] - bench.cq_cycles[-1] == 9
     bench.check()
 
 
