@@ -36,7 +36,7 @@ _FIELDS = ("tag", "address", "dwords", "byte_count", "completed", "error", "stat
 def _input_layout(config):
     """A beat on RC, with the fields of its sideband that are used."""
     sideband = ({"starts": 2, "start_0": 2, "start_1": 2, "ends": 2, "end_0": 4, "end_1": 4} if config.straddle
-                else {"keep": config.beat_dwords, "last": 1})
+                else {"keep": config.beat_dwords, "start_0": 1, "last": 1})
     return data.StructLayout({"data": config.data_width, "discontinue": 1, **sideband})
 
 
@@ -128,16 +128,17 @@ class CompletionUnpacker(wiring.Component):
             m.d.comb += [beat[name].eq(user[name])
                          for name in ("starts", "start_0", "start_1", "ends", "end_0", "end_1")]
         else:
-            m.d.comb += [beat.keep.eq(rc.tkeep), beat.last.eq(rc.tlast)]
+            m.d.comb += [beat.keep.eq(rc.tkeep), beat.start_0.eq(user.start_0), beat.last.eq(rc.tlast)]
         return skid.o
 
     def _find_parts(self, m, beat, load, parts):
         """The parts of a beat; ``running`` is the completion that the next beat continues."""
         layout = _part_layout(self.config)
         running, continues = Signal(layout, reset_less=True), Signal()
-        low, ends = parts[0], [beat.ends[0], beat.ends[1]] if self.config.straddle else [beat.last]
-        m.d.comb += low.valid.eq(continues | (beat.starts[0] & ~beat.start_0[1] if self.config.straddle else 1))
-        m.d.comb += low.last.eq(ends[0])
+        low, ends = parts[0], beat.ends if self.config.straddle else beat.last
+        # After a reset within a packet, its further beats are no part of any completion.
+        starts = beat.starts[0] & ~beat.start_0[1] if self.config.straddle else beat.start_0
+        m.d.comb += [low.valid.eq(continues | starts), low.last.eq(ends[0])]
         self._describe(m, beat, low, start=0, end=beat.end_0 if self.config.straddle else None, continues=continues)
         with m.If(continues):
             m.d.comb += [low.rotation.eq(running.rotation), low.first.eq(running.first & ~running.closes),
@@ -145,10 +146,11 @@ class CompletionUnpacker(wiring.Component):
             with m.If((running.header.error == ErrorCode.NONE) & beat.discontinue):
                 m.d.comb += low.header.error.eq(ErrorCode.INVALID_LENGTH)
         if self.config.straddle:
+            # Only an end in the upper half is of a completion that starts there.
             up, end = parts[1], Signal(4)
             m.d.comb += [
                 up.valid.eq(beat.starts[0] & beat.start_0[1] | beat.starts[1] & beat.start_1[1]),
-                up.last.eq(Mux(low.valid, ends[1], ends[0])), end.eq(Mux(low.valid, beat.end_1, beat.end_0)),
+                up.last.eq(Mux(beat.end_0[3], ends[0], ends[1])), end.eq(Mux(beat.end_0[3], beat.end_0, beat.end_1)),
             ]
             self._describe(m, beat, up, start=UPPER, end=end, continues=C(0))
 

@@ -8,6 +8,7 @@ Source: PG213, "Requester Request Interface" and "Straddle Option on CQ, CC, and
 """
 
 from amaranth import *
+from amaranth.hdl import Assert
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -92,6 +93,8 @@ class RequestPacker(wiring.Component):
         # Load data as planned.
         newer, older = (Signal(self.config.data_width, name=name, reset_less=True) for name in ("newer", "older"))
         m.d.comb += self.data.ready.eq(plan.load)
+        with m.If(~ResetSignal(allow_reset_less=True)):
+            m.d.sync += Assert(~plan.load | self.data.valid, "RequestPacker: data of a write is not valid")
         with m.If(plan.load):
             m.d.sync += [newer.eq(rotated(m, self.data.payload, plan.rotation, name="rotated")), older.eq(newer)]
 

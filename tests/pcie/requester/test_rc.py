@@ -45,14 +45,14 @@ class _Bench(Bench):
         self.item = Fields(completion_layout(config_of(self.width)))
         self.eager, self.ready, self.patient = 1.0, 1.0, False
         self.sent, self.packets, self.items, self.beats = [], [], [], []
-        self.current, self.before, self.stalled = None, None, 0
+        self.current, self.before, self.stalled, self.lost = None, None, 0, 0
 
     async def start(self):
         from cocotbext.axi import AxiStreamBus
         from cocotbext.pcie.xilinx.us.interface import RcSource
 
         self.dut.o__ready.value = 0
-        self.source = RcSource(AxiStreamBus.from_prefix(self.dut, "rc", bus_separator="__"), self.dut.clk, self.dut.rst,
+        self.source = RcSource(AxiStreamBus.from_prefix(self.dut, "rc", bus_separator="__"), self.dut.clk,
                                segments=2 if self.width == 512 else 1)
         self.source.log.setLevel(logging.WARNING)
         self.source.set_pause_generator(self._stalls())
@@ -96,6 +96,8 @@ class _Bench(Bench):
         self.before = payload if valid and not int(dut.o__ready.value) else None
         if valid and self.before is None:
             self.items.append((self.cycle - 1, payload))
+        if int(dut.rst.value):
+            self.items, self.before, self.lost = [], None, len(self.packets)
 
     def drive(self):
         self.dut.o__ready.value = self.rng.random() < self.ready and (self.before is not None or not self.patient)
@@ -126,7 +128,7 @@ class _Bench(Bench):
         self.ready, self.patient = 1.0, False
         await ClockCycles(self.dut.clk, 40)
         found = [payload for _, payload in self.items]
-        for packet, (tlp, frame) in zip(self.packets, self.sent, strict=True):
+        for packet, (tlp, frame) in zip(self.packets[self.lost:], self.sent[self.lost:], strict=True):
             assert packet.words == frame.data
             expected = list(self._expected(packet, tlp))
             taken, found = found[:len(expected)], found[len(expected):]
@@ -135,7 +137,7 @@ class _Bench(Bench):
                 beat = self.item.unpack(payload, "data")
                 assert {place: beat >> 32 * place & 0xffffffff for place in words} == words
         assert not found
-        self.sent, self.packets, self.items = [], [], []
+        self.sent, self.packets, self.items, self.lost = [], [], [], 0
 
     def _expected(self, packet, tlp):
         """Fields, and words by position, of each item of a completion."""
@@ -211,6 +213,23 @@ async def errors(dut):
         else:
             _random_completion(bench, error_code=bench.rng.randint(1, 15), status=CplStatus(bench.rng.choice((0, 4))))
     await bench.finish()
+
+
+@cocotb.test(timeout_time=400, timeout_unit="us")
+async def reset_in_a_packet(dut):
+    """Beats of a completion that started before a reset are dropped; all that start after it arrive."""
+    bench = _Bench(dut, generator())
+    bench.ready = 0.7
+    await bench.start()
+    for _ in range(12):
+        for _ in range(8):
+            _random_completion(bench)
+        await ClockCycles(dut.clk, bench.rng.randint(2, 25))
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, 1)
+        dut.rst.value = 0
+        await bench.finish()
+        bench.ready = 0.7
 
 
 @cocotb.test(timeout_time=400, timeout_unit="us")
