@@ -128,12 +128,10 @@ class RequestFilter(wiring.Component):
             wanted.eq(Mux(posted, ~refused & ~empty, 1)),
             item.kind.eq(kind),
         ]
-        with m.If(inside):
-            m.d.comb += [beats.i.valid.eq(cq.tvalid & held & ~withdrawn), item.last.eq(cq.tlast),
-                         beats.commit.eq(cq.tlast)]
-        with m.Else():
-            m.d.comb += [beats.i.valid.eq(cq.tvalid & wanted), item.last.eq(cq.tlast | ~posted),
-                         beats.commit.eq(cq.tlast | ~posted)]
+        m.d.comb += [
+            item.last.eq(cq.tlast), beats.commit.eq(cq.tlast | (~inside & ~posted)),
+            beats.i.valid.eq(cq.tvalid & Mux(inside, held & ~withdrawn, wanted)),
+        ]
         with m.If(transfer & ~inside):
             m.d.sync += held.eq(wanted & posted)
         m.d.sync += self.unsupported.eq(transfer & Mux(inside, held & withdrawn, refused))

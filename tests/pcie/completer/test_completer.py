@@ -35,7 +35,8 @@ def test_completer(simulate):
 @pytest.mark.parametrize("width", [128, pytest.param(256, marks=pytest.mark.soak)])
 def test_narrow(simulate, width):
     simulate(_completer(width), name=f"completer_{width}", testcase=(
-        "random_requests_with_stalls", "alignments", "withdrawn", "unsupported_kinds", "latency_and_throughput"))
+        "random_requests_with_stalls", "alignments", "queues_are_full", "withdrawn", "unsupported_kinds",
+        "latency_and_throughput"))
 
 
 def test_needs_a_configuration():
@@ -218,6 +219,20 @@ async def doorbells_pass_reads(dut):
     assert len(bench.bursts) == 20
     await bench.drain()
     assert bench.accesses[-1][0] == "write" and bench.accesses[-1][-1] == 20
+    bench.check()
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def queues_are_full(dut):
+    """More reads and writes of slow registers than the queues hold."""
+    rng = _rng()
+    bench = await Bench.start(dut, rng)
+    bench.register_delay = 10
+    for _ in range(3):
+        await bench.send(*(Request.make(READ, rng, bar=0, offset=4 * n, length=1) for n in range(20)))
+        await bench.send(*(Request.make(WRITE, rng, bar=0, offset=4 * n, length=5) for n in range(18)))
+    await bench.send(Request.make(WRITE, rng, bar=0, offset=0, length=200))
+    await bench.drain()
     bench.check()
 
 
