@@ -57,10 +57,8 @@ class Moderation(wiring.Component):
             times.read[0].addr.eq(row),
         ]
         age, compared, checked = Signal(width, reset_less=True), Signal(range(self.vectors), reset_less=True), Signal()
-        current = (row == self.vector) & (self.start | self.sending)
         m.d.sync += [
-            age.eq(now - times.read[0].data), compared.eq(row),
-            checked.eq(self.withheld.bit_select(row, 1) & ~current),
+            age.eq(now - times.read[0].data), compared.eq(row), checked.eq(self.withheld.bit_select(row, 1)),
         ]
         over = Signal()
         m.d.comb += over.eq(checked & (age >= self.interval))
