@@ -207,7 +207,8 @@ def test_constraints_bound_each_crossing(design):
                             r"-to \[get_cells \{(\S+)_reg\S*\}\] \$bound$", constraints, flags=re.MULTILINE))
     rows = set(re.findall(r"^set source_clock .*\{(\S+)/written/source_reg\[0\]/C\}\]\]\n"
                           r"set target_clock .*\nset bound .*\n"
-                          r"set_max_delay -datapath_only -from \$source_clock -to \[get_cells \{\1/rows/payload_reg\[\*\]\}\] \$bound$", constraints, flags=re.MULTILINE))
+                          r"set_max_delay -datapath_only -from \$source_clock -to \[get_cells "
+                          r"\{\1/rows/payload_reg\[\*\]\}\] \$bound$", constraints, flags=re.MULTILINE))
     paths = {tuple(name.replace(".", "/") for name in (path.source, path.target)): path.clocks
              for path in find_crossings(netlist)}
     assert set(paths) == bounded | {(f"{name}/rows/storage", f"{name}/rows/payload") for name in rows}

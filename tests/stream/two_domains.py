@@ -15,7 +15,7 @@ from hw.stream import async_queue, level_crossing, pulse_crossing, reset_handsha
 
 __all__ = ["CLOCKS", "TwoDomains", "late_crossings", "repeat", "simulate_two"]
 
-CLOCKS = [(4, 4, 0), (4, 4, 1), (4, 4, 3), (3, 10, 1), (10, 3, 1), (7, 5, 2), (40, 9, 4), (9, 40, 3)]
+CLOCKS = [(4, 4, 0), (4, 4, 1), (4, 4, 3), (3, 10, 1), (10, 3, 1), (7, 5, 2), (13, 4, 2), (4, 13, 3)]
 """Periods of ``write`` and ``read`` in ns, and the phase of the second clock."""
 
 
