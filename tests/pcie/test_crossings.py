@@ -227,3 +227,20 @@ def test_attributes(design):
             assert 'DONT_TOUCH = "TRUE"' in registers[f"{path}/source"][1]
             for stage in range(one.part.stages):
                 assert 'ASYNC_REG = "TRUE"' in registers[f"{path}/stage{stage}"][1]
+
+
+def test_constraints_are_tcl(design):
+    """With stubs of Vivado's commands, periods of 4 ns at the engine's clock and 5 at the hard block's."""
+    text, _, known = design
+    tkinter = pytest.importorskip("tkinter")
+    interpreter, registers, bounds = tkinter.Tcl(), _registers(text), set()
+    pin = re.compile(r"shell/(\S+)_reg(?:\[0\])?/C")
+    interpreter.createcommand("get_pins", lambda name: registers[pin.fullmatch(name)[1]][2])
+    interpreter.createcommand("get_cells", lambda name: name)
+    interpreter.createcommand("get_clocks", lambda of, clock: clock)
+    interpreter.createcommand("get_property", lambda low, name, clock: {"engine_clk": 4.0, "pcie_clk": 5.0}[clock])
+    interpreter.createcommand("set_property", lambda *words: None)
+    for command in ("set_max_delay", "set_bus_skew"):
+        interpreter.createcommand(command, lambda *words: bounds.add(words[-1]))
+    interpreter.eval(xdc(known, below="shell/"))
+    assert bounds == {"4.0"}
