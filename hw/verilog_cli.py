@@ -62,11 +62,29 @@ def _endpoint(preset: str) -> "_Design":
         "dmace.h": dma_header(config.dma)}
 
 
-_DESIGNS: "dict[str, Callable[[str], _Design]]" = {"dma_engine": _dma_engine, "ace": _ace, "endpoint": _endpoint}
+def _card(preset: str) -> "_Design":
+    """An endpoint behind the PCIe adapter, with the registers in BAR 0."""
+    from hw.ace.header import c_header as ace_header
+    from hw.card.card import Card
+    from hw.card.config import PRESETS
+    from hw.dma_engine.header import c_header as dma_header
+    from hw.endpoint.header import c_header
+    from hw.endpoint.registers import whole_map
+    from hw.pcie.registers import bar0_map
+
+    config = PRESETS[preset]
+    endpoint = config.endpoint
+    return bar0_map(whole_map(endpoint), config.pcie), Card(config), {
+        "dmace_endpoint.h": c_header(endpoint), "dmace_ace.h": ace_header(endpoint.ace),
+        "dmace.h": dma_header(endpoint.dma)}
+
+
+_DESIGNS: "dict[str, Callable[[str], _Design]]" = {
+    "dma_engine": _dma_engine, "ace": _ace, "endpoint": _endpoint, "card": _card}
 
 
 def component(design: str, preset: str) -> "Component":
-    """The top of a design: ``dma_engine``, ``ace`` or ``endpoint``."""
+    """The top of a design: ``dma_engine``, ``ace``, ``endpoint`` or ``card``."""
     return _DESIGNS[design](preset)[1]
 
 

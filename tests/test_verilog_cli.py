@@ -130,6 +130,23 @@ def test_ace(tmp_path):
         assert (pins[f"rx__{port}__valid"], pins[f"rx__{port}__ready"]) == ("input", "output")
 
 
+@pytest.mark.long
+def test_card(tmp_path):
+    """The pins of the hard block, the links, and the registers of BAR 0."""
+    assert main(["verilog", "card", "--config", "tiny", "-o", str(tmp_path), "--no-assertions"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "card.v", "pins.json", "registers.json", "registers.md", "registers.rdl", "dmace_endpoint.h", "dmace_ace.h",
+        "dmace.h"}
+    pins = {pin["name"]: pin["width"] for pin in json.loads((tmp_path / "pins.json").read_text())["pins"]}
+    assert {name.partition("__")[0] for name in pins} == {
+        "clk", "rst", "rq", "rc", "cq", "cc", "cfg", "tx", "rx"}
+    assert [pins[f"{name}__tuser"] for name in ("rq", "rc", "cq", "cc")] == [62, 75, 88, 33]
+    assert pins["rq__tdata"] == 128 and pins["cfg__cfg_max_payload"] == 2
+    registers = {register["name"]: register["offset"]
+                 for register in json.loads((tmp_path / "registers.json").read_text())["registers"]}
+    assert (registers["DMA_ID"], registers["ENDPOINT_ID"], registers["PCIE_ID"]) == (0, 0x2000, 0x4000)
+
+
 def test_endpoint(tmp_path):
     """One port of each kind for both engines; registers of all in one map, whose offsets the header has by window."""
     assert main(["verilog", "endpoint", "--config", "tiny", "-o", str(tmp_path), "--no-assertions"]) == 0

@@ -4,9 +4,9 @@
 from dataclasses import replace
 
 from hw.ace import config as ace
+from hw.card.config import CardConfig
 from hw.dma_engine import config as dma
 from hw.endpoint.config import EndpointConfig
-from hw.card.config import CardConfig
 from sim.pcie.dma_card import adapter_config
 
 __all__ = ["small", "small_dma"]

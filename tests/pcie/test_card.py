@@ -37,6 +37,8 @@ async def _regions(system, queue=0):
         await system.dma.define_region(number, base=base, length=1 << 20)
     await system.dma.configure_queue(queue, sc=first.base + SC, rc=second.base + RC)
     await system.dma.start(queue)
+    # The CPU's writes and the GPUs' stores have no order; a read waits for the writes before it.
+    assert (await system.dma.state(queue)).running
 
 
 @cocotb.test(timeout_time=500, timeout_unit="us")
