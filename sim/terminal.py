@@ -5,7 +5,7 @@ import argparse
 import json
 import tempfile
 from argparse import ArgumentTypeError
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -33,6 +33,7 @@ __all__ = [
     "fast_harness",
     "integer",
     "measuring",
+    "simulate",
     "simulate_dma",
     "write_json",
 ]
@@ -129,39 +130,50 @@ def fast_harness(name: str) -> Iterator[tuple["Harness", Notify]]:
 
 
 def simulate_dma(config: str, module: str, options: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Build the checked engine, run a cocotb module on it, and return the JSON that it writes.
+    """:func:`simulate` of the checked DMA engine of a preset."""
+    check_range("--latency", args.latency, 2, 10_000)
+
+    def design() -> Design:
+        from sim.dma.checked import CheckedDma
+
+        return Design(CheckedDma, PRESETS[config])
+
+    return simulate(f"dma_{config}", design, module, {**options, "config": config}, args)
+
+
+def simulate(name: str, design: Callable[[], Design], module: str, options: dict[str, Any],
+             args: argparse.Namespace) -> dict[str, Any]:
+    """Build a design, run a cocotb module on it, and return the JSON that it writes.
 
     Parameters
     ----------
-    config : str
-        Name of the preset.
+    name : str
+        Of the build.
+    design : callable
+        Makes the design. It imports the hardware description, so that a wrong option is reported before.
     module : str
         Module with the cocotb test, which finds its options in ``$DMACE_RUN`` and writes to their ``result``.
     options : dict
         Options of the test, as JSON.
     args : namespace
-        The verb's arguments of :func:`add_seed`, :func:`add_latency` and :func:`add_json`, and ``waves``.
+        The verb's arguments of :func:`add_seed` and :func:`add_json`, and ``waves`` if it has that.
     """
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
-    check_range("--latency", args.latency, 2, 10_000)
     check_file("--json", args.json)
-    check_file("--waves", args.waves)
-    waves = args.waves
-    # Imported here, so that a wrong option is reported before the hardware description is loaded.
-    from sim.dma.checked import CheckedDma
-
+    waves = getattr(args, "waves", None)
+    check_file("--waves", waves)
+    shown = name.rpartition("_")[2]
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
                TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"building {config}", total=None, note="")
+        task = progress.add_task(f"building {shown}", total=None, note="")
 
         def building(what: str, done: int, total: int) -> None:
             progress.update(task, completed=done, total=total or None, note=what)
 
-        made = build(Design(CheckedDma, PRESETS[config]), name=f"dma_{config}", waves=waves is not None,
-                     status=building)
-        progress.update(task, description=f"simulating {config}", completed=0, total=None, note="")
+        made = build(design(), name=name, waves=waves is not None, status=building)
+        progress.update(task, description=f"simulating {shown}", completed=0, total=None, note="")
 
         def simulating(reported: dict[str, Any]) -> None:
             note = f"{reported.get('cycles', 0):,} cycles {reported.get('note', '')}"
@@ -169,7 +181,7 @@ def simulate_dma(config: str, module: str, options: dict[str, Any], args: argpar
 
         with tempfile.TemporaryDirectory(prefix="dmace-") as folder:
             result = Path(folder) / "result.json"
-            env = {"DMACE_RUN": json.dumps({**options, "config": config, "seed": args.seed, "result": str(result)})}
+            env = {"DMACE_RUN": json.dumps({**options, "seed": args.seed, "result": str(result)})}
             run = made.run(module, env=env, seed=args.seed % (1 << 31), waves=waves, progress=simulating)
             return {**json.loads(result.read_text(encoding="utf-8")), "seconds": round(run.seconds, 2),
                     "waves": str(run.waves) if run.waves else None}
