@@ -12,13 +12,14 @@ from cocotbext.pcie.xilinx.us.tlp import ErrorCode
 
 from sim.pcie.completer import CompleterSettings, enabled_bytes, pieces
 from sim.pcie.faults import Fault, Injection
+from sim.verilator.design import Design
 from tests.pcie.sim.bench import start
 from tests.pcie.sim.wires import Wires
 
 
 @pytest.mark.rtl
 def test_completer(simulate):
-    simulate(Wires(512))
+    simulate(Design(Wires, 512))
 
 
 @pytest.mark.parametrize("first_be, last_be, dwords, expected", [

@@ -13,6 +13,7 @@ from sim.pcie.completer import CompleterSettings
 from sim.pcie.monitor import Monitor
 from sim.pcie.resets import set_bus_master
 from sim.pcie.stream import Violation
+from sim.verilator.design import Design
 from sim.verilator.simulator import SimulationFailed
 from tests.pcie.sim.bench import start
 from tests.pcie.sim.wires import Wires
@@ -34,7 +35,7 @@ BROKEN = {
 def test_monitor(simulate):
     """All tests that break a rule fail with its sentence; the others pass."""
     with pytest.raises(SimulationFailed) as failed:
-        simulate(Wires(512))
+        simulate(Design(Wires, 512))
     messages = {test.name: test.message for test in failed.value.result.tests if not test.passed}
     assert set(messages) == set(BROKEN)
     for name, rule in BROKEN.items():

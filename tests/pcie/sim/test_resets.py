@@ -10,6 +10,7 @@ from cocotbext.pcie.xilinx.us.tlp import ErrorCode
 
 from sim.pcie.completer import CompleterSettings
 from sim.pcie.resets import function_level_reset, hot_reset, link_down, save, set_bus_master
+from sim.verilator.design import Design
 from tests.pcie.sim.bench import start
 from tests.pcie.sim.wires import Wires
 
@@ -17,11 +18,11 @@ pytestmark = pytest.mark.rtl
 
 
 def test_resets(simulate):
-    simulate(Wires(512))
+    simulate(Design(Wires, 512))
 
 
 def test_narrow_resets(simulate):
-    simulate(Wires(128), testcase="failures")
+    simulate(Design(Wires, 128), testcase="failures")
 
 
 async def _all_work(system, app):

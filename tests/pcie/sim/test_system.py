@@ -13,6 +13,7 @@ from cocotbext.pcie.core.caps import PciCapId
 from sim.pcie.completer import CompleterSettings
 from sim.pcie.link import payload_rate
 from sim.pcie.system import SystemSettings
+from sim.verilator.design import Design
 from tests.pcie.sim.bench import rng, stalls, start
 from tests.pcie.sim.wires import Wires
 
@@ -24,11 +25,11 @@ _ENUMERATED = []
 
 
 def test_system(simulate):
-    simulate(Wires(512))
+    simulate(Design(Wires, 512))
 
 
 def test_narrow_system(simulate):
-    simulate(Wires(128), testcase=["memories/split=random", "doorbells"])
+    simulate(Design(Wires, 128), testcase=["memories/split=random", "doorbells"])
 
 
 @pytest.mark.parametrize("rule, options", [
@@ -173,30 +174,30 @@ async def stores_stall(dut):
 
     async def post():
         nonlocal sent
-        for number in range(400):
+        for number in range(240):
             await gpu.store(system.bar2, number.to_bytes(16, "little"))
             sent += 1
 
     task = cocotb.start_soon(post())
-    await Timer(5, "us")
+    await Timer(3, "us")
     # Credits of the card, of the switch, and queues.
-    assert 64 <= sent <= 300, sent
+    assert 64 <= sent <= 200, sent
     before = sent
-    await Timer(2, "us")
+    await Timer(1, "us")
     assert sent == before
     system.card.cq_source.pause = False
     await task
     await Timer(3, "us")
-    assert [int.from_bytes(data, "little") for _, _, data in app.stores] == list(range(400))
+    assert [int.from_bytes(data, "little") for _, _, data in app.stores] == list(range(240))
     monitor.finish()
 
 
-async def _copy(system, app, base, completer, source, *, reads=24):
+async def _copy(system, app, base, completer, source, *, reads=16):
     """Writes at random addresses, then reads with many tags in flight, against a copy."""
     size = 1 << 14
     model = bytearray(source.randbytes(size))
     completer.memory.write(0, bytes(model))
-    for _ in range(24):
+    for _ in range(16):
         length = source.choice((1, 2, 4, 5, 64, 200, 512))
         address = source.randrange(size - length)
         length = min(length, 4096 - address % 4096, 512 - address % 4)
@@ -215,7 +216,7 @@ async def _copy(system, app, base, completer, source, *, reads=24):
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
-@cocotb.parametrize(split=["never", "always", "random"])
+@cocotb.parametrize(split=["always", "random"])
 async def memories(dut, split):
     """GPU memory peer to peer and host memory: all sizes and alignments, split and reordered, with stalls."""
     source = rng()
@@ -228,7 +229,7 @@ async def memories(dut, split):
     await _copy(system, app, system.gpus[1].base, system.gpus[1].completer, source)
     await _copy(system, app, 0, system.host, source)
     assert system.gpus[0].completer.reads == 0 and system.host.idle()
-    assert system.gpus[1].completer.reads == monitor.requester.reads // 2 == 24
+    assert system.gpus[1].completer.reads == monitor.requester.reads // 2 == 16
     monitor.finish()
 
 
@@ -239,11 +240,11 @@ async def link_rate(dut, payload):
     system, app, _ = await start(dut, enumerate_bus=False)
     gpu, arrivals = system.gpus[0], []
     gpu.completer.written = lambda address, data: arrivals.append(get_sim_time("ns"))
-    for number in range(100):
+    for number in range(60):
         await app.write(gpu.base + payload * number, bytes(payload))
-    while len(arrivals) < 100:
+    while len(arrivals) < 60:
         await Timer(100, "ns")
-    rate = 80 * payload / (arrivals[99] - arrivals[19])
+    rate = 40 * payload / (arrivals[59] - arrivals[19])
     lanes = {512: 16, 256: 8, 128: 4}[len(dut.rq__tdata)]
     limit = payload_rate(3, lanes, payload)
     dut._log.info("%d-byte writes: %.2f bytes/ns of %.2f", payload, rate, limit)
