@@ -2,6 +2,7 @@
 """Resets: the pins, the hard block and the requests in flight at a function-level reset, hot reset and link failure."""
 
 from dataclasses import replace
+from itertools import chain, repeat
 
 import cocotb
 import pytest
@@ -95,19 +96,34 @@ async def function_reset_is_limited(dut):
         await function_level_reset(system, timeout_us=3)
 
 
+FAILURES = [
+    # Packets in progress on RQ and CC, and requests that wait for CQ.
+    ({"rq": 12, "cc": 2}, 300, 1000), ({"cq": 2}, 300, 1000),
+    # Completions wait for RC.
+    ({"rc": 2}, 1700, 1000),
+    # Completions arrive after the link is up again.
+    ({}, 157, 300),
+]
+"""Interfaces that stall after some cycles; when the link fails, and for how long, in ns."""
+
+
 @cocotb.test(timeout_time=200, timeout_unit="us")
 async def failures(dut):
     """The link fails in the middle of traffic; nothing of it is left, and all works with a restored configuration."""
     system, app, monitor = await start(dut, enumerate_bus=False, gpu=CompleterSettings((1000, 1000)))
     gpu = system.gpus[0]
     configuration = await save(system)
-    for attempt in range(3):
-        system.card.stall({"rc": iter([True] * 100000)} if attempt == 1 else {"rq": iter([True] * 100000)})
+    for stalled, before, duration in FAILURES:
+        system.card.stall({name: chain([False] * cycles, repeat(True)) for name, cycles in stalled.items()})
         tasks = [cocotb.start_soon(app.write(gpu.base, bytes(500))) for _ in range(4)]
         tasks += [cocotb.start_soon(app.request(gpu.base, 500, tag)) for tag in range(8)]
         tasks.append(cocotb.start_soon(gpu.ring(system.bar2, [bytes(16)] * 40)))
-        await Timer((300, 1200, 1237)[attempt], "ns")
-        down = cocotb.start_soon(link_down(system))
+        tasks.append(cocotb.start_soon(system.root.mem_read(system.bar0, 64)))
+        await Timer(before, "ns")
+        for name in stalled:
+            waiting = int(getattr(dut, f"{name}__tvalid").value) and not int(getattr(dut, f"{name}__tready").value)
+            assert waiting or system.card.rc_source.pause or system.card.cq_source.pause, name
+        down = cocotb.start_soon(link_down(system, duration_ns=duration))
         await ClockCycles(dut.clk, 10)
         assert int(dut.rst.value) == 1 and int(dut.cfg__cfg_phy_link_down.value) == 1
         assert await system.root.config_read(system.identity, 0, 4) == b"\xff" * 4
@@ -120,7 +136,7 @@ async def failures(dut):
         for queue in app.completions:
             while not queue.empty():
                 queue.get_nowait()
-        system.card.stall({"rc": None, "rq": None})
+        system.card.stall(dict.fromkeys(("cq", "cc", "rq", "rc")))
         await Timer(1500, "ns")     # completions of lost requests
         assert all(queue.empty() for queue in app.completions)
         app.stores.clear()
