@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bus numbers, addresses and settings by the backdoor, as the library's enumeration makes them.
 
-Enumeration takes 12 us of simulated time and a second of real time, for some 500 configuration requests. A test that
-does not need the driver's view of the card can do without.
+Enumeration takes 12 us of simulated time, for some 500 configuration requests. A test that does not need the driver's
+view of the card can do without.
 """
 
 from collections.abc import Sequence

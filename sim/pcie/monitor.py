@@ -35,7 +35,7 @@ class Monitor:
         The card's hard block.
     grace_ns : int
         Time after a change of MPS, MRRS, extended tags or bus mastering in which the former value is still allowed, for
-        requests that are in the card's pipeline.
+        requests that are in the card's pipeline. Choose more where RQ stalls for longer.
 
     Attributes
     ----------

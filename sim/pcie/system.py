@@ -55,7 +55,7 @@ class SystemSettings:
     gpu, host : :class:`CompleterSettings`
         How memories respond.
     generation, lanes : int or None
-        Links of GPUs and of the switch; as the card's if None.
+        Of all links; those that fit the card's data width if None.
     rc_4tlp_straddle : bool
         Up to four completions in a beat of RC.
     seed : int
@@ -133,6 +133,7 @@ class PcieSystem:
             dut, bars={0: (settings.bar0_bytes, False), 2: (settings.bar2_bytes, True)}, vectors=settings.vectors,
             table_offset=settings.table_offset, pba_offset=settings.pba_offset,
             rc_4tlp_straddle=settings.rc_4tlp_straddle)
+        set_link(self.card.upstream_port, *link)
         self.gpus = [Gpu(settings.gpu_bytes, settings=settings.gpu, generation=link[0], lanes=link[1],
                          seed=settings.seed + 1 + number) for number in range(settings.gpus)]
         self.root: Any = RootComplex()

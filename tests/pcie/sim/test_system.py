@@ -234,10 +234,10 @@ async def memories(dut, split):
 
 
 @cocotb.test(timeout_time=100, timeout_unit="us")
-@cocotb.parametrize(payload=[64, 512])
-async def link_rate(dut, payload):
+@cocotb.parametrize((("payload", "lanes"), [(64, 16), (512, 16), (256, 2)]))
+async def link_rate(dut, payload, lanes):
     """The link between card and switch, or RQ, limits the rate of writes: within 5 % of the rate without DLLPs."""
-    system, app, _ = await start(dut, enumerate_bus=False)
+    system, app, _ = await start(dut, enumerate_bus=False, lanes=lanes)
     gpu, arrivals = system.gpus[0], []
     gpu.completer.written = lambda address, data: arrivals.append(get_sim_time("ns"))
     for number in range(60):
@@ -245,10 +245,8 @@ async def link_rate(dut, payload):
     while len(arrivals) < 60:
         await Timer(100, "ns")
     rate = 40 * payload / (arrivals[59] - arrivals[19])
-    lanes = {512: 16, 256: 8, 128: 4}[len(dut.rq__tdata)]
     limit = payload_rate(3, lanes, payload)
     dut._log.info("%d-byte writes: %.2f bytes/ns of %.2f", payload, rate, limit)
-    # With 512 bits, a packet on RQ takes a multiple of half a beat.
-    grid = len(dut.rq__tkeep) * (2 if lanes == 16 else 4)
-    limit = min(limit, payload * len(dut.rq__tkeep) / 4 / (-(-(payload + 16) // grid) * grid / 4))
+    # A packet on RQ takes a multiple of half a beat, which is 2 ns.
+    limit = min(limit, payload / (2 * -(-(payload + 16) // 32)))
     assert 0.95 * limit < rate <= 1.001 * limit, (rate, limit)
