@@ -33,7 +33,7 @@ class Application:
         self.rc = RcSink(bus("rc"), dut.clk, dut.rst, segments=rc_segments or segments)
         self.cq = CqSink(bus("cq"), dut.clk, dut.rst)
         self.cc = CcSource(bus("cc"), dut.clk, dut.rst)
-        self.stores, self.memory = [], bytearray(1 << 16)
+        self.stores, self.loads, self.memory = [], 0, bytearray(1 << 16)
         self.stored = Event()
         self.completions = [Queue() for _ in range(256)]
         cocotb.start_soon(self._receive_requests())
@@ -49,6 +49,7 @@ class Application:
                     self.memory[offset:offset + 4 * tlp.length] = tlp.get_data()
                 self.stored.set()
             else:
+                self.loads += 1
                 reply = Tlp_us.create_completion_data_for_tlp(tlp, tlp.completer_id)
                 offset = tlp.address & 0xFFFC
                 reply.set_data(self.memory[offset:offset + 4 * tlp.length])
@@ -63,8 +64,10 @@ class Application:
             tlp.discontinue = frame.discontinue
             self.completions[tlp.tag].put_nowait(tlp)
 
-    async def write(self, address, data):
-        await self.rq.send(self._request(TlpType.MEM_WRITE, address, data=data).pack_us_rq())
+    async def write(self, address, data, *, sequence=0):
+        tlp = self._request(TlpType.MEM_WRITE, address, data=data)
+        tlp.seq_num = sequence
+        await self.rq.send(tlp.pack_us_rq())
 
     def _request(self, kind, address, *, length=0, data=None, tag=0):
         tlp = Tlp_us()

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import cocotb
 import pytest
-from cocotb.triggers import ClockCycles, Combine, Timer
+from cocotb.triggers import ClockCycles, Combine, RisingEdge, Timer
 from cocotb.utils import get_sim_time
 from cocotbext.pcie.core.caps import PciCapId
 
@@ -190,6 +190,50 @@ async def stores_stall(dut):
     await Timer(3, "us")
     assert [int.from_bytes(data, "little") for _, _, data in app.stores] == list(range(240))
     monitor.finish()
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def read_credits(dut):
+    """Reads without credit of the card wait, and stores pass them; credits are granted one a cycle, up to 32."""
+    system, app, monitor = await start(dut, enumerate_bus=False)
+    gpu = system.gpus[0]
+    await ClockCycles(dut.clk, 40)
+    dut.app_np_req.value = 0
+    loads = [cocotb.start_soon(gpu.load(system.bar0, 4)) for _ in range(40)]
+    await Timer(2, "us")
+    assert app.loads == 32
+    await gpu.store(system.bar2, bytes(16))
+    await Timer(500, "ns")
+    assert app.loads == 32 and len(app.stores) == 1
+    await RisingEdge(dut.clk)
+    dut.app_np_req.value = 1
+    await ClockCycles(dut.clk, 3)
+    dut.app_np_req.value = 0
+    await Timer(500, "ns")
+    assert app.loads == 35
+    dut.app_np_req.value = 1
+    await Combine(*loads)
+    assert app.loads == 40
+    monitor.finish()
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def sequence_numbers(dut):
+    """Each request's number appears once, in order, when it has left for the link."""
+    system, app, _ = await start(dut, enumerate_bus=False)
+    found = []
+
+    async def watch():
+        while True:
+            await RisingEdge(dut.clk)
+            found.extend(int(getattr(dut, f"cfg__pcie_rq_seq_num{pin}").value) for pin in range(2)
+                         if int(getattr(dut, f"cfg__pcie_rq_seq_num_vld{pin}").value))
+
+    cocotb.start_soon(watch())
+    for number in range(40):
+        await app.write(system.gpus[0].base, bytes(4), sequence=number + 20)
+    await Timer(500, "ns")
+    assert found == list(range(20, 60))
 
 
 async def _copy(system, app, base, completer, source, *, reads=16):
