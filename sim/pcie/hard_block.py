@@ -18,9 +18,9 @@ Known limits of the library (0.2.16):
 
 * There is no latency inside the hard block, and no replay. A value of 2 or 3 on ``pcie_cq_np_req`` grants one
   credit, as 1 does.
-* The receive buffer for completions has 256 headers and 32 KiB; a completion that does not fit is dropped with a
-  warning and without an error on RC. Read requests do not reserve it, although that is intended. A card that stalls
-  RC while more than 32 KiB of reads are in flight loses completions here.
+* The receive buffer for completions has 256 headers and 32 KiB, from which each header takes 16 bytes; read requests do
+  not reserve it, although that is intended. The library drops a completion that does not fit; here, it ends the test.
+  Where stalls of the test are the reason, enlarge ``rx_buf_cplh_fc_limit`` and ``rx_buf_cpld_fc_limit``.
 * A completion with a wrong byte count is noticed only where its lower address does not fit to it, as code 5. After a
   mismatch (code 4) the request stays in flight, until :meth:`HardBlock.expire`.
 * Requests without bus-master enable, or with ``discontinue``, are dropped, and no completion is generated for reads.
@@ -39,6 +39,8 @@ from cocotbext.pcie.core.tlp import CplStatus, Tlp, TlpType
 from cocotbext.pcie.core.utils import PcieId
 from cocotbext.pcie.xilinx.us import UltraScalePlusPcieDevice
 from cocotbext.pcie.xilinx.us.tlp import ErrorCode, Tlp_us
+
+from sim.pcie.stream import Violation
 
 __all__ = ["LINKS", "HardBlock"]
 
@@ -167,6 +169,11 @@ class HardBlock(UltraScalePlusPcieDevice):
             await super().upstream_recv(tlp)
             if self.rc_queue.qsize() > waiting:
                 self._empty_reads.append(empty)
+            elif tlp.requester_id == self.function.pcie_id:
+                raise Violation(
+                    f"RC: the completion with tag {tlp.tag} and {tlp.length} DW does not fit the receive buffer of "
+                    f"{self.rx_buf_cplh_fc_limit} headers and {16 * self.rx_buf_cpld_fc_limit} bytes; fewer reads may "
+                    f"be in flight while RC stalls")
         else:
             await super().upstream_recv(tlp)
             if kind in _CONFIGURATION:

@@ -28,6 +28,7 @@ BROKEN = {
     "no_request": "CC, completion with tag 7 for requester 05:00.0, .*no request with this requester and tag",
     "no_master": "RQ, memory write .*: no request may be sent while bus mastering is disabled",
     "valid_in_reset": "RQ: tvalid must be 0 in reset",
+    "overflow": "RC: the completion with tag .* and 4 DW does not fit the receive buffer of 1 headers and 32768 bytes",
     "decoded_otherwise": "the hard block sends a memory write of 1 DW at 0x1000, tag 0, which was not on RQ",
 }
 
@@ -124,6 +125,16 @@ async def valid_in_reset(dut):
     system.card.user_reset.value = 1
     await _drive(dut, tvalid=1)
     await ClockCycles(dut.clk, 8)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+async def overflow(dut):
+    system, app, _ = await start(dut, enumerate_bus=False)
+    system.card.rx_buf_cplh_fc_limit = 1
+    system.card.stall({"rc": iter([True] * 1000)})
+    for tag in range(12):
+        await app.request(system.gpus[0].base, 16, tag)
+    await Timer(2, "us")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="us")
