@@ -11,6 +11,8 @@ from hw.dma_engine.config import LENGTH_WIDTH, PRESETS
 from hw.errors import UserError
 from sim.cli.simulate_ace import configure as configure_ace
 from sim.cli.simulate_ace import run as run_ace
+from sim.cli.simulate_pcie import configure as configure_pcie
+from sim.cli.simulate_pcie import run as run_pcie
 from sim.dma import gradients
 from sim.dma.timeline import MOST_SEGMENTS
 from sim.memory import STALLS
@@ -53,11 +55,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ace = designs.add_parser("ace", help="the collectives accelerator", description="Run one collective on a cluster "
                              "of accelerators, and compare each rank's buffer with the model bit by bit.")
     configure_ace(ace)
+    configure_pcie(designs)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.design == "ace":
         return run_ace(args)
+    if args.design == "pcie":
+        return run_pcie(args)
     config = PRESETS[args.config]
     queues = min(8, config.queues) if args.queues is None else args.queues
     check_range("--queues", queues, 1, config.queues, f" in {args.config}")
