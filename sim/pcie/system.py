@@ -33,6 +33,10 @@ from sim.pcie.link import set_link
 
 __all__ = ["PcieSystem", "SystemSettings"]
 
+PREFETCHABLE_BASE = 1 << 45
+"""Address of the first 64-bit BAR: within the physical addresses of current hosts. Bit 63, which the library would set,
+is that of a neighbour's memory in the endpoint."""
+
 _GPU, _HOST = CompleterSettings(), CompleterSettings(rcb=64)
 
 
@@ -137,6 +141,7 @@ class PcieSystem:
         self.gpus = [Gpu(settings.gpu_bytes, settings=settings.gpu, generation=link[0], lanes=link[1],
                          seed=settings.seed + 1 + number) for number in range(settings.gpus)]
         self.root: Any = RootComplex()
+        self.root.prefetchable_mem_base = self.root.prefetchable_mem_limit = PREFETCHABLE_BASE
         self.root.max_payload_size = int(math.log2(settings.max_payload)) - 7
         self.host = Completer(
             self.root.send, locate=lambda address: address, identity=lambda: PcieId(0, 0, 0),

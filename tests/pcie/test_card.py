@@ -8,22 +8,27 @@ import cocotb
 import pytest
 from cocotb.triggers import Timer
 
+from hw.card.card import Card
 from hw.dma_engine.words import NativeWord
 from sim.pcie.card import CardSystem
 from sim.pcie.dma_card import DmaCard
 from sim.verilator.design import Design
-from tests.pcie.configs import small_dma
+from tests.pcie.configs import small, small_dma
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 
-WIDTHS = (512,)
 SC, RC = 0xF0_0000, 0xF0_1000
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_card(simulate, width):
-    simulate(Design(DmaCard, *small_dma(width)))
+@pytest.mark.parametrize("width", [512, 128])
+def test_dma_engine(simulate, width):
+    simulate(Design(DmaCard, *small_dma(width)), "copy")
+
+
+def test_card(simulate):
+    """With the accelerator and the memory port, whose registers are in the next windows."""
+    simulate(Design(Card, small(128)), ["copy", "windows"])
 
 
 def _system(dut, **settings):
@@ -61,4 +66,18 @@ async def copy(dut):
         assert second.memory.read(0, 1 << 16) == image + bytes((1 << 16) - len(image))
         assert (await system.wait(first, SC, count)).count == count
     await Timer(1, "us")
+    system.monitor.finish()
+
+
+@cocotb.test(timeout_time=100, timeout_unit="us")
+async def windows(dut):
+    """ASCII names of all blocks in BAR 0, and UR beyond them."""
+    system = _system(dut)
+    await system.start()
+    for offset, name in ((0, b"DMAE"), (0x1000, b"ACE "), (0x2000, b"ENDP"), (0x4000, b"PCIE")):
+        assert (await system.root.mem_read(system.bar0 + offset, 4))[::-1] == name
+    before = (await system.adapter.read("COUNT_REQUESTS_REFUSED"))["value"]
+    with pytest.raises(Exception, match="Unsuccessful completion"):
+        await system.root.mem_read(system.bar0 + 0x3000, 4)
+    assert (await system.adapter.read("COUNT_REQUESTS_REFUSED"))["value"] == before + 1
     system.monitor.finish()
