@@ -182,6 +182,12 @@ class ReadBench(CellBench):
         request = self.rng.choice(due)
         return [request.completions.pop(0), 0, request]
 
+    cuts = 0.4
+    """How often a completion ends at a boundary."""
+
+    high_tags = False
+    """Whether all tags are allowed, because the setting changes."""
+
     unused_from = 0
     """Unexpected completions have tags from this one on."""
 
@@ -217,7 +223,7 @@ class ReadBench(CellBench):
         old = self.requests.get(tag)
         assert old is None or (old.busy_until is not None and not old.completions and self.cycle >= old.busy_until), \
             f"tag {tag} is in use"
-        assert tag < self.config.tags and (tag < 32 or self.ctx.get(self.dut.settings.extended_tags))
+        assert tag < self.config.tags and (tag < 32 or self.high_tags or self.ctx.get(self.dut.settings.extended_tags))
         self.tlp_cycles.append(self.cycle)
         self.seen["tlp"] += 1
         if tlp["first_be"] == 0:
@@ -229,7 +235,7 @@ class ReadBench(CellBench):
             request = self._accept_read(tlp)
         self.requests[tag] = request
         plan(request, self.rng, beat_bytes=self.config.beat_bytes, fault=self.fault(), timeout=self.timeout,
-             delay=self.delay)
+             delay=self.delay, cuts=self.cuts)
         self.expected += request.events
         self.seen.update(event for event in [request.fault] if event)
 

@@ -77,8 +77,8 @@ class Completion:
     final: bool = False
 
 
-def plan(request, rng, *, beat_bytes, fault, timeout, delay):
-    """Fill in the request's completions and expected results."""
+def plan(request, rng, *, beat_bytes, fault, timeout, delay, cuts):
+    """Fill in the request's completions and expected results; ``cuts`` is their density at the boundary."""
     request.fault = fault
     start, end, now = request.start, request.end, request.issued
     beats = [0] if request.flush else list(range(start - start % beat_bytes, end, beat_bytes))
@@ -86,7 +86,7 @@ def plan(request, rng, *, beat_bytes, fault, timeout, delay):
     if request.flush:
         parts = [(start, start + 1)]
     else:
-        cuts = [cut for cut in range(start - start % BOUNDARY + BOUNDARY, end, BOUNDARY) if rng.random() < 0.4]
+        cuts = [cut for cut in range(start - start % BOUNDARY + BOUNDARY, end, BOUNDARY) if rng.random() < cuts]
         parts = list(zip([start, *cuts], [*cuts, end], strict=True))
     chosen = rng.randrange(len(parts))
     if fault == "open" or fault == "long":
@@ -177,7 +177,7 @@ def _apply(made, fault, request, rng, beat_bytes):
             change(byte_count=only["byte_count"] + rng.choice((1, 4, beat_bytes, 2048)))
         case "long":
             extra = rng.randint(1, 3)
-            change(dwords=only["dwords"] + extra * words, last=0)
+            change(dwords=only["dwords"] + extra * words, last=0, completed=rng.randrange(2))
             beats.extend(beats[-1] | {"first": 0} for _ in range(extra))
             beats[-1]["last"] = 1
         case "short":
@@ -200,9 +200,9 @@ def _event(fault):
         fault, fault if fault in ("unsupported", "aborted", "poisoned") else "malformed")
 
 
-def unexpected(tag, rng, beat_bytes):
+def unexpected(tag, rng, beat_bytes, beats=None):
     """A completion that no request has."""
-    count = rng.randint(1, 3)
+    count = beats or rng.randint(1, 3)
     return Completion([
         {"tag": tag, "address": 0, "dwords": count * beat_bytes // 4, "byte_count": count * beat_bytes, "completed": 1,
          "error": ErrorCode.NONE, "status": 0, "data": 0, "first": int(number == 0), "last": int(number == count - 1)}

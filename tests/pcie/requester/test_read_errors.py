@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.pcie.requester.read_bench import Rates, run_reads
-from tests.pcie.requester.root_complex import COMPLETION_FAULTS, TIME_FAULTS
+from tests.pcie.requester.root_complex import COMPLETION_FAULTS, TIME_FAULTS, unexpected
 
 TIMEOUT = 250
 
@@ -36,9 +36,24 @@ def _traffic(rng, faults, *, parts, timeout=0, share=0.5):
     return body
 
 
+@pytest.mark.parametrize("cuts", [0, 1])
+def test_each_fault(cuts, seed):
+    """A fault concerns all beats of its completion, and those that follow."""
+    rng, deck = random.Random(seed), list(COMPLETION_FAULTS) * 2
+
+    async def body(bench):
+        bench.fault, bench.cuts = lambda: deck.pop(), cuts
+        for number in range(len(deck)):
+            bench.add(number % 3, 64 + number % 2 * 5, 5)
+        while bench.pending():
+            await bench.step()
+
+    run_reads(rng, body)
+
+
 def test_wrong_completions(seed):
     rng = random.Random(seed)
-    bench = run_reads(rng, _traffic(rng, COMPLETION_FAULTS, parts=8))
+    bench = run_reads(rng, _traffic(rng, COMPLETION_FAULTS, parts=4))
     assert all(bench.seen[fault] for fault in COMPLETION_FAULTS), bench.seen
     assert all(bench.events[name] for name in ("unsupported", "aborted", "poisoned", "malformed", "unexpected"))
 
@@ -64,6 +79,10 @@ def test_timeout_is_between_one_and_two_limits(seed):
                 await bench.step()
         while bench.pending():
             await bench.step()
+        while not bench.ctx.get(bench.dut.idle):
+            await bench.step()
+        # A tag expires in the fifth scan.
+        assert 4 * TIMEOUT <= bench.cycle - bench.tlp_cycles[-1] <= 5 * TIMEOUT + 64 + 8
         # In order of the tags, which is that of the requests.
         times.extend(after - before for before, after in zip(bench.tlp_cycles, bench.beat_cycles, strict=True))
 
@@ -100,6 +119,30 @@ def test_unexpected_completions(seed):
 
     bench = run_reads(rng, body)
     assert bench.events["unexpected"] > 10
+
+
+def test_request_during_an_unexpected_completion(seed):
+    """The rest of a completion is dropped if its start was, even if its tag is now in use."""
+    rng = random.Random(seed)
+
+    async def body(bench):
+        bench.levels(extended_tags=0)
+        for _ in range(70):
+            await bench.step()
+        for tag in range(4):
+            bench.sending = [unexpected(tag, rng, bench.config.beat_bytes, beats=3), 0, None]
+            bench.expected["unexpected"] += 1
+            await bench.step()
+            bench.rates.completions = 0
+            bench.add(tag, 0, 4)
+            while bench.seen["tlp"] <= tag:
+                await bench.step()
+            assert tag in bench.requests
+            bench.rates.completions = 1
+            while bench.pending() or not bench.ctx.get(bench.dut.idle):
+                await bench.step()
+
+    run_reads(rng, body)
 
 
 @pytest.mark.parametrize("ends_with", ["poisoned", None])

@@ -9,8 +9,7 @@ import pytest
 from tests.pcie.requester.read_bench import SMALL, Rates, run_reads
 
 
-@pytest.mark.parametrize("width", [128, 256, 512])
-@pytest.mark.parametrize("ids", [1, 3, 200])
+@pytest.mark.parametrize("width, ids", [(512, 1), (512, 3), (512, 200), (256, 3), (128, 1), (128, 200)])
 def test_random(width, ids, seed):
     rng = random.Random(seed + width + ids)
     config = replace(SMALL, data_width=width, read_bytes=rng.choice((128, 256, 512)))
@@ -18,7 +17,7 @@ def test_random(width, ids, seed):
     async def body(bench):
         bench.levels(max_read=rng.randrange(6))
         bench.delay = lambda: rng.randrange(60)
-        for _ in range(3):
+        for _ in range(2):
             bench.rates = Rates(*(rng.choice((0.3, 0.7, 1)) for _ in range(4)), flushes=0.2)
             for _ in range(12):
                 bench.add_random(range(ids), longest=rng.choice((1, 4, None)) if width == 512 else 12)
@@ -28,4 +27,4 @@ def test_random(width, ids, seed):
                 await bench.step()
 
     bench = run_reads(rng, body, config)
-    assert bench.seen["burst"] == 36 and bench.seen["OKAY"] == bench.seen["beat"] and bench.seen["flush"]
+    assert bench.seen["burst"] == 24 and bench.seen["OKAY"] == bench.seen["beat"] and bench.seen["flush"]
