@@ -2,8 +2,8 @@
 """Order of the requests of one AXI ID: rows, each a linked list of the requests in flight.
 
 ReadSplitter, ReadIssue, ReadDelivery -> OrderRows -> ReadIssue, ReorderBuffer.  Latency: 1 cycle from a row to its last
-request, 1 cycle from the end of a delivery to the new head, 2 from its start.  Throughput: one request and one delivery
-per cycle.
+request, 1 cycle from the start or end of a delivery to the new head.  Throughput: one request and one delivery per
+cycle.
 """
 
 from amaranth import *
@@ -106,13 +106,17 @@ class OrderRows(wiring.Component):
     def _follow(self, m):
         """Links from each request to the one that follows it."""
         config, issued, delivered = self.config, self.issued, self.delivered
-        # A start waits for a cycle without a delivery; the next start replaces it.
-        waiting, started, tag = Signal(), Signal(config.tag_bits), Signal(config.tag_bits)
+        # A start waits for a cycle in which no delivery ends; the next start replaces it.
+        waiting, started = Signal(), Signal(config.tag_bits)
+        follow, tag = Signal(), Signal(config.tag_bits)
         with m.If(self.started.valid):
-            m.d.sync += [waiting.eq(1), started.eq(self.started.tag)]
+            m.d.sync += [waiting.eq(delivered.valid), started.eq(self.started.tag)]
         with m.Elif(~delivered.valid):
             m.d.sync += waiting.eq(0)
-        m.d.comb += tag.eq(Mux(delivered.valid, delivered.tag, started))
+        m.d.comb += [
+            follow.eq(delivered.valid | self.started.valid | waiting),
+            tag.eq(Mux(delivered.valid, delivered.tag, Mux(self.started.valid, self.started.tag, started))),
+        ]
         m.submodules.following = following = Table(config.tag_bits, depth=config.tags, reads=1, init=None)
         m.submodules.linked = linked = TagFlags(config)
         wiring.connect(m, wiring.flipped(self.init), linked.init)
@@ -120,8 +124,8 @@ class OrderRows(wiring.Component):
         m.d.comb += [
             following.write.en.eq(link), following.write.addr.eq(issued.previous), following.write.data.eq(issued.tag),
             linked.set.valid.eq(link), linked.set.tag.eq(issued.previous),
-            linked.clear.valid.eq(delivered.valid | waiting), linked.clear.tag.eq(tag),
+            linked.clear.valid.eq(follow), linked.clear.tag.eq(tag),
             linked.read[0].tag.eq(tag), following.read[0].addr.eq(tag),
         ]
-        m.d.sync += [self.heads.valid.eq((delivered.valid | waiting) & linked.read[0].value),
+        m.d.sync += [self.heads.valid.eq(follow & linked.read[0].value),
                      self.heads.tag.eq(following.read[0].data)]
