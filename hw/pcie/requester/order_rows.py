@@ -97,7 +97,8 @@ class OrderRows(wiring.Component):
         same, in_flight = Signal(), Signal()
         m.d.comb += [
             rows.read[0].addr.eq(tag), undelivered.read[0].tag.eq(tag),
-            in_flight.eq(undelivered.read[0].value & (rows.read[0].data == row)
+            # A piece may wait for the end of the sweep.
+            in_flight.eq(~self.init.active & undelivered.read[0].value & (rows.read[0].data == row)
                          & ~(delivered.valid & (delivered.tag == tag))),
             same.eq(ordered & (issued.row == row)),
             self.previous.in_flight.eq(same | in_flight), self.previous.tag.eq(Mux(same, issued.tag, tag)),

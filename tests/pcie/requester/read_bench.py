@@ -328,7 +328,7 @@ class ReadBench(CellBench):
 
     async def drain(self, limit=6000):
         """Run until nothing is expected any more and all tags are free."""
-        end = self.cycle + limit
+        end, self.rates.unexpected = self.cycle + limit, 0
         while self.pending() or not self.ctx.get(self.dut.idle):
             assert self.cycle < end, f"no progress: {self.bursts} {self.flushing} {self.in_order} {self.requests}"
             await self.step()

@@ -11,17 +11,17 @@ from tests.pcie.requester.root_complex import COMPLETION_FAULTS, TIME_FAULTS, un
 TIMEOUT = 250
 
 
-def _traffic(rng, faults, *, parts, timeout=0, share=0.5):
+def _traffic(rng, faults, *, parts, timeout=0):
     async def body(bench):
         bench.levels(max_read=rng.choice((0, 1, 2)), timeout=timeout)
         bench.delay = lambda: rng.randrange(40)
         deck = []
 
         def fault():
-            # Each fault in turn, among requests without one.
+            # Each fault in turn, one per two requests.
             if not deck:
-                deck.extend(rng.sample(faults, len(faults)))
-            return deck.pop() if rng.random() < share else None
+                deck.extend(rng.sample([*faults, *[None] * len(faults)], 2 * len(faults)))
+            return deck.pop()
 
         bench.fault = fault
         for _ in range(parts):
