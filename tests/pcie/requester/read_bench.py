@@ -179,8 +179,11 @@ class ReadBench(CellBench):
                if request.completions and request.completions[0].earliest <= self.cycle]
         if not due:
             return None
-        request = self.rng.choice(due)
+        request = self.rng.choice(due) if self.shuffled else due[0]
         return [request.completions.pop(0), 0, request]
+
+    shuffled = True
+    """Whether requests complete in any order."""
 
     cuts = 0.4
     """How often a completion ends at a boundary."""
