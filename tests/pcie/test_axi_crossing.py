@@ -14,7 +14,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiLiteRam, AxiMast
 from hw.axi import AxiLiteSignature, AxiSignature
 from hw.pcie.crossing import AxiCrossing, AxiLiteCrossing
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 # cocotbext-axi uses deprecated parts of cocotb, whose version is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 

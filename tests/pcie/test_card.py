@@ -23,12 +23,12 @@ SC, RC = 0xF0_0000, 0xF0_1000
 
 @pytest.mark.parametrize("width", [512, 128])
 def test_dma_engine(simulate, width):
-    simulate(Design(DmaCard, *small_dma(width)), "copy")
+    simulate(Design(DmaCard, *small_dma(width)), testcase="copy")
 
 
 def test_card(simulate):
     """With the accelerator and the memory port, whose registers are in the next windows."""
-    simulate(Design(Card, small(128)), ["copy", "windows"])
+    simulate(Design(Card, small(128)), testcase=["copy", "windows"])
 
 
 def _system(dut, **settings):

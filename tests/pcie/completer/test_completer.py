@@ -17,7 +17,7 @@ from hw.pcie.config import PcieConfig
 from .bench import ATOMICS, CONFIG, MESSAGE, SLVERR, Bench, Request
 from .checked import CheckedCompleter
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 # cocotbext-pcie uses deprecated parts of cocotb, whose version is pinned.
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 

@@ -16,7 +16,7 @@ from tests.harness.fields import Fields
 from tests.pcie.requester.bench import Bench, config_of, deprecated, generator
 
 deprecated()
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 
 @pytest.mark.parametrize("width", [128, 256, 512])

@@ -8,6 +8,8 @@ import pytest
 from tests.pcie.requester.read_bench import Rates, run_reads
 from tests.pcie.requester.root_complex import COMPLETION_FAULTS, TIME_FAULTS, unexpected
 
+pytestmark = pytest.mark.long
+
 TIMEOUT = 250
 
 

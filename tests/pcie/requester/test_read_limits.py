@@ -8,6 +8,8 @@ import pytest
 
 from tests.pcie.requester.read_bench import SMALL, Rates, run_reads
 
+pytestmark = pytest.mark.long
+
 
 async def _steps(bench, count):
     for _ in range(count):

@@ -8,6 +8,8 @@ from amaranth.hdl import Signal
 
 from tests.pcie.requester.read_bench import SMALL, Rates, run_reads
 
+pytestmark = pytest.mark.long
+
 
 async def _steps(bench, count):
     for _ in range(count):

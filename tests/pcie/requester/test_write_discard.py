@@ -5,6 +5,8 @@ import pytest
 
 from tests.pcie.requester.write_traffic import run_traffic
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("width, most", [(512, 4), (128, 10), pytest.param(512, None, marks=pytest.mark.long)])
 def test_discards(width, most, seed):

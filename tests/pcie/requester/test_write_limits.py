@@ -6,6 +6,8 @@ import pytest
 from tests.pcie.requester.write_bench import MESSAGES, Burst
 from tests.pcie.requester.write_traffic import full_bursts, run_body, write_path
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("width, code, sizes", [
     (512, 0, {}), (512, 3, {"write_beats": 32}), (128, 3, {"write_beats": 128})])

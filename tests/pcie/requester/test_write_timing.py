@@ -6,6 +6,8 @@ import pytest
 from tests.pcie.requester.write_bench import MESSAGES
 from tests.pcie.requester.write_traffic import cycles_of, full_bursts, run_body, write_path
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("beats, qos", [(1, 0), (2, 0), (1, 4)])
 def test_latency(beats, qos, seed):

@@ -18,6 +18,7 @@ from tests.pcie.sim.wires import Wires
 
 
 @pytest.mark.rtl
+@pytest.mark.long
 def test_completer(simulate):
     simulate(Design(Wires, 512))
 

@@ -18,7 +18,7 @@ from sim.verilator.simulator import SimulationFailed
 from tests.pcie.sim.bench import start
 from tests.pcie.sim.wires import Wires
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 BROKEN = {
     "reused_tag": "RQ, memory read of 1 DW at 0x.*, tag 9: the tag is in use by the memory read of 16 DW at 0x",

@@ -15,7 +15,7 @@ from sim.verilator.design import Design
 from tests.pcie.sim.bench import start
 from tests.pcie.sim.wires import Wires
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 
 def test_resets(simulate):

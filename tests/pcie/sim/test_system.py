@@ -17,7 +17,7 @@ from sim.verilator.design import Design
 from tests.pcie.sim.bench import rng, stalls, start
 from tests.pcie.sim.wires import Wires
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 _SETTINGS = {"max_payload": 256, "max_read": 1024, "vectors": 16, "bar2_bytes": 1 << 18}
 _ENUMERATED = []

@@ -15,8 +15,9 @@ ODD = DmaConfig(data_width=128, queues=8, queue_depth=8, window=4, regions=16, p
 
 
 @pytest.mark.rtl
+@pytest.mark.long
 @pytest.mark.parametrize("runs", [600, pytest.param(2000, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("config", [pytest.param(TINY, id="tiny", marks=pytest.mark.long), pytest.param(ODD, id="odd")])
+@pytest.mark.parametrize("config", [pytest.param(TINY, id="tiny"), pytest.param(ODD, id="odd")])
 def test_no_store_after_the_end_of_an_epoch(config, runs, seed):
     result = run_handover(build_handover(config), seed=seed % (1 << 50), runs=runs)
     print(result)
