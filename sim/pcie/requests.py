@@ -28,6 +28,8 @@ class Request:
         All fields of the descriptor.
     payload : tuple of int
         Double words behind the descriptor.
+    descriptor : int
+        All of it.
     """
 
     address: int
@@ -40,6 +42,7 @@ class Request:
     attributes: int
     fields: dict[str, int]
     payload: tuple[int, ...]
+    descriptor: int
 
     @classmethod
     def decode(cls, packet: Packet, interface: str) -> "Request":
@@ -47,7 +50,7 @@ class Request:
         raw = packet.descriptor(4)
         fields = {name: raw >> offset & mask for name, (offset, mask) in _FIELDS[interface].items()}
         return cls(fields["address"] << 2, fields["dwords"], fields["request_type"], fields["tag"], packet.first_be,
-                   packet.last_be, fields["traffic_class"], fields["attributes"], fields, tuple(packet.words[4:]))
+                   packet.last_be, fields["traffic_class"], fields["attributes"], fields, tuple(packet.words[4:]), raw)
 
     @property
     def is_read(self) -> bool:

@@ -160,13 +160,21 @@ class CompleterRules:
         need(fields["completer_function"] == function,
              f"the completer's function must be the request's target, {function}, not {fields['completer_function']}")
         payload = len(packet.words) - 3
-        need(fields["dwords"] == payload, f"the payload must have as many DW as the length says, not {payload}")
         need(fields["status"] in (_SUCCESSFUL, _UNSUPPORTED, _ABORT),
              "the status must be 0, 1 or 4 for a memory or I/O request (2.2.9)")
+        if fields["status"] == _SUCCESSFUL:
+            need(fields["dwords"] == payload, f"the payload must have as many DW as the length says, not {payload}")
+        else:
+            need(payload == 5, "an unsuccessful completion must be followed by byte enables and descriptor of its "
+                 f"request, 5 DW (PG213), not {payload}")
+            need(packet.words[3] & 0xFF == request.first_be | request.last_be << 4,
+                 "the byte enables behind an unsuccessful completion must be those of its request (PG213)")
+            need(sum(word << 32 * number for number, word in enumerate(packet.words[4:])) == request.descriptor,
+                 "the descriptor behind an unsuccessful completion must be that of its request (PG213)")
         if request.is_read:
             self._read(pending, fields, limits, need)
         else:
-            need(not payload or request.kind == 2, "only a read completes with data")
+            need(not fields["dwords"] or request.kind == 2, "only a read completes with data")
             need(fields["byte_count"] == 4, "the byte count must be 4 without a memory read (2.2.9)")
             need(fields["lower_address"] == 0, "the lower address must be 0 without a memory read (2.2.9)")
             del self._pending[pending.key]

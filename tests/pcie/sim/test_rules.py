@@ -112,14 +112,22 @@ def test_tags():
 
 def _arrive(rules, *, kind=0, address=0x1000, dwords=1, first_be=15, last_be=None, **fields):
     fields = {"tag": 9, "requester_id": 0x0508, "traffic_class": 2, "attributes": 5, **fields}
-    rules.request(packet("cq", [0] * (dwords if kind == 1 else 0), first_be=first_be,
-                         last_be=(15 if dwords > 1 else 0) if last_be is None else last_be,
-                         address=address >> 2, dwords=dwords, request_type=kind, **fields))
+    request = packet("cq", [0] * (dwords if kind == 1 else 0), first_be=first_be,
+                     last_be=(15 if dwords > 1 else 0) if last_be is None else last_be,
+                     address=address >> 2, dwords=dwords, request_type=kind, **fields)
+    rules.request(request)
+    return request
 
 
-def _complete(rules, *, dwords=1, payload=None, **fields):
+def _complete(rules, request=None, *, dwords=1, payload=None, flip=None, **fields):
+    """A completion; an unsuccessful one of ``request`` is followed by its byte enables and descriptor (PG213)."""
     fields = {"tag": 9, "requester_id": 0x0508, "traffic_class": 2, "attributes": 5, "byte_count": 4, **fields}
-    rules.completion(packet("cc", [0] * (dwords if payload is None else payload), dwords=dwords, **fields), LIMITS)
+    words = [0] * (dwords if payload is None else payload)
+    if request is not None and fields.get("status") and payload is None:
+        words = [request.first_be | request.last_be << 4, *request.words[:4]]
+        if flip is not None:
+            words[flip] ^= 1
+    rules.completion(packet("cc", words, dwords=dwords, **fields), LIMITS)
 
 
 def test_legal_completions_pass():
@@ -138,12 +146,12 @@ def test_legal_completions_pass():
     _complete(rules, lower_address=0x00, byte_count=509, dwords=64)
     _complete(rules, lower_address=0x00, byte_count=253, dwords=64)
     for status, lower_address in ((1, 0), (4, 0x10)):
-        _arrive(rules, address=0x1010, dwords=4)
-        _complete(rules, dwords=0, status=status, byte_count=16, lower_address=lower_address)
+        request = _arrive(rules, address=0x1010, dwords=4)
+        _complete(rules, request, dwords=0, status=status, byte_count=16, lower_address=lower_address)
     _arrive(rules, kind=3)
     _complete(rules, dwords=0)
-    _arrive(rules, kind=5)
-    _complete(rules, dwords=0, status=1)
+    request = _arrive(rules, kind=5)
+    _complete(rules, request, dwords=0, status=1)
     rules.finish()
     assert rules.completions == 10
 
@@ -161,6 +169,11 @@ def test_legal_completions_pass():
     ("the byte count must be the remaining 8 bytes", {"dwords": 2}, {"byte_count": 4, "dwords": 2}),
     ("the byte count must be the remaining 4 bytes", {}, {"byte_count": 0, "dwords": 0, "status": 1}),
     ("an unsuccessful completion must have no data", {}, {"status": 1}),
+    ("an unsuccessful completion must be followed by byte enables and descriptor", {},
+     {"status": 1, "dwords": 0, "payload": 0}),
+    ("the byte enables behind an unsuccessful completion must be", {}, {"status": 4, "dwords": 0, "flip": 0}),
+    *(("the descriptor behind an unsuccessful completion must be", {}, {"status": 1, "dwords": 0, "flip": flip})
+      for flip in range(1, 5)),
     ("the lower address must be 0 or 0x10 in an unsuccessful", {"address": 0x1010},
      {"status": 1, "dwords": 0, "lower_address": 4}),
     ("a successful completion of a read must have data", {}, {"dwords": 0}),
@@ -178,9 +191,9 @@ def test_legal_completions_pass():
 ])
 def test_completions(rule, request_options, options):
     rules = CompleterRules()
-    _arrive(rules, **request_options)
+    request = _arrive(rules, **request_options)
     with pytest.raises(Violation, match=rule):
-        _complete(rules, **options)
+        _complete(rules, request, **options)
 
 
 def test_second_completion():
