@@ -201,6 +201,7 @@ class BoardCore(wiring.Component):
             responded.append(engine.m_axi.bvalid & engine.m_axi.bready)
             interrupts.append(engine.irq)
             if config.design in ("dma", "endpoint"):
+                unused(m, engine.interrupts)
                 unused(m, engine.events)
         if config.design in ("ace", "endpoint"):
             for engine, following in zip(engines, engines[1:] + engines[:1], strict=True):

@@ -66,7 +66,7 @@ class Card(wiring.Component):
         for name in ("rq", "rc", "cq", "cc", "cfg"):
             wires.connect(f"adapter.{name}", f"self.{name}")
         for bus, port in (("s_axi", "m_axi"), ("m_axil", "s_axil"), ("m_axi_db", "s_axi_db"), ("irq", "irq"),
-                          ("engine_reset", "reset")):
+                          ("interrupts", "interrupts"), ("engine_reset", "reset")):
             wires.connect(f"adapter.{bus}", f"endpoint.{port}")
         for name in ("tx", "rx"):
             wires.connect(f"endpoint.{name}", f"self.{name}")

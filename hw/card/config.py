@@ -21,12 +21,13 @@ class CardConfig:
         Segments of the DMA engine should not be longer than ``read_bytes`` of the adapter: each is one read request
         then, and its data passes without being stored.
     pcie : PcieConfig
-        Same data width and widths of IDs and doorbell addresses as the endpoint; :meth:`of` derives them.
+        Same data width, widths of IDs and doorbell addresses, and number of queues as the endpoint; :meth:`of` derives
+        them.
 
     Raises
     ------
     ValueError
-        If a width differs.
+        If a width or the number of queues differs.
     """
 
     endpoint: EndpointConfig
@@ -35,8 +36,9 @@ class CardConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.endpoint, EndpointConfig) or not isinstance(self.pcie, PcieConfig):
             raise TypeError(f"A card needs an EndpointConfig and a PcieConfig, not {self.endpoint!r} and {self.pcie!r}")
-        for name in ("data_width", "axi_id_width", "doorbell_addr_width", "doorbell_id_width"):
-            ours, theirs = getattr(self.pcie, name), getattr(self.endpoint, name)
+        for name in ("data_width", "axi_id_width", "doorbell_addr_width", "doorbell_id_width", "queues"):
+            theirs = self.endpoint.dma.queues if name == "queues" else getattr(self.endpoint, name)
+            ours = getattr(self.pcie, name)
             if ours != theirs:
                 raise ValueError(f"{name} of the adapter must be the endpoint's, {theirs}, not {ours}")
 
@@ -47,7 +49,7 @@ class CardConfig:
         return cls(endpoint=endpoint, pcie=PcieConfig(
             data_width=endpoint.data_width, axi_id_width=endpoint.axi_id_width,
             doorbell_addr_width=endpoint.doorbell_addr_width, doorbell_id_width=endpoint.doorbell_id_width,
-            tags=tags, reorder_slots=reorder_slots, vectors=vectors))
+            tags=tags, reorder_slots=reorder_slots, vectors=vectors, queues=endpoint.dma.queues))
 
 
 _TINY_DMA = replace(dma.TINY, data_width=128, segment_bytes=512)

@@ -20,6 +20,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiLiteSignature, AxiSignature
 from hw.common.doorbell import WORD_BITS
+from hw.common.interrupts import QueueInterruptsSignature
 from hw.common.sizes import ADDR_WIDTH
 from hw.common.sweep import Sweep
 from hw.common.wiring import Wiring
@@ -53,6 +54,8 @@ class DmaEngine(wiring.Component):
         Memory; 64-bit address, ``config.data_width``.
     irq : ``Out(1)``
         Level, active high.
+    interrupts : ``Out(QueueInterruptsSignature)``
+        Interrupts of single queues, behind their words in memory; may be left open.
     events : ``Out(EventsSignature)``
         Events of each segment; may be left open.
 
@@ -71,7 +74,8 @@ class DmaEngine(wiring.Component):
                                         id_width=config.doorbell_id_width)),
             "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
                                       id_width=config.axi_id_width)),
-            "irq": Out(1), "events": Out(EventsSignature(config)),
+            "irq": Out(1), "interrupts": Out(QueueInterruptsSignature(config.queue_bits)),
+            "events": Out(EventsSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -81,7 +85,8 @@ class DmaEngine(wiring.Component):
         wires.add(sweep=Sweep(config), front_end=FrontEnd(config), rings=Rings(config), mover=Mover(config),
                   completion=Completion(config), control=ControlPlane(config), instruments=Instruments(config))
         for port, bus in (("s_axil", "control.s_axil"), ("s_axi_db", "front_end.s_axi_db"), ("m_axi", "mover.m_axi"),
-                          ("irq", "control.irq"), ("events", "instruments.events")):
+                          ("irq", "control.irq"), ("interrupts", "completion.interrupts"),
+                          ("events", "instruments.events")):
             wires.connect(f"self.{port}", bus)
         wires.broadcast("sweep.init", "front_end.init", "mover.init", "completion.init", "control.init",
                         "instruments.init")

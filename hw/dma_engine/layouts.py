@@ -168,9 +168,9 @@ InfoLayout = data.StructLayout({"length": LENGTH_WIDTH, "note": NoteLayout})
 
 
 def notice_layout(config):
-    """The completion of a request of an extended queue that is not in native mode."""
+    """The completion of a request of an extended queue that is not in native mode; ``irq``: with an interrupt."""
     return data.StructLayout({
-        "queue": config.extended_bits, "mode": QueueModeShape, "status": STATUS_WIDTH, "info": InfoLayout})
+        "queue": config.extended_bits, "mode": QueueModeShape, "status": STATUS_WIDTH, "irq": 1, "info": InfoLayout})
 
 
 def request_layout(config):

@@ -18,6 +18,7 @@ from hw.ace.engine import AceEngine
 from hw.ace.layouts import link_layout
 from hw.axi import AxiLiteSignature, AxiSignature
 from hw.axi.streams import AxiStreams
+from hw.common.interrupts import QueueInterruptsSignature
 from hw.common.register_window import RegisterWindow
 from hw.common.wiring import Wiring
 from hw.dma_engine import DmaEngine
@@ -52,7 +53,7 @@ class Endpoint(wiring.Component):
         Links, as in :class:`AceEngine`; they carry puts and collectives.
     irq : ``Out(1)``
         Level, active high: interrupt of either engine or of the endpoint's own registers.
-    events : ``Out(EventsSignature)``
+    interrupts : ``Out(QueueInterruptsSignature)``, events : ``Out(EventsSignature)``
         As in :class:`DmaEngine`; may be left open.
     """
 
@@ -68,7 +69,8 @@ class Endpoint(wiring.Component):
             "m_axi": Out(AxiSignature(addr_width=ADDR_WIDTH, data_width=config.data_width,
                                       id_width=config.axi_id_width)),
             "tx": Out(link).array(config.ports), "rx": In(link).array(config.ports),
-            "irq": Out(1), "events": Out(EventsSignature(config.dma)),
+            "irq": Out(1), "interrupts": Out(QueueInterruptsSignature(config.dma.queue_bits)),
+            "events": Out(EventsSignature(config.dma)),
         })
 
     def elaborate(self, platform):
@@ -92,6 +94,7 @@ class Endpoint(wiring.Component):
             wires.connect(f"{part}.irq", f"control.{part}_irq")
         wires.connect("registers.parts[2]", "control.bus")
         wires.connect("control.irq", "self.irq")
+        wires.connect("dma.interrupts", "self.interrupts")
         wires.connect("dma.events", "self.events")
 
         # -- Memory. Writes of the DMA engine go to local memory or to a neighbour.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adapter: an endpoint's buses and interrupt behind the PCIe hard block.
+"""The adapter: an endpoint's buses and interrupts behind the PCIe hard block.
 
 ::
 
     s_axi -------------------> Requester -> rq        FunctionControl <-> cfg
                                   ^  rc                  | settings, resets
-    irq -> IrqVector -> Msix -----+                      v
-                         ^   messages               all stages
+    irq, ---> Interrupt- -> Msix -+                      v
+    interrupts  Vectors      ^   messages           all stages
     m_axil <- RegisterWindow <- Completer <- cq, -> cc
                    +-> AdapterControl |
     m_axi_db <------------------------+
@@ -17,6 +17,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiLiteSignature, AxiSignature
+from hw.common.interrupts import QueueInterruptsSignature
 from hw.common.register_window import RegisterWindow
 from hw.common.wiring import Wiring
 
@@ -24,7 +25,7 @@ from .completer.completer import Completer
 from .config import ADDR_WIDTH, PcieConfig
 from .control import AdapterControl
 from .function import FunctionControl
-from .interrupts.irq_vector import IrqVector
+from .interrupts.interrupt_vectors import InterruptVectors
 from .interrupts.msix import Msix
 from .pins import (
     ConfigurationSignature,
@@ -55,7 +56,7 @@ class PcieAdapter(wiring.Component):
         First window of BAR 0.
     m_axi_db : ``Out(AxiSignature)``
         BAR 2.
-    irq : ``In(1)``
+    irq : ``In(1)``, interrupts : ``In(QueueInterruptsSignature)``
     engine_reset : ``Out(1)``
         Level, during a function-level reset: reset what is behind these buses.
     rq, cc : ``Out(PacketSignature)``, rc, cq : ``In(PacketSignature)``, cfg : ``Out(ConfigurationSignature)``
@@ -72,7 +73,7 @@ class PcieAdapter(wiring.Component):
             "m_axil": Out(AxiLiteSignature(addr_width=WINDOW_BITS, data_width=32)),
             "m_axi_db": Out(AxiSignature(addr_width=config.doorbell_addr_width, data_width=128,
                                          id_width=config.doorbell_id_width)),
-            "irq": In(1), "engine_reset": Out(1),
+            "irq": In(1), "interrupts": In(QueueInterruptsSignature(config.queue_bits)), "engine_reset": Out(1),
             "rq": Out(PacketSignature(width, rq_user_layout(width))),
             "rc": In(PacketSignature(width, rc_user_layout(width))),
             "cq": In(PacketSignature(width, cq_user_layout(width))),
@@ -86,7 +87,7 @@ class PcieAdapter(wiring.Component):
         wires.add(
             requester=Requester(config), completer=Completer(config), function=FunctionControl(),
             registers=RegisterWindow(3, window_bits=WINDOW_BITS), control=AdapterControl(config), msix=Msix(config),
-            irq=IrqVector(config))
+            vectors=InterruptVectors(config))
 
         # -- Packets.
         for name in ("rq", "rc"):
@@ -101,8 +102,9 @@ class PcieAdapter(wiring.Component):
         wires.connect("registers.parts[2]", "msix.bus")
 
         # -- Interrupts.
-        wires.connect("self.irq", "irq.irq")
-        wires.connect("irq.requests", "msix.requests")
+        wires.connect("self.irq", "vectors.irq")
+        wires.connect("self.interrupts", "vectors.queues")
+        wires.connect("vectors.requests", "msix.requests")
         wires.connect("msix.messages", "requester.messages")
         wires.connect("control.moderation", "msix.interval")
 

@@ -54,7 +54,9 @@ class PcieConfig:
     write_beats : int
         Beats of posted data waiting for RQ; power of two, at least two of the longest payloads, at most 1024.
     vectors : int
-        MSI-X vectors; power of two, 2 to 64.
+        MSI-X vectors; power of two, 2 to 64. One more than queues, or more, gives each queue a vector of its own.
+    queues : int
+        Queues whose completions interrupt; power of two, 2 to 64.
 
     Raises
     ------
@@ -72,6 +74,7 @@ class PcieConfig:
     order_rows: int = 512
     write_beats: int = 128
     vectors: int = 32
+    queues: int = 64
 
     def __post_init__(self) -> None:
         def need(name: str, low: int, high: int) -> None:
@@ -89,6 +92,7 @@ class PcieConfig:
         need("order_rows", 32, 1024)
         need("write_beats", 2 * MAX_PAYLOAD_BYTES // self.beat_bytes, 1024)
         need("vectors", 2, 64)
+        need("queues", 2, 64)
 
     @property
     def beat_bytes(self) -> int:
@@ -130,6 +134,10 @@ class PcieConfig:
     def sweep_rows(self) -> int:
         """Cycles of the sweep after reset: rows of the longest table that takes part in it."""
         return max(self.tags, self.reorder_slots)
+
+    @property
+    def queue_bits(self) -> int:
+        return (self.queues - 1).bit_length()
 
     @property
     def vector_bits(self) -> int:

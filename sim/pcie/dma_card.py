@@ -28,7 +28,7 @@ def adapter_config(engine: DmaConfig, **sizes: int) -> PcieConfig:
     """The adapter that fits an engine."""
     return PcieConfig(data_width=engine.data_width, axi_id_width=engine.axi_id_width,
                       doorbell_addr_width=engine.doorbell_addr_width, doorbell_id_width=engine.doorbell_id_width,
-                      **sizes)
+                      queues=engine.queues, **sizes)
 
 
 class DmaCard(wiring.Component):
@@ -66,6 +66,7 @@ class DmaCard(wiring.Component):
             connect(m, getattr(adapter, name), flipped(getattr(self, name)))
         connect(m, adapter.s_axi, engine.m_axi)
         connect(m, adapter.m_axi_db, engine.s_axi_db)
+        connect(m, engine.interrupts, adapter.interrupts)
         unused(m, engine.events)
         m.d.comb += [adapter.irq.eq(engine.irq), engine.reset.eq(adapter.engine_reset)]
         return m

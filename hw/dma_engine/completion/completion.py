@@ -22,6 +22,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.common.interrupts import QueueInterruptsSignature
 from hw.common.sweep import SweepSignature
 from hw.common.wiring import Wiring
 from hw.dma_engine.config import DmaConfig
@@ -51,7 +52,9 @@ from hw.stream import Queue
 
 from .ark_flags import ArkFlags
 from .failed_words import FailedWords
+from .interrupts import QueueInterrupts
 from .notices import MODES, Notices, SentSignature
+from .record_interrupts import RecordInterrupts
 from .retire import HeadLookupSignature, Retire, RetirementLookupSignature
 from .word_responses import WordResponses
 from .writer import CompletionWriter
@@ -102,6 +105,7 @@ class Completion(wiring.Component):
         The queue being abandoned, and its words.
     pending : ``Out(PendingSignature)``, held : ``Out(queues)``
         Queues with words to write; queues that hold after an error.
+    interrupts : ``Out(QueueInterruptsSignature)``
     retired, returned, outcome, activity : ``Out``
         Events of segments, requests and words.
     """
@@ -126,6 +130,7 @@ class Completion(wiring.Component):
             "abandon": In(AbandonSignature(config)), "word_status": Out(WordStatusSignature()),
             "inside": Out(config.extended),
             "pending": Out(PendingSignature(config)), "held": Out(config.queues),
+            "interrupts": Out(QueueInterruptsSignature(config.queue_bits)),
             "retired": Out(RetiredSignature(config)), "returned": Out(ReturnedSignature(config)),
             "outcome": Out(OutcomeSignature(config)), "activity": Out(CompletionActivitySignature(config)),
         })
@@ -136,7 +141,8 @@ class Completion(wiring.Component):
         wires = Wiring(m, self)
         wires.add(retire=Retire(config), writer=CompletionWriter(config), notices=Notices(config),
                   word_responses=WordResponses(config), ark_flags=ArkFlags(config), records=RingRecords(config),
-                  signals=Queue(completion_write_layout(config), depth=4), failed_words=FailedWords(config))
+                  signals=Queue(completion_write_layout(config), depth=4), failed_words=FailedWords(config),
+                  interrupts=QueueInterrupts(config), record_interrupts=RecordInterrupts(config))
         wires.broadcast("self.init", "retire.init", "word_responses.init")
         wires.broadcast("self.configure", "writer.configure", "ark_flags.configure", "records.configure")
         wires.connect("self.connection", "ark_flags.connection")
@@ -160,7 +166,7 @@ class Completion(wiring.Component):
         wires.connect("retire.outcome", "self.outcome")
 
         # -- Words to memory.
-        wires.connect("retire.publish", "writer.publish")
+        wires.broadcast("retire.publish", "writer.publish", "interrupts.publish")
         wires.broadcast("writer.pending", "retire.pending", "self.pending.completions")
         wires.connect("writer.epoch", "self.epochs[1]")
         wires.connect("writer.o", "notices.completions")
@@ -180,14 +186,21 @@ class Completion(wiring.Component):
 
         # -- Responses to words.
         wires.connect("self.written", "word_responses.written")
-        wires.broadcast("word_responses.accepted", "writer.written", "notices.written", "failed_words.written")
+        wires.broadcast("word_responses.accepted", "writer.written", "notices.written", "failed_words.written",
+                        "interrupts.written", "record_interrupts.written")
         wires.connect("failed_words.events", "self.events")
         wires.connect("word_responses.unexpected", "self.activity.unexpected")
         wires.connect("writer.outstanding", "word_responses.outstanding")
-        wires.connect("notices.outstanding_notices", "word_responses.outstanding_notices")
+        wires.broadcast("notices.outstanding_notices", "word_responses.outstanding_notices", "record_interrupts.counts")
         wires.broadcast("self.abandon", "writer.abandon", "word_responses.abandon")
-        wires.broadcast("word_responses.discard", "writer.discard", "notices.discard")
+        wires.broadcast("word_responses.discard", "writer.discard", "notices.discard", "record_interrupts.discard")
         wires.connect("word_responses.status", "self.word_status")
         wires.connect("notices.inside", "self.inside")
+
+        # -- Interrupts.
+        wires.connect("writer.choice", "interrupts.choice")
+        wires.connect("records.interrupting", "record_interrupts.sent")
+        wires.connect("record_interrupts.o", "interrupts.record")
+        wires.connect("interrupts.interrupts", "self.interrupts")
         wires.finish()
         return m

@@ -259,10 +259,11 @@ class Retire(wiring.Component):
             "queue": config.queue_bits, "end": EndFlags, "status": STATUS_WIDTH,
             "settings": queue_settings_layout(config), "notice": 1, "info": InfoLayout,
         }))
-        notifies, notice = Signal(), self.notice.payload
+        notifies, interrupts, notice = Signal(), Signal(), self.notice.payload
         m.d.comb += [
             notifies.eq(ends & ~resetting & (self.settings.settings.mode != QueueMode.NATIVE)),
-            self.notice.valid.eq(three.notice), notice.queue.eq(three.queue), notice.mode.eq(three.settings.mode),
+            interrupts.eq(three.fail | (three.ok & three.end.irq)),
+            self.notice.valid.eq(three.notice), notice.irq.eq(interrupts), notice.queue.eq(three.queue), notice.mode.eq(three.settings.mode),
             notice.status.eq(three.status), notice.info.eq(three.info),
         ]
         quiet = (two_status == Status.DISABLED) | (two_status == Status.COMPLETION_ERROR)
@@ -296,6 +297,9 @@ class Retire(wiring.Component):
             self.publish.sc.eq(three.settings.sc_enable & (three.settings.mode != QueueMode.ARK)
                                & (everything | (three.ok & three.end.sc))),
             self.publish.rc.eq(three.settings.rc_enable & (everything | (three.ok & three.end.rc))),
+            self.publish.interrupt.eq(interrupts),
+            self.publish.record.eq(three.notice & (three.settings.mode == QueueMode.RING)
+                                   & three.info.note.ring.end),
             self.publish.discard.eq(three.reset), self.outcome.reset.eq(three.reset),
             self.outcome.ended.eq(three.counts),
             self.outcome.failed.eq(three.fail | three.event),

@@ -22,7 +22,7 @@ from hw.dma_engine.layouts import EPOCH_WIDTH, completion_write_layout, word_id_
 from hw.dma_engine.strobes import QueueStrobeSignature, WrittenSignature
 from hw.stream import RoundRobin
 
-__all__ = ["CompletionWriter", "OutstandingSignature", "PublishSignature"]
+__all__ = ["ChoiceSignature", "CompletionWriter", "OutstandingSignature", "PublishSignature"]
 
 
 class PublishSignature(wiring.Signature):
@@ -35,11 +35,33 @@ class PublishSignature(wiring.Signature):
     queue : ``Out``, word : ``Out(CompletionLayout)``
     discard : ``Out(1)``
         Drop published words of ``queue`` that are not yet written.
+    interrupt : ``Out(1)``
+        ``queue`` interrupts when the words that are published now have been written; at once if there are none.
+    record : ``Out(1)``
+        A record will tell of the request, too.
     """
 
     def __init__(self, config: DmaConfig) -> None:
         super().__init__({"sc": Out(1), "rc": Out(1), "queue": Out(config.queue_bits), "word": Out(CompletionLayout),
-                          "discard": Out(1)})
+                          "discard": Out(1), "interrupt": Out(1), "record": Out(1)})
+
+
+class ChoiceSignature(wiring.Signature):
+    """Words that wait to be chosen, and those that were chosen in the previous cycle, for interrupts.
+
+    Members
+    -------
+    sc, rc : ``Out(queues)``
+        Queues whose SC word, RC word is waiting.
+    chosen : ``Out(1)``, queue : ``Out``, is_rc : ``Out(1)``
+        A waiting word was chosen. If so, nothing is chosen in this cycle.
+    at_once : ``Out(1)``
+        The word that was published was chosen, without waiting: RC, if both were.
+    """
+
+    def __init__(self, config: DmaConfig) -> None:
+        super().__init__({"sc": Out(config.queues), "rc": Out(config.queues), "chosen": Out(1),
+                          "queue": Out(config.queue_bits), "is_rc": Out(1), "at_once": Out(1)})
 
 
 class OutstandingSignature(wiring.Signature):
@@ -71,6 +93,7 @@ class CompletionWriter(wiring.Component):
     outstanding : ``Out(OutstandingSignature)``
     pending : ``Out(queues)``
         Queues with a word that is waiting or in flight.
+    choice : ``Out(ChoiceSignature)``
     o : ``Out(stream.Signature(completion_write_layout))``
     """
 
@@ -81,7 +104,7 @@ class CompletionWriter(wiring.Component):
             "abandon": In(AbandonSignature(config)), "discard": In(QueueStrobeSignature(config)),
             "epoch": Out(EpochLookupSignature(config)),
             "written": In(WrittenSignature(config)), "outstanding": Out(OutstandingSignature(config)),
-            "pending": Out(config.queues),
+            "pending": Out(config.queues), "choice": Out(ChoiceSignature(config)),
             "o": Out(stream.Signature(completion_write_layout(config))),
         })
 
@@ -150,6 +173,15 @@ class CompletionWriter(wiring.Component):
                 published[kind].eq(Mux(publish, here, 0)),
                 at_once[kind].eq(Mux(may & open_, published[kind] & ~(changed[kind] | flying[kind]), 0)),
             ]
+
+        # -- For interrupts: ``o`` was loaded without a choice.
+        picked, was_open = Signal(), Signal()
+        m.d.sync += [picked.eq(pick), was_open.eq(open_)]
+        m.d.comb += [
+            self.choice.sc.eq(changed["sc"]), self.choice.rc.eq(changed["rc"]), self.choice.chosen.eq(picked),
+            self.choice.queue.eq(queue), self.choice.is_rc.eq(is_rc),
+            self.choice.at_once.eq(was_open & self.o.valid),
+        ]
 
         # -- Read the chosen word as late as possible, independently of ``at_once``, which is late-arriving.
         m.d.comb += [next_queue.eq(Mux(chosen, queue, self.publish.queue)), self.epoch.queue.eq(next_queue),

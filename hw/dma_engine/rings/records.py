@@ -16,6 +16,7 @@ from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.configuration import QueueWriteSignature
 from hw.dma_engine.descriptors import RECORD_BYTES, RECORD_FIELDS, RING_SIZE_BITS
 from hw.dma_engine.layouts import STATUS_WIDTH, RingSettings, completion_write_layout, notice_layout, word_id_layout
+from hw.dma_engine.strobes import QueueStrobeSignature
 from hw.dma_engine.words import Status
 
 from .pointers import entry_address, ring_mask
@@ -41,6 +42,8 @@ class RingRecords(wiring.Component):
     i : ``In(stream.Signature(notice_layout))``
         Completed requests of rings, in order within each.
     o : ``Out(stream.Signature(completion_write_layout))``
+    interrupting : ``Out(QueueStrobeSignature)``
+        The record of a request with an interrupt leaves.
     """
 
     def __init__(self, config: DmaConfig) -> None:
@@ -49,6 +52,7 @@ class RingRecords(wiring.Component):
             "configure": In(QueueWriteSignature(config)), "restarted": In(config.extended),
             "i": In(stream.Signature(notice_layout(config))),
             "o": Out(stream.Signature(completion_write_layout(config))),
+            "interrupting": Out(QueueStrobeSignature(config)),
         })
 
     def elaborate(self, platform):
@@ -87,6 +91,9 @@ class RingRecords(wiring.Component):
         ]
 
         # -- The record; its phase changes with each pass over the ring.
+        interrupt = Signal()
+        m.d.comb += [self.interrupting.valid.eq(self.o.valid & self.o.ready & interrupt),
+                     self.interrupting.queue.eq(word_id_layout(config)(self.o.payload.id).queue)]
         record, word_id = Signal(_RECORD), data.View(word_id_layout(config), self.o.payload.id)
         m.d.comb += [
             record.tag.eq(notice.info.note.ring.tag), record.status.eq(total.status), record.bytes.eq(total.bytes),
@@ -97,7 +104,7 @@ class RingRecords(wiring.Component):
         with m.If(take & end):
             m.d.sync += [
                 self.o.valid.eq(1), self.o.payload.word.eq(record), word_id.notice.eq(1), word_id.top.eq(1),
-                word_id.queue.eq(ring),
+                word_id.queue.eq(ring), interrupt.eq(notice.irq),
                 self.o.payload.addr.eq(entry_address(location.page, mask, count, entry_bytes=RECORD_BYTES)),
             ]
         for index in range(rings):

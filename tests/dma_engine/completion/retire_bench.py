@@ -259,13 +259,16 @@ class Bench(CellBench):
         """Compare the outputs of the last stage with the retirement or the operation of the cycle before."""
         dut, get, want = self.dut, self.ctx.get, self.three
         got = {name: get(getattr(port, name)) for port, names in (
-            (dut.publish, ("sc", "rc", "discard")), (dut.outcome, ("ended", "failed", "interrupt", "reset")))
+            (dut.publish, ("sc", "rc", "discard", "record")), (dut.outcome, ("ended", "failed", "interrupt", "reset")))
             for name in names}
         assert got == {name: want.get(name, 0) for name in got}
+        # A failure interrupts the queue whatever its flags, unless it is only logged.
+        interrupts = got["interrupt"] or (got["failed"] and not want.get("quiet"))
+        assert get(dut.publish.interrupt) == interrupts
         assert get(dut.notice.valid) == ("notice" in want)
         if "notice" in want:
             assert get(dut.notice.payload.as_value()) == want["notice"]
-        if got["sc"] or got["rc"] or got["discard"]:
+        if got["sc"] or got["rc"] or got["discard"] or interrupts:
             assert get(dut.publish.queue) == want["queue"]
         if got["sc"] or got["rc"]:
             assert get(dut.publish.word.as_value()) == want["word"]
@@ -329,7 +332,8 @@ class Bench(CellBench):
         self.seen["holds" if holds else "skips" if fails else "completes"] += 1
         if settings["mode"] != QueueMode.NATIVE:
             outcomes["notice"] = NOTICE.pack({"queue": index, "mode": settings["mode"], "status": queue.status,
-                                              "info": info})
+                                              "irq": fails or flags.get("irq", 0), "info": info})
+            outcomes["record"] = settings["mode"] == QueueMode.RING and INFO.unpack(info, "note.ring.end")
             self.seen["notice"] += 1
         if holds:
             self.states.append((index, True, True))
@@ -352,7 +356,8 @@ class Bench(CellBench):
             self.predict(index, word=(count + queue.counts, failed, Status.OK), flags=BOTH, ended=int(queue.counts))
             self.states.append((index, False, False))
         elif status in QUIET:
-            self.predict(index, word=(count, failed, latest), flags={}, failed=1, status=status)
+            self.predict(index, word=(count, failed, latest), flags={}, failed=1, status=status,
+                         quiet=True)
         else:
             self.predict(index, word=(count, failed + 1, status), flags=BOTH, failed=1, status=status)
             if status == Status.TIMEOUT:
