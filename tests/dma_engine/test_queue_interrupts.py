@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interrupts of queues at the engine: each comes behind the write responses of its words, and none comes without."""
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 
 import cocotb
 import pytest
@@ -17,6 +17,8 @@ from tests.dma_engine.jobs import Job
 pytestmark = pytest.mark.rtl
 
 SC, RC, IRQ = RequestFlag.SC, RequestFlag.RC, RequestFlag.IRQ
+LATENCY = 4
+"""Cycles from B to the strobe."""
 INVALID = 9
 """A region that is not in the table."""
 RING_BASE, RECORDS = 0x55_0000_0000, 0x55_0000_8000
@@ -29,11 +31,11 @@ def test_tiny(engine, test):
 
 
 class _Watch:
-    """Strobes by queue, with the cycle of each and of the last write response of its words."""
+    """Words of a queue in memory at each of its strobes; each must follow a write response of one of its words."""
 
     def __init__(self, bench):
         self.bench, self.dut = bench, bench.dut
-        self.strobes, self.responses = defaultdict(list), Counter()
+        self.strobes, self.responses = defaultdict(list), defaultdict(lambda: deque(maxlen=4))
         self.kinds = Counter()
         cocotb.start_soon(self._run())
 
@@ -45,16 +47,15 @@ class _Watch:
             if not int(dut.rst.value) and int(dut.m_axi__bvalid.value) and int(dut.m_axi__bready.value):
                 identifier = int(dut.m_axi__bid.value)
                 if identifier >> config.axi_id_width - 1:
-                    self.responses[identifier >> 1 & config.queues - 1] = self.bench.cycle
+                    self.responses[identifier >> 1 & config.queues - 1].append(self.bench.cycle)
             for kind in ("written", "completed"):
                 if int(getattr(dut, f"interrupts__{kind}__valid").value):
                     queue = int(getattr(dut, f"interrupts__{kind}__queue").value)
                     self.kinds[queue, kind] += 1
                     self.strobes[queue].append(self.words(queue))
                     if kind == "written":
-                        # Behind a response, and by as many cycles each time.
-                        late = self.bench.cycle - self.responses[queue]
-                        assert 3 <= late <= 6, f"a strobe of queue {queue} {late} cycles behind a response"
+                        late = [self.bench.cycle - cycle for cycle in self.responses[queue]]
+                        assert LATENCY in late, f"a strobe of queue {queue} {late} cycles behind responses"
 
     def words(self, queue):
         """Counts of a queue's SC and RC word in memory now."""
@@ -130,11 +131,10 @@ async def failures(dut):
     await bench.post(0, _copy(0, SC | IRQ), _copy(64, region=INVALID), _copy(128, SC | IRQ))
     await bench.wait(600)
     strobes = watch.strobes.pop(0)
-    assert strobes[0] == (1, 0) and strobes[-1] == (1, 1) and len(strobes) in (2, 3), strobes
+    assert strobes[-1] == (1, 1) and len(strobes) in (2, 3), strobes
     await bench.command(0, Command.CLEAR)
     strobes = await watch.take(0)
     assert strobes == [(3, 2)], strobes
-    # A word that memory refuses interrupts once more than it is written.
     await bench.end()
 
 
@@ -178,7 +178,7 @@ async def reset(dut):
     assert await watch.take(0) == []
     await bench.post(0, _copy(128, SC | IRQ))
     assert await watch.take(0) == [(3, 1)]
-    await bench.end()
+    bench.assert_equal()
 
 
 @cocotb.test()
@@ -191,7 +191,7 @@ async def abandoned(dut):
     await bench.wait(300)
     await bench.post(0, _copy(64, SC | IRQ))
     await bench.wait(300)
-    await bench.driver.registers.write("WATCHDOG", cycles=300)
+    await bench.driver.set_watchdog(300)
     await bench.command(0, Command.RESET)
     await bench.wait(2000)
     assert not (await bench.driver.state(0)).resetting
@@ -199,7 +199,7 @@ async def abandoned(dut):
     bench.release(page)
     await bench.wait(200)
     assert not watch.strobes[0]
-    await bench.driver.registers.write("WATCHDOG", cycles=0)
+    await bench.driver.set_watchdog(0)
     await bench.start_queues([0])
     await bench.post(0, _copy(128, SC | RC))
     assert await watch.take(0) == []
