@@ -13,9 +13,9 @@ class QueueInterruptsSignature(wiring.Signature):
     Members
     -------
     written : ``valid`` and ``queue``
-        Strobe: memory has responded to a word that told of a request with an interrupt.
+        Strobe: memory has responded to a word that reports a request with an interrupt.
     completed : ``valid`` and ``queue``
-        Strobe: a request with an interrupt has completed, of which no word tells.
+        Strobe: a request with an interrupt has completed, and no word reports it.
     """
 
     def __init__(self, queue_bits: int) -> None:

@@ -46,18 +46,13 @@ class DmaEngine(wiring.Component):
 
     Members
     -------
-    s_axil : ``In(AxiLiteSignature)``
-        Registers; 32-bit data, 12-bit address.
-    s_axi_db : ``In(AxiSignature)``
-        Doorbells; 128-bit data, one 4 KiB page per queue.
+    s_axil : ``In(AxiLiteSignature)``, s_axi_db : ``In(AxiSignature)``
+        Registers; 32-bit data, 12-bit address. Doorbells; 128-bit data, one 4 KiB page per queue.
     m_axi : ``Out(AxiSignature)``
         Memory; 64-bit address, ``config.data_width``.
-    irq : ``Out(1)``
-        Level, active high.
-    interrupts : ``Out(QueueInterruptsSignature)``
-        Interrupts of single queues, behind their words in memory; may be left open.
-    events : ``Out(EventsSignature)``
-        Events of each segment; may be left open.
+    irq : ``Out(1)``, interrupts : ``Out(QueueInterruptsSignature)``, events : ``Out(EventsSignature)``
+        Level, active high. Interrupts of single queues, behind their words in memory, and events of each segment;
+        both may be left open.
 
     Latency
     -------

@@ -126,7 +126,7 @@ async def failures(dut):
         assert len(strobes) == 2 and strobes[-1] == (count, count), strobes
     await bench.command(0, Command.RESET)
     await bench.settle(0)
-    # A queue that holds: the failed request counts at CLEAR, which interrupts nobody.
+    # A queue that holds: the failed request counts at CLEAR, which does not interrupt.
     await bench.start_queues([0])
     await bench.post(0, _copy(0, SC | IRQ), _copy(64, region=INVALID), _copy(128, SC | IRQ))
     await bench.wait(600)
@@ -140,7 +140,7 @@ async def failures(dut):
 
 @cocotb.test()
 async def coalesced(dut):
-    """While a word's response is awaited, requests coalesce: one more interrupt for all, with the word that tells."""
+    """While a word's response is awaited, requests coalesce: one more interrupt for all, with their word."""
     bench, watch = await _bench(dut)
     page = bench.words_of(0)[0]
     bench.withhold(page)
@@ -252,8 +252,8 @@ async def many(dut):
     """All queues at full rate, with responses in disorder: the last interrupt of each finds its last word."""
     bench, watch = await _bench(dut, latency=20)
     disorder(bench.memory)
-    posted, told = Counter(), defaultdict(Counter)
-    for round_ in range(12):
+    posted, reported = Counter(), defaultdict(Counter)
+    for _ in range(12):
         for queue in range(bench.config.queues):
             size = bench.rng.randint(1, 3)
             await bench.wait_for_free_entries(queue, size)
@@ -264,11 +264,11 @@ async def many(dut):
                 posted[queue] += 1
                 for kind, flag in enumerate((SC, RC)):
                     if word.flags & IRQ and word.flags & flag:
-                        told[queue][kind] = posted[queue]
+                        reported[queue][kind] = posted[queue]
             await bench.post(queue, *words, verifiable=False)
     for queue in range(bench.config.queues):
         strobes = await watch.take(queue)
         assert strobes
-        for kind, count in told[queue].items():
+        for kind, count in reported[queue].items():
             assert any(words[kind] >= count for words in strobes), f"queue {queue}: {strobes} without {count}"
     await bench.end()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interrupts of queues: each follows the write responses of the words that tell of its request.
+"""Interrupts of queues: each follows the write responses of the words that report its request.
 
 Retire, CompletionWriter, WordResponses, RecordInterrupts -> QueueInterrupts -> outside.  Latency: 3 cycles from a write
 response, 2 from the end of a request without words.  Throughput: a response and a request per cycle.
@@ -25,9 +25,9 @@ KINDS = "sc", "rc"
 
 
 class QueueInterrupts(wiring.Component):
-    """Request an interrupt when a word that tells of a request with an interrupt has been written.
+    """Request an interrupt when a word that reports a request with an interrupt has been written.
 
-    A request of which several words tell interrupts after each of them, the last time after all. A word whose write
+    A request that several words report interrupts after each of them, the last time after all. A word whose write
     failed interrupts, too. The bits of a queue that is reset need no clearing: a pending bit is valid only while its
     word is waiting, an armed bit only while its word is in flight.
 

@@ -263,8 +263,8 @@ class Retire(wiring.Component):
         m.d.comb += [
             notifies.eq(ends & ~resetting & (self.settings.settings.mode != QueueMode.NATIVE)),
             interrupts.eq(three.fail | (three.ok & three.end.irq)),
-            self.notice.valid.eq(three.notice), notice.irq.eq(interrupts), notice.queue.eq(three.queue), notice.mode.eq(three.settings.mode),
-            notice.status.eq(three.status), notice.info.eq(three.info),
+            self.notice.valid.eq(three.notice), notice.queue.eq(three.queue), notice.mode.eq(three.settings.mode),
+            notice.irq.eq(interrupts), notice.status.eq(three.status), notice.info.eq(three.info),
         ]
         quiet = (two_status == Status.DISABLED) | (two_status == Status.COMPLETION_ERROR)
         m.d.sync += [

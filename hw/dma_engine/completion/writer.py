@@ -38,7 +38,7 @@ class PublishSignature(wiring.Signature):
     interrupt : ``Out(1)``
         ``queue`` interrupts when the words that are published now have been written; at once if there are none.
     record : ``Out(1)``
-        A record will tell of the request, too.
+        A record will report the request, too.
     """
 
     def __init__(self, config: DmaConfig) -> None:

@@ -25,7 +25,7 @@ class InterruptVectors(wiring.Component):
     """Request vector 0 whenever the level rises, and a queue's vector for each of its strobes.
 
     Software must clear all sources of the level, and read them again until none is set: only then it falls, and its
-    next rise requests the vector again. Strobes have no state: a request of a pending vector coalesces in :class:`Msix`.
+    next rise requests the vector again. Requests of a pending vector coalesce in :class:`Msix`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interrupts of queues, beside the completion writer: each comes with the response to a word that tells of its request.
+"""Interrupts of queues, beside the completion writer: each comes with the response to a word that reports its request.
 
-Every publication is numbered, and words carry the numbers: a word tells of all publications up to its own.
+Every publication is numbered, and words carry the numbers: a word reports all publications up to its own.
 """
 
 import random
@@ -124,10 +124,10 @@ class _Bench(CellBench):
             self.words.append(key)
         expected = None
         if response is not None:
-            told = self.flying.pop(response)
-            self.seen["interrupt" if told else "quiet word"] += 1
-            self.served += len(told)
-            expected = response[0] if told else None
+            reported = self.flying.pop(response)
+            self.seen["interrupt" if reported else "quiet word"] += 1
+            self.served += len(reported)
+            expected = response[0] if reported else None
         self.expected.append(expected)
         if abandon is not None:
             self.resetting[abandon] = self.cycle

@@ -92,12 +92,12 @@ class _Bench(CellBench):
         waiting = self.flagged[ring]
         if strobe:
             assert waiting and waiting[0] <= number, f"record {number} of ring {ring} has no interrupt"
-            told = 0
+            reported = 0
             while waiting and waiting[0] <= number:
                 waiting.popleft()
-                told += 1
+                reported += 1
             self.seen["interrupt"] += 1
-            self.seen["coalesced"] += told > 1
+            self.seen["coalesced"] += reported > 1
             # Later ones wait for those that have left by now, at most.
             self.due[ring] = self.sent[ring]
         elif waiting and waiting[0] <= number:
