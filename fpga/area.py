@@ -196,7 +196,9 @@ def _depth(netlist: Module, *, worst: int = 10) -> Depth:
                 sources |= {bit: [a for name, wires in cell["connections"].items() if re.fullmatch(r"A\d?", name)
                                   for a in wires if isinstance(a, int)] for bit in bits if isinstance(bit, int)}
             elif cell["type"].startswith("RAM") and not cell["type"].startswith("RAMB") and address != port:
-                reads = [bit for bit in cell["connections"][address] if isinstance(bit, int)]
+                # Some have an address of single bits.
+                reads = [bit for name, wires in cell["connections"].items() if re.fullmatch(address + r"\d?", name)
+                         for bit in wires if isinstance(bit, int)]
                 sources |= {bit: reads for bit in bits if isinstance(bit, int)}
         end = name if cell["type"].startswith("RAM") else min((names[bit] for bit in outputs), default=name)
         ends += [(bit, end) for bit in inputs]
