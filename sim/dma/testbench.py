@@ -144,6 +144,10 @@ class DmaTestbench(Observer):
         await self.driver.configure_queue(queue, **values)
 
     async def command(self, queue: int, command: Command) -> None:
+        self._command_model(queue, command)
+        await self.driver.command(queue, command)
+
+    def _command_model(self, queue: int, command: Command) -> None:
         if command is Command.RESET:
             q = self.model.queues[queue]
             self._ended_before += q.count
@@ -163,7 +167,6 @@ class DmaTestbench(Observer):
             self.poller.discard(queue)
         self.model.command(queue, command)
         self.trace(f"{command.name} to queue {queue}; model: {self.model.state(queue)}")
-        await self.driver.command(queue, command)
 
     def fail_page(self, address: int, **responses: str) -> None:
         self.model.fail_page(address, **responses)

@@ -60,6 +60,8 @@ class CardSystem(PcieSystem):
         Driver of the DMA engine.
     adapter : :class:`RegisterDriver`
         Registers of the PCIe adapter.
+    adapter_config : :class:`PcieConfig`
+        Its sizes.
     monitor : :class:`Monitor`
         Of all packets on the card's pins.
     """
@@ -69,6 +71,7 @@ class CardSystem(PcieSystem):
             bar2_bytes=1 << adapter.doorbell_addr_width, vectors=adapter.vectors, table_offset=MSIX_TABLE,
             pba_offset=MSIX_PENDING, **settings))
         self.dma = DmaDriver(Window(self, WINDOWS["ENDPOINT"]), engine)
+        self.adapter_config = adapter
         self.adapter = RegisterDriver(Window(self, WINDOWS["PCIE"]), register_map(adapter))
         self.monitor = Monitor(self.card)
 

@@ -8,7 +8,7 @@ sees all writes that arrived before it; it may see later ones, as its data is re
 """
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -116,6 +116,8 @@ class Completer:
         Called with the address and the bytes of each write.
     reads, writes : int
         Requests received.
+    injected : Counter
+        Fault -> reads that it has met.
     """
 
     def __init__(self, send: Callable[[Tlp], Awaitable[None]], *, locate: Callable[[int], int],
@@ -125,6 +127,7 @@ class Completer:
         self.settings = settings
         self.written: Callable[[int, bytes], None] | None = None
         self.reads = self.writes = 0
+        self.injected: Counter[Fault] = Counter()
         self._send, self._locate, self._identity, self._max_payload = send, locate, identity, max_payload
         self._rng = random.Random(f"completer {seed}")
         self._injections: list[list[Any]] = []      # [injection, matching reads so far]
@@ -136,6 +139,12 @@ class Completer:
     def inject(self, *injections: Injection) -> None:
         """Add to the schedule of errors."""
         self._injections += [[injection, 0] for injection in injections]
+
+    def withdraw(self, injection: Injection) -> bool:
+        """Remove an error from the schedule; whether it was still there."""
+        before = len(self._injections)
+        self._injections = [entry for entry in self._injections if entry[0] is not injection]
+        return len(self._injections) < before
 
     def idle(self) -> bool:
         """Whether every read has completed, as far as it does."""
@@ -184,6 +193,7 @@ class Completer:
                 entry[1] += 1
                 if count >= injection.after:
                     found.append(injection)
+                    self.injected[injection.fault] += 1
                 if injection.times is not None and entry[1] >= injection.after + injection.times:
                     self._injections.remove(entry)
         return found

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A DMA engine alone behind the PCIe adapter: what the card does without its accelerator, and quicker to build."""
 
+from dataclasses import replace
+
 from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -9,6 +11,7 @@ from hw.common.register_window import RegisterWindow
 from hw.common.resettable import Resettable
 from hw.common.wiring import unused
 from hw.dma_engine import DmaConfig, DmaEngine
+from hw.dma_engine.config import TINY
 from hw.pcie.adapter import PcieAdapter
 from hw.pcie.config import PcieConfig
 from hw.pcie.pins import (
@@ -21,7 +24,7 @@ from hw.pcie.pins import (
 )
 from hw.pcie.registers import WINDOW_BITS
 
-__all__ = ["DmaCard", "adapter_config"]
+__all__ = ["DmaCard", "adapter_config", "small_dma"]
 
 
 def adapter_config(engine: DmaConfig, **sizes: int) -> PcieConfig:
@@ -29,6 +32,12 @@ def adapter_config(engine: DmaConfig, **sizes: int) -> PcieConfig:
     return PcieConfig(data_width=engine.data_width, axi_id_width=engine.axi_id_width,
                       doorbell_addr_width=engine.doorbell_addr_width, doorbell_id_width=engine.doorbell_id_width,
                       queues=engine.queues, **sizes)
+
+
+def small_dma(data_width: int) -> tuple[DmaConfig, PcieConfig]:
+    """Sizes of an engine with small tables, and of its adapter."""
+    engine = replace(TINY, data_width=data_width, segment_bytes=512, window=16, tags=64, extended_window=32)
+    return engine, adapter_config(engine, tags=64, reorder_slots=8, vectors=8)
 
 
 class DmaCard(wiring.Component):

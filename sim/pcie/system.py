@@ -145,7 +145,7 @@ class PcieSystem:
         self.root.max_payload_size = int(math.log2(settings.max_payload)) - 7
         self.host = Completer(
             self.root.send, locate=lambda address: address, identity=lambda: PcieId(0, 0, 0),
-            max_payload=lambda: settings.max_payload, size=settings.host_bytes, settings=settings.host,
+            max_payload=lambda: int(128 << self.root.max_payload_size), size=settings.host_bytes, settings=settings.host,
             seed=settings.seed)
         for kind, handler in ((TlpType.MEM_READ, self._host_read), (TlpType.MEM_READ_64, self._host_read),
                               (TlpType.MEM_WRITE, self._host_write), (TlpType.MEM_WRITE_64, self._host_write)):
@@ -202,6 +202,17 @@ class PcieSystem:
         self.identity = self.card.function.pcie_id
         for _ in range(4):
             await RisingEdge(self.dut.clk)
+
+    def configure(self, *, max_payload: int, max_read: int, extended_tags: bool = True) -> None:
+        """Change MPS, MRRS and extended tags by the backdoor, while nothing is in flight."""
+        self.root.max_payload_size = int(math.log2(max_payload)) - 7
+        bridges = (self.root.endpoints[0], self.switch.upstream_bridge, *self._ports)
+        for function in (*bridges, *(device.functions[0] for device in self._devices)):
+            function.pcie_cap.max_payload_size = self.root.max_payload_size
+        capability = self.card.function.pcie_cap
+        capability.max_read_request_size = int(math.log2(max_read)) - 7
+        capability.extended_tag_field_enable = extended_tags
+        self.card.refresh()
 
     @property
     def bar0(self) -> int:

@@ -5,17 +5,10 @@ from dataclasses import replace
 
 from hw.ace import config as ace
 from hw.card.config import CardConfig
-from hw.dma_engine import config as dma
 from hw.endpoint.config import EndpointConfig
-from sim.pcie.dma_card import adapter_config
+from sim.pcie.dma_card import small_dma
 
 __all__ = ["small", "small_dma"]
-
-
-def small_dma(data_width):
-    """Sizes of a DMA engine with small tables, and of its adapter."""
-    engine = replace(dma.TINY, data_width=data_width, segment_bytes=512, window=16, tags=64, extended_window=32)
-    return engine, adapter_config(engine, tags=64, reorder_slots=8, vectors=8)
 
 
 def small(data_width):
