@@ -22,7 +22,9 @@ class CompletionCheck(wiring.Component):
     """Accept the beats that a request expects, end it with an error on any other, and drop what follows.
 
     A request whose completion is wrong has received all of its beats from then on, but its tag is in use until its last
-    completion: one that is marked as such, or holds as many bytes as remain by its own byte count.
+    completion: one that is marked as such, or holds as many bytes as remain by its own byte count. A completion that the
+    hard block does not accept as the request's own (``MISMATCH``, ``INVALID_ADDRESS``, ``INVALID_TAG``) does not end it:
+    the tag then waits for the hard block's time-out, or until it expires.
 
     =========================================  ========  =====================
     completion                                 response  event
@@ -140,6 +142,10 @@ def _fits(found):
 
 
 def _counted_last(found):
-    """Whether the completion holds all bytes that remain by its own byte count."""
+    """Whether the completion holds all bytes that remain by its own byte count.
+
+    With another error code, its request is still in flight in the hard block, unless it says otherwise.
+    """
     completion = found.completion
-    return (completion.dwords != 0) & (found.count_dwords <= completion.dwords)
+    counts = (completion.error == ErrorCode.NONE) | (completion.error == ErrorCode.POISONED)
+    return counts & (completion.dwords != 0) & (found.count_dwords <= completion.dwords)

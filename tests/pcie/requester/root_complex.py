@@ -23,8 +23,9 @@ COMPLETION_FAULTS = (
     "empty", "reset", "block_timeout", "mismatch", "short")
 """One completion of the request is wrong."""
 
-TIME_FAULTS = ("lost", "late")
-"""The completions from one on are lost, or arrive when the request has timed out."""
+TIME_FAULTS = ("lost", "late", "denied")
+"""The completions from one on are lost, or arrive when the request has timed out. Or the last one is not accepted by the
+hard block as the request's, which stays in flight there."""
 
 
 class Packer:
@@ -89,7 +90,7 @@ def plan(request, rng, *, beat_bytes, fault, timeout, delay, cuts):
         cuts = [cut for cut in range(start - start % BOUNDARY + BOUNDARY, end, BOUNDARY) if rng.random() < cuts]
         parts = list(zip([start, *cuts], [*cuts, end], strict=True))
     chosen = rng.randrange(len(parts))
-    if fault == "open" or fault == "long":
+    if fault in ("open", "long", "denied"):
         chosen = len(parts) - 1
     if fault in ("early", "ragged") and len(parts) > 1:
         chosen = rng.randrange(len(parts) - 1)
@@ -115,6 +116,7 @@ def plan(request, rng, *, beat_bytes, fault, timeout, delay, cuts):
         earliest += delay() // 2
     if fault == "lost":
         del request.completions[chosen:]
+    if fault in ("lost", "denied"):
         request.busy_until = now + 4 * timeout
 
 
@@ -171,6 +173,10 @@ def _apply(made, fault, request, rng, beat_bytes):
             change(error=ErrorCode.POISONED)
         case "mismatch":
             change(error=rng.choice((ErrorCode.MISMATCH, ErrorCode.INVALID_ADDRESS, ErrorCode.INVALID_TAG, 10)))
+        case "denied":
+            change(completed=0,
+                   error=rng.choice((ErrorCode.MISMATCH, ErrorCode.INVALID_ADDRESS, ErrorCode.INVALID_TAG)))
+            made.final = False
         case "address":
             change(address=only["address"] ^ 1 << rng.randrange(12))
         case "count":

@@ -66,8 +66,28 @@ def test_timeouts(seed):
     """Lost and late completions, among wrong ones; tags return."""
     rng = random.Random(seed)
     bench = run_reads(rng, _traffic(rng, (*TIME_FAULTS, "poisoned", "unsupported"), parts=1, timeout=TIMEOUT))
-    assert bench.seen["lost"] and bench.seen["late"] and bench.seen["OKAY"]
+    assert bench.seen["lost"] and bench.seen["late"] and bench.seen["denied"] and bench.seen["OKAY"]
     assert bench.events["timed_out"] >= bench.seen["lost"] + bench.seen["late"]
+
+
+def test_tag_of_a_denied_completion_waits(seed):
+    """The hard block says that a completion is not the request's: its tag is in flight until it expires."""
+    rng = random.Random(seed)
+
+    async def body(bench):
+        bench.levels(timeout=TIMEOUT)
+        bench.fault = lambda: None if bench.seen["denied"] else "denied"
+        bench.add(0, 0, 1)
+        while bench.pending():
+            await bench.step()
+        # More reads than there are tags: none has that one.
+        for number in range(80):
+            bench.add(number % 4, 0, 1)
+        while bench.pending():
+            await bench.step()
+
+    bench = run_reads(rng, body)
+    assert bench.seen["denied"] == 1 and bench.events["malformed"] == 1
 
 
 def test_timeout_is_between_one_and_two_limits(seed):
@@ -120,6 +140,8 @@ def test_unexpected_completions(seed):
             bench.add_random(range(3), longest=8)
         for _ in range(150):
             await bench.step()
+        # Those of the last cycles would not be counted before the end.
+        bench.rates.unexpected = 0
 
     bench = run_reads(rng, body)
     assert bench.events["unexpected"] > 10
