@@ -40,7 +40,7 @@ COUNTERS = (
     ("UNEXPECTED", "Completions without a request in flight, dropped."),
     ("TIMED_OUT", "Read requests whose last completion did not arrive in time."),
     ("WRITES_REFUSED", "Write bursts whose strobes no TLP can express, completed with SLVERR."),
-    ("REQUESTS_REFUSED", "Requests from the link that were completed with UR or dropped, or that the endpoint refused."),
+    ("REQUESTS_REFUSED", "Requests from the link that were completed with UR, dropped, or refused by the endpoint."),
 )
 """Name and meaning of each free-running 32-bit counter."""
 

@@ -8,6 +8,8 @@ from rich.table import Table
 
 from sim.cli.compare_ace import configure as configure_ace
 from sim.cli.compare_ace import run as run_ace
+from sim.cli.compare_pcie import configure as configure_pcie
+from sim.cli.compare_pcie import run as run_pcie
 from sim.memory import STALLS
 from sim.terminal import (
     Row,
@@ -42,11 +44,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ace = designs.add_parser("ace", help="the collectives accelerator", description="Run random collectives on "
                              "clusters of 2 to 16 ranks, and compare each rank's buffers with the model.")
     configure_ace(ace)
+    pcie = designs.add_parser("pcie", help="the DMA engine behind the PCIe adapter", description="Post random requests "
+                              "from two GPUs and the host to a card, with faults and resets on PCIe, and compare all "
+                              "memories, completion words and statuses with the model.")
+    configure_pcie(pcie)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.design == "ace":
         return run_ace(args)
+    if args.design == "pcie":
+        return run_pcie(args)
     check_range("--requests", args.requests, 1, MOST_REQUESTS)
     result = simulate_dma(args.config, "sim.dma.compare", {
         "requests": args.requests, "stalls": args.stalls, "latency": args.latency,

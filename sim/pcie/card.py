@@ -84,7 +84,7 @@ class CardSystem(PcieSystem):
         await gpu.ring(self.doorbell(queue), [word.pack().to_bytes(16, "little") for word in words], merged=merged)
 
     async def wait(self, gpu: Gpu, address: int, count: int) -> CompletionWord:
-        """Poll a completion word in a GPU's memory, at an offset, until it counts so many requests."""
+        """Poll a completion word in a GPU's memory, at an offset, until it counts this number of requests."""
         data = await gpu.completer.poll(
             address, 8, lambda data: CompletionWord.unpack(int.from_bytes(data, "little")).count >= count)
         return CompletionWord.unpack(int.from_bytes(data, "little"))

@@ -17,7 +17,7 @@ from cocotb.triggers import Timer
 
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.model.regions import present
-from hw.dma_engine.words import Command, NativeWord, RequestFlag, Status
+from hw.dma_engine.words import Opcode, Status
 from sim.dma.compare import Comparison, Stopped
 from sim.dma.compare_rings import RingPoster
 from sim.dma.compare_sections import Section
@@ -55,6 +55,9 @@ class PcieComparison(Resets, Comparison):
         Kind -> number.
     """
 
+    bench: PcieTestbench
+    make: PcieRequestMaker
+
     def __init__(self, bench: PcieTestbench, requests: int, resets: int) -> None:
         self.bench, self.model, self.config, self.rng = bench, bench.model, bench.config, bench.rng
         self.requests, self.make = requests, PcieRequestMaker(bench)
@@ -62,7 +65,7 @@ class PcieComparison(Resets, Comparison):
         self._reported = 0.0
         self.leaked = 0
         self.resets = dict.fromkeys(RESETS, 0)
-        self._resets_left = resets
+        self._resets_left, self._expired = resets, 0
 
     async def run(self) -> None:
         """Everything. Differences are in the testbench's ``mismatches``."""
@@ -110,8 +113,9 @@ class PcieComparison(Resets, Comparison):
         for number, (_, _, completer) in enumerate(self.bench.memory.parts):
             host = number == len(system.gpus)
             completer.settings = replace(
-                completer.settings, split=rng.choice(SPLITS), reorder=rng.random() < 0.6, latency_ns=rng.choice(_LATENCIES),
-                concurrency=rng.choice((None, None, 16)), rcb=rng.choice((64, 128)) if host else 128)
+                completer.settings, split=rng.choice(SPLITS), reorder=rng.random() < 0.6,
+                latency_ns=rng.choice(_LATENCIES), concurrency=rng.choice((None, None, 16)),
+                rcb=rng.choice((64, 128)) if host else 128)
         stalls = rng.random() < 0.4
         system.card.stall({name: self._stalls(rng.choice((0.05, 0.3, 0.7))) if stalls and rng.random() < 0.6 else None
                            for name in ("cq", "cc", "rq", "rc")})
@@ -131,7 +135,7 @@ class PcieComparison(Resets, Comparison):
         bench, rng, model = self.bench, self.rng, self.model
         await self.make.limit_targets(lift=True)
         word = self._good(queue, rng.choice((1, 100, 700, 4000, 9000)))
-        while word.opcode != 1:
+        while word.opcode != Opcode.COPY:
             word = self._good(queue, 100)
         pages = [(page, min(page + PAGE_BYTES, start + length) - max(page, start))
                  for start, length in present(model.source(word))
@@ -173,9 +177,9 @@ class PcieComparison(Resets, Comparison):
         """All tags are used in turn by more reads than there are tags, so that none is lost."""
         bench, card = self.bench, self.bench.system.card
         await bench.quiet()
-        if any(request is not None for request in card.active_request) or bench.expiry.count > self._expired():
+        if any(request is not None for request in card.active_request) or bench.expiry.count > self._expired:
             await bench.wait(_PERIODS_TO_EXPIRE * TIMEOUT_CYCLES)
-        self._expired_before = bench.expiry.count
+        self._expired = bench.expiry.count
         bench.system.monitor.finish()
         tags = bench.system.adapter_config.tags
         queue = self._other(-1)
@@ -189,9 +193,6 @@ class PcieComparison(Resets, Comparison):
                 self.leaked += len(missing)
                 bench.mismatch(f"tags {', '.join(map(str, sorted(missing)))} are not used any more.")
         self._check()
-
-    def _expired(self) -> int:
-        return getattr(self, "_expired_before", 0)
 
 
 @cocotb.test()

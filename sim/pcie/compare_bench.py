@@ -88,7 +88,7 @@ class PcieTestbench(DmaTestbench):
         self.lenient = False
         self.tags: set[int] = set()
         self._interrupt = Event()
-        #: Queue -> who posts to it: the number of a GPU, or the host.
+        #: Queue -> sender of its stores: the number of a GPU, or the host.
         self._posters: dict[int, int] = {}
         self._unordered: set[int] = set()
         self._settings: dict[int, dict[str, Any]] = {}
@@ -195,14 +195,14 @@ class PcieTestbench(DmaTestbench):
 
     # Actions
 
-    def fail_page(self, address: int, *, read: str | None = None, write: str | None = None) -> None:
+    def fail_page(self, address: int, **responses: str) -> None:
         """Let the page's reads fail; writes do so only by their flush, and then both fail in the same way."""
         regions = [region for region in self.model.regions.values() if region.covers(self.model.pages, address)]
         readable = not regions or any(region.readable for region in regions)
         flushed = any(region.writable and region.qos & 4 for region in regions)
-        response = read or write
-        if response is None or (read is None and not flushed):
+        if "read" not in responses and not flushed:
             return
+        response, = responses.values()
         self.model.fail_page(address, read=response if readable else None, write=response if flushed else None)
         self.faulty.fail(address, response)
 
@@ -265,7 +265,7 @@ class PcieTestbench(DmaTestbench):
         return expected
 
     async def _poster(self, queue: int) -> int:
-        """Who posts to a queue now; stores of the former one are in order before."""
+        """The sender of stores to a queue, now; those of the former one are in order before."""
         former = self._posters.get(queue)
         if former is None or self.rng.random() < 0.15:
             poster = self._posters[queue] = self.rng.choice((*range(len(self.system.gpus)), _HOST))

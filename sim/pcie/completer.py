@@ -117,7 +117,7 @@ class Completer:
     reads, writes : int
         Requests received.
     injected : Counter
-        Fault -> reads that it has met.
+        Fault -> reads that have had it.
     """
 
     def __init__(self, send: Callable[[Tlp], Awaitable[None]], *, locate: Callable[[int], int],
@@ -193,7 +193,6 @@ class Completer:
                 entry[1] += 1
                 if count >= injection.after:
                     found.append(injection)
-                    self.injected[injection.fault] += 1
                 if injection.times is not None and entry[1] >= injection.after + injection.times:
                     self._injections.remove(entry)
         return found
@@ -223,6 +222,7 @@ class Completer:
         for number, (address, size) in enumerate(parts):
             faults = {injection.fault: injection for injection in injections
                       if min(injection.piece, len(parts) - 1) == number}
+            self.injected.update(faults)
             if Fault.DROPPED in faults:
                 return
             completion = self._completion(tlp, address, size, end - address)

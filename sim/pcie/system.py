@@ -145,8 +145,8 @@ class PcieSystem:
         self.root.max_payload_size = int(math.log2(settings.max_payload)) - 7
         self.host = Completer(
             self.root.send, locate=lambda address: address, identity=lambda: PcieId(0, 0, 0),
-            max_payload=lambda: int(128 << self.root.max_payload_size), size=settings.host_bytes, settings=settings.host,
-            seed=settings.seed)
+            max_payload=lambda: int(128 << self.root.max_payload_size), size=settings.host_bytes,
+            settings=settings.host, seed=settings.seed)
         for kind, handler in ((TlpType.MEM_READ, self._host_read), (TlpType.MEM_READ_64, self._host_read),
                               (TlpType.MEM_WRITE, self._host_write), (TlpType.MEM_WRITE_64, self._host_write)):
             self.root.register_rx_tlp_handler(kind, handler)
