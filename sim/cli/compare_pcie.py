@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.errors import UserError
-from sim.terminal import Row, add_json, add_seed, check_file, check_range, integer, simulate_design, write_json
+from sim.terminal import Row, add_json, add_seed, check_file, check_range, integer, simulate, write_json
 from sim.verilator.design import Design
 
 __all__ = ["configure", "run"]
@@ -37,12 +37,14 @@ def run(args: argparse.Namespace) -> int:
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_file("--json", args.json)
     check_file("--waves", args.waves)
-    # Imported here, so that a wrong option is reported before the hardware description is loaded.
-    from sim.pcie.dma_card import DmaCard, small_dma
+
+    def design() -> Design:
+        from sim.pcie.dma_card import DmaCard, small_dma
+
+        return Design(DmaCard, *small_dma(args.width))
 
     options = {name: getattr(args, name) for name in ("width", "requests", "resets")}
-    result = simulate_design(f"a card with {args.width} bits", Design(DmaCard, *small_dma(args.width)), "dma_card",
-                             "sim.pcie.compare", options, args)
+    result = simulate(f"dma_card_{args.width}", design, "sim.pcie.compare", options, args)
     write_json(args.json, result)
     if args.json != "-":
         _show(result)

@@ -114,7 +114,7 @@ async def leaked_tag(dut):
 def different(monkeypatch):
     """A run that finds a difference."""
     import sim.cli.compare_pcie
-    monkeypatch.setattr(sim.cli.compare_pcie, "simulate_design", lambda *_: RESULT)
+    monkeypatch.setattr(sim.cli.compare_pcie, "simulate", lambda *_: RESULT)
 
 
 def test_a_difference_is_reported(different, capsys):

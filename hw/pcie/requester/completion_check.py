@@ -21,10 +21,10 @@ __all__ = ["CompletionCheck"]
 class CompletionCheck(wiring.Component):
     """Accept the beats that a request expects, end it with an error on any other, and drop what follows.
 
-    A request whose completion is wrong has received all of its beats from then on, but its tag is in use until its last
-    completion: one that is marked as such, or holds as many bytes as remain by its own byte count. A completion that the
-    hard block does not accept as the request's own (``MISMATCH``, ``INVALID_ADDRESS``, ``INVALID_TAG``) does not end it:
-    the tag then waits for the hard block's time-out, or until it expires.
+    A request whose completion is wrong has received all of its beats from then on, but its tag is in use until its
+    last completion: one that is marked as such, or holds as many bytes as remain by its own byte count. A completion
+    that the hard block does not accept as the request's own (``MISMATCH``, ``INVALID_ADDRESS``, ``INVALID_TAG``) does
+    not end it: the tag then waits for the hard block's time-out, or until it expires.
 
     =========================================  ========  =====================
     completion                                 response  event

@@ -24,8 +24,8 @@ COMPLETION_FAULTS = (
 """One completion of the request is wrong."""
 
 TIME_FAULTS = ("lost", "late", "denied")
-"""The completions from one on are lost, or arrive when the request has timed out. Or the last one is not accepted by the
-hard block as the request's, which stays in flight there."""
+"""The completions from one on are lost, or arrive when the request has timed out. Or the last one is not accepted by
+the hard block as the request's, which stays in flight there."""
 
 
 class Packer:
