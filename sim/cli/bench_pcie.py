@@ -90,8 +90,8 @@ def _show(result: Row) -> None:
                       f"{row['rq_busy']:.3f}")
     console.print(table)
     times = Table(title="One copy in an idle card, ns", box=SIMPLE_HEAD, pad_edge=False,
-                  caption="store to CQ: the doorbell on its way; CQ to RQ, RC to RQ: in the card; memory: read request "
-                  "to completion")
+                  caption="store to CQ: link and switch; CQ to RQ, RC to RQ: the card; memory: read request to "
+                  "completion")
     columns = {"bytes": "bytes", "store to CQ": "link_in", "CQ to read on RQ": "read", "memory": "memory",
                "RC to write on RQ": "data", "last RC to last word on RQ": "last_word", "store to RC there": "rc_there",
                "store to SC here": "sc_here"}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput and latency of copies between GPUs through the card: the cocotb side of ``dmace bench pcie``.
 
-One GPU posts copies from its memory to that of another; SC and RC are on. Throughput is counted in requests that have
-completed, between two times in which all queues are kept full. The packets on the card's pins give the latencies.
+One GPU posts copies from its memory to that of another; SC and RC are on. Throughput is counted in segments that memory
+has accepted, by the engine's counter, between two times in which all queues are kept full. The packets on the card's
+pins give the latencies.
 """
 
 import json
@@ -32,8 +33,11 @@ REGION_BYTES = 1 << 20
 WORDS = 3 << 20
 """Offset of completion words in a GPU's memory; a page for each queue."""
 
-SETTLE_US, MEASURE_US = 6, 8
+SETTLE_US, MEASURE_US = 8, 10
 """Time before a measurement, and its length."""
+
+DEPTH = 16
+"""Requests of a queue that have not completed at most."""
 
 
 class Traffic:
@@ -60,17 +64,12 @@ class Traffic:
     def start(self) -> None:
         self._tasks = [cocotb.start_soon(self._post(queue)) for queue in range(self.queues)]
 
-    def completed(self) -> int:
-        """Requests that the SC words count."""
-        return sum(self._count(queue) for queue in range(self.queues))
-
     async def stop(self) -> None:
-        """Stop posting, and wait until everything has completed."""
+        """Stop posting, and drop what is still waiting."""
         self.stopped = True
         for task in self._tasks:
             await task
-        for queue in range(self.queues):
-            await self.system.wait(self.source, WORDS + queue * PAGE_BYTES, self._posted[queue])
+        await restart(self.system, self.queues)
 
     def _count(self, queue: int) -> int:
         word = self.source.memory.read(WORDS + queue * PAGE_BYTES, 8)
@@ -89,6 +88,20 @@ class Traffic:
                                              flags=3))
             self._posted[queue] += len(words)
             await self.system.post(self.source, queue, *words, merged=4)
+
+
+async def restart(system: CardSystem, queues: int) -> None:
+    """RESET and start queues; their words count from 0."""
+    for queue in range(queues):
+        await system.dma.reset(queue)
+    for queue in range(queues):
+        while (await system.dma.state(queue)).resetting:
+            pass
+        for gpu in system.gpus[:2]:
+            gpu.memory.write(WORDS + queue * PAGE_BYTES, bytes(8))
+        await system.dma.start(queue)
+    # A read waits for the writes before it.
+    await system.dma.state(0)
 
 
 class _Pins:
@@ -175,30 +188,19 @@ async def bench(dut: Any) -> None:
         result["latencies"].append(await _latency(system, pins, size))
         done += 1
     round_trip = result["latencies"][0]["memory"] / CLOCK_NS
+    await restart(system, most)
     for queues in options["queues"]:
         for size in options["sizes"]:
             report(done=done, total=steps, note=f"{queues} queues, {size:,} B")
-            for queue in range(queues):
-                await system.dma.reset(queue)
-                while (await system.dma.state(queue)).resetting:
-                    pass
-                for gpu in system.gpus[:2]:
-                    gpu.memory.write(WORDS + queue * PAGE_BYTES, bytes(8))
-                await system.dma.start(queue)
-            await system.dma.state(0)
-            depth = min(engine.queue_depth, max(4, (1 << 18) // size))
-            traffic = Traffic(system, size, queues=queues, depth=depth)
+            traffic = Traffic(system, size, queues=queues, depth=min(engine.queue_depth, DEPTH))
             traffic.start()
-            settle = SETTLE_US + 3 * size * queues * depth // 16_000 // 1000
-            await Timer(settle, "us")
-            first, beats = traffic.completed(), len(pins.seen["rq"])
+            await Timer(SETTLE_US, "us")
+            first, beats = (await system.dma.counters())["segments"], len(pins.seen["rq"])
             started = get_sim_time("ns")
-            # A whole number of requests, as long as they are short enough.
-            await Timer(max(MEASURE_US, 12 * size // 16_000), "us")
-            while traffic.completed() == first:
-                await Timer(100, "ns")
+            await Timer(MEASURE_US, "us")
+            segments = (await system.dma.counters())["segments"] - first
             cycles = (get_sim_time("ns") - started) / CLOCK_NS
-            requests = traffic.completed() - first
+            requests = segments * min(size, engine.segment_bytes) / size
             busy = (len(pins.seen["rq"]) - beats) / cycles
             bound = copy_bound(size, data_width=adapter.data_width, link_bytes=link_bytes,
                                max_payload=options["max_payload"],

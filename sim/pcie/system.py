@@ -142,6 +142,8 @@ class PcieSystem:
                          seed=settings.seed + 1 + number) for number in range(settings.gpus)]
         self.root: Any = RootComplex()
         self.root.prefetchable_mem_base = self.root.prefetchable_mem_limit = PREFETCHABLE_BASE
+        self.root.mem_address_space.register_region(self.root.mem_region, PREFETCHABLE_BASE, PREFETCHABLE_BASE,
+                                                    offset=None)
         self.root.max_payload_size = int(math.log2(settings.max_payload)) - 7
         self.host = Completer(
             self.root.send, locate=lambda address: address, identity=lambda: PcieId(0, 0, 0),
