@@ -35,7 +35,7 @@ class _Bench(CellBench):
         super().__init__(ctx, rng)
         self.writer, self.interrupts = both.writer, both.interrupts
         self.number, self.cycle = 0, 0
-        self.published, self.waiting, self.flying = None, {}, {}
+        self.published, self.abandoned, self.waiting, self.flying = None, None, {}, {}
         self.words = []                                 # in memory's hands: queue, is_rc
         self.expected = deque([None] * LATENCY)         # queue of the strobe, by cycle
         self.completed = deque([None] * 2)
@@ -62,6 +62,9 @@ class _Bench(CellBench):
                     self.seen["at once"] += 1
                 elif flagged:
                     self.waiting.setdefault(key, set()).add(number)
+        # A word that was chosen in the cycle of the abandonment counts as in flight.
+        for kind in (0, 1):
+            self.waiting.pop((self.abandoned, kind), None)
 
     def publish(self, busy):
         rng, ports = self.rng, (self.writer.publish, self.interrupts.publish)
@@ -96,8 +99,8 @@ class _Bench(CellBench):
         self.set(writer.abandon.valid, abandon is not None)
         self.set(writer.abandon.queue, abandon or 0)
         discard = next((queue for queue, since in self.resetting.items() if self.cycle > since + 8), None)
-        if discard is not None and any(word[0] == discard for word in self.offered()):
-            discard = None
+        if any(key[0] == discard and key not in self.words for key in self.flying):
+            discard = None              # a chosen word has not left
         self.set(writer.discard.valid, discard is not None)
         self.set(writer.discard.queue, discard or 0)
 
@@ -131,8 +134,7 @@ class _Bench(CellBench):
         self.expected.append(expected)
         if abandon is not None:
             self.resetting[abandon] = self.cycle
-            for kind in (0, 1):
-                self.waiting.pop((abandon, kind), None)
+        self.abandoned = abandon
         if discard is not None:
             del self.resetting[discard]
             self.seen["discards"] += 1
@@ -142,10 +144,6 @@ class _Bench(CellBench):
         self.published = published
         await self.ctx.tick()
         self.cycle += 1
-
-    def offered(self):
-        word = self.ctx.get(self.writer.o.payload.queue)
-        return [(word, 0)] if self.ctx.get(self.writer.o.valid) else []
 
     def outputs(self):
         get = self.ctx.get
