@@ -89,7 +89,9 @@ async def behind_the_words(dut):
             await system.post(gpu, queue, _copy(flags))
             await Timer(3, "us")
             arrived = messages.take()
-            assert [vector for vector, _ in arrived] == [1 + queue] * (1 if words is None else len(words)), arrived
+            # The messages for two words may coalesce.
+            assert {vector for vector, _ in arrived} == ({1 + queue} if flags & IRQ else set()), arrived
+            assert len(arrived) <= len(words or (0,)), arrived
             if words:
                 assert all(arrived[-1][1][queue][word] == number for word in words), arrived
     # All queues at the same time, full, with every message's words checked.
