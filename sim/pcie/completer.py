@@ -222,7 +222,7 @@ class Completer:
         for number, (address, size) in enumerate(parts):
             faults = {injection.fault: injection for injection in injections
                       if min(injection.piece, len(parts) - 1) == number}
-            self.injected.update(faults)
+            self.injected.update(list(faults))
             if Fault.DROPPED in faults:
                 return
             completion = self._completion(tlp, address, size, end - address)

@@ -15,7 +15,7 @@ from sim.pcie.dma_card import DmaCard
 from sim.verilator.design import Design
 from tests.pcie.configs import small_dma
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
 
 SC, RC, IRQ = RequestFlag.SC, RequestFlag.RC, RequestFlag.IRQ

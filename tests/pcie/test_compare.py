@@ -24,9 +24,10 @@ RESULT = {
 
 
 @pytest.mark.rtl
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "requests", "resets"), [
     (512, 40, 0),
-    *(pytest.param(*run, marks=pytest.mark.long) for run in ((512, 150, 0), (512, 80, 4))),
+    (512, 150, 0), (512, 80, 4),
     *(pytest.param(*run, marks=pytest.mark.soak) for run in ((128, 500, 4), (256, 500, 4), (512, 3000, 24))),
 ])
 def test_compare(width, requests, resets, seed, tmp_path):
