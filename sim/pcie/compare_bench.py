@@ -68,6 +68,8 @@ class PcieTestbench(DmaTestbench):
         Held while the registers are accessed for an interrupt.
     lenient : bool
         Words, log entries and attributes are not compared now.
+    resetting : bool
+        A reset is in progress.
     tags : set of int
         Tags of reads since it was last cleared.
     """
@@ -85,7 +87,7 @@ class PcieTestbench(DmaTestbench):
         self.poller, self.flags = Poller(), FlagWatch(self)
         self.posted = 0
         self._ended_before, self._ended_unknown, self._words_unknown = 0, False, False
-        self.lenient = False
+        self.lenient = self.resetting = False
         self.tags: set[int] = set()
         self._interrupt = Event()
         #: Queue -> sender of its stores: the number of a GPU, or the host.
@@ -146,6 +148,8 @@ class PcieTestbench(DmaTestbench):
         read = not tlp.has_data()
         if read:
             self.tags.add(tlp.tag)
+        self.trace(f"{'read' if read else 'write'} of {tlp.length} DW at {tlp.address:#x}, byte enables "
+                   f"{tlp.first_be:#x} and {tlp.last_be:#x}, tag {tlp.tag}")
         if self.lenient or tlp.address - self.system.interrupt_address in range(4096):
             return
         flush = read and not tlp.first_be
@@ -267,9 +271,10 @@ class PcieTestbench(DmaTestbench):
     async def _poster(self, queue: int) -> int:
         """The sender of stores to a queue, now; those of the former one are in order before."""
         former = self._posters.get(queue)
-        if former is None or self.rng.random() < 0.15:
+        # In a reset, no read would complete that puts the stores in order.
+        if former is None or (self.rng.random() < 0.15 and not self.resetting):
             poster = self._posters[queue] = self.rng.choice((*range(len(self.system.gpus)), _HOST))
-            if former is not None and former != poster and not self.lenient:
+            if former is not None and former != poster:
                 await self.order(former)
         return self._posters[queue]
 

@@ -58,13 +58,14 @@ class Resets:
             "function-level": self._function_level, "hot": self._hot, "link down": self._link_down,
             "bus-master disable": self._bus_master}
         async with bench.access:
-            self._stop = False
+            self._stop, bench.resetting = False, True
             tasks = [cocotb.start_soon(self._traffic(queue)) for queue in range(self.config.queues)]
             await bench.wait(rng.choice((0, rng.randrange(100), rng.randrange(2_000))))
             await actions[kind]()
             self._stop = True
             for task in tasks:
                 await task
+            bench.resetting = False
             await bench.quiet()
             if kind != "bus-master disable":
                 bench.lose()
