@@ -19,6 +19,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature
 from hw.axi.streams import AxiStreams
+from hw.common.resettable import Resettable
 from hw.common.wiring import Wiring
 
 from ..config import ADDR_WIDTH, PcieConfig
@@ -69,8 +70,9 @@ class Requester(wiring.Component):
         m = Module()
         config, wires = self.config, Wiring(m, self)
         wires.add(
-            streams=AxiStreams(addr_width=ADDR_WIDTH, data_width=config.data_width, bus_id_width=config.axi_id_width,
-                               id_width=config.axi_id_width),
+            # It may be inside a burst whose remaining beats never come.
+            streams=Resettable(AxiStreams(addr_width=ADDR_WIDTH, data_width=config.data_width,
+                                          bus_id_width=config.axi_id_width, id_width=config.axi_id_width)),
             reads=ReadPath(config), writes=WritePath(config), packer=RequestPacker(config),
             unpacker=CompletionUnpacker(config), status=RequesterStatus())
         wires.connect("self.s_axi", "streams.bus")
@@ -92,7 +94,7 @@ class Requester(wiring.Component):
 
         wires.broadcast("self.settings", "reads.settings", "writes.settings")
         wires.tie_off("packer.halt", "the paths stop by themselves, and a request on offer has a tag")
-        wires.broadcast("self.discard", "reads.discard", "writes.discard")
+        wires.broadcast("self.discard", "reads.discard", "writes.discard", "streams.reset")
         for name in ("reads", "writes", "packer"):
             wires.connect(f"{name}.idle", f"status.{name}")
         wires.connect("status.idle", "self.idle")
