@@ -19,6 +19,9 @@ from .ipxact import Pins, component_xml, links, wrapper
 
 __all__ = ["CARDS", "DESIGNS", "Card", "write"]
 
+_INTERNAL = ("events__", "interrupts__")
+"""Outputs that stay open: of an observer, and of the queues' interrupts, for which a card has one line here."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
@@ -91,8 +94,7 @@ def write(card_name: str, folder: str | Path, *, design: str = "dma") -> list[Pa
     engine = component(module, card.preset)
     text = emit.verilog(engine, name=module, assertions=False)
     pins: dict[str, Any] = {"module": module, "config": card.preset, **emit.pins(engine, text=text)}
-    # Outputs of an observer stay open.
-    shown = {**pins, "pins": [pin for pin in pins["pins"] if not pin["name"].startswith("events__")]}
+    shown = {**pins, "pins": [pin for pin in pins["pins"] if not pin["name"].startswith(_INTERNAL)]}
     name = f"dmace_{module}"
     files = {
         f"ip/{module}.v": text,

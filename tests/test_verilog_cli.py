@@ -70,7 +70,7 @@ def test_pins_are_the_ports(written):
     assert pins["m_axi__wdata"] == ("output", 64) and pins["m_axi__rdata"] == ("input", 64)
     assert pins["s_axi_db__wdata"] == ("input", 128) and pins["s_axil__wdata"] == ("input", 32)
     interfaces = {name.partition("__")[0] for name in pins}
-    assert interfaces == {"clk", "rst", "irq", "m_axi", "s_axi_db", "s_axil", "events"}
+    assert interfaces == {"clk", "rst", "irq", "m_axi", "s_axi_db", "s_axil", "events", "interrupts"}
 
 
 def test_registers_agree(written):
@@ -155,7 +155,7 @@ def test_endpoint(tmp_path):
         "dmace.h"}
     pins = {pin["name"]: pin["width"] for pin in json.loads((tmp_path / "pins.json").read_text())["pins"]}
     assert {name.partition("__")[0] for name in pins} == {
-        "clk", "rst", "irq", "m_axi", "s_axi_db", "s_axil", "tx", "rx", "events"}
+        "clk", "rst", "irq", "m_axi", "s_axi_db", "s_axil", "tx", "rx", "events", "interrupts"}
     assert pins["s_axil__awaddr"] == 14 and pins["s_axi_db__awaddr"] == 12 + 3 and pins["m_axi__wdata"] == 64
     registers = {register["name"]: register["offset"]
                  for register in json.loads((tmp_path / "registers.json").read_text())["registers"]}

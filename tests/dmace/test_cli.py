@@ -53,7 +53,7 @@ def test_every_verb_has_its_two_functions():
     (["--versio"], "there is no option '--versio' (did you mean '--version'?); the verbs are verilog, "),
     (["verilog"], "verilog needs DESIGN; see `dmace verilog --help`."),
     (["verilog", "dma_engin"],
-     "DESIGN must be one of dma_engine, ace, endpoint, not 'dma_engin' (did you mean 'dma_engine'?)."),
+     "DESIGN must be one of dma_engine, ace, endpoint, card, not 'dma_engin' (did you mean 'dma_engine'?)."),
     (["verilog", "dma_engine", "--config", "wid"],
      "--config must be one of tiny, base, wide, not 'wid' (did you mean 'wide'?)."),
     (["verilog", "dma_engine", "--confg", "base"],

@@ -26,6 +26,7 @@ def test_dma_engine(simulate, width):
     simulate(Design(DmaCard, *small_dma(width)), testcase="copy")
 
 
+@pytest.mark.soak
 def test_card(simulate):
     """With the accelerator and the memory port, whose registers are in the next windows."""
     simulate(Design(Card, small(128)), testcase=["copy", "windows"])

@@ -50,7 +50,7 @@ def test_copy(tmp_path):
     assert (result["bytes"], result["requests"], result["errors"], result["mismatches"]) == (5120, 6, 0, 0)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.rtl
 def test_bench(tmp_path, capsys):
     assert main(["bench", "pcie", "--config", "tiny", "--sizes", "64,4096", "--queues", "4", "--json",

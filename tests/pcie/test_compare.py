@@ -27,8 +27,7 @@ RESULT = {
 @pytest.mark.long
 @pytest.mark.parametrize(("width", "requests", "resets"), [
     (512, 40, 0),
-    (512, 150, 0), (512, 80, 4),
-    *(pytest.param(*run, marks=pytest.mark.soak) for run in ((128, 500, 4), (256, 500, 4), (512, 3000, 24))),
+    *(pytest.param(*run, marks=pytest.mark.soak) for run in ((512, 150, 0), (512, 80, 4), (128, 500, 4), (256, 500, 4), (512, 3000, 24))),
 ])
 def test_compare(width, requests, resets, seed, tmp_path):
     path = tmp_path / "result.json"
@@ -43,7 +42,7 @@ def test_compare(width, requests, resets, seed, tmp_path):
 
 
 @pytest.mark.rtl
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("planted", ["memory_byte", "status", "leaked_tag"])
 def test_planted_errors(simulate, planted):
     simulate(Design(DmaCard, *small_dma(512)), testcase=planted)

@@ -13,8 +13,8 @@ LEVELS = 8
 
 
 @pytest.mark.synth
-@pytest.mark.parametrize("preset", ["wide", pytest.param("base", marks=pytest.mark.soak),
-                                    pytest.param("tiny", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("preset", ["wide", "base", "tiny"])
 def test_adapter(preset, capsys):
     area, depth = measure(emit.verilog(PcieAdapter(PRESETS[preset].pcie), name="pcie", assertions=False), top="pcie")
     with capsys.disabled():

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In
 from hw.stream import AsyncQueue
 from tests.harness.formal import prove
 
-pytestmark = [pytest.mark.formal, pytest.mark.long]
+pytestmark = [pytest.mark.formal, pytest.mark.soak]
 
 START = 16
 """Steps with an edge in both domains until the handshake at the start is complete; what follows is free."""
