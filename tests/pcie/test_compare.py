@@ -27,7 +27,8 @@ RESULT = {
 @pytest.mark.long
 @pytest.mark.parametrize(("width", "requests", "resets"), [
     (512, 40, 0),
-    *(pytest.param(*run, marks=pytest.mark.soak) for run in ((512, 150, 0), (512, 80, 4), (128, 500, 4), (256, 500, 4), (512, 3000, 24))),
+    *(pytest.param(*run, marks=pytest.mark.soak) for run in (
+        (512, 150, 0), (512, 80, 4), (128, 500, 4), (256, 500, 4), (512, 3000, 24))),
 ])
 def test_compare(width, requests, resets, seed, tmp_path):
     path = tmp_path / "result.json"
