@@ -14,7 +14,7 @@ from sim.dma.rings import DescriptorRing
 from tests.dma_engine.bench import DESTINATION, SOURCE, Bench, disorder, session_seed
 from tests.dma_engine.jobs import Job
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 SC, RC, IRQ = RequestFlag.SC, RequestFlag.RC, RequestFlag.IRQ
 LATENCY = 4

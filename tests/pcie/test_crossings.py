@@ -15,6 +15,8 @@ from hw.axi import AxiLiteSignature, AxiSignature
 from hw.pcie.crossing import AxiCrossing, AxiLiteCrossing
 from hw.stream import AsyncQueue, LevelCrossing, PulseCrossing, ValueCrossing
 
+pytestmark = pytest.mark.long
+
 BUS = AxiSignature(addr_width=16, data_width=32, id_width=2)
 LITE = AxiLiteSignature(addr_width=14, data_width=32)
 DOMAINS = {"i_domain": "engine", "o_domain": "pcie"}

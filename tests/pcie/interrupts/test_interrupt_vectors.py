@@ -9,6 +9,8 @@ from hw.pcie.config import PcieConfig
 from hw.pcie.interrupts.interrupt_vectors import InterruptVectors, vector_of
 from tests.harness.cell import run_cell
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize(("vectors", "queues"), [(2, 4), (8, 4), (8, 16), (64, 64), (16, 64)])
 def test_requests(seed, vectors, queues):

@@ -11,6 +11,8 @@ from hw.pcie.interrupts import Msix
 from hw.pcie.interrupts.message_sender import MessageSender
 from tests.harness.cell import CellBench, run_bench, run_cell
 
+pytestmark = pytest.mark.long
+
 PENDING, CONTROL = 0x1000, 12
 
 

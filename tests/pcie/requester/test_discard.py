@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reset of the engine in the middle of a write burst: nothing of the burst is left, and the next one is whole."""
 
+import pytest
+
 from hw.pcie.config import PcieConfig
 from hw.pcie.requester.requester import Requester
 from tests.harness.cell import run_cell
+
+pytestmark = pytest.mark.long
 
 CONFIG = PcieConfig(data_width=128, axi_id_width=8, doorbell_addr_width=16, tags=64, reorder_slots=8, order_rows=128)
 SETTLED, FORMER, LATTER = 200, 0x1000, 0x2000

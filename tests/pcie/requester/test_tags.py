@@ -4,11 +4,15 @@
 import random
 from collections import Counter, deque
 
+import pytest
+
 from hw.pcie.requester.event_pair import EventPair
 from hw.pcie.requester.tag_flags import TagFlags
 from hw.pcie.requester.tag_pool import TagPool
 from tests.harness.cell import run_cell
 from tests.pcie.requester.read_bench import SMALL
+
+pytestmark = pytest.mark.long
 
 FEW = 4
 """Tags of the random events, so that they meet."""
