@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from hw.common.sizes import ADDR_WIDTH, PAGE_BYTES, is_integer, is_power_of_two
+from hw.common.sizes import ADDR_WIDTH, is_integer, is_power_of_two
 
 __all__ = [
     "ADDR_WIDTH", "ATTRIBUTE_WIDTH", "DWORD_BYTES", "LENGTH_WIDTH", "MAX_PAYLOAD_BYTES", "MIN_PAYLOAD_BYTES",
@@ -138,17 +138,3 @@ class PcieConfig:
     @property
     def queue_bits(self) -> int:
         return (self.queues - 1).bit_length()
-
-    @property
-    def vector_bits(self) -> int:
-        return (self.vectors - 1).bit_length()
-
-    @property
-    def read_beats(self) -> int:
-        """Most beats of ``s_axi`` that one read request touches: an unaligned one touches one more."""
-        return self.read_bytes // self.beat_bytes + 1
-
-    @property
-    def burst_beats(self) -> int:
-        """Most beats of a burst on ``s_axi``, which never crosses 4 KiB."""
-        return PAGE_BYTES // self.beat_bytes
