@@ -40,8 +40,7 @@ def configure(designs: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     from hw.card.config import PRESETS
 
-    config = PRESETS[args.config]
-    engine = config.endpoint.dma
+    engine = PRESETS[args.config].endpoint.dma
     sizes, queues = _integers("--sizes", args.sizes), _integers("--queues", args.queues)
     for size in sizes:
         if not 64 <= size <= MOST_BYTES or size % 64:
@@ -56,10 +55,9 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"{option} must be a power of two, not {value}.")
 
     def design() -> Design:
-        from sim.pcie.dma_card import DmaCard, adapter_config
+        from sim.pcie.dma_card import DmaCard, preset_sizes
 
-        return Design(DmaCard, engine, adapter_config(engine, tags=config.pcie.tags,
-                                                      reorder_slots=config.pcie.reorder_slots))
+        return Design(DmaCard, *preset_sizes(args.config))
 
     result = simulate(f"dma_card_{args.config}", design, "sim.pcie.bench", {
         "config": args.config, "sizes": sizes, "queues": queues, "latency": args.latency,

@@ -39,8 +39,7 @@ def configure(designs: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     from hw.card.config import PRESETS
 
-    config = PRESETS[args.config]
-    engine = config.endpoint.dma
+    engine = PRESETS[args.config].endpoint.dma
     queues = min(8, engine.queues) if args.queues is None else args.queues
     check_range("--queues", queues, 1, engine.queues, f" in {args.config}")
     check_range("--message", args.message, 1, (1 << LENGTH_WIDTH) - 1)
@@ -48,10 +47,9 @@ def run(args: argparse.Namespace) -> int:
     path = _checked(args.input)
 
     def design() -> Design:
-        from sim.pcie.dma_card import DmaCard, adapter_config
+        from sim.pcie.dma_card import DmaCard, preset_sizes
 
-        return Design(DmaCard, engine, adapter_config(engine, tags=config.pcie.tags,
-                                                      reorder_slots=config.pcie.reorder_slots))
+        return Design(DmaCard, *preset_sizes(args.config))
 
     result = simulate(f"dma_card_{args.config}", design, "sim.pcie.copy", {
         "config": args.config, "input": str(path.resolve()), "message": args.message, "queues": queues,

@@ -16,14 +16,13 @@ from cocotb.triggers import RisingEdge, Timer
 from cocotb.utils import get_sim_time
 from cocotbext.pcie.core.port import PCIE_GEN_RATE
 
-from hw.card.config import PRESETS
 from hw.common.sizes import PAGE_BYTES
 from hw.common.words import CompletionWord
 from hw.dma_engine.words import NativeWord
 from sim.pcie.bound import CLOCK_NS, copy_bound
 from sim.pcie.card import CardSystem
 from sim.pcie.completer import CompleterSettings
-from sim.pcie.dma_card import adapter_config
+from sim.pcie.dma_card import preset_sizes
 from sim.pcie.hard_block import LINKS
 from sim.progress import report
 
@@ -172,9 +171,7 @@ async def _latency(system: CardSystem, pins: _Pins, size: int) -> dict[str, floa
 async def bench(dut: Any) -> None:
     """Run as ``$DMACE_RUN`` says, and write the result where it says."""
     options = json.loads(os.environ["DMACE_RUN"])
-    config = PRESETS[options["config"]]
-    engine = config.endpoint.dma
-    adapter = adapter_config(engine, tags=config.pcie.tags, reorder_slots=config.pcie.reorder_slots)
+    engine, adapter = preset_sizes(options["config"])
     latency = options["latency"]
     system = CardSystem(
         dut, engine, adapter, seed=options["seed"], max_payload=options["max_payload"], max_read=options["max_read"],

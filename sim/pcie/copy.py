@@ -16,14 +16,13 @@ import cocotb
 from cocotb.triggers import Timer
 from cocotb.utils import get_sim_time
 
-from hw.card.config import PRESETS
 from hw.common.sizes import PAGE_BYTES
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.words import NativeWord
 from sim.pcie.bound import CLOCK_NS
 from sim.pcie.card import CardSystem
 from sim.pcie.completer import CompleterSettings
-from sim.pcie.dma_card import adapter_config
+from sim.pcie.dma_card import preset_sizes
 from sim.progress import report
 
 __all__ = ["FileCopy", "Message"]
@@ -137,9 +136,7 @@ class FileCopy:
 async def copy(dut: Any) -> None:
     """Run as ``$DMACE_RUN`` says, and write the result where it says."""
     options = json.loads(os.environ["DMACE_RUN"])
-    config = PRESETS[options["config"]]
-    engine = config.endpoint.dma
-    adapter = adapter_config(engine, tags=config.pcie.tags, reorder_slots=config.pcie.reorder_slots)
+    engine, adapter = preset_sizes(options["config"])
     data = Path(options["input"]).read_bytes()
     latency = options["latency"]
     memory = CompleterSettings(latency_ns=(latency, latency), reorder=True, split="random")

@@ -7,6 +7,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw.card.config import PRESETS
 from hw.common.register_window import RegisterWindow
 from hw.common.resettable import Resettable
 from hw.common.wiring import unused
@@ -24,7 +25,7 @@ from hw.pcie.pins import (
 )
 from hw.pcie.registers import WINDOW_BITS
 
-__all__ = ["DmaCard", "adapter_config", "small_dma"]
+__all__ = ["DmaCard", "adapter_config", "preset_sizes", "small_dma"]
 
 
 def adapter_config(engine: DmaConfig, **sizes: int) -> PcieConfig:
@@ -32,6 +33,13 @@ def adapter_config(engine: DmaConfig, **sizes: int) -> PcieConfig:
     return PcieConfig(data_width=engine.data_width, axi_id_width=engine.axi_id_width,
                       doorbell_addr_width=engine.doorbell_addr_width, doorbell_id_width=engine.doorbell_id_width,
                       queues=engine.queues, **sizes)
+
+
+def preset_sizes(name: str) -> tuple[DmaConfig, PcieConfig]:
+    """Sizes of the DMA engine of a card's preset, and of its adapter."""
+    config = PRESETS[name]
+    engine = config.endpoint.dma
+    return engine, adapter_config(engine, tags=config.pcie.tags, reorder_slots=config.pcie.reorder_slots)
 
 
 def small_dma(data_width: int) -> tuple[DmaConfig, PcieConfig]:
