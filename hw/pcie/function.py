@@ -25,8 +25,8 @@ RESET_CYCLES = 64
 """Minimum of cycles for which the engine is in reset, so that a slower clock sees it, too."""
 
 RESET_TIMEOUT = 1 << 20
-"""Limit for completions that are outstanding at a reset: four times as many cycles at most, 17 ms at 250 MHz. A
-function-level reset has 100 ms (PCI Express Base, 6.6.2)."""
+"""Limit for completions that are outstanding at a reset: their tags are free after five times as many cycles at most,
+21 ms at 250 MHz. A function-level reset has 100 ms (PCI Express Base, 6.6.2)."""
 
 
 class FunctionStatus(wiring.Signature):
