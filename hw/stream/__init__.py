@@ -7,6 +7,7 @@ from hw.stream.checker import StreamChecker
 from hw.stream.commit_queue import CommitQueue
 from hw.stream.credit import CreditCounter
 from hw.stream.level_crossing import LevelCrossing
+from hw.stream.pacer import Pacer
 from hw.stream.pipe import pipe
 from hw.stream.pulse_crossing import PulseCrossing
 from hw.stream.queue import Queue
@@ -24,6 +25,7 @@ __all__ = [
     "Join",
     "LevelCrossing",
     "Merge",
+    "Pacer",
     "PulseCrossing",
     "Queue",
     "ReplayQueue",
