@@ -73,6 +73,9 @@ class DmaConfig:
         Entries of the connection table, with which ARK words select their destination; power of two, 2 to 128.
     doorbell_id_width : int
         Bits of ``s_axi_db`` transaction IDs, 1 to 16.
+    word_interval : int
+        Cycles per completion word on average, 1 to 64; after a break, a few may follow each other. More than 1 where
+        words take a link's time from data: words that wait are replaced by newer ones.
     timing : DmaTimingOptions
         The critical paths to cut.
     """
@@ -91,6 +94,7 @@ class DmaConfig:
     ring_depth: int
     connections: int
     doorbell_id_width: int = 4
+    word_interval: int = 1
     timing: DmaTimingOptions = field(default_factory=DmaTimingOptions)
 
     def __post_init__(self) -> None:
@@ -119,6 +123,8 @@ class DmaConfig:
                              f"not {self.buffer_beats!r}")
         if not is_integer(self.doorbell_id_width, 1, 16):
             raise ValueError(f"Doorbell ID width must be 1 to 16 bits, not {self.doorbell_id_width!r}")
+        if not is_integer(self.word_interval, 1, 64):
+            raise ValueError(f"Word interval must be 1 to 64 cycles, not {self.word_interval!r}")
         if not isinstance(self.timing, DmaTimingOptions):
             raise ValueError(f"Timing must be DmaTimingOptions, not {self.timing!r}")
 

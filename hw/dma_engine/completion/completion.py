@@ -2,7 +2,7 @@
 """Completion: turns ends of segments into completion words, records and flags in memory.
 
                          ┌──────────┐ publish ┌──────────┐ completions
-    done ───────────────▶│  retire  │────────▶│  writer  │───────────────┐
+    done ───────────────▶│  retire  │────────▶│  writer  │──▶ pacer ─────┐
     rejected, abandoned ▶│          │         └──────────┘               ▼
     operations ─────────▶│          │ notice                        ┌──────────┐ words
                          └──────────┘──────────────────────────────▶│ notices  │───────▶ sequencer
@@ -48,7 +48,7 @@ from hw.dma_engine.strobes import (
     WrittenSignature,
 )
 from hw.dma_engine.words import QueueMode
-from hw.stream import Queue
+from hw.stream import Pacer, Queue
 
 from .ark_flags import ArkFlags
 from .failed_words import FailedWords
@@ -60,6 +60,9 @@ from .word_responses import WordResponses
 from .writer import CompletionWriter
 
 __all__ = ["Completion", "CompletionActivitySignature"]
+
+WORD_BURST = 4
+"""Completion words that may follow each other in spite of ``word_interval``: both words of two requests."""
 
 
 class CompletionActivitySignature(wiring.Signature):
@@ -169,7 +172,12 @@ class Completion(wiring.Component):
         wires.broadcast("retire.publish", "writer.publish", "interrupts.publish")
         wires.broadcast("writer.pending", "retire.pending", "self.pending.completions")
         wires.connect("writer.epoch", "self.epochs[1]")
-        wires.connect("writer.o", "notices.completions")
+        if config.word_interval > 1:
+            wires.add(pacer=Pacer(completion_write_layout(config), interval=config.word_interval, burst=WORD_BURST))
+            wires.connect("writer.o", "pacer.i")
+            wires.connect("pacer.o", "notices.completions")
+        else:
+            wires.connect("writer.o", "notices.completions")
         wires.connect("self.signals", "signals.i")
         wires.connect("signals.o", "notices.signals")
         wires.leave_open("signals.level", "read issue waits for ready")
