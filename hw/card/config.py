@@ -8,7 +8,7 @@ from hw.dma_engine import config as dma
 from hw.endpoint.config import EndpointConfig
 from hw.pcie.config import PcieConfig
 
-__all__ = ["BASE", "PRESETS", "TINY", "WIDE", "CardConfig"]
+__all__ = ["BASE", "PRESETS", "TINY", "WIDE", "WORD_INTERVAL", "CardConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,18 +52,21 @@ class CardConfig:
             tags=tags, reorder_slots=reorder_slots, vectors=vectors, queues=endpoint.dma.queues))
 
 
-_TINY_DMA = replace(dma.TINY, data_width=128, segment_bytes=512)
+WORD_INTERVAL = 8
+"""Of the DMA engine: a word takes half a beat of RQ, so all words together take a sixteenth."""
+
+_TINY_DMA = replace(dma.TINY, data_width=128, segment_bytes=512, word_interval=WORD_INTERVAL)
 _TINY_ACE = replace(ace.TINY, data_width=128, lanes=2, link_channels=2)
 
 TINY = CardConfig.of(EndpointConfig(dma=_TINY_DMA, ace=_TINY_ACE, exports=4, puts=32), tags=32, reorder_slots=8,
                      vectors=8)
 """128 bits: Gen3 x4."""
 
-BASE = CardConfig.of(EndpointConfig(dma=replace(dma.BASE, segment_bytes=512),
+BASE = CardConfig.of(EndpointConfig(dma=replace(dma.BASE, segment_bytes=512, word_interval=WORD_INTERVAL),
                                     ace=replace(ace.BASE, link_channels=2)), tags=128, reorder_slots=32, vectors=16)
 """256 bits: Gen3 x8."""
 
-WIDE = CardConfig.of(EndpointConfig(dma=replace(dma.WIDE, segment_bytes=512),
+WIDE = CardConfig.of(EndpointConfig(dma=replace(dma.WIDE, segment_bytes=512, word_interval=WORD_INTERVAL),
                                     ace=replace(ace.WIDE, link_channels=2), exports=32, puts=256))
 """512 bits: Gen3 x16 or Gen4 x8."""
 

@@ -7,7 +7,7 @@ from amaranth import *
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.card.config import PRESETS
+from hw.card.config import PRESETS, WORD_INTERVAL
 from hw.common.register_window import RegisterWindow
 from hw.common.resettable import Resettable
 from hw.common.wiring import unused
@@ -44,7 +44,8 @@ def preset_sizes(name: str) -> tuple[DmaConfig, PcieConfig]:
 
 def small_dma(data_width: int) -> tuple[DmaConfig, PcieConfig]:
     """Sizes of an engine with small tables, and of its adapter."""
-    engine = replace(TINY, data_width=data_width, segment_bytes=512, window=16, tags=64, extended_window=32)
+    engine = replace(TINY, data_width=data_width, segment_bytes=512, window=16, tags=64, extended_window=32,
+                     word_interval=WORD_INTERVAL)
     return engine, adapter_config(engine, tags=64, reorder_slots=8, vectors=8)
 
 
