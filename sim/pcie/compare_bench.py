@@ -70,8 +70,8 @@ class PcieTestbench(DmaTestbench):
         Words, log entries and attributes are not compared now.
     resetting : bool
         A reset is in progress.
-    tags : set of int
-        Tags of reads since it was last cleared.
+    tags : Counter
+        Tag -> reads with it since this was last cleared.
     """
 
     def __init__(self, dut: Any, config: DmaConfig, adapter: PcieConfig, *, seed: int = 0) -> None:
@@ -88,7 +88,7 @@ class PcieTestbench(DmaTestbench):
         self.posted = 0
         self._ended_before, self._ended_unknown, self._words_unknown = 0, False, False
         self.lenient = self.resetting = False
-        self.tags: set[int] = set()
+        self.tags: Counter[int] = Counter()
         self._interrupt = Event()
         #: Queue -> sender of its stores: the number of a GPU, or the host.
         self._posters: dict[int, int] = {}
@@ -147,7 +147,7 @@ class PcieTestbench(DmaTestbench):
             return
         read = not tlp.has_data()
         if read:
-            self.tags.add(tlp.tag)
+            self.tags[tlp.tag] += 1
         self.trace(f"{'read' if read else 'write'} of {tlp.length} DW at {tlp.address:#x}, byte enables "
                    f"{tlp.first_be:#x} and {tlp.last_be:#x}, tag {tlp.tag}")
         if self.lenient or tlp.address - self.system.interrupt_address in range(4096):
