@@ -36,7 +36,7 @@ def _lint(folder, source, *, waivers=True):
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("preset, assertions", [
-    ("tiny", True), ("base", False),
+    ("tiny", True), pytest.param("base", False, marks=pytest.mark.long),
     *(pytest.param(preset, False, marks=pytest.mark.soak) for preset in ("tiny", "wide"))])
 def test_dma_engine_is_clean(tmp_path, preset, assertions):
     text = verilog_of(Design(DmaEngine, PRESETS[preset]), name="dma_engine", assertions=assertions)

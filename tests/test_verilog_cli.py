@@ -147,6 +147,7 @@ def test_card(tmp_path):
     assert (registers["DMA_ID"], registers["ENDPOINT_ID"], registers["PCIE_ID"]) == (0, 0x2000, 0x4000)
 
 
+@pytest.mark.long
 def test_endpoint(tmp_path):
     """One port of each kind for both engines; registers of all in one map, whose offsets the header has by window."""
     assert main(["verilog", "endpoint", "--config", "tiny", "-o", str(tmp_path), "--no-assertions"]) == 0

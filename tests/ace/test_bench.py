@@ -122,6 +122,7 @@ def test_latency_over_hops():
         assert row["cycles"] == pytest.approx(line["start_up"] + row["hops"] * line["cycles_per_hop"], rel=0.05)
 
 
+@pytest.mark.long
 @pytest.mark.rtl
 def test_more_fsms_and_slots_are_faster():
     """4 FSMs do not fill the links of a ring of 8; they fill those of a ring of 4, with as many slots, too."""

@@ -37,9 +37,9 @@ pytestmark = pytest.mark.rtl
 WORDS = 0x9_8765_4000
 
 
-@pytest.mark.parametrize("stalls", ["none", "mixed"])
+@pytest.mark.parametrize("stalls", [pytest.param("none", marks=pytest.mark.long), "mixed"])
 @pytest.mark.parametrize("config", [
-    "tiny", "ecp5", *(pytest.param(name, marks=pytest.mark.long) for name in ("base", *DRAIN_ALONE))])
+    "tiny", *(pytest.param(name, marks=pytest.mark.long) for name in ("ecp5", "base", *DRAIN_ALONE))])
 def test_drain(simulate, config, stalls):
     simulate(CheckedMover(Drain(config_named(config))), name=f"drain_{config}", env=parameters(stalls=stalls))
 

@@ -25,9 +25,9 @@ from tests.ace.streams import Source, run
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.parametrize("stalls", ["none", "mixed"])
+@pytest.mark.parametrize("stalls", [pytest.param("none", marks=pytest.mark.long), "mixed"])
 @pytest.mark.parametrize("config", [
-    "tiny", "ecp5", *(pytest.param(name, marks=pytest.mark.long) for name in ("base", *FILL_ALONE))])
+    "tiny", *(pytest.param(name, marks=pytest.mark.long) for name in ("ecp5", "base", *FILL_ALONE))])
 def test_fill(simulate, config, stalls):
     # With stalls, so few reads that sometimes no entry is free.
     fill = Fill(config_named(config), **({} if stalls == "none" else {"reads": 40}))

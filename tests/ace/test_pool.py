@@ -260,7 +260,7 @@ def _play(shape, kinds, pieces, *, root=0, fsm_mask=FSM_MASK, **world):
 
 
 @pytest.mark.parametrize("shape, slow", [
-    ((2,), True), ((3, 2), True), pytest.param((4,), False, marks=pytest.mark.soak),
+    ((2,), True), pytest.param((3, 2), True, marks=pytest.mark.long), pytest.param((4,), False, marks=pytest.mark.soak),
     pytest.param((2, 2), True, marks=pytest.mark.soak)], ids=str)
 @pytest.mark.parametrize("collective", [one for one in Collective if one.info.moves_data], ids=lambda c: c.name)
 def test_collectives(collective, shape, slow):
@@ -271,6 +271,7 @@ def test_collectives(collective, shape, slow):
           root=rng.randrange(prod(shape)), slow=slow)
 
 
+@pytest.mark.long
 def test_half_of_a_torus_a_chunk_ahead():
     """An ALL_GATHER begins with the dimension with which the next collective ends, so the half of the torus beyond it
     can be in the last phase of the second chunk while ranks here wait in the middle of the first one: GRANTs of two

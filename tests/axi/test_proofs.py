@@ -40,6 +40,7 @@ class Reachable(wiring.Component):
         return m
 
 
+@pytest.mark.long
 def test_rules_allow_traffic():
     prove(Reachable(), name="axi-reachable", depth=12, mode="cover")
 

@@ -86,7 +86,7 @@ async def run_pairs(dut):
 
 
 @pytest.mark.parametrize(("config", "stalls"), [
-    ("tiny", "random"), ("base", "random"),
+    ("tiny", "random"), pytest.param("base", "random", marks=pytest.mark.long),
     pytest.param("tiny", "none", marks=pytest.mark.soak), pytest.param("wide", "none", marks=pytest.mark.soak),
 ])
 def test_special(engine, config, stalls):

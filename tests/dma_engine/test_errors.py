@@ -84,7 +84,8 @@ def _faults():
 
 
 @pytest.mark.parametrize(("config", "after", "stalls"), [
-    ("tiny", "clear", "none"), ("tiny", "skip", "random"), ("tiny", "reset", "none"),
+    ("tiny", "skip", "random"),
+    *(pytest.param("tiny", after, "none", marks=pytest.mark.long) for after in ("clear", "reset")),
     pytest.param("tiny", "reset", "random", marks=pytest.mark.soak),
     pytest.param("base", "skip", "none", marks=pytest.mark.soak)])
 def test_every_check(engine, config, after, stalls):
@@ -149,6 +150,7 @@ async def one_bad_beat(dut):
     await bench.end()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("config", "stalls"), [
     ("tiny", "none"), *(pytest.param(*run, marks=pytest.mark.soak) for run in (("tiny", "random"), ("base", "none")))])
 def test_other_errors(engine, config, stalls):

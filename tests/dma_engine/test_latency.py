@@ -104,6 +104,7 @@ async def one_request(dut):
     Path(os.environ["DMACE_TEST_FILE"]).write_text(json.dumps(result))
 
 
+@pytest.mark.long
 def test_write_throughput(engine, tmp_path):
     engine("base", "keeps_w_busy", file=tmp_path / "figures.json")
     print((tmp_path / "figures.json").read_text())

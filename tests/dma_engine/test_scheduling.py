@@ -214,6 +214,7 @@ def test_higher_class_is_not_delayed(base):
     assert done <= 2 * latency + 2 * BASE.buffer_beats
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tags", [BASE.tags, 1024])
 def test_slow_target_leaves_the_fast_one_alone(tags):
     """Two memories, one with a twentieth of the bandwidth and ten times the latency, all queues full."""

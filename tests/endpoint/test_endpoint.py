@@ -36,6 +36,7 @@ def _regions(port):
     return remote_address(port, port ^ 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ranks", "faults"), [(2, None), (3, None), (2, Faults(
     loss=0.01, corrupt=0.01, dup=0.01, delay=0.01))], ids=["2", "3", "faults"])
 def test_everything_at_once(ranks, faults, seed):

@@ -23,7 +23,8 @@ BEATS = 3000
 CONFIGS = {"whole": TINY, "halves": replace(TINY, lanes=1), "quarters": replace(TINY, data_width=128, lanes=1)}
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", [
+    "whole", *(pytest.param(name, marks=pytest.mark.long) for name in CONFIGS if name != "whole")])
 def test_alu_array(simulate, config):
     simulate(AluArray(CONFIGS[config], 16), env={"CONFIG": config})
 

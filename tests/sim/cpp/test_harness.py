@@ -28,6 +28,7 @@ def test_copies_arrive(harness, memory, size, seed):
     assert result["checked"] == {"requests": 160, "bytes": 160 * size, "wrong_bytes": 0}
 
 
+@pytest.mark.long
 @pytest.mark.rtl
 def test_no_rule_of_a_bus_is_broken(seed):
     harness = build_harness(TINY, checked=True)

@@ -28,6 +28,7 @@ def test_no_store_after_the_end_of_an_epoch(config, runs, seed):
     assert result["ended_regularly"] > runs // 10 and result["unexpected"] > runs
 
 
+@pytest.mark.long
 @pytest.mark.rtl
 def test_verb(capsys, tmp_path):
     out = tmp_path / "handover.json"

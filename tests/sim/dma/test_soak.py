@@ -12,6 +12,7 @@ from sim.dma.soak import runs
 from tests.harness.fast import fast
 
 
+@pytest.mark.long
 @pytest.mark.rtl
 def test_random_copies_at_full_width(seed):
     harness = fast(WIDE)

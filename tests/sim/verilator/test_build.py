@@ -107,6 +107,7 @@ def test_endless_simulation_is_stopped(counter):
     assert caught.value.reason == "The simulation of counter was stopped after 2 s without an end."
 
 
+@pytest.mark.long
 @pytest.mark.rtl
 def test_waves(tmp_path):
     made = build(Counter(), name="counter", waves=True)
