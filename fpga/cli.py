@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,9 @@ from sim.terminal import add_json, check_file, check_range, integer, write_json
 
 from .board.core import DESIGNS
 from .floorplan import draw
-from .package import CARDS, NOT_RUN
-from .package import DESIGNS as CORES
+from .package import DESIGNS as PACKAGED
+from .package import NOT_RUN, designs
+from .package import TARGETS as PACKAGE_TARGETS
 from .package import write as write_package
 from .placing import SEEDS
 from .targets import TARGETS
@@ -55,12 +57,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     paths.add_argument("--over", type=float, default=15.0, metavar="NS",
                        help="list timing paths slower than this (default: 15)")
     add_json(paths)
-    package = actions.add_parser("package", help="write a Vivado project of a core for a PCIe card")
-    package.add_argument("--target", required=True, choices=tuple(CARDS), metavar="T", help=f"card: {', '.join(CARDS)}")
-    package.add_argument("--design", default="dma", choices=tuple(CORES), metavar="D",
-                         help=f"core: {', '.join(CORES)} (default: dma)")
+    package = actions.add_parser("package", help="write a Vivado project for a PCIe card", description="Write a Vivado "
+                                 "project: the card, behind the project's own PCIe adapter and the FPGA's hard block, "
+                                 "or a single core behind the vendor's PCIe bridge.")
+    package.add_argument("--target", required=True, choices=PACKAGE_TARGETS, metavar="T", help="; ".join(
+        f"{target}: {', '.join(designs(target))}" for target in PACKAGE_TARGETS))
+    package.add_argument("--design", choices=PACKAGED, metavar="D",
+                         help="card, or a core: dma, ace, endpoint (default: the target's first)")
+    package.add_argument("--config", choices=("tiny", "base", "wide"), metavar="C",
+                         help="preset of the card: tiny (4 lanes), base (8), wide (16) (default: the target's)")
     package.add_argument("-o", "--output", metavar="DIR", type=Path,
-                         help="folder to write to (default: the card's name)")
+                         help="folder to write to (default: the target's name)")
     actions.add_parser("targets", help="list the boards")
 
 
@@ -208,7 +215,8 @@ def show(made: "Made") -> None:
 
 
 def _package(args: argparse.Namespace) -> int:
-    for path in write_package(args.target, args.output or Path(args.target), design=args.design):
+    for path in write_package(args.target, args.output or Path(args.target), design=args.design, preset=args.config,
+                              status=lambda text: print(text, file=sys.stderr)):
         print(path)
     print(NOT_RUN)
     return 0

@@ -1,68 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vivado projects, as far as they can be checked without Vivado: Tcl, files, ports and widths."""
+"""Vivado projects of single cores, as far as they can be checked without Vivado: Tcl, files, ports and widths."""
 
 import json
 import re
-import shutil
-import subprocess
 from xml.etree import ElementTree
 
 import pytest
 
 from dmace.cli import main
-from fpga.package import CARDS, DESIGNS, build_tcl, xdc
+from fpga.package import NOT_RUN, TARGETS, designs
+from fpga.vivado.bridge import CARDS, CORES, build_tcl, xdc
+
+from . import tcl
 
 S = "{http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009}"
 
-# Stubs of Vivado's commands, which record their calls; any other unknown command is an error.
-STUBS = """
-set calls [list]
-foreach command {create_project set_property update_ip_catalog create_bd_design create_bd_cell create_bd_intf_port
-        create_bd_port connect_bd_intf_net connect_bd_net make_bd_intf_pins_external assign_bd_address
-        validate_bd_design save_bd_design make_wrapper update_compile_order launch_runs wait_on_run open_run
-        report_timing_summary
-        report_utilization create_clock set_false_path current_project current_fileset get_bd_cells get_bd_pins
-        get_bd_ports get_bd_intf_ports get_bd_intf_pins get_bd_addr_segs get_files get_ports add_files} {
-    proc $command args [format {lappend ::calls [list %s {*}$args]; return $args} $command]
-}
-"""
-
-
-def _tcl(script, folder):
-    """Output of a Tcl interpreter for a script."""
-    if program := shutil.which("tclsh"):
-        # From a file: on standard input, the interpreter would continue after an error.
-        (folder / "script.tcl").write_text(script)
-        done = subprocess.run([program, folder / "script.tcl"], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-    tkinter = pytest.importorskip("tkinter")
-    printed = []
-    interpreter = tkinter.Tcl()
-    interpreter.createcommand("puts", lambda text: printed.append(text))
-    interpreter.eval(script)
-    return "\n".join(printed) + "\n"
+STAND_INS = tcl.stand_ins("""create_project set_property update_ip_catalog create_bd_design create_bd_cell
+    create_bd_intf_port create_bd_port connect_bd_intf_net connect_bd_net make_bd_intf_pins_external assign_bd_address
+    validate_bd_design save_bd_design make_wrapper update_compile_order launch_runs wait_on_run open_run
+    report_timing_summary report_utilization create_clock set_false_path current_project current_fileset get_bd_cells
+    get_bd_pins get_bd_ports get_bd_intf_ports get_bd_intf_pins get_bd_addr_segs get_files get_ports
+    add_files""".split())
 
 
 @pytest.fixture(scope="module")
 def projects(tmp_path_factory):
     """Folder of each design's project for the card, with the smallest preset."""
-    folders = {design: tmp_path_factory.mktemp(design) / "card" for design in DESIGNS}
+    folders = {design: tmp_path_factory.mktemp(design) / "card" for design in CORES}
     for design, folder in folders.items():
         assert main(["fpga", "package", "--target", "nitefury", "--design", design, "-o", str(folder)]) == 0
     return folders
 
 
-@pytest.mark.parametrize("name", CARDS)
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize(("name", "design"), [(name, design) for name, card in CARDS.items() for design in card.cores])
 def test_tcl(tmp_path, projects, name, design):
     card, pins = CARDS[name], json.loads((projects[design] / "ip/pins.json").read_text())
-    (tmp_path / "build.tcl").write_text(build_tcl(name, design, pins))
+    (tmp_path / "build.tcl").write_text(build_tcl(name, design, pins, not_run=NOT_RUN))
     (tmp_path / "card.xdc").write_text(xdc(card))
     if name == "nitefury":
         assert (projects[design] / "build.tcl").read_text() == (tmp_path / "build.tcl").read_text()
-    said = _tcl(f"{STUBS}\nsource {{{tmp_path / 'build.tcl'}}}\nsource {{{tmp_path / 'card.xdc'}}}\n"
-                "foreach call $calls { puts $call }\n", tmp_path)
+    said = tcl.run(f"{STAND_INS}\nsource {{{tmp_path / 'build.tcl'}}}\nsource {{{tmp_path / 'card.xdc'}}}\n"
+                   "foreach call $calls { puts $call }\n", tmp_path)
     assert f"-part {card.part} -force" in said
     made = set(re.findall(r"^create_bd_cell .* (\w+)$", said, re.MULTILINE))
     used = set(re.findall(r"get_bd_(?:intf_)?pins (\w+)/", said))
@@ -84,12 +62,32 @@ def test_tcl(tmp_path, projects, name, design):
 
 def test_tcl_errors_are_seen(tmp_path):
     with pytest.raises(Exception, match="create_bd_sell"):
-        _tcl(f"{STUBS}\ncreate_bd_sell -type ip pcie\n", tmp_path)
+        tcl.run(f"{STAND_INS}\ncreate_bd_sell -type ip pcie\n", tmp_path)
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+def test_designs():
+    assert {target: designs(target) for target in TARGETS} == {
+        "alveo-u250": ("card", "dma", "ace"), "vcu118": ("card",), "kcu116": ("card",),
+        "kcu105": ("dma", "ace", "endpoint"), "nitefury": ("dma", "ace", "endpoint")}
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["alveo-u250", "--design", "endpoint"], "alveo-u250 has no design endpoint: choose card or dma or ace."),
+    (["vcu118", "--design", "dma"], "vcu118 has no design dma: choose card."),
+    (["kcu105", "--design", "card"], "kcu105 has no design card: choose dma or ace or endpoint."),
+    (["kcu105", "--config", "wide"], "kcu105 has dma only as base, to fit its PCIe bridge: omit --config."),
+    (["kcu116", "--config", "wide"],
+     "kcu116 has 8 lanes, and the card wide needs 16: choose a smaller --config."),
+])
+def test_errors(tmp_path, capsys, arguments, message):
+    assert main(["fpga", "package", "--target", *arguments, "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == f"dmace: {message}\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("design", CORES)
 def test_project(projects, design):
-    folder, module = projects[design], DESIGNS[design][0]
+    folder, module = projects[design], CORES[design][0]
     pins = json.loads((folder / "ip/pins.json").read_text())
     outer = {"clk": "aclk", "rst": "aresetn"}
     for flow, number in ((flow, number) for flow in ("tx", "rx") for number in range(6)):
