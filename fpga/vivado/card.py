@@ -93,7 +93,7 @@ set options {{
 set properties [list]
 foreach {{option value}} $options {{ lappend properties CONFIG.$option $value }}
 set_property -dict $properties [get_ips {MODULE}]
-# Vivado only warns of an option that does not exist or depends on others, and keeps another value.
+# Vivado only warns of a value that other options exclude, and keeps another.
 foreach {{option value}} $options {{
     set kept [get_property CONFIG.$option [get_ips {MODULE}]]
     if {{![string equal -nocase $kept $value]}} {{
@@ -125,9 +125,9 @@ def _readme(board: Board, target: str, preset: str, config: CardConfig, *, not_r
 
     vivado -mode batch -source build.tcl
 
-makes `project/` for `{board.part}`: the endpoint behind the project's PCIe adapter, preset `{preset}`, and the FPGA's
-PCIe hard block with Gen3 x{LANES[width]} and {width} bits. `top.v` connects them; its links 0 and 1 are each other's
-neighbour. BAR 0 has the registers and the MSI-X table, BAR 2 the doorbells, a page of 4 KiB for each queue.
+makes `project/` for `{board.part}`: the endpoint behind the project's PCIe adapter, preset `{preset}`, and the
+FPGA's PCIe hard block with Gen3 x{LANES[width]} and {width} bits. `top.v` connects them; its links 0 and 1 are each
+other's neighbour. BAR 0 has the registers and the MSI-X table, BAR 2 the doorbells, a page of 4 KiB for each queue.
 
 Made by `dmace fpga package --target {target} --design card --config {preset}`. Pins and settings of the board are from
 the sources in `card.xdc`; they have not been tried on the board.

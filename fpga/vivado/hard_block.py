@@ -23,8 +23,8 @@ LANES = {128: 4, 256: 8, 512: 16}
 """Lanes of Gen3 that each data width carries at 250 MHz."""
 
 IDS = {"vendor_id": "1234", "PF0_DEVICE_ID": "D3AC", "PF0_SUBSYSTEM_VENDOR_ID": "1234", "PF0_SUBSYSTEM_ID": "0001"}
-"""Vendor and device in configuration space. The project has no vendor ID from PCI-SIG; Corundum uses 1234, too. With the
-IP's own IDs, AMD's drivers would load."""
+"""Vendor and device in configuration space. PCI-SIG has not assigned a vendor ID to the project; Corundum uses 1234,
+too. With the IP's own IDs, AMD's drivers would load."""
 
 CLASS_CODE = "120000"
 """Processing accelerator (PCI Code and ID Assignment Specification, base class 12h)."""

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
 """The Vivado project of a card, as far as it can be checked without Vivado: connections, options, constraints.
 
@@ -20,8 +21,10 @@ from fpga.vivado.constraints import xdc
 from fpga.vivado.hard_block import LANES, MODULE, TIED, UNUSED, options, ports
 from fpga.vivado.top import top
 from hw import emit
+from hw.axi import AxiLiteSignature
 from hw.card.card import Card
 from hw.card.config import PRESETS
+from hw.pcie.crossing import AxiLiteCrossing
 from hw.pcie.registers import MSIX_PENDING, MSIX_TABLE
 from sim.pcie.hard_block import LINKS
 from sim.verilator.toolchain import find_verilator
@@ -181,6 +184,13 @@ def test_project_script(tmp_path, target):
     assert {name: kept.get(f"AXISTEN_IF_EXT_512_{name}_STRADDLE") for name in ("RQ", "RC", "RC_4TLP", "CQ", "CC")} == (
         {"RQ": "true", "RC": "true", "RC_4TLP": "false", "CQ": "false", "CC": "false"} if wide
         else dict.fromkeys(("RQ", "RC", "RC_4TLP", "CQ", "CC")))
+    # Settings that the adapter relies on: alignment, its own tags, messages on RQ, resets of the function.
+    assert kept.items() >= {
+        "AXISTEN_IF_CQ_ALIGNMENT_MODE": "DWORD_Aligned", "AXISTEN_IF_RQ_ALIGNMENT_MODE": "DWORD_Aligned",
+        "axisten_if_enable_client_tag": "true", "extended_tag_field": "true", "pf0_dev_cap_max_payload": "1024_bytes",
+        "pf0_msix_enabled": "true", "MSI_X_OPTIONS": "MSI-X_External", "pf0_msi_enabled": "false",
+        "PF0_DEV_CAP_FUNCTION_LEVEL_RESET_CAPABLE": "true", "axisten_freq": "250"}.items()
+    assert wide or kept.get("AXISTEN_IF_RC_STRADDLE") == "false"
     # BARs, MSI-X table and pending bits, as the adapter has them.
     units = {"Kilobytes": 1 << 10, "Megabytes": 1 << 20}
     sizes = [int(kept[f"pf0_bar{bar}_size"]) * units[kept[f"pf0_bar{bar}_scale"]] for bar in (0, 2)]
@@ -206,6 +216,17 @@ def test_a_failed_run_is_an_error(tmp_path):
     failed = "proc get_property {name object} { if {$name eq {PROGRESS}} { return 40% }; return $::ip($name) }"
     with pytest.raises(Exception, match=r"There is no bitstream: see the logs in project\."):
         _project(tmp_path, card.build_tcl("kcu116", "tiny", not_run=NOT_RUN), before=failed)
+
+
+def test_crossings_of_a_card_with_two_clocks(monkeypatch):
+    bus = AxiLiteSignature(addr_width=14, data_width=32)
+    monkeypatch.setattr(card, "Card", lambda config: AxiLiteCrossing(
+        bus, manager_domain="pcie", subordinate_domain="engine"))
+    clocks = [{"name": name} for name in ("clk", "rst", "engine_clk", "engine_rst", "cfg__x_clk")]
+    assert card._crossings(PRESETS["tiny"], {"pins": clocks[:2]}) == {}
+    text = card._crossings(PRESETS["tiny"], {"pins": clocks})["crossings.xdc"]
+    cells = re.findall(r"get_cells \{([^}]*)\}", text)
+    assert cells and all(cell.startswith("card/") for cell in cells)
 
 
 def test_constraints_of_crossings_apply_after_synthesis(tmp_path):
@@ -256,6 +277,8 @@ def test_files(tmp_path, capsys):
     assert (folder / "top.v").read_text() == top(pins, lanes=4)
     for name in ("build.tcl", "README.md"):
         assert NOT_RUN in (folder / name).read_text()
-    (folder / "empty.v").write_text(_empty(MODULE, [(p.name, p.direction, p.width) for p in ports(128, 4)]))
-    run_yosys(["read_verilog -sv empty.v card.v", "read_verilog -lib +/xilinx/cells_sim.v +/xilinx/cells_xtra.v",
-               "read_verilog top.v", "hierarchy -check -top top", "check -assert"], folder)
+    module = re.search(r"^module card ?\((.*?)\);\n(.*?)^endmodule", (folder / "card.v").read_text(),
+                       re.MULTILINE | re.DOTALL)
+    declared = {name: (direction, int(high or 0) + 1) for direction, high, name in
+                re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", module[2], re.MULTILINE)}
+    assert declared == {pin["name"]: (pin["direction"], pin["width"]) for pin in pins["pins"]}
