@@ -54,7 +54,7 @@ def write(target: str, folder: str | Path, *, design: str | None = None, preset:
         chosen = preset or BOARDS[target].preset
         card.lanes(target, chosen)
         if status and chosen == "wide":
-            status("Making the Verilog of the card, wide: some minutes.")
+            status("Making the Verilog of the card, wide: about two minutes.")
         files = card.files(target, chosen, not_run=NOT_RUN)
     elif preset not in (None, bridge.CARDS[target].preset):
         raise UserError(f"{target} has {design} only as {bridge.CARDS[target].preset}, to fit its PCIe bridge: omit "

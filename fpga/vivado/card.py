@@ -101,8 +101,10 @@ foreach {{option value}} $options {{
     }}
 }}
 
-# A port of another width than the top's wire is an error.
-set_msg_config -id {{Synth 8-689}} -new_severity ERROR
+# A port of the IP or the card with another width than the top's wire is an error.
+foreach module {{{MODULE} {_MODULE}}} {{
+    set_msg_config -id {{Synth 8-689}} -string [list "module '$module'"] -new_severity ERROR
+}}
 set_property top top [current_fileset]
 update_compile_order -fileset sources_1
 launch_runs impl_1 -to_step write_bitstream -jobs 4
@@ -114,6 +116,10 @@ open_run impl_1
 report_timing_summary -file [file join $here timing.rpt]
 report_utilization -hierarchical -file [file join $here utilization.rpt]
 report_cdc -file [file join $here cdc.rpt]
+set slack [get_property SLACK [get_timing_paths]]
+if {{$slack < 0}} {{
+    error "The clock is missed by [expr {{-$slack}}] ns, so that the card would not work reliably: see timing.rpt."
+}}
 """
 
 

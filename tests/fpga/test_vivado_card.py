@@ -33,7 +33,7 @@ from . import tcl
 
 PROJECT = tcl.stand_ins("""create_project add_files create_ip set_msg_config update_compile_order launch_runs
     wait_on_run open_run report_timing_summary report_utilization report_cdc current_fileset get_files get_ips
-    get_runs""".split())
+    get_runs get_timing_paths""".split())
 
 # Properties of the IP are kept, and the run always succeeds.
 PROPERTIES = """
@@ -45,6 +45,7 @@ proc set_property args {
 }
 proc get_property {name object} {
     if {$name eq "PROGRESS"} { return "100%" }
+    if {$name eq "SLACK"} { return 0.012 }
     return $::ip($name)
 }
 """
@@ -173,6 +174,8 @@ def test_project_script(tmp_path, target):
     said = _project(tmp_path, card.build_tcl(target, board.preset, not_run=NOT_RUN),
                     after=f"{SHOW}foreach name [array names ip] {{ puts \"$name=$ip($name)\" }}\n")
     assert f"-part {board.part} -force" in said
+    for module in (MODULE, "card"):
+        assert f"set_msg_config -id {{Synth 8-689}} -string {{{{module '{module}'}}}} -new_severity ERROR" in said
     assert "create_ip -vendor xilinx.com -library ip -name pcie4_uscale_plus -version 1.3 " \
            "-module_name pcie4_uscale_plus_0" in said
     kept = dict(re.findall(r"^CONFIG\.(\w+)=(.*)$", said, re.MULTILINE))
@@ -212,9 +215,14 @@ def test_an_option_that_the_ip_does_not_keep_is_an_error(tmp_path):
         _project(tmp_path, card.build_tcl("kcu116", "tiny", not_run=NOT_RUN), before=other)
 
 
-def test_a_failed_run_is_an_error(tmp_path):
-    failed = "proc get_property {name object} { if {$name eq {PROGRESS}} { return 40% }; return $::ip($name) }"
-    with pytest.raises(Exception, match=r"There is no bitstream: see the logs in project\."):
+@pytest.mark.parametrize(("name", "value", "message"), [
+    ("PROGRESS", "40%", r"There is no bitstream: see the logs in project\."),
+    ("SLACK", "-0.25", r"The clock is missed by 0\.25 ns, so that the card would not work reliably: see timing\.rpt\."),
+])
+def test_a_failed_run_is_an_error(tmp_path, name, value, message):
+    failed = ("rename get_property others\nproc get_property {name object} "
+              f"{{ if {{$name eq {{{name}}}}} {{ return {value} }}; return [others $name $object] }}")
+    with pytest.raises(Exception, match=message):
         _project(tmp_path, card.build_tcl("kcu116", "tiny", not_run=NOT_RUN), before=failed)
 
 
