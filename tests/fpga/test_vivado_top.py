@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # SPDX-License-Identifier: Apache-2.0
-"""The top of a Vivado project in simulation: copies between GPUs, with the model of the hard block at the IP's ports.
+"""The top of a Vivado project in simulation: copies and interrupts, with the model of the hard block at the IP's ports.
 
 The bench has the pins that the model of the hard block drives and reads. An empty IP below the top joins them to its
 ports by the names of PG213.
@@ -68,10 +68,11 @@ endmodule
 
 
 @pytest.mark.parametrize("width", [128, 512])
-def test_copies(seed, waves, width):
+def test_copies_and_interrupts(seed, waves, width):
     design = Design(DmaCard, *small_dma(width))
     text = verilog_of(design, name="card")
     pins = {"module": "card", **emit.pins(design.component(), text=text)}
     made = build_text("\n".join([text, top(pins, lanes=LANES[width]), _bench(pins, width), _CELLS]), name="bench",
                       waves=waves)
     made.run("tests.pcie.test_card", seed=seed, testcase="copy")
+    made.run("tests.pcie.test_card_interrupts", seed=seed)
