@@ -16,7 +16,7 @@ from typing import Any
 
 from .hard_block import MODULE, TIED, UNUSED, Port, ports
 
-__all__ = ["CARD", "PCIE", "PORTS", "top"]
+__all__ = ["CARD", "top"]
 
 Pins = Mapping[str, Any]
 """Contents of a ``pins.json``."""
