@@ -32,6 +32,7 @@ def projects(tmp_path_factory):
     return folders
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "design"), [(name, design) for name, card in CARDS.items() for design in card.cores])
 def test_tcl(tmp_path, projects, name, design):
     card, pins = CARDS[name], json.loads((projects[design] / "ip/pins.json").read_text())
@@ -85,6 +86,7 @@ def test_errors(tmp_path, capsys, arguments, message):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("design", CORES)
 def test_project(projects, design):
     folder, module = projects[design], CORES[design][0]
