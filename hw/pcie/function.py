@@ -25,8 +25,8 @@ RESET_CYCLES = 64
 """Minimum of cycles for which the engine is in reset, so that a slower clock sees it, too."""
 
 RESET_TIMEOUT = 1 << 20
-"""Limit for completions that are outstanding at a reset: their tags are free after five times as many cycles at most,
-21 ms at 250 MHz. A function-level reset has 100 ms (PCI Express Base, 6.6.2)."""
+"""Limit for completions that are outstanding at a reset, unless software's is shorter: their tags are free after five
+times as many cycles at most, 21 ms at 250 MHz. A function-level reset has 100 ms (PCI Express Base, 6.6.2)."""
 
 
 class FunctionStatus(wiring.Signature):
@@ -122,8 +122,11 @@ class FunctionControl(wiring.Component):
 
     def _reset(self, m):
         cfg, reset, settings = self.cfg, self.reset, self.settings
-        cycles, requested = Signal(range(RESET_CYCLES)), Signal()
-        m.d.sync += [requested.eq(cfg.cfg_flr_in_process[0]), cfg.cfg_flr_done.eq(0), settings.timeout.eq(self.timeout)]
+        cycles, requested, limited = Signal(range(RESET_CYCLES)), Signal(), Signal()
+        m.d.sync += [
+            requested.eq(cfg.cfg_flr_in_process[0]), cfg.cfg_flr_done.eq(0), settings.timeout.eq(self.timeout),
+            limited.eq((self.timeout != 0) & (self.timeout < RESET_TIMEOUT)),
+        ]
         with m.FSM():
             with m.State("RUN"):
                 m.d.sync += cycles.eq(0)
@@ -137,7 +140,9 @@ class FunctionControl(wiring.Component):
                     m.d.sync += reset.discard.eq(1)
                     m.next = "DISCARD"
             with m.State("DISCARD"):
-                m.d.sync += [cycles.eq(Mux(reset.requester_idle, cycles + 1, 0)), settings.timeout.eq(RESET_TIMEOUT)]
+                m.d.sync += cycles.eq(Mux(reset.requester_idle, cycles + 1, 0))
+                with m.If(~limited):
+                    m.d.sync += settings.timeout.eq(RESET_TIMEOUT)
                 with m.If(cycles.all()):
                     m.d.sync += [reset.discard.eq(0), cfg.cfg_flr_done[0].eq(1)]
                     m.next = "DONE"

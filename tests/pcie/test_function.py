@@ -3,6 +3,8 @@
 
 import random
 
+import pytest
+
 from hw.pcie.function import DEVICE_CONTROL, RESET_CYCLES, RESET_TIMEOUT, FunctionControl
 from tests.harness.cell import run_cell
 
@@ -60,13 +62,14 @@ def test_extended_tags():
     run_cell(dut, live)
 
 
-def test_function_level_reset():
+@pytest.mark.parametrize(("timeout", "limit"), [(77, 77), (0, RESET_TIMEOUT), (RESET_TIMEOUT + 1, RESET_TIMEOUT)])
+def test_function_level_reset(timeout, limit):
     """Refuse; discard once the completer is idle; done once the requester is idle; then run again."""
     dut = FunctionControl(poll_bits=POLL_BITS)
     rng = random.Random(3)
 
     async def live(ctx):
-        ctx.set(dut.timeout, 77)
+        ctx.set(dut.timeout, timeout)
 
         async def settle(cycles):
             for _ in range(cycles):
@@ -80,7 +83,7 @@ def test_function_level_reset():
             for idle in (dut.reset.completer_idle, dut.reset.requester_idle):
                 ctx.set(idle, 0)
             await settle(rng.randrange(20))
-            assert levels() == (0, 0, 0, 0) and ctx.get(dut.settings.timeout) == 77
+            assert levels() == (0, 0, 0, 0) and ctx.get(dut.settings.timeout) == timeout
             # Resets of other functions do not concern this one.
             ctx.set(dut.cfg.cfg_flr_in_process, 0b1110)
             await settle(5)
@@ -99,7 +102,7 @@ def test_function_level_reset():
                 ctx.set(idle, 1)
                 if not discard:
                     await settle(RESET_CYCLES + 2)
-                    assert levels() == (1, 1, 1, 0) and ctx.get(dut.settings.timeout) == RESET_TIMEOUT
+                    assert levels() == (1, 1, 1, 0) and ctx.get(dut.settings.timeout) == limit
             done = 0
             for _ in range(RESET_CYCLES + 10):
                 await ctx.tick()
