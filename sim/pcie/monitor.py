@@ -33,9 +33,9 @@ class Monitor:
     ----------
     card : :class:`HardBlock`
         The card's hard block.
-    grace_ns : int
-        Time after a change of MPS, MRRS, extended tags or bus mastering in which the former value is still allowed, for
-        requests that are in the card's pipeline. Choose more where RQ stalls for longer.
+    grace_ns, grace_beats : int
+        After a change of MPS, MRRS, extended tags or bus mastering the former value is still allowed, for requests that
+        are in the card's pipeline: until RQ has been idle for this time, or has had so many beats.
 
     Attributes
     ----------
@@ -45,8 +45,8 @@ class Monitor:
         Completions of the card.
     """
 
-    def __init__(self, card: HardBlock, *, grace_ns: int = 256) -> None:
-        self.card, self._grace_ns = card, grace_ns
+    def __init__(self, card: HardBlock, *, grace_ns: int = 256, grace_beats: int = 400) -> None:
+        self.card, self._grace_ns, self._grace_beats = card, grace_ns, grace_beats
         self.requester, self.completer = RequesterRules(), CompleterRules()
         segments = {"cq": card.cq_source.seg_count, "cc": card.cc_sink.seg_count, "rq": card.rq_sink.seg_count,
                     "rc": card.rc_source.seg_count}
@@ -54,7 +54,9 @@ class Monitor:
         # Requests on RQ that the hard block has not sent: writes, and reads.
         self._unsent: tuple[deque[Request], deque[Request]] = (deque(), deque())
         self._current = self._former = self._configured()
-        self._grace_ends = 0.0
+        # What is left of the grace, and since when RQ has been idle.
+        self._ns_left, self._beats_left = 0.0, 0
+        self._idle_since: float | None = get_sim_time("ns")
         card.sent.append(self._leaves)
         card.changed.append(self._change)
         card.function_resets.append(self.requester.reset)
@@ -72,12 +74,15 @@ class Monitor:
         """The configuration may have changed."""
         if (configured := self._configured()) != self._current:
             self._former, self._current = self.limits, configured
-            self._grace_ends = get_sim_time("ns") + self._grace_ns
+            self._ns_left, self._beats_left = self._grace_ns, self._grace_beats
+            if self._idle_since is not None:
+                self._idle_since = get_sim_time("ns")
 
     @property
     def limits(self) -> Limits:
         """The most that is allowed now."""
-        if get_sim_time("ns") > self._grace_ends:
+        idle = 0.0 if self._idle_since is None else get_sim_time("ns") - self._idle_since
+        if idle > self._ns_left or self._beats_left <= 0:
             return self._current
         return Limits(*map(max, astuple(self._current), astuple(self._former)))
 
@@ -95,13 +100,25 @@ class Monitor:
             elif int(valid.value):
                 in_reset = 0
                 pins = (int(data.value), int(keep.value), int(last.value), int(user.value))
-                for packet, ended in stream.cycle(1, int(ready.value), pins):
+                accepted = int(ready.value)
+                if name == "rq":
+                    self._count_beat(accepted)
+                for packet, ended in stream.cycle(1, accepted, pins):
                     self._take(name, packet, ended)
             else:
                 in_reset = 0
                 for _ in stream.cycle(0, 0):
                     pass
+                if name == "rq" and self._idle_since is None:
+                    self._idle_since = get_sim_time("ns")
                 await asserted
+
+    def _count_beat(self, accepted: int) -> None:
+        """RQ is not idle in this cycle."""
+        if self._idle_since is not None:
+            self._ns_left -= get_sim_time("ns") - self._idle_since
+            self._idle_since = None
+        self._beats_left -= accepted
 
     async def _watch_reset(self) -> None:
         while True:
