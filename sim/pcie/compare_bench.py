@@ -13,7 +13,7 @@ from cocotb.utils import get_sim_steps
 from dmace.drivers.dma import DmaDriver, LogRecord
 from hw.common.sizes import PAGE_BYTES
 from hw.common.words import CompletionWord
-from hw.dma_engine.config import DmaConfig
+from hw.dma_engine.config import DESCRIPTOR_BYTES, DmaConfig
 from hw.dma_engine.model.engine import DmaModel
 from hw.dma_engine.words import Command
 from hw.pcie.config import PcieConfig
@@ -208,7 +208,11 @@ class PcieTestbench(DmaTestbench):
             return
         response, = responses.values()
         self.model.fail_page(address, read=response if readable else None, write=response if flushed else None)
-        self.faulty.fail(address, response)
+        # Of a read of several descriptors, those in front of the fault would be right.
+        page = address - address % PAGE_BYTES
+        rings = [queue.ring.location for queue in self.model.queues if queue.ring is not None]
+        self.faulty.fail(address, response, whole=any(
+            ring.base < page + PAGE_BYTES and page < ring.base + ring.entries * DESCRIPTOR_BYTES for ring in rings))
 
     def repair_page(self, address: int) -> None:
         self.model.repair_page(address)

@@ -62,29 +62,33 @@ class FaultyPages:
 
     def __init__(self, memory: "Memories", rng: random.Random) -> None:
         self._memory, self._rng = memory, rng
-        self._pages: dict[int, tuple[str, Injection]] = {}
+        self._pages: dict[int, tuple[str, bool, Injection]] = {}
 
-    def fail(self, address: int, response: str) -> None:
-        """Let all reads of the page of ``address`` have a fault, chosen at random, that becomes this response."""
+    def fail(self, address: int, response: str, *, whole: bool = False) -> None:
+        """Let all reads of the page of ``address`` have a fault, chosen at random, that becomes this response.
+
+        ``whole``: from their first byte on. Else their first completions may be right.
+        """
         page = address - address % PAGE_BYTES
         self.repair(page)
         completer, offset = self._memory.place(page)
-        injection = Injection(fault_of(response, self._rng), piece=self._rng.choice((0, 0, 1, 3)), times=None,
+        piece = 0 if whole else self._rng.choice((0, 0, 1, 3))
+        injection = Injection(fault_of(response, self._rng), piece=piece, times=None,
                               addresses=range(offset, offset + PAGE_BYTES))
         completer.inject(injection)
-        self._pages[page] = response, injection
+        self._pages[page] = response, whole, injection
 
     def repair(self, address: int) -> None:
         """Let the page work again."""
         page = address - address % PAGE_BYTES
         if page in self._pages:
-            _, injection = self._pages.pop(page)
+            *_, injection = self._pages.pop(page)
             self._memory.place(page)[0].withdraw(injection)
 
     def change(self) -> None:
         """Choose the faults again; the responses stay."""
-        for page, (response, _) in list(self._pages.items()):
-            self.fail(page, response)
+        for page, (response, whole, _) in list(self._pages.items()):
+            self.fail(page, response, whole=whole)
 
     def one(self, first: int, length: int, response: str, after: int) -> tuple[Injection, int]:
         """Let one read of these bytes fail, after ``after`` good ones."""
