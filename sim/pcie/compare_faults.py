@@ -36,7 +36,7 @@ def counter_limits(injected: Counter[Fault]) -> dict[str, tuple[int, int]]:
     """Least and greatest value of the adapter's counters after these faults.
 
     A copy with another tag may be one of a completion with a fault. A request that the hard block times out counts as
-    malformed.
+    malformed. Completions of a request after the one that made it fail are unexpected.
     """
     copies, late = injected[Fault.UNEXPECTED_TAG], injected[Fault.DUPLICATE]
     silent = sum(injected[fault] for fault in (Fault.DROPPED, *_MALFORMED))
@@ -47,7 +47,7 @@ def counter_limits(injected: Counter[Fault]) -> dict[str, tuple[int, int]]:
         "POISONED": (injected[Fault.POISONED], injected[Fault.POISONED]),
         "MALFORMED": (malformed, malformed + silent),
         "TIMED_OUT": (0, silent),
-        "UNEXPECTED": (copies + late, copies + late + 8 * silent),
+        "UNEXPECTED": (copies + late, copies + late + 8 * (silent + injected[Fault.POISONED])),
     }
 
 
