@@ -67,10 +67,15 @@ class FlagWatch:
     Parameters
     ----------
     bench : :class:`DmaTestbench`
+
+    Attributes
+    ----------
+    lossy : bool
+        Writes to memory may be lost now: flags in between may be missing, and bytes, too.
     """
 
     def __init__(self, bench: "DmaTestbench") -> None:
-        self.bench = bench
+        self.bench, self.lossy = bench, False
         self._arrays: set[int] = set()
         # Queue -> flags that were set since RESET.
         self._seen: dict[int, int] = {}
@@ -111,13 +116,18 @@ class FlagWatch:
                 self.bench.mismatch(f"the flag at {address:#x} was set, and none of the next to be set is there.")
 
     def _take(self, queue: int, address: int) -> bool:
-        expected = self._expected(queue)
-        if expected and expected[0][0] == address:
-            self._seen[queue] = self._seen.get(queue, 0) + 1
-            self.bench.check_moved(queue, expected[0][1].number + 1, f"the flag at {address:#x} was set")
+        expected, stale = self._expected(queue), self._stale.get(queue, [])
+        if (found := self._position(expected, address)) is not None:
+            self._seen[queue] = self._seen.get(queue, 0) + found + 1
+            if not self.lossy:
+                self.bench.check_moved(queue, expected[found][1].number + 1, f"the flag at {address:#x} was set")
             return True
-        stale = self._stale.get(queue, [])
-        if stale and stale[0][0] == address:
-            del stale[0]
+        if (found := self._position(stale, address)) is not None:
+            del stale[:found + 1]
             return True
         return False
+
+    def _position(self, flags: list[tuple[int, Request]], address: int) -> int | None:
+        """Position of an address among the flags that may be set next."""
+        return next((number for number, (place, _) in enumerate(flags if self.lossy else flags[:1])
+                     if place == address), None)

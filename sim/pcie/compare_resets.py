@@ -79,7 +79,7 @@ class Resets:
                 await bench.command(queue, Command.START)
             else:
                 await self._restart(queue)
-        bench.lenient = False
+        bench.lenient = bench.flags.lossy = False
         await self.make.limit_targets()
         self.make.renew()
         for queue in range(self.config.queues):
@@ -126,7 +126,7 @@ class Resets:
         await saved.restore(system)
 
     async def _bus_master(self) -> None:
-        self.bench.lenient = True
+        self.bench.lenient = self.bench.flags.lossy = True
         await set_bus_master(self.bench.system, False)
         await self.bench.wait(self.rng.choice((1, 10, 300, 3 * TIMEOUT_CYCLES)))
         await set_bus_master(self.bench.system, True)
