@@ -28,7 +28,8 @@ def _all_reduce(cluster, count=5000, **options):
     return cluster.submit(C.ALL_REDUCE, [np.full(count, rank + 1, np.int32) for rank in range(cluster.size)], **options)
 
 
-@pytest.mark.parametrize("errors", [pytest.param(12, marks=pytest.mark.long), pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("errors", [
+    pytest.param(12, marks=pytest.mark.long), pytest.param(200, marks=pytest.mark.soak)])
 def test_random_errors(errors, seed):
     found = compare_errors(TINY, errors=errors, seed=seed, library=build_library(TINY), shapes=((2, 2), (3,)))
     assert found["first_mismatches"] == [] and found["mismatches"] == found["hangs"] == 0

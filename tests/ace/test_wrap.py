@@ -51,7 +51,8 @@ def _chunks(cluster):
     return {state.chunks for state in cluster.do(*(driver.communicator_state(0) for driver in cluster.drivers))}
 
 
-@pytest.mark.parametrize("before", [pytest.param(1, marks=pytest.mark.long), 3, pytest.param(8, marks=pytest.mark.long)])
+@pytest.mark.parametrize("before", [
+    3, *(pytest.param(number, marks=pytest.mark.long) for number in (1, 8))])
 def test_between_collectives_and_within(before):
     """The numbers wrap between two collectives, or in the middle of one."""
     with _cluster(NUMBERS - 3) as cluster:

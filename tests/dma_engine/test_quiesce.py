@@ -72,7 +72,8 @@ class Moving(Bench):
 
 
 @pytest.mark.parametrize(("side", "paged"), [
-    ("src", 1), pytest.param("dst", 0, marks=pytest.mark.long), *(pytest.param(*run, marks=pytest.mark.soak) for run in (("src", 0), ("dst", 1)))])
+    ("src", 1), pytest.param("dst", 0, marks=pytest.mark.long),
+    *(pytest.param(*run, marks=pytest.mark.soak) for run in (("src", 0), ("dst", 1)))])
 def test_move_under_traffic(engine, side, paged):
     engine("tiny", "move_under_traffic", side=side, paged=paged)
 
