@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace bench pcie``: copies between GPUs through the card, beside the limits of link and hard block."""
+"""``dmace bench pcie``: copies between GPUs through the card, beside the limits of link and hard block.
+
+By the C++ harness of :mod:`sim.pcie.fast`; with ``--cocotb``, by the models of cocotbext-pcie.
+"""
 
 import argparse
 
@@ -8,7 +11,18 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.errors import UserError
-from sim.terminal import Row, Subparsers, add_json, add_seed, check_range, integer, simulate, write_json
+from sim.terminal import (
+    Row,
+    Subparsers,
+    add_json,
+    add_seed,
+    check_file,
+    check_range,
+    integer,
+    measuring,
+    simulate,
+    write_json,
+)
 from sim.verilator.build import Design
 
 __all__ = ["configure", "run"]
@@ -21,7 +35,8 @@ MOST_BYTES = 1 << 18
 def configure(designs: Subparsers) -> None:
     pcie = designs.add_parser("pcie", help="copies between GPUs through the PCIe adapter", description="Measure copies "
                               "from one GPU to another through the DMA engine behind the PCIe adapter, with the hard "
-                              "block, a switch and two GPUs as models, at 250 MHz.")
+                              "block, a switch and two GPUs as models, at 250 MHz. The models are in C++, or with "
+                              "--cocotb those of cocotbext-pcie, which are slower and check more rules.")
     pcie.add_argument("--config", default="wide", choices=CONFIGS, metavar="C",
                       help=f"preset of the card: {', '.join(CONFIGS)} (default: %(default)s)")
     pcie.add_argument("--sizes", default=SIZES, metavar="BYTES,...", help="sizes of copies (default: %(default)s)")
@@ -32,6 +47,9 @@ def configure(designs: Subparsers) -> None:
     pcie.add_argument("--max-read", type=integer, default=512, metavar="BYTES", help="MRRS (default: %(default)s)")
     pcie.add_argument("--split", default="never", choices=("never", "random", "always"),
                       help="completions end at read completion boundaries (default: %(default)s)")
+    pcie.add_argument("--window", type=integer, default=100, metavar="US",
+                      help="time of each measurement of throughput in us, 20 with --cocotb (default: %(default)s)")
+    pcie.add_argument("--cocotb", action="store_true", help="use the models of cocotbext-pcie")
     add_seed(pcie)
     add_json(pcie)
     pcie.set_defaults(bench=run)
@@ -54,18 +72,33 @@ def run(args: argparse.Namespace) -> int:
         if value & value - 1:
             raise UserError(f"{option} must be a power of two, not {value}.")
 
+    check_range("--window", args.window, 1, 100_000)
+    check_range("--seed", args.seed, 0, (1 << 52) - 1)
+    check_file("--json", args.json)
+    options: Row = {"sizes": sizes, "queues": queues, "latency": args.latency, "max_payload": args.max_payload,
+                    "max_read": args.max_read, "split": args.split}
+    result = _with_cocotb(args, options) if args.cocotb else _with_cpp(args, options)
+    write_json(args.json, result)
+    if args.json != "-":
+        _show(result)
+    return 0
+
+
+def _with_cpp(args: argparse.Namespace, options: Row) -> Row:
+    # Imported here, so that a wrong option is reported at once.
+    from sim.pcie.fast.bench import bench
+
+    with measuring(args.config) as (building, _):
+        return bench(args.config, **options, seed=args.seed, window_us=args.window, status=building)
+
+
+def _with_cocotb(args: argparse.Namespace, options: Row) -> Row:
     def design() -> Design:
         from sim.pcie.dma_card import DmaCard, preset_sizes
 
         return Design(DmaCard, *preset_sizes(args.config))
 
-    result = simulate(f"dma_card_{args.config}", design, "sim.pcie.bench", {
-        "config": args.config, "sizes": sizes, "queues": queues, "latency": args.latency,
-        "max_payload": args.max_payload, "max_read": args.max_read, "split": args.split}, args)
-    write_json(args.json, result)
-    if args.json != "-":
-        _show(result)
-    return 0
+    return simulate(f"dma_card_{args.config}", design, "sim.pcie.bench", {"config": args.config, **options}, args)
 
 
 def _integers(option: str, given: str) -> list[int]:
@@ -78,7 +111,8 @@ def _integers(option: str, given: str) -> list[int]:
 def _show(result: Row) -> None:
     console = Console()
     table = Table(title=f"Copies between two GPUs, card {result['config']}, MPS {result['max_payload']}, MRRS "
-                  f"{result['max_read']}, memories of {result['latency']} ns", box=SIMPLE_HEAD, pad_edge=False,
+                  f"{result['max_read']}, memories of {result['latency']} ns, by {result['path']}", box=SIMPLE_HEAD,
+                  pad_edge=False,
                   caption="bound: the least of link, RQ, RC, and tags over latency")
     for name in ("queues", "bytes", "GB/s", "cycles each", "bound", "by", "share of bound", "RQ busy"):
         table.add_column(name, justify="right")

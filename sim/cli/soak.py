@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``dmace soak``: thousands of random copies in the C++ harness, every byte checked; queues with reassigned memory."""
+"""``dmace soak``: random copies in the C++ harnesses, every byte checked; queues with reassigned memory."""
 
 import argparse
 
@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.dma_engine.config import PRESETS
+from sim.cli import soak_pcie
 from sim.terminal import (
     Row,
     add_config,
@@ -48,10 +49,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
                           help="number of runs, with consecutive seeds (default: %(default)s)")
     add_seed(handover)
     add_json(handover)
+    soak_pcie.configure(designs)
 
 
 def run(args: argparse.Namespace) -> int:
-    return _run_handover(args) if args.design == "handover" else _run_copies(args)
+    verbs = {"dma": _run_copies, "handover": _run_handover, "pcie": soak_pcie.run}
+    return verbs[args.design](args)
 
 
 def _run_copies(args: argparse.Namespace) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput and latency of copies between GPUs through the card: the cocotb side of ``dmace bench pcie``.
+"""Throughput and latency of copies between GPUs through the card: the cocotb side of ``dmace bench pcie --cocotb``.
 
 One GPU posts copies from its memory to that of another; SC and RC are on. Throughput is counted in segments that the
 engine has issued, by its counter, between two times in which all queues are kept full. The packets on the card's pins
@@ -19,7 +19,8 @@ from cocotbext.pcie.core.port import PCIE_GEN_RATE
 from hw.common.sizes import PAGE_BYTES
 from hw.common.words import CompletionWord
 from hw.dma_engine.words import NativeWord
-from sim.pcie.bound import CLOCK_NS, copy_bound
+from sim.pcie.bench_rows import throughput_row
+from sim.pcie.bound import CLOCK_NS
 from sim.pcie.card import CardSystem
 from sim.pcie.completer import CompleterSettings
 from sim.pcie.dma_card import preset_sizes
@@ -34,9 +35,6 @@ WORDS = 3 << 20
 
 SETTLE_US, MEASURE_US = 8, 20
 """Time before a measurement, and its length."""
-
-DEPTH = 16
-"""Requests of a queue that have not completed at most."""
 
 
 class Traffic:
@@ -184,7 +182,8 @@ async def bench(dut: Any) -> None:
     await _set_up(system, most)
     result: dict[str, Any] = {name: options[name] for name in (
         "config", "seed", "latency", "max_payload", "max_read", "split")}
-    result |= {"data_width": adapter.data_width, "link_bytes_per_cycle": link_bytes, "latencies": [], "throughput": []}
+    result |= {"path": "cocotb", "data_width": adapter.data_width, "link_bytes_per_cycle": link_bytes,
+               "latencies": [], "throughput": []}
     steps = len(options["sizes"]) * (1 + len(options["queues"]))
     done = 0
     for size in options["sizes"]:
@@ -196,7 +195,7 @@ async def bench(dut: Any) -> None:
     for queues in options["queues"]:
         for size in options["sizes"]:
             report(done=done, total=steps, note=f"{queues} queues, {size:,} B")
-            traffic = Traffic(system, size, queues=queues, depth=min(engine.queue_depth, DEPTH))
+            traffic = Traffic(system, size, queues=queues, depth=engine.queue_depth)
             traffic.start()
             await Timer(SETTLE_US, "us")
             first, started = await _segments(system)
@@ -206,16 +205,11 @@ async def bench(dut: Any) -> None:
             segments, cycles = last - first, (ended - started) / CLOCK_NS
             requests = segments * min(size, engine.segment_bytes) / size
             busy = (len(pins.seen["rq"]) - beats) / cycles
-            bound = copy_bound(size, data_width=adapter.data_width, link_bytes=link_bytes,
-                               max_payload=options["max_payload"],
-                               max_read=min(options["max_read"], adapter.read_bytes), tags=adapter.tags,
-                               latency=round_trip)
             await traffic.stop()
-            result["throughput"].append({
-                "queues": queues, "bytes": size, "requests": requests, "cycles": cycles,
-                "cycles_per_request": cycles / requests, "bound": bound.cycles, "limit": bound.limit,
-                "share": bound.cycles * requests / cycles, "rq_busy": busy,
-                "gigabytes_per_second": requests * size / cycles / CLOCK_NS})
+            result["throughput"].append(throughput_row(
+                adapter, queues=queues, size=size, requests=requests, cycles=cycles, rq_busy=busy,
+                link_bytes=link_bytes, max_payload=options["max_payload"], max_read=options["max_read"],
+                round_trip=round_trip))
             done += 1
     system.monitor.finish()
     Path(options["result"]).write_text(json.dumps(result), encoding="utf-8")
