@@ -80,9 +80,11 @@ class Traffic:
                 continue
             words = []
             for _ in range(min(4, available)):
-                self._position = (self._position + self.size) % (REGION_BYTES - self.size + 1) & -64
                 words.append(NativeWord.copy(src=(0, self._position), dst=(1, self._position), length=self.size,
                                              flags=3))
+                self._position += self.size
+                if self._position + self.size > REGION_BYTES:
+                    self._position = 0
             self._posted[queue] += len(words)
             await self.system.post(self.source, queue, *words, merged=4)
 

@@ -11,7 +11,7 @@ __all__ = ["throughput_row"]
 
 def throughput_row(adapter: PcieConfig, *, queues: int, size: int, requests: float, cycles: float, rq_busy: float,
                    link_bytes: float, max_payload: int, max_read: int, round_trip: float) -> dict[str, Any]:
-    """Of ``requests`` copies of ``size`` bytes in ``cycles``; the other parameters are those of :func:`copy_bound`."""
+    """The row of ``requests`` copies of ``size`` bytes in ``cycles``; for the others see :func:`.bound.copy_bound`."""
     bound = copy_bound(size, data_width=adapter.data_width, link_bytes=link_bytes, max_payload=max_payload,
                        max_read=min(max_read, adapter.read_bytes), tags=adapter.tags, latency=round_trip)
     return {

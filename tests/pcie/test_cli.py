@@ -19,6 +19,7 @@ WRONG = {
     "queues": (["bench", "pcie", "--queues", "1,65"], "--queues must be from 1 to 64 in wide, not 65."),
     "payload": (["bench", "pcie", "--max-payload", "200"], "--max-payload must be a power of two, not 200."),
     "read": (["bench", "pcie", "--max-read", "64"], "--max-read must be from 128 to 4,096, not 64."),
+    "window": (["bench", "pcie", "--window", "0"], "--window must be from 1 to 100,000, not 0."),
 }
 
 
@@ -52,12 +53,18 @@ def test_copy(tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.rtl
-def test_bench(tmp_path, capsys):
-    assert main(["bench", "pcie", "--config", "tiny", "--sizes", "64,4096", "--queues", "4", "--json",
-                 str(tmp_path / "result")]) == 0
-    result = json.loads((tmp_path / "result").read_text())
-    assert [row["bytes"] for row in result["throughput"]] == [64, 4096]
-    # No measurement may exceed its bound.
-    assert all(0.1 < row["share"] <= 1.02 for row in result["throughput"])
-    for row in result["latencies"]:
-        assert row["rc_there"] > row["link_in"] + row["read"] + row["memory"] + row["data"]
+def test_both_paths_of_the_bench_agree(tmp_path):
+    """The models in C++ and those of cocotbext-pcie: the same latencies to a cycle, throughput within 8 %."""
+    options = ["bench", "pcie", "--config", "tiny", "--sizes", "64,4096", "--queues", "1,4"]
+    results = []
+    for path in ([], ["--cocotb"]):
+        assert main([*options, *path, "--json", str(tmp_path / "result")]) == 0
+        results.append(json.loads((tmp_path / "result").read_text()))
+    assert [result["path"] for result in results] == ["C++", "cocotb"]
+    for one, other in zip(*(result["latencies"] for result in results), strict=True):
+        assert all(abs(one[name] - other[name]) <= 8 for name in one), (one, other)
+        assert one["rc_there"] > one["link_in"] + one["read"] + one["memory"] + one["data"]
+    for one, other in zip(*(result["throughput"] for result in results), strict=True):
+        # No measurement may exceed its bound.
+        assert all(0.1 < row["share"] <= 1.02 for row in (one, other))
+        assert one["cycles_per_request"] == pytest.approx(other["cycles_per_request"], rel=0.08), (one, other)

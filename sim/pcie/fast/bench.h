@@ -96,9 +96,10 @@ private:
         if (stream == 'c' && watched_ && !doorbell_) doorbell_ = end;
     }
 
+    // The next copy, aligned to its size if that is a power of two.
     dmace_word word(uint32_t size) {
         const uint64_t at = position_;
-        position_ = (position_ + size) % (kRegion - size + 1) & ~uint64_t{63};
+        position_ = at + 2 * size <= kRegion ? at + size : 0;
         return dmace_copy_word(0, at, 1, at, size, DMACE_DMA_FLAG_SC | DMACE_DMA_FLAG_RC);
     }
 

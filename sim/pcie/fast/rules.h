@@ -7,7 +7,7 @@
 #include "streams.h"
 #include "tlp.h"
 
-// What the configuration space allows.
+// Limits of the configuration space.
 struct Limits {
     unsigned max_payload = 512, max_read = 512, tags = 256;
     bool bus_master = true;

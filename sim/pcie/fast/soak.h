@@ -140,8 +140,8 @@ private:
         system_.card.stalls = {share(), share(), share(), share()};
         static const double activities[] = {1, 1, 0.1, 0.01};
         activity_ = activities[random_.below(4)];
-        invalid_ = random_.chance(0.5) ? 0.03 : 0;
-        fail_pages(random_.chance(0.7) ? 0.015 : 0);
+        invalid_ = rounds_ % 3 == 2 ? 0 : 0.03;
+        fail_pages(rounds_ % 4 == 1 ? 0 : 0.015);
         apply();
     }
 

@@ -18,7 +18,7 @@ struct Tlp {
     unsigned dwords = 0;   // length
     uint8_t first_be = 0, last_be = 0, tag = 0, attributes = 0;
     uint16_t requester = 0, completer = 0;
-    // Of a completion: bytes that remain, this one included, and the lower 7 bits of its first byte's address.
+    // Fields of a completion: bytes that remain, this one included; lower 7 bits of its first byte's address.
     unsigned byte_count = 0, lower_address = 0;
     uint8_t status = kSuccessful;
     bool poisoned = false;
