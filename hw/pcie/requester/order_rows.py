@@ -107,12 +107,13 @@ class OrderRows(wiring.Component):
     def _follow(self, m):
         """Links from each request to the one that follows it."""
         config, issued, delivered = self.config, self.issued, self.delivered
-        # A start waits for a cycle in which no delivery ends; the next start replaces it.
+        # A start waits for a cycle in which no delivery ends. The next start replaces it, and the end of its own
+        # delivery cancels it: the tag may be in use again afterwards.
         waiting, started = Signal(), Signal(config.tag_bits)
         follow, tag = Signal(), Signal(config.tag_bits)
         with m.If(self.started.valid):
             m.d.sync += [waiting.eq(delivered.valid), started.eq(self.started.tag)]
-        with m.Elif(~delivered.valid):
+        with m.Elif(~delivered.valid | (delivered.tag == started)):
             m.d.sync += waiting.eq(0)
         m.d.comb += [
             follow.eq(delivered.valid | self.started.valid | waiting),
