@@ -12,6 +12,7 @@ from sim.terminal import Row, Subparsers, add_json, add_seed, check_file, check_
 
 __all__ = ["configure", "run"]
 
+CONFIGS = ("tiny", "base", "wide")
 WIDTHS = (128, 256, 512)
 _COUNTS = {"requests": "requests", "cut_off": "cut off by a reset", "bytes": "bytes", "rounds": "rounds", "reads":
            "read requests on RQ", "writes": "write requests on RQ", "function_resets": "function-level resets",
@@ -25,8 +26,10 @@ def configure(designs: Subparsers) -> None:
                               "queues between two GPUs and the host, with completions that are split, reordered and "
                               "fail, stalls of all four packet interfaces, and resets. Every byte, status and TLP is "
                               "checked, and every tag must remain in use.")
-    pcie.add_argument("--width", type=integer, default=512, metavar="BITS",
-                      help="bits of the hard block's interfaces: 128, 256 or 512 (default: %(default)s)")
+    pcie.add_argument("--width", type=integer, metavar="BITS",
+                      help="an engine with small tables, and 128, 256 or 512 bits (default: 512)")
+    pcie.add_argument("--config", choices=CONFIGS, metavar="C",
+                      help=f"the DMA engine of a preset of the card in its place: {', '.join(CONFIGS)}")
     pcie.add_argument("--requests", type=integer, default=100_000, metavar="N",
                       help="minimum number of requests (default: %(default)s)")
     pcie.add_argument("--resets", type=integer, default=10, metavar="N",
@@ -36,26 +39,30 @@ def configure(designs: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.width not in WIDTHS:
-        raise UserError(f"--width must be 128, 256 or 512, not {args.width}.")
+    if args.config is not None and args.width is not None:
+        raise UserError("soak pcie takes --width or --config, not both.")
+    width = 512 if args.width is None else args.width
+    if width not in WIDTHS:
+        raise UserError(f"--width must be 128, 256 or 512, not {width}.")
     check_range("--requests", args.requests, 1, 1_000_000_000)
     check_range("--resets", args.resets, 0, 1_000_000)
     check_range("--seed", args.seed, 0, (1 << 52) - 1)
     check_file("--json", args.json)
     # Imported here, so that a wrong option is reported at once.
-    from sim.pcie.dma_card import small_dma
+    from sim.pcie.dma_card import preset_sizes, small_dma
     from sim.pcie.fast import build_card
 
     result: Row = {}
     pieces = -(-args.requests // _PIECE)
-    with measuring(f"{args.width} bits") as (building, notify):
-        harness = build_card(*small_dma(args.width), status=building)
+    engine, adapter = small_dma(width) if args.config is None else preset_sizes(args.config)
+    with measuring(args.config or f"{width} bits") as (building, notify):
+        harness = build_card(engine, adapter, status=building)
         for piece in range(pieces):
             notify(f"seed {args.seed + piece}", None if piece else pieces)
             resets = args.resets * (piece + 1) // pieces - args.resets * piece // pieces
             _add(result, harness.soak(requests=min(_PIECE, args.requests - _PIECE * piece), resets=resets,
                                       seed=args.seed + piece))
-    result = {"width": args.width, "seed": args.seed, **result}
+    result = {"config": args.config, "width": adapter.data_width, "seed": args.seed, **result}
     result["failures"] = {Status(int(number)).name: count for number, count in sorted(
         result["failures"].items(), key=lambda item: int(item[0]))}
     write_json(args.json, result)
@@ -74,7 +81,8 @@ def _add(total: Row, part: Row) -> None:
 
 
 def _show(result: Row) -> None:
-    table = Table(title=f"Card with {result['width']} bits: random copies from seed {result['seed']}")
+    table = Table(title=f"Card {result['config'] or 'small'}, {result['width']} bits: random copies from seed "
+                  f"{result['seed']}")
     table.add_column("what")
     table.add_column("number", justify="right")
     for name, shown in _COUNTS.items():

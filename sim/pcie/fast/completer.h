@@ -96,7 +96,8 @@ private:
         return std::min(first + random_.below(choices) * boundary, most);
     }
 
-    // `request` is a read whose remaining bytes begin at `lower_address` of it; `status` counts its completions.
+    // Completes a read, whose first `lower_address` bytes have been completed before. `poisoned`: one of these
+    // completions was.
     template <class Send>
     void serve(Tlp request, double time, Send send) {
         const auto [offset, length] = enabled_bytes(request);

@@ -71,7 +71,6 @@ public:
         in_reset_ = reset;
         if (reset) lose();
     }
-    bool in_reset() const { return in_reset_; }
 
     // Function-level reset: its request, and whether the card has finished. The requests in flight end.
     void function_reset(bool active) {
@@ -146,7 +145,6 @@ public:
     void expire(uint8_t tag) { terminate(tag, kTimeoutError); }
 
     bool idle() const { return rq_.idle() && cc_.idle() && cq_.idle() && rc_.idle() && transmit.empty(); }
-    bool streams_to_card_idle() const { return cq_.idle() && rc_.idle(); }
     std::string streams() const {
         const auto level = [](bool valid, bool ready) { return valid ? ready ? "moves" : "stalls" : "idle"; };
         return std::string("RQ ") + level(rq_valid_, rq_ready_) + ", CC " + level(cc_valid_, cc_ready_) + ", CQ " +

@@ -21,7 +21,7 @@ class Soak {
 public:
     Soak(System& system, const SoakOptions& options, uint64_t seed)
         : system_(system), options_(options), random_(seed * 11 + 5), tenants_(system, random_),
-          judge_(system, tenants_) {
+          judge_(system, tenants_), first_kind_(seed % 2) {
         system_.step = [this] { step(); };
         for (auto& device : system_.devices)
             device->memory.dropped = [this](uint8_t tag) { drop(tag); };
@@ -56,7 +56,7 @@ public:
         std::string text;
         append(text, "\"requests\": %" PRIu64 ", \"ended\": %" PRIu64 ", \"cut_off\": %" PRIu64 ", \"bytes\": %" PRIu64
                      ", \"rounds\": %" PRIu64 ", \"function_resets\": %" PRIu64 ", \"link_failures\": %" PRIu64 ",\n",
-               posted_, judge_.ended, cut_off_, judge_.bytes, rounds_, (resets_ + 1) / 2, resets_ / 2);
+               posted_, judge_.ended, cut_off_, judge_.bytes, rounds_, function_resets_, resets_ - function_resets_);
         append(text, "\"reads\": %" PRIu64 ", \"writes\": %" PRIu64 ", \"failures\": {", system_.card.read_requests,
                system_.card.write_requests);
         const char* comma = "";
@@ -71,7 +71,8 @@ public:
     }
 
 private:
-    static constexpr uint64_t kRound = 2000, kDropRounds = 16;
+    // More requests than all queues hold.
+    static constexpr uint64_t kRound = std::max(2000u, 4 * DMACE_DMA_QUEUES * DMACE_DMA_QUEUE_DEPTH), kDropRounds = 16;
     static constexpr uint32_t kTimeout = 20000;                        // cycles of the adapter's time limit
     static constexpr uint64_t kExpiry = 6 * kTimeout, kHang = 12 * kTimeout;
     static constexpr unsigned kFew = 32, kMerged = 4;
@@ -214,7 +215,8 @@ private:
         judge_.held.clear();
         expiring_.clear();
         // Function-level resets and failures of the link alternate.
-        if (resets_++ % 2 == 0) {
+        if (resets_++ % 2 == first_kind_) {
+            ++function_resets_;
             system_.card.function_reset(true);
             run_until("The card has not finished its function-level reset",
                       [&] { return system_.card.function_reset_done(); });
@@ -366,7 +368,9 @@ private:
     Random random_;
     Tenants tenants_;
     Judge judge_;
-    uint64_t posted_ = 0, posted_at_ = 0, rounds_ = 0, resets_ = 0, cut_off_ = 0, dropped_ = 0, expired_ = 0;
+    const uint64_t first_kind_;
+    uint64_t posted_ = 0, posted_at_ = 0, rounds_ = 0, resets_ = 0, function_resets_ = 0;
+    uint64_t cut_off_ = 0, dropped_ = 0, expired_ = 0;
     double activity_ = 1, invalid_ = 0;
     bool posting_ = false, extended_ = true, planted_ = false;
     std::multimap<uint64_t, std::pair<uint8_t, uint64_t>> expiring_;  // by cycle: tag, and cycle of its read

@@ -95,6 +95,7 @@ def test_soak_verb(tmp_path, capsys):
 
 @pytest.mark.parametrize(("options", "sentence"), [
     (["--width", "64"], "--width must be 128, 256 or 512, not 64."),
+    (["--width", "512", "--config", "wide"], "soak pcie takes --width or --config, not both."),
     (["--requests", "0"], "--requests must be from 1 to 1,000,000,000, not 0."),
     (["--resets", "-1"], "--resets must be from 0 to 1,000,000, not -1."),
 ])
