@@ -53,7 +53,7 @@ class CardConfig:
 
 
 WORD_INTERVAL = 8
-"""Of the DMA engine: a word takes half a beat of RQ, so all words together take a sixteenth."""
+"""Cycles per completion word of the DMA engine: a word takes half a beat of RQ, so all together take a sixteenth."""
 
 _TINY_DMA = replace(dma.TINY, data_width=128, segment_bytes=512, word_interval=WORD_INTERVAL)
 _TINY_ACE = replace(ace.TINY, data_width=128, lanes=2, link_channels=2)

@@ -8,7 +8,6 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.common.sizes import is_integer
 from hw.stream.shapes import ShapeLike
 
 __all__ = ["Pacer"]
@@ -39,7 +38,7 @@ class Pacer(wiring.Component):
 
     def __init__(self, shape: ShapeLike, *, interval: int, burst: int) -> None:
         for name, value, low, high in (("interval", interval, 2, 1024), ("burst", burst, 1, 64)):
-            if not is_integer(value, low, high):
+            if not isinstance(value, int) or not low <= value <= high:
                 raise ValueError(f"{name} of a Pacer must be an integer from {low} to {high}, not {value!r}")
         self.shape, self.interval, self.burst = shape, interval, burst
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})

@@ -208,7 +208,7 @@ class PcieTestbench(DmaTestbench):
             return
         response, = responses.values()
         self.model.fail_page(address, read=response if readable else None, write=response if flushed else None)
-        # Of a read of several descriptors, those in front of the fault would be right.
+        # In a read of several descriptors, those in front of the fault would be right.
         page = address - address % PAGE_BYTES
         rings = [queue.ring.location for queue in self.model.queues if queue.ring is not None]
         self.faulty.fail(address, response, whole=any(

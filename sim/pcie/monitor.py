@@ -35,7 +35,7 @@ class Monitor:
         The card's hard block.
     grace_ns, grace_beats : int
         After a change of MPS, MRRS, extended tags or bus mastering the former value is still allowed, for requests that
-        are in the card's pipeline: until RQ has been idle for this time, or has had so many beats.
+        are in the card's pipeline: until RQ has been idle for this time, or has transferred ``grace_beats``.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Monitor:
         # Requests on RQ that the hard block has not sent: writes, and reads.
         self._unsent: tuple[deque[Request], deque[Request]] = (deque(), deque())
         self._current = self._former = self._configured()
-        # What is left of the grace, and since when RQ has been idle.
+        # The remaining grace, and the time since which RQ has been idle.
         self._ns_left, self._beats_left = 0.0, 0
         self._idle_since: float | None = get_sim_time("ns")
         card.sent.append(self._leaves)
