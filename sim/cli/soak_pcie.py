@@ -26,10 +26,10 @@ def configure(designs: Subparsers) -> None:
                               "queues between two GPUs and the host, with completions that are split, reordered and "
                               "fail, stalls of all four packet interfaces, and resets. Every byte, status and TLP is "
                               "checked, and every tag must remain in use.")
-    pcie.add_argument("--width", type=integer, metavar="BITS",
-                      help="an engine with small tables, and 128, 256 or 512 bits (default: 512)")
     pcie.add_argument("--config", choices=CONFIGS, metavar="C",
-                      help=f"the DMA engine of a preset of the card in its place: {', '.join(CONFIGS)}")
+                      help=f"preset of the card: {', '.join(CONFIGS)} (default: wide)")
+    pcie.add_argument("--width", type=integer, metavar="BITS",
+                      help="in place of a preset, an engine with small tables, and 128, 256 or 512 bits")
     pcie.add_argument("--requests", type=integer, default=100_000, metavar="N",
                       help="minimum number of requests (default: %(default)s)")
     pcie.add_argument("--resets", type=integer, default=10, metavar="N",
@@ -41,9 +41,8 @@ def configure(designs: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.config is not None and args.width is not None:
         raise UserError("soak pcie takes --width or --config, not both.")
-    width = 512 if args.width is None else args.width
-    if width not in WIDTHS:
-        raise UserError(f"--width must be 128, 256 or 512, not {width}.")
+    if args.width not in (None, *WIDTHS):
+        raise UserError(f"--width must be 128, 256 or 512, not {args.width}.")
     check_range("--requests", args.requests, 1, 1_000_000_000)
     check_range("--resets", args.resets, 0, 1_000_000)
     check_range("--seed", args.seed, 0, (1 << 52) - 1)
@@ -54,15 +53,16 @@ def run(args: argparse.Namespace) -> int:
 
     result: Row = {}
     pieces = -(-args.requests // _PIECE)
-    engine, adapter = small_dma(width) if args.config is None else preset_sizes(args.config)
-    with measuring(args.config or f"{width} bits") as (building, notify):
+    config = (args.config or "wide") if args.width is None else None
+    engine, adapter = small_dma(args.width) if config is None else preset_sizes(config)
+    with measuring(config or f"{args.width} bits") as (building, notify):
         harness = build_card(engine, adapter, status=building)
         for piece in range(pieces):
             notify(f"seed {args.seed + piece}", None if piece else pieces)
             resets = args.resets * (piece + 1) // pieces - args.resets * piece // pieces
             _add(result, harness.soak(requests=min(_PIECE, args.requests - _PIECE * piece), resets=resets,
                                       seed=args.seed + piece))
-    result = {"config": args.config, "width": adapter.data_width, "seed": args.seed, **result}
+    result = {"config": config, "width": adapter.data_width, "seed": args.seed, **result}
     result["failures"] = {Status(int(number)).name: count for number, count in sorted(
         result["failures"].items(), key=lambda item: int(item[0]))}
     write_json(args.json, result)

@@ -10,7 +10,7 @@ from dmace.cli import main
 from hw.dma_engine.words import Status
 from sim.cpp import HarnessFailed
 from sim.pcie.bench_rows import throughput_row
-from sim.pcie.dma_card import small_dma
+from sim.pcie.dma_card import preset_sizes, small_dma
 from sim.pcie.fast import Plant, build_card
 from sim.pcie.fast.header import card_header
 
@@ -43,6 +43,15 @@ def test_random_copies(seed):
         Status.READ_DECERR}
     assert all(result["faults"][name] for name in ("unsupported", "aborted", "poisoned"))
     assert result["bytes"] > 300 * result["ended"]
+
+
+@pytest.mark.soak
+@pytest.mark.rtl
+@pytest.mark.parametrize("start", [12, 3])
+def test_random_copies_of_the_largest_card(start):
+    """Seeds under which reads of one burst were once delivered in the wrong order, with 32 tags in use."""
+    result = card(*preset_sizes("wide")).soak(requests=16_000, resets=0, seed=start)
+    assert result["ended"] == result["requests"] >= 16_000
 
 
 @pytest.mark.long
