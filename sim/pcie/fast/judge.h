@@ -98,8 +98,8 @@ private:
         need(count <= queue.made, title, "the count must not exceed the number of requests");
         word.count = count;
         word.status = status;
-        if (!send) end(queue, count);
         check_failures(queue, value, title);
+        if (!send) end(queue, count);
         if (send && status && !queue.skip_errors && queue.cleared != count) {
             queue.cleared = count;
             held.push_back(queue.number);
