@@ -25,9 +25,9 @@ __all__ = ["ADDRESS_DEPTH", "SequencerEventsSignature", "WordWriteSignature", "W
 ADDRESS_DEPTH = 8
 """Bursts whose data may be on W before their address is on AW."""
 
-
 COMPLETION_SPACING = 48
-"""Data beats between two completion words while data waits for W: words take at most 1 of 49 beats."""
+"""Data beats between two completion words while data waits for W: words take at most 1 of 49 beats. With a
+``word_interval``, which limits their rate in any case, half as many beats again as it has cycles."""
 
 
 def step_layout(config):
@@ -52,7 +52,7 @@ class WordWriteSignature(wiring.Signature):
     -------
     valid : ``Out(1)``, ready : ``In(1)``, payload : ``Out(completion_write_layout)``
         The sequencer takes words between segments: immediately while no data waits, else after every
-        ``COMPLETION_SPACING`` beats.
+        ``COMPLETION_SPACING`` or 1.5 ``word_interval`` beats.
     urgent : ``Out(1)``
         A word waits that no newer one will replace, of a signal or a notice; possibly behind another one on
         ``payload``. Words are then taken after every segment.
@@ -186,8 +186,9 @@ class WriteSequencer(wiring.Component):
         step, context = self.steps.payload, read.data
         complete, due = Signal(), Signal()
         # Beats since the last word; the top bit is set by the last one that is required.
-        bits = (COMPLETION_SPACING - 1).bit_length()
-        start = (1 << bits) - COMPLETION_SPACING
+        required = COMPLETION_SPACING if config.word_interval == 1 else config.word_interval * 3 // 2
+        bits = (required - 1).bit_length()
+        start = (1 << bits) - required
         spacing, between = Signal(bits + 1, init=start), Signal()      # a segment came since
         next_known, next_slot = self._follow(m, tag, final=Mux(active, takes_left == 1, context.one_take))
         m.d.comb += [
