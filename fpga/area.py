@@ -19,9 +19,10 @@ from typing import Literal, overload
 
 from hw.errors import UserError
 
-from .yosys_json import Cell, Module
+from .depth import Depth, Endpoint, depth_of, endpoints_over
+from .yosys_json import Module
 
-__all__ = ["FAMILIES", "Area", "Depth", "Family", "measure"]
+__all__ = ["FAMILIES", "Area", "Depth", "Family", "measure", "run_yosys"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,18 +71,6 @@ class Area:
     """Memory -> Counter of the cells it is made of; ``"flip-flops"`` where it became registers."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Depth:
-    """Most LUT levels between registers, block RAM and ports; a LUT RAM's read counts as one level.
-
-    Carry chains are mapped to LUTs, too, as in ``synth -lut 6``.
-    """
-
-    levels: int
-    paths: dict[str, list[str]]
-    """Names along the longest path to each of the worst endpoints, from its start."""
-
-
 @overload
 def measure(text: str, *, family: str = ..., top: str, depth: Literal[True] = ...) -> tuple[Area, Depth]:
     ...
@@ -114,19 +103,39 @@ def measure(text: str, *, family: str = "xcup", top: str, depth: bool = True) ->
         folder = Path(name)
         (folder / "design.v").write_text(text, encoding="utf-8")
         script = [
-            "read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "check -assert",
+            *_read(top),
             # Memories are mapped here, except for those that become flip-flops.
             f"{target.command} -top {top} -run begin:map_ffram", f"json -o memories.json {top}",
             *(["design -save mapped_memories"] if depth else []),
             f"{target.command} -top {top} -run map_ffram:", "check -assert", f"json -o area.json {top}",
         ]
         if depth:
-            script += ["design -load mapped_memories", "synth -lut 6 -run fine:check", f"json -o depth.json {top}"]
+            script += ["design -load mapped_memories", *_lut6(top)]
         run_yosys(script, folder)
         netlists: dict[str, Module] = {
             path.stem: json.loads(path.read_text())["modules"][top] for path in folder.glob("*.json")}
     area = _area(target, netlists["area"], netlists["memories"])
-    return area, _depth(netlists["depth"]) if depth else None
+    return area, depth_of(netlists["depth"]) if depth else None
+
+
+def measure_endpoints(text: str, *, top: str, over: int) -> list[Endpoint]:
+    """Endpoints of paths with more than ``over`` levels of 6-input LUTs, in the netlist whose :class:`Depth`
+    :func:`measure` reports, without the time for an area. Parameters and errors as there.
+    """
+    with tempfile.TemporaryDirectory(prefix="dmace-levels-") as name:
+        folder = Path(name)
+        (folder / "design.v").write_text(text, encoding="utf-8")
+        run_yosys([*_read(top), f"{FAMILIES['xcup'].command} -top {top} -run begin:map_ffram", *_lut6(top)], folder)
+        netlist: Module = json.loads((folder / "depth.json").read_text())["modules"][top]
+    return endpoints_over(netlist, over)
+
+
+def _read(top: str) -> list[str]:
+    return ["read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "check -assert"]
+
+
+def _lut6(top: str) -> list[str]:
+    return ["synth -lut 6 -run fine:check", f"json -o depth.json {top}"]
 
 
 _CHILD = """
@@ -174,80 +183,3 @@ def _area(target: Family, netlist: Module, mapped: Module) -> Area:
         lut_ram=sum(count * cells[name] for name, count in target.lut_ram.items()),
         block_ram=sum(count * cells[name] for name, count in target.block_ram.items()),
         cells=dict(cells), memories=memories)
-
-
-_CLOCKS = ("C", "CLK", "WCLK", "CLKA", "CLKB", "CLKARDCLK", "CLKBWRCLK")
-
-
-def _depth(netlist: Module, *, worst: int = 10) -> Depth:
-    names = _net_names(netlist)
-    sources: dict[int, list[int]] = {}          # net -> nets it depends on
-    ends: list[tuple[int, str]] = []            # net, name of the endpoint
-    for name, cell in netlist["cells"].items():
-        inputs, outputs = _nets(cell, "input"), _nets(cell, "output")
-        if cell["type"] == "$lut":
-            sources |= dict.fromkeys(outputs, inputs)
-            continue
-        for port, bits in cell["connections"].items():
-            # The cells of LUT-RAM read asynchronously: output DOx at address ADDRx, DPO at DPRA.
-            address = {"DPO": "DPRA", "SPO": "A"}.get(port) or re.sub(r"^DO([A-H])$", r"ADDR\1", port)
-            if port == "O" and cell["type"].startswith("RAM"):
-                # Most of those with one port have an address of single bits.
-                sources |= {bit: [a for name, wires in cell["connections"].items() if re.fullmatch(r"A\d?", name)
-                                  for a in wires if isinstance(a, int)] for bit in bits if isinstance(bit, int)}
-            elif cell["type"].startswith("RAM") and not cell["type"].startswith("RAMB") and address != port:
-                # Some have an address of single bits.
-                reads = [bit for name, wires in cell["connections"].items() if re.fullmatch(address + r"\d?", name)
-                         for bit in wires if isinstance(bit, int)]
-                sources |= {bit: reads for bit in bits if isinstance(bit, int)}
-        end = name if cell["type"].startswith("RAM") else min((names[bit] for bit in outputs), default=name)
-        ends += [(bit, end) for bit in inputs]
-    for name, pins in netlist["ports"].items():
-        if pins["direction"] == "output":
-            ends += [(bit, name) for bit in pins["bits"] if isinstance(bit, int)]
-
-    levels: dict[int, int] = {}
-    for last, _ in ends:
-        stack = [last]
-        while stack:
-            net = stack[-1]
-            missing = [before for before in sources.get(net, ()) if before not in levels]
-            if missing and net not in levels:
-                stack += missing
-                continue
-            stack.pop()
-            levels[net] = 1 + max((levels[before] for before in sources[net]), default=0) if net in sources else 0
-
-    paths: dict[str, list[str]] = {}
-    for net, end in sorted(ends, key=lambda item: (-levels[item[0]], item[1])):
-        end = re.sub(r"\[\d+\]$|(\.\d+)+$", "", end)
-        if end not in paths and len(paths) < worst:
-            paths[end] = _path(net, sources, levels, names)
-    return Depth(levels=max((levels[net] for net, _ in ends), default=0), paths=paths)
-
-
-def _path(net: int, sources: dict[int, list[int]], levels: dict[int, int], names: dict[int, str]) -> list[str]:
-    path = [net]
-    while sources.get(path[0]):
-        path.insert(0, max(sources[path[0]], key=levels.__getitem__))
-    return [names[step] for step in path if not names[step].startswith("$")]
-
-
-def _nets(cell: Cell, direction: str) -> list[int]:
-    return [bit for port, bits in cell["connections"].items()
-            if cell["port_directions"].get(port) == direction and port not in _CLOCKS
-            for bit in bits if isinstance(bit, int)]
-
-
-def _net_names(netlist: Module) -> dict[int, str]:
-    """Net -> the shortest of its names, those of the source before Yosys's own."""
-    best: dict[int, tuple[tuple[bool, int, str], str]] = {}
-    for name, net in netlist["netnames"].items():
-        hidden = name.startswith("$") or "$auto" in name
-        for index, bit in enumerate(net["bits"]):
-            rank = (hidden, len(name), name)
-            if isinstance(bit, str):
-                continue
-            if bit not in best or rank < best[bit][0]:
-                best[bit] = rank, (f"{name}[{index}]" if len(net["bits"]) > 1 else name)
-    return {bit: ("$" if rank[0] else "") + name.lstrip("$") for bit, (rank, name) in best.items()}

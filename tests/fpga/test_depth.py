@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Levels of LUTs between registers, on small netlists in Yosys's JSON, and on one that Yosys maps."""
+
+import pytest
+
+from fpga.area import measure_endpoints
+from fpga.depth import depth_of, endpoints_over
+
+
+def _cell(kind, inputs, outputs):
+    return {"type": kind, "parameters": {}, "attributes": {},
+            "port_directions": dict.fromkeys(inputs, "input") | dict.fromkeys(outputs, "output"),
+            "connections": inputs | outputs}
+
+
+def _netlist(cells, *, names, outputs=()):
+    nets = {bit for cell in cells for bits in cell["connections"].values() for bit in bits if isinstance(bit, int)}
+    # Yosys names every net.
+    names = {f"${net}": net for net in sorted(nets - set(names.values()))} | names
+    return {
+        "cells": {f"cell_{index}": cell for index, cell in enumerate(cells)},
+        "ports": {name: {"direction": "output", "bits": [names[name]]} for name in outputs},
+        "netnames": {name: {"bits": [net]} for name, net in names.items()}}
+
+
+def _register(d, q):
+    return _cell("$_DFF_P_", {"C": ["x"], "D": [d]}, {"Q": [q]})
+
+
+def _lut(inputs, output):
+    return _cell("$lut", {"A": inputs}, {"Y": [output]})
+
+
+def _two_starts():
+    """a -> two LUTs -> three LUTs -> end; b -> three LUTs -> end; b -> one LUT -> other, and a port."""
+    return _netlist(
+        [_register(100, 1), _register(100, 2), _lut([1], 3), _lut([3], 4), _lut([4, 2], 5), _lut([5], 6),
+         _lut([6], 7), _register(7, 8), _lut([2], 9), _register(9, 10)],
+        names={"a": 1, "b": 2, "middle": 4, "end": 8, "other": 10, "port": 6, "zero": 100}, outputs=["port"])
+
+
+def test_longest_path():
+    depth = depth_of(_two_starts())
+    assert depth.levels == 5
+    assert depth.paths["end"] == ["a", "middle", "port"]
+    assert list(depth.paths) == ["end", "port", "other", "a", "b"]
+
+
+@pytest.mark.parametrize("over, ends", [
+    (5, {}),
+    (4, {"end": {"a": 5}}),
+    (3, {"end": {"a": 5}, "port": {"a": 4}}),
+    (2, {"end": {"a": 5, "b": 3}, "port": {"a": 4}}),
+    (1, {"end": {"a": 5, "b": 3}, "port": {"a": 4, "b": 2}}),
+    (0, {"end": {"a": 5, "b": 3}, "port": {"a": 4, "b": 2}, "other": {"b": 1}})])
+def test_starts_of_the_paths_over_a_limit(over, ends):
+    assert {found.name: found.starts for found in endpoints_over(_two_starts(), over)} == ends
+
+
+def test_longer_of_two_branches():
+    # From a to the end there are a path of one LUT and one of four.
+    found, = endpoints_over(_netlist(
+        [_register(100, 1), _lut([1], 2), _lut([2], 3), _lut([3], 4), _lut([1, 4], 5), _register(5, 6)],
+        names={"a": 1, "end": 6, "zero": 100}), 1)
+    assert (found.name, found.levels, found.bits, found.starts) == ("end", 4, 1, {"a": 4})
+
+
+def test_lut_ram_is_a_level_from_its_address():
+    ram = _cell("RAM32X1D", {"WCLK": ["x"], "WE": [1], "D": [1], "A0": [1], "DPRA0": [2]}, {"DPO": [3]})
+    netlist = _netlist([_register(100, 1), _lut([1], 2), ram, _lut([3], 4), _register(4, 5)],
+                       names={"a": 1, "end": 5, "zero": 100})
+    assert {found.name: found.starts for found in endpoints_over(netlist, 1)} == {"end": {"a": 3}}
+    assert depth_of(netlist).levels == 3
+
+
+@pytest.mark.synth
+def test_same_levels_as_measure():
+    # 64 inputs take three levels of 6-input LUTs; the single one, one level.
+    text = ("module wide_and(input clk, input [63:0] a, output reg y, output reg z);\n"
+            "reg [63:0] s;\nalways @(posedge clk) begin s <= a; y <= &s; z <= ~s[0]; end\nendmodule\n")
+    found, = measure_endpoints(text, top="wide_and", over=2)
+    assert (found.name, found.levels, found.starts) == ("y", 3, {"s": 3})
