@@ -66,6 +66,9 @@ block RAM and LUT-RAM: `wide` has 1,024 segments in flight, 64 queues and 256 re
 
 `scripts/measure_area.py --config base --family xcup` measures one row and stores it in `docs/area.json`; without
 options it measures all. `scripts/generate_docs.py` writes this page. `wide` takes many minutes and some GiB.
+
+`scripts/list_levels.py --config wide --over 8` lists every register, memory and port of a DMA engine where paths of
+more than 8 levels end, with all registers where they start; all timing options are on.
 """
 
 
