@@ -57,12 +57,22 @@ def test_starts_of_the_paths_over_a_limit(over, ends):
     assert {found.name: found.starts for found in endpoints_over(_two_starts(), over)} == ends
 
 
-def test_longer_of_two_branches():
+@pytest.mark.parametrize("over", range(4))
+def test_longer_of_two_branches(over):
     # From a to the end there are a path of one LUT and one of four.
     found, = endpoints_over(_netlist(
         [_register(100, 1), _lut([1], 2), _lut([2], 3), _lut([3], 4), _lut([1, 4], 5), _register(5, 6)],
-        names={"a": 1, "end": 6, "zero": 100}), 1)
+        names={"a": 1, "end": 6, "zero": 100}), over)
     assert (found.name, found.levels, found.bits, found.starts) == ("end", 4, 1, {"a": 4})
+
+
+@pytest.mark.parametrize("deep, shallow", [(1, 2), (2, 1)])
+def test_bits_of_a_register_are_one_start(deep, shallow):
+    netlist = _netlist([_register(100, 1), _register(100, 2), _lut([deep], 3), _lut([3, shallow], 4),
+                        _lut([4, deep], 5), _register(5, 6), _lut([shallow], 7), _register(7, 8)],
+                       names={"a[0]": 1, "a[1]": 2, "end[0]": 6, "end[1]": 8})
+    found, = endpoints_over(netlist, 0)
+    assert (found.name, found.bits, found.starts) == ("end", 2, {"a": 3})
 
 
 def test_lut_ram_is_a_level_from_its_address():
