@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """AXI4 and AXI4-Lite between two clock domains: a queue per channel.
 
-Endpoint in its clock domain -> AxiCrossing -> adapter in the hard block's, and AxiLiteCrossing in the other direction.
+Endpoint in its clock domain -> AxiCrossing -> adapter in the hard block's, and AxiLiteCrossing in the other direction:
+see :class:`.engine_crossing.EngineCrossing`.
 Latency: that of :class:`AsyncQueue` for each channel: 1 cycle of the sender's clock, then 3 to 4 of the receiver's.
 Throughput: a beat per cycle of the slower clock on each channel.  All outputs are registered.
 """
@@ -23,8 +24,8 @@ class _Crossing(wiring.Component):
     """A queue per channel of ``signature``."""
 
     def __init__(self, signature: AxiSignature | AxiLiteSignature, *, manager_domain: str, subordinate_domain: str,
-                 depth: int = 16, stages: int = 2) -> None:
-        self.bus, self.depth, self.stages = signature, depth, stages
+                 depth: int = 16, stages: int = 2, reads: bool = True) -> None:
+        self.bus, self.depth, self.stages, self.reads = signature, depth, stages, reads
         self.manager_domain, self.subordinate_domain = manager_domain, subordinate_domain
         super().__init__({"manager": In(signature), "subordinate": Out(signature)})
 
@@ -37,6 +38,10 @@ class _Crossing(wiring.Component):
             if channel in TO_MANAGER:
                 source, sink, domains = sink, source, from_subordinate
             layout = _layout(self.bus, channel)
+            if channel in ("ar", "r") and not self.reads:
+                m.d.comb += [getattr(source, f"{channel}ready").eq(0), getattr(sink, f"{channel}valid").eq(0),
+                             *(getattr(sink, channel + name).eq(0) for name, _ in layout)]
+                continue
             m.submodules[channel] = queue = AsyncQueue(layout, depth=self.depth, stages=self.stages, **domains)
             m.d.comb += [
                 queue.i.valid.eq(getattr(source, f"{channel}valid")),
@@ -66,6 +71,8 @@ class AxiCrossing(_Crossing):
         Transfers that each channel holds; power of two, 4 to 64. Full rate takes 16.
     stages : int
         Flip-flops of each synchroniser, 2 or 3.
+    reads : bool
+        False for a manager that never reads: without queues for AR and R.
 
     Members
     -------
@@ -88,6 +95,8 @@ class AxiLiteCrossing(_Crossing):
         Transfers that each channel holds; power of two, 4 to 64.
     stages : int
         Flip-flops of each synchroniser, 2 or 3.
+    reads : bool
+        As in :class:`AxiCrossing`.
 
     Members
     -------
