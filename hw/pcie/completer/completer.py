@@ -54,7 +54,7 @@ class Completer(wiring.Component):
     refuse : ``In(1)``
         Level, during a function-level reset: requests that start are unsupported. Earlier ones complete.
     idle : ``Out(1)``
-        No request is in progress; responses to doorbell writes are not awaited.
+        No request is in progress.
     unsupported : ``Out(1)``
         Strobe: a request was dropped or got the status unsupported request, or an access got an error response.
     """

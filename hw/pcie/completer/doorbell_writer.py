@@ -19,6 +19,9 @@ __all__ = ["DoorbellWriter"]
 
 STROBES = WORD_WIDTH // 8
 
+MOST_BURSTS = 63
+"""Bursts whose response is outstanding, at most."""
+
 
 class DoorbellWriter(wiring.Component):
     """Send each memory write as one INCR burst of aligned full-size beats, with strobes for its bytes.
@@ -33,11 +36,11 @@ class DoorbellWriter(wiring.Component):
     -------
     i : ``In(stream.Signature(doorbell_word_layout))``
     doorbells : ``Out(AxiSignature)``
-        Registered; responses are always accepted. Nothing is read.
+        From registers; responses are always accepted. Nothing is read.
     unsupported : ``Out(1)``
         Strobe: a write got an error response in the cycle before.
     idle : ``Out(1)``
-        No beat, and no address, waits to be accepted. From registers.
+        No beat, and no address, waits to be accepted, and no response is outstanding. From registers.
     """
 
     def __init__(self, config: PcieConfig) -> None:
@@ -99,18 +102,24 @@ class DoorbellWriter(wiring.Component):
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [before.eq(item.data), held_lane.eq(lane), held_strb.eq(end_strb)]
 
+        # -- Responses: the subordinate may be in another clock domain, where acceptance here says nothing.
+        outstanding, after = Signal(range(MOST_BURSTS + 1)), Signal(range(MOST_BURSTS + 1))
+        waiting, full = Signal(), Signal()
+        m.d.comb += after.eq(outstanding + (bus.awvalid & bus.awready) - (bus.bvalid & waiting))
+        m.d.sync += [outstanding.eq(after), waiting.eq(after != 0), full.eq(after == MOST_BURSTS)]
+
         # -- Pins.
         m.d.comb += [
             bus.awaddr.eq(addresses.o.payload.page_word << 4), bus.awlen.eq(addresses.o.payload.len),
             bus.awsize.eq((STROBES - 1).bit_length()), bus.awburst.eq(Burst.INCR),
-            bus.awvalid.eq(addresses.o.valid), addresses.o.ready.eq(bus.awready),
+            bus.awvalid.eq(addresses.o.valid & ~full), addresses.o.ready.eq(bus.awready & ~full),
             bus.wdata.eq(beats.o.payload.data), bus.wstrb.eq(beats.o.payload.strb), bus.wlast.eq(beats.o.payload.last),
             bus.wvalid.eq(beats.o.valid), beats.o.ready.eq(bus.wready),
             bus.bready.eq(1), bus.rready.eq(1), bus.arburst.eq(Burst.INCR),
             *(getattr(bus, name).eq(0) for name in (
                 "awid", "awcache", "awprot", "awqos", "arid", "araddr", "arlen", "arsize", "arcache", "arprot", "arqos",
                 "arvalid")),
-            self.idle.eq(~(spilling | addresses.o.valid | beats.o.valid)),
+            self.idle.eq(~(spilling | addresses.o.valid | beats.o.valid | waiting)),
         ]
         m.d.sync += self.unsupported.eq(bus.bvalid & ((bus.bresp == Resp.SLVERR) | (bus.bresp == Resp.DECERR)))
         return m

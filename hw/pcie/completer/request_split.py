@@ -36,9 +36,9 @@ WRITES_WIDTH = 5
 class RequestSplit(wiring.Component):
     """Cut requests into words, and send each to its subordinate.
 
-    *Order*: a request that is no doorbell write leaves once all earlier doorbell writes have been accepted on the bus.
-    A doorbell write leaves once all earlier register writes have their response; it passes register reads. So a read
-    sees all writes before it, and no write passes another.
+    *Order*: a request that is no doorbell write leaves once all earlier doorbell writes have their response. A doorbell
+    write leaves once all earlier register writes have theirs; it passes register reads. So a read sees all writes
+    before it, and no write passes another.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class RequestSplit(wiring.Component):
     requests : ``Out(stream.Signature(RegisterRequest))``, words : ``Out(stream.Signature(128))``
         Requests for :class:`RegisterAccess`, and the payload of register writes.
     doorbells_idle : ``In(1)``
-        All doorbell writes have been accepted on the bus.
+        All doorbell writes have their response.
     written : ``In(1)``
         Strobe: a register write has its last response.
     idle : ``Out(1)``
