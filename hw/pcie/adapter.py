@@ -10,6 +10,8 @@
     m_axil <- RegisterWindow <- Completer <- cq, -> cc
                    +-> AdapterControl |
     m_axi_db <------------------------+
+
+With two clocks, all interfaces on the left pass an EngineCrossing.
 """
 
 from amaranth import *
@@ -24,6 +26,7 @@ from hw.common.wiring import Wiring
 from .completer.completer import Completer
 from .config import ADDR_WIDTH, PcieConfig
 from .control import AdapterControl
+from .engine_crossing import EngineCrossing
 from .function import FunctionControl
 from .interrupts.interrupt_vectors import InterruptVectors
 from .interrupts.msix import Msix
@@ -40,9 +43,19 @@ from .requester.requester import Requester
 
 __all__ = ["PcieAdapter"]
 
+ENGINE_PORTS = {
+    "s_axi": ("requester.s_axi", "memory"), "m_axil": ("registers.parts[0]", "registers"),
+    "m_axi_db": ("completer.doorbells", "doorbells"), "irq": ("vectors.irq", "level"),
+    "interrupts": ("vectors.queues", "queues"), "engine_reset": ("function.reset.engine", "reset"),
+}
+"""Ports to the engine: the part that each belongs to, and its name in the crossing."""
+
 
 class PcieAdapter(wiring.Component):
     """A PCIe function with one memory bus, registers and doorbells.
+
+    All is in ``sync``, the hard block's clock domain, whose reset is ``user_reset``. With ``config.two_clocks``, the
+    ports to the engine are in another one: ``ENGINE_DOMAIN`` of :mod:`.engine_reset`.
 
     Parameters
     ----------
@@ -58,7 +71,8 @@ class PcieAdapter(wiring.Component):
         BAR 2.
     irq : ``In(1)``, interrupts : ``In(QueueInterruptsSignature)``
     engine_reset : ``Out(1)``
-        Level, during a function-level reset: reset what is behind these buses.
+        Level, during a function-level reset: reset what is behind these buses. With two clocks, during all resets of
+        either domain.
     rq, cc : ``Out(PacketSignature)``, rc, cq : ``In(PacketSignature)``, cfg : ``Out(ConfigurationSignature)``
         Hard block: straddling on RQ and RC with 512 bits, none on CQ and CC, tags of the client.
     """
@@ -94,16 +108,24 @@ class PcieAdapter(wiring.Component):
             wires.connect(f"requester.{name}", f"self.{name}")
         for name in ("cq", "cc"):
             wires.connect(f"completer.{name}", f"self.{name}")
-        wires.connect("self.s_axi", "requester.s_axi")
-        wires.connect("completer.doorbells", "self.m_axi_db")
         wires.connect("completer.registers", "registers.bus")
-        wires.connect("registers.parts[0]", "self.m_axil")
         wires.connect("registers.parts[1]", "control.bus")
         wires.connect("registers.parts[2]", "msix.bus")
 
+        # -- The engine.
+        if config.two_clocks:
+            wires.add(crossing=EngineCrossing(config))
+            for port, (part, name) in ENGINE_PORTS.items():
+                wires.connect(part, f"crossing.{name}")
+                wires.connect(f"crossing.{port}", f"self.{port}")
+            wires.connect("crossing.down", "function.reset.engine_down")
+        else:
+            for port, (part, _) in ENGINE_PORTS.items():
+                if port != "engine_reset":
+                    wires.connect(part, f"self.{port}")
+            wires.broadcast("function.reset.engine", "self.engine_reset", "function.reset.engine_down")
+
         # -- Interrupts.
-        wires.connect("self.irq", "vectors.irq")
-        wires.connect("self.interrupts", "vectors.queues")
         wires.connect("vectors.requests", "msix.requests")
         wires.connect("msix.messages", "requester.messages")
         wires.connect("control.moderation", "msix.interval")
@@ -116,7 +138,7 @@ class PcieAdapter(wiring.Component):
         wires.broadcast("function.msix_mask", "control.msix_mask", "msix.function_mask")
         wires.connect("control.timeout", "function.timeout")
         wires.connect("function.reset.refuse", "completer.refuse")
-        wires.broadcast("function.reset.discard", "requester.discard", "self.engine_reset")
+        wires.connect("function.reset.discard", "requester.discard")
         wires.connect("completer.idle", "function.reset.completer_idle")
         wires.connect("requester.idle", "function.reset.requester_idle")
 

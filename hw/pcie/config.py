@@ -57,6 +57,9 @@ class PcieConfig:
         MSI-X vectors; power of two, 2 to 64. One more than queues, or more, gives each queue a vector of its own.
     queues : int
         Queues whose completions interrupt; power of two, 2 to 64.
+    two_clocks : bool
+        The engine has a clock of its own, of any frequency and phase. It costs a crossing for each bus, with 4 to 5
+        cycles of latency. Choose it if the engine does not reach the hard block's 250 MHz, or is to run faster.
 
     Raises
     ------
@@ -75,6 +78,7 @@ class PcieConfig:
     write_beats: int = 128
     vectors: int = 32
     queues: int = 64
+    two_clocks: bool = False
 
     def __post_init__(self) -> None:
         def need(name: str, low: int, high: int) -> None:
@@ -93,6 +97,8 @@ class PcieConfig:
         need("write_beats", 2 * MAX_PAYLOAD_BYTES // self.beat_bytes, 1024)
         need("vectors", 2, 64)
         need("queues", 2, 64)
+        if not isinstance(self.two_clocks, bool):
+            raise ValueError(f"two_clocks must be True or False, not {self.two_clocks!r}")
 
     @property
     def beat_bytes(self) -> int:

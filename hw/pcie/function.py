@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PCIe function: its settings from the configuration space, and function-level reset.
+"""The PCIe function: its settings from the configuration space, function-level reset, and resets of the engine.
 
 Hard block -> FunctionControl -> ReadPath, WritePath, RequestPacker, Completer.  Latency: 1 cycle for settings.
 """
@@ -22,7 +22,7 @@ POLL_BITS = 12
 """Log2 of the cycles between two reads of the Device Control register."""
 
 RESET_CYCLES = 64
-"""Minimum of cycles for which the engine is in reset, so that a slower clock sees it, too."""
+"""Cycles for which the idle flags must last; also the minimum for which the engine is in reset."""
 
 RESET_TIMEOUT = 1 << 20
 """Limit for completions that are outstanding at a reset, unless software's is shorter: their tags are free after five
@@ -44,30 +44,41 @@ class FunctionStatus(wiring.Signature):
 
 
 class FunctionReset(wiring.Signature):
-    """A function-level reset, seen from its source: levels, in this order.
+    """A reset of all but the adapter, seen from its source: levels.
 
     Members
     -------
     refuse : ``Out(1)``
-        Requests from the host are refused; those accepted before are completed. Rises first, falls last.
+        Requests from the host are refused; those accepted before are completed. Rises first, falls last; initially 1.
     discard : ``Out(1)``
         The engine is in reset: drop what it has issued.
+    engine : ``Out(1)``
+        Reset the engine.
+    engine_down : ``In(1)``
+        The engine is in reset, whatever the reason. At least while ``engine`` is 1.
     completer_idle, requester_idle : ``In(1)``
         Nothing accepted before is in progress.
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "refuse": Out(1), "discard": Out(1), "completer_idle": In(1), "requester_idle": In(1),
+            "refuse": Out(1, init=1), "discard": Out(1), "engine": Out(1), "engine_down": In(1),
+            "completer_idle": In(1), "requester_idle": In(1),
         })
 
 
 class FunctionControl(wiring.Component):
-    """Distribute the function's settings, and carry out function-level resets.
+    """Distribute the function's settings, and carry out resets.
 
-    A reset has three steps: refuse requests, stop to send, and wait until accepted requests are complete; reset the
-    engine, drop what it had issued, and wait until no tag is in flight and no packet is half sent; report completion.
-    So nothing is in flight afterwards, and no completion for a request from before can meet one from after the reset.
+    A function-level reset has four steps: refuse requests, stop to send, and wait until accepted requests are complete;
+    reset the engine, drop what it had issued, and wait until no tag is in flight and no packet is half sent; end the
+    engine's reset, and wait until it has ended; report completion. So nothing is in flight afterwards, and no
+    completion for a request from before can meet one from after the reset.
+
+    A reset of the engine for another reason takes the same steps, without the report: all that the engine had issued is
+    dropped. The engine stays in reset from the moment in which its reset is seen.
+
+    After a reset of the adapter itself, requests are refused until the engine is not in reset any more.
 
     Parameters
     ----------
@@ -122,31 +133,42 @@ class FunctionControl(wiring.Component):
 
     def _reset(self, m):
         cfg, reset, settings = self.cfg, self.reset, self.settings
-        cycles, requested, limited = Signal(range(RESET_CYCLES)), Signal(), Signal()
+        cycles, requested, report, limited = Signal(range(RESET_CYCLES)), Signal(), Signal(), Signal()
         m.d.sync += [
             requested.eq(cfg.cfg_flr_in_process[0]), cfg.cfg_flr_done.eq(0), settings.timeout.eq(self.timeout),
             limited.eq((self.timeout != 0) & (self.timeout < RESET_TIMEOUT)),
         ]
         with m.FSM():
+            with m.State("START"):
+                with m.If(~reset.engine_down):
+                    m.d.sync += reset.refuse.eq(0)
+                with m.If(requested | ~reset.engine_down):
+                    m.next = "RUN"
             with m.State("RUN"):
-                m.d.sync += cycles.eq(0)
-                with m.If(requested):
-                    m.d.sync += [reset.refuse.eq(1), settings.halt.eq(1)]
+                m.d.sync += [cycles.eq(0), report.eq(requested)]
+                with m.If(requested | reset.engine_down):
+                    m.d.sync += [reset.refuse.eq(1), settings.halt.eq(1), reset.engine.eq(reset.engine_down)]
                     m.next = "REFUSE"
             with m.State("REFUSE"):
                 # The idle flags follow ``refuse`` by some cycles.
                 m.d.sync += cycles.eq(Mux(reset.completer_idle, cycles + 1, 0))
+                with m.If(reset.engine_down):
+                    m.d.sync += reset.engine.eq(1)
                 with m.If(cycles.all()):
-                    m.d.sync += reset.discard.eq(1)
+                    m.d.sync += [reset.engine.eq(1), reset.discard.eq(1)]
                     m.next = "DISCARD"
             with m.State("DISCARD"):
                 m.d.sync += cycles.eq(Mux(reset.requester_idle, cycles + 1, 0))
                 with m.If(~limited):
                     m.d.sync += settings.timeout.eq(RESET_TIMEOUT)
                 with m.If(cycles.all()):
-                    m.d.sync += [reset.discard.eq(0), cfg.cfg_flr_done[0].eq(1)]
+                    m.d.sync += reset.engine.eq(0)
+                    m.next = "RELEASE"
+            with m.State("RELEASE"):
+                with m.If(~reset.engine & ~reset.engine_down):
+                    m.d.sync += [reset.discard.eq(0), cfg.cfg_flr_done[0].eq(report)]
                     m.next = "DONE"
             with m.State("DONE"):
-                with m.If(~requested):
+                with m.If(~requested | ~report):
                     m.d.sync += [reset.refuse.eq(0), settings.halt.eq(0)]
                     m.next = "RUN"
