@@ -62,7 +62,7 @@ def _endpoint(preset: str) -> "_Design":
         "dmace.h": dma_header(config.dma)}
 
 
-def _card(preset: str) -> "_Design":
+def _card(preset: str, *, two_clocks: bool = False) -> "_Design":
     """An endpoint behind the PCIe adapter, with the registers in BAR 0."""
     from hw.ace.header import c_header as ace_header
     from hw.card.card import Card
@@ -72,7 +72,7 @@ def _card(preset: str) -> "_Design":
     from hw.endpoint.registers import whole_map
     from hw.pcie.registers import bar0_map
 
-    config = PRESETS[preset]
+    config = PRESETS[preset].with_two_clocks() if two_clocks else PRESETS[preset]
     endpoint = config.endpoint
     return bar0_map(whole_map(endpoint), config.pcie), Card(config), {
         "dmace_endpoint.h": c_header(endpoint), "dmace_ace.h": ace_header(endpoint.ace),
@@ -93,25 +93,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", choices=_PRESETS, default="base", help="preset (default: base)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path,
                         help="folder to write to (default: DESIGN-CONFIG)")
+    parser.add_argument("--two-clocks", action="store_true",
+                        help="for card: a clock and a reset of its own for the endpoint")
     parser.add_argument("--no-assertions", action="store_true",
                         help="omit the assertions, for tools that read only Verilog-2001")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.two_clocks and args.design != "card":
+        raise UserError(f"--two-clocks is an option of card, not of {args.design}.")
     folder = args.output or Path(f"{args.design}-{args.config}")
     if args.config == "wide":
         print(f"Making the Verilog of {args.design}, wide: up to a minute.", file=sys.stderr)
-    for path in write(args.design, args.config, folder, assertions=not args.no_assertions):
+    for path in write(args.design, args.config, folder, assertions=not args.no_assertions,
+                      two_clocks=args.two_clocks):
         print(path)
     return 0
 
 
-def write(design: str, preset: str, folder: Path, *, assertions: bool = True) -> list[Path]:
-    """Write a design of ``preset`` to ``folder`` and return the paths."""
+def write(design: str, preset: str, folder: Path, *, assertions: bool = True, two_clocks: bool = False) -> list[Path]:
+    """Write a design of ``preset`` to ``folder`` and return the paths. Only a card may have two clocks."""
     from hw import emit
     from hw.regs import to_json, to_markdown, to_systemrdl
 
-    registers, engine, headers = _DESIGNS[design](preset)
+    registers, engine, headers = _card(preset, two_clocks=True) if two_clocks else _DESIGNS[design](preset)
     text = emit.verilog(engine, name=design, assertions=assertions)
     files = {
         f"{design}.v": text,

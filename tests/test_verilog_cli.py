@@ -148,6 +148,19 @@ def test_card(tmp_path):
 
 
 @pytest.mark.long
+def test_card_with_two_clocks(tmp_path):
+    assert main(["verilog", "card", "--config", "tiny", "--two-clocks", "-o", str(tmp_path), "--no-assertions"]) == 0
+    pins = [pin["name"] for pin in json.loads((tmp_path / "pins.json").read_text())["pins"]]
+    assert pins[:4] == ["clk", "engine_clk", "engine_rst", "rst"]
+
+
+def test_two_clocks_are_for_the_card(tmp_path, capsys):
+    assert main(["verilog", "ace", "--two-clocks", "-o", str(tmp_path / "new")]) == 2
+    assert capsys.readouterr().err == "dmace: --two-clocks is an option of card, not of ace.\n"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.long
 def test_endpoint(tmp_path):
     """One port of each kind for both engines; registers of all in one map, whose offsets the header has by window."""
     assert main(["verilog", "endpoint", "--config", "tiny", "-o", str(tmp_path), "--no-assertions"]) == 0

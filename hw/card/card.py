@@ -15,6 +15,7 @@ from hw.common.resettable import Resettable
 from hw.common.wiring import Wiring
 from hw.endpoint.engine import Endpoint
 from hw.pcie.adapter import PcieAdapter
+from hw.pcie.engine_reset import ENGINE_DOMAIN
 from hw.pcie.pins import (
     ConfigurationSignature,
     PacketSignature,
@@ -32,6 +33,10 @@ __all__ = ["Card"]
 class Card(wiring.Component):
     """Everything on the card but for the hard block and the transceivers of the links.
 
+    ``clk`` and ``rst`` are the hard block's ``user_clk`` and ``user_reset``. With ``config.pcie.two_clocks``, the
+    endpoint has a clock domain of its own: ``engine_clk`` and ``engine_rst``. Each reset is synchronous to its clock,
+    and may be asserted alone, for any number of cycles.
+
     Parameters
     ----------
     config : CardConfig
@@ -41,7 +46,7 @@ class Card(wiring.Component):
     rq, cc : ``Out(PacketSignature)``, rc, cq : ``In(PacketSignature)``, cfg : ``Out(ConfigurationSignature)``
         As in :class:`PcieAdapter`.
     tx, rx : ``Out`` and ``In``, arrays of ``stream.Signature(link_layout)``
-        Links, as in :class:`Endpoint`.
+        Links, as in :class:`Endpoint`, in its clock domain.
     """
 
     def __init__(self, config: CardConfig) -> None:
@@ -62,7 +67,9 @@ class Card(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         wires = Wiring(m, self)
-        wires.add(adapter=PcieAdapter(self.config.pcie), endpoint=Resettable(Endpoint(self.config.endpoint)))
+        domain = ENGINE_DOMAIN if self.config.pcie.two_clocks else "sync"
+        endpoint = DomainRenamer(domain)(Resettable(Endpoint(self.config.endpoint)))
+        wires.add(adapter=PcieAdapter(self.config.pcie), endpoint=endpoint)
         for name in ("rq", "rc", "cq", "cc", "cfg"):
             wires.connect(f"adapter.{name}", f"self.{name}")
         for bus, port in (("s_axi", "m_axi"), ("m_axil", "s_axil"), ("m_axi_db", "s_axi_db"), ("irq", "irq"),

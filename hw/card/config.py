@@ -44,12 +44,17 @@ class CardConfig:
 
     @classmethod
     def of(cls, endpoint: EndpointConfig, *, tags: int = 256, reorder_slots: int = 64,
-           vectors: int = 32) -> "CardConfig":
+           vectors: int = 32, two_clocks: bool = False) -> "CardConfig":
         """A card with an adapter that fits the endpoint."""
         return cls(endpoint=endpoint, pcie=PcieConfig(
             data_width=endpoint.data_width, axi_id_width=endpoint.axi_id_width,
             doorbell_addr_width=endpoint.doorbell_addr_width, doorbell_id_width=endpoint.doorbell_id_width,
-            tags=tags, reorder_slots=reorder_slots, vectors=vectors, queues=endpoint.dma.queues))
+            tags=tags, reorder_slots=reorder_slots, vectors=vectors, queues=endpoint.dma.queues,
+            two_clocks=two_clocks))
+
+    def with_two_clocks(self) -> "CardConfig":
+        """The same card with a clock of its own for the endpoint."""
+        return replace(self, pcie=replace(self.pcie, two_clocks=True))
 
 
 WORD_INTERVAL = 8
