@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.errors import UserError
+from sim.cli.engine_clock import add_engine_clock, has_two_clocks
 from sim.terminal import (
     Row,
     Subparsers,
@@ -50,6 +51,7 @@ def configure(designs: Subparsers) -> None:
     pcie.add_argument("--window", type=integer, default=100, metavar="US",
                       help="time of each measurement of throughput in us, 20 with --cocotb (default: %(default)s)")
     pcie.add_argument("--cocotb", action="store_true", help="use the models of cocotbext-pcie")
+    add_engine_clock(pcie)
     add_seed(pcie)
     add_json(pcie)
     pcie.set_defaults(bench=run)
@@ -71,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
         check_range(option, value, low, high)
         if value & value - 1:
             raise UserError(f"{option} must be a power of two, not {value}.")
-
+    if has_two_clocks(args) and not args.cocotb:
+        raise UserError("--engine-mhz needs --cocotb: the models in C++ have one clock.")
     check_range("--window", args.window, 1, 100_000)
     check_range("--seed", args.seed, 0, (1 << 52) - 1)
     check_file("--json", args.json)
@@ -96,9 +99,10 @@ def _with_cocotb(args: argparse.Namespace, options: Row) -> Row:
     def design() -> Design:
         from sim.pcie.dma_card import DmaCard, preset_sizes
 
-        return Design(DmaCard, *preset_sizes(args.config))
+        return Design(DmaCard, *preset_sizes(args.config, two_clocks=args.engine_mhz is not None))
 
-    return simulate(f"dma_card_{args.config}", design, "sim.pcie.bench", {"config": args.config, **options}, args)
+    return simulate(f"dma_card_{args.config}", design, "sim.pcie.bench", {
+        "config": args.config, **options, "engine_mhz": args.engine_mhz}, args)
 
 
 def _integers(option: str, given: str) -> list[int]:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hw.errors import UserError
+from sim.cli.engine_clock import add_engine_clock, has_two_clocks
 from sim.terminal import Row, add_json, add_seed, check_file, check_range, integer, simulate, write_json
 from sim.verilator.design import Design
 
@@ -24,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resets", type=integer, default=4, metavar="N",
                         help="function-level resets, hot resets, failures of the link and bus-master disables, "
                         "together (default: 4)")
+    add_engine_clock(parser)
     add_seed(parser)
     parser.add_argument("--waves", metavar="FILE", help="write a trace of every signal")
     add_json(parser)
@@ -37,13 +39,14 @@ def run(args: argparse.Namespace) -> int:
     check_range("--seed", args.seed, 0, (1 << 63) - 1)
     check_file("--json", args.json)
     check_file("--waves", args.waves)
+    two_clocks = has_two_clocks(args)
 
     def design() -> Design:
         from sim.pcie.dma_card import DmaCard, small_dma
 
-        return Design(DmaCard, *small_dma(args.width))
+        return Design(DmaCard, *small_dma(args.width, two_clocks=two_clocks))
 
-    options = {name: getattr(args, name) for name in ("width", "requests", "resets")}
+    options = {name: getattr(args, name) for name in ("width", "requests", "resets", "engine_mhz")}
     result = simulate(f"dma_card_{args.width}", design, "sim.pcie.compare", options, args)
     write_json(args.json, result)
     if args.json != "-":

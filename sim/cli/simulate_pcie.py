@@ -9,6 +9,7 @@ from rich.table import Table
 
 from hw.dma_engine.config import LENGTH_WIDTH
 from hw.errors import UserError
+from sim.cli.engine_clock import add_engine_clock, has_two_clocks
 from sim.terminal import Row, Subparsers, add_json, add_seed, check_range, integer, simulate, write_json
 from sim.verilator.build import Design
 
@@ -31,6 +32,7 @@ def configure(designs: Subparsers) -> None:
                       help=f"preset of the card: {', '.join(CONFIGS)} (default: %(default)s)")
     pcie.add_argument("--latency", type=integer, default=500, metavar="NS",
                       help="latency of the GPUs' memories in ns (default: %(default)s)")
+    add_engine_clock(pcie)
     add_seed(pcie)
     pcie.add_argument("--waves", metavar="FILE", help="write every signal")
     add_json(pcie)
@@ -45,15 +47,16 @@ def run(args: argparse.Namespace) -> int:
     check_range("--message", args.message, 1, (1 << LENGTH_WIDTH) - 1)
     check_range("--latency", args.latency, 10, 100_000)
     path = _checked(args.input)
+    two_clocks = has_two_clocks(args)
 
     def design() -> Design:
         from sim.pcie.dma_card import DmaCard, preset_sizes
 
-        return Design(DmaCard, *preset_sizes(args.config))
+        return Design(DmaCard, *preset_sizes(args.config, two_clocks=two_clocks))
 
     result = simulate(f"dma_card_{args.config}", design, "sim.pcie.copy", {
         "config": args.config, "input": str(path.resolve()), "message": args.message, "queues": queues,
-        "latency": args.latency}, args)
+        "latency": args.latency, "engine_mhz": args.engine_mhz}, args)
     write_json(args.json, result)
     if args.json != "-":
         _show(result, path.name)

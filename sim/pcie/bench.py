@@ -171,11 +171,12 @@ async def _latency(system: CardSystem, pins: _Pins, size: int) -> dict[str, floa
 async def bench(dut: Any) -> None:
     """Run as ``$DMACE_RUN`` says, and write the result where it says."""
     options = json.loads(os.environ["DMACE_RUN"])
-    engine, adapter = preset_sizes(options["config"])
+    mhz = options["engine_mhz"]
+    engine, adapter = preset_sizes(options["config"], two_clocks=mhz is not None)
     latency = options["latency"]
     system = CardSystem(
-        dut, engine, adapter, seed=options["seed"], max_payload=options["max_payload"], max_read=options["max_read"],
-        gpu=CompleterSettings(latency_ns=(latency, latency), split=options["split"]))
+        dut, engine, adapter, engine_mhz=mhz, seed=options["seed"], max_payload=options["max_payload"],
+        max_read=options["max_read"], gpu=CompleterSettings(latency_ns=(latency, latency), split=options["split"]))
     await system.start()
     pins = _Pins(dut)
     generation, lanes = LINKS[adapter.data_width]
@@ -183,7 +184,7 @@ async def bench(dut: Any) -> None:
     most = max(options["queues"])
     await _set_up(system, most)
     result: dict[str, Any] = {name: options[name] for name in (
-        "config", "seed", "latency", "max_payload", "max_read", "split")}
+        "config", "engine_mhz", "seed", "latency", "max_payload", "max_read", "split")}
     result |= {"path": "cocotb", "data_width": adapter.data_width, "link_bytes_per_cycle": link_bytes,
                "latencies": [], "throughput": []}
     steps = len(options["sizes"]) * (1 + len(options["queues"]))

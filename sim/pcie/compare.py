@@ -24,7 +24,7 @@ from sim.dma.compare_sections import Section
 from sim.pcie.compare_bench import PcieTestbench
 from sim.pcie.compare_faults import TIMEOUT_CYCLES
 from sim.pcie.compare_layout import PcieRequestMaker
-from sim.pcie.compare_resets import RESETS, Resets
+from sim.pcie.compare_resets import Resets, kinds_of
 from sim.pcie.completer import SPLITS
 from sim.pcie.dma_card import small_dma
 from sim.pcie.faults import Fault
@@ -64,7 +64,7 @@ class PcieComparison(Resets, Comparison):
         self.watchdog, self.ablation = 0, {}
         self._reported = 0.0
         self.leaked = 0
-        self.resets = dict.fromkeys(RESETS, 0)
+        self.resets = dict.fromkeys(kinds_of(bench), 0)
         self._resets_left, self._expired = resets, 0
 
     async def run(self) -> None:
@@ -119,6 +119,8 @@ class PcieComparison(Resets, Comparison):
         stalls = rng.random() < 0.4
         system.card.stall({name: self._stalls(rng.choice((0.05, 0.3, 0.7))) if stalls and rng.random() < 0.6 else None
                            for name in ("cq", "cc", "rq", "rc")})
+        if system.engine_clock is not None:
+            await system.engine_clock.shift()
         self.bench.faulty.change()
         self.bench.faulty.extra(Fault.UNEXPECTED_TAG, rng.randrange(4))
 
@@ -202,14 +204,17 @@ class PcieComparison(Resets, Comparison):
 async def compare(dut: Any) -> None:
     """Run as ``$DMACE_RUN`` says, and write the result where it says."""
     options = json.loads(os.environ["DMACE_RUN"])
-    bench = PcieTestbench(dut, *small_dma(options["width"]), seed=options["seed"])
+    mhz = options["engine_mhz"]
+    bench = PcieTestbench(dut, *small_dma(options["width"], two_clocks=mhz is not None), engine_mhz=mhz,
+                          seed=options["seed"])
     await bench.start()
     comparison = PcieComparison(bench, options["requests"], options["resets"])
     await comparison.run()
     faults = bench.faulty.injected()
     failures = bench.failures()
     result = {
-        "width": options["width"], "seed": options["seed"], "requests": bench.posted, "cycles": bench.cycle,
+        "width": options["width"], "engine_mhz": mhz, "seed": options["seed"],
+        "requests": bench.posted, "cycles": bench.cycle,
         "faults": {fault.name.lower().replace("_", " "): faults[fault] for fault in Fault},
         "resets": comparison.resets,
         "failures": {status.name: failures[status.name] for status in Status if failures[status.name]},

@@ -56,6 +56,8 @@ class PcieTestbench(DmaTestbench):
         The engine's sizes.
     adapter : :class:`PcieConfig`
         The adapter's.
+    engine_mhz : int or None
+        As in :class:`CardSystem`.
     seed : int
         Random seed.
 
@@ -74,14 +76,15 @@ class PcieTestbench(DmaTestbench):
         Tag -> reads with it since this was last cleared.
     """
 
-    def __init__(self, dut: Any, config: DmaConfig, adapter: PcieConfig, *, seed: int = 0) -> None:
+    def __init__(self, dut: Any, config: DmaConfig, adapter: PcieConfig, *, engine_mhz: int | None = None,
+                 seed: int = 0) -> None:
         Observer.__init__(self)
         self.dut, self.config, self.seed = dut, config, seed
         self.rng = random.Random(seed)
         self.period = get_sim_steps(PERIOD_NS, "ns")
         self.model = DmaModel(config)
         self.system = CardSystem(dut, config, adapter, gpu_bytes=MEMORY_BYTES, host_bytes=MEMORY_BYTES,
-                                 seed=seed % (1 << 32))
+                                 engine_mhz=engine_mhz, seed=seed % (1 << 32))
         self._lock, self.access = Lock(), Lock()
         self.driver: _Driver = _Driver(Window(self.system, WINDOWS["ENDPOINT"]), config, lock=lambda: self._lock)
         self.poller, self.flags = Poller(), FlagWatch(self)

@@ -6,12 +6,16 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import cocotb
+from cocotb.task import Task
+from cocotb.triggers import with_timeout
 
 from hw.dma_engine.config import DmaConfig
 from hw.dma_engine.descriptors import Descriptor
 from hw.dma_engine.model.engine import DmaModel
 from hw.dma_engine.words import Command, NativeWord, Status
+from sim.pcie.card import RequestRefused
 from sim.pcie.compare_faults import TIMEOUT_CYCLES
+from sim.pcie.engine_clock import EngineClock
 from sim.pcie.resets import function_level_reset, hot_reset, link_down, save, set_bus_master
 
 if TYPE_CHECKING:
@@ -19,9 +23,19 @@ if TYPE_CHECKING:
     from sim.pcie.compare_bench import PcieTestbench
     from sim.pcie.compare_layout import PcieRequestMaker
 
-__all__ = ["RESETS", "Resets"]
+__all__ = ["ENGINE_RESET", "RESETS", "Resets", "kinds_of"]
 
 RESETS = ("function-level", "hot", "link down", "bus-master disable")
+ENGINE_RESET = "engine"
+"""Reset of the engine's clock domain; on a card with two clocks."""
+
+_LIMIT_US = 200
+"""Limit of a reset of the engine, in which requests may be in flight until they expire."""
+
+
+def kinds_of(bench: "PcieTestbench") -> tuple[str, ...]:
+    """The kinds of reset that a card has."""
+    return RESETS if bench.system.engine_clock is None else (*RESETS, ENGINE_RESET)
 
 
 class Resets:
@@ -48,7 +62,7 @@ class Resets:
         def _check(self) -> None: ...
 
     async def reset(self, kind: str) -> None:
-        """One of :data:`RESETS` at a random moment under traffic on all queues."""
+        """One of :func:`kinds_of` at a random moment under traffic on all queues."""
         bench, rng = self.bench, self.rng
         bench.trace(f"reset: {kind}")
         self.make.renew()
@@ -56,7 +70,7 @@ class Resets:
             self.model.freeze(queue)
         actions: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "function-level": self._function_level, "hot": self._hot, "link down": self._link_down,
-            "bus-master disable": self._bus_master}
+            "bus-master disable": self._bus_master, ENGINE_RESET: self._engine}
         async with bench.access:
             self._stop, bench.resetting = False, True
             tasks = [cocotb.start_soon(self._traffic(queue)) for queue in range(self.config.queues)]
@@ -124,6 +138,33 @@ class Resets:
         await self.bench.wait(self.rng.randrange(500))
         await link_down(system, duration_ns=self.rng.randint(200, 2000))
         await saved.restore(system)
+
+    async def _engine(self) -> None:
+        """While the CPU accesses registers: each access ends, whether it reaches the engine or not."""
+        clock = self.bench.system.engine_clock
+        assert clock is not None
+        resets = cocotb.start_soon(self._reset_engine(clock))
+        accesses = cocotb.start_soon(self._access(resets))
+        await with_timeout(accesses, _LIMIT_US, "us")
+
+    async def _reset_engine(self, clock: EngineClock) -> None:
+        await self.bench.wait(self.rng.randrange(200))
+        await clock.reset(self.rng.choice((1, 2, self.rng.randint(3, 300))))
+
+    async def _access(self, resets: Task[None]) -> None:
+        """Read and write registers of the engine during its reset, and afterwards until they respond again."""
+        driver = self.bench.driver
+        done = responds = False
+        while not (done and responds):
+            done, responds = resets.done(), True
+            try:
+                await driver.write("HISTOGRAM_BIN", bin=self.rng.randrange(2))
+                await driver.read("QUEUE_STATE")
+            except RequestRefused:
+                responds = False
+                # Accesses that follow each other within 64 cycles would delay the end of the reset.
+                await self.bench.wait(200)
+            await self.bench.wait(self.rng.randrange(20))
 
     async def _bus_master(self) -> None:
         self.bench.lenient = self.bench.flags.lossy = True

@@ -136,18 +136,20 @@ class FileCopy:
 async def copy(dut: Any) -> None:
     """Run as ``$DMACE_RUN`` says, and write the result where it says."""
     options = json.loads(os.environ["DMACE_RUN"])
-    engine, adapter = preset_sizes(options["config"])
+    mhz = options["engine_mhz"]
+    engine, adapter = preset_sizes(options["config"], two_clocks=mhz is not None)
     data = Path(options["input"]).read_bytes()
     latency = options["latency"]
     memory = CompleterSettings(latency_ns=(latency, latency), reorder=True, split="random")
-    system = CardSystem(dut, engine, adapter, seed=options["seed"] % (1 << 31), gpu=memory,
+    system = CardSystem(dut, engine, adapter, engine_mhz=mhz, seed=options["seed"] % (1 << 31), gpu=memory,
                         gpu_bytes=FileCopy.gpu_bytes(len(data), options["message"], options["queues"]))
     await system.start()
     mover = FileCopy(system, engine, data, message=options["message"], queues=options["queues"])
     await mover.run()
     system.monitor.finish()
     Path(options["result"]).write_text(json.dumps({
-        "config": options["config"], "seed": options["seed"], "input": options["input"], "queues": options["queues"],
+        "config": options["config"], "engine_mhz": mhz, "seed": options["seed"],
+        "input": options["input"], "queues": options["queues"],
         "requests": len(mover.messages), "bytes": len(data), "cycles": mover.cycles,
         "gigabytes_per_second": len(data) / mover.cycles / CLOCK_NS, "errors": mover.errors,
         "mismatches": len(mover.mismatches), "first_mismatches": mover.mismatches[:5]}), encoding="utf-8")
