@@ -18,6 +18,10 @@ WRONG = {
     "no number": (["bench", "pcie", "--sizes", "64,x"], "--sizes must be integers separated by commas, not '64,x'."),
     "queues": (["bench", "pcie", "--queues", "1,65"], "--queues must be from 1 to 64 in wide, not 65."),
     "payload": (["bench", "pcie", "--max-payload", "200"], "--max-payload must be a power of two, not 200."),
+    "clock": (["sim", "pcie", "--input", __file__, "--engine-mhz", "49"],
+              "--engine-mhz must be from 50 to 1,000, not 49."),
+    "clock in C++": (["bench", "pcie", "--engine-mhz", "200"],
+                     "--engine-mhz needs --cocotb: the models in C++ have one clock."),
     "read": (["bench", "pcie", "--max-read", "64"], "--max-read must be from 128 to 4,096, not 64."),
     "window": (["bench", "pcie", "--window", "0"], "--window must be from 1 to 100,000, not 0."),
 }

@@ -14,6 +14,7 @@ from hw import emit
 from hw.axi import AxiLiteSignature, AxiSignature
 from hw.pcie.crossing import AxiCrossing, AxiLiteCrossing
 from hw.stream import AsyncQueue, LevelCrossing, PulseCrossing, ValueCrossing
+from sim.pcie.dma_card import DmaCard, small_dma
 
 pytestmark = pytest.mark.long
 
@@ -246,3 +247,22 @@ def test_constraints_are_tcl(design):
         interpreter.createcommand(command, lambda *words: bounds.add(words[-1]))
     interpreter.eval(xdc(known, below="shell/"))
     assert bounds == {"4.0"}
+
+
+def test_card_with_two_clocks():
+    """Between the hard block's clock and the engine's there are known crossings only, each on the expected bus."""
+    card = DmaCard(*small_dma(128, two_clocks=True))
+    known = known_crossings(card)
+    found = find_crossings(_netlist(card))
+    assert found and illegal(found, known) == []
+    assert {path.clocks for path in found} == {("clk", "engine_clk"), ("engine_clk", "clk")}
+    paths = {one.path[2:] for one in known}
+    assert {one.path[:2] for one in known} == {("adapter", "crossing")}
+    buses = {path[:2] for path in paths if path[0] in ("memory", "registers", "doorbells", "queues")}
+    assert buses == {*(("memory", channel) for channel in ("aw", "w", "ar", "b", "r")),
+                     *(("registers", channel) for channel in ("aw", "w", "ar", "b", "r")),
+                     *(("doorbells", channel) for channel in ("aw", "w", "b")),
+                     ("queues", "written"), ("queues", "completed")}
+    assert {path[0] for path in paths} == {"memory", "registers", "doorbells", "queues", "interrupt", "resets"}
+    text = xdc(known)
+    assert "adapter/crossing/memory/r/rows/payload_reg[*]" in text and "adapter/crossing/interrupt/stage0_reg" in text
