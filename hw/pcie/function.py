@@ -114,8 +114,6 @@ class FunctionControl(wiring.Component):
         m.d.comb += [
             settings.max_payload.eq(status.max_payload), settings.max_read.eq(status.max_read),
             settings.bus_master.eq(status.bus_master), settings.extended_tags.eq(status.extended_tags),
-            # Requests from the host are accepted whenever the completer has free entries.
-            cfg.pcie_cq_np_req.eq(-1),
             cfg.cfg_mgmt_write.eq(0), cfg.cfg_mgmt_addr.eq(DEVICE_CONTROL),
         ]
         self._poll(m)
@@ -138,6 +136,9 @@ class FunctionControl(wiring.Component):
             requested.eq(cfg.cfg_flr_in_process[0]), cfg.cfg_flr_done.eq(0), settings.timeout.eq(self.timeout),
             limited.eq((self.timeout != 0) & (self.timeout < RESET_TIMEOUT)),
         ]
+        # Requests from the host are accepted whenever the completer has free entries; but without a pause between them, it
+        # would never be idle.
+        m.d.comb += cfg.pcie_cq_np_req.eq(-1)
         with m.FSM():
             with m.State("START"):
                 with m.If(~reset.engine_down):
@@ -150,6 +151,7 @@ class FunctionControl(wiring.Component):
                     m.d.sync += [reset.refuse.eq(1), settings.halt.eq(1), reset.engine.eq(reset.engine_down)]
                     m.next = "REFUSE"
             with m.State("REFUSE"):
+                m.d.comb += cfg.pcie_cq_np_req.eq(0)
                 # The idle flags follow ``refuse`` by some cycles.
                 m.d.sync += cycles.eq(Mux(reset.completer_idle, cycles + 1, 0))
                 with m.If(reset.engine_down):

@@ -162,8 +162,6 @@ class Resets:
                 await driver.read("QUEUE_STATE")
             except RequestRefused:
                 responds = False
-                # Accesses that follow each other within 64 cycles would delay the end of the reset.
-                await self.bench.wait(200)
             await self.bench.wait(self.rng.randrange(20))
 
     async def _bus_master(self) -> None:

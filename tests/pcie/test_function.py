@@ -90,7 +90,7 @@ def test_function_level_reset(timeout, limit):
             assert levels() == (0, 0, 0, 0)
             ctx.set(dut.cfg.cfg_flr_in_process, 0b1111)
             await settle(rng.randrange(3, 200))
-            assert levels() == (1, 1, 0, 0)
+            assert levels() == (1, 1, 0, 0) and ctx.get(dut.cfg.pcie_cq_np_req) == 0
             # A flag that falls again starts the wait from the beginning.
             for idle, discard in ((dut.reset.completer_idle, 0), (dut.reset.requester_idle, 1)):
                 ctx.set(idle, 1)
@@ -103,6 +103,7 @@ def test_function_level_reset(timeout, limit):
                 if not discard:
                     await settle(RESET_CYCLES + 2)
                     assert levels() == (1, 1, 1, 0) and ctx.get(dut.settings.timeout) == limit
+                    assert ctx.get(dut.cfg.pcie_cq_np_req) == 3
             done = 0
             for _ in range(RESET_CYCLES + 10):
                 await ctx.tick()
@@ -111,5 +112,52 @@ def test_function_level_reset(timeout, limit):
             ctx.set(dut.cfg.cfg_flr_in_process, 0)
             await settle(4)
             assert levels() == (0, 0, 0, 0)
+
+    run_cell(dut, live)
+
+
+def test_reset_of_the_engine_alone():
+    """The same steps, but no report; the engine stays in reset until nothing that it issued is left."""
+    dut = FunctionControl(poll_bits=POLL_BITS)
+
+    async def live(ctx):
+        reset = dut.reset
+
+        async def settle(cycles):
+            for _ in range(cycles):
+                await ctx.tick()
+                assert not ctx.get(dut.cfg.cfg_flr_done)
+
+        def levels():
+            return tuple(ctx.get(level) for level in (reset.refuse, dut.settings.halt, reset.engine, reset.discard))
+
+        # From the start the engine is in reset: requests are refused until it is not.
+        ctx.set(reset.engine_down, 1)
+        await settle(100)
+        assert levels() == (1, 0, 0, 0)
+        ctx.set(reset.engine_down, 0)
+        await settle(3)
+        assert levels() == (0, 0, 0, 0)
+        for again in range(2):
+            # However short it is.
+            ctx.set(reset.engine_down, 1)
+            await settle(1)
+            ctx.set(reset.engine_down, again)
+            await settle(200)
+            assert levels() == (1, 1, 1, 0)
+            ctx.set(reset.completer_idle, 1)
+            await settle(RESET_CYCLES + 2)
+            assert levels() == (1, 1, 1, 1)
+            ctx.set(reset.engine_down, 1)
+            await settle(200)
+            assert levels() == (1, 1, 1, 1)
+            ctx.set(reset.requester_idle, 1)
+            await settle(RESET_CYCLES + 2)
+            assert levels() == (1, 1, 0, 1)
+            ctx.set(reset.engine_down, 0)
+            await settle(4)
+            assert levels() == (0, 0, 0, 0)
+            ctx.set(reset.completer_idle, 0)
+            ctx.set(reset.requester_idle, 0)
 
     run_cell(dut, live)

@@ -58,6 +58,7 @@ class RequestFilter(wiring.Component):
     unsupported : ``Out(1)``
         Strobe: a request was dropped, or became ``UNSUPPORTED``, in the cycle before.
     idle : ``Out(1)``
+        No accepted packet is in progress, and none is held. A posted one that is dropped does not count.
     """
 
     def __init__(self, config: PcieConfig) -> None:
@@ -135,5 +136,5 @@ class RequestFilter(wiring.Component):
         with m.If(transfer & ~inside):
             m.d.sync += held.eq(wanted & posted)
         m.d.sync += self.unsupported.eq(transfer & Mux(inside, held & withdrawn, refused))
-        m.d.comb += self.idle.eq(beats.empty & ~inside)
+        m.d.comb += self.idle.eq(beats.empty & ~(inside & held))
         return m
