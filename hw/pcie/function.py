@@ -136,8 +136,8 @@ class FunctionControl(wiring.Component):
             requested.eq(cfg.cfg_flr_in_process[0]), cfg.cfg_flr_done.eq(0), settings.timeout.eq(self.timeout),
             limited.eq((self.timeout != 0) & (self.timeout < RESET_TIMEOUT)),
         ]
-        # Requests from the host are accepted whenever the completer has free entries; but without a pause between them, it
-        # would never be idle.
+        # Requests from the host are accepted whenever the completer has free entries, but not while it becomes idle: it
+        # never would with one request right behind the other.
         m.d.comb += cfg.pcie_cq_np_req.eq(-1)
         with m.FSM():
             with m.State("START"):
