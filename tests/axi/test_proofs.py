@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In
 from hw.axi import AxiChecker, AxiSignature, Burst
 from tests.harness.formal import ProofFailed, prove
 
-pytestmark = pytest.mark.formal
+pytestmark = [pytest.mark.formal, pytest.mark.long]
 
 BUS = AxiSignature(addr_width=12, data_width=16, id_width=1)
 
@@ -40,7 +40,6 @@ class Reachable(wiring.Component):
         return m
 
 
-@pytest.mark.long
 def test_rules_allow_traffic():
     prove(Reachable(), name="axi-reachable", depth=12, mode="cover")
 

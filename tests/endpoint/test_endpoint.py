@@ -17,7 +17,7 @@ from sim.ace.faults import Cut, Faults
 from sim.endpoint.bench import contention
 from sim.endpoint.cluster import EndpointCluster
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 SOURCE, OWN, SPANS, WORDS, LENGTH = 0x10_0000, 0x20_0000, 0x30_0000, 0x50_0000, 0x1_0000
 BOTH = RequestFlag.SC | RequestFlag.RC
@@ -36,7 +36,6 @@ def _regions(port):
     return remote_address(port, port ^ 1)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("ranks", "faults"), [(2, None), (3, None), (2, Faults(
     loss=0.01, corrupt=0.01, dup=0.01, delay=0.01))], ids=["2", "3", "faults"])
 def test_everything_at_once(ranks, faults, seed):

@@ -115,6 +115,7 @@ def board_of(design, *, target="ulx3s-85f", synthesised=False):
     return build_text((made / "netlist.v").read_text(encoding="utf-8"), name="board", cells=models(), netlist=True), env
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["host_moves_bytes", "line_is_not_trusted", "ring_is_measured"])
 def test_dma(seed, name):
     built, env = board_of("dma")

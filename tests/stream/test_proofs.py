@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from hw.stream import CreditCounter, Queue, RoundRobin, Skid, StreamChecker
 from tests.harness.formal import ProofFailed, prove
 
-pytestmark = pytest.mark.formal
+pytestmark = [pytest.mark.formal, pytest.mark.long]
 
 
 class Order(wiring.Component):

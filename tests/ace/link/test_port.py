@@ -25,8 +25,7 @@ LATENCY = {"long": 7, "ecp5": 9, "replay_output_register": 8, "receive_output_re
 
 
 @pytest.mark.parametrize("config", [
-    "short", *(pytest.param(name, marks=pytest.mark.soak if name in ALONE else pytest.mark.long)
-               for name in CONFIGS if name != "short")])
+    pytest.param(name, marks=pytest.mark.soak if name in ALONE else pytest.mark.long) for name in CONFIGS])
 def test_link(simulate, config):
     simulate(LinkPair(CONFIGS[config]), env={"CONFIG": config})
 

@@ -23,6 +23,7 @@ def test_random_copies_at_full_width(seed):
         print(row)
 
 
+@pytest.mark.long
 @pytest.mark.rtl
 def test_lengths_are_random(seed):
     """Neither all long nor all short."""
@@ -34,6 +35,7 @@ def test_lengths_are_random(seed):
     assert 240 < result["checked"]["bytes"] / 300 < 380
 
 
+@pytest.mark.long
 @pytest.mark.rtl
 def test_a_wrong_bit_is_found(seed):
     harness = fast(WIDE)
