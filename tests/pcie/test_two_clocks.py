@@ -122,7 +122,7 @@ async def _resets(dut, mhz):
 
 
 async def _flood(system, over):
-    """Stores to the page of a queue that does not run, one behind the other."""
+    """Consecutive stores to the page of a queue that does not run."""
     while not over.is_set():
         await system.gpus[1].store(system.bar2 + 0x1000, bytes(256))
 
