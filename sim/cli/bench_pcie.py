@@ -30,6 +30,8 @@ __all__ = ["configure", "run"]
 
 CONFIGS = ("tiny", "base", "wide")
 SIZES, QUEUES = "64,256,1024,65536", "1,16,64"
+WINDOW_US = 100
+
 MOST_BYTES = 1 << 18
 
 
@@ -48,8 +50,8 @@ def configure(designs: Subparsers) -> None:
     pcie.add_argument("--max-read", type=integer, default=512, metavar="BYTES", help="MRRS (default: %(default)s)")
     pcie.add_argument("--split", default="never", choices=("never", "random", "always"),
                       help="completions end at read completion boundaries (default: %(default)s)")
-    pcie.add_argument("--window", type=integer, default=100, metavar="US",
-                      help="time of each measurement of throughput in us, 20 with --cocotb (default: %(default)s)")
+    pcie.add_argument("--window", type=integer, metavar="US",
+                      help=f"time of each measurement of throughput in us (default: {WINDOW_US}); 20 with --cocotb")
     pcie.add_argument("--cocotb", action="store_true", help="use the models of cocotbext-pcie")
     add_engine_clock(pcie)
     add_seed(pcie)
@@ -75,24 +77,27 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"{option} must be a power of two, not {value}.")
     if has_two_clocks(args) and not args.cocotb:
         raise UserError("--engine-mhz needs --cocotb: the models in C++ have one clock.")
-    check_range("--window", args.window, 1, 100_000)
+    if args.window is not None and args.cocotb:
+        raise UserError(f"--window {args.window} has no effect with --cocotb, which measures for 20 us.")
+    window_us = WINDOW_US if args.window is None else args.window
+    check_range("--window", window_us, 1, 100_000)
     check_range("--seed", args.seed, 0, (1 << 52) - 1)
     check_file("--json", args.json)
     options: Row = {"sizes": sizes, "queues": queues, "latency": args.latency, "max_payload": args.max_payload,
                     "max_read": args.max_read, "split": args.split}
-    result = _with_cocotb(args, options) if args.cocotb else _with_cpp(args, options)
+    result = _with_cocotb(args, options) if args.cocotb else _with_cpp(args, options, window_us)
     write_json(args.json, result)
     if args.json != "-":
         _show(result)
     return 0
 
 
-def _with_cpp(args: argparse.Namespace, options: Row) -> Row:
+def _with_cpp(args: argparse.Namespace, options: Row, window_us: int) -> Row:
     # Imported here, so that a wrong option is reported at once.
     from sim.pcie.fast.bench import bench
 
     with measuring(args.config) as (building, _):
-        return bench(args.config, **options, seed=args.seed, window_us=args.window, status=building)
+        return bench(args.config, **options, seed=args.seed, window_us=window_us, status=building)
 
 
 def _with_cocotb(args: argparse.Namespace, options: Row) -> Row:

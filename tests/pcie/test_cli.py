@@ -23,6 +23,8 @@ WRONG = {
     "clock in C++": (["bench", "pcie", "--engine-mhz", "200"],
                      "--engine-mhz needs --cocotb: the models in C++ have one clock."),
     "read": (["bench", "pcie", "--max-read", "64"], "--max-read must be from 128 to 4,096, not 64."),
+    "window of cocotb": (["bench", "pcie", "--cocotb", "--window", "50"],
+                         "--window 50 has no effect with --cocotb, which measures for 20 us."),
     "window": (["bench", "pcie", "--window", "0"], "--window must be from 1 to 100,000, not 0."),
 }
 
