@@ -44,13 +44,12 @@ class CardConfig:
 
     @classmethod
     def of(cls, endpoint: EndpointConfig, *, tags: int = 256, reorder_slots: int = 64,
-           vectors: int = 32, two_clocks: bool = False) -> "CardConfig":
+           vectors: int = 32) -> "CardConfig":
         """A card with an adapter that fits the endpoint."""
         return cls(endpoint=endpoint, pcie=PcieConfig(
             data_width=endpoint.data_width, axi_id_width=endpoint.axi_id_width,
             doorbell_addr_width=endpoint.doorbell_addr_width, doorbell_id_width=endpoint.doorbell_id_width,
-            tags=tags, reorder_slots=reorder_slots, vectors=vectors, queues=endpoint.dma.queues,
-            two_clocks=two_clocks))
+            tags=tags, reorder_slots=reorder_slots, vectors=vectors, queues=endpoint.dma.queues))
 
     def with_two_clocks(self) -> "CardConfig":
         """The same card with a clock of its own for the endpoint."""
@@ -58,7 +57,8 @@ class CardConfig:
 
 
 WORD_INTERVAL = 8
-"""Cycles per completion word of the DMA engine: a word takes half a beat of RQ, so all together take a sixteenth."""
+"""Cycles per completion word of the DMA engine. With 512 bits a word takes half a beat of RQ, or a whole one behind a
+write that ends in a second half: all together take at most an eighth."""
 
 _TINY_DMA = replace(dma.TINY, data_width=128, segment_bytes=512, word_interval=WORD_INTERVAL)
 _TINY_ACE = replace(ace.TINY, data_width=128, lanes=2, link_channels=2)

@@ -35,7 +35,8 @@ class Monitor:
         The card's hard block.
     grace_ns, grace_beats : int
         After a change of MPS, MRRS, extended tags or bus mastering the former value is still allowed, for requests that
-        are in the card's pipeline: until RQ has been idle for this time, or has transferred ``grace_beats``.
+        are in the card's pipeline: until RQ has been idle for this time, or has transferred ``grace_beats``. By default
+        these are what a write buffer of 128 beats becomes at most: a TLP of 2 beats for each, behind a read.
 
     Attributes
     ----------
