@@ -19,6 +19,7 @@ from typing import Literal, overload
 
 from hw.errors import UserError
 
+from . import lut_levels
 from .depth import Depth, Endpoint, depth_of, endpoints_over
 from .yosys_json import Module
 
@@ -102,6 +103,7 @@ def measure(text: str, *, family: str = "xcup", top: str, depth: bool = True) ->
     with tempfile.TemporaryDirectory(prefix="dmace-area-") as name:
         folder = Path(name)
         (folder / "design.v").write_text(text, encoding="utf-8")
+        lut_levels.write_cells(folder)
         script = [
             *_read(top),
             # Memories are mapped here, except for those that become flip-flops.
@@ -110,7 +112,7 @@ def measure(text: str, *, family: str = "xcup", top: str, depth: bool = True) ->
             f"{target.command} -top {top} -run map_ffram:", "check -assert", f"json -o area.json {top}",
         ]
         if depth:
-            script += ["design -load mapped_memories", *_lut6(top)]
+            script += ["design -load mapped_memories", *lut_levels.commands(top)]
         run_yosys(script, folder)
         netlists: dict[str, Module] = {
             path.stem: json.loads(path.read_text())["modules"][top] for path in folder.glob("*.json")}
@@ -125,17 +127,15 @@ def measure_endpoints(text: str, *, top: str, over: int) -> list[Endpoint]:
     with tempfile.TemporaryDirectory(prefix="dmace-levels-") as name:
         folder = Path(name)
         (folder / "design.v").write_text(text, encoding="utf-8")
-        run_yosys([*_read(top), f"{FAMILIES['xcup'].command} -top {top} -run begin:map_ffram", *_lut6(top)], folder)
+        lut_levels.write_cells(folder)
+        run_yosys([*_read(top), f"{FAMILIES['xcup'].command} -top {top} -run begin:map_ffram",
+                   *lut_levels.commands(top)], folder)
         netlist: Module = json.loads((folder / "depth.json").read_text())["modules"][top]
     return endpoints_over(netlist, over)
 
 
 def _read(top: str) -> list[str]:
     return ["read_verilog -sv design.v", f"hierarchy -check -top {top}", "proc", "flatten", "check -assert"]
-
-
-def _lut6(top: str) -> list[str]:
-    return ["synth -lut 6 -run fine:check", f"json -o depth.json {top}"]
 
 
 _CHILD = """

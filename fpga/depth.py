@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logic depth of a netlist of LUTs: the levels on the timing paths between registers, memories and ports.
 
-A netlist that Yosys has mapped (``synth -lut 6``) -> the longest path, or every endpoint beyond a limit with the
+A netlist that Yosys has mapped (:mod:`.lut_levels`) -> the longest path, or every endpoint beyond a limit with the
 registers where its paths start. A LUT RAM's read counts as one level, from its address to its data.
 """
 
@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .lut_levels import READ, WRITE
 from .yosys_json import Cell, Module
 
 __all__ = ["Depth", "Endpoint", "depth_of", "endpoints_over"]
@@ -19,7 +20,7 @@ __all__ = ["Depth", "Endpoint", "depth_of", "endpoints_over"]
 class Depth:
     """Most LUT levels between registers, block RAM and ports; a LUT RAM's read counts as one level.
 
-    Carry chains are mapped to LUTs, too, as in ``synth -lut 6``.
+    Carry chains are mapped to LUTs, too (:mod:`.lut_levels`).
     """
 
     levels: int
@@ -75,22 +76,12 @@ class _Graph:
 
     def _add(self, name: str, cell: Cell) -> None:
         inputs, outputs = _nets(cell, "input"), _nets(cell, "output")
-        if cell["type"] == "$lut":
+        if cell["type"] in ("$lut", READ):
             self.sources |= dict.fromkeys(outputs, inputs)
             return
-        for port, bits in cell["connections"].items():
-            # The cells of LUT-RAM read asynchronously: output DOx at address ADDRx, DPO at DPRA.
-            address = {"DPO": "DPRA", "SPO": "A"}.get(port) or re.sub(r"^DO([A-H])$", r"ADDR\1", port)
-            if port == "O" and cell["type"].startswith("RAM"):
-                # Most of those with one port have an address of single bits.
-                self.sources |= {bit: [a for name, wires in cell["connections"].items() if re.fullmatch(r"A\d?", name)
-                                       for a in wires if isinstance(a, int)] for bit in bits if isinstance(bit, int)}
-            elif cell["type"].startswith("RAM") and not cell["type"].startswith("RAMB") and address != port:
-                # Some have an address of single bits.
-                reads = [bit for name, wires in cell["connections"].items() if re.fullmatch(address + r"\d?", name)
-                         for bit in wires if isinstance(bit, int)]
-                self.sources |= {bit: reads for bit in bits if isinstance(bit, int)}
-        end = name if cell["type"].startswith("RAM") else min((self.names[bit] for bit in outputs), default=name)
+        # A write has no output, and is named after its memory.
+        memory = cell["type"] == WRITE or cell["type"].startswith("RAMB")
+        end = _memory(name) if memory else min((self.names[bit] for bit in outputs), default=name)
         self.ends += [(bit, end) for bit in inputs]
 
     def _count(self, last: int) -> None:
@@ -158,6 +149,11 @@ def endpoints_over(netlist: Module, over: int) -> list[Endpoint]:
         found.append(Endpoint(name=name, levels=graph.levels[last], bits=len(nets), path=graph.path(last),
                               starts=dict(sorted(starts.items(), key=lambda item: (-item[1], item[0])))))
     return sorted(found, key=lambda endpoint: (-endpoint.levels, endpoint.name))
+
+
+def _memory(name: str) -> str:
+    """A memory's name, without those that a technology map has added."""
+    return name.removeprefix("$techmap").removesuffix(".write")
 
 
 def _register(name: str) -> str:

@@ -76,7 +76,7 @@ def test_bits_of_a_register_are_one_start(deep, shallow):
 
 
 def test_lut_ram_is_a_level_from_its_address():
-    ram = _cell("RAM32X1D", {"WCLK": ["x"], "WE": [1], "D": [1], "A0": [1], "DPRA0": [2]}, {"DPO": [3]})
+    ram = _cell("LUT_RAM_READ", {"A": [2]}, {"O": [3]})
     netlist = _netlist([_register(100, 1), _lut([1], 2), ram, _lut([3], 4), _register(4, 5)],
                        names={"a": 1, "end": 5, "zero": 100})
     assert {found.name: found.starts for found in endpoints_over(netlist, 1)} == {"end": {"a": 3}}
@@ -90,3 +90,29 @@ def test_same_levels_as_measure():
             "reg [63:0] s;\nalways @(posedge clk) begin s <= a; y <= &s; z <= ~s[0]; end\nendmodule\n")
     found, = measure_endpoints(text, top="wide_and", over=2)
     assert (found.name, found.levels, found.starts) == ("y", 3, {"s": 3})
+
+
+@pytest.mark.synth
+@pytest.mark.parametrize("width, levels", [(32, 5), (64, 6)])
+def test_adder_is_a_prefix_adder(width, levels):
+    text = (f"module sum(input clk, input [{width - 1}:0] a, b, output reg [{width - 1}:0] y);\n"
+            f"reg [{width - 1}:0] c, d;\nalways @(posedge clk) begin c <= a; d <= b; y <= c + d; end\nendmodule\n")
+    found = measure_endpoints(text, top="sum", over=levels - 2)
+    assert max(end.levels for end in found) <= levels
+
+
+@pytest.mark.synth
+@pytest.mark.parametrize("depth, width, levels", [(32, 14, 3), (64, 1, 3), (256, 2, 4)])
+def test_lut_ram_of_every_kind(depth, width, levels):
+    # A LUT before the address, one behind the data, and with 256 rows a multiplexer of two memories. The data comes
+    # back to the address, which is no loop, as there is a register between them.
+    bits = (depth - 1).bit_length()
+    text = (f"module table(input clk, input [{bits - 1}:0] a, input [{width - 1}:0] d, input w,\n"
+            f"output reg [{width - 1}:0] q);\n"
+            f'(* ram_style = "distributed" *) reg [{width - 1}:0] mem [0:{depth - 1}];\n'
+            f"reg [{bits - 1}:0] s, t; reg [{width - 1}:0] r; reg v;\n"
+            f"wire [{bits - 1}:0] at = s ^ {{{bits}{{v}}}};\n"
+            "always @(posedge clk) begin v <= w; t <= a; r <= d; if (&d) s <= mem[at] ^ a; else s <= t;\n"
+            "if (v) mem[t] <= r; q <= mem[at] & {" + f"{width}{{w}}" + "}; end\nendmodule\n")
+    ends = {end.name: end for end in measure_endpoints(text, top="table", over=0)}
+    assert ends["q"].starts["s"] == levels == max(end.levels for end in ends.values())
