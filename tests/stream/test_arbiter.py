@@ -20,7 +20,7 @@ def expected(requests, pointer, count):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 16, 20, 64, 70])
 def test_grant(count):
-    dut = RoundRobin(count)
+    dut = RoundRobin(count, marks=True)
     rng = random.Random(count)
 
     async def testbench(ctx):
@@ -30,12 +30,15 @@ def test_grant(count):
             requests = sum(1 << index for index in range(count) if rng.randrange(count) < density)
             requests = (1 << count) - 1 if cycle % 7 == 0 else 0 if cycle % 11 == 0 else requests
             advance = rng.randrange(2)
+            marks = rng.getrandbits(count)
             ctx.set(dut.requests, requests)
+            ctx.set(dut.marks, marks)
             ctx.set(dut.advance, advance)
             granted = expected(requests, pointer, count)
             assert ctx.get(dut.valid) == (granted is not None)
             assert ctx.get(dut.grant) == (granted or 0)
             assert ctx.get(dut.grant_onehot) == (0 if granted is None else 1 << granted)
+            assert ctx.get(dut.marked) == (granted is not None and marks >> granted & 1)
             if advance and granted is not None:
                 pointer = (granted + 1) % count
             await ctx.tick()
