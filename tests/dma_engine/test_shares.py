@@ -74,11 +74,15 @@ class _Picker:
     def __init__(self, ctx, dut):
         self.ctx, self.dut, self.turn, self.delayed = ctx, dut, 0, [None, None]
         self.moved = [0] * dut.config.queues
+        self.rng = random.Random(dut.config.queues)
 
     async def step(self, costs):
         """``costs``: requesting queue -> (beats, beyond, descriptor, weight)."""
         ctx, dut = self.ctx, self.dut
-        ctx.set(dut.scheduler.requesting, sum(1 << queue for queue in costs))
+        arriving = self.rng.choice([*costs, None])      # one of them arrives in this cycle
+        ctx.set(dut.scheduler.requesting, sum(1 << queue for queue in costs if queue != arriving))
+        ctx.set(dut.scheduler.arriving, arriving is not None)
+        ctx.set(dut.scheduler.arriving_queue, arriving or 0)
         charge = self.delayed.pop(0)
         ctx.set(dut.scheduled.valid, charge is not None)
         if charge is not None:

@@ -128,39 +128,42 @@ class CompletionWriter(wiring.Component):
             ]
         m.d.comb += self.pending.eq(changed["rc"] | changed["sc"] | flying["rc"] | flying["sc"])
 
-        # -- Choose a queue, then its RC or its SC.
+        # -- Choose a queue, then its RC or its SC. RC goes before SC, but not twice before a waiting SC, which would
+        # starve.
         open_rc, open_sc = changed["rc"] & ~flying["rc"], changed["sc"] & ~flying["sc"]
         m.submodules.choice = choice = RoundRobin(queues)
         chosen, queue, is_rc = Signal(), Signal(config.queue_bits), Signal()
         pick, onehot = Signal(), Signal(queues)
+        rc_first, sc_next = Signal(queues), Signal(queues)
         m.d.comb += [
             choice.requests.eq(open_rc | open_sc),
             pick.eq(choice.valid & ~chosen),
             choice.advance.eq(pick),
-            onehot.eq(Mux(pick, choice.grant_onehot, 0)),
+            onehot.eq(Mux(chosen, 0, choice.grant_onehot)),
+            rc_first.eq(open_rc & ~(open_sc & sc_next)),
         ]
-        # RC goes before SC, but not twice before a waiting SC, which would starve.
-        rc_first, sc_next = Signal(), Signal(queues)
-        m.d.comb += rc_first.eq((onehot & open_rc & ~(open_sc & sc_next)).any())
+        # The choice in one-hot encoding, and the queues whose RC goes first, both from when it was made, as the grant
+        # is late-arriving. Nothing is picked in the next cycle, in which ``sc_next`` follows.
+        picked, taken, rc_of = Signal(), Signal(queues), Signal(queues)
+        m.d.sync += picked.eq(pick)
+        m.d.comb += is_rc.eq((taken & rc_of).any())
         with m.If(~chosen):
-            m.d.sync += [chosen.eq(pick), queue.eq(choice.grant), is_rc.eq(rc_first)]
+            m.d.sync += [chosen.eq(pick), queue.eq(choice.grant), taken.eq(choice.grant_onehot), rc_of.eq(rc_first)]
         with m.Elif(~self.o.valid | self.o.ready):
             m.d.sync += chosen.eq(0)
-
-        # -- A chosen word belongs to the epoch of its choice, which may end before the word leaves.
-        epoch_ended, epoch = Signal(), Signal(EPOCH_WIDTH)  # the epoch ended with the choice, or later
-        with m.If(~chosen):
-            m.d.sync += epoch_ended.eq(self.abandon.valid & (self.abandon.queue == choice.grant))
-        with m.Elif(self.abandon.valid & (self.abandon.queue == queue)):
-            m.d.sync += epoch_ended.eq(1)
-        m.d.comb += epoch.eq(self.epoch.epoch - (chosen & epoch_ended))
-
-        # Registered for the next cycle, which picks nothing: ``rc_first`` is late-arriving.
-        taken = Signal(queues)
-        m.d.sync += taken.eq(onehot)
         for index in range(queues):
-            with m.If(taken[index]):
-                m.d.sync += sc_next[index].eq(is_rc)
+            with m.If(picked & taken[index]):
+                m.d.sync += sc_next[index].eq(rc_of[index])
+
+        # -- A chosen word belongs to the epoch of its choice, which may end with the choice, or before the word leaves.
+        ends_with, ends_queue = Signal(), Signal(config.queue_bits)
+        before, epoch_ended, epoch = Signal(), Signal(), Signal(EPOCH_WIDTH)
+        m.d.sync += [ends_with.eq(self.abandon.valid), ends_queue.eq(self.abandon.queue), before.eq(
+            chosen & (epoch_ended | (self.abandon.valid & (self.abandon.queue == queue))))]
+        m.d.comb += [
+            epoch_ended.eq(before | (picked & ends_with & (ends_queue == queue))),
+            epoch.eq(self.epoch.epoch - (chosen & epoch_ended)),
+        ]
 
         # -- A word published to an idle writer need not be chosen.
         open_, next_queue, next_rc = Signal(), Signal(config.queue_bits), Signal()
@@ -175,8 +178,8 @@ class CompletionWriter(wiring.Component):
             ]
 
         # -- For interrupts: ``o`` was loaded without a choice.
-        picked, was_open = Signal(), Signal()
-        m.d.sync += [picked.eq(pick), was_open.eq(open_)]
+        was_open = Signal()
+        m.d.sync += was_open.eq(open_)
         m.d.comb += [
             self.choice.sc.eq(changed["sc"]), self.choice.rc.eq(changed["rc"]), self.choice.chosen.eq(picked),
             self.choice.queue.eq(queue), self.choice.is_rc.eq(is_rc),
@@ -203,10 +206,10 @@ class CompletionWriter(wiring.Component):
         response = self.written.valid & ~self.written.id.notice
         writer, discard = self.written.id, self.discard.valid
         ends = {"rc": discard | (response & writer.is_rc), "sc": discard | (response & ~writer.is_rc)}
-        ends_queue = Mux(discard, self.discard.queue, writer.queue)
-        for kind, rc in (("rc", 1), ("sc", 0)):
+        ended_queue = Mux(discard, self.discard.queue, writer.queue)
+        for kind, first in (("rc", rc_first), ("sc", ~rc_first)):
             for index in range(queues):
-                mine = onehot[index] & (rc_first == rc)
+                mine = onehot[index] & first[index]
                 abandoned = self.abandon.valid & (self.abandon.queue == index)
                 with m.If(published[kind][index] & ~at_once[kind][index]):
                     m.d.sync += changed[kind][index].eq(1)
@@ -214,7 +217,7 @@ class CompletionWriter(wiring.Component):
                     m.d.sync += changed[kind][index].eq(0)
                 with m.If(mine | at_once[kind][index]):
                     m.d.sync += flying[kind][index].eq(1)
-                with m.Elif(ends[kind] & (ends_queue == index)):
+                with m.Elif(ends[kind] & (ended_queue == index)):
                     m.d.sync += flying[kind][index].eq(0)
         return m
 

@@ -42,8 +42,8 @@ class HeadPortSignature(wiring.Signature):
         Queues with further words behind the head entry.
     arriving : ``In(1)``, arriving_queue : ``In``
         A word is written directly to the queue's head entry; ``ready`` is set in the next cycle.
-    pick : ``Out(1)``, pick_queue : ``Out``
-        The queue whose head entry is looked up in the next cycle.
+    pick : ``Out(1)``, pick_queue : ``Out``, pick_more : ``Out(1)``
+        The queue whose head entry is looked up in the next cycle, and its bit of ``more``.
     queue : ``Out``
         The queue picked in the previous cycle. If its head entry is empty, its next word becomes the head entry now.
     request : ``In(request_layout)``
@@ -58,8 +58,8 @@ class HeadPortSignature(wiring.Signature):
         queue = config.queue_bits
         super().__init__({
             "ready": In(config.queues), "more": In(config.queues), "arriving": In(1), "arriving_queue": In(queue),
-            "pick": Out(1), "pick_queue": Out(queue), "queue": Out(queue), "request": In(request_layout(config)),
-            "consume": Out(1), "flush": Out(1), "flush_queue": Out(queue),
+            "pick": Out(1), "pick_queue": Out(queue), "pick_more": Out(1), "queue": Out(queue),
+            "request": In(request_layout(config)), "consume": Out(1), "flush": Out(1), "flush_queue": Out(queue),
         })
 
 
@@ -223,7 +223,7 @@ class QueueStore(wiring.Component):
         ]
         m.d.sync += [
             head.eq(Mux(again, after, heads.read[1].data)),
-            fetched.eq(port.pick & _bit(more, port.pick_queue) & ~(again & empties)),
+            fetched.eq(port.pick & port.pick_more & ~(again & empties)),
         ]
         m.d.comb += [
             tails.read[2].addr.eq(port.flush_queue),

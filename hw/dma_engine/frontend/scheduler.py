@@ -124,20 +124,23 @@ class Scheduler(wiring.Component):
         picked, queue, onehot = Signal(), Signal(config.queue_bits), Signal(queues)
         stalled = Signal(queues)        # wait until a segment retires
         allowed, direct, grants, still = Signal(queues), Signal(), Signal(), Signal()
-        m.submodules.choice = choice = RoundRobin(queues)
+        m.submodules.choice = choice = RoundRobin(queues, marks=True)
         bypass = not config.timing.registered_doorbells
         m.d.comb += [
             allowed.eq(self.queues.running & ~self.held & ~stalled & ~self.blocked),
             # An arriving word requests at once, or bypasses arbitration if there is no other request.
-            shares.requesting.eq((queue_heads.ready & allowed) | (~queue_heads.ready & queue_heads.more)
-                           | (Mux(queue_heads.arriving & (not bypass), 1 << queue_heads.arriving_queue, 0) & allowed)),
+            shares.requesting.eq((queue_heads.ready & allowed) | (~queue_heads.ready & queue_heads.more)),
+            shares.arriving.eq(queue_heads.arriving & (not bypass) & allowed.bit_select(queue_heads.arriving_queue, 1)),
+            shares.arriving_queue.eq(queue_heads.arriving_queue),
             choice.requests.eq(shares.candidates & (~onehot | queue_heads.more)),
+            choice.marks.eq(queue_heads.more),
             choice.advance.eq(queue_heads.pick),
             direct.eq(bypass & queue_heads.arriving & shares.left.bit_select(queue_heads.arriving_queue, 1)),
             still.eq(self.init.active | self.flush.valid | flushing),
             queue_heads.pick.eq((choice.valid | direct) & self.credit.available & ~still),
             grants.eq(choice.valid | (not bypass)),
             queue_heads.pick_queue.eq(Mux(grants, choice.grant, queue_heads.arriving_queue)),
+            queue_heads.pick_more.eq(choice.marked),    # an arriving word is the only one of its queue
         ]
         m.d.sync += [
             picked.eq(queue_heads.pick), queue.eq(queue_heads.pick_queue),

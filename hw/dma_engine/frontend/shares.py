@@ -39,6 +39,8 @@ class SharesPortSignature(wiring.Signature):
     leaving : ``Out(queues)``
         Queues that request, and those of them that will not request in the next cycle. ``leaving`` does not mask the
         choice of the highest class, which would otherwise be late-arriving.
+    arriving : ``Out(1)``, arriving_queue : ``Out``
+        One more queue requests; later in the cycle than ``requesting``.
     candidates : ``In(queues)``
         Queues that requested in the previous cycle and may be picked.
     left : ``In(queues)``
@@ -47,6 +49,7 @@ class SharesPortSignature(wiring.Signature):
 
     def __init__(self, config: DmaConfig) -> None:
         super().__init__({"requesting": Out(config.queues), "leaving": Out(config.queues),
+                          "arriving": Out(1), "arriving_queue": Out(config.queue_bits),
                           "candidates": In(config.queues), "left": In(config.queues, init=-1)})
 
 
@@ -84,14 +87,19 @@ class Shares(wiring.Component):
 
         # -- The highest class with a requesting queue.
         priorities = [Signal(range(CLASSES), name=f"priority_{index}") for index in range(config.queues)]
-        requesters, chosen, highest = Signal(config.queues), Signal(range(CLASSES)), Signal(range(CLASSES))
+        requesters, chosen = Signal(config.queues), Signal(range(CLASSES))
+        waiting, highest = Signal(range(CLASSES)), Signal(range(CLASSES))       # without and with the arriving queue
         for number in range(1, CLASSES):
             with m.If(Cat(requester & (priority == number)
                           for requester, priority in zip(port.requesting, priorities, strict=True)).any()):
-                m.d.comb += highest.eq(number)
+                m.d.comb += waiting.eq(number)
+        arriving = Array(priorities)[port.arriving_queue]
+        m.d.comb += highest.eq(Mux(port.arriving & (arriving > waiting), arriving, waiting))
         m.d.sync += chosen.eq(highest)
         for index, priority in enumerate(priorities):
-            m.d.sync += requesters[index].eq(port.requesting[index] & ~port.leaving[index] & (priority == highest))
+            arrives = port.arriving & (port.arriving_queue == index)
+            m.d.sync += requesters[index].eq(
+                ((port.requesting[index] & ~port.leaving[index]) | arrives) & (priority == highest))
             with m.If(self.configure.valid & (self.configure.queue == index)):
                 m.d.sync += priority.eq(self.configure.priority)
 

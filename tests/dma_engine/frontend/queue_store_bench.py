@@ -134,6 +134,7 @@ class Bench(CellBench):
         self.set(dut.events.ready, take)
         self.set(port.pick, pick is not None)
         self.set(port.pick_queue, rng.randrange(QUEUES) if pick is None else pick)
+        self.set(port.pick_more, rng.randrange(2) if pick is None else bool(queues[pick].words))
         self.set(port.queue, shown)
         self.set(port.consume, consume)
         self.set(port.flush, flush is not None)

@@ -120,6 +120,9 @@ class Bench:
             assert ctx.get(dut.queue_heads.queue) == self.picked == ctx.get(dut.dropped.queue)
             self._decide(went, consume, allowed, epoch, phase)
         requesting = ctx.get(dut.shares.requesting)
+        arriving = ctx.get(dut.shares.arriving) << ctx.get(dut.shares.arriving_queue)
+        assert bool(arriving) == bool(direct and config.timing.registered_doorbells and allowed >> arrive[0] & 1)
+        assert not arriving or arriving == 1 << arrive[0]
         for index, queue in enumerate(queues):
             if queue.ready and (stalled[index] or not allowed >> index & 1):
                 assert not requesting >> index & 1, f"queue {index} requests but may not be scheduled"
@@ -136,7 +139,9 @@ class Bench:
         assert ctx.get(dut.queue_heads.flush) == (self.flushing is not None)
         if self.flushing is not None:
             assert ctx.get(dut.queue_heads.flush_queue) == self.flushing
-        self.candidates = requesting & ~ctx.get(dut.shares.leaving)
+        if pick:
+            assert ctx.get(dut.queue_heads.pick_more) == more >> chosen & 1
+        self.candidates = requesting & ~ctx.get(dut.shares.leaving) | arriving
 
         # Next state of the neighbouring stages' registers.
         self.credits += dropped + give - pick
