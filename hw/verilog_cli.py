@@ -4,7 +4,8 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,6 +117,9 @@ def write(design: str, preset: str, folder: Path, *, assertions: bool = True, tw
     from hw import emit
     from hw.regs import to_json, to_markdown, to_systemrdl
 
+    # First: the Verilog takes long.
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     registers, engine, headers = _card(preset, two_clocks=True) if two_clocks else _DESIGNS[design](preset)
     text = emit.verilog(engine, name=design, assertions=assertions)
     files = {
@@ -127,10 +131,16 @@ def write(design: str, preset: str, folder: Path, *, assertions: bool = True, tw
         "registers.rdl": to_systemrdl(registers),
         **headers,
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _writing(folder):
         for name, content in files.items():
             (folder / name).write_text(content, encoding="utf-8")
+    return [folder / name for name in files]
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Make an error of the system a sentence about ``folder``."""
+    try:
+        yield
     except OSError as error:
         raise UserError(f"Cannot write to {error.filename or folder}: {error.strerror}.") from error
-    return [folder / name for name in files]
