@@ -10,26 +10,39 @@ from hw.ace.words import Collective, Status
 from tests.ace.command_path.front_end import CONFIG, LENGTH, RANKS, SC, STOPPED, WORDS, Host, make_command
 
 
-def refuse(change, status, config=CONFIG):
-    """Send a good command, one with the change, and a good one; the second completes with ``status``."""
-    host = Host(1, config=config)
-    good = make_command(Collective.ALL_REDUCE, count=100)
-    host.stores.extend((0, command.pack(), 0xFFFF) for command in (good, good._replace(**change), good))
-    reported = []
+def refuse(cases, config=CONFIG):
+    """For each ``(change, status)``, a good command, one with the change, and a good one.
+
+    The changed one completes with ``status`` and holds its queue until that is cleared.
+    """
+    host, good = Host(1, config=config), make_command(Collective.ALL_REDUCE, count=100)
+    begun, held = [], []                # number of jobs when each case begins, and when its queue is held
 
     def done():
-        if len(host.words) == 2 and not reported:
-            reported.append(len(host.jobs))
+        words = len(host.words)
+        if words == 4 * len(held) + 2:
+            held.append(len(host.jobs))
             host.clears.append(0)
-        return len(host.words) == 4
+        if words == 4 * len(begun):
+            begun.append(len(host.jobs))
+            if len(begun) > len(cases):
+                return True
+            change, _ = cases[len(begun) - 1]
+            host.stores.extend((0, command.pack(), 0xFFFF) for command in (good, good._replace(**change), good))
+        return False
 
     host.done = done
-    host.run()
-    assert [word for _, word in host.words] == [(1, 0, 0), (1, 1, status), (2, 1, 0), (3, 1, 0)]
-    assert reported == [len(host.jobs) // 2]
+    host.run(limit=6_000 * len(cases))
+    words = [word for _, word in host.words]
+    for number, (change, status) in enumerate(cases):
+        first = 3 * number
+        assert words[4 * number:4 * number + 4] == [
+            (first + 1, number, 0), (first + 1, number + 1, status), (first + 2, number + 1, 0),
+            (first + 3, number + 1, 0)], change
+        assert held[number] - begun[number] == begun[number + 1] - held[number] > 0, change
 
 
-@pytest.mark.parametrize("change, status", [
+REFUSALS = [
     ({"collective": 0}, Status.MALFORMED), ({"collective": 9}, Status.MALFORMED), ({"dtype": 3}, Status.MALFORMED),
     ({"op": 6}, Status.MALFORMED), ({"widen": 1}, Status.MALFORMED),
     ({"collective": 5, "root": 7}, Status.MALFORMED), ({"collective": 3, "flags": 5}, Status.MALFORMED),
@@ -51,22 +64,24 @@ def refuse(change, status, config=CONFIG):
     ({"dst_region": 1}, Status.DST_RIGHTS), ({"dst_offset": LENGTH // 4 - 99}, Status.DST_BOUNDS),
     ({"collective": 3, "count": LENGTH // 4 // RANKS + 1}, Status.DST_BOUNDS),
     ({"collective": 2, "count": LENGTH // 4 // RANKS + 1}, Status.SRC_BOUNDS),
-], ids=str)
-def test_refusals(change, status):
+]
+
+
+def test_refusals():
     """A bad command completes with its status; its queue is held until it is cleared, and then resumes."""
-    refuse(change, status)
+    refuse(REFUSALS)
 
 
-@pytest.mark.parametrize("op", [Reduction.PROD, Reduction.AVG])
-def test_operations_may_be_left_out(op):
-    refuse({"op": op}, Status.MALFORMED, replace(CONFIG, **{op.name.lower(): False}))
+OPTIONAL = {
+    "prod": {"op": Reduction.PROD}, "avg": {"op": Reduction.AVG}, "fp8": {"dtype": DType.E5M2},
+    "widen": {"dtype": DType.BF16, "widen": 1}, "varying": {"collective": 4, "flags": 9, "root": 1, "count": 10}}
 
 
-@pytest.mark.parametrize("name, change", [
-    ("fp8", {"dtype": DType.E5M2}), ("widen", {"dtype": DType.BF16, "widen": 1}),
-    ("varying", {"collective": 4, "flags": 9, "root": 1, "count": 10})])
-def test_what_may_be_left_out(name, change):
-    refuse(change, Status.MALFORMED, replace(CONFIG, **{name: False}))
+@pytest.mark.parametrize("names", [
+    list(OPTIONAL), *(pytest.param([name], marks=pytest.mark.long) for name in OPTIONAL)], ids=" ".join)
+def test_what_may_be_left_out(names):
+    refuse([(OPTIONAL[name], Status.MALFORMED) for name in names],
+           replace(CONFIG, **dict.fromkeys(names, False)))
 
 
 def test_extents_within_bounds():
