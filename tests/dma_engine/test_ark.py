@@ -28,7 +28,7 @@ from tests.dma_engine.bench import DOMAIN
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), ("tiny", "random"), ("base", "patterned")])
+@pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), ("tiny", "random"), pytest.param("base", "patterned", marks=pytest.mark.long)])
 def test_ark(engine, config, stalls):
     engine(config, ["ping_pong", "all_fields", "two_words", "refused_words"], stalls=stalls)
 

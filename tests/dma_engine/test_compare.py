@@ -17,7 +17,7 @@ RESULT = {
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(("config", "stalls"), [
-    ("tiny", "random"), ("base", "none"),
+    ("tiny", "random"), pytest.param("base", "none", marks=pytest.mark.long),
     *(pytest.param(*run, marks=pytest.mark.soak) for run in (("tiny", "none"), ("base", "random"), ("wide", "random"))),
 ])
 def test_compare(config, stalls, seed, tmp_path, soak):

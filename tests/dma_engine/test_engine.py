@@ -22,11 +22,10 @@ SHARDS = [
     ("tiny", "random", f"{SHORT} {MIDDLE}"),
     ("tiny", "patterned", "medium"),
     ("tiny", "none", "large"),
-    ("base", "patterned", f"{SHORT} {MIDDLE}"),
-    ("base", "random", "medium large"),
-    ("base", "none", "huge"),
+    *(pytest.param("base", *shard, marks=pytest.mark.long) for shard in (
+        ("patterned", f"{SHORT} {MIDDLE}"), ("random", "medium large"), ("none", "huge"))),
 ]
-"""Cases that always run."""
+"""Cases that always run, those of ``base`` in the second stage."""
 
 LONG_SHARDS = [
     ("tiny", "patterned", f"{SHORT} {MIDDLE}"),

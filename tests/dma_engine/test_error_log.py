@@ -136,7 +136,7 @@ def test_a_queue_that_fails_all_the_time(queues, gap):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("config", ["tiny", "base"])
+@pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.long)])
 def test_log(engine, config):
     engine(config, ["full_log", "flooded_log"])
 

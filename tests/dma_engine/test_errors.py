@@ -341,7 +341,7 @@ async def delayed_memory(dut):
     await bench.end()
 
 
-@pytest.mark.parametrize("config", ["tiny", "base"])
+@pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.long)])
 def test_interrupt(engine, config):
     engine(config, ["interrupts"])
 

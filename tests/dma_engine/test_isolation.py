@@ -19,7 +19,7 @@ REGION_BYTES = 0x4_0000
     *(pytest.param(config, testcase, marks=[pytest.mark.soak] if config == "base" else [])
       for config in ("tiny", "base") for testcase in ("half_a_segment", "half_a_burst", "more_than_the_buffer")),
     # Segments scheduled before the limit takes effect fill the buffer of tiny.
-    ("base", "more_than_the_target_may"),
+    pytest.param("base", "more_than_the_target_may", marks=pytest.mark.long),
 ])
 def test_isolation(engine, config, testcase):
     engine(config, testcase)

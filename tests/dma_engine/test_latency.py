@@ -41,7 +41,7 @@ def _measure(engine, figures, preset):
     return figures[preset]
 
 
-@pytest.mark.parametrize("preset", ["base", "tiny"])
+@pytest.mark.parametrize("preset", ["tiny", pytest.param("base", marks=pytest.mark.long)])
 def test_one_request(engine, figures, preset):
     """From the doorbell's W to the first ARVALID, to the last B of the data, and to the first completion word."""
     found = _measure(engine, figures, preset)
@@ -50,7 +50,7 @@ def test_one_request(engine, figures, preset):
     assert found["data_done"] < found["completion_awvalid"] <= found["data_done"] + 10
 
 
-@pytest.mark.parametrize("preset, column", [("base", 1), ("tiny", 2)])
+@pytest.mark.parametrize("preset, column", [("tiny", 2), pytest.param("base", 1, marks=pytest.mark.long)])
 def test_documented_figures(engine, figures, preset, column):
     """docs/dma_engine.md quotes the measured figures."""
     found = _measure(engine, figures, preset)

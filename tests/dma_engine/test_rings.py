@@ -26,7 +26,7 @@ def test_tiny(engine, test):
 
 
 @pytest.mark.parametrize(("preset", "stalls"), [
-    ("tiny", "random"), ("base", "none"),
+    ("tiny", "random"), pytest.param("base", "none", marks=pytest.mark.long),
     *(pytest.param(*run, marks=pytest.mark.soak) for run in (("tiny", "none"), ("base", "random")))])
 def test_many(engine, preset, stalls):
     engine(preset, "many", stalls=stalls)

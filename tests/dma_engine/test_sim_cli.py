@@ -22,8 +22,8 @@ RESULT = {
 @pytest.mark.parametrize(("config", "length", "options"), [
     ("tiny", 1, []),
     ("tiny", 5000, ["--message", "333", "--queues", "3", "--stalls"]),
-    ("base", 40_000, ["--message", "5000", "--stalls", "patterned"]),
-    ("base", 9_000, ["--message", "65", "--queues", "16"]),
+    pytest.param("base", 40_000, ["--message", "5000", "--stalls", "patterned"], marks=pytest.mark.long),
+    pytest.param("base", 9_000, ["--message", "65", "--queues", "16"], marks=pytest.mark.long),
 ])
 def test_a_file(config, length, options, tmp_path, seed):
     data = np.random.default_rng(seed).integers(256, size=length, dtype=np.uint8).tobytes()
