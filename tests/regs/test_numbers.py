@@ -71,7 +71,9 @@ PANELS = {
 }
 
 
-@pytest.fixture(params=list(PANELS))
+@pytest.fixture(params=[
+    *(name for name in PANELS if name not in ("dma wide", "ace wide", "ace ring")),
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("dma wide", "ace wide", "ace ring"))])
 def panel(request):
     return PANELS[request.param]
 
