@@ -83,6 +83,7 @@ def test_registers_agree(written):
         assert all(register in (written / name).read_text() for register in registers)
 
 
+@pytest.mark.long
 def test_assertions_can_be_left_out(tmp_path, capsys):
     assert main(["verilog", "dma_engine", "--config", "tiny", "-o", str(tmp_path), "--no-assertions"]) == 0
     assert not re.search(r"\b(assert|\$write|\$display)\b", (tmp_path / "dma_engine.v").read_text())
@@ -119,6 +120,7 @@ def test_folder_that_may_not_be_written(tmp_path):
     assert (done.returncode, done.stderr) == (2, "dmace: Cannot write to closed/new: Permission denied.\n")
 
 
+@pytest.mark.long
 def test_ace(tmp_path):
     """The accelerator's files are as those of the DMA engine, with a port to each neighbour."""
     assert main(["verilog", "ace", "--config", "tiny", "-o", str(tmp_path)]) == 0
