@@ -73,11 +73,13 @@ class ReceiveBench(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("config", [
-    "whole", *(pytest.param(name, marks=pytest.mark.long) for name in CONFIGS if name != "whole")])
-def test_receive(simulate, config):
+@pytest.mark.parametrize(("config", "tests"), [
+    ("whole", ["random_packets", "stopped_in_a_packet", "latency"]),
+    pytest.param("whole", ["full_rate", "slow_links"], marks=pytest.mark.long),
+    *(pytest.param(name, None, marks=pytest.mark.long) for name in CONFIGS if name != "whole")])
+def test_receive(simulate, config, tests):
     assert receive_latency(CONFIGS[config]) == LATENCY[config]
-    simulate(ReceiveBench(CONFIGS[config]), name="receive", env={"CONFIG": config})
+    simulate(ReceiveBench(CONFIGS[config]), name="receive", env={"CONFIG": config}, testcase=tests)
 
 
 class _Packet:
