@@ -18,7 +18,7 @@ pytestmark = pytest.mark.rtl
 CONFIGS = {"tiny": TINY, "base": BASE, "ecp5": ECP5}
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", ["tiny", "ecp5", pytest.param("base", marks=pytest.mark.long)])
 def test_sram(simulate, config):
     simulate(Sram(CONFIGS[config]), env={"CONFIG": config})
 

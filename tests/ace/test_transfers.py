@@ -124,8 +124,8 @@ def test_rate(config):
     assert cycles[-1] - cycles[0] == 63
 
 
-@pytest.mark.parametrize("varying", [0, 1])
-@pytest.mark.parametrize("runs", [0, 3])
+@pytest.mark.parametrize(("runs", "varying"), [
+    (0, 0), (3, 1), *(pytest.param(*job, marks=pytest.mark.long) for job in ((0, 1), (3, 0)))])
 def test_stop(varying, runs):
     """A stop at any moment of a job leaves at most one move of it, the last one, which has no bytes. The next job is
     executed in full."""

@@ -55,7 +55,7 @@ async def send(bench, number, collectives, stalls=PATTERNS["none"]):
     await bench.finish(stalls)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", ["small", "plain", pytest.param("registered_drain_requests", marks=pytest.mark.long)])
 def test_random(name, seed):
     """Communicators that open, stop and open again with another share, with errors, and rates that change."""
     config, rng = CONFIGS[name], random.Random(f"{seed} {name}")
@@ -122,7 +122,7 @@ def test_longest_piece(seed):
     run(SMALL, rng, body)
 
 
-@pytest.mark.parametrize("name", ["small", "registered_drain_requests"])
+@pytest.mark.parametrize("name", ["small", pytest.param("registered_drain_requests", marks=pytest.mark.long)])
 def test_priorities(name, seed):
     """A higher priority overtakes: at the drain, when several chunks wait, and when chunks are cut."""
     config, rng = CONFIGS[name], random.Random(f"{seed} priorities")

@@ -23,7 +23,7 @@ from tests.ace.command_path.front_end import (
 )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_chunks(seed):
     """Chunks of several collectives in flight, cut as documented, each in the slot and FSM of its number."""
     host = Host(seed)
@@ -97,8 +97,12 @@ def test_nothing_to_do():
     assert (barrier["runs"], barrier["piece_beats"]) == (0, 1)
 
 
-@pytest.mark.parametrize("side", [0, 1], ids=["read", "write"])
-@pytest.mark.parametrize("number", [0, 2, 7])
+READ, WRITE = 0, 1
+
+
+@pytest.mark.parametrize(("number", "side"), [
+    (0, WRITE), (7, READ),
+    *(pytest.param(*error, marks=pytest.mark.long) for error in ((0, READ), (2, READ), (2, WRITE), (7, WRITE)))])
 def test_memory_errors(side, number):
     """An error stops the communicator: its work is dropped and later commands are refused until it is opened again."""
     host = Host(6 + number)

@@ -46,7 +46,9 @@ def test_results_are_right(faults, done, reported, seed):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("number", [0, 1, *(pytest.param(number, marks=pytest.mark.soak) for number in range(2, 12))])
+@pytest.mark.parametrize("number", [
+    0, pytest.param(1, marks=pytest.mark.long),
+    *(pytest.param(number, marks=pytest.mark.soak) for number in range(2, 12))])
 def test_copies_that_come_thousands_of_packets_later(number, seed):
     """20 % of packets are duplicated, up to 30,000 cycles later."""
     faults = Faults(late=0.2, late_cycles=30_000)
