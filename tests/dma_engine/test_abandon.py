@@ -11,12 +11,14 @@ from tests.dma_engine.victim import DST_BASE, GOOD, SMALL, SRC_BASE, VICTIM, Vic
 pytestmark = pytest.mark.rtl
 
 WATCHDOG = 1500
+FIRST = ["reads_without_response", "words_without_response", "again_and_again"]
+SECOND = ["writes_without_response", "two_passes_later"]
 
-
-@pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
-def test_abandon(engine, config):
-    engine(config, ["reads_without_response", "writes_without_response", "words_without_response", "again_and_again",
-                    "two_passes_later"])
+@pytest.mark.parametrize(("config", "tests"), [
+    ("tiny", FIRST), pytest.param("tiny", SECOND, marks=pytest.mark.long),
+    pytest.param("base", FIRST + SECOND, marks=pytest.mark.soak)])
+def test_abandon(engine, config, tests):
+    engine(config, tests)
 
 
 async def _prepared(dut, name):

@@ -28,7 +28,9 @@ from tests.dma_engine.bench import DOMAIN
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.parametrize(("config", "stalls"), [("tiny", "none"), ("tiny", "random"), pytest.param("base", "patterned", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("config", "stalls"), [
+    ("tiny", "random"),
+    *(pytest.param(*run, marks=pytest.mark.long) for run in (("tiny", "none"), ("base", "patterned")))])
 def test_ark(engine, config, stalls):
     engine(config, ["ping_pong", "all_fields", "two_words", "refused_words"], stalls=stalls)
 
@@ -38,7 +40,7 @@ def test_ark_errors(engine):
                     "native_stays_native"])
 
 
-@pytest.mark.parametrize("stalls", ["none", "random"])
+@pytest.mark.parametrize("stalls", [pytest.param("none", marks=pytest.mark.long), "random"])
 def test_ark_control(engine, stalls):
     engine("tiny", ["reset_anywhere", "plain_queue", "without_send_flags", "one_queue_alone"], stalls=stalls)
 

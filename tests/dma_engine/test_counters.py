@@ -17,7 +17,8 @@ from tests.dma_engine.jobs import Job, pairs
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.parametrize(("config", "stalls"), [("tiny", "random"), pytest.param("base", "none", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("config", "stalls"), [
+    ("tiny", "random"), pytest.param("base", "none", marks=pytest.mark.long)])
 def test_counters(engine, config, stalls):
     engine(config, ["counters_and_events", "reset_zeroes", "stalls_are_counted"], stalls=stalls)
 

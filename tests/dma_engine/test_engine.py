@@ -18,14 +18,13 @@ SHORT = "edges tiny straddle_4k one_page segment_borders"
 MIDDLE = "small misaligned whole_buffer all_tags"
 
 SHARDS = [
-    ("tiny", "none", f"{SHORT} {MIDDLE}"),
     ("tiny", "random", f"{SHORT} {MIDDLE}"),
-    ("tiny", "patterned", "medium"),
     ("tiny", "none", "large"),
-    *(pytest.param("base", *shard, marks=pytest.mark.long) for shard in (
-        ("patterned", f"{SHORT} {MIDDLE}"), ("random", "medium large"), ("none", "huge"))),
+    *(pytest.param(*shard, marks=pytest.mark.long) for shard in (
+        ("tiny", "none", f"{SHORT} {MIDDLE}"), ("tiny", "patterned", "medium"),
+        ("base", "patterned", f"{SHORT} {MIDDLE}"), ("base", "random", "medium large"), ("base", "none", "huge"))),
 ]
-"""Cases that always run, those of ``base`` in the second stage."""
+"""Cases that always run, in the first or the second stage."""
 
 LONG_SHARDS = [
     ("tiny", "patterned", f"{SHORT} {MIDDLE}"),
@@ -66,7 +65,7 @@ async def run_suites(dut):
 
 
 @pytest.mark.parametrize(("config", "stalls", "number", "shard"), [
-    ("tiny", "none", 1000, 0), ("tiny", "random", 1000, 1),
+    pytest.param("tiny", "none", 1000, 0, marks=pytest.mark.long), ("tiny", "random", 1000, 1),
     *(pytest.param("base", stalls, 1000, shard, marks=pytest.mark.long)
       for shard, stalls in enumerate(("none", "random"))),
     pytest.param("wide", "random", 150, 0, marks=pytest.mark.soak),

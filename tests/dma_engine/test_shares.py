@@ -101,7 +101,8 @@ class _Picker:
         await ctx.tick()
 
 
-@pytest.mark.parametrize("config", [TINY, BASE], ids=["tiny", "base"])
+@pytest.mark.parametrize("config", [
+    pytest.param(TINY, id="tiny"), pytest.param(BASE, id="base", marks=pytest.mark.long)])
 def test_every_cost_counts(config):
     """Queues of weights 1, 0 and 3 with different kinds of costs: their beats are proportional to the weights."""
     dut, most = Shares(config), config.segment_beats
@@ -116,7 +117,8 @@ def test_every_cost_counts(config):
     run_cell(dut, testbench)
 
 
-@pytest.mark.parametrize("rounds", [20, 57, 58, 59, 120, 300])
+@pytest.mark.parametrize("rounds", [
+    58, 300, *(pytest.param(rounds, marks=pytest.mark.long) for rounds in (20, 57, 59, 120))])
 def test_negative_deficit_ends(rounds):
     """A queue with segments of maximum cost, picked as fast as possible: late charges count in the next round, so its
     deficit stays within a few rounds' quantum, and it never gains."""

@@ -14,9 +14,15 @@ FLAG = 6 * PAGE_BYTES + 0x18
 VALUE = 0xABC_DEF0_1234
 
 
-@pytest.mark.parametrize("config", ["tiny", pytest.param("base", marks=pytest.mark.soak)])
-def test_signal(engine, config):
-    engine(config, ["waits_for_data", "every_value", "checks", "memory_errors", "reset_in_between"])
+FIRST = ["waits_for_data", "every_value", "reset_in_between"]
+SECOND = ["checks", "memory_errors"]
+
+
+@pytest.mark.parametrize(("config", "tests"), [
+    ("tiny", FIRST), pytest.param("tiny", SECOND, marks=pytest.mark.long),
+    pytest.param("base", FIRST + SECOND, marks=pytest.mark.soak)])
+def test_signal(engine, config, tests):
+    engine(config, tests)
 
 
 async def _prepared(dut, name):

@@ -55,6 +55,7 @@ def test_tally(load, seed):
     assert copies > {0.3: 100, 0.9: 8, 1.0: 0}[load]
 
 
+@pytest.mark.long
 def test_histogram(seed):
     """Every bin, resets, and reads at any time, also of the bin that is being written."""
     rng = random.Random(seed)

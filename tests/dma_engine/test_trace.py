@@ -18,7 +18,8 @@ from tests.dma_engine.pins import Pins
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize(("config", "stalls"), [("tiny", "random"), pytest.param("base", "none", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("config", "stalls"), [
+    ("tiny", "random"), pytest.param("base", "none", marks=pytest.mark.long)])
 def test_events_and_pins(engine, config, stalls):
     engine(config, "events_and_pins", stalls=stalls)
 

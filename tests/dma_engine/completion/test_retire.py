@@ -28,7 +28,8 @@ from tests.dma_engine.completion.retire_bench import (
 from tests.dma_engine.frontend.sizes import SMALL, SMALL_REGISTERED
 from tests.harness.cell import run_bench, run_cell
 
-CONFIGS = pytest.mark.parametrize("config", [SMALL, SMALL_REGISTERED], ids=["direct", "registered"])
+CONFIGS = pytest.mark.parametrize("config", [
+    pytest.param(SMALL, id="direct"), pytest.param(SMALL_REGISTERED, id="registered", marks=pytest.mark.long)])
 
 
 @dataclass

@@ -14,7 +14,8 @@ from tests.dma_engine.frontend.sizes import SIZES, SMALL
 from tests.harness.cell import run_bench
 
 BLOCK = DmaConfig(**SIZES | {"queue_depth": 16})
-CONFIGS = pytest.mark.parametrize("config", [SMALL, BLOCK], ids=["lut ram", "block ram"])
+CONFIGS = pytest.mark.parametrize("config", [
+    pytest.param(SMALL, id="lut ram"), pytest.param(BLOCK, id="block ram", marks=pytest.mark.long)])
 
 
 def random_word(rng, queue=None):

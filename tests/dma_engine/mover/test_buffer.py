@@ -14,7 +14,8 @@ from tests.dma_engine.mover.buffer_bench import ERRORS, PATTERNS, Segment, Stall
 
 BLOCK_RAM = DmaConfig(**SIZES | {"tags": 512, "buffer_beats": 64})
 """The queue of announcements and the free slots are in block RAM."""
-CONFIGS = pytest.mark.parametrize("config", [SMALL, BLOCK_RAM], ids=["small", "block_ram"])
+CONFIGS = pytest.mark.parametrize("config", [
+    pytest.param(SMALL, id="small"), pytest.param(BLOCK_RAM, id="block_ram", marks=pytest.mark.long)])
 LONGEST = SMALL.segment_beats + 1
 SHAPES = [(beats,) for beats in range(1, LONGEST + 1)] + [
     (first, beats - first) for beats in range(2, LONGEST + 1) for first in range(1, beats)]

@@ -302,7 +302,8 @@ def random_segment(rng, most=SEGMENT):
     return Segment(rng.getrandbits(40), rng.getrandbits(40) * SEGMENT + dst, size)
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("pattern", [
+    "none", "all", *(pytest.param(name, marks=pytest.mark.long) for name in PATTERNS if name not in ("none", "all"))])
 def test_alignments(pattern, seed):
     """Every source alignment, destination alignment and length up to two beats and a byte, with each kind of stall."""
     rng = random.Random(f"{seed} {pattern}")
