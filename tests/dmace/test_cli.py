@@ -121,6 +121,7 @@ def test_verilog_refuses_a_folder_it_cannot_write(capsys, tmp_path):
     assert (status, err) == (2, f"dmace: Cannot write to {tmp_path / 'file'}: File exists.\n")
 
 
+@pytest.mark.long
 def test_verilog_writes_the_package(capsys, tmp_path):
     folder = tmp_path / "new" / "folder"
     status, out, err = dmace(capsys, "verilog", "dma_engine", "--config", "tiny", "-o", str(folder))

@@ -23,8 +23,11 @@ warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbex
 BEAT, PART = TINY.beat_bytes, 1 << 16
 
 
-def test_memory_port(simulate):
-    simulate(CheckedMemory(TINY))
+@pytest.mark.parametrize("tests", [
+    ["each_gets_its_own", "writes_are_shared_by_weight", "one_alone_has_all", "a_burst_without_data_delays_no_other"],
+    pytest.param(["reads_are_shared_by_weight", "puts_have_their_share"], marks=pytest.mark.long)])
+def test_memory_port(simulate, tests):
+    simulate(CheckedMemory(TINY), testcase=tests)
 
 
 def _rng():

@@ -134,7 +134,7 @@ def test_endpoint(seed):
     built.run(__name__, testcase="endpoint_does_all", seed=seed, env=env)
 
 
-@pytest.mark.parametrize("target", ["ulx3s-25f", "tang-nano-9k"])
+@pytest.mark.parametrize("target", ["ulx3s-25f", pytest.param("tang-nano-9k", marks=pytest.mark.long)])
 def test_probe(seed, target):
     built, env = board_of("probe", target=target)
     built.run(__name__, testcase="probe_holds", seed=seed, env=env)
