@@ -126,7 +126,14 @@ class LinkReceiver(wiring.Component):
         whole, good, credit, due, ahead = Signal(), Signal(), Signal(), Signal(), Signal()
         low, high = self.status.expected[:LINK_SEQUENCE_WIDTH], self.status.expected[LINK_SEQUENCE_WIDTH:]
         behind, carried = Signal(LINK_SEQUENCE_WIDTH), Signal()
-        claimed, implied = Signal(implied_layout()), Signal(implied_layout())
+        claimed = Signal(implied_layout())
+        # The high bits are one more behind an overflow of the low bits. Compared with both, as overflows are
+        # late-arriving.
+        sequence_overflows, ack_overflows = Signal(), Signal()
+        same_sequence = Mux(sequence_overflows, _equal(claimed.sequence_high, high + 1),
+                            _equal(claimed.sequence_high, high))
+        ack_high = Mux(ack_overflows, known.high + 1, known.high)[:len(known.high)]
+        same_ack = Mux(ack_overflows, _equal(claimed.ack_high, known.high + 1), _equal(claimed.ack_high, known.high))
         outdated, ours, packet = Signal(), Signal(), header.packet
         m.d.comb += [
             whole.eq(some & beat.last), credit.eq(packet.kind == PacketKind.CREDIT),
@@ -134,12 +141,9 @@ class LinkReceiver(wiring.Component):
             due.eq(~(low ^ header.sequence).any() & ~credit & self._accepts),
             Cat(behind, carried).eq(low - header.sequence),
             ahead.eq((behind > 1 << LINK_SEQUENCE_WIDTH - 1) & ~credit & self._accepts),
-            implied.sequence_high.eq(Mux(ahead & ~carried, high + 1, high)),
-            implied.ack_high.eq(Mux(header.ack < known.ack, known.high + 1, known.high)),
+            sequence_overflows.eq(ahead & ~carried), ack_overflows.eq(header.ack < known.ack),
             claimed.eq(crc ^ beat.crc),
-            good.eq(Mux(credit, ~Value.cast(claimed).any(), ours
-                        & ~(claimed.sequence_high ^ implied.sequence_high).any()
-                        & ~(claimed.ack_high ^ implied.ack_high).any())),
+            good.eq(Mux(credit, ~Value.cast(claimed).any(), ours & same_sequence & same_ack)),
             ours.eq(self._accepts & ~(claimed.session ^ self.session.number).any()),
             outdated.eq(~good & ~credit & ours),
         ]
@@ -151,7 +155,7 @@ class LinkReceiver(wiring.Component):
         received = self.received.payload
         m.d.sync += [
             self.received.valid.eq(whole & good), self.status.stale.eq(whole & outdated),
-            received.recent.eq(~credit | ~(packet.ack_high ^ implied.ack_high).any()),
+            received.recent.eq(~credit | _equal(packet.ack_high, ack_high)),
             received.session.eq(packet.session), received.named.eq(~(packet.peer ^ self.session.number).any()),
             received.ack.eq(header.ack), received.credits.eq(header.credits), received.round.eq(header.round),
             received.control.eq(credit), received.state.eq(packet.state),
@@ -209,3 +213,8 @@ class LinkReceiver(wiring.Component):
             m.d.sync += last_round.eq(header.round)
         with m.If(self._restarts):
             m.d.sync += [said.eq(0), last_round.eq(0), self.status.nak.eq(0)]
+
+
+def _equal(bits, number):
+    """Whether ``bits`` are the low bits of ``number``, by XOR: without the carries of a difference."""
+    return ~(bits ^ number[:len(bits)]).any()
