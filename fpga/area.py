@@ -117,11 +117,11 @@ def measure(text: str, *, family: str = "xcup", top: str, depth: bool = True) ->
         netlists: dict[str, Module] = {
             path.stem: json.loads(path.read_text())["modules"][top] for path in folder.glob("*.json")}
     area = _area(target, netlists["area"], netlists["memories"])
-    return area, depth_of(netlists["depth"]) if depth else None
+    return area, depth_of(netlists["gates"]) if depth else None
 
 
 def measure_endpoints(text: str, *, top: str, over: int) -> list[Endpoint]:
-    """Endpoints of paths with more than ``over`` levels of 6-input LUTs, in the netlist whose :class:`Depth`
+    """Endpoints of paths with more than ``over`` levels of 6-input LUTs, by the mapping whose :class:`Depth`
     :func:`measure` reports, without the time for an area. Parameters and errors as there.
     """
     with tempfile.TemporaryDirectory(prefix="dmace-levels-") as name:
@@ -130,7 +130,7 @@ def measure_endpoints(text: str, *, top: str, over: int) -> list[Endpoint]:
         lut_levels.write_cells(folder)
         run_yosys([*_read(top), f"{FAMILIES['xcup'].command} -top {top} -run begin:map_ffram",
                    *lut_levels.commands(top)], folder)
-        netlist: Module = json.loads((folder / "depth.json").read_text())["modules"][top]
+        netlist: Module = json.loads((folder / "gates.json").read_text())["modules"][top]
     return endpoints_over(netlist, over)
 
 

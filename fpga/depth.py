@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logic depth of a netlist of LUTs: the levels on the timing paths between registers, memories and ports.
+"""Logic depth of a netlist in 6-input LUTs: the levels on the timing paths between registers, memories and ports.
 
-A netlist that Yosys has mapped (:mod:`.lut_levels`) -> the longest path, or every endpoint beyond a limit with the
-registers where its paths start. A LUT RAM's read counts as one level, from its address to its data.
+Yosys's netlist of gates (:mod:`.lut_levels`), mapped to LUTs (:mod:`.cuts`) -> the longest path, or every endpoint
+beyond a limit with the registers where its paths start. A LUT RAM's read counts as one level, from its address to its
+data.
 """
 
 import re
@@ -10,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .cuts import best_cuts
 from .lut_levels import READ, WRITE
 from .yosys_json import Cell, Module
 
@@ -20,7 +22,8 @@ __all__ = ["Depth", "Endpoint", "depth_of", "endpoints_over"]
 class Depth:
     """Most LUT levels between registers, block RAM and ports; a LUT RAM's read counts as one level.
 
-    Carry chains are mapped to LUTs, too (:mod:`.lut_levels`).
+    Carry chains are mapped to LUTs, too (:mod:`.lut_levels`). All paths have the fewest levels that their gates allow
+    (:mod:`.cuts`).
     """
 
     levels: int
@@ -63,13 +66,16 @@ class _Graph:
 
     def __init__(self, netlist: Module) -> None:
         self.names = _net_names(netlist)
-        self.sources: dict[int, list[int]] = {}
+        self._gates: dict[int, list[int]] = {}      # net -> the inputs of the cell that drives it
+        self._boxes: dict[int, list[int]] = {}
         self.ends: list[tuple[int, str]] = []       # net, name of the endpoint
         for name, cell in netlist["cells"].items():
             self._add(name, cell)
         for name, pins in netlist["ports"].items():
             if pins["direction"] == "output":
                 self.ends += [(bit, name) for bit in pins["bits"] if isinstance(bit, int)]
+        found = best_cuts(self._gates, self._boxes, [net for net, _ in self.ends])
+        self.sources = {net: sorted(inputs) for net, inputs in found.items()}
         self.levels: dict[int, int] = {}
         for last, _ in self.ends:
             self._count(last)
@@ -77,7 +83,10 @@ class _Graph:
     def _add(self, name: str, cell: Cell) -> None:
         inputs, outputs = _nets(cell, "input"), _nets(cell, "output")
         if cell["type"] in ("$lut", READ):
-            self.sources |= dict.fromkeys(outputs, inputs)
+            self._boxes |= dict.fromkeys(outputs, inputs)
+            return
+        if cell["type"].startswith("$_"):
+            self._gates |= dict.fromkeys(outputs, inputs)
             return
         # A write has no output, and is named after its memory.
         memory = cell["type"] == WRITE or cell["type"].startswith("RAMB")

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Yosys commands for the netlist whose levels of 6-input LUTs are counted (:mod:`.depth`).
+"""Yosys commands for the netlist of gates whose levels of 6-input LUTs are counted (:mod:`.depth`).
 
 Carry chains become LUTs, as parallel prefix adders (Kogge and Stone, IEEE Transactions on Computers C-22, 1973): 32
 bits take 5 levels, where UltraScale+ has a LUT and four CARRY8. Yosys's other adder (Brent and Kung) takes 8.
 
-Registers and memories become cells of our own, as Yosys's mapper knows delays only of some, in ps beside LUTs of delay
-1, and mistakes registers for logic as soon as it knows any. A LUT RAM is split into its reads, each a level from its
-address to its data, and its write, where paths end.
+Registers and LUT RAM become cells of our own. A LUT RAM is split into its reads, each a level from its address to its
+data, and its write, where paths end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,11 +17,8 @@ READ, WRITE, REGISTER = "LUT_RAM_READ", "LUT_RAM_WRITE", "REGISTER"
 """Types of the cells: a read of a LUT RAM, its write, and a flip-flop without its clock."""
 
 _LIBRARY = f"""
-(* blackbox, abc9_box *)
+(* blackbox *)
 module {READ} (input [8:0] A, output O);
-  specify
-    (A *> O) = 1;
-  endspecify
 endmodule
 (* blackbox *)
 module {WRITE} #(parameter WIDTH = 1) (input [WIDTH-1:0] I);
@@ -48,11 +44,11 @@ def write_cells(folder: Path) -> None:
 
 
 def commands(top: str) -> list[str]:
-    """From a design with mapped memories (``synth_xilinx -run begin:map_ffram``) to the netlist ``depth.json``."""
+    """From a design with mapped memories (``synth_xilinx -run begin:map_ffram``) to the netlist ``gates.json``."""
     return [
-        "read_verilog -lib -specify level_cells.v", "opt -fast -full", "memory_map", "opt -undriven -fine",
+        "read_verilog -lib level_cells.v", "opt -fast -full", "memory_map", "opt -undriven -fine",
         "techmap -map +/techmap.v -map +/choices/kogge-stone.v", "opt -fast", "techmap -map level_map.v", "opt_clean",
-        "abc9 -lut 6", "opt_clean", f"json -o depth.json {top}"]
+        f"json -o gates.json {top}"]
 
 
 def _memories() -> Iterator[str]:

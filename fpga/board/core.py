@@ -45,7 +45,7 @@ _PRESETS = ("tiny", "base", "wide")
 _SMALL: dict[str, Any] = {
     "lanes": 1, "prod": False, "fp8": False, "avg": False, "widen": False, "varying": False, "counters": False,
     "dimensions": 1, "fsms": 2, "slots": 4, "queue_depth": 2, "communicators": 2, "regions": 4,
-    "timing": AceTimingOptions.ecp5()}
+    "timing": AceTimingOptions.all()}
 """Sizes of `tiny` accelerators on a board: two of the unreduced ones would fill 90 % of an ECP5-85F."""
 
 

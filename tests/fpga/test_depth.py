@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Levels of LUTs between registers, on small netlists in Yosys's JSON, and on one that Yosys maps."""
+"""Levels of LUTs between registers, on small netlists in Yosys's JSON, and on those that Yosys makes."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def _netlist(cells, *, names, outputs=()):
 
 
 def _register(d, q):
-    return _cell("$_DFF_P_", {"C": ["x"], "D": [d]}, {"Q": [q]})
+    return _cell("REGISTER", {"I": [d]}, {"Q": [q]})
 
 
 def _lut(inputs, output):
