@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hw.card import PRESET_NAMES
 from hw.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["component", "configure", "run", "write"]
 
 _PRESETS = ("tiny", "base", "wide")
+"""Presets of all designs."""
 
 
 def _dma_engine(preset: str) -> "_Design":
@@ -91,7 +93,8 @@ def component(design: str, preset: str) -> "Component":
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("design", choices=tuple(_DESIGNS), metavar="DESIGN", help=f"one of {', '.join(_DESIGNS)}")
-    parser.add_argument("--config", choices=_PRESETS, default="base", help="preset (default: base)")
+    parser.add_argument("--config", choices=PRESET_NAMES, default="base", metavar="C",
+                        help=f"preset: {', '.join(_PRESETS)}, and for card {', '.join(PRESET_NAMES)} (default: base)")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path,
                         help="folder to write to (default: DESIGN-CONFIG)")
     parser.add_argument("--two-clocks", action="store_true",
@@ -103,9 +106,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.two_clocks and args.design != "card":
         raise UserError(f"--two-clocks is an option of card, not of {args.design}.")
+    if args.config not in _PRESETS and args.design != "card":
+        raise UserError(f"--config {args.config} is a preset of card; {args.design} has {', '.join(_PRESETS)}.")
     folder = args.output or Path(f"{args.design}-{args.config}")
-    if args.config == "wide":
-        print(f"Making the Verilog of {args.design}, wide: up to a minute.", file=sys.stderr)
+    if args.config in ("wide", "card"):
+        print(f"Making the Verilog of {args.design}, {args.config}: up to a minute.", file=sys.stderr)
     for path in write(args.design, args.config, folder, assertions=not args.no_assertions,
                       two_clocks=args.two_clocks):
         print(path)

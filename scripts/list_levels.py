@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--no-timing-options", action="store_true")
     args = parser.parse_args()
     changed = {name: value for name in ("segment_bytes", "word_interval") if (value := getattr(args, name)) is not None}
-    timing = DmaTimingOptions() if args.no_timing_options else DmaTimingOptions.ecp5()
+    timing = DmaTimingOptions() if args.no_timing_options else DmaTimingOptions.all()
     config = replace(PRESETS[args.config], timing=timing, **changed)
     text = emit.verilog(DmaEngine(config), name="dma_engine", assertions=False)
     for endpoint in measure_endpoints(text, top="dma_engine", over=args.over):

@@ -44,7 +44,7 @@ CONFIGS = {"ace": replace(ace_config.TINY, link_channels=2), "dma_engine": dma_c
 REDUCED = {
     "counters": {"counters": False}, "varying": {"varying": False}, "dimensions": {"dimensions": 1},
     "all": {"counters": False, "varying": False, "prod": False, "fp8": False, "avg": False, "widen": False,
-            "dimensions": 1, "timing": AceTimingOptions.ecp5()},
+            "dimensions": 1, "timing": AceTimingOptions.all()},
 }
 """Accelerators without some of their parts."""
 

@@ -4,11 +4,13 @@
 from dataclasses import dataclass, replace
 
 from hw.ace import config as ace
+from hw.ace.timing import AceTimingOptions
 from hw.dma_engine import config as dma
+from hw.dma_engine.timing import DmaTimingOptions
 from hw.endpoint.config import EndpointConfig
 from hw.pcie.config import PcieConfig
 
-__all__ = ["BASE", "PRESETS", "TINY", "WIDE", "WORD_INTERVAL", "CardConfig"]
+__all__ = ["BASE", "CARD", "PRESETS", "TINY", "WIDE", "WORD_INTERVAL", "CardConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,4 +77,8 @@ WIDE = CardConfig.of(EndpointConfig(dma=replace(dma.WIDE, segment_bytes=512, wor
                                     ace=replace(ace.WIDE, link_channels=2), exports=32, puts=256))
 """512 bits: Gen3 x16 or Gen4 x8."""
 
-PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE}
+CARD = replace(WIDE, endpoint=replace(WIDE.endpoint, dma=replace(WIDE.endpoint.dma, timing=DmaTimingOptions.all()),
+                                      ace=replace(WIDE.endpoint.ace, timing=AceTimingOptions.all())))
+"""WIDE with all timing options, for a clock of 250 MHz."""
+
+PRESETS = {"tiny": TINY, "base": BASE, "wide": WIDE, "card": CARD}

@@ -26,6 +26,7 @@ class TimingOptions:
         return tuple(option.name for option in fields(cls))
 
     @classmethod
-    def ecp5(cls) -> Self:
-        """All cuts, for an ECP5: 4-input LUTs, and 5.6 ns from the clock to what block RAM has read."""
+    def all(cls) -> Self:
+        """All cuts: for an ECP5 (4-input LUTs, and 5.6 ns from the clock to what block RAM has read), and for an
+        UltraScale+ at 250 MHz."""
         return cls(**dict.fromkeys(cls.names(), True))

@@ -231,7 +231,7 @@ class DmaConfig:
 
 TINY = DmaConfig(data_width=64, queues=4, queue_depth=8, window=8, regions=16, pages=32, tags=16,
                  buffer_beats=128, segment_bytes=256, extended=2, extended_window=16, ring_depth=8, connections=4,
-                 timing=DmaTimingOptions.ecp5())
+                 timing=DmaTimingOptions.all())
 BASE = DmaConfig(data_width=256, queues=16, queue_depth=32, window=32, regions=64, pages=256, tags=128,
                  buffer_beats=256, segment_bytes=1024, extended=4, extended_window=256, ring_depth=64, connections=16)
 WIDE = DmaConfig(data_width=512, queues=64, queue_depth=32, window=64, regions=256, pages=1024, tags=1024,

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from hw.card import PRESET_NAMES
 from hw.errors import UserError
 from sim.cli.engine_clock import add_engine_clock, has_two_clocks
 from sim.terminal import (
@@ -28,7 +29,6 @@ from sim.verilator.build import Design
 
 __all__ = ["configure", "run"]
 
-CONFIGS = ("tiny", "base", "wide")
 SIZES, QUEUES = "64,256,1024,65536", "1,16,64"
 WINDOW_US = 100
 
@@ -40,8 +40,8 @@ def configure(designs: Subparsers) -> None:
                               "from one GPU to another through the DMA engine behind the PCIe adapter, with the hard "
                               "block, a switch and two GPUs as models, at 250 MHz. The models are in C++, or with "
                               "--cocotb those of cocotbext-pcie, which are slower and check more rules.")
-    pcie.add_argument("--config", default="wide", choices=CONFIGS, metavar="C",
-                      help=f"preset of the card: {', '.join(CONFIGS)} (default: %(default)s)")
+    pcie.add_argument("--config", default="wide", choices=PRESET_NAMES, metavar="C",
+                      help=f"preset of the card: {', '.join(PRESET_NAMES)} (default: %(default)s)")
     pcie.add_argument("--sizes", default=SIZES, metavar="BYTES,...", help="sizes of copies (default: %(default)s)")
     pcie.add_argument("--queues", default=QUEUES, metavar="N,...", help="queues in use (default: %(default)s)")
     pcie.add_argument("--latency", type=integer, default=500, metavar="NS",

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from hw.card import PRESET_NAMES
 from hw.dma_engine.config import LENGTH_WIDTH
 from hw.errors import UserError
 from sim.cli.engine_clock import add_engine_clock, has_two_clocks
@@ -15,7 +16,6 @@ from sim.verilator.build import Design
 
 __all__ = ["configure", "run"]
 
-CONFIGS = ("tiny", "base", "wide")
 MOST_BYTES = 1 << 24
 
 
@@ -28,8 +28,8 @@ def configure(designs: Subparsers) -> None:
     pcie.add_argument("--message", type=integer, default=4096, metavar="BYTES",
                       help="maximum size of a message in bytes (default: %(default)s)")
     pcie.add_argument("--queues", type=integer, metavar="N", help="number of queues in use (default: 8, or all)")
-    pcie.add_argument("--config", default="tiny", choices=CONFIGS, metavar="C",
-                      help=f"preset of the card: {', '.join(CONFIGS)} (default: %(default)s)")
+    pcie.add_argument("--config", default="tiny", choices=PRESET_NAMES, metavar="C",
+                      help=f"preset of the card: {', '.join(PRESET_NAMES)} (default: %(default)s)")
     pcie.add_argument("--latency", type=integer, default=500, metavar="NS",
                       help="latency of the GPUs' memories in ns (default: %(default)s)")
     add_engine_clock(pcie)

@@ -6,13 +6,13 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
+from hw.card import PRESET_NAMES
 from hw.dma_engine.words import Status
 from hw.errors import UserError
 from sim.terminal import Row, Subparsers, add_json, add_seed, check_file, check_range, integer, measuring, write_json
 
 __all__ = ["configure", "run"]
 
-CONFIGS = ("tiny", "base", "wide")
 WIDTHS = (128, 256, 512)
 _COUNTS = {"requests": "requests", "cut_off": "cut off by a reset", "bytes": "bytes", "rounds": "rounds", "reads":
            "read requests on RQ", "writes": "write requests on RQ", "function_resets": "function-level resets",
@@ -26,8 +26,8 @@ def configure(designs: Subparsers) -> None:
                               "queues between two GPUs and the host, with completions that are split, reordered and "
                               "fail, stalls of all four packet interfaces, and resets. Every byte, status and TLP is "
                               "checked, and every tag must remain in use.")
-    pcie.add_argument("--config", choices=CONFIGS, metavar="C",
-                      help=f"preset of the card: {', '.join(CONFIGS)} (default: wide)")
+    pcie.add_argument("--config", choices=PRESET_NAMES, metavar="C",
+                      help=f"preset of the card: {', '.join(PRESET_NAMES)} (default: wide)")
     pcie.add_argument("--width", type=integer, metavar="BITS",
                       help="in place of a preset, an engine with small tables, and 128, 256 or 512 bits")
     pcie.add_argument("--requests", type=integer, default=100_000, metavar="N",

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.rtl, pytest.mark.long]
 
 SMALL = replace(TINY, lanes=1, prod=False, fp8=False, avg=False, widen=False, varying=False, counters=False,
                 dimensions=1, address_width=34, fsms=2, slots=4, queue_depth=2, communicators=2, regions=8,
-                timing=AceTimingOptions.ecp5())
+                timing=AceTimingOptions.all())
 
 
 @cache

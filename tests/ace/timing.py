@@ -11,7 +11,7 @@ __all__ = ["ECP5", "each_alone", "ecp5"]
 
 def ecp5(config):
     """``config`` with all cuts."""
-    return replace(config, timing=AceTimingOptions.ecp5())
+    return replace(config, timing=AceTimingOptions.all())
 
 
 def each_alone(config, *names):

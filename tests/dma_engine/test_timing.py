@@ -47,7 +47,7 @@ def _without(stage):
 
 def test_presets():
     assert {name: config.timing for name, config in PRESETS.items()} == {
-        "tiny": DmaTimingOptions.ecp5(), "base": DmaTimingOptions(), "wide": DmaTimingOptions()}
+        "tiny": DmaTimingOptions.all(), "base": DmaTimingOptions(), "wide": DmaTimingOptions()}
 
 
 @pytest.mark.parametrize("value", [0, None, "no"])

@@ -161,7 +161,7 @@ def test_communicators():
     alone(TINY, live)
 
 
-@pytest.mark.parametrize("config", [TINY, replace(TINY, timing=AceTimingOptions.ecp5())], ids=["direct", "cut"])
+@pytest.mark.parametrize("config", [TINY, replace(TINY, timing=AceTimingOptions.all())], ids=["direct", "cut"])
 def test_varying(config):
     """Every part of both buffers is checked, in order; rows must be in the extents table."""
     async def live(bench, rng):

@@ -10,4 +10,4 @@ SIZES = {"data_width": 64, "queues": 4, "queue_depth": 4, "window": 4, "regions"
          "buffer_beats": 16, "segment_bytes": 32, "extended": 2, "extended_window": 8, "ring_depth": 4,
          "connections": 2}
 SMALL = DmaConfig(**SIZES)
-SMALL_REGISTERED = DmaConfig(**SIZES, timing=DmaTimingOptions.ecp5())
+SMALL_REGISTERED = DmaConfig(**SIZES, timing=DmaTimingOptions.all())
