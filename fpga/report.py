@@ -33,7 +33,8 @@ _HEAD = """<!-- Written by scripts/generate_docs.py from docs/area.json; do not 
 
 Yosys {yosys} (`synth_xilinx -family xcup`, `synth_ecp5`), after technology mapping, before placement: for trends and
 budgets, not for timing. LUT-RAM is counted in LUTs, separately from the LUT column; block RAM in RAMB36 and DP16KD;
-levels in 6-input LUTs between registers (`synth -lut 6`, without carry chains).
+levels in 6-input LUTs between registers, without carry chains: counted by `synth -lut 6` with the adders of Brent and
+Kung. The present count has faster ones, as in [the card](pcie.md#clock-frequency), and finds fewer levels.
 
 | engine | LUT | FF | LUT-RAM | RAMB36 | levels | ECP5 LUT4 | FF | LUT-RAM | DP16KD |
 |---|---|---|---|---|---|---|---|---|---|
@@ -67,7 +68,7 @@ block RAM and LUT-RAM: `wide` has 1,024 segments in flight, 64 queues and 256 re
 `scripts/measure_area.py --config base --family xcup` measures one row and stores it in `docs/area.json`; without
 options it measures all. `scripts/generate_docs.py` writes this page. `wide` takes many minutes and some GiB.
 
-`scripts/list_levels.py --config wide --over 8` lists every register, memory and port of a DMA engine where paths of
+`scripts/list_levels.py dma_engine --over 8` lists every register, memory and port of a card's DMA engine where paths of
 more than 8 levels end, with all registers where they start; all timing options are on.
 """
 
