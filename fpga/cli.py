@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from hw.card import PRESET_NAMES
 from hw.errors import UserError
 from sim.terminal import add_json, check_file, check_range, integer, write_json
 
@@ -64,8 +65,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"{target}: {', '.join(designs(target))}" for target in PACKAGE_TARGETS))
     package.add_argument("--design", choices=PACKAGED, metavar="D",
                          help="card, or a core: dma, ace, endpoint (default: the target's first)")
-    package.add_argument("--config", choices=("tiny", "base", "wide"), metavar="C",
-                         help="preset of the card: tiny (4 lanes), base (8), wide (16) (default: the target's)")
+    package.add_argument("--config", choices=PRESET_NAMES, metavar="C",
+                         help="preset of the card: tiny (4 lanes), base (8), wide or card (16) "
+                         "(default: the target's)")
     package.add_argument("-o", "--output", metavar="DIR", type=Path,
                          help="folder to write to (default: the target's name)")
     actions.add_parser("targets", help="list the boards")

@@ -53,8 +53,8 @@ def write(target: str, folder: str | Path, *, design: str | None = None, preset:
     if design == CARD:
         chosen = preset or BOARDS[target].preset
         card.lanes(target, chosen)
-        if status and chosen == "wide":
-            status("Making the Verilog of the card, wide: about two minutes.")
+        if status and chosen in ("wide", "card"):
+            status(f"Making the Verilog of the card, {chosen}: about two minutes.")
         files = card.files(target, chosen, not_run=NOT_RUN)
     elif preset not in (None, bridge.CARDS[target].preset):
         raise UserError(f"{target} has {design} only as {bridge.CARDS[target].preset}, to fit its PCIe bridge: omit "

@@ -72,7 +72,7 @@ BOARDS = {
     # Lanes 0 to 15 are in the quads 227 to 224, the reference clock in 226. The satellite controller needs no pin of
     # the design: its UART (BA19, BB19) and GPIO (AR20, AM20, AM21, AN21; AMD PG348) are unused, and pulled up.
     "alveo-u250": Board(
-        title="AMD Alveo U250", part="xcu250-figd2104-2L-e", preset="wide", refclk=("AM11", "AM10"),
+        title="AMD Alveo U250", part="xcu250-figd2104-2L-e", preset="card", refclk=("AM11", "AM10"),
         perst=("BD21", "LVCMOS12"), power=160, properties=_SPI_X4,
         rxp="AF2 AG4 AH2 AJ4 AK2 AL4 AM2 AN4 AP2 AR4 AT2 AU4 AV2 AW4 BA2 BC2",
         rxn="AF1 AG3 AH1 AJ3 AK1 AL3 AM1 AN3 AP1 AR3 AT1 AU3 AV1 AW3 BA1 BC1",
@@ -84,7 +84,7 @@ BOARDS = {
                  "fpga_sio, U200/constraints/pcie.xdc, after AMD's alveo-u250-xdc.xdc: reference clock, PERST#")),
     # Lanes 0 to 15 are in the quads 227 to 224, the reference clock in 225, as for x16 in the sources.
     "vcu118": Board(
-        title="AMD VCU118", part="xcvu9p-flga2104-2L-e", preset="wide", refclk=("AL9", "AL8"),
+        title="AMD VCU118", part="xcvu9p-flga2104-2L-e", preset="card", refclk=("AL9", "AL8"),
         perst=("AM17", "LVCMOS18"), properties=_SPI_X8,
         rxp="AA4 AB2 AC4 AD2 AE4 AF2 AG4 AH2 AJ4 AK2 AM2 AP2 AT2 AV2 AY2 BB2",
         rxn="AA3 AB1 AC3 AD1 AE3 AF1 AG3 AH1 AJ3 AK1 AM1 AP1 AT1 AV1 AY1 BB1",
