@@ -13,7 +13,7 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -34,7 +34,7 @@ SHOWN = 12
 DESIGNS = ("dma_engine", "ace", "adapter")
 
 
-def component(design: str, preset: str, changed: dict[str, int]) -> "Component":
+def component(design: str, preset: str, changed: dict[str, Any]) -> "Component":
     card = PRESETS[preset]
     if design == "dma_engine":
         return DmaEngine(replace(card.endpoint.dma, **changed))
