@@ -55,6 +55,9 @@ class Endpoint:
     path: list[str]
 
 
+_GATE = re.compile(r"\$_(BUF|NOT|AND|NAND|OR|NOR|XOR|XNOR|ANDNOT|ORNOT|N?MUX|AOI[34]|OAI[34])_")
+"""Combinational cells. All others are registers, latches, memories or arithmetic blocks, where paths start and end."""
+
 _CLOCKS = ("C", "CLK", "WCLK", "CLKA", "CLKB", "CLKARDCLK", "CLKBWRCLK")
 
 
@@ -85,9 +88,11 @@ class _Graph:
         if cell["type"] in ("$lut", READ):
             self._boxes |= dict.fromkeys(outputs, inputs)
             return
-        if cell["type"].startswith("$_"):
+        if _GATE.fullmatch(cell["type"]):
             self._gates |= dict.fromkeys(outputs, inputs)
             return
+        if cell["type"].startswith("RAM") and not cell["type"].startswith("RAMB"):
+            raise NotImplementedError(f"Levels through memory cells {cell['type']} are not counted")
         # A write has no output, and is named after its memory.
         memory = cell["type"] == WRITE or cell["type"].startswith("RAMB")
         end = _memory(name) if memory else min((self.names[bit] for bit in outputs), default=name)

@@ -56,7 +56,11 @@ def main() -> None:
                         help="in place of the preset's, a field of the part's configuration")
     parser.add_argument("--over", type=int, default=8, metavar="N", help="levels that are allowed (default: 8)")
     args = parser.parse_args()
-    text = emit.verilog(component(args.design, args.config, dict(args.set)), name=args.design, assertions=False)
+    try:
+        part = component(args.design, args.config, dict(args.set))
+    except (TypeError, ValueError) as error:        # a field that the configuration does not have, or a wrong value
+        parser.error(str(error))
+    text = emit.verilog(part, name=args.design, assertions=False)
     for endpoint in measure_endpoints(text, top=args.design, over=args.over):
         starts = [f"{name} ({levels})" for name, levels in endpoint.starts.items()]
         more = f" and {len(starts) - SHOWN} more" if len(starts) > SHOWN else ""

@@ -83,6 +83,18 @@ def test_lut_ram_is_a_level_from_its_address():
     assert depth_of(netlist).levels == 3
 
 
+def test_latch_ends_a_path():
+    latch = _cell("$_DLATCH_P_", {"D": [2], "E": [1]}, {"Q": [3]})
+    netlist = _netlist([_register(100, 1), _lut([1], 2), latch, _lut([3], 4), _register(4, 5)],
+                       names={"a": 1, "latch": 3, "end": 5, "zero": 100})
+    assert depth_of(netlist).levels == 1
+
+
+def test_unknown_memory():
+    with pytest.raises(NotImplementedError, match=r"^Levels through memory cells RAM99X1D are not counted$"):
+        depth_of(_netlist([_cell("RAM99X1D", {"A": [1]}, {"O": [2]})], names={"a": 1, "b": 2}))
+
+
 @pytest.mark.synth
 def test_same_levels_as_measure():
     # 64 inputs take three levels of 6-input LUTs; the single one, one level.

@@ -156,12 +156,12 @@ class CompletionWriter(wiring.Component):
                 m.d.sync += sc_next[index].eq(rc_of[index])
 
         # -- A chosen word belongs to the epoch of its choice, which may end with the choice, or before the word leaves.
-        ends_with, ends_queue = Signal(), Signal(config.queue_bits)
-        before, epoch_ended, epoch = Signal(), Signal(), Signal(EPOCH_WIDTH)
-        m.d.sync += [ends_with.eq(self.abandon.valid), ends_queue.eq(self.abandon.queue), before.eq(
+        past_abandon, past_queue = Signal(), Signal(config.queue_bits)
+        ended_before, epoch_ended, epoch = Signal(), Signal(), Signal(EPOCH_WIDTH)
+        m.d.sync += [past_abandon.eq(self.abandon.valid), past_queue.eq(self.abandon.queue), ended_before.eq(
             chosen & (epoch_ended | (self.abandon.valid & (self.abandon.queue == queue))))]
         m.d.comb += [
-            epoch_ended.eq(before | (picked & ends_with & (ends_queue == queue))),
+            epoch_ended.eq(ended_before | (picked & past_abandon & (past_queue == queue))),
             epoch.eq(self.epoch.epoch - (chosen & epoch_ended)),
         ]
 
