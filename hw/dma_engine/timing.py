@@ -20,6 +20,9 @@ class DmaTimingOptions(TimingOptions):
     registered_doorbells : bool
         From an arriving word to the scheduler's pick: it competes in the next cycle, where it would otherwise bypass
         the idle scheduler. One cycle from the doorbell to AR.
+    grouped_fetch : bool
+        From the choice of a queue to the fetch of its next word: each group of eight queues finds out whether it needs
+        one. No cycle; some 80 LUTs with 64 queues.
     registered_credits : bool
         From a segment that the scheduler drops to its credit counter. No cycle.
     legalizer_output_register : bool
@@ -43,6 +46,7 @@ class DmaTimingOptions(TimingOptions):
 
     registered_arrivals: bool = False
     registered_doorbells: bool = False
+    grouped_fetch: bool = False
     registered_credits: bool = False
     legalizer_output_register: bool = False
     precomputed_takes: bool = False

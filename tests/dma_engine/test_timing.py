@@ -24,9 +24,10 @@ from sim.verilator.build import build
 from tests.dma_engine.timing_alone import each_alone
 
 STAGES = {
-    "registered_arrivals": Arrivals, "registered_doorbells": Scheduler, "registered_credits": SegmentCredit,
-    "legalizer_output_register": Legalizer, "precomputed_takes": WriteSequencer, "registered_operations": Operations,
-    "carry_chain_increment": Retire, "registered_words": Notices, "word_output_register": Notices,
+    "registered_arrivals": Arrivals, "registered_doorbells": Scheduler, "grouped_fetch": Scheduler,
+    "registered_credits": SegmentCredit, "legalizer_output_register": Legalizer, "precomputed_takes": WriteSequencer,
+    "registered_operations": Operations, "carry_chain_increment": Retire, "registered_words": Notices,
+    "word_output_register": Notices,
 }
 
 

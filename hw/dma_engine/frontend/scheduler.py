@@ -124,7 +124,7 @@ class Scheduler(wiring.Component):
         picked, queue, onehot = Signal(), Signal(config.queue_bits), Signal(queues)
         stalled = Signal(queues)        # wait until a segment retires
         allowed, direct, grants, still = Signal(queues), Signal(), Signal(), Signal()
-        m.submodules.choice = choice = RoundRobin(queues, marks=True)
+        m.submodules.choice = choice = RoundRobin(queues, marks=config.timing.grouped_fetch)
         bypass = not config.timing.registered_doorbells
         m.d.comb += [
             allowed.eq(self.queues.running & ~self.held & ~stalled & ~self.blocked),
@@ -133,15 +133,18 @@ class Scheduler(wiring.Component):
             shares.arriving.eq(queue_heads.arriving & (not bypass) & allowed.bit_select(queue_heads.arriving_queue, 1)),
             shares.arriving_queue.eq(queue_heads.arriving_queue),
             choice.requests.eq(shares.candidates & (~onehot | queue_heads.more)),
-            choice.marks.eq(queue_heads.more),
             choice.advance.eq(queue_heads.pick),
             direct.eq(bypass & queue_heads.arriving & shares.left.bit_select(queue_heads.arriving_queue, 1)),
             still.eq(self.init.active | self.flush.valid | flushing),
             queue_heads.pick.eq((choice.valid | direct) & self.credit.available & ~still),
             grants.eq(choice.valid | (not bypass)),
             queue_heads.pick_queue.eq(Mux(grants, choice.grant, queue_heads.arriving_queue)),
-            queue_heads.pick_more.eq(choice.marked),    # an arriving word is the only one of its queue
         ]
+        # An arriving word is the only one of its queue.
+        if config.timing.grouped_fetch:
+            m.d.comb += [choice.marks.eq(queue_heads.more), queue_heads.pick_more.eq(choice.marked)]
+        else:
+            m.d.comb += queue_heads.pick_more.eq(queue_heads.more.bit_select(queue_heads.pick_queue, 1))
         m.d.sync += [
             picked.eq(queue_heads.pick), queue.eq(queue_heads.pick_queue),
             onehot.eq(Mux(grants, choice.grant_onehot, 1 << queue_heads.arriving_queue)
