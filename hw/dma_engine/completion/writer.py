@@ -152,7 +152,7 @@ class CompletionWriter(wiring.Component):
         with m.Elif(~self.o.valid | self.o.ready):
             m.d.sync += chosen.eq(0)
         for index in range(queues):
-            with m.If(picked & taken[index]):
+            with m.If(taken[index]):
                 m.d.sync += sc_next[index].eq(rc_of[index])
 
         # -- A chosen word belongs to the epoch of its choice, which may end with the choice, or before the word leaves.
