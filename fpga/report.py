@@ -33,17 +33,17 @@ _HEAD = """<!-- Written by scripts/generate_docs.py from docs/area.json; do not 
 
 Yosys {yosys} (`synth_xilinx -family xcup`, `synth_ecp5`), after technology mapping, before placement: for trends and
 budgets, not for timing. LUT-RAM is counted in LUTs, separately from the LUT column; block RAM in RAMB36 and DP16KD;
-levels in 6-input LUTs between registers, without carry chains: counted by `synth -lut 6` with the adders of Brent and
-Kung. The present count has faster ones, as in [the card](pcie.md#clock-frequency), and finds fewer levels.
+levels in 6-input LUTs between registers, counted as for [the card](pcie.md#clock-frequency). Those of other engines
+and of the accelerator below are from an earlier count (`synth -lut 6`, with slower adders), which finds more.
 
 | engine | LUT | FF | LUT-RAM | RAMB36 | levels | ECP5 LUT4 | FF | LUT-RAM | DP16KD |
 |---|---|---|---|---|---|---|---|---|---|
 """
 
 _TAIL = """
-The budget of `wide` on UltraScale+ is 18,000 LUT, 19,000 FF, 48 RAMB36; of `base` 13,200 LUT and 18,200 FF; of every
-preset 12 levels. The budgets, with those of ECP5, are in `fpga/budgets.toml`; `tests/test_synthesis.py` checks them,
-those of `wide`, and of `base` on ECP5, with `--soak`.
+The budget of `wide` on UltraScale+ is 18,000 LUT, 19,000 FF, 48 RAMB36 and 10 levels; of `base` 13,200 LUT and 18,200
+FF; of `base` and `tiny` 8 levels. The budgets, with those of ECP5, are in `fpga/budgets.toml`;
+`tests/test_synthesis.py` checks them, those of `wide`, and of `base` on ECP5, with `--soak`.
 
 Logic and LUT-RAM together, in LUTs on UltraScale+: {sums}.
 

@@ -22,8 +22,8 @@ from hw.ace.receive import Receive
 from hw.ace.transfers import Transfers
 from hw.ace.transmit import Transmit
 
-LEVELS = 12
-"""Maximum LUT6 levels between registers; between two stages of a lane there are fewer."""
+LEVELS, STORED_LEVELS = 8, 12
+"""Maximum LUT6 levels between the registers of a lane; of any block by the earlier count of docs/area_ace.json."""
 
 BUDGETS = {False: (1_750, 1_000, 0), True: (2_640, 1_680, 4)}
 """Without products and with: LUTs, flip-flops and DSP slices as measured, plus a tenth of the LUTs and flip-flops. LUTs
@@ -67,4 +67,4 @@ def test_no_preset_has_a_longer_path():
     levels = {f"{name} of {preset}": one["levels"] for preset, found in figures.items()
               for name, one in {**found["blocks"], **({"whole": found["whole"]} if "whole" in found else {})}.items()}
     assert {"pool of wide", "receive of base", "whole of tiny"} <= levels.keys()
-    assert {name: count for name, count in levels.items() if count > LEVELS} == {}
+    assert {name: count for name, count in levels.items() if count > STORED_LEVELS} == {}
