@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A two-entry register slice that cuts every combinational path of a stream.
+"""A register slice that cuts every combinational path of a stream, or that of ``ready`` alone.
 
-Latency: 1 cycle.  Throughput: 1 transfer per cycle.
+Latency: 1 cycle, 0 without ``output_register``.  Throughput: 1 transfer per cycle.
 """
 
 from amaranth import *
@@ -20,6 +20,8 @@ class Skid(wiring.Component):
     ----------
     shape : shape-like
         Payload shape, usually a :class:`data.Struct`.
+    output_register : bool
+        If False, only ``i.ready`` is registered: ``o`` follows ``i`` in the same cycle through one level of logic.
 
     Members
     -------
@@ -31,8 +33,8 @@ class Skid(wiring.Component):
     The input sees a stall one cycle later; the spare entry holds the item that was accepted meanwhile.
     """
 
-    def __init__(self, shape: ShapeLike) -> None:
-        self.shape = shape
+    def __init__(self, shape: ShapeLike, *, output_register: bool = True) -> None:
+        self.shape, self.output_register = shape, output_register
         super().__init__({
             "i": In(stream.Signature(shape)),
             "o": Out(stream.Signature(shape)),
@@ -42,20 +44,27 @@ class Skid(wiring.Component):
         m = Module()
 
         # Data registers have no reset: their valid bits do.
-        valid = Signal()
-        payload = Signal(self.shape, reset_less=True)
         spare = Signal(self.shape, reset_less=True)
         spare_free = Signal(init=1)
-        m.d.comb += [
-            self.i.ready.eq(spare_free),
-            self.o.valid.eq(valid),
-            self.o.payload.eq(payload),
-        ]
-
+        m.d.comb += self.i.ready.eq(spare_free)
         # The spare follows the input until the output stalls.
         with m.If(spare_free):
             m.d.sync += spare.eq(self.i.payload)
+        if self.output_register:
+            self._show_register(m, spare, spare_free)
+        else:
+            m.d.comb += self.o.valid.eq(self.i.valid | ~spare_free)
+            with m.If(spare_free):
+                m.d.comb += self.o.payload.eq(self.i.payload)
+            with m.Else():
+                m.d.comb += self.o.payload.eq(spare)
+            m.d.sync += spare_free.eq(self.o.ready | ~self.o.valid)
+        return m
 
+    def _show_register(self, m, spare, spare_free):
+        valid = Signal()
+        payload = Signal(self.shape, reset_less=True)
+        m.d.comb += [self.o.valid.eq(valid), self.o.payload.eq(payload)]
         # The output entry is free now: refill it from the spare, else from the input.
         with m.If(self.o.ready | ~valid):
             m.d.sync += [valid.eq(self.i.valid | ~spare_free), spare_free.eq(1)]
@@ -66,5 +75,3 @@ class Skid(wiring.Component):
         # The output is stalled: an accepted transfer waits in the spare.
         with m.Elif(self.i.valid):
             m.d.sync += spare_free.eq(0)
-
-        return m

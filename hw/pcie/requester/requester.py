@@ -10,7 +10,7 @@
                           +-> WritePath ---+
     messages ---------------------^
 
-Latency: 4 cycles from AR to RQ; from RC to R 4.  Throughput: a beat per cycle on RQ and on RC.
+Latency: 5 cycles from AR to RQ; from RC to R 4.  Throughput: a beat per cycle on RQ and on RC.
 """
 
 from amaranth import *

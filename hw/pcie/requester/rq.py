@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests in the beats of RQ, with two TLPs in a beat where straddling allows it.
 
-write path, read path -> RequestPacker -> RQ of the hard block.  Latency: 4 cycles from a header to RQ, 5 for a write
-with an early load.  Throughput: one beat per cycle.
+write path, read path -> RequestPacker -> RQ of the hard block.  Latency: 3 cycles from a read's header to RQ, 4
+from a write's, 5 with an early load.  Throughput: one beat per cycle.
 
 Source: PG213, "Requester Request Interface" and "Straddle Option on CQ, CC, and RQ Interfaces".
 """

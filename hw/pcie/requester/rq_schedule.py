@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of TLPs on RQ: a plan for each beat, made before any of its data moves.
 
-write path, read path -> RequestSchedule -> RequestPacker.  Latency: 2 cycles from a header to its plan.  Throughput:
-one beat per cycle.
+write path, read path -> RequestSchedule -> RequestPacker.  Latency: 2 cycles from a write's header to its plan, 1
+from a read's.  Throughput: one beat per cycle.
 
 A TLP of a write is four DW of descriptor and its payload. It starts at DW 0 or, with straddling, at DW 8 of a beat
 whose lower half ends another TLP. Payload is rotated from its position on ``s_axi`` to its position behind the
@@ -173,13 +173,13 @@ class RequestSchedule(wiring.Component):
         return m
 
     def _headers(self, m):
-        """Register headers, writes with their placements."""
+        """Register the headers of writes, with their placements; hold that of a read which does not fit."""
         config = self.config
         placement = _placement_layout(config)
         layout = data.StructLayout({
             "header": write_tlp_layout(config), "low": placement, **({"up": placement} if config.straddle else {})})
         m.submodules.write_headers = writes = Skid(layout)
-        m.submodules.read_headers = reads = Skid(ReadTlp)
+        m.submodules.read_headers = reads = Skid(ReadTlp, output_register=False)
         m.d.comb += [
             writes.i.valid.eq(self.writes.valid), self.writes.ready.eq(writes.i.ready),
             writes.i.payload.header.eq(self.writes.payload), self._place(writes.i.payload.low, start=0),
