@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One doorbell space: the DMA engine's pages, followed by the accelerator's.
 
-s_axi_db -> DoorbellSplit -> DmaEngine, AceEngine.  Latency: 1 cycle on AW and W, and on B.  Throughput: one beat per
-cycle.
+s_axi_db -> DoorbellSplit -> DmaEngine, AceEngine.  Latency: 0 on AW and W, whose ``valid`` and ``ready`` pass through
+up to 4 levels of logic; 1 cycle on B.  Throughput: one beat per cycle.
 """
 
 from amaranth import *
@@ -17,7 +17,7 @@ from .config import EndpointConfig
 __all__ = ["DoorbellSplit"]
 
 DEPTH = 4
-"""Bursts that may wait for their data."""
+"""Bursts whose data may be outstanding."""
 
 RESPONSES = 16
 """Bursts that may wait for their response."""
@@ -28,7 +28,8 @@ PAGE_BITS, WORD_BITS = 12, 128
 class DoorbellSplit(wiring.Component):
     """Route each burst to the engine that owns its page; responses return in the order of the bursts.
 
-    A store to an unmapped page gets DECERR. Reads of any page return zero.
+    A store to an unmapped page gets DECERR. Reads of any page return zero. An engine sees the data of a burst when it
+    accepts the address, so it must not wait for data there.
 
     Parameters
     ----------
@@ -54,48 +55,46 @@ class DoorbellSplit(wiring.Component):
 
     def _write(self, m):
         bus, parts = self.bus, (self.dma, self.ace)
-        owners, unmapped = range(len(parts) + 1), len(parts)
+        unmapped, owners = len(parts), range(len(parts) + 1)
         id_width = self.config.doorbell_id_width
-        m.submodules.addresses = addresses = Queue(data.StructLayout({
-            "owner": range(3), "id": id_width, "addr": len(bus.awaddr), "len": 8, "size": 3}), depth=DEPTH)
-        m.submodules.data = owned = Queue(range(3), depth=DEPTH)
+        m.submodules.data = owned = Queue(owners, depth=DEPTH)
         m.submodules.responses = responses = Queue(
-            data.StructLayout({"owner": range(3), "id": id_width}), depth=RESPONSES)
-        owner, taken, page = Signal(range(3)), Signal(), bus.awaddr[PAGE_BITS:]
+            data.StructLayout({"owner": owners, "id": id_width}), depth=RESPONSES)
+        owner, free, taken, page = Signal(owners), Signal(), Signal(), bus.awaddr[PAGE_BITS:]
         first = self.config.dma.queues
         m.d.comb += [
             owner.eq(Mux(page < first, 0, Mux(page < first + self.config.ace.queues, 1, unmapped))),
-            bus.awready.eq(addresses.i.ready & owned.i.ready & responses.i.ready),
+            free.eq(owned.i.ready & responses.i.ready),
+            bus.awready.eq(free & _of(owner, self.dma.awready, self.ace.awready)),
             taken.eq(bus.awvalid & bus.awready),
-            owned.i.payload.eq(owner), responses.i.payload.owner.eq(owner), responses.i.payload.id.eq(bus.awid),
-            addresses.i.payload.owner.eq(owner), addresses.i.payload.id.eq(bus.awid),
-            addresses.i.payload.addr.eq(bus.awaddr - Mux(owner == 1, first << PAGE_BITS, 0)),
-            addresses.i.payload.len.eq(bus.awlen), addresses.i.payload.size.eq(bus.awsize),
-            *(queue.i.valid.eq(taken) for queue in (addresses, owned, responses)),
+            responses.i.valid.eq(taken), responses.i.payload.owner.eq(owner), responses.i.payload.id.eq(bus.awid),
+        ]
+
+        # Data is of the oldest burst whose data has not ended, else of the one that is accepted in this cycle.
+        current, some, ends = Signal(owners), Signal(), Signal()
+        m.d.comb += [
+            current.eq(Mux(owned.o.valid, owned.o.payload, owner)), some.eq(owned.o.valid | taken),
+            bus.wready.eq(some & _of(current, self.dma.wready, self.ace.wready)),
+            ends.eq(bus.wvalid & bus.wready & bus.wlast), owned.o.ready.eq(ends),
+            owned.i.payload.eq(owner), owned.i.valid.eq(taken & (owned.o.valid | ~ends)),
         ]
 
         # The data of a burst to an unmapped page is dropped; the burst is counted until its DECERR.
         dropped, drop, report = Signal(range(RESPONSES + 1)), Signal(), Signal()
-        address, beat_valid = addresses.o.payload, Signal()
-        m.d.comb += addresses.o.ready.eq(1)
-        m.d.comb += beat_valid.eq(bus.wvalid & owned.o.valid)
-        m.d.comb += [bus.wready.eq(owned.o.valid), owned.o.ready.eq(bus.wvalid & bus.wready & bus.wlast)]
-        m.d.comb += drop.eq(beat_valid & bus.wlast & (owned.o.payload == unmapped))
+        m.d.comb += drop.eq(ends & (current == unmapped))
         m.d.sync += dropped.eq(dropped + drop - report)
         response, ready = Signal(data.StructLayout({"id": id_width, "resp": Resp}), reset_less=True), Signal()
         arrived, resp = Signal(), Signal(Resp)
         m.d.comb += [ready.eq(~bus.bvalid | bus.bready), responses.o.ready.eq(arrived & ready)]
-        for number, part in zip(owners, parts, strict=False):
-            m.d.comb += [getattr(part, f"aw{name}").eq(address[name]) for name in ("id", "addr", "len", "size")]
-            m.d.comb += [part[0].eq(part[1]) for part in (
-                (part.awburst, Burst.INCR), (part.awvalid, addresses.o.valid & (address.owner == number)),
-                (part.wdata, bus.wdata), (part.wstrb, bus.wstrb), (part.wlast, bus.wlast),
-                (part.wvalid, beat_valid & (owned.o.payload == number)))]
+        for number, part in enumerate(parts):
+            m.d.comb += [getattr(part, f"aw{name}").eq(getattr(bus, f"aw{name}")) for name in ("id", "len", "size")]
             m.d.comb += [getattr(part, f"aw{name}").eq(0) for name in ("cache", "prot", "qos")]
-            with m.If(address.owner == number):
-                m.d.comb += addresses.o.ready.eq(part.awready)
-            with m.If(owned.o.payload == number):
-                m.d.comb += bus.wready.eq(owned.o.valid & part.wready)
+            m.d.comb += [
+                part.awaddr.eq(bus.awaddr - (first << PAGE_BITS if number else 0)), part.awburst.eq(Burst.INCR),
+                part.awvalid.eq(bus.awvalid & free & (owner == number)),
+                part.wdata.eq(bus.wdata), part.wstrb.eq(bus.wstrb), part.wlast.eq(bus.wlast),
+                part.wvalid.eq(bus.wvalid & some & (current == number)),
+            ]
             with m.If(responses.o.payload.owner == number):
                 m.d.comb += [arrived.eq(responses.o.valid & part.bvalid), resp.eq(part.bresp),
                              part.bready.eq(responses.o.valid & ready)]
@@ -115,6 +114,11 @@ class DoorbellSplit(wiring.Component):
         m.d.comb += [getattr(bus, f"r{name}").eq(getattr(part, f"r{name}"))
                      for name in ("id", "data", "resp", "last", "valid")]
         m.d.comb += [bus.arready.eq(part.arready), part.rready.eq(bus.rready)]
+
+
+def _of(owner, *ready):
+    """The owner's ready; what nobody owns is accepted."""
+    return Mux(owner == 0, ready[0], (owner != 1) | ready[1])
 
 
 def _signature(config):
