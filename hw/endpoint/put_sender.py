@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ace.layouts import PacketKind, flit_layout
 from hw.axi import Resp
-from hw.stream import Merge, Queue
+from hw.stream import Merge, Queue, Skid
 
 from .config import EXPORT_WIDTH, REMOTE_OFFSET_WIDTH, EndpointConfig
 from .layouts import DONE_WIDTH, RemoteLayout, header_view, put_layout, response_layout, write_layout
@@ -94,9 +94,11 @@ class PutSender(wiring.Component):
         connect(m, flipped(self.report), fly.report)
         connect(m, fly.responses, merge.i[0])
         connect(m, fly.lost, merge.i[1])
+        m.submodules.refused = refused = Skid(response_layout(config))
+        connect(m, refused.o, merge.i[2])
         m.d.comb += fly.down.eq(self.down)
         self._gather(m, beats.i, packets.i)
-        self._send(m, beats.o, packets.o, fly, merge.i[2])
+        self._send(m, beats.o, packets.o, fly, refused.i)
         return m
 
     def _gather(self, m, beats, packets):
