@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The card with a clock of its own for the engine: copies, latency of doorbells, resets of either side."""
+"""The card with a clock of its own for the engine: copies, resets of either side."""
 
 import random
 import warnings
 
 import cocotb
 import pytest
-from cocotb.triggers import ClockCycles, Event, RisingEdge, Timer, with_timeout
+from cocotb.triggers import ClockCycles, Event, Timer, with_timeout
 
 from hw.dma_engine.words import NativeWord
 from sim.pcie.card import CardSystem, RequestRefused
@@ -19,8 +19,6 @@ warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbex
 
 SC, RC = 0xF0_0000, 0xF0_1000
 PHASES, FREQUENCIES = 8, (200, 250, 300)
-MOST_CYCLES = {200: 27, 250: 24, 300: 22}
-"""Cycles of 250 MHz from the doorbell on CQ to the read request on RQ, with a crossing in each direction: by MHz."""
 
 
 @pytest.mark.parametrize("case", ["copies", "resets"])
@@ -59,33 +57,15 @@ async def _copy(system, rng, count, length):
     assert (await system.wait(first, SC, count)).count == count
 
 
-async def _latency(dut):
-    """Cycles of the hard block's clock from the last beat of a doorbell on CQ to the read request on RQ."""
-    cycle, doorbell = 0, None
-    while True:
-        await RisingEdge(dut.clk)
-        cycle += 1
-        if doorbell is None and all(
-                int(pin.value) for pin in (dut.cq__tvalid, dut.cq__tready, dut.cq__tlast)):
-            doorbell = cycle
-        if doorbell is not None and int(dut.rq__tvalid.value) & int(dut.rq__tready.value):
-            return cycle - doorbell
-
-
 async def _copies(dut, mhz):
     """Byte for byte, in an idle card at several phases of the clocks."""
     system, rng = await _start(dut, mhz), random.Random(cocotb.RANDOM_SEED)
     await _regions(system)
-    found = []
     for number, length in enumerate([64] * PHASES + [1000, 4096, 20000], 1):
         await Timer(500, "ns")
         await system.engine_clock.shift(number % PHASES / PHASES)
         await Timer(500, "ns")
-        measured = cocotb.start_soon(_latency(dut))
         await _copy(system, rng, number, length)
-        found.append(await measured)
-    cocotb.log.info("engine at %d MHz: %s cycles from CQ to RQ", mhz, found)
-    assert max(found) <= MOST_CYCLES[mhz], found
     await Timer(1, "us")
     system.monitor.finish()
 
