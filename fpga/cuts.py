@@ -53,13 +53,19 @@ def best_cuts(gates: Mapping[int, list[int]], boxes: Mapping[int, list[int]],
 
 
 def _merge(inputs: list[list[_Cut]], levels: Mapping[int, int]) -> list[_Cut]:
-    """Cuts of a gate from those of its inputs, the fewest levels first, then the fewest nets."""
+    """Cuts of a gate from those of its inputs, the fewest levels first, then the fewest nets.
+
+    The last cut of each input is the input itself. That of all inputs is kept, too: others may have too many nets
+    together with those of the next input.
+    """
     found: dict[_Cut, int] = {frozenset(): 0}
+    direct: _Cut = frozenset()
     for cuts in inputs:
+        direct |= cuts[-1]
         joined = {one | other for one in found for other in cuts if len(one | other) <= LUT}
         found = {cut: max((levels[net] for net in cut), default=0) for cut in joined}
         kept = sorted(found, key=lambda cut: (found[cut], len(cut), sorted(cut)))[:2 * KEPT]
-        found = {cut: found[cut] for cut in kept}
+        found = {cut: found[cut] for cut in (*kept, direct)}
     return list(found)[:KEPT]
 
 
