@@ -21,10 +21,12 @@ warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbex
 SC, RC, IRQ = RequestFlag.SC, RequestFlag.RC, RequestFlag.IRQ
 WORDS = 0xF0_0000
 DATA = 0x100
+ENGINE_MHZ = 220
 
 
-def test_card_interrupts(simulate):
-    simulate(Design(DmaCard, *small_dma(512)))
+@pytest.mark.parametrize("two_clocks", [False, True], ids=["one", "two"])
+def test_card_interrupts(simulate, two_clocks):
+    simulate(Design(DmaCard, *small_dma(512, two_clocks=two_clocks)))
 
 
 def _words(queue):
@@ -55,8 +57,9 @@ class _Messages:
 
 async def _prepared(dut):
     """Queues with words in host memory, and a table of unmasked vectors, programmed through BAR 0."""
-    engine, adapter = small_dma(len(dut.rq__tdata))
-    system = CardSystem(dut, engine, adapter, seed=cocotb.RANDOM_SEED)
+    two_clocks = hasattr(dut, "engine_clk")
+    engine, adapter = small_dma(len(dut.rq__tdata), two_clocks=two_clocks)
+    system = CardSystem(dut, engine, adapter, engine_mhz=ENGINE_MHZ if two_clocks else None, seed=cocotb.RANDOM_SEED)
     messages = _Messages(system)
     await system.start()
     await system.function.msix_set_enable(True)
