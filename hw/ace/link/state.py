@@ -29,13 +29,18 @@ __all__ = ["LinkControl"]
 HELLO = 256
 """Cycles between two CREDIT packets of a port that is not UP."""
 
+DOWN_CYCLES = 6
+"""Cycles for which a port that software starts is DOWN. Senders of packets know it up to 2 cycles late; what they have
+sent by then must not reach the link in its new session."""
+
 
 class LinkControl(wiring.Component):
     """State of a port, and its timer.
 
     The timer runs while a packet is unacknowledged or waits to be sent. It restarts with each new acknowledgement, and,
     if nothing is unacknowledged, with any received packet. When it runs out, the sender replays and requests a response
-    from the peer; after ``tries`` consecutive time-outs the port is DOWN.
+    from the peer; after ``tries`` consecutive time-outs the port is DOWN. A port that software starts is DOWN for
+    :data:`DOWN_CYCLES`, and then in START.
 
     Parameters
     ----------
@@ -105,13 +110,19 @@ class LinkControl(wiring.Component):
                     m.d.sync += [state.eq(LinkState.DOWN), events.cause.eq(LinkCause.PEER)]
                 with m.If(control & received.refuse & named):
                     m.d.sync += [state.eq(LinkState.DOWN), events.cause.eq(LinkCause.RESTART)]
-        starting = Signal()
-        m.d.sync += starting.eq(self.settings.start)
+        starting, held = Signal(), Signal(range(DOWN_CYCLES + 1))
+        m.d.comb += starting.eq((held == 1) & ~self.settings.stop & ~self.settings.start)
+        with m.If(self.settings.start):
+            m.d.sync += held.eq(DOWN_CYCLES)
+        with m.Elif(self.settings.stop):
+            m.d.sync += held.eq(0)
+        with m.Elif(held != 0):
+            m.d.sync += held.eq(held - 1)
         for when, cause in ((self.sender.violated, LinkCause.VIOLATION), (failed, LinkCause.PATIENCE),
                             (self.settings.stop | self.settings.start, LinkCause.SOFTWARE)):
             with m.If(when):
                 m.d.sync += [state.eq(LinkState.DOWN), events.cause.eq(cause)]
-        with m.If(starting & ~self.settings.stop & ~self.settings.start):
+        with m.If(starting):
             m.d.sync += state.eq(LinkState.START)
             m.d.comb += renew.eq(1)
         return m
