@@ -3,9 +3,9 @@
 
 ::
 
-    RemoteSplit -> PutSender -> PutRoute -> PutPort of each link -> its channel 1
-                       ^           |          |
-                       +- PUT_DONE +----------+-> PutReceiver -> MemoryPort
+    RemoteSplit -> PutSender -> PacketSlice -> PutRoute -> PutPort of each link -> its channel 1
+                       ^                          |          |
+                       +------- PUT_DONE <- Skid -+----------+-> PutReceiver -> MemoryPort
 """
 
 from amaranth import *
@@ -14,13 +14,15 @@ from amaranth.lib.wiring import In, Out
 
 from hw.ace.layouts import flit_layout
 from hw.common.wiring import Wiring
+from hw.stream import Skid
 
 from .config import EndpointConfig
 from .layouts import response_layout, write_layout
+from .packet_slice import PacketSlice
 from .put_port import PutPort
 from .put_receiver import ExportWrite, PutReceiver, PutReceiverCounts
 from .put_route import PutRoute
-from .put_sender import PutSender, PutSenderCounts
+from .put_sender import PutSender, PutSenderCounts, report_layout
 
 __all__ = ["PutChannel", "PutCounts", "Puts"]
 
@@ -73,15 +75,18 @@ class Puts(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, wires = self.config, Wiring(m, self)
-        wires.add(sender=PutSender(config), receiver=PutReceiver(config), route=PutRoute(config))
+        wires.add(sender=PutSender(config), receiver=PutReceiver(config), route=PutRoute(config),
+                  packets=PacketSlice(config), reports=Skid(report_layout(config)))
         wires.connect("self.writes", "sender.writes")
         wires.connect("sender.responses", "self.responses")
         wires.connect("receiver.writes", "self.memory_writes")
         wires.connect("self.memory_responses", "receiver.responses")
         wires.connect("self.exports", "receiver.exports")
-        wires.broadcast("self.down", "sender.down", "receiver.down")
-        wires.connect("sender.o", "route.packets")
-        wires.connect("route.report", "sender.report")
+        wires.broadcast("self.down", "sender.down", "receiver.down", "packets.down")
+        wires.connect("sender.o", "packets.i")
+        wires.connect("packets.o", "route.packets")
+        wires.connect("route.report", "reports.i")
+        wires.connect("reports.o", "sender.report")
         for number in range(config.ports):
             port = f"port_{number}"
             wires.add(**{port: PutPort(config)})
