@@ -10,7 +10,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import AxiSignature, Burst
-from hw.stream import RoundRobin, Skid
+from hw.stream import RoundRobin, Skid, selected
 
 from .config import ADDR_WIDTH, MANAGER_BITS, MANAGERS, WEIGHT_WIDTH, EndpointConfig
 from .layouts import read_beat_layout, read_layout, response_layout, write_layout
@@ -122,7 +122,7 @@ class MemoryPort(wiring.Component):
             *(write.ready.eq(one & free) for write, one in zip(self.writes, chosen, strict=True)),
             *(mine.eq(weight) for mine, weight in zip(shares.weight, self.settings.write_weight, strict=True)),
         ]
-        taken = _chosen(write_layout(self.config), chosen, [write.payload for write in self.writes])
+        taken = selected(write_layout(self.config), chosen, [write.payload for write in self.writes])
         m.d.comb += [beats.i.payload[name].eq(taken[name]) for name in ("data", "strb", "last")]
         _copy_address(m, addresses.i.payload, taken, _number(chosen))
         with m.If(beats.i.valid):
@@ -155,7 +155,7 @@ class MemoryPort(wiring.Component):
         m.submodules.read_choice = choice = RoundRobin(READERS)
         m.submodules.read_addresses = addresses = Skid(_address_layout(self.config))
         chosen = choice.grant_onehot
-        taken = _chosen(read_layout(self.config), chosen, [read.payload for read in self.reads])
+        taken = selected(read_layout(self.config), chosen, [read.payload for read in self.reads])
         ahead, flying = Signal(range(1 << 10)), Signal(WINDOW_WIDTH + 1)
         open_, free, issued, issued_beats = Signal(), Signal(), Signal(), Signal(9)
         m.d.comb += [
@@ -207,13 +207,6 @@ def _drive_address(m, bus, channel, source):
                  for name in ("id", "addr", "len", "cache", "prot", "qos")]
     m.d.comb += [getattr(bus, f"{channel}valid").eq(source.valid),
                  source.ready.eq(getattr(bus, f"{channel}ready"))]
-
-
-def _chosen(layout, onehot, payloads):
-    found = 0
-    for one, payload in zip(onehot, payloads, strict=True):
-        found |= Mux(one, Value.cast(payload), 0)
-    return data.View(layout, found)
 
 
 def _number(onehot):

@@ -8,7 +8,7 @@ from amaranth import *
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.stream import RoundRobin
+from hw.stream import RoundRobin, selected
 from hw.stream.shapes import ShapeLike
 
 __all__ = ["PacketMerge"]
@@ -50,11 +50,9 @@ class PacketMerge(wiring.Component):
             self.source.eq(Cat(Cat(chosen[index] for index in range(self.n) if index >> bit & 1).any()
                                for bit in range(len(self.source)))),
         ]
-        found = 0
         for i, one in zip(self.i, chosen, strict=True):
             m.d.comb += i.ready.eq(one & self.o.ready)
-            found |= Mux(one, Value.cast(i.payload), 0)
-        m.d.comb += Value.cast(self.o.payload).eq(found)
+        m.d.comb += self.o.payload.eq(selected(self.shape, chosen, [i.payload for i in self.i]))
         with m.If(self.o.valid):
             m.d.sync += [held.eq(~(self.o.ready & self.o.payload.last)), current.eq(chosen)]
         return m

@@ -7,6 +7,7 @@ from hw.stream.checker import StreamChecker
 from hw.stream.commit_queue import CommitQueue
 from hw.stream.credit import CreditCounter
 from hw.stream.level_crossing import LevelCrossing
+from hw.stream.onehot import selected
 from hw.stream.pacer import Pacer
 from hw.stream.pipe import pipe
 from hw.stream.pulse_crossing import PulseCrossing
@@ -34,4 +35,5 @@ __all__ = [
     "StreamChecker",
     "ValueCrossing",
     "pipe",
+    "selected",
 ]

@@ -13,6 +13,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.stream.arbiter import RoundRobin
+from hw.stream.onehot import selected
 from hw.stream.shapes import ShapeLike
 
 __all__ = ["Demux", "Fork", "Join", "Merge"]
@@ -166,11 +167,9 @@ class Merge(wiring.Component):
         choice = self._registered(m, arbiter, some) if self.registered_choice else self._direct(m, arbiter, some)
 
         # The chosen input's item: the others are masked out.
-        chosen = 0
         for i, granted in zip(self.i, choice, strict=True):
             m.d.comb += i.ready.eq(granted & self.o.ready)
-            chosen |= Mux(granted, Value.cast(i.payload), 0)
-        m.d.comb += Value.cast(self.o.payload).eq(chosen)
+        m.d.comb += self.o.payload.eq(selected(self.shape, choice, [i.payload for i in self.i]))
 
         return m
 

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of a value by a one-hot number, as an OR of ANDs.
+
+Combinational: 2 levels of 6-input LUTs for up to 18 values, where a chain of conditional assignments takes a level for
+each one or two.
+"""
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+
+from amaranth import *
+from amaranth.lib import data
+
+from hw.stream.shapes import ShapeLike
+
+__all__ = ["selected"]
+
+
+def selected(shape: ShapeLike, onehot: Iterable[Value], values: Iterable[Value | data.View]) -> Value | data.View:
+    """The value whose bit is set; all zeros if none is.
+
+    Parameters
+    ----------
+    shape : shape-like
+        Shape of each value, and of the result: a view for a layout.
+    onehot : iterable of Value
+        A bit for each value.
+    values : iterable of value-like
+
+    Raises
+    ------
+    ValueError
+        If there are not as many bits as values.
+    """
+    width = Shape.cast(shape).width
+    terms = [Mux(one, Value.cast(value), 0)[:width] for one, value in zip(onehot, values, strict=True)]
+    # Groups that are a LUT each: of 3 terms, then of 6 results.
+    group = 3
+    while len(terms) > 1:
+        terms = [reduce(or_, terms[at:at + group]) for at in range(0, len(terms), group)]
+        group = 6
+    found = Const(0, width) | terms[0]
+    return data.View(shape, found[:width]) if isinstance(shape, data.Layout) else found[:width]
